@@ -246,7 +246,7 @@ class Listeners:
         bootstrap = split_host_port(upstream.bootstrap[0])
         if upstream.passes_addresses:
             for policy in self._all_policies():
-                policy.kept_but = bootstrap
+                policy.advertised_except = bootstrap
                 _update_unreachable(policy, addresses.bypassing(facts.nodes, bootstrap))
             return
         advertised, proxies = _advertised(self._config)
@@ -410,7 +410,11 @@ def _policy_settings(entry: ListenerConfig, config: ProxyConfig) -> tuple[object
 
 def _continue(policy: ListenerPolicy, old: ListenerPolicy) -> None:
     """Copy what the old listener has learned and counted to the one in its place."""
-    policy.addresses, policy.kept_but, policy.unreachable = old.addresses, old.kept_but, old.unreachable
+    policy.addresses, policy.advertised_except, policy.unreachable = (
+        old.addresses,
+        old.advertised_except,
+        old.unreachable,
+    )
     policy.counts = old.counts
 
 

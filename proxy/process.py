@@ -524,7 +524,7 @@ class ProxyProcess:
 
     def _reject_unrecorded(self, classes: frozenset[str]) -> None:
         self._gate.unrecorded = classes - {ADMIN}
-        self._gate.refuses_changes = ADMIN in classes
+        self._gate.rejects_changes = ADMIN in classes
         self._gate.forget_decisions()
 
     def _on_broker(self, facts: BrokerFacts) -> None:

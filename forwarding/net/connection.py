@@ -149,7 +149,7 @@ class Connection:
 
     async def _request(self, header: RequestHeader, frame: bytes, now_ms: int) -> Reply:
         authentication = self._authentication
-        if authentication.refuses(header.api_key, now_ms):
+        if authentication.rejects(header.api_key, now_ms):
             self._record(events.session_expired(), header)
             return Reply(close="session expired")
         if self._context.revoke_immediately and authentication.revoked:
@@ -161,7 +161,7 @@ class Connection:
             case ApiKey.API_VERSIONS if authentication.phase in (Phase.VERSIONS, Phase.COMPLETE):
                 return self._api_versions(header)
         if authentication.under_way:
-            self._record(authentication.refuse(ApiKey.name_of(header.api_key)), header)
+            self._record(authentication.fail(ApiKey.name_of(header.api_key)), header)
             return Reply(close="not authenticated")
         if header.api_key != ApiKey.ENVELOPE or header.api_version > MAX_VERSION:
             return self._unexpected(header)

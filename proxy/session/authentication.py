@@ -1,8 +1,8 @@
-"""The SASL state of one connection, as the server sees it (KIP-43, KIP-152, KIP-368).
+"""The server side of SASL on one connection (KIP-43, KIP-152, KIP-368).
 
-Fed by proxy.session.session and by the controller's listener with decoded requests (or bare tokens after a
-handshake v0); gives back the answer, the audit event and whether the connection has to go. What a
-mechanism does with its tokens is proxy.security.sasl's; this knows only when a token may come.
+proxy.session and the controller's listener pass decoded requests, or bare tokens after a handshake v0, and
+get the response, the audit event, and whether the connection has to be closed. proxy.security.sasl handles
+the tokens of each mechanism; this module knows only when a token may come.
 """
 
 from collections.abc import Callable
@@ -21,59 +21,59 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 MIN_REAUTHENTICATION_INTERVAL_MS = 1_000
-"""KIP-368: a client that re-authenticates in a loop must not burn the CPU of everyone."""
+"""KIP-368: a client that re-authenticates in a loop must not use up the CPU."""
 _BARE = -1
-"""In place of a version of SaslAuthenticate: the token came after a SaslHandshake v0, in no request."""
+"""In place of a version of SaslAuthenticate: a bare token after a SaslHandshake v0."""
 
 
 class Phase(Enum):
-    """Where a connection stands."""
+    """The state of authentication on a connection."""
 
     VERSIONS = "versions"  # Nothing yet: ApiVersions or SaslHandshake may come.
-    HANDSHAKE = "handshake"  # ApiVersions was answered: SaslHandshake has to come.
+    HANDSHAKE = "handshake"  # After ApiVersions: SaslHandshake has to come.
     AUTHENTICATE = "authenticate"  # SaslAuthenticate requests carry the tokens.
     BARE_TOKENS = "bare tokens"  # After SaslHandshake v0: frames that are nothing but a token.
-    COMPLETE = "complete"  # The client is known; a SaslHandshake begins re-authentication.
-    FAILED = "failed"  # The answer is out, the connection is about to be closed.
+    COMPLETE = "complete"  # The client is authenticated; a SaslHandshake begins re-authentication.
+    FAILED = "failed"  # The response is sent, and the connection is about to be closed.
 
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """What a listener asks of those who connect."""
+    """The SASL settings of a listener."""
 
     name: str
     mechanisms: tuple[str, ...]
-    """Enabled mechanisms in the order told to clients."""
+    """Enabled mechanisms, in the order in which clients get them."""
     max_reauth_ms: Callable[[str], int]
-    """connections.max.reauth.ms of a mechanism; 0 is no limit (KIP-368)."""
+    """Returns connections.max.reauth.ms of a mechanism; 0: no limit (KIP-368)."""
     new_exchange: Callable[[str], Exchange]
-    """A fresh exchange of a mechanism, over the credentials in force at this moment."""
+    """Returns a new exchange of a mechanism, with the present credentials."""
     backoff: LoginBackoff | None = None
-    """How long answers to those are held who may be guessing; None: not at all."""
+    """Delays responses to clients that may be guessing passwords; None: no delay."""
 
 
 @dataclass(slots=True)
 class Step:
-    """What one message of the exchange led to."""
+    """The outcome of one message of the exchange."""
 
     response: Any
-    """The response message, or bytes for a bare token; None: no answer, or not before `check` is made."""
+    """The response message, or bytes for a bare token; None: no response, or not before `check` is done."""
     event: AuditEvent | None = None
     close: bool = False
     check: Deferred | None = None
-    """To be made away from the loop; its outcome goes to `Authentication.verified`, which has the answer."""
+    """To be done outside the event loop; `Authentication.verified` gets its outcome and has the response."""
 
 
 class Authentication:
-    """One connection's way from stranger to principal, and again at each re-authentication."""
+    """Authenticates the client of one connection, and again at each re-authentication."""
 
     __slots__ = (
         "_bad_mechanism",
         "_began_ms",
         "_client_version",
+        "_delay_ms",
         "_exchange",
         "_failure_recorded",
-        "_held_ms",
         "_host",
         "_listener",
         "_previous",
@@ -81,10 +81,10 @@ class Authentication:
         "_reauthentication_began_ms",
         "_verifying_version",
         "expiry",
-        "in_force",
         "mechanism",
         "phase",
         "principal",
+        "still_valid",
     )
 
     def __init__(
@@ -94,13 +94,13 @@ class Authentication:
         principal_of: Callable[[str, Principal], Principal] | None = None,
         host: str = "",
     ) -> None:
-        """`listener` None: no SASL here; the principal is what the transport gave.
+        """`listener` None: no SASL; the principal is that of the transport.
 
-        `principal_of`: from a mechanism and whom it found a client to be to its principal (KIP-189).
+        `principal_of`: mechanism, and the principal that it has verified -> the client's principal (KIP-189).
         `host`: the client's address.
         """
         self._host = host
-        self._held_ms: int | None = None
+        self._delay_ms: int | None = None
         self._listener = listener
         self._principal_of = principal_of
         self.principal = transport_principal
@@ -115,40 +115,40 @@ class Authentication:
         self._reauthentication_began_ms: int | None = None
         self._failure_recorded = False
         self._verifying_version: int | None = None  # Of the token whose check is under way; bare: -1.
-        self.in_force: Callable[[], bool] | None = None
-        """Of the credential in use; None: it cannot be taken back."""
+        self.still_valid: Callable[[], bool] | None = None
+        """Whether the credential in use is still valid; None: it cannot be revoked."""
 
     def follow(self, listener: SaslListener) -> None:
-        """The listener's settings have changed: from the next login on these hold."""
-        if self._listener is not None:  # Whoever came without SASL goes on without.
+        """Apply the listener's changed settings from the next login on."""
+        if self._listener is not None:  # A connection without SASL stays without.
             self._listener = listener
 
     @property
     def known(self) -> bool:
-        """Who the client is, is known: also while it logs in again."""
+        """Whether the client is authenticated; also true while it re-authenticates."""
         return self.phase is Phase.COMPLETE or self._previous is not None
 
     @property
     def under_way(self) -> bool:
-        """Only the exchange's own messages may come now."""
+        """Whether only messages of the exchange may come now."""
         return self.phase is not Phase.COMPLETE
 
     @property
     def revoked(self) -> bool:
-        """The credential of the last login was changed or removed since."""
-        return self.in_force is not None and not self.in_force()
+        """Whether the credential of the last login has been changed or removed since."""
+        return self.still_valid is not None and not self.still_valid()
 
-    def refuses(self, api_key: int, now_ms: int) -> bool:
-        """Past its end a session takes nothing but a handshake that renews it; ApiVersions neither (KIP-368).
+    def rejects(self, api_key: int, now_ms: int) -> bool:
+        """Whether the session has expired and this request does not renew it; ApiVersions does not (KIP-368).
 
-        An idle connection is left alone: only its next request shows that the client did not come back.
+        An idle connection stays open: only its next request shows that the client has not re-authenticated.
         """
         if self.phase is not Phase.COMPLETE or not self.expiry.is_over(now_ms):
             return False
         return api_key != ApiKey.SASL_HANDSHAKE or not self._may_reauthenticate(now_ms)
 
     def handshake(self, version: int, request: Any, now_ms: int) -> Step:
-        """SaslHandshake: begins authentication, or re-authentication where one is complete."""
+        """Handle SaslHandshake: begin authentication, or re-authentication if one is complete."""
         listener = self._listener
         if listener is None or self.phase not in (Phase.VERSIONS, Phase.HANDSHAKE, Phase.COMPLETE):
             return self._out_of_place_handshake()
@@ -157,18 +157,18 @@ class Authentication:
         return self._begin(listener, version, request.mechanism, now_ms)
 
     def authenticate(self, version: int, request: Any, now_ms: int) -> Step:
-        """SaslAuthenticate: one token of the exchange."""
+        """Handle SaslAuthenticate: one token of the exchange."""
         if self.phase is not Phase.AUTHENTICATE:
             return self._out_of_place_token()
         self._client_version = max(self._client_version, version)
         return self._step(self._respond(bytes(request.auth_bytes), now_ms), version, now_ms)
 
     def bare_token(self, token: bytes, now_ms: int) -> Step:
-        """A frame after SaslHandshake v0. A failure has no answer here: the connection just ends."""
+        """Handle a frame after SaslHandshake v0. A failure has no response: the connection is closed."""
         return self._step(self._respond(token, now_ms), _BARE, now_ms)
 
     def verified(self, outcome: Settled, now_ms: int) -> Step:
-        """What came of a step's `check`."""
+        """Handle the outcome of a step's `check`."""
         assert self._verifying_version is not None
         version, self._verifying_version = self._verifying_version, None
         return self._step(outcome, version, now_ms)
@@ -179,12 +179,12 @@ class Authentication:
             return Step(None, check=outcome)
         if isinstance(outcome, Challenge):
             return self._challenged(outcome, version)
-        held_ms, held = self._held_ms, self._held(outcome, version, now_ms)
-        if held is not None:
-            return held
+        delay_ms, delayed = self._delay_ms, self._delayed(outcome, version, now_ms)
+        if delayed is not None:
+            return delayed
         step = self._settled(outcome, version, now_ms)
         if step.event is not None:
-            step.event.throttle_time_ms = held_ms
+            step.event.throttle_time_ms = delay_ms
         return step
 
     def _settled(self, outcome: Accepted | Rejected, version: int, now_ms: int) -> Step:
@@ -195,25 +195,25 @@ class Authentication:
         lifetime_ms, event = self._complete(outcome, now_ms)
         return Step(_token_response(version, outcome.token, lifetime_ms), event)
 
-    def _held(self, outcome: Accepted | Rejected, version: int, now_ms: int) -> Step | None:
-        """The outcome again after a while, where there were many failures; it is told after that."""
+    def _delayed(self, outcome: Accepted | Rejected, version: int, now_ms: int) -> Step | None:
+        """Delay the outcome, and its response, if there were many failures; None: no delay, or it is over."""
         backoff = None if self._listener is None else self._listener.backoff
-        if backoff is None or self._held_ms is not None:
-            self._held_ms = None
+        if backoff is None or self._delay_ms is not None:
+            self._delay_ms = None
             return None
         user = outcome.principal.name if isinstance(outcome, Accepted) else outcome.user
         delay_ms = backoff.delay_ms(self._host, user, now_ms)
         if isinstance(outcome, Accepted):
             backoff.succeeded(self._host, outcome.principal.name)
-        elif outcome.has_response:  # What is not told is a fault of the network, and no guess.
+        elif outcome.has_response:  # Without a response it is a fault of the network, and no guess.
             backoff.failed(self._host, user, now_ms)
         if not delay_ms:
             return None
-        self._held_ms, self._verifying_version = delay_ms, version
+        self._delay_ms, self._verifying_version = delay_ms, version
         return Step(None, check=Deferred(lambda: outcome, delay_ms=delay_ms))
 
-    def refuse(self, api_name: str) -> AuditEvent:
-        """Another request where only the exchange may go on: the connection is to be closed."""
+    def fail(self, api_name: str) -> AuditEvent:
+        """Fail because of another request during the exchange; the caller closes the connection."""
         self.phase = Phase.FAILED
         return self._failure_event(
             ErrorCode.ILLEGAL_SASL_STATE, f"{api_name} request while authentication was under way"
@@ -222,11 +222,11 @@ class Authentication:
     def _out_of_place_handshake(self) -> Step:
         close = self.phase is not Phase.COMPLETE
         response = types.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-        return Step(response, self.refuse("SaslHandshake") if close else None, close)
+        return Step(response, self.fail("SaslHandshake") if close else None, close)
 
     def _out_of_place_token(self) -> Step:
         if self.phase is not Phase.COMPLETE:
-            return Step(None, self.refuse("SaslAuthenticate"), close=True)
+            return Step(None, self.fail("SaslAuthenticate"), close=True)
         message = "SaslAuthenticate request received after successful authentication"
         response = types.SaslAuthenticateResponse(
             error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=message
@@ -244,20 +244,20 @@ class Authentication:
         enabled = list(listener.mechanisms)
         if mechanism not in listener.mechanisms:
             self.phase = Phase.FAILED
-            # The name is what the client sent: it is told in the record, cut to a sane length.
+            # The client chose the name, so the record has its beginning only.
             event = self._failure_event(
                 ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"unsupported SASL mechanism {mechanism[:64]!r}"
             )
             response = types.SaslHandshakeResponse(
                 error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
             )
-            # Kafka has no words for it in a re-authentication.
+            # Kafka sends no response in a re-authentication.
             return Step(response if self._previous is None else None, event, close=True)
         if self.phase is Phase.COMPLETE:
             self._previous = self.principal
             self._reauthentication_began_ms = now_ms
             if mechanism != self.mechanism:
-                # Refused at whatever comes next, and without an answer, as Kafka does it.
+                # Rejected at the next token, without a response, as Kafka does.
                 self._bad_mechanism, version = mechanism, 0
         self.mechanism = self.mechanism or mechanism
         self._began_ms = now_ms
@@ -273,19 +273,19 @@ class Authentication:
         try:
             return self._exchange.respond(token, now_ms)
         except Exception as error:  # noqa: BLE001 - a foreign mechanism may raise anything
-            return Deferred(partial(_raise, error))  # Told and rejected where those of the work are.
+            return Deferred(partial(_raise, error))  # Reported and rejected where errors of the work are.
 
     def _admitted(self, accepted: Accepted) -> Accepted | Rejected:
-        """The same under the principal that it goes by here, which must not change."""
+        """Return the outcome with the client's principal, which must not change in a re-authentication."""
         if accepted.still_valid is not None and not accepted.still_valid():
-            # Nobody asks again until credentials change the next time.
-            return Rejected("", "the credential was taken back while it was checked")
+            # The next check comes only when credentials change again.
+            return Rejected("", "the credential was revoked while it was checked")
         if self._principal_of is not None and self.mechanism is not None:
             try:
                 named = self._principal_of(self.mechanism, accepted.principal)
-            except Exception as error:  # noqa: BLE001 - whatever a builder raises: nobody
+            except Exception as error:  # noqa: BLE001 - a builder may raise anything
                 return Rejected("", f"principal builder: {error or repr(error)}")
-            # Whatever a builder makes of the name: a token stays a token, as in Kafka.
+            # A builder cannot change that the client has logged in with a token, as in Kafka.
             by_token = accepted.principal.token_authenticated or named.token_authenticated
             accepted = replace(accepted, principal=replace(named, token_authenticated=by_token))
         if self._previous not in (None, accepted.principal):
@@ -302,16 +302,16 @@ class Authentication:
         again = self._previous is not None
         self.principal = accepted.principal
         self._previous = accepted.principal
-        self.in_force = accepted.still_valid
+        self.still_valid = accepted.still_valid
         self.phase = Phase.COMPLETE
         self._exchange = None
         limit_ms = self._listener.max_reauth_ms(self.mechanism)
         lifetime_ms = session_lifetime_ms(limit_ms, accepted.expires_at_ms, now_ms)
-        # A client of version 0 is told nothing, and cut all the same (R4).
+        # A client of version 0 gets no lifetime, and is disconnected all the same (R4).
         self.expiry = SessionExpiry.after(limit_ms, accepted.expires_at_ms, now_ms)
         event = self._event("reauthentication" if again else "authentication")
         event.session_lifetime_ms = lifetime_ms
-        # Any request of a newer version shows that the client can re-authenticate.
+        # A request of version 1 or later shows that the client can re-authenticate.
         event.api_version = max(self._client_version, 0)
         event.error_code = ErrorCode.NONE
         event.interval_start_ms, event.interval_end_ms = self._began_ms, now_ms
@@ -371,7 +371,7 @@ def _token_response(version: int, token: bytes, lifetime_ms: int = 0) -> Any:
 
 
 def _dotted(principal: Principal | None) -> str:
-    """As Kafka's message has it."""
+    """Return the principal as in Kafka's message."""
     return "" if principal is None else f"{principal.principal_type}.{principal.name}"
 
 

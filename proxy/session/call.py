@@ -1,4 +1,4 @@
-"""A decoded request as the API files see it: whose it is, at which image, and what they are allowed to do.
+"""A decoded request as the API files see it: its client, its image, and what the client may do.
 
 proxy.session.session makes a `Call` for each request that is decoded; the files under proxy.session.apis
 query it and return a verdict. Denials and administrative decisions become audit events here. `Api` is a row
@@ -118,19 +118,19 @@ class Api:
     reject: Reject
     """The response in which all of a request failed."""
     admin: bool = False
-    """Its allowed decisions are recorded one by one (SPEC D1)."""
+    """Each allowed decision is recorded (SPEC D1)."""
     forwarded: bool = False
-    """It goes to the controller in an Envelope (KIP-590), so the controller has a say in its versions."""
+    """It goes to the controller in an Envelope (KIP-590), so the controller has to support its version."""
     cluster_right: Operation | None = None
-    """Of a forwarded API: the operation on the cluster that is all that proxy and controller ask for."""
+    """Of a forwarded API: the operation on the cluster, if proxy and controller check no other right."""
     changes: Callable[[Any, Any], Iterator[Change]] | None = None
     """Of a forwarded API: request, response (None: unknown) -> the records that Kafka's controller writes."""
     check: Callable[[Any], None] = lambda _request: None
-    """Of a forwarded API: WireError for a decoded request that is unreadable all the same, whoever asks."""
+    """Of a forwarded API: raises WireError for a decoded request that is unreadable, before any right."""
     changes_at_broker: bool = False
-    """An administrative change that the broker makes: not without a record of who asked for it (SPEC D3)."""
+    """An administrative change by the broker: not without a record of who requested it (SPEC D3)."""
     from_image: bool = False
-    """The response is made from the metadata image: the broker has no say in the API's versions."""
+    """The response is made from the metadata image, so the broker need not support the API's version."""
     repeatable: bool = False
     """Clients repeat it on their next connection, so a proxy that stops need not wait for its response."""
     between_brokers: bool = False
@@ -139,7 +139,7 @@ class Api:
 
 @dataclass(slots=True)
 class Remembered:
-    """What one connection remembers from one request to the next."""
+    """State of one connection from one request to the next."""
 
     fetch_sessions: FetchSessions = field(default_factory=FetchSessions)
     share_sessions: ShareSessions = field(default_factory=ShareSessions)
@@ -156,7 +156,7 @@ class Call(Authorization):
     version: int
     correlation_id: int
     client: ClientState
-    """Of this request, from its beginning to its end."""
+    """The client state of this request, from its beginning to its end."""
     gate: Gate
     listener: ListenerPolicy
     peer: Peer
@@ -164,7 +164,7 @@ class Call(Authorization):
     now_ms: int
     """When the request was taken."""
     size_bytes: int = 0
-    """Of the whole request, its length prefix included."""
+    """The size of the whole request, its length prefix included."""
     uncounted_bytes: int = 0
     """Bytes that no summary has counted yet: the first one that the request counts in takes all of them."""
     api: Api | None = None
@@ -173,7 +173,7 @@ class Call(Authorization):
     counted: list[tuple[Action, Decision]] = field(default_factory=list)
     """Allowed decisions, for the session's summaries."""
     denials: Denials | None = None
-    """None until something is denied."""
+    """None: nothing is denied yet."""
     is_recorded: bool = False
     """Whether a record states it, or a summary counts it."""
 
@@ -195,7 +195,7 @@ class Call(Authorization):
 
     @property
     def image(self) -> MetadataImage:
-        """Of this request, from its begin to its end."""
+        """The same from the beginning of the request to its end."""
         return self.context.image or MetadataImage.EMPTY
 
     @property

@@ -1,5 +1,4 @@
-"""What a session remembers of one client id at one image: decisions, the buckets it is charged to, its
-traffic.
+"""The state of one client id at one image: decisions, the buckets it is charged to, and its traffic.
 
 Held by proxy.session.session and replaced when the gate's basis, the principal or the client id changes. On
 the per-request path a topic that has been decided on costs one dict lookup here.
@@ -22,7 +21,7 @@ recorded."""
 
 _FIRST_PRODUCE_WITH_TOPIC_ID = 13
 _EVENT_UNITS = 8
-"""What an event costs, in the units of proxy.wire.work."""
+"""The cost of an event, in the units of proxy.wire.work."""
 
 
 class ClientState:
@@ -53,7 +52,7 @@ class ClientState:
     ) -> None:
         """`raw_id`: the client id as in the request header, None before the first request.
 
-        `basis`: what the decisions rest on. `quotas` None: the state only adds up the counts of others.
+        `basis`: what decisions depend on. `quotas` None: the state only adds up the counts of others.
         """
         self.raw_id = raw_id
         self.context = context
@@ -66,10 +65,10 @@ class ClientState:
             self.consumer: Bucket = UNLIMITED
             self.request: Bucket = UNLIMITED
         else:
-            asked = image.quotas, user, client_id, image.offset
-            self.producer = quotas.bucket(PRODUCER_BYTE_RATE, *asked)
-            self.consumer = quotas.bucket(CONSUMER_BYTE_RATE, *asked)
-            self.request = quotas.bucket(REQUEST_PERCENTAGE, *asked)
+            entity = image.quotas, user, client_id, image.offset
+            self.producer = quotas.bucket(PRODUCER_BYTE_RATE, *entity)
+            self.consumer = quotas.bucket(CONSUMER_BYTE_RATE, *entity)
+            self.request = quotas.bucket(REQUEST_PERCENTAGE, *entity)
         self.last_was_exempt = False
         """The loop's time on the last request is not charged to the client."""
         self.writes: dict[bytes, Summary] = {}
@@ -90,7 +89,7 @@ class ClientState:
         return self.producer, self.consumer, self.request
 
     def decide(self, actions: Sequence[Action]) -> list[Decision]:
-        """The authorizer's decisions, in order; what it has allowed is remembered.
+        """Return the authorizer's decisions, in order; allowed ones are remembered.
 
         Denials are not: a denied request is the slow path in any case, and one client could name very many.
         """
@@ -113,7 +112,7 @@ class ClientState:
         return found
 
     def writes_of(self, version: int) -> dict[bytes, Summary]:
-        """The topics as Produce requests of this version name them (KIP-516)."""
+        """Return the topics as Produce requests of this version name them (KIP-516)."""
         return self.writes_by_id if version >= _FIRST_PRODUCE_WITH_TOPIC_ID else self.writes
 
     def is_full(self) -> bool:
@@ -145,7 +144,7 @@ class ClientState:
         other._throttled.clear()
 
     def throttled(self, bucket: Bucket, throttle_time_ms: int, now_ms: int) -> None:
-        """A response made the client wait, or would have if the quota were enforced."""
+        """Count a response that throttled the client, or would have if the quota were enforced."""
         entry = self._throttled.get(bucket.key)
         if entry is None:
             rule = None if bucket.enforced else OBSERVE

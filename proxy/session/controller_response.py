@@ -18,13 +18,13 @@ class ControllerResponse:
     """The response body in the request's version, without header."""
     forward_id: str
     last_offset: int | None = None
-    """The last metadata offset at which the change was committed, where the controller returns it.
+    """The last metadata offset at which the change was committed, if the controller returns it.
 
     With a `first_offset`: the controller does not return it, and this is the last one possible.
     """
     first_offset: int | None = None
     """With Kafka's own controller: the change is at this offset of its log or later."""
     attempts: int = 1
-    """How often the request was sent: an earlier one may have been carried out."""
+    """The number of times the request was sent: an earlier one may have been carried out."""
     close: bool = False
     """The controller does not support this version any more: the client has to request ApiVersions again."""

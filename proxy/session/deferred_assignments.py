@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_MEMBERS = 16
-"""Of one connection; a client is one. Beyond it the oldest gets its assignment when it joins again."""
+"""Members of one connection; a client has one. Beyond this the oldest gets its assignment when it rejoins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """What one member gets with its next heartbeat."""
+    """An assignment that one member gets with its next heartbeat."""
 
     member_epoch: int
     assignment: Any
@@ -25,7 +25,7 @@ class Deferred:
 
 
 class DeferredAssignments:
-    """By group and member."""
+    """The deferred assignments of one connection, by group and member."""
 
     __slots__ = ("_members",)
 
@@ -33,12 +33,12 @@ class DeferredAssignments:
         self._members: OrderedDict[tuple[str, str], Deferred] = OrderedDict()
 
     def hold(self, group_id: str, member_id: str, deferred: Deferred) -> None:
-        """Replaces what was held for the member before."""
+        """Hold an assignment, in place of the member's earlier one."""
         self._members.pop((group_id, member_id), None)
         self._members[group_id, member_id] = deferred
         if len(self._members) > MAX_MEMBERS:
             self._members.popitem(last=False)
 
     def take(self, group_id: str, member_id: str) -> Deferred | None:
-        """Return what was held, once."""
+        """Return the held assignment, once; None: there is none."""
         return self._members.pop((group_id, member_id), None)

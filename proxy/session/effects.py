@@ -1,8 +1,8 @@
-"""All that a session can ask for. proxy.net carries effects out in the order of the list.
+"""The effects that a session can return. proxy.net carries them out in the order of the list.
 
-`data` may borrow the receive buffer: whoever carries an effect out writes it before reading again and
-copies what the peer did not take. Slotted but not frozen: frozen ones cost three times as much to make,
-and these are made for every request.
+`data` may borrow the receive buffer: proxy.net writes it before it reads again, and copies what the peer did
+not take. The classes are slotted but not frozen: frozen ones cost three times as much to make, and these are
+made for every request.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class ToClient:
 class ToController:
     """Send this admin request to the controller in an Envelope (KIP-590).
 
-    The answer comes back through `Session.controller_responded` with the same correlation id; the session
+    The response goes to `Session.controller_responded` with the same correlation id; the session
     takes no further request of its client until then, as a broker would.
     """
 
@@ -41,21 +41,21 @@ class ToController:
     client_id: str | None
     body: bytes
     principal: bytes
-    """The client's principal as the PrincipalSerde wrote it."""
+    """The client's principal, encoded by the PrincipalSerde."""
     client_address: bytes
     """4 or 16 raw bytes."""
     timeout_ms: int
-    """The request's own timeout: until then the forwarder may try again."""
+    """The request's own timeout: until then the forwarder may retry."""
     traceparent: str | None = None
     """Names the trace span of the request (W3C Trace Context); None: there is none."""
 
 
 @dataclass(slots=True)
 class Verify:
-    """Find out whether a login holds, away from the loop: the check may take long, and raise.
+    """Check a login outside the event loop: the check may take long, and raise.
 
-    What it gives comes back through `Session.verified`, an error as a `Rejected`; the session takes no
-    further request of its client until then. Where it cannot be checked now, the connection is closed.
+    The outcome goes to `Session.verified`, an error as a `Rejected`; the session takes no further request of
+    its client until then. If the check is impossible now, the connection is closed.
     """
 
     check: Deferred
@@ -64,39 +64,39 @@ class Verify:
 
 @dataclass(slots=True)
 class LookUpTopics:
-    """Have the broker name these topics (KIP-516), then call `Session.topics_looked_up`.
+    """Look up the names of these topics at the broker (KIP-516), then call `Session.topics_looked_up`.
 
     `Gate.topic_names` learns the names; until then the session takes no further request of its client.
     """
 
     topic_ids: bytes
-    """Of 16 bytes each, one behind the other: a request may have very many."""
+    """16 bytes each, concatenated: a request may have very many."""
 
 
 @dataclass(slots=True)
 class MuteClient:
-    """Read nothing from the client for so long (KIP-219), then call `Session.unmuted`."""
+    """Read nothing from the client for this long (KIP-219), then call `Session.unmuted`."""
 
     duration_ms: int
 
 
 @dataclass(slots=True)
 class Recorded:
-    """This happened: the audit log, the log line and the metrics are made from it."""
+    """Record this event: the audit record, the log line and the metrics are made from it."""
 
     event: AuditEvent
 
 
 @dataclass(slots=True)
 class UpstreamLoggedIn:
-    """Our session at the broker was renewed; it ends after so long, 0 for never (KIP-368)."""
+    """The proxy's session at the broker was renewed; it ends after this long, 0: never (KIP-368)."""
 
     session_lifetime_ms: int
 
 
 @dataclass(slots=True)
-class UpstreamRefused:
-    """The broker did not renew our session; a Close follows."""
+class UpstreamLoginFailed:
+    """The broker did not renew the proxy's session; a Close follows."""
 
     message: str
 
@@ -106,7 +106,7 @@ class Close:
     """Close the client's connection after `delay_ms`, writing `last_words` just before."""
 
     reason: str
-    """One word of the `reason` label of penstock_connections_closed_total."""
+    """A value of the label `reason` of penstock_connections_closed_total."""
     message: str = ""
     delay_ms: int = 0
     last_words: bytes = b""
@@ -121,6 +121,6 @@ Effect = (
     | MuteClient
     | Recorded
     | UpstreamLoggedIn
-    | UpstreamRefused
+    | UpstreamLoginFailed
     | Close
 )

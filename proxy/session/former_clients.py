@@ -1,10 +1,10 @@
-"""The client states that a session has left behind, and what is still counted in them.
+"""The client states that a session no longer uses, and what is still counted in them.
 
-A connection has one client id, as a rule. Where it changes from request to request the states of the latest
-ids are kept, so that none has to be written out because another one came; what was counted under older ones
-is added up as that of many (docs/decisions/0043). A fetch is asked under one image, and its answer may come
-under the next: its bytes belong to the state of the first. Fed by proxy.session.session when it takes another
-client state; gives back summaries of those that were left.
+A connection has one client id, as a rule. If it changes from request to request, the states of the latest ids
+are stored, so that a state is not recorded each time another one comes into use; the counts of older ids are
+added up (docs/decisions/0043). A fetch may be requested at one image, and its response may come at the next:
+its bytes belong to the state of the first. proxy.session.machine adds a state when another comes into use,
+and gets summaries.
 """
 
 from collections.abc import Callable
@@ -15,108 +15,110 @@ from proxy.security.authorizer import RequestContext
 from proxy.session.client_state import MAX_TOPICS, ClientState
 from proxy.session.in_flight import InFlight, Pipeline
 
-MAX_KEPT = 16
-"""Client ids of one connection whose states are kept at a time, beside the one in use."""
+MAX_REMEMBERED = 16
+"""Client ids of one connection whose states are stored, besides the one in use."""
 MANY = "several client ids of one connection"
-"""`message` of a summary that counts what no single client id is told for."""
+"""`message` of a summary for several client ids."""
 
 Complete = Callable[[AuditEvent, RequestContext], AuditEvent]
 
 
 @dataclass(slots=True, eq=False)
-class _Left:
-    """A state that was left, with the last request that can be its own: None when all are answered."""
+class _Former:
+    """A state that is not in use, with its last request in flight; None: none is."""
 
     client: ClientState
     last: InFlight | None
     many: ClientState | None = None
-    """Where its counts go; None: it is told by itself."""
+    """The state that its counts are added to; None: it has summaries of its own."""
 
 
 class FormerClients:
-    """No more than MAX_KEPT, and those of whose requests some may not be answered yet."""
+    """At most MAX_REMEMBERED states, and those with requests that may still be in flight."""
 
-    __slots__ = ("_answering", "_kept", "_last", "_many", "_pipeline")
+    __slots__ = ("_last", "_many", "_pending", "_pipeline", "_stored")
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._kept: dict[
-            bytes | None, _Left
-        ] = {}  # Of the image and principal of now, by raw id; oldest first.
-        self._answering: list[_Left] = []
+        self._stored: dict[
+            bytes | None, _Former
+        ] = {}  # Of the present image and principal, by raw id; oldest first.
+        self._pending: list[_Former] = []
         self._many: ClientState | None = None
-        self._last: InFlight | None = None  # The newest request when the state in use was taken.
+        self._last: InFlight | None = None  # The newest request when the state in use came into use.
 
     def add(self, client: ClientState) -> None:
-        """One that was drained just now, with all others: its image or its principal has gone."""
+        """Add a state that was just drained, with all others: another image or principal is in use."""
         in_flight = self._in_flight()
-        left = [*self._kept.values(), self._left(client)]
-        self._answering += [each for each in left if id(each.last) in in_flight]
-        self._kept.clear()
+        former = [*self._stored.values(), self._former(client)]
+        self._pending += [each for each in former if id(each.last) in in_flight]
+        self._stored.clear()
         self._many = None
         self._last = self._pipeline.last()
 
     def switch(self, client: ClientState, raw_id: bytes, now_ms: int) -> ClientState | None:
-        """Another client id at the same image: keep the state in use; the one of that id, if it is kept."""
-        taken = self._kept.pop(raw_id, None)
-        self._kept[client.raw_id] = self._left(client)
-        size = sum(left.client.size for left in self._kept.values())
-        while len(self._kept) > MAX_KEPT or (size > MAX_TOPICS and len(self._kept) > 1):
-            oldest = self._kept.pop(next(iter(self._kept)))
+        """Store the state in use and return the stored one of another client id, at the same image."""
+        stored = self._stored.pop(raw_id, None)
+        self._stored[client.raw_id] = self._former(client)
+        size = sum(former.client.size for former in self._stored.values())
+        while len(self._stored) > MAX_REMEMBERED or (size > MAX_TOPICS and len(self._stored) > 1):
+            oldest = self._stored.pop(next(iter(self._stored)))
             size -= oldest.client.size
             self._add_to_many(oldest, now_ms)
-        # One with requests on their way may still have them when it is left again.
-        self._last = None if taken is not None and taken.last is not None else self._pipeline.last()
-        return None if taken is None else taken.client
+        # A state with requests in flight may still have them when it goes out of use again.
+        self._last = None if stored is not None and stored.last is not None else self._pipeline.last()
+        return None if stored is None else stored.client
 
     @property
     def is_full(self) -> bool:
-        """What was added up is as much as one client may have: it has to be written out."""
+        """Whether the sum of older ids has as many entries as one client may have, and has to be recorded."""
         return self._many is not None and self._many.is_full()
 
     def drain(self, now_ms: int, complete: Complete) -> list[AuditEvent]:
-        """What was counted since the last time; those with nothing in flight any more are forgotten."""
-        if not (self._kept or self._answering or self._many):
+        """Return summaries of what was counted since the last time; forget states with nothing in flight."""
+        if not (self._stored or self._pending or self._many):
             return []
-        alone = [left.client for left in (*self._answering, *self._kept.values()) if left.many is None]
+        alone = [former.client for former in (*self._pending, *self._stored.values()) if former.many is None]
         many = self._added_up(now_ms)
-        self._forget_answered()
+        self._forget_completed()
         in_flight = self._in_flight()
-        self._kept = {raw_id: left for raw_id, left in self._kept.items() if id(left.last) in in_flight}
+        self._stored = {
+            raw_id: former for raw_id, former in self._stored.items() if id(former.last) in in_flight
+        }
         events = [complete(e, client.context) for client in alone for e in client.drain(now_ms, _unchanged)]
         return events + [
             complete(e, client.context) for client in many for e in client.drain(now_ms, _of_many)
         ]
 
-    def _left(self, client: ClientState) -> _Left:
+    def _former(self, client: ClientState) -> _Former:
         last = self._pipeline.last()
-        # Without a request since it was taken, it waits for nothing.
-        return _Left(client, None if last is self._last else last)
+        # Without a request since it came into use, nothing is in flight.
+        return _Former(client, None if last is self._last else last)
 
-    def _add_to_many(self, left: _Left, now_ms: int) -> None:
+    def _add_to_many(self, former: _Former, now_ms: int) -> None:
         if self._many is None:
-            of_all = replace(left.client.context, client_id=None)
-            self._many = ClientState(None, of_all, left.client.basis, None)
-        self._many.absorb(left.client, now_ms)
-        if left.last is not None:
-            left.many = self._many
-            self._answering.append(left)
-            if len(self._answering) > 2 * len(self._pipeline) + MAX_KEPT:
+            of_all = replace(former.client.context, client_id=None)
+            self._many = ClientState(None, of_all, former.client.basis, None)
+        self._many.absorb(former.client, now_ms)
+        if former.last is not None:
+            former.many = self._many
+            self._pending.append(former)
+            if len(self._pending) > 2 * len(self._pipeline) + MAX_REMEMBERED:
                 self._added_up(now_ms)
-                self._forget_answered()
+                self._forget_completed()
 
     def _added_up(self, now_ms: int) -> list[ClientState]:
-        """Each state that counts for many, with what has come to those it counts for."""
+        """Return the states that count for several ids, with what those have counted since."""
         many = {} if self._many is None else {id(self._many): self._many}
-        for left in self._answering:
-            if left.many is not None:
-                left.many.absorb(left.client, now_ms)
-                many[id(left.many)] = left.many
+        for former in self._pending:
+            if former.many is not None:
+                former.many.absorb(former.client, now_ms)
+                many[id(former.many)] = former.many
         return list(many.values())
 
-    def _forget_answered(self) -> None:
+    def _forget_completed(self) -> None:
         in_flight = self._in_flight()
-        self._answering = [left for left in self._answering if id(left.last) in in_flight]
+        self._pending = [former for former in self._pending if id(former.last) in in_flight]
 
     def _in_flight(self) -> set[int]:
         return {id(entry) for entry in self._pipeline.queue}
@@ -127,7 +129,7 @@ def _unchanged(event: AuditEvent) -> AuditEvent:
 
 
 def _of_many(event: AuditEvent) -> AuditEvent:
-    """A quota-id may have a client id in it: what several ones used is no one quota's."""
+    """A quota-id may contain a client id: what several ids have used belongs to no single quota."""
     event.message = MANY
     event.quota_id = event.quota_limit = None
     return event

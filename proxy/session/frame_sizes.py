@@ -1,5 +1,4 @@
-"""How large a frame of a client may be, and how much of it has to be there before it is looked at (SPEC
-O6)."""
+"""Limits for the frames of a client, and how many bytes are needed before one is parsed (SPEC O6)."""
 
 from struct import Struct
 
@@ -18,7 +17,7 @@ _STREAMING_HEAD_BYTES = 4_096
 def fault_of_size(
     limits: Limits, data: memoryview, position: int, length: int, *, stranger: bool, bare_token: bool
 ) -> str | None:
-    """What is wrong with the length of the frame at `position`, before its body arrives; None: nothing.
+    """Return the fault in the length of the frame at `position`, before its body arrives; None: none.
 
     `stranger`: the client has not logged in. `bare_token`: the frame is nothing but a SASL token.
     """
@@ -27,7 +26,7 @@ def fault_of_size(
         limit = limits.sasl_server_max_receive_size
         minimum = 0 if bare_token else _MIN_FRAME_BYTES
     elif _may_be_produce(data, position):
-        # The only request that may be larger; where its API key is not there yet, it may be one.
+        # The only request that may be larger; without its API key the frame may be one.
         limit = limits.socket_request_max_bytes
     if length < minimum:
         return f"a request of {length} bytes, the least is {minimum}"
@@ -35,7 +34,7 @@ def fault_of_size(
 
 
 def needed_bytes(data: memoryview, position: int, length: int) -> int:
-    """How many bytes of an incomplete frame have to be there before it is looked at again."""
+    """Return how many bytes of an incomplete frame are needed before it is parsed again."""
     if len(data) - position < _STREAMING_HEAD_BYTES and _may_be_produce(data, position):
         # It may stream once more of its head is here; waiting for all of it would hold its records.
         return min(4 + length, _STREAMING_HEAD_BYTES)

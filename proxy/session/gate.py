@@ -1,8 +1,8 @@
-"""What all sessions of a proxy share: the image, who decides, who may spend how much, what the broker speaks.
+"""What all sessions of a proxy share: image, authorizer, quotas, and the versions that the broker supports.
 
-Put together by proxy.gate_setup; proxy.net replaces `basis` and `versions` as they change. All access is from
-one event loop, so a session that takes `gate.basis` once works on one state of the cluster and of the
-settings to the end of its request, whatever is in effect meanwhile.
+Made by proxy.gate_setup; proxy.net replaces `basis` and `versions` when they change. All access is from one
+event loop, so a session that takes `gate.basis` once works with one state of the cluster and of the settings
+to the end of its request, whatever changes meanwhile.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,37 +29,37 @@ Rights = tuple[int, AclsImage | None]
 DEFAULT_QUEUED_BYTES = 256 * 1024 * 1024
 DEFAULT_MAX_ELEMENTS = 50_000
 _FIRST_METADATA_WITH_TOPIC_IDS = 12
-"""Older brokers cannot be asked for the name of a topic id."""
+"""Older brokers have no lookup of a topic id's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one client may make us hold, in bytes."""
+    """How much memory one client may take, in bytes."""
 
     socket_request_max_bytes: int
     decoded_request_max_bytes: int
-    """Of a request that is decoded whole; produce requests of one topic are not."""
+    """The size of a request that is decoded whole; Produce requests of one topic are not."""
     sasl_server_max_receive_size: int
-    """Of any request before the client is known."""
+    """The size of any request before the login is complete."""
     decoded_request_max_elements: int = DEFAULT_MAX_ELEMENTS
-    """In all arrays of a request that is decoded whole."""
+    """The number of elements in all arrays of a request that is decoded whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Basis:
-    """What decisions rest on. When any of it changes, the gate gets another object, which sessions notice."""
+    """What decisions depend on. If any of it changes, the gate gets another object; sessions notice it."""
 
     authorizer: Authorizer
     image: MetadataImage | None = None
     """None until the metadata log has been replayed to its high-water mark (KIP-801)."""
     settings_generation: int = 0
-    """Of the settings that the authorizer and the quotas were made of: the number that audit records name."""
+    """The number of the settings of authorizer and quotas, as in audit records."""
     authorizer_changes: int = 0
-    """How often another authorizer has come, or what it decides by besides the image has changed."""
+    """How often the authorizer was replaced, or what it depends on besides the image has changed."""
 
     @property
     def rights(self) -> "Rights":
-        """As long as this is the same, what was allowed is."""
+        """What was allowed is still allowed as long as this is the same."""
         return self.authorizer_changes, None if self.image is None else self.image.acls
 
 
@@ -71,37 +71,37 @@ class Gate:
     quotas: ClientQuotas
     limits: Limits
     versions: Mapping[int, VersionRange] = field(default_factory=dict)
-    """What ApiVersions tells: api key -> (min, max), the intersection of all who have a say (KIP-590)."""
+    """API key -> (min, max), as in ApiVersions: what proxy, broker and controller all support (KIP-590)."""
     topic_names: TopicNames = field(default_factory=TopicNames)
     unrecorded: frozenset[str] = frozenset()
-    """Classes of audit records that there is no room for and that must not be missing (audit.policy)."""
-    refuses_changes: bool = False
-    """The same for records of administrative changes. Whether one is forwarded is asked where it is."""
+    """Classes of audit records that must not be lost and for which there is no room (audit.policy)."""
+    rejects_changes: bool = False
+    """There is no room for records of administrative changes. Forwarded ones check this on their own."""
     proxy_principals: frozenset[str] = frozenset()
-    """What proxies are called at the controller; clients make no administrative requests by these names."""
+    """The principals of proxies at the controller; their administrative requests are rejected here."""
     token_secret: TokenSecret | None = None
-    """None: there are no delegation tokens here."""
+    """None: delegation tokens are disabled."""
     memory: RequestMemory = field(default_factory=lambda: RequestMemory(DEFAULT_QUEUED_BYTES))
-    """Of incomplete requests and unread responses."""
+    """The memory of incomplete requests and unread responses."""
     pace: Pace = field(default_factory=Pace)
-    """For how long one session may hold the event loop at a time."""
+    """How long one session may occupy the event loop at a time."""
     finalized_features: Mapping[str, VersionRange] = field(default_factory=dict)
     supported_features: Mapping[str, VersionRange] = field(default_factory=dict)
     finalized_features_epoch: int = -1
     serde: PrincipalSerde = DEFAULT_SERDE
-    """How the controller is told who asks."""
-    keeps_topic_configs: bool = True
-    """Whether the controller keeps owner and acls as configs of topics: ours does, KRaft's does not."""
+    """Encodes the client's principal for the controller."""
+    stores_topic_configs: bool = True
+    """Whether the controller stores owner and acls as configs of topics: ours does, KRaft's does not."""
     auto_creates_topics: bool = False
-    """Whether the broker makes a missing topic that a client asks after."""
-    makes_topics_at_controller: bool = False
-    """Whether such a topic is made through our controller, and not by the broker itself."""
-    api_versions_told: dict[int, tuple[tuple[object, ...], bytes]] = field(default_factory=dict)
-    """Bodies of answers to ApiVersions by its version, and what each was made of; api_versions keeps them."""
+    """Whether the broker creates a missing topic that a client requests in Metadata."""
+    creates_topics_at_controller: bool = False
+    """Whether such a topic is created by our controller, and not by the broker itself."""
+    api_versions_bodies: dict[int, tuple[tuple[object, ...], bytes]] = field(default_factory=dict)
+    """Encoded ApiVersions bodies by version, with what each was made from (login.api_versions)."""
 
     @property
     def image(self) -> MetadataImage | None:
-        """Of the basis. Setting it replaces the basis."""
+        """The image of the basis. Setting it replaces the basis."""
         return self.basis.image
 
     @image.setter
@@ -110,7 +110,7 @@ class Gate:
 
     @property
     def authorizer(self) -> Authorizer:
-        """Of the basis. Setting it replaces the basis."""
+        """The authorizer of the basis. Setting it replaces the basis."""
         return self.basis.authorizer
 
     @authorizer.setter
@@ -120,13 +120,13 @@ class Gate:
         )
 
     def decide_by(self, settings_generation: int, authorizer: Authorizer | None = None) -> None:
-        """Other settings from each client's next request on; `authorizer` None: it stays."""
+        """Apply other settings from each client's next request on; `authorizer` None: it is unchanged."""
         if authorizer is not None:
             self.authorizer = authorizer
         self.basis = replace(self.basis, settings_generation=settings_generation)
 
     def unnamed_topics(self, topic_ids: Iterable[bytes], now_ms: int) -> list[bytes]:
-        """Those of the ids, each once, whose names the broker should be asked for."""
+        """Return the ids, each once, whose names have to be looked up at the broker."""
         low, high = self.versions.get(ApiKey.METADATA, (0, -1))
         if high < max(low, _FIRST_METADATA_WITH_TOPIC_IDS):
             return []
@@ -138,25 +138,25 @@ class Gate:
         ]
 
     def forget_decisions(self) -> None:
-        """The authorizer may decide otherwise from now on: sessions ask it again."""
+        """Have sessions decide again: the authorizer may decide otherwise from now on."""
         self.authorizer = self.basis.authorizer
 
 
 @dataclass(slots=True)
 class ListenerPolicy:
-    """What holds for all sessions of one listener."""
+    """The settings and counts of one listener, for all its sessions."""
 
     name: str
     sasl: SaslListener | None
     addresses: Mapping[int, tuple[str, int]] = field(default_factory=dict)
-    """Node id -> host and port under which clients of this listener reach that broker's proxy."""
-    kept_but: tuple[str, int] | None = None
-    """Set: addresses are left as the broker tells them, but for this one, by which we reach it ourselves."""
+    """Node id -> host and port of that broker's proxy for clients of this listener."""
+    advertised_except: tuple[str, int] | None = None
+    """Set: clients get the addresses that brokers advertise, except this one, which the proxy itself uses."""
     unreachable: tuple[int, ...] = ()
-    """Brokers there are that clients of this listener are not told of."""
+    """Brokers that clients of this listener do not see."""
     failed_authentication_delay_ms: int = 100
     login_timeout_ms: int = 0
-    """From the beginning of a connection to the end of its first login; 0: no limit."""
+    """The limit from the beginning of a connection to the end of its first login; 0: no limit."""
     early_start: bool = False
     security_protocol: str = "PLAINTEXT"
     principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)
@@ -171,4 +171,4 @@ class Peer:
     host: str
     """Its address as ACLs name it."""
     address: bytes
-    """The same, 4 or 16 raw bytes."""
+    """The address in 4 or 16 raw bytes."""

@@ -18,15 +18,15 @@ from proxy.session.client_state import ClientState
 from proxy.session.plain_response import PlainResponse
 
 MAX_IN_FLIGHT = 1_000
-"""Requests of one connection; beyond it no further one is taken. A broker handles one at a time."""
+"""Requests of one connection; beyond this no further one is taken. A broker handles one at a time."""
 _GOES_ON_AT = MAX_IN_FLIGHT // 2
 MAX_READY_BYTES = 1 << 20
-"""Of the proxy's own responses that wait behind the broker's; beyond it no further request is taken."""
+"""Bytes of the proxy's own responses behind the broker's; beyond this no further request is taken."""
 ENTRY_BYTES = 1024
 """Approximate memory of a request in flight; with its decoded request and its handler it may be twice
 that."""
 _READY_BYTES = 256
-"""Approximate memory of a response that waits, beside its bytes: many small ones count too."""
+"""Approximate memory of a response that waits, besides its bytes: many small ones count too."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,17 +39,17 @@ class InFlight:
     client: ClientState | None = None
     """Whose request it is; None: the proxy's own, or a request between brokers, to which no quota applies."""
     since_ms: int = 0
-    """When it was sent to the broker, or taken where it is not sent there."""
+    """When it was sent to the broker, or taken if it is not sent there."""
     queued_ms: int = 0
     """From being taken to `since_ms`: the broker was queried first."""
     durations: Durations | None = None
-    """Counts how long it took where its response leaves as soon as it comes; None: it is not counted."""
+    """The durations in which it is counted if its response is sent on at once; None: it is not counted."""
 
     is_whole: ClassVar[bool] = False
     """Whether its response is received whole before any of it is sent to the client."""
 
     def count(self, counts: RequestCounts, responded_ms: int, now_ms: int) -> None:
-        """The broker's response, which came at `responded_ms`, is handed over now."""
+        """Count the duration of the broker's response, which came at `responded_ms` and is sent on now."""
         if self.durations is None:
             return
         broker_ms = responded_ms - self.since_ms
@@ -67,7 +67,7 @@ class Passing(InFlight):
 
 @dataclass(slots=True, eq=False)
 class Timed(Passing):
-    """The same, but the throttle time of a request quota is written into its head (KIP-124)."""
+    """Its response passes too, with the throttle time of a request quota in its head (KIP-124)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +75,7 @@ class Fetched(InFlight):
     """A Fetch: the head of its response is read, and the records stream."""
 
     bucket: Bucket | None = None
-    """What its response is charged to; None: nothing limits it."""
+    """The bucket for its response; None: no quota limits it."""
     summary: Summary | None = None
     opens_at: str | None = None
     """It may open a fetch session (KIP-227): the topic at which the traffic of the session is counted."""
@@ -87,7 +87,7 @@ class Produced(InFlight):
 
     request_bytes: int = 0
     bucket: Bucket | None = None
-    """What the request is charged to; None: nothing limits it."""
+    """The bucket for the request; None: no quota limits it."""
     summary: Summary | None = None
     plain: PlainResponse | None = None
     """A response that looks like this passes as it is, unless there is a throttle time."""
@@ -106,7 +106,7 @@ class Rewritten(InFlight):
     """The fields of the response that the handler leaves as bytes."""
     request_bytes: int = 0
     bucket: Bucket | None = None
-    """What the request (Produce) or the response (Fetch, ShareFetch) is charged to."""
+    """The bucket for the request (Produce) or the response (Fetch, ShareFetch)."""
     summary: Summary | None = None
 
     is_whole = True
@@ -151,15 +151,15 @@ class ControllerQuery(Awaited):
 
 
 class Pipeline:
-    """First in, first out."""
+    """The queue of requests in flight: first in, first out."""
 
     __slots__ = ("queue", "ready_bytes")
 
     def __init__(self, queue: deque[InFlight]) -> None:
         self.queue = queue
-        """For the paths that every request takes; all others use the methods."""
+        """For the fast lane, which every request passes; all others use the methods."""
         self.ready_bytes = 0
-        """Of the proxy's own responses that wait."""
+        """Bytes of the proxy's own responses that wait."""
 
     @property
     def held_bytes(self) -> int:
@@ -167,7 +167,7 @@ class Pipeline:
         return self.ready_bytes + ENTRY_BYTES * len(self.queue)
 
     def is_full(self, *, was_full: bool) -> bool:
-        """Whether no further request is taken; one that `was_full` has to be half empty first."""
+        """Whether no further request is taken; a queue that `was_full` has to be half empty first."""
         limit = _GOES_ON_AT if was_full else MAX_IN_FLIGHT
         return len(self.queue) >= limit or self.ready_bytes > MAX_READY_BYTES
 
@@ -183,26 +183,26 @@ class Pipeline:
         self.ready_bytes += _READY_BYTES + len(data)
 
     def complete(self, entry: Awaited, data: bytes) -> None:
-        """The controller has responded to `entry`."""
+        """Add the response of the controller to `entry`."""
         entry.data = data
         self.ready_bytes += _READY_BYTES + len(data)
 
     def forget_last(self) -> None:
-        """The newest request gets no response."""
+        """Remove the newest request, which gets no response."""
         self.queue.pop()
 
     def head(self) -> InFlight | None:
         return self.queue[0] if self.queue else None
 
     def last(self) -> InFlight | None:
-        """The newest request."""
+        """Return the newest request."""
         return self.queue[-1] if self.queue else None
 
     def pop(self) -> InFlight:
         return self.queue.popleft()
 
     def pop_ready(self, now_ms: int) -> list[bytes]:
-        """The own responses that now stand first, and leave."""
+        """Remove and return the proxy's own responses at the head of the queue."""
         ready: list[bytes] = []
         queue = self.queue
         while queue and isinstance(entry := queue[0], Ready) and entry.data:

@@ -83,8 +83,7 @@ _SUMMARY_UNITS = 2  # What counting a decision costs, in the units of proxy.wire
 
 
 class Machine:
-    """What a session waits for, what is in flight, whose requests come now, and the work that is
-    unfinished."""
+    """Holds the state of a session, the requests in flight, the client state and unfinished work."""
 
     def __init__(
         self,
@@ -102,22 +101,22 @@ class Machine:
         self.pipeline = Pipeline(deque() if observer is None else observer.queue)
         self.remembered = Remembered()
         self.client = self._new_client(None, None)
-        """Of the requests that come now."""
+        """The state that requests use now."""
         self.lane = FastLane(gate, listener, authentication, self.pipeline, self.remembered, self.client)
         self.slices = Slices(gate.pace)
         self.later: deque[Callable[[], Effects]] = deque()
         """Work behind what is unfinished."""
         self.now_ms = 0
-        """Of the slice."""
+        """The time of the slice."""
         self.flags = 0
         """The state, as a number."""
         self.mutes = 0
-        """How many `MuteClient` have not been followed by `unmuted` yet."""
+        """The number of `MuteClient` effects without an `unmuted` yet."""
         self.waits_for: Awaited | LookUp | None = None
         self.held_frame: memoryview | None = None
         """A frame that is handled again before anything else is taken."""
         self.own_bytes = 0
-        """Of the proxy's own responses in this slice."""
+        """Bytes of the proxy's own responses in this slice."""
         self.parting: Close | None = None
         """Carried out once the responses before it have left."""
         self.memory = SessionMemory(gate.memory, authentication, peer.host)
@@ -296,13 +295,13 @@ class Machine:
         return effects + self._finish(entry, responded_ms)
 
     def _finish(self, entry: InFlight, responded_ms: int) -> Effects:
-        """The response to `entry`, rewritten, leaves."""
+        """Finish `entry`: its rewritten response leaves."""
         effects = self.apply(self.responses.finished(entry, responded_ms, self.now_ms))
         self._is_rewriting = False
         return effects
 
     def _query_responded(self, query: BrokerQuery, response: Any, responded_ms: int) -> Effects:
-        """What waited for the response to a request of the proxy's own continues."""
+        """Continue what waited for the response to a query."""
         effects = self._finish(query, responded_ms)
         self.flags &= ~QUERYING_BROKER
         if self.flags & CLOSING:
@@ -310,7 +309,7 @@ class Machine:
         return effects + self.apply(query.then(response))
 
     def _watched_response(self, data: memoryview, now_ms: int) -> bool:
-        """In place of `FastLane.response` while the observer watches."""
+        """Call `FastLane.response` and notify the observer, while it watches."""
         observer = self.observer
         assert observer is not None
         observer.passing(len(data))
@@ -332,7 +331,7 @@ class Machine:
             self.flags |= TURN_DUE
 
     def memory_granted(self) -> None:
-        """What was waited for is there: `take_turn`."""
+        """End the wait; `take_turn` continues."""
         self.waits_for = None
         self.flags = (self.flags & ~WAITING) | TURN_DUE
         self.on_turn_due()

@@ -1,10 +1,10 @@
-"""The memory of clients' requests and of our own responses, over all clients (queued.max.request.bytes).
+"""The memory of clients' requests and of responses to them, for all clients (queued.max.request.bytes).
 
-Kept in proxy.session.gate. A session takes room for a whole frame before it holds more than a little of it,
-so a frame that was begun can always be completed. One for which there is no room waits its turn: first come,
-first served, within the part of its owner. Responses that nobody has read yet are counted apart, so that they
-never keep requests waiting: whoever has too many of them gets no further request decided. Clients that are
-not logged in yet have a share of their own, in which each address is an owner; otherwise each principal is.
+A session takes room for a whole frame before it holds more than a little of it, so a frame that has begun can
+always be completed. Frames without room wait in the order of arrival, within the part of their owner.
+Responses that clients have not read yet are counted apart, so that they never make requests wait: an owner
+with too many of them gets no further request decided. Clients before their login have a share of their own,
+in which each address is an owner; after it each principal is one.
 """
 
 from collections import deque
@@ -16,24 +16,24 @@ from proxy.session.authentication import Authentication
 
 FREE_BYTES = 16 * 1024
 STRANGERS_FREE_BYTES = 4 * 1024
-"""A frame up to this size needs no room: they are many, and waiting would cost more than they do."""
+"""A frame up to this size needs no room: there are many, and waiting would cost more than their memory."""
 STRANGERS_SHARE = 0.25
 OWNERS_PART = 0.5
-"""Of the share that an owner belongs to, at the most; a single frame may be larger."""
+"""The largest part of its share that an owner may use; a single frame may be larger."""
 
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """What one session holds."""
+    """The memory of one session."""
 
     owner: Hashable
     stranger: bool
     frame_bytes: int = 0
-    """Of a frame that is not complete yet."""
+    """The size of a frame that is not complete yet."""
     input_bytes: int = 0
-    """Of requests that wait for a turn."""
+    """The size of requests that wait for a turn."""
     unread_bytes: int = 0
-    """Of responses that the client has not read, or that are not complete."""
+    """The size of responses that the client has not read, or that are not complete."""
     waiting: "Waiting | None" = None
 
     @property
@@ -47,13 +47,13 @@ class Waiting:
 
     number: int
     account: Account | None
-    """None: it waits no longer."""
+    """None: the session waits no longer."""
     size_bytes: int
     granted: Callable[[], None]
 
 
 class _Lines:
-    """Sessions that wait, by owner, in the order of their arrival."""
+    """Queues of waiting sessions by owner, in the order of arrival."""
 
     def __init__(self) -> None:
         self._by_owner: dict[Hashable, deque[Waiting]] = {}
@@ -62,7 +62,7 @@ class _Lines:
         self._by_owner.setdefault(owner, deque()).append(waiting)
 
     def first(self, owner: Hashable) -> Waiting | None:
-        """The owner's session that has waited longest."""
+        """Return the owner's session that has waited longest."""
         line = self._by_owner.get(owner)
         while line and line[0].account is None:
             line.popleft()
@@ -72,7 +72,7 @@ class _Lines:
         return line[0]
 
     def firsts(self) -> list[tuple[Hashable, Waiting]]:
-        """Of each owner."""
+        """Return the session of each owner that has waited longest."""
         return [(owner, first) for owner in list(self._by_owner) if (first := self.first(owner)) is not None]
 
     def pop(self, owner: Hashable) -> None:
@@ -83,7 +83,7 @@ class _Lines:
 
 
 class _Use:
-    """Bytes in all and by owner."""
+    """Counts bytes in total and by owner."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -99,7 +99,7 @@ class _Use:
 
 
 class _Share:
-    """The memory of one kind of clients."""
+    """The memory of clients before, or after, their login."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -112,7 +112,7 @@ class _Share:
         return self.frames.total + self.unread.total + self.input_bytes
 
     def fits(self, size_bytes: int) -> bool:
-        """What is larger than the limit gets in alone."""
+        """Whether there is room; a frame larger than the limit has room if there is no other."""
         return not self.frames.total or self.frames.total + size_bytes <= self.limit_bytes
 
     def fits_owner(self, owner: Hashable, size_bytes: int) -> bool:
@@ -127,16 +127,16 @@ class _Share:
 
 
 class RequestMemory:
-    """All that is held."""
+    """The memory of all sessions, and the queues for it."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._shares = {False: _Share(limit_bytes), True: _Share(int(limit_bytes * STRANGERS_SHARE))}
         self.waiting = 0
-        """Sessions that wait."""
+        """The number of sessions that wait."""
         self._next_number = 0
 
     def limit(self, limit_bytes: int) -> None:
-        """Another limit: what is held stays, and who waits may have room now."""
+        """Change the limit. What is held stays; waiting sessions may have room now."""
         for stranger, share in self._shares.items():
             share.limit_bytes = int(limit_bytes * STRANGERS_SHARE) if stranger else limit_bytes
             self._grant_room(share)
@@ -147,12 +147,12 @@ class RequestMemory:
         return sum(share.used_bytes for share in self._shares.values())
 
     def is_short(self, *, stranger: bool) -> bool:
-        """Whether half of the memory is used: then no more than necessary should be read at a time."""
+        """Whether half of the memory is used: then only what is necessary should be read."""
         share = self._shares[stranger]
         return share.used_bytes * 2 > share.limit_bytes
 
     def take(self, account: Account, size_bytes: int, granted: Callable[[], None]) -> bool:
-        """Room for a frame of so many bytes; if there is none, `granted` is called once there is."""
+        """Whether there is room for the frame; if not, `granted` is called once there is."""
         share, owner = self._shares[account.stranger], account.owner
         is_first = share.for_room.first(owner) is None
         if is_first and share.fits(size_bytes) and share.fits_owner(owner, size_bytes):
@@ -163,7 +163,7 @@ class RequestMemory:
         return False
 
     def complete(self, account: Account) -> None:
-        """The frame is complete, and not held any more."""
+        """Free the room of a frame that is complete."""
         if account.frame_bytes:
             share = self._shares[account.stranger]
             share.frames.add(account.owner, -account.frame_bytes)
@@ -171,15 +171,15 @@ class RequestMemory:
             self._grant_room(share)
 
     def may_respond(self, account: Account, granted: Callable[[], None]) -> bool:
-        """Whether its owner has read enough of our responses; if not, `granted` is called once it has."""
+        """Whether its owner has read enough responses; if not, `granted` is called once it has."""
         share = self._shares[account.stranger]
         if not share.is_over(account.owner):
             return True
         self._wait(account, 0, granted, share.for_readers)
         return False
 
-    def keep(self, account: Account, input_bytes: int, unread_bytes: int) -> None:
-        """So much is held beside the frame, whether there is room or not."""
+    def set_held(self, account: Account, input_bytes: int, unread_bytes: int) -> None:
+        """Set how much is held besides the frame, whether there is room or not."""
         share, read = self._shares[account.stranger], account.unread_bytes - unread_bytes
         share.input_bytes += input_bytes - account.input_bytes
         if read:
@@ -189,12 +189,12 @@ class RequestMemory:
             self._grant_readers(share)
 
     def leave(self, account: Account) -> None:
-        """Nothing is held or waited for any more."""
+        """Free everything, and wait no longer."""
         if account.waiting is not None:
             account.waiting.account = None
             account.waiting = None
             self.waiting -= 1
-        self.keep(account, 0, 0)
+        self.set_held(account, 0, 0)
         self.complete(account)
         self._grant_room(self._shares[account.stranger])  # It may have been the first of its owner.
 
@@ -206,7 +206,7 @@ class RequestMemory:
 
     def _grant_room(self, share: _Share) -> None:
         while share.for_room:
-            # The one that has waited longest, of those whose owner has room.
+            # The session that has waited longest, of those whose owner has room.
             eligible = [
                 (first.number, owner, first)
                 for owner, first in share.for_room.firsts()
@@ -236,7 +236,7 @@ class RequestMemory:
 
 
 class SessionMemory:
-    """What one session holds, and what it waits for. Its requests and its responses wait independently."""
+    """The memory of one session. Its requests and its responses wait independently."""
 
     __slots__ = ("_authentication", "_host", "_memory", "_requests", "_responses")
 
@@ -249,7 +249,7 @@ class SessionMemory:
 
     @property
     def owner(self) -> Hashable:
-        """Who shares memory and turns with this session: its principal, or its address if unknown."""
+        """The owner of its memory and turns: its principal, or its address before the login."""
         principal = self._authentication.principal
         if self._authentication.known and principal != ANONYMOUS:
             return principal.principal_type, principal.name
@@ -257,45 +257,45 @@ class SessionMemory:
 
     @property
     def frame_bytes(self) -> int:
-        """Of the frame that there is room for."""
+        """The size of the frame that there is room for."""
         return self._requests.frame_bytes
 
     def take(self, size_bytes: int, granted: Callable[[], None]) -> bool:
-        """Whether a frame of so many bytes has room; if not, `granted` is called once it has."""
+        """Whether there is room for a frame of this size; if not, `granted` is called once there is."""
         return self._memory.take(self._named(self._requests), size_bytes, granted)
 
     def complete(self) -> None:
-        """The frame is complete, and not held any more."""
+        """Free the room of a frame that is complete."""
         self._memory.complete(self._requests)
 
     def may_respond(self, granted: Callable[[], None]) -> bool:
-        """Whether a request may be responded to; if not, `granted` is called once others were read."""
+        """Whether a response may be made; if not, `granted` is called once others have been read."""
         return self._memory.may_respond(self._named(self._requests), granted)
 
     def may_hold(self, size_bytes: int, granted: Callable[[], None]) -> bool:
-        """Whether a response of so many bytes has room; if not, `granted` is called once others were read."""
+        """Whether there is room for a response of this size; if not, `granted` is called once there is."""
         account = self._named(self._responses)
         if not self._memory.may_respond(account, granted):
             return False
-        self._memory.keep(account, 0, account.unread_bytes + size_bytes)
+        self._memory.set_held(account, 0, account.unread_bytes + size_bytes)
         return True
 
     def count(self, input_bytes: int, unread_bytes: int) -> None:
-        """So much is held beside the frame. A little needs no room."""
+        """Set how much is held besides the frame. Small amounts are not counted."""
         input_bytes = input_bytes if input_bytes > FREE_BYTES else 0
         unread_bytes = unread_bytes if unread_bytes > FREE_BYTES else 0
         if input_bytes != self._requests.input_bytes:
-            self._memory.keep(self._named(self._requests), input_bytes, 0)
+            self._memory.set_held(self._named(self._requests), input_bytes, 0)
         if unread_bytes != self._responses.unread_bytes:
-            self._memory.keep(self._named(self._responses), 0, unread_bytes)
+            self._memory.set_held(self._named(self._responses), 0, unread_bytes)
 
     def leave(self) -> None:
-        """Nothing is held or waited for any more."""
+        """Free everything, and wait no longer."""
         self._memory.leave(self._requests)
         self._memory.leave(self._responses)
 
     def _named(self, account: Account) -> Account:
-        """An account is that of whoever the client is when it begins to hold anything."""
+        """Set the owner of an empty account; it does not change while the account holds anything."""
         if account.is_empty:
             account.owner, account.stranger = self.owner, self._authentication.under_way
         return account

@@ -1,4 +1,4 @@
-"""What may watch the requests of one session, and changes nothing: tracing (proxy.net) is one."""
+"""The interface of an observer, which watches the requests of one session: tracing (proxy.net) is one."""
 
 from collections import deque
 from typing import Protocol

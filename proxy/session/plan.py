@@ -1,4 +1,4 @@
-"""What a part of the session wants done: steps, which `Session` alone carries out, in order.
+"""A plan is a list of steps that a part of the session returns; only `Session` carries them out, in order.
 
 A part (login, requests, responses, data) gets values, changes nothing of the session, and returns a plan.
 A step is an effect for proxy.net, a request that goes in flight, or one of the classes below.
@@ -56,7 +56,7 @@ class LoggedIn:
 
 @dataclass(slots=True)
 class Throttle:
-    """The client was made to wait by a quota, or would have been if the quota were enforced."""
+    """A quota throttles the client, or would do so if it were enforced."""
 
     bucket: Bucket
     throttle_time_ms: int
@@ -72,7 +72,7 @@ class Rewrite:
 
 @dataclass(slots=True)
 class LookUp:
-    """The broker is asked to name these topic ids (KIP-516): 16 bytes each, one behind the other.
+    """Look up the names of these topic ids at the broker (KIP-516): 16 bytes each, concatenated.
 
     `then` is the plan of what waited for the names; None: the frame that was held back is treated again.
     """
@@ -90,7 +90,7 @@ class HoldFrame:
 
 @dataclass(slots=True)
 class End:
-    """Take nothing more from the client; it is closed once what it asked for before has its responses."""
+    """Take nothing more from the client; it is closed once its earlier requests have their responses."""
 
     close: Close
 

@@ -1,9 +1,9 @@
-"""Share sessions (KIP-932): what the client named, and what the broker was told.
+"""Share sessions (KIP-932): what the client has named, and what the broker's session has.
 
-Kept by a session for its connection and worked on by proxy.session.apis.share_fetch. A request of a share
-session names only what changes in it. The broker reads for us whatever its session holds, so topics that
-the client may not read are kept out of it; the client, which knows nothing of that, names them once and
-hears their error in each answer, and finds them fetched as soon as an ACL allows it.
+A session stores them for its connection; proxy.session.apis.share_fetch changes them. A request of a share
+session names only what changes in it. The broker fetches whatever its session has, with the proxy's rights,
+so topics that the client may not read stay out of it. The client, which does not know that, names them once,
+gets their error in each response, and gets their records as soon as an ACL allows it.
 """
 
 from collections import OrderedDict
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 MAX_SESSIONS = 16
-"""Of one connection; a client has one. Beyond it the oldest is forgotten, and begins anew."""
+"""Share sessions of one connection; a client has one. Beyond this the oldest is forgotten."""
 
 MAX_PARTITIONS = 100_000
-"""Of one session; more than a client names, and a bound on what one can make us keep."""
+"""Partitions of one session: more than clients name, and a limit for its memory."""
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -25,20 +25,20 @@ Partitions = Mapping[bytes, set[int]]
 
 @dataclass(slots=True)
 class ShareSession:
-    """One member of a group at this broker."""
+    """The share session of one member of a group at this broker."""
 
     named: dict[bytes, set[int]] = field(default_factory=dict)
-    """What the client fetches, as far as it knows."""
+    """The partitions that the client has named."""
     served: set[bytes] = field(default_factory=set)
-    """Of these topics, those that the broker's session holds."""
+    """The named topics that the broker's session has."""
 
     def add(self, partitions: Partitions) -> None:
-        """The client names more."""
+        """Add partitions that the client has named."""
         for topic_id, indexes in partitions.items():
             self.named.setdefault(topic_id, set()).update(indexes)
 
     def forget(self, partitions: Partitions) -> None:
-        """The client is done with some."""
+        """Remove partitions that the client has forgotten."""
         for topic_id, indexes in partitions.items():
             left = self.named.get(topic_id, set()) - indexes
             if left:
@@ -48,7 +48,7 @@ class ShareSession:
 
     @property
     def is_full(self) -> bool:
-        """Whether it holds more than we keep."""
+        """Whether it has too many partitions."""
         return sum(map(len, self.named.values())) > MAX_PARTITIONS
 
 
@@ -61,7 +61,7 @@ class ShareSessions:
         self._sessions: OrderedDict[tuple[str, str], ShareSession] = OrderedDict()
 
     def open(self, group_id: str, member_id: str) -> ShareSession:
-        """A new one in the place of any that was there."""
+        """Open a session, in place of an earlier one."""
         self.close(group_id, member_id)
         session = self._sessions[group_id, member_id] = ShareSession()
         if len(self._sessions) > MAX_SESSIONS:
@@ -69,16 +69,16 @@ class ShareSessions:
         return session
 
     def find(self, group_id: str, member_id: str) -> ShareSession | None:
-        """None: the client has to begin one."""
+        """Return the session; None: the client has to open one."""
         return self._sessions.get((group_id, member_id))
 
     def close(self, group_id: str, member_id: str) -> None:
-        """The broker has ended it, or the client does."""
+        """Close the session, ended by the broker or by the client."""
         self._sessions.pop((group_id, member_id), None)
 
 
 def by_topic(topics: Iterable[tuple[bytes, Iterable[int]]]) -> dict[bytes, set[int]]:
-    """Topics as a request lists them, perhaps twice, in one map."""
+    """Collect the topics of a request, which may list one twice, by id."""
     partitions: dict[bytes, set[int]] = {}
     for topic_id, indexes in topics:
         partitions.setdefault(topic_id, set()).update(indexes)

@@ -16,7 +16,7 @@ class State(IntFlag):
     VERIFYING = 2  # A password or a token is being verified in a thread.
     QUERYING_BROKER = 4  # The broker has a request of the proxy's own, which a client's request depends on.
     AWAITING_CONTROLLER = 8  # The controller has an administrative request (KIP-590).
-    LOOKING_UP_TOPICS = 16  # The broker is asked for the names of topic ids (KIP-516).
+    LOOKING_UP_TOPICS = 16  # The broker is queried for names of topic ids (KIP-516).
     AWAITING_MEMORY = 32  # There is no memory for the request that has begun, or for more responses.
     RESPONSES_PENDING = 64  # Too many requests are in flight, or too many responses wait to leave.
     TURN_DUE = 128  # Work is left for a later turn of the event loop (SPEC O8).
@@ -25,7 +25,7 @@ class State(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What sets a flag, and what clears it."""
+    """Describes what sets a flag and what clears it."""
 
     set_by: str
     cleared_by: str

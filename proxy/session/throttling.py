@@ -1,7 +1,7 @@
-"""What a client has to wait for (KIP-13, KIP-124), and where its responses say so.
+"""Throttle times of clients (KIP-13, KIP-124), and where they are in responses.
 
 Bytes are charged to a bucket when a request or its response passes; the event loop's time on a client is
-measured by proxy.net where `Session.is_timed` says so, and charged once it is spent, so it counts from the
+measured by proxy.net if `Session.is_timed` says so, and charged once it is spent, so it counts from the
 next response on, as the time of a broker's network threads does. A response without a field for the throttle
 time mutes its client all the same (docs/decisions/0013).
 """
@@ -25,7 +25,7 @@ _INT32 = Struct(">i")
 
 
 def is_exempt(api_key: int) -> bool:
-    """Whether brokers send such requests to each other: no quota of clients applies to them, as at Kafka."""
+    """Whether brokers send such requests to each other: no client quota applies to them, as at Kafka."""
     return api_key in BETWEEN_BROKERS
 
 
@@ -54,7 +54,7 @@ def charge_unanswered(client: ClientState, request_bytes: int, now_ms: int) -> t
 
 
 def throttle_own(call: Call, response: Any) -> Plan:
-    """Put into the proxy's own response, decoded, how long the client has to wait for the time it took."""
+    """Write the throttle time of the request quota into the proxy's own decoded response."""
     if not call.client.request.limited:
         return []
     call.client.last_was_exempt = False
@@ -63,9 +63,9 @@ def throttle_own(call: Call, response: Any) -> Plan:
 
 
 def throttle_longer(client: ClientState, response: Any, now_ms: int) -> tuple[Plan, int]:
-    """The same; 0 ms if that is nothing, or less than the response has already.
+    """Do the same; returns 0 ms if there is none, or less than the response already has.
 
-    Of two waits the longer one is recorded, as at Kafka.
+    Of two throttle times the longer one is recorded, as at Kafka.
     """
     bucket = client.request
     owed_ms = bucket.record(0, now_ms)
@@ -81,9 +81,10 @@ def throttle_longer(client: ClientState, response: Any, now_ms: int) -> tuple[Pl
 
 
 def throttle(entry: InFlight, bucket: Bucket | None, for_bytes_ms: int, now_ms: int) -> tuple[Plan, int]:
-    """How long the client of a broker's response has to wait: the longer of what its bytes and its time cost.
+    """Return the plan that records a throttled response of the broker, and its throttle time in ms.
 
-    Returns the record of it, and the time for the response in ms: 0 where the quota is only observed.
+    The throttle time is the longer one of those for its bytes and for its time; 0 if the quota is only
+    observed.
     """
     client, throttle_time_ms = entry.client, for_bytes_ms
     if client is not None and client.request.limited:
@@ -96,13 +97,13 @@ def throttle(entry: InFlight, bucket: Bucket | None, for_bytes_ms: int, now_ms: 
 
 
 def head_bytes(entry: InFlight) -> int:
-    """How many bytes of a response are needed to write its throttle time."""
+    """Return how many bytes of a response are needed to write its throttle time."""
     offset = throttle_offset(entry.api_key, entry.version)
     return 8 if offset is None else offset + _INT32.size
 
 
 def write_throttle_time(data: memoryview, position: int, entry: InFlight, throttle_time_ms: int) -> None:
-    """Write it into the response that begins at `position`, if its version has a field for it."""
+    """Write the throttle time into the response at `position`, if its version has the field."""
     offset = throttle_offset(entry.api_key, entry.version)
     if offset is not None:
         raise_to(data, position + offset, throttle_time_ms)
@@ -115,7 +116,7 @@ def raise_to(data: memoryview, offset: int, throttle_time_ms: int) -> None:
 
 @cache
 def throttle_offset(api_key: int, version: int) -> int | None:
-    """Where throttle_time_ms is in a whole response; None: nowhere, or at no fixed place."""
+    """Return the offset of throttle_time_ms in a whole response; None: there is no fixed one."""
     offset = 4 + response_body_offset(api_key, version)
     for field in catalog.response(api_key).root.present(version):
         if field.attribute == "throttle_time_ms":

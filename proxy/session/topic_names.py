@@ -1,18 +1,18 @@
-"""Topic ids to names, as the broker's own Metadata responses have them (KIP-516).
+"""Topic ids and names, from the broker's Metadata responses (KIP-516).
 
-Filled by every response that carries both, and by lookups of ids that a request names (topic_lookup); read
-where a request names a topic by its id only. An id is never given to another topic, so what was learned
-through one client's request is true for all, also after the topic was deleted and created again.
+Filled by every response that has both, and by lookups of ids that a request names (topic_lookup); read when a
+request names a topic by its id only. An id is never reused, so what one client's request has shown is true
+for all clients, also after the topic was deleted and created again.
 """
 
 MAX_TOPICS = 1_000_000
-"""Beyond it the oldest are forgotten, and looked up again when a request names them."""
+"""Beyond this the oldest are forgotten, and looked up again when a request names them."""
 
 MAX_MISSING = 10_000
-"""Of ids that the broker does not know; beyond it the oldest are forgotten."""
+"""Ids that the broker does not know; beyond this the oldest are forgotten."""
 
 MISSING_MS = 500
-"""For how long the broker's word holds that it does not know an id: the topic may just have been created."""
+"""The time until an unknown id is looked up again: the topic may just have been created."""
 
 
 class TopicNames:
@@ -23,10 +23,10 @@ class TopicNames:
         self._max_missing = max_missing
         self._names: dict[bytes, str] = {}
         self._ids: dict[str, bytes] = {}
-        self._missing: dict[bytes, int] = {}  # Id -> when the broker did not know it; the oldest first.
+        self._missing: dict[bytes, int] = {}  # Id -> when its lookup failed; the oldest first.
 
     def learn(self, topic_id: bytes, name: str) -> None:
-        """`name` is the topic of this id; the zero id stands for none and is not kept."""
+        """Store the name of an id; the zero id means no id and is not stored."""
         if self._names.get(topic_id) == name:
             self._ids.setdefault(name, topic_id)
             return
@@ -40,25 +40,25 @@ class TopicNames:
         self._missing.pop(topic_id, None)
 
     def note_missing(self, topic_id: bytes, now_ms: int) -> None:
-        """The broker has no topic of this id."""
+        """Remember that the broker has no topic with this id."""
         self._missing.pop(topic_id, None)
         if len(self._missing) >= self._max_missing:
             del self._missing[next(iter(self._missing))]
         self._missing[topic_id] = now_ms
 
     def is_missing(self, topic_id: bytes, now_ms: int) -> bool:
-        """Whether the broker had no topic of this id a moment ago."""
+        """Whether the broker had no topic with this id a moment ago."""
         noted_ms = self._missing.get(topic_id)
         return noted_ms is not None and 0 <= now_ms - noted_ms < MISSING_MS
 
     def forget(self, name: str) -> None:
-        """A broker has said that there is no topic of this name; ids stay, for they are never given again."""
+        """Forget the id of a name that has no topic any more. The names of ids stay: ids are never reused."""
         self._ids.pop(name, None)
 
     def name(self, topic_id: bytes) -> str | None:
-        """The name, or None where no response has told it yet."""
+        """Return the name; None if no response has had it yet."""
         return self._names.get(topic_id)
 
     def topic_id(self, name: str) -> bytes | None:
-        """The newest id learned for the name; None where none was, or the topic is gone."""
+        """Return the newest id of the name; None if there is none, or the topic is gone."""
         return self._ids.get(name)

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.audit.record import AuditEvent
 from proxy.session.client_state import MAX_TOPICS
-from proxy.session.former_clients import MANY, MAX_KEPT
+from proxy.session.former_clients import MANY, MAX_REMEMBERED
 from proxy.session.state import State
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -40,11 +40,11 @@ def test_a_changing_client_id_makes_no_record_with_each_request() -> None:
     assert talk.events[before:] == []
     events = talk.summaries()
 
-    assert len(events) == MAX_KEPT + 2
+    assert len(events) == MAX_REMEMBERED + 2
     assert {event.event for event in events} == {"request_summary"}
     assert sum(event.count or 0 for event in events) == 500
     assert sum(event.request_bytes or 0 for event in events) == size_bytes
-    assert (None, 500 - MAX_KEPT - 1, MANY) in told(events)
+    assert (None, 500 - MAX_REMEMBERED - 1, MANY) in told(events)
     assert ("id-499", 1, None) in told(events)
     assert talk.summaries() == []
 
@@ -72,7 +72,7 @@ def test_answers_that_come_late_are_counted_where_their_requests_were() -> None:
         sent["request_bytes"] += len(frame)
         if number == 60:
             events = talk.summaries()
-            assert len(events) <= MAX_KEPT + 3
+            assert len(events) <= MAX_REMEMBERED + 3
             found = totals(events)
     for key, correlation_id in flying:
         data = talk.response(
@@ -82,7 +82,7 @@ def test_answers_that_come_late_are_counted_where_their_requests_were() -> None:
         talk.broker_sends(data)
     events = talk.summaries()
 
-    assert len(events) <= 4 * MAX_KEPT
+    assert len(events) <= 4 * MAX_REMEMBERED
     assert found + totals(events) == sent
     assert talk.summaries() == []
 
@@ -112,8 +112,8 @@ def test_what_several_client_ids_were_throttled_is_no_one_quotas() -> None:
 
     throttled = [event for event in talk.summaries() if event.event == "throttled"]
 
-    assert len(throttled) <= MAX_KEPT + 2
-    assert sum(event.count or 0 for event in throttled) > MAX_KEPT
+    assert len(throttled) <= MAX_REMEMBERED + 2
+    assert sum(event.count or 0 for event in throttled) > MAX_REMEMBERED
     many = [event for event in throttled if event.message == MANY]
     assert [(event.quota_id, event.quota_limit, event.client_id) for event in many] == [(None, None, None)]
     assert all(event.quota_id == f":{event.client_id}" for event in throttled if event not in many)
@@ -129,7 +129,7 @@ def test_what_is_kept_of_client_ids_is_bounded_by_what_one_may_have() -> None:
         talk.answers(ApiKey.METADATA, 12, t.MetadataResponse())
 
         former = talk.session.machine._former
-        assert sum(left.client.size for left in former._kept.values()) <= MAX_TOPICS
+        assert sum(left.client.size for left in former._stored.values()) <= MAX_TOPICS
     events = talk.summaries()
     told = [event for event in (*talk.events, *events) if event.event == "authorization_summary"]
     assert sum(event.count or 0 for event in told) == 12 * 2_000

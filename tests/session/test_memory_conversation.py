@@ -143,12 +143,12 @@ def test_one_owner_leaves_half_of_the_memory_to_others() -> None:
 def test_unread_responses_stop_their_owner_and_keep_nobodys_request_waiting() -> None:
     memory, reader, other = RequestMemory(1_000), Account("mallory", False), Account("mallory", False)
     granted: list[str] = []
-    memory.keep(reader, 0, 700)
+    memory.set_held(reader, 0, 700)
 
     assert not memory.may_respond(other, lambda: granted.append("other"))
     assert memory.may_respond(Account("alice", False), lambda: None)
     assert memory.take(Account("alice", False), 500, lambda: None)
-    memory.keep(reader, 0, 100)
+    memory.set_held(reader, 0, 100)
 
     assert granted == ["other"]
     memory.leave(reader)
@@ -159,7 +159,7 @@ def test_input_that_waits_for_a_turn_never_stops_its_owner() -> None:
     memory = RequestMemory(1_000)
     accounts = [Account("alice", False) for _ in range(10)]
     for account in accounts:
-        memory.keep(account, 500, 0)
+        memory.set_held(account, 500, 0)
 
     assert memory.is_short(stranger=False)
     assert all(memory.may_respond(account, lambda: None) for account in accounts)

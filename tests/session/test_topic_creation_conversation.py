@@ -278,7 +278,7 @@ def test_a_broker_that_does_not_tell_whether_it_makes_topics_is_told_not_to(
 
 def test_with_kafkas_controller_the_broker_makes_topics_as_ever() -> None:
     talk = talking()
-    talk.gate.makes_topics_at_controller = False
+    talk.gate.creates_topics_at_controller = False
 
     talk.asks(METADATA, 12, wanted("new"))
 

@@ -206,7 +206,7 @@ def test_a_forwarded_request_has_a_span_even_if_nothing_else_is_sampled() -> Non
 
 def test_a_question_to_the_controller_belongs_to_the_request_that_it_is_asked_for() -> None:
     talk = TracedConversation("DESCRIBE TOPIC *", f"CREATE {CLUSTER_RIGHT}", ratio=0)
-    talk.gate.auto_creates_topics = talk.gate.makes_topics_at_controller = True
+    talk.gate.auto_creates_topics = talk.gate.creates_topics_at_controller = True
 
     talk.asks(METADATA, 9, wanted("new"))
     talk.answers(METADATA, 13, metadata(13, new=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), -590)

@@ -84,7 +84,7 @@ CHANGES = [ApiKey(key) for key, api in TABLE.items() if api.changes_at_broker]
 @pytest.mark.parametrize("api_key", CHANGES, ids=lambda key: key.name)
 def test_no_change_goes_to_the_broker_whose_record_could_not_be_kept(api_key: ApiKey) -> None:
     talk = Conversation(*(f"ALL {kind.name} *" for kind in ResourceType if kind >= ResourceType.TOPIC))
-    talk.gate.refuses_changes = True
+    talk.gate.rejects_changes = True
     version = max(codecs.request_versions(api_key))
     filler = MessageFiller(Random(7), tame=True)
 
@@ -97,7 +97,7 @@ def test_no_change_goes_to_the_broker_whose_record_could_not_be_kept(api_key: Ap
 
 def test_questions_of_administrators_and_data_go_on_without_room_for_records_of_changes() -> None:
     talk = Conversation("WRITE TOPIC orders", "DESCRIBE CLUSTER kafka-cluster")
-    talk.gate.refuses_changes = True
+    talk.gate.rejects_changes = True
 
     talk.asks(PRODUCE, 9, produce("orders"))
     assert len(talk.forwarded()) == 1

@@ -9,7 +9,7 @@ from proxy.metadata.scram import ScramMechanism
 from proxy.security.sasl.client import PlainClient, ScramClient
 from proxy.session.apis.table import TABLE
 from proxy.session.call import Forward, QueryBroker, Respond, Verdict
-from proxy.session.effects import UpstreamLoggedIn, UpstreamRefused
+from proxy.session.effects import UpstreamLoggedIn, UpstreamLoginFailed
 from proxy.session.login.upstream_login import UpstreamLogin
 from proxy.session.requests.queries import CORRELATION_ID
 from proxy.wire import types as t
@@ -151,7 +151,7 @@ def test_a_broker_that_refuses_the_login_ends_the_connection_and_says_why(refuse
 
     refuses(talk)
 
-    assert UpstreamRefused(told) in talk.effects
+    assert UpstreamLoginFailed(told) in talk.effects
     assert talk.close_reason == "upstream_reauthentication_failed"
     assert PRODUCE not in [key for key, _ in asked_of_the_broker(talk)]
 

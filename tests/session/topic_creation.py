@@ -22,7 +22,7 @@ def talking(*rights: str, creates: bool = True) -> Conversation:
     """`creates`: whether the broker is known to make topics."""
     talk = Conversation(*(rights or CREATOR))
     talk.gate.auto_creates_topics = creates
-    talk.gate.makes_topics_at_controller = True
+    talk.gate.creates_topics_at_controller = True
     return talk
 
 

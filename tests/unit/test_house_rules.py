@@ -46,11 +46,6 @@ OUTSIDE_THE_CORE = {
     "workers",
 }
 
-# Packages whose rooms are being rebuilt: take a package out once its map is right.
-WITHOUT_A_MAP_YET = {
-    "proxy/session/apis",
-}
-
 # Said of a test, on purpose: it proves no requirement of docs/spec.md.
 TOOLING = "tooling"
 
@@ -124,8 +119,7 @@ def test_the_map_of_a_package_has_one_line_for_each_of_its_modules() -> None:
     }
     wrong = {package: found for package, map_ in packages.items() if (found := wrong_lines(package, map_))}
 
-    assert {package: wrong[package] for package in wrong.keys() - WITHOUT_A_MAP_YET} == {}
-    assert WITHOUT_A_MAP_YET - wrong.keys() == set(), "their maps are right now: take them out of the list"
+    assert wrong == {}
 
 
 def test_no_module_hides_behind_a_name_without_a_meaning() -> None:

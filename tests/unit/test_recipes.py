@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OWN_REQUESTS = {
     "proxy/net/audit/producer.py",
     "proxy/net/kafka/user_tokens.py",
-    "proxy/session/apis/existing_topics.py",
+    "proxy/session/apis/topic_existence.py",
     "forwarding/net/broker.py",
     # Audit events of what the controller removes by itself.
     "forwarding/controller/audit_events.py",

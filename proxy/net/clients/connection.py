@@ -30,7 +30,7 @@ from proxy.session.effects import (
     ToClient,
     ToController,
     UpstreamLoggedIn,
-    UpstreamRefused,
+    UpstreamLoginFailed,
     Verify,
 )
 from proxy.session.login.upstream_login import UpstreamLogin
@@ -470,7 +470,7 @@ class Connection(RelayProtocol):
     def _upstream_logged_in(self, effect: UpstreamLoggedIn) -> None:
         self._renew_login_after(effect.session_lifetime_ms)
 
-    def _upstream_refused(self, effect: UpstreamRefused) -> None:
+    def _upstream_login_failed(self, effect: UpstreamLoginFailed) -> None:
         self._host.login_rejected(effect.message)
 
     def _renew_login_after(self, session_lifetime_ms: int) -> None:
@@ -528,7 +528,7 @@ _CARRY_OUT: dict[type[Effect], Callable[[Connection, Any], None]] = {
     Recorded: Connection._carry_out_record,
     Close: Connection._close,
     UpstreamLoggedIn: Connection._upstream_logged_in,
-    UpstreamRefused: Connection._upstream_refused,
+    UpstreamLoginFailed: Connection._upstream_login_failed,
 }
 
 

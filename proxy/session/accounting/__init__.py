@@ -1,4 +1,4 @@
-"""What is counted and recorded of requests.
+"""Counts and audit events of requests.
 
 summaries        allowed traffic by resource, as audit events
 request_counts   what a listener counts for the metrics

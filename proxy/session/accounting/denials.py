@@ -1,8 +1,7 @@
-"""The denials of one request as audit events: each of its own up to a limit, the rest as one.
+"""The denials of one request as audit events: one each up to a limit, the others collapsed into one.
 
 Used by proxy.session.call. One request can name as many resources as fit into its bytes, and a record is
-written to disk before the next request is looked at; what it costs us to say no must not grow with the
-asking.
+written to disk before the next request is handled; so the cost of denials must not grow with the request.
 """
 
 from dataclasses import replace
@@ -12,7 +11,7 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.security.authorizer import Action
 
 MAX_SINGLE = 100
-"""Of one operation on resources of one type, in one request."""
+"""The limit for one operation on resources of one type, in one request."""
 
 MESSAGE = f"one request, beyond its first {MAX_SINGLE} denials of this operation"
 
@@ -20,7 +19,7 @@ _Kind = tuple[Operation, ResourceType]
 
 
 class Denials:
-    """How many there were, by operation and resource type."""
+    """Counts the denials of one request by operation and resource type."""
 
     __slots__ = ("_collapsed", "_counts")
 
@@ -29,7 +28,7 @@ class Denials:
         self._collapsed: dict[_Kind, AuditEvent] = {}
 
     def only_counts(self, action: Action) -> bool:
-        """Count a denial in the event that stands for many, if there is one already."""
+        """Count a denial in the collapsed event; False: there is none yet."""
         collapsed = self._collapsed.get((action.operation, action.resource_type))
         if collapsed is None:
             return False
@@ -37,21 +36,21 @@ class Denials:
         return True
 
     def take(self, action: Action, event: AuditEvent, events: list[AuditEvent]) -> None:
-        """Add the event of a denial to `events`, as it is or as the one that stands for many."""
+        """Add the event of a denial to `events`, as it is or as a collapsed one."""
         key = action.operation, action.resource_type
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if count > MAX_SINGLE:
-            event = self._collapsed[key] = _of_many(event)
+            event = self._collapsed[key] = _collapsed_event(event)
             event.count = 1
         events.append(event)
 
     def recorded(self) -> None:
-        """The events that were given out are on their way, and to be changed no more."""
+        """Note that the events so far are being recorded and must not change."""
         self._collapsed.clear()
 
 
-def _of_many(event: AuditEvent) -> AuditEvent:
-    """Who, what and when stay; what differs from one to the next is not told."""
+def _collapsed_event(event: AuditEvent) -> AuditEvent:
+    """Return the collapsed event, without the fields that differ between denials."""
     return replace(
         event,
         event="authorization_collapsed",

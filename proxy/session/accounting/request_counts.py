@@ -1,7 +1,7 @@
-"""What a listener counts: requests, how long they took, and the error codes of responses.
+"""The counts of a listener for the metrics: requests, their durations, and error codes of responses.
 
-Each listener's policy (proxy.session.gate) holds one; its sessions count in it, and proxy.net reads it at
-each scrape. The numbers are plain, in plain lists, since this is the hot path: see docs/decisions/0054.
+Each listener's policy (proxy.session.gate) has one; its sessions count in it, and proxy.net reads it at each
+scrape. The numbers are in plain lists, because this is the hot path: see docs/decisions/0054.
 """
 
 from collections import defaultdict
@@ -21,9 +21,9 @@ from proxy.wire.work import paced
 
 BUCKETS = 64
 Durations = list[int]
-"""At n < BUCKETS how many took less than 2**n ms, and not less than half of that; at -1 the sum in ms."""
+"""At n < BUCKETS the number of durations below 2**n ms and not below half of that; at -1 the sum in ms."""
 UNKNOWN_API = -1
-"""Stands for all API keys that Kafka does not have: a client may send any."""
+"""In place of any API key that Kafka does not have: a client may send any number."""
 
 _KNOWN_APIS = frozenset(map(int, ApiKey))
 
@@ -33,7 +33,7 @@ def no_durations() -> Durations:
 
 
 def add(durations: Durations, duration_ms: int) -> None:
-    """Add one duration. The wall clock may be set back: then it counts as none."""
+    """Add one duration; a negative one, after the wall clock was set back, counts as 0."""
     if duration_ms > 0:
         durations[duration_ms.bit_length()] += 1
         durations[-1] += duration_ms
@@ -47,35 +47,35 @@ def _by_api() -> defaultdict[int, Durations]:
 
 @dataclass(slots=True)
 class RequestCounts:
-    """Of one listener; all by API key."""
+    """The counts of one listener; all by API key."""
 
     requests: dict[int, int] = field(default_factory=dict)
     request_bytes: int = 0
     response_bytes: int = 0
     passed: dict[int, Durations] = field(default_factory=_by_api)
-    """Of requests that the broker answered, and whose response left as soon as it had come."""
+    """Durations of requests whose response from the broker was sent on at once."""
     through: dict[int, Durations] = field(default_factory=_by_api)
-    """Of all others, from taking the request to handing over the response: ours, the controller's, held."""
+    """Durations of all others, from request to response: the proxy's own, the controller's, and held ones."""
     at_broker: dict[int, Durations] = field(default_factory=_by_api)
-    """Of those among `through` that the broker answered, from sending the request on to its response."""
+    """Durations of those in `through` at the broker, from sending the request to the broker's response."""
     errors: dict[tuple[int, int], int] = field(default_factory=dict)
     """Responses by API key and error code."""
 
     def request_durations(self) -> dict[int, Durations]:
-        """By API: from taking a request to handing over its response."""
+        """Return by API: from taking a request to sending its response."""
         return _added(self.passed, self.through)
 
     def broker_durations(self) -> dict[int, Durations]:
-        """By API: from sending a request to the broker to having its response."""
+        """Return by API: from sending a request to the broker to its response."""
         return _added(self.passed, self.at_broker)
 
     def took(self, api_key: int) -> None:
-        """Count a request that was taken, however it goes on."""
+        """Count a request, whatever its outcome."""
         known = _known(api_key)
         self.requests[known] = self.requests.get(known, 0) + 1
 
     def responded_here(self, api_key: int, duration_ms: int) -> None:
-        """Count a response of the proxy's own, which is handed over after this time."""
+        """Count a response of the proxy's own, sent after this time."""
         add(self.through[api_key], duration_ms)
 
     def error(self, api_key: int, error_code: int) -> None:
@@ -85,7 +85,7 @@ class RequestCounts:
             self.errors[key] = self.errors.get(key, 0) + 1
 
     def errors_of(self, api_key: int, response: Any) -> None:
-        """Count each error code of a decoded response once, however often it stands in it."""
+        """Count each error code of a decoded response once, however often the response has it."""
         codes: set[int] = set()
         _collect(_error_plan(api_key), response, codes)
         for code in codes:
@@ -105,7 +105,7 @@ def _known(api_key: int) -> int:
 
 @dataclass(slots=True, eq=False)
 class _Plan:
-    """Where error codes stand in a struct, and the fields whose structs have some."""
+    """The fields of a struct that are error codes, and those whose structs have some."""
 
     codes: tuple[Callable[[Any], int], ...]
     below: tuple[tuple[str, "_Plan"], ...]
@@ -132,7 +132,7 @@ def _collect(plan: _Plan, message: Any, codes: set[int]) -> None:
             _collect_all(below, part, codes)
         elif part is not None and not isinstance(
             part, bytes | memoryview
-        ):  # What is left as bytes is not read.
+        ):  # What is not decoded is not read.
             _collect(below, part, codes)
 
 
@@ -142,17 +142,17 @@ def _collect_all(plan: _Plan, parts: list[Any], codes: set[int]) -> None:
             _collect(plan, part, codes)
         return
     for code in plan.codes:
-        # An answer may have 100,000 partitions: this is the cheapest way through them.
+        # A response may have 100,000 partitions: this is the cheapest way through them.
         codes.update(map(code, paced(parts)))
 
 
 def name_of_error(error_code: int) -> str:
-    """Kafka's name; `Unknown` for all that are not in the table, so that their number is bounded."""
+    """Return Kafka's name; `Unknown` for codes that are not in the table, so that their number is bounded."""
     return ErrorCode(error_code).name if error_code in _ERROR_CODES else "Unknown"
 
 
 def name_of_api(api_key: int) -> str:
-    """Kafka's name, `Unknown` where there is none."""
+    """Return Kafka's name; `Unknown` if there is none."""
     return ApiKey.name_of(api_key) if api_key in _KNOWN_APIS else "Unknown"
 
 

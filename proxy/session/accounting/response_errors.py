@@ -31,7 +31,7 @@ _TYPE_NAMED_BY = {
 """The resource type that a field names; the other fields name any."""
 
 _PART_UNITS = 4
-"""What a part of a response costs here, in the units of proxy.wire.work."""
+"""The cost of a part of a response, in the units of proxy.wire.work."""
 
 _OF_DENIAL = {
     "TOPIC": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -40,7 +40,7 @@ _OF_DENIAL = {
     "TRANSACTIONAL_ID": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     "DELEGATION_TOKEN": ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
-"""By resource type."""
+"""The error of a denial by resource type."""
 
 
 def error_of(response: Any) -> int:
@@ -62,7 +62,7 @@ def set_error_codes(events: Iterable[AuditEvent], response: Any) -> None:
         elif (named := _named(by_name, event)) is not None:
             event.error_code = named
         elif event.granted is False:
-            # Once for all denials: an answer may have as many parts as its request had bytes.
+            # Once for all denials: a response may have as many parts as its request had bytes.
             others = _different(response) if others is None else others
             own = _OF_DENIAL.get(event.resource_type or "")
             event.error_code = int(own) if own in others else (*others, int(ErrorCode.NONE))[0]

@@ -94,13 +94,13 @@ class Unchecked:
 
 @dataclass(slots=True)
 class Throttled:
-    """How often, and for how long in all, one quota-id was throttled in the interval."""
+    """Counts how often, and for how long in total, one quota-id was throttled in the interval."""
 
     quota_key: str
     quota_id: str
     quota_limit: float
     metadata_offset: int
-    """Of the limit in the metadata log."""
+    """The offset of the limit in the metadata log."""
     settings_generation: int
     """The settings under which the quota applies to the client."""
     since_ms: int

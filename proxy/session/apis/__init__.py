@@ -1,18 +1,44 @@
-"""One file per API, or per family of APIs about one subject: the KIP, the right, what is filtered and merged.
+"""One file for each API, or for each family of APIs: the KIP, the right, what is filtered and merged.
 
-Everything the proxy knows about an API is its row, an `Api` in `APIS` of its file; `table` collects the rows
-of all files here. An API without a row is rejected.
+Everything the proxy knows about an API is its row, an `Api` in `APIS` of its file; `table` collects the rows.
+An API without a row is rejected.
 
-administration  acls client_quotas scram_credentials delegation_tokens topics configs cluster_operations
-the cluster     metadata describe_cluster describe_topic_partitions partitions telemetry
-groups          groups describe_groups consumer_group_heartbeat find_coordinator offset_commit offset_fetch
-                share_groups share_fetch streams_group_heartbeat
-transactions    transactions
+table                      the rows of all files here, by API key
+
+Administration:
+acls                       CreateAcls, DeleteAcls, DescribeAcls
+client_quotas              AlterClientQuotas, DescribeClientQuotas
+scram_credentials          AlterUserScramCredentials, DescribeUserScramCredentials
+delegation_tokens          Create, Renew, Expire and DescribeDelegationToken
+topics                     CreateTopics, CreatePartitions, DeleteTopics
+configs                    AlterConfigs, IncrementalAlterConfigs, DescribeConfigs
+cluster_operations         APIs that need one operation on the cluster, such as ElectLeaders
+
+The cluster:
+metadata                   Metadata, and the topics that it creates
+describe_cluster           DescribeCluster
+describe_topic_partitions  DescribeTopicPartitions, page by page
+partitions                 ListOffsets, DeleteRecords, OffsetForLeaderEpoch, DescribeProducers
+telemetry                  GetTelemetrySubscriptions, PushTelemetry
+
+Groups:
+groups                     the classic group protocol, ListGroups, DeleteGroups, OffsetDelete
+describe_groups            DescribeGroups, and the Describe APIs of other kinds of groups
+consumer_group_heartbeat   ConsumerGroupHeartbeat, and which topics an assignment shows
+find_coordinator           FindCoordinator
+offset_commit              OffsetCommit
+offset_fetch               OffsetFetch
+share_groups               ShareGroupHeartbeat, ShareAcknowledge, offsets of share groups
+share_fetch                ShareFetch
+streams_group_heartbeat    StreamsGroupHeartbeat
+
+Transactions:
+transactions               the APIs of transactional and idempotent producers
 
 Used by several of them:
-topic_filter            denied topics taken out of a request and put back into its response
-existing_topics         which topics there are, asked of the broker, and missing ones, created first
-authorized_operations   what a client may do with a resource (KIP-430)
-addresses               of brokers, replaced by those of their proxies
-kept_configs            owner and ACLs as configs of a topic
+topic_filter               removes denied topics from a request, and adds them to its response
+topic_existence            queries which topics exist, and creates missing ones
+authorized_operations      the operations that a client may do on a resource (KIP-430)
+addresses                  replaces addresses of brokers with those of their proxies
+penstock_topic_configs     owner and ACLs as configs of a topic
 """

@@ -1,8 +1,8 @@
-"""CreateAcls, DeleteAcls and DescribeAcls (KIP-140, KIP-290): ALTER on the cluster, or DESCRIBE.
+"""CreateAcls, DeleteAcls and DescribeAcls (KIP-140, KIP-290): ALTER or DESCRIBE on the cluster.
 
-Without an authorizer that counts ACLs of the metadata log there are none: SECURITY_DISABLED. DescribeAcls is
-answered from the image, grouped by resource pattern, in the order of their names. A filter with a number that
-has no meaning closes the connection (`_check`): it must not come to match everything.
+They are SECURITY_DISABLED if the authorizer does not use the ACLs of the metadata log. DescribeAcls is
+served from the image, grouped by resource pattern and sorted. A filter with an unknown enum number closes the
+connection (`_check`): it must not match everything.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _NUMBERS = (
 )
 
 _PART_UNITS = 4
-"""What a part costs, in the units of proxy.wire.work."""
+"""The cost of a part, in the units of proxy.wire.work."""
 
 NO_AUTHORIZER_TO_ALTER = "No Authorizer is configured."
 NO_AUTHORIZER_TO_DESCRIBE = "No Authorizer is configured on the broker"
 
 
 def decide_alter(call: Call, request: types.CreateAclsRequest | types.DeleteAclsRequest) -> Verdict:
-    """CreateAcls and DeleteAcls."""
+    """Decide a CreateAcls or DeleteAcls request."""
     assert call.api is not None
     call.api.check(request)
     if not call.allows_cluster(Operation.ALTER):
@@ -51,7 +51,7 @@ def decide_alter(call: Call, request: types.CreateAclsRequest | types.DeleteAcls
 
 
 def decide_describe(call: Call, request: types.DescribeAclsRequest) -> Verdict:
-    """DescribeAcls."""
+    """Decide a DescribeAcls request."""
     _check([request])
     if not call.allows_cluster(Operation.DESCRIBE):
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -103,14 +103,14 @@ def _deleted(request: types.DeleteAclsRequest, response: types.DeleteAclsRespons
     if response is None:
         yield ("RemoveAccessControlEntryRecord",)
         return
-    # Two filters may find the same ACL, which is removed once.
-    found = [
+    # Two filters may match the same ACL, which is removed once.
+    matching = [
         acl
         for result in paced(response.filter_results)
         for acl in paced(result.matching_acls)
         if succeeded(acl)
     ]
-    for fields in dict.fromkeys(_acl(acl, acl.pattern_type) for acl in paced(found)):
+    for fields in dict.fromkeys(_acl(acl, acl.pattern_type) for acl in paced(matching)):
         yield "RemoveAccessControlEntryRecord", *fields
 
 
@@ -130,11 +130,10 @@ def _acl(
 
 
 def _check(parts: Iterable[Message]) -> None:
-    """WireError for a creation or filter with a number that has no meaning, which makes the request
-    unreadable.
+    """Raise WireError for a creation or filter with an unknown enum number: the request is unreadable.
 
-    Checked before any right: a broker closes the connection of a client that sends such a number, whoever it
-    is, and Kafka's controller rejects the Envelope.
+    The check comes before any right: a broker closes the connection of any client that sends such a number,
+    and Kafka's controller rejects the Envelope.
     """
     for part in paced(list(parts), _PART_UNITS):
         for attribute, kind in _NUMBERS:

@@ -1,8 +1,9 @@
-"""Addresses of brokers in answers to the addresses of their proxies (SPEC O1).
+"""Replaces addresses of brokers in responses with those of their proxies (SPEC O1).
 
-Fed by every API whose answer names nodes, with the listener the client came in by. A node that has no
-address there is never told with the broker's own: the client would go past the gate. Where brokers
-advertise their proxies themselves, what they tell is kept, but for the address by which we reach ours.
+Every API whose response names brokers calls it, with the client's listener. A broker without an address on
+that listener is removed from the response: with the broker's own address the client would bypass the proxy.
+If brokers advertise their proxies themselves, their addresses are passed on, except the one by which the
+proxy reaches its own broker.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ Broker = TypeVar("Broker", bound=NodeOfCluster)
 
 
 def rewrite_endpoints(listener: ListenerPolicy, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
-    """Structs with node_id, host and port: those we have an address for, with that address."""
+    """Return the structs that have an address on the listener, with that address."""
     return [endpoint for endpoint in endpoints if _rewrite(listener, endpoint.node_id, endpoint)]
 
 
 def rewrite_brokers(listener: ListenerPolicy, brokers: Iterable[Broker]) -> list[Broker]:
-    """The same for structs that call it broker_id (DescribeCluster)."""
+    """Do the same for structs with a broker_id instead of a node_id (DescribeCluster)."""
     return [broker for broker in brokers if _rewrite(listener, broker.broker_id, broker)]
 
 
@@ -54,7 +55,7 @@ def rewrite_coordinator(
     listener: ListenerPolicy,
     coordinator: types.FindCoordinatorResponse | types.FindCoordinatorResponse.Coordinator,
 ) -> None:
-    """A struct with error_code, error_message, node_id, host, port: not available without an address."""
+    """Rewrite the address of a coordinator; without an address it is COORDINATOR_NOT_AVAILABLE."""
     if coordinator.error_code != ErrorCode.NONE or _rewrite(listener, coordinator.node_id, coordinator):
         return
     coordinator.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -62,15 +63,15 @@ def rewrite_coordinator(
     coordinator.node_id, coordinator.host, coordinator.port = NO_NODE, NO_HOST, NO_PORT
 
 
-def controller_id(told: int, live_nodes: Iterable[int]) -> int:
-    """Some live broker that clients of the listener can reach (KIP-590): the one told if it is one."""
+def controller_id(reported: int, live_nodes: Iterable[int]) -> int:
+    """Return a live broker that clients can reach (KIP-590): the reported one if it is among them."""
     reachable = list(live_nodes)
-    return told if told in reachable else next(iter(reachable), NO_NODE)
+    return reported if reported in reachable else next(iter(reachable), NO_NODE)
 
 
 def _rewrite(listener: ListenerPolicy, node_id: int, node: HasAddress) -> bool:
-    if listener.kept_but is not None:
-        return (node.host, node.port) != listener.kept_but
+    if listener.advertised_except is not None:
+        return (node.host, node.port) != listener.advertised_except
     address = listener.addresses.get(node_id)
     if address is None:
         return False

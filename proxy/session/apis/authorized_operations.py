@@ -1,14 +1,14 @@
-"""Which operations a client may do on a resource, as the bit field that answers carry (KIP-430).
+"""The authorized operations of a client on a resource, as the bit field in responses (KIP-430).
 
-Asked by the APIs that tell it: Metadata, DescribeCluster, DescribeGroups and their kin. The broker's own
-answer would be about the proxy's principal.
+Used by Metadata, DescribeCluster, DescribeTopicPartitions and the Describe APIs of groups. The broker's own
+bit field is about the proxy's principal.
 """
 
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.call import Call
 
-NOT_ASKED = -(2**31)
-"""What an answer says when nobody asked."""
+NOT_REQUESTED = -(2**31)
+"""The value in a response if the client did not request the operations."""
 
 _TOPIC = (
     Operation.READ,
@@ -47,7 +47,7 @@ def of_group(call: Call, group_id: str) -> int:
 
 
 def of_cluster(call: Call) -> int:
-    """0 without DESCRIBE on the cluster."""
+    """Return the bit field of the cluster; 0 without DESCRIBE on it."""
     if not call.allows_cluster(Operation.DESCRIBE):
         return 0
     return call.authorized_operations(ResourceType.CLUSTER, CLUSTER_NAME, _CLUSTER)

@@ -1,7 +1,7 @@
-"""AlterClientQuotas and DescribeClientQuotas (KIP-546): ALTER_CONFIGS on the cluster, or DESCRIBE_CONFIGS.
+"""AlterClientQuotas and DescribeClientQuotas (KIP-546): ALTER_CONFIGS or DESCRIBE_CONFIGS on the cluster.
 
-DescribeClientQuotas is answered from the image. All filter kinds: exact, default, any name, and strict.
-Entities come in the order of their paths.
+DescribeClientQuotas is served from the image, with all kinds of filters: exact, default, any name, strict.
+Entities are sorted by their paths.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from proxy.wire.work import paced, paced_sorted
 
 
 def decide_describe(call: Call, request: types.DescribeClientQuotasRequest) -> Verdict:
-    """DescribeClientQuotas."""
+    """Decide a DescribeClientQuotas request."""
     if not call.allows_cluster(Operation.DESCRIBE_CONFIGS):
         return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     components = ((part.entity_type, part.match_type, part.match) for part in request.components)
@@ -68,7 +68,7 @@ def _altered(
     rejected = rejected_parts(response, "entries", _entity_of)
     for entry in paced(request.entries):
         entity = _entity_of(entry)
-        # Of a key that is named twice the last value counts.
+        # If a key is named twice, the last value applies.
         for key, op in {op.key: op for op in paced(entry.ops)}.items():
             if entity not in rejected:
                 yield "ClientQuotaRecord", key, *entity, None if op.remove else repr(float(op.value))
@@ -77,7 +77,7 @@ def _altered(
 def _entity_of(
     entry: types.AlterClientQuotasRequest.EntryData | types.AlterClientQuotasResponse.EntryData,
 ) -> tuple[str, ...]:
-    """`client-id=x`, or the type alone for the default."""
+    """Return `client-id=x` for each part, or the type alone for the default; sorted."""
     return tuple(
         sorted(
             part.entity_type if part.entity_name is None else f"{part.entity_type}={part.entity_name}"

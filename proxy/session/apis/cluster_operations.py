@@ -1,7 +1,7 @@
-"""APIs that need one operation on the cluster and nothing else; denied, all of the request fails.
+"""APIs that need one operation on the cluster and no other right; a denial rejects the whole request.
 
-Which operation, and whether the controller carries it out (KIP-590), is in the rows below. Responses with
-addresses of controllers lose them (SPEC O1): clients cannot reach those, and shall not.
+The rows below name the operation, and whether the controller carries it out (KIP-590). Addresses of
+controllers are removed from responses (SPEC O1): clients must not connect to controllers.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _reject_reassignments(
 def _reject_list_of_reassignments(
     _version: int, request: types.ListPartitionReassignmentsRequest, error: Error
 ) -> types.ListPartitionReassignmentsResponse:
-    """The topics asked for are repeated, without replicas."""
+    """Repeat the requested topics, without replicas."""
     response = types.ListPartitionReassignmentsResponse
     topics = [
         response.OngoingTopicReassignment(
@@ -155,8 +155,7 @@ APIS = (
         cluster_right=Operation.ALTER,
         changes=_reassigned,
     ),
-    # Leaders change all the time without a request: none of the changes in Kafka's log is told apart by its
-    # cause.
+    # No changes: leaders also change without a request, and Kafka's log does not state the cause.
     Api(
         ApiKey.ELECT_LEADERS,
         forward_with_cluster_right,

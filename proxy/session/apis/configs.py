@@ -1,10 +1,11 @@
 """AlterConfigs, IncrementalAlterConfigs and DescribeConfigs (KIP-133, KIP-339, KIP-412, KIP-714).
 
-ALTER_CONFIGS or DESCRIBE_CONFIGS on each resource (proxy.admin.configs); denied resources carry the error of
-their kind. To be altered, a resource named twice, of an unknown type, or with a config key named twice or
-without a value is INVALID_REQUEST before any right is asked for. What is left goes to the controller, unless
-it is about one broker: that broker's process has to look at it itself, and is the one behind us. Owner and
-ACLs of a topic, which no broker knows, are described with its other configs (kept_configs.py).
+They need ALTER_CONFIGS or DESCRIBE_CONFIGS on each resource (proxy.admin.configs); the error of a denied
+resource depends on its type. An alteration is INVALID_REQUEST, before any right is checked, if its resource
+is named twice or of an unknown type, or if a config key is named twice or has no value. The rest goes to the
+controller, unless it is about one broker: only that broker's process can check it, and it is the one behind
+this proxy. Owner and ACLs of a topic, which no broker knows, are described with its other configs
+(penstock_topic_configs.py).
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ from proxy.admin.configs import (
 from proxy.admin.rejection import PartError, in_request_order, rejected_parts
 from proxy.metadata.acl import Operation
 from proxy.security.protected import acls_in_log
-from proxy.session.apis.kept_configs import NOT_KEPT, described, kept_configs, names_kept_configs
+from proxy.session.apis.penstock_topic_configs import (
+    NOT_STORED,
+    described,
+    names_penstock_configs,
+    penstock_configs,
+)
 from proxy.session.call import (
     Api,
     Call,
@@ -56,28 +62,28 @@ AlterableConfig: TypeAlias = (
 )
 _TOPIC_TYPE = "TOPIC"
 _TYPES_IN_LOG = {TOPIC: _TOPIC_TYPE, BROKER: "BROKER", CLIENT_METRICS: "CLIENT_METRICS", GROUP: "GROUP"}
-"""The resources whose configs Kafka's controller keeps in its log; levels of loggers are not there."""
+"""The resources whose configs Kafka's controller stores in its log; levels of loggers are not there."""
 
 
 def decide_alter_configs(call: Call, request: types.AlterConfigsRequest) -> Verdict:
-    """AlterConfigs, which knows no loggers."""
+    """Decide an AlterConfigs request, which does not support broker loggers."""
     return _alter(call, request, types.AlterConfigsResponse, incremental=False)
 
 
 def decide_incremental_alter_configs(call: Call, request: types.IncrementalAlterConfigsRequest) -> Verdict:
-    """IncrementalAlterConfigs."""
+    """Decide an IncrementalAlterConfigs request."""
     return _alter(call, request, types.IncrementalAlterConfigsResponse, incremental=True)
 
 
-def _alter(call: Call, request: Any, response: Any, incremental: bool) -> Verdict:
-    asked = [resource_key(resource) for resource in paced(request.resources)]
-    times = Counter(asked)
+def _alter(call: Call, request: Any, response_type: Any, incremental: bool) -> Verdict:
+    requested = [resource_key(resource) for resource in paced(request.resources)]
+    counts = Counter(requested)
     errors = [
-        _alteration_error(call, r, times[resource_key(r)], incremental) for r in paced(request.resources, 4)
+        _alteration_error(call, r, counts[resource_key(r)], incremental) for r in paced(request.resources, 4)
     ]
     rejected = [
-        _rejected(response, resource, error)
-        for resource, error in zip(asked, errors, strict=True)
+        _rejected(response_type, resource, error)
+        for resource, error in zip(requested, errors, strict=True)
         if error is not None
     ]
     if not rejected:
@@ -85,10 +91,10 @@ def _alter(call: Call, request: Any, response: Any, incremental: bool) -> Verdic
     pairs = zip(paced(request.resources), errors, strict=True)
     request.resources = [resource for resource, error in pairs if error is None]
     if not request.resources:
-        return Respond(response(responses=rejected))
+        return Respond(response_type(responses=rejected))
 
-    def on_response(answer: Any) -> None:
-        answer.responses = in_request_order(asked, [*answer.responses, *rejected], resource_key)
+    def on_response(response: Any) -> None:
+        response.responses = in_request_order(requested, [*response.responses, *rejected], resource_key)
 
     return _sent(request, on_response)
 
@@ -108,21 +114,21 @@ def _alteration_error(call: Call, resource: Alterable, count: int, incremental: 
     message = _malformed(resource, count, incremental)
     if message is not None:
         return ErrorCode.INVALID_REQUEST, message
-    return denial(call, Operation.ALTER_CONFIGS, resource_key(resource)) or _unkept(call, resource)
+    return denial(call, Operation.ALTER_CONFIGS, resource_key(resource)) or _unsupported(call, resource)
 
 
-def _unkept(call: Call, resource: Alterable) -> PartError | None:
-    """Owner and ACLs of a topic, where the controller does not keep them."""
-    if call.gate.keeps_topic_configs or resource.resource_type != TOPIC:
+def _unsupported(call: Call, resource: Alterable) -> PartError | None:
+    """Return the error for the owner or ACLs of a topic, if the controller does not store them."""
+    if call.gate.stores_topic_configs or resource.resource_type != TOPIC:
         return None
-    return (ErrorCode.INVALID_CONFIG, NOT_KEPT) if names_kept_configs(resource.configs) else None
+    return (ErrorCode.INVALID_CONFIG, NOT_STORED) if names_penstock_configs(resource.configs) else None
 
 
 def _malformed(resource: Alterable, count: int, incremental: bool) -> str | None:
     if count > 1:
         return "Each resource must appear at most once."
     keys = Counter(config.name for config in resource.configs)
-    if any(times > 1 for times in keys.values()):
+    if any(count > 1 for count in keys.values()):
         return "Error due to duplicate config keys"
     valueless = [config.name for config in resource.configs if _lacks_value(config, incremental)]
     if valueless:
@@ -137,29 +143,31 @@ def _lacks_value(config: AlterableConfig, incremental: bool) -> bool:
     return config.value is None and not (incremental and getattr(config, "config_operation", SET) == DELETE)
 
 
-def _rejected(response: Any, resource: tuple[int, str], error: PartError) -> Any:
-    return response.AlterConfigsResourceResponse(
+def _rejected(response_type: Any, resource: tuple[int, str], error: PartError) -> Any:
+    return response_type.AlterConfigsResourceResponse(
         error_code=error[0], error_message=error[1], resource_type=resource[0], resource_name=resource[1]
     )
 
 
 def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -> Verdict:
-    """DescribeConfigs."""
+    """Decide a DescribeConfigs request."""
     unknown = [r.resource_type for r in request.resources if not is_config_resource(r.resource_type)]
     if unknown:
         message = f"No config resource is of type {unknown[0]}."
         return reject(call, request, ErrorCode.INVALID_REQUEST, message)
-    asked = [resource_key(resource) for resource in paced(request.resources)]
+    requested = [resource_key(resource) for resource in paced(request.resources)]
     errors = {
-        resource: denial(call, Operation.DESCRIBE_CONFIGS, resource) for resource in dict.fromkeys(asked)
+        resource: denial(call, Operation.DESCRIBE_CONFIGS, resource) for resource in dict.fromkeys(requested)
     }
     denials = [
         _rejected_description(resource, error)
-        for resource in paced(asked)
+        for resource in paced(requested)
         if (error := errors[resource]) is not None
     ]
-    kept = _kept(call, [resource for resource, error in paced(list(errors.items())) if error is None])
-    if not denials and not kept:
+    additional = _penstock_configs(
+        call, [resource for resource, error in paced(list(errors.items())) if error is None]
+    )
+    if not denials and not additional:
         return Forward()
     wanted = {
         resource_key(resource): resource.configuration_keys or None for resource in paced(request.resources)
@@ -171,24 +179,24 @@ def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -
     def on_response(response: types.DescribeConfigsResponse) -> None:
         for result in paced(response.results, 4):
             key = resource_key(result)
-            if result.error_code == ErrorCode.NONE and key in kept:
+            if result.error_code == ErrorCode.NONE and key in additional:
                 result.configs = [
                     *result.configs,
                     *described(
-                        kept[key], wanted[key], request.include_synonyms, request.include_documentation
+                        additional[key], wanted[key], request.include_synonyms, request.include_documentation
                     ),
                 ]
-        response.results = in_request_order(asked, [*response.results, *denials], resource_key)
+        response.results = in_request_order(requested, [*response.results, *denials], resource_key)
 
     return Forward(request if denials else None, on_response)
 
 
-def _kept(call: Call, resources: list[tuple[int, str]]) -> dict[tuple[int, str], dict[str, str]]:
-    """What we keep of each topic, where we keep anything of topics at all."""
-    if not call.gate.keeps_topic_configs or not acls_in_log(call.basis.authorizer):
+def _penstock_configs(call: Call, resources: list[tuple[int, str]]) -> dict[tuple[int, str], dict[str, str]]:
+    """Return owner and ACLs of each topic, if the controller stores them."""
+    if not call.gate.stores_topic_configs or not acls_in_log(call.basis.authorizer):
         return {}
     found = {
-        resource: kept_configs(call.image, resource[1]) for resource in resources if resource[0] == TOPIC
+        resource: penstock_configs(call.image, resource[1]) for resource in resources if resource[0] == TOPIC
     }
     return {resource: configs for resource, configs in found.items() if configs}
 
@@ -210,7 +218,7 @@ def _incrementally_altered(
             if type_name == _TOPIC_TYPE and config.config_operation in (SET, DELETE):
                 yield *place, config.value if config.config_operation == SET else None
             else:
-                # What it comes to with what was there before is not known here; others may be secrets.
+                # The new value depends on the old one, unknown here; other resources may have secrets.
                 yield place
 
 
@@ -218,7 +226,7 @@ def _altered(
     request: types.AlterConfigsRequest, response: types.AlterConfigsResponse | None
 ) -> Iterator[Change]:
     for type_name, resource in _config_resources(request, response):
-        # Whatever is not named is removed.
+        # Configs that are not named are removed.
         yield "ConfigRecord", type_name, resource.resource_name
 
 

@@ -2,16 +2,16 @@
 
 One denied topic rejects the whole request with TOPIC_AUTHORIZATION_FAILED. The broker matches a regular
 expression with the proxy's rights, so topics that the member may not DESCRIBE are removed from its
-assignment. An assignment names topics by id. One with an id that has no name here is deferred: the member is
-made to come again at once, and the names are looked up first (proxy.session.deferred_assignments). An id that
-has no name even then is removed.
+assignment. An assignment names topics by id. If an id has no name here yet, the assignment is deferred: the
+member gets a short heartbeat interval, and its next heartbeat looks up the names first
+(proxy.session.deferred_assignments). An id that has no name even then is removed.
 """
 
 from __future__ import annotations
 
 from proxy.admin.rejection import code_only
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.existing_topics import with_names
+from proxy.session.apis.topic_existence import with_names
 from proxy.session.call import Api, Call, Forward, Verdict, deny
 from proxy.session.deferred_assignments import Deferred, DeferredAssignments
 from proxy.wire import types
@@ -23,7 +23,7 @@ SOON_MS = 100
 
 
 def decide(call: Call, request: types.ConsumerGroupHeartbeatRequest) -> Verdict:
-    """See the module."""
+    """Decide a ConsumerGroupHeartbeat request."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     subscribed = set(request.subscribed_topic_names or ())

@@ -1,9 +1,9 @@
-"""Create, Renew, Expire and DescribeDelegationToken (KIP-48, KIP-373).
+"""The APIs of delegation tokens: Create, Renew, Expire and DescribeDelegationToken (KIP-48, KIP-373).
 
-CREATE_TOKENS on the user for a token that somebody else is to own; who may renew and expire one the
-controller knows. Descriptions come from the image: one's own tokens, those of others with DESCRIBE on the
-token or DESCRIBE_TOKENS on its owner. Nothing of it for a client that logged in with a token itself, nor for
-one that nobody knows.
+Creating a token for another owner needs CREATE_TOKENS on that user. The controller decides who may renew or
+expire a token. Descriptions come from the image: a client sees its own tokens, and those of others with
+DESCRIBE on the token or DESCRIBE_TOKENS on its owner. All of it is denied to a client that has logged in with
+a token, and to one that is not authenticated.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ from proxy.wire.work import paced, paced_sorted
 
 
 def decide_create(call: Call, request: types.CreateDelegationTokenRequest) -> Verdict:
-    """A token for who asks, or for the owner named in the request (v3)."""
+    """Decide a CreateDelegationToken request, for the client itself or for the owner in the request (v3)."""
     requester = call.context.principal
     owner = named_owner(request, requester)
     if owner is None:
         return reject(call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
-    fault = _creation_fault(call, request, owner)
-    if fault is not None:
-        return Respond(rejected_creation(call.version, owner, requester, fault))
+    error = _creation_error(call, request, owner)
+    if error is not None:
+        return Respond(rejected_creation(call.version, owner, requester, error))
     return forward_to_controller(request)
 
 
 def decide_renew(call: Call, request: types.RenewDelegationTokenRequest) -> Verdict:
-    """The controller knows whose it is."""
-    if not may_ask(call):
+    """Decide a RenewDelegationToken request; the controller checks who may renew the token."""
+    if not may_request_tokens(call):
         return Respond(types.RenewDelegationTokenResponse(**NOT_ALLOWED))
     return forward_to_controller(request)
 
 
 def decide_expire(call: Call, request: types.ExpireDelegationTokenRequest) -> Verdict:
-    """The controller knows whose it is."""
-    if not may_ask(call):
+    """Decide an ExpireDelegationToken request; the controller checks who may expire the token."""
+    if not may_request_tokens(call):
         return Respond(types.ExpireDelegationTokenResponse(**NOT_ALLOWED))
     return forward_to_controller(request)
 
 
 def decide_describe(call: Call, request: types.DescribeDelegationTokenRequest) -> Verdict:
-    """Of the owners asked for, or of all: what the client may see, the oldest first."""
+    """Decide a DescribeDelegationToken request: the tokens that the client may see, oldest first."""
     response = types.DescribeDelegationTokenResponse
     secret = call.gate.token_secret
-    if not may_ask(call):
+    if not may_request_tokens(call):
         return Respond(response(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
     if secret is None:
         return Respond(response(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
@@ -71,41 +71,46 @@ def decide_describe(call: Call, request: types.DescribeDelegationTokenRequest) -
     return Respond(response(tokens=[_described(call.version, token, secret) for token in paced(shown, 16)]))
 
 
-def may_ask(call: Call) -> bool:
-    """Not with a token, which must not be good for further ones, and not as anybody."""
+def may_request_tokens(call: Call) -> bool:
+    """Whether the client is authenticated, and not by a token: a token must not yield further ones."""
     principal, listener = call.context.principal, call.listener
-    nobody = principal == ANONYMOUS or listener.security_protocol == "PLAINTEXT"
-    return not (principal.token_authenticated or (listener.sasl is None and nobody))
+    is_unauthenticated = principal == ANONYMOUS or listener.security_protocol == "PLAINTEXT"
+    return not (principal.token_authenticated or (listener.sasl is None and is_unauthenticated))
 
 
-def _creation_fault(
+def _creation_error(
     call: Call, request: types.CreateDelegationTokenRequest, owner: Principal
 ) -> ErrorCode | None:
-    fault = creation_denial(call, may_ask(call), owner)
-    if fault is None and has_foreign_renewers(request):
+    error = creation_denial(call, may_request_tokens(call), owner)
+    if error is None and has_foreign_renewers(request):
         return ErrorCode.INVALID_PRINCIPAL_TYPE
-    return fault
+    return error
 
 
 def _shown(
     call: Call, owners: list[types.DescribeDelegationTokenRequest.DescribeDelegationTokenOwner] | None
 ) -> list[DelegationToken]:
-    """`owners` None: of everybody."""
-    me = str(call.context.principal)
+    """Return the tokens of these owners that the client may see; `owners` None: of all owners."""
+    own_name = str(call.context.principal)
     names = (
         None if owners is None else {f"{each.principal_type}:{each.principal_name}" for each in paced(owners)}
     )
     tokens = list(call.image.tokens.by_id.each_value())
-    asked = [token for token in paced(tokens, 2) if names is None or not names.isdisjoint(token.principals)]
-    others = [token for token in paced(asked) if not token.concerns(me)]
+    requested = [
+        token for token in paced(tokens, 2) if names is None or not names.isdisjoint(token.principals)
+    ]
+    others = [token for token in paced(requested) if not token.concerns(own_name)]
     by_id = _granted(call, Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, (t.token_id for t in others))
     by_owner = _granted(call, Operation.DESCRIBE_TOKENS, ResourceType.USER, (t.owner for t in others))
     hidden = {t.token_id for t in paced(others) if t.token_id not in by_id and t.owner not in by_owner}
-    return [token for token in paced(asked) if token.token_id not in hidden]
+    return [token for token in paced(requested) if token.token_id not in hidden]
 
 
 def _granted(call: Call, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:
-    """Not to see another's token is no denial; to see it is to get its secret, and written down."""
+    """Return the names on which the operation is allowed.
+
+    A hidden token is not a denial. A shown one is recorded, because the client gets its secret.
+    """
     return call.allowed_names(operation, resource_type, call.shows(operation, resource_type, names))
 
 
@@ -136,7 +141,7 @@ def _described(
 def _reject_create(
     version: int, _request: types.CreateDelegationTokenRequest, error: Error
 ) -> types.CreateDelegationTokenResponse:
-    """Names nobody as owner and requester, as Kafka's brokers do."""
+    """Reject with User:ANONYMOUS as owner and requester, as Kafka's brokers do."""
     return rejected_creation(version, ANONYMOUS, ANONYMOUS, error["error_code"])
 
 
@@ -162,7 +167,7 @@ def _renewed(
 def _expired(
     request: types.ExpireDelegationTokenRequest, response: types.ExpireDelegationTokenResponse | None
 ) -> Iterator[Change]:
-    # At once, or a time given to it; which token it is the request says by its HMAC only.
+    # A negative period expires the token at once. The request names the token by its HMAC only.
     if request.expiry_time_period_ms >= 0:
         yield from _renewed(request, response)
     elif response is None or succeeded(response):

@@ -1,8 +1,8 @@
-"""DescribeGroups (KIP-430) and the describes of consumer, share and Streams groups: DESCRIBE on each group.
+"""DescribeGroups (KIP-430) and the Describe APIs of consumer, share and Streams groups: DESCRIBE on groups.
 
 Denied groups are GROUP_AUTHORIZATION_FAILED. A group (KIP-848, KIP-932) with a member on a topic that the
 client may not DESCRIBE is TOPIC_AUTHORIZATION_FAILED as a whole, and so is a Streams group (KIP-1071) with
-such a topic in its topology. Authorised operations are told by our authorizer.
+such a topic in its topology. The proxy's authorizer decides the authorized operations.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from proxy.admin.rejection import Reject, each_part, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.authorized_operations import NOT_ASKED, of_group
+from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_group
 from proxy.session.apis.streams_group_heartbeat import topics_of_subtopology
 from proxy.session.call import Api, Call, Forward, Respond, ResponseHandler, Verdict
 from proxy.wire import types
@@ -26,72 +26,74 @@ HIDDEN_TOPOLOGY_MESSAGE = "The described group uses topics that the client is no
 
 
 def decide(call: Call, request: types.DescribeGroupsRequest) -> Verdict:
-    """DescribeGroups."""
-    response, asked = types.DescribeGroupsResponse, request.groups
-    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, asked)
-    tell = _tell_operations(call) if request.include_authorized_operations else None
-    request.groups = [group_id for group_id in asked if group_id in allowed]
-    return _merged(request, response, asked, request.groups, tell)
+    """Decide a DescribeGroups request."""
+    requested = request.groups
+    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, requested)
+    set_operations = _operations_setter(call) if request.include_authorized_operations else None
+    request.groups = [group_id for group_id in requested if group_id in allowed]
+    return _merged(request, types.DescribeGroupsResponse, requested, request.groups, set_operations)
 
 
-def _describes(response: Any, topics_of: Callable[[Any], Iterator[str]], message: str) -> Decide:
-    """The decision on an API whose described groups name topics."""
+def _describes(response_type: Any, topics_of: Callable[[Any], Iterator[str]], message: str) -> Decide:
+    """Return the decision for an API whose described groups name topics."""
 
     def decide_groups(call: Call, request: Any) -> Verdict:
-        asked = request.group_ids
-        allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, asked)
-        tell = _tell_operations(call) if request.include_authorized_operations else None
+        requested = request.group_ids
+        allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, requested)
+        set_operations = _operations_setter(call) if request.include_authorized_operations else None
 
-        def finish(answer: Any) -> None:
-            if tell is not None:
-                tell(answer)
-            names = {id(group): set(topics_of(group)) for group in answer.groups}
+        def finish(response: Any) -> None:
+            if set_operations is not None:
+                set_operations(response)
+            names = {id(group): set(topics_of(group)) for group in response.groups}
             every = sorted({name for group_names in names.values() for name in group_names})
             shown = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, every)
-            answer.groups = [
-                group if names[id(group)] <= shown else _hidden(response, group.group_id, message)
-                for group in answer.groups
+            response.groups = [
+                group if names[id(group)] <= shown else _hidden(response_type, group.group_id, message)
+                for group in response.groups
             ]
 
-        request.group_ids = [group_id for group_id in asked if group_id in allowed]
-        return _merged(request, response, asked, request.group_ids, finish)
+        request.group_ids = [group_id for group_id in requested if group_id in allowed]
+        return _merged(request, response_type, requested, request.group_ids, finish)
 
     return decide_groups
 
 
 def _merged(
-    request: Any, response: Any, asked: list[str], left: list[str], finish: ResponseHandler | None
+    request: Any, response_type: Any, requested: list[str], left: list[str], finish: ResponseHandler | None
 ) -> Verdict:
-    kept = set(left)
-    refused = [
-        response.DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        for group_id in asked
-        if group_id not in kept
+    allowed = set(left)
+    rejected = [
+        response_type.DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for group_id in requested
+        if group_id not in allowed
     ]
-    if not refused:
+    if not rejected:
         return Forward(None, finish)
     if not left:
-        return Respond(response(groups=refused))
+        return Respond(response_type(groups=rejected))
 
-    def on_response(answer: Any) -> None:
+    def on_response(response: Any) -> None:
         if finish is not None:
-            finish(answer)
-        answer.groups = in_request_order(asked, [*answer.groups, *refused], lambda group: group.group_id)
+            finish(response)
+        response.groups = in_request_order(
+            requested, [*response.groups, *rejected], lambda group: group.group_id
+        )
 
     return Forward(request, on_response)
 
 
-def _tell_operations(call: Call) -> Callable[[Any], None]:
-    def tell(answer: Any) -> None:
-        for group in answer.groups:
+def _operations_setter(call: Call) -> Callable[[Any], None]:
+    def set_operations(response: Any) -> None:
+        for group in response.groups:
             found = group.error_code == ErrorCode.NONE
-            group.authorized_operations = of_group(call, group.group_id) if found else NOT_ASKED
+            group.authorized_operations = of_group(call, group.group_id) if found else NOT_REQUESTED
 
-    return tell
+    return set_operations
 
 
-def _hidden(response: Any, group_id: str, message: str) -> Any:
-    return response.DescribedGroup(
+def _hidden(response_type: Any, group_id: str, message: str) -> Any:
+    return response_type.DescribedGroup(
         group_id=group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=message
     )
 

@@ -1,9 +1,9 @@
 """DescribeTopicPartitions (KIP-966): DESCRIBE on each topic, page by page.
 
-Asked for by name, denied topics are TOPIC_AUTHORIZATION_FAILED whether they exist or not; in a list of all
-they are left out, and so they are of the pages' ends: a page of all topics is made of as many of the broker's
-pages as it takes, since neither a page nor the cursor to the next one may show where a hidden topic stands.
-Authorised operations are always told.
+Requested by name, denied topics are TOPIC_AUTHORIZATION_FAILED whether they exist or not. A list of all
+topics omits them, and so do the ends of its pages: neither a page nor the cursor to the next one may show
+where a hidden topic is. So a page of all topics is made of as many of the broker's pages as needed.
+Authorized operations are always included.
 """
 
 from __future__ import annotations
@@ -25,55 +25,55 @@ RAW = ("topics.partitions",)
 _NO_PARTITIONS = b"\x01"
 
 MAX_PARTITIONS = 2_000
-"""Of one page: what `max.request.partition.size.limit` of a broker is by default."""
+"""The limit of one page: a broker's default of `max.request.partition.size.limit`."""
 
 Topic: TypeAlias = "types.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic"
 Finish = Callable[[list[Topic]], None]
-"""Gets the topics that are told, before they are."""
+"""Gets the topics of a response before it is sent."""
 
 
 def decide(call: Call, request: types.DescribeTopicPartitionsRequest) -> Verdict:
-    """See the module."""
+    """Decide a DescribeTopicPartitions request."""
     begin = "" if request.cursor is None else request.cursor.topic_name
     if not request.topics:
         return _page_of_all(call, request, lambda topics: _finish(call, topics))
-    asked = dict.fromkeys(topic.name for topic in request.topics)
-    if request.cursor is not None and (begin not in asked or request.cursor.partition_index < 0):
+    requested = dict.fromkeys(topic.name for topic in request.topics)
+    if request.cursor is not None and (begin not in requested or request.cursor.partition_index < 0):
         message = (
-            f"The cursor is at partition {request.cursor.partition_index} of {begin}, which is not asked for."
+            f"The cursor is at partition {request.cursor.partition_index} of {begin}, which is not requested."
         )
         return reject(call, request, ErrorCode.INVALID_REQUEST, message)
     return _by_name(call, request, begin)
 
 
 def _by_name(call: Call, request: types.DescribeTopicPartitionsRequest, begin: str) -> Verdict:
-    # Topics before the cursor were told on an earlier page.
+    # Topics before the cursor were on an earlier page.
     topics = {topic.name: topic for topic in request.topics if topic.name >= begin}
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, topics)
-    denied = [_refused(topic) for name, topic in topics.items() if name not in allowed]
+    denied = [_rejected(topic) for name, topic in topics.items() if name not in allowed]
     if denied and not allowed:
         return Respond(types.DescribeTopicPartitionsResponse(topics=denied))
 
     def on_response(response: types.DescribeTopicPartitionsResponse) -> None:
-        told = [topic for topic in response.topics if topic.name in allowed]
-        _finish(call, told)
-        # The broker has sorted its topics for the cursor; refused ones follow.
+        found = [topic for topic in response.topics if topic.name in allowed]
+        _finish(call, found)
+        # The broker has sorted its topics for the cursor; rejected ones follow.
         for part in denied:
             part.partitions = _NO_PARTITIONS  # type: ignore[assignment] # of RAW: as encoded
-        response.topics = [*told, *denied]
+        response.topics = [*found, *denied]
 
     if not denied:
         return Forward(None, on_response, RAW)
     request.topics = [topic for topic in request.topics if topic.name in allowed]
     if request.cursor is not None and begin not in allowed:
-        # A broker wants the cursor's topic among those asked for; without it the page begins right after.
+        # A broker requires the cursor's topic in the request; without a cursor the page begins after it.
         request.cursor = None
     return Forward(request, on_response, RAW)
 
 
-def _refused(topic: types.DescribeTopicPartitionsRequest.TopicRequest) -> Topic:
-    refused: Topic = SHAPE.reject_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return refused
+def _rejected(topic: types.DescribeTopicPartitionsRequest.TopicRequest) -> Topic:
+    rejected: Topic = SHAPE.reject_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return rejected
 
 
 def _finish(call: Call, topics: list[Topic]) -> None:
@@ -83,45 +83,45 @@ def _finish(call: Call, topics: list[Topic]) -> None:
 
 
 def _page_of_all(call: Call, request: types.DescribeTopicPartitionsRequest, finish: Finish) -> Verdict:
-    """The page that begins at the request's cursor."""
+    """Return the page that begins at the request's cursor."""
     limit = max(min(request.response_partition_limit, MAX_PARTITIONS), 1)
-    return _ask(call, request.cursor, [], limit, finish)
+    return _query(call, request.cursor, [], limit, finish)
 
 
-def _ask(
+def _query(
     call: Call,
     cursor: types.DescribeTopicPartitionsRequest.Cursor | None,
-    told: list[Topic],
+    gathered: list[Topic],
     limit: int,
     finish: Finish,
 ) -> Verdict:
-    question = types.DescribeTopicPartitionsRequest(response_partition_limit=MAX_PARTITIONS, cursor=cursor)
+    query = types.DescribeTopicPartitionsRequest(response_partition_limit=MAX_PARTITIONS, cursor=cursor)
 
-    def answered(reply: types.DescribeTopicPartitionsResponse) -> Verdict:
-        names = [topic.name for topic in reply.topics if topic.name]
+    def responded(response: types.DescribeTopicPartitionsResponse) -> Verdict:
+        names = [topic.name for topic in response.topics if topic.name]
         shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, names)
-        _gather(told, [topic for topic in reply.topics if topic.name in shown])
-        following = reply.next_cursor
-        # One partition more than fits says where the next page begins.
-        if following is not None and _count(told) <= limit and _place(following) > _place(cursor):
+        _gather(gathered, [topic for topic in response.topics if topic.name in shown])
+        following = response.next_cursor
+        # One partition beyond the limit shows where the next page begins.
+        if following is not None and _count(gathered) <= limit and _place(following) > _place(cursor):
             where = types.DescribeTopicPartitionsRequest.Cursor(
                 topic_name=following.topic_name, partition_index=following.partition_index
             )
-            return _ask(call, where, told, limit, finish)
-        response = _cut(told, limit)
-        finish(response.topics)
-        return Respond(response)
+            return _query(call, where, gathered, limit, finish)
+        page = _cut(gathered, limit)
+        finish(page.topics)
+        return Respond(page)
 
-    return QueryBroker(int(ApiKey.DESCRIBE_TOPIC_PARTITIONS), call.version, question, answered)
+    return QueryBroker(int(ApiKey.DESCRIBE_TOPIC_PARTITIONS), call.version, query, responded)
 
 
-def _gather(told: list[Topic], topics: list[Topic]) -> None:
-    """A topic that the end of a page has cut goes on at the begin of the next."""
+def _gather(gathered: list[Topic], topics: list[Topic]) -> None:
+    """Add topics; one that the end of a page has cut continues at the beginning of the next page."""
     for topic in topics:
-        if told and told[-1].name == topic.name:
-            told[-1].partitions += topic.partitions
+        if gathered and gathered[-1].name == topic.name:
+            gathered[-1].partitions += topic.partitions
         else:
-            told.append(topic)
+            gathered.append(topic)
 
 
 def _count(topics: list[Topic]) -> int:
@@ -135,7 +135,7 @@ def _place(
 
 
 def _cut(topics: list[Topic], limit: int) -> types.DescribeTopicPartitionsResponse:
-    """The answer with as many partitions as fit, and where the next page begins."""
+    """Return a response with at most `limit` partitions, and the cursor to the next page."""
     response = types.DescribeTopicPartitionsResponse
     page: list[Topic] = []
     for topic in topics:

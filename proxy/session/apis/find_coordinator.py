@@ -1,7 +1,7 @@
 """FindCoordinator (KIP-699: several keys from v4): DESCRIBE on the group or the transactional id.
 
-Share coordinators (KIP-932) are told to those with CLUSTER_ACTION only, and without it the whole request is
-refused. Coordinators are told by the addresses of their proxies; one without an address is not available.
+Share coordinators (KIP-932) need CLUSTER_ACTION; without it the whole request is rejected. Coordinators have
+the addresses of their proxies; one without an address is reported as not available.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIRST_WITH_SHARE = 6
 
 
 def decide(call: Call, request: types.FindCoordinatorRequest) -> Verdict:
-    """See the module."""
+    """Decide a FindCoordinator request."""
     if request.key_type == _SHARE:
         return _share(call, request)
     if request.key_type not in _KEY_TYPES:
@@ -51,25 +51,25 @@ def _share(call: Call, request: types.FindCoordinatorRequest) -> Verdict:
 def _several(
     call: Call, request: types.FindCoordinatorRequest, allowed: set[str], error_code: ErrorCode
 ) -> Verdict:
-    asked = request.coordinator_keys
-    refusals = [_refused_key(key, error_code) for key in asked if key not in allowed]
+    requested = request.coordinator_keys
+    rejected = [_rejected_key(key, error_code) for key in requested if key not in allowed]
 
     def on_response(response: types.FindCoordinatorResponse) -> None:
         _rewrite(call, response)
-        parts = [*response.coordinators, *refusals]
-        response.coordinators = in_request_order(asked, parts, lambda coordinator: coordinator.key)
+        parts = [*response.coordinators, *rejected]
+        response.coordinators = in_request_order(requested, parts, lambda coordinator: coordinator.key)
 
-    if not refusals:
+    if not rejected:
         return Forward(None, on_response)
-    keys = [key for key in asked if key in allowed]
+    keys = [key for key in requested if key in allowed]
     if not keys:
-        return Respond(types.FindCoordinatorResponse(coordinators=refusals))
+        return Respond(types.FindCoordinatorResponse(coordinators=rejected))
     return Forward(
         types.FindCoordinatorRequest(key_type=request.key_type, coordinator_keys=keys), on_response
     )
 
 
-def _refused_key(key: str, error_code: ErrorCode) -> types.FindCoordinatorResponse.Coordinator:
+def _rejected_key(key: str, error_code: ErrorCode) -> types.FindCoordinatorResponse.Coordinator:
     return types.FindCoordinatorResponse.Coordinator(
         key=key, error_code=error_code, node_id=NO_NODE, host=NO_HOST, port=NO_PORT
     )
@@ -83,7 +83,7 @@ def _rewrite(call: Call, response: types.FindCoordinatorResponse) -> None:
 
 
 class Nowhere(TypedDict):
-    """The address where there is none."""
+    """The fields of a response without an address."""
 
     node_id: int
     host: str

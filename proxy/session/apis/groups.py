@@ -35,14 +35,14 @@ def decide(
     | types.HeartbeatRequest
     | types.LeaveGroupRequest,
 ) -> Verdict:
-    """JoinGroup, Heartbeat, LeaveGroup."""
+    """Decide a JoinGroup, SyncGroup, Heartbeat or LeaveGroup request."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return Forward()
 
 
 def decide_sync_group(call: Call, request: types.SyncGroupRequest) -> Verdict:
-    """From v5 on the protocol has to be named (KIP-559), which a broker looks at before any right."""
+    """Decide a SyncGroup request; from v5 on it has to name the protocol (KIP-559), whatever the rights."""
     if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return reject(call, request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     return decide(call, request)
@@ -55,7 +55,7 @@ def _reject_join(version: int, _request: types.JoinGroupRequest, error: Error) -
 
 
 def decide_list(call: Call, request: types.ListGroupsRequest) -> Verdict:
-    """Nothing is denied; groups that the client may not describe are left out of the response.
+    """Decide a ListGroups request: nothing is denied, groups without DESCRIBE are omitted.
 
     The group of Penstock's own controllers is shown to super users only.
     """
@@ -66,39 +66,42 @@ def decide_list(call: Call, request: types.ListGroupsRequest) -> Verdict:
     return _shown(lambda names: set(names) - hidden) if hidden else Forward()
 
 
-def _shown(may_see: Callable[[list[str]], set[str]]) -> Forward:
+def _shown(visible: Callable[[list[str]], set[str]]) -> Forward:
     def on_response(response: types.ListGroupsResponse) -> None:
-        shown = may_see([group.group_id for group in response.groups])
+        shown = visible([group.group_id for group in response.groups])
         response.groups = [group for group in response.groups if group.group_id in shown]
 
     return Forward(None, on_response)
 
 
 def decide_delete(call: Call, request: types.DeleteGroupsRequest) -> Verdict:
-    """DeleteGroups."""
-    asked = list(dict.fromkeys(request.groups_names))
-    allowed = call.allowed_names(Operation.DELETE, ResourceType.GROUP, asked)
+    """Decide a DeleteGroups request."""
+    requested = list(dict.fromkeys(request.groups_names))
+    allowed = call.allowed_names(Operation.DELETE, ResourceType.GROUP, requested)
     result = types.DeleteGroupsResponse.DeletableGroupResult
-    refused = [
+    rejected = [
         result(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        for group_id in asked
+        for group_id in requested
         if group_id not in allowed
     ]
-    if not refused:
+    if not rejected:
         return Forward()
     if not allowed:
-        return Respond(types.DeleteGroupsResponse(results=refused))
+        return Respond(types.DeleteGroupsResponse(results=rejected))
 
     def on_response(response: types.DeleteGroupsResponse) -> None:
-        parts = [*response.results, *refused]
-        response.results = in_request_order(asked, parts, lambda part: part.group_id)
+        parts = [*response.results, *rejected]
+        response.results = in_request_order(requested, parts, lambda part: part.group_id)
 
-    request.groups_names = [group_id for group_id in asked if group_id in allowed]
+    request.groups_names = [group_id for group_id in requested if group_id in allowed]
     return Forward(request, on_response)
 
 
 def decide_offset_delete(call: Call, request: types.OffsetDeleteRequest) -> Verdict:
-    """If the group itself fails, the broker reports that alone, with no topic left too."""
+    """Decide an OffsetDelete request.
+
+    It is forwarded even if no topic is left: an error of the group is reported alone, by the broker.
+    """
     if not call.allows(Operation.DELETE, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     names = [topic.name for topic in request.topics]

@@ -1,14 +1,14 @@
-"""Metadata (KIP-4, KIP-430, KIP-516): DESCRIBE on each topic, CREATE to have a missing one made.
+"""Metadata (KIP-4, KIP-430, KIP-516): DESCRIBE on each topic, CREATE to create a missing one.
 
-Topics without DESCRIBE are left out of a list of all; asked for by name they are TOPIC_AUTHORIZATION_FAILED
-whether they exist or not, asked for by id likewise and without their name. The switch that has missing
-topics made stands once in a request: where some of them may be created (CREATE on the cluster or on each
-topic) and some not, the broker is asked for the former first, and then for all without the switch. Topics
-that are missing and may not be created are TOPIC_AUTHORIZATION_FAILED at a broker with
-auto.create.topics.enable, which would make them, and UNKNOWN_TOPIC_OR_PARTITION at any other. Where the
-controller is ours it makes them, and the broker never gets the switch (have_made). Brokers are told by
-the addresses of their proxies, and which operations are authorised, by our authorizer. Partitions
-are walked, not built.
+A list of all topics omits topics without DESCRIBE. Requested by name they are TOPIC_AUTHORIZATION_FAILED
+whether they exist or not; requested by id likewise, and without their name. A request has one switch for the
+auto-creation of all its topics. If some of them may be created (CREATE on the cluster or on the topic) and
+some not, the broker first gets a request for the former with the switch, and then one for all without it.
+Missing topics that may not be created are TOPIC_AUTHORIZATION_FAILED at a broker with
+auto.create.topics.enable, which would create them, and UNKNOWN_TOPIC_OR_PARTITION at any other. With our own
+controller the topics are created there, and the broker never gets the switch (create_missing). Brokers have
+the addresses of their proxies; the proxy's authorizer decides the authorized operations. Partitions are
+skipped, not decoded.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from proxy.admin.rejection import Error, in_request_order
 from proxy.admin.topics import is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.addresses import controller_id, rewrite_endpoints
-from proxy.session.apis.authorized_operations import NOT_ASKED, of_cluster, of_topic
-from proxy.session.apis.existing_topics import have_created, have_made
+from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_cluster, of_topic
+from proxy.session.apis.topic_existence import create_at_broker, create_missing
 from proxy.session.call import Api, Call, Forward, Verdict, reject
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -39,15 +39,15 @@ _FIRST_WITH_CREATION_SWITCH = 4
 
 
 def decide(call: Call, request: types.MetadataRequest) -> Verdict:
-    """See the module."""
+    """Decide a Metadata request."""
     if _wants_all(call, request):
         return Forward(None, lambda response: _finish(call, request, response, _shown(call, response)), RAW)
     assert request.topics is not None
     if call.version < _FIRST_WITH_TOPIC_IDS and any(_names_by_id(topic) for topic in request.topics):
-        message = f"Version {call.version} asks for topics by name only."
+        message = f"Version {call.version} supports topic names only."
         return reject(call, request, ErrorCode.INVALID_REQUEST, message)
     if any(any(topic.topic_id) for topic in request.topics):
-        # As soon as one id is given, a broker looks at ids only.
+        # If one topic has an id, a broker ignores names.
         return Forward(None, lambda response: _finish(call, request, response, _by_id(call, response)), RAW)
     if any(topic.name is None for topic in request.topics):
         return reject(call, request, ErrorCode.INVALID_REQUEST, "A topic has neither name nor id.")
@@ -78,65 +78,71 @@ def _by_id(call: Call, response: types.MetadataResponse) -> list[Topic]:
 
 
 def _by_name(call: Call, request: types.MetadataRequest) -> Verdict:
-    asked = list(dict.fromkeys(topic.name or "" for topic in paced(request.topics or [])))
-    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, asked)
+    requested = list(dict.fromkeys(topic.name or "" for topic in paced(request.topics or [])))
+    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, requested)
     uncreatable = _uncreatable(call, allowed) if request.allow_auto_topic_creation else set()
-    creatable = [name for name in paced(asked) if name in allowed and name not in uncreatable]
-    ours = request.allow_auto_topic_creation and _is_made_by_us(call)
+    creatable = [name for name in paced(requested) if name in allowed and name not in uncreatable]
+    by_controller = request.allow_auto_topic_creation and _controller_creates(call)
 
     def then(failed: Mapping[str, int]) -> Verdict:
-        return _forwarded(call, request, _Asked(asked, allowed, uncreatable, failed, ours))
+        return _forwarded(call, request, _ByName(requested, allowed, uncreatable, failed, by_controller))
 
     if not creatable or not call.gate.auto_creates_topics:
         return then({})
-    if ours:
-        return have_made(call, creatable, then)
-    return have_created(call, creatable, then) if uncreatable else then({})
+    if by_controller:
+        return create_missing(call, creatable, then)
+    return create_at_broker(call, creatable, then) if uncreatable else then({})
 
 
-def _is_made_by_us(call: Call) -> bool:
-    """Whether the broker must make nothing; that it never would is not sure where it does not tell."""
+def _controller_creates(call: Call) -> bool:
+    """Whether the broker must not create topics.
+
+    `auto_creates_topics` may be wrong if the broker does not report its setting, so versions with a switch
+    always disable it.
+    """
     gate = call.gate
-    can_tell_it = call.version >= _FIRST_WITH_CREATION_SWITCH
-    return gate.makes_topics_at_controller and (gate.auto_creates_topics or can_tell_it)
+    has_switch = call.version >= _FIRST_WITH_CREATION_SWITCH
+    return gate.creates_topics_at_controller and (gate.auto_creates_topics or has_switch)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What was asked for by name, and what may become of it."""
+class _ByName:
+    """The topics requested by name, and which of them may be created."""
 
     names: list[str]
     allowed: set[str]
     uncreatable: set[str]
     not_created: Mapping[str, int]
-    """Missing topics that were to be made, with what was said of them."""
-    made_by_us: bool
+    """Missing topics whose creation failed: name -> error code."""
+    created_by_controller: bool
 
     @property
     def switched_off(self) -> bool:
-        """Whether the broker makes nothing of it."""
-        return self.made_by_us or bool(self.uncreatable)
+        """Whether the broker gets the request without the switch for auto-creation."""
+        return self.created_by_controller or bool(self.uncreatable)
 
 
-def _forwarded(call: Call, request: types.MetadataRequest, asked: _Asked) -> Verdict:
-    changed = len(asked.allowed) < len(asked.names) or asked.switched_off
-    denied_topics = [_denied(call, name) for name in paced(asked.names) if name not in asked.allowed]
+def _forwarded(call: Call, request: types.MetadataRequest, requested: _ByName) -> Verdict:
+    changed = len(requested.allowed) < len(requested.names) or requested.switched_off
+    denied_topics = [_denied(call, name) for name in paced(requested.names) if name not in requested.allowed]
 
     def on_response(response: types.MetadataResponse) -> None:
         found = [
             topic
             for topic in paced(response.topics)
-            if topic.name in asked.allowed and not _is_missing(topic)
+            if topic.name in requested.allowed and not _is_missing(topic)
         ]
         known = {topic.name for topic in found}
-        missing = [name for name in paced(asked.names) if name in asked.allowed and name not in known]
+        missing = [name for name in paced(requested.names) if name in requested.allowed and name not in known]
         for name in missing:
             call.gate.topic_names.forget(name)
-        parts = [*found, *denied_topics, *_missing(call, missing, asked, response)]
-        _finish(call, request, response, in_request_order(asked.names, parts, lambda topic: topic.name))
+        parts = [*found, *denied_topics, *_missing(call, missing, requested, response)]
+        _finish(call, request, response, in_request_order(requested.names, parts, lambda topic: topic.name))
 
     return Forward(
-        _narrowed(call, request, asked.allowed, asked.switched_off) if changed else None, on_response, RAW
+        _narrowed(call, request, requested.allowed, requested.switched_off) if changed else None,
+        on_response,
+        RAW,
     )
 
 
@@ -144,16 +150,18 @@ def _is_missing(topic: Topic) -> bool:
     return topic.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
-def _missing(call: Call, names: list[str], asked: _Asked, response: types.MetadataResponse) -> list[Topic]:
-    """Topics the broker does not have. Where all had to be asked for, those were not told at all."""
-    told = {topic.name: topic for topic in paced(response.topics)}
-    denied = asked.uncreatable if call.gate.auto_creates_topics else set()
-    # Asked for, so that it is written down: now it is known that they would have been made.
+def _missing(
+    call: Call, names: list[str], requested: _ByName, response: types.MetadataResponse
+) -> list[Topic]:
+    """Return topics that the broker does not have; a list of all topics lacks them."""
+    reported = {topic.name: topic for topic in paced(response.topics)}
+    denied = requested.uncreatable if call.gate.auto_creates_topics else set()
+    # Decided for the record: now it is known that these topics would have been created.
     call.allowed_names(Operation.CREATE, ResourceType.TOPIC, [name for name in names if name in denied])
-    errors = {**asked.not_created, **dict.fromkeys(denied, _DENIED)}
+    errors = {**requested.not_created, **dict.fromkeys(denied, _DENIED)}
     return [
-        told[name]
-        if name in told and name not in errors
+        reported[name]
+        if name in reported and name not in errors
         else _topic(call, name, _NO_TOPIC_ID, errors.get(name, _code(name)))
         for name in names
     ]
@@ -164,7 +172,7 @@ def _code(name: str) -> ErrorCode:
 
 
 def _uncreatable(call: Call, names: set[str]) -> set[str]:
-    """Those that would not be made if they were missing; none is a denial as long as they exist."""
+    """Return the topics that may not be created; this is no denial as long as they exist."""
     if not names or call.shows(Operation.CREATE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
         return set()
     return names - call.shows(Operation.CREATE, ResourceType.TOPIC, names)
@@ -177,7 +185,7 @@ def _narrowed(
     if not switched_off:
         return request
     if call.version < _FIRST_WITH_CREATION_SWITCH:
-        # These versions cannot forbid the broker to make what is missing; a list of all makes nothing.
+        # These versions cannot disable auto-creation; a request for all topics creates none.
         request.topics = [] if call.version == 0 else None
     else:
         request.allow_auto_topic_creation = False
@@ -205,23 +213,26 @@ def _finish(
         if topic.name:
             call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
         if topic.error_code == ErrorCode.POLICY_VIOLATION and call.version < 10:
-            # Clients of these versions know no such error here (KIP-590).
+            # Clients of these versions do not expect this error (KIP-590).
             topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     response.topics = topics
     response.brokers = rewrite_endpoints(call.listener, response.brokers)
     response.controller_id = controller_id(response.controller_id, [b.node_id for b in response.brokers])
-    _tell_authorized_operations(call, request, response)
+    _set_authorized_operations(call, request, response)
 
 
-def _tell_authorized_operations(
+def _set_authorized_operations(
     call: Call, request: types.MetadataRequest, response: types.MetadataResponse
 ) -> None:
-    """KIP-430, v8 to v10 for the cluster and v8 up for topics; the broker's own answer is about the proxy."""
-    asked = request.include_cluster_authorized_operations
-    response.cluster_authorized_operations = of_cluster(call) if asked else NOT_ASKED
+    """Set the client's authorized operations (KIP-430) in place of the proxy's.
+
+    v8 to v10 have those of the cluster, v8 and later those of topics.
+    """
+    requested = request.include_cluster_authorized_operations
+    response.cluster_authorized_operations = of_cluster(call) if requested else NOT_REQUESTED
     for topic in paced(response.topics):
-        told = request.include_topic_authorized_operations and _is_described(topic)
-        topic.topic_authorized_operations = of_topic(call, topic.name or "") if told else NOT_ASKED
+        is_included = request.include_topic_authorized_operations and _is_described(topic)
+        topic.topic_authorized_operations = of_topic(call, topic.name or "") if is_included else NOT_REQUESTED
 
 
 def _is_described(topic: Topic) -> bool:

@@ -1,14 +1,14 @@
 """OffsetCommit (KIP-848: topic ids from v10): READ on the group and on each topic.
 
-Without the group everything is GROUP_AUTHORIZATION_FAILED; partitions of denied topics are
-TOPIC_AUTHORIZATION_FAILED, an id that the broker does not know is UNKNOWN_TOPIC_ID.
+If the group is denied, every partition is GROUP_AUTHORIZATION_FAILED. Partitions of denied topics are
+TOPIC_AUTHORIZATION_FAILED, those of an id that the broker does not know UNKNOWN_TOPIC_ID.
 """
 
 from __future__ import annotations
 
 from proxy.admin.rejection import TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.existing_topics import with_names
+from proxy.session.apis.topic_existence import with_names
 from proxy.session.apis.topic_filter import TopicErrors, errors_by_id, filter_topics
 from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny
 from proxy.wire import types
@@ -26,7 +26,7 @@ _FIRST_WITH_TOPIC_IDS = 10
 
 
 def decide(call: Call, request: types.OffsetCommitRequest) -> Verdict:
-    """See the module."""
+    """Decide an OffsetCommit request."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if call.version < _FIRST_WITH_TOPIC_IDS:
@@ -40,20 +40,20 @@ def decide(call: Call, request: types.OffsetCommitRequest) -> Verdict:
 def _by_id(request: types.OffsetCommitRequest, errors: TopicErrors) -> Verdict:
     if not errors:
         return Forward()
-    asked = [bytes(topic.topic_id) for topic in request.topics]
-    refused = [
+    requested = [bytes(topic.topic_id) for topic in request.topics]
+    rejected = [
         SHAPE.reject_topic(topic, errors[topic_id])
-        for topic, topic_id in zip(request.topics, asked, strict=True)
+        for topic, topic_id in zip(request.topics, requested, strict=True)
         if topic_id in errors
     ]
 
     def on_response(response: types.OffsetCommitResponse) -> None:
-        parts = [*response.topics, *refused]
-        response.topics = in_request_order(asked, parts, lambda topic: bytes(topic.topic_id))
+        parts = [*response.topics, *rejected]
+        response.topics = in_request_order(requested, parts, lambda topic: bytes(topic.topic_id))
 
     request.topics = [topic for topic in request.topics if bytes(topic.topic_id) not in errors]
     if not request.topics:
-        return Respond(types.OffsetCommitResponse(topics=refused))
+        return Respond(types.OffsetCommitResponse(topics=rejected))
     return Forward(request, on_response)
 
 

@@ -1,8 +1,8 @@
 """OffsetFetch (KIP-709: several groups from v8, KIP-848: topic ids from v10): DESCRIBE on group and topics.
 
 A denied group is GROUP_AUTHORIZATION_FAILED (in v1 at each partition), partitions of denied topics are
-TOPIC_AUTHORIZATION_FAILED. Where a client asks for all offsets of a group (topics null), topics it may not
-DESCRIBE are left out of the answer.
+TOPIC_AUTHORIZATION_FAILED. If a client requests all offsets of a group (topics null), the response omits
+topics that it may not DESCRIBE.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from proxy.admin.rejection import Error, TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.existing_topics import with_names
+from proxy.session.apis.topic_existence import with_names
 from proxy.session.apis.topic_filter import errors_by_id, take_out
 from proxy.session.call import Api, Call, Forward, QueryBroker, Respond, ResponseHandler, Verdict, deny
 from proxy.wire import types
@@ -42,7 +42,7 @@ class HasName(Protocol):
 
 
 class Named(HasName, Protocol):
-    """The same, where it may be named by its id."""
+    """A topic that may be named by its id."""
 
     @property
     def topic_id(self) -> bytes: ...
@@ -52,7 +52,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def decide(call: Call, request: types.OffsetFetchRequest) -> Verdict:
-    """See the module."""
+    """Decide an OffsetFetch request."""
     if call.version >= _FIRST_WITH_GROUPS:
         return _groups(call, request)
     if not call.allows(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
@@ -64,14 +64,16 @@ def decide(call: Call, request: types.OffsetFetchRequest) -> Verdict:
 
 
 def _groups(call: Call, request: types.OffsetFetchRequest) -> Verdict:
-    asked = [group.group_id for group in request.groups]
-    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, asked)
+    requested = [group.group_id for group in request.groups]
+    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, requested)
     topics = [topic for group in request.groups if group.group_id in allowed for topic in group.topics or ()]
     topic_ids = (bytes(topic.topic_id) for topic in topics)
-    return with_names(call, topic_ids, lambda: _of_groups(call, request, asked, allowed))
+    return with_names(call, topic_ids, lambda: _of_groups(call, request, requested, allowed))
 
 
-def _of_groups(call: Call, request: types.OffsetFetchRequest, asked: list[str], allowed: set[str]) -> Verdict:
+def _of_groups(
+    call: Call, request: types.OffsetFetchRequest, requested: list[str], allowed: set[str]
+) -> Verdict:
     handlers: defaultdict[str, list[ResponseHandler]] = defaultdict(list)
     changed = False
     for group in request.groups:
@@ -79,45 +81,47 @@ def _of_groups(call: Call, request: types.OffsetFetchRequest, asked: list[str], 
         if handler is not None:
             handlers[group.group_id].append(handler)
             changed |= group.topics is not None
-    refused = [_refused_group(group_id) for group_id in asked if group_id not in allowed]
+    rejected = [_rejected_group(group_id) for group_id in requested if group_id not in allowed]
     request.groups = [group for group in request.groups if group.group_id in allowed]
-    if refused and not request.groups:
-        return Respond(types.OffsetFetchResponse(groups=refused))
+    if rejected and not request.groups:
+        return Respond(types.OffsetFetchResponse(groups=rejected))
 
     def on_response(response: types.OffsetFetchResponse) -> None:
-        # A group named twice gets the handlers of both: rather too little is shown than too much.
+        # A group named twice gets the handlers of both, which shows too little rather than too much.
         for group in response.groups:
             for handler in paced(handlers.get(group.group_id, ())):
                 handler(group)
-        response.groups = in_request_order(asked, [*response.groups, *refused], lambda group: group.group_id)
+        response.groups = in_request_order(
+            requested, [*response.groups, *rejected], lambda group: group.group_id
+        )
 
     if call.version >= _FIRST_WITH_TOPIC_IDS and any(group.topics is None for group in request.groups):
-        return _with_names_in_the_answer(call, request, on_response)
-    if not handlers and not refused:
+        return _with_names_in_response(call, request, on_response)
+    if not handlers and not rejected:
         return Forward()
-    return Forward(request if changed or refused else None, on_response)
+    return Forward(request if changed or rejected else None, on_response)
 
 
-def _with_names_in_the_answer(
+def _with_names_in_response(
     call: Call, request: types.OffsetFetchRequest, on_response: ResponseHandler
 ) -> Verdict:
-    """All offsets of a group: only in the answer there are ids, of topics that may have no name yet."""
+    """Look up the ids in the response: with all offsets of a group, the request has none."""
 
-    def answered(reply: types.OffsetFetchResponse) -> Verdict:
-        def shown() -> Verdict:
-            on_response(reply)
-            return Respond(reply)
+    def responded(response: types.OffsetFetchResponse) -> Verdict:
+        def finish() -> Verdict:
+            on_response(response)
+            return Respond(response)
 
-        topics = [topic for group in reply.groups for topic in group.topics]
-        return with_names(call, (bytes(topic.topic_id) for topic in topics), shown)
+        topics = [topic for group in response.groups for topic in group.topics]
+        return with_names(call, (bytes(topic.topic_id) for topic in topics), finish)
 
-    return QueryBroker(int(ApiKey.OFFSET_FETCH), call.version, request, answered)
+    return QueryBroker(int(ApiKey.OFFSET_FETCH), call.version, request, responded)
 
 
 def _of_group(call: Call, group: types.OffsetFetchRequest.OffsetFetchRequestGroup) -> ResponseHandler | None:
-    """Takes denied topics out of the group's request; what it returns, puts them into its answer."""
+    """Remove denied topics from the group's request; the returned handler adds them to its response."""
     if group.topics is None:
-        return _unless_failed(lambda answer: _show_allowed(call, answer))
+        return _unless_failed(lambda response: _show_allowed(call, response))
     if call.version < _FIRST_WITH_TOPIC_IDS:
         allowed = _allowed_topics(call, group.topics)
         errors = dict.fromkeys(
@@ -137,32 +141,32 @@ def _take_out(
     if not errors:
         return None
     topics = group.topics or []
-    asked = [key(topic) for topic in topics]
-    refused = [_refused_topic(topic, errors[key(topic)]) for topic in topics if key(topic) in errors]
+    requested = [key(topic) for topic in topics]
+    rejected = [_rejected_topic(topic, errors[key(topic)]) for topic in topics if key(topic) in errors]
     group.topics = [topic for topic in topics if key(topic) not in errors]
 
-    def merge(answer: types.OffsetFetchResponse.OffsetFetchResponseGroup) -> None:
-        answer.topics = in_request_order(asked, [*answer.topics, *refused], key)
+    def merge(response: types.OffsetFetchResponse.OffsetFetchResponseGroup) -> None:
+        response.topics = in_request_order(requested, [*response.topics, *rejected], key)
 
     return _unless_failed(merge)
 
 
 def _unless_failed(handler: ResponseHandler | None) -> ResponseHandler | None:
-    """An answer that failed as a whole carries no topics, refused ones neither."""
+    """Call the handler only for a response without an error: one with an error has no topics."""
     if handler is None:
         return None
 
     def on_response(
-        answer: types.OffsetFetchResponse | types.OffsetFetchResponse.OffsetFetchResponseGroup,
+        response: types.OffsetFetchResponse | types.OffsetFetchResponse.OffsetFetchResponseGroup,
     ) -> None:
-        if answer.error_code == ErrorCode.NONE:
-            handler(answer)
+        if response.error_code == ErrorCode.NONE:
+            handler(response)
 
     return on_response
 
 
 def _forwarded(request: types.OffsetFetchRequest, on_response: ResponseHandler | None) -> Verdict:
-    # Also with no topic left: the group's own errors come from the broker.
+    # Also if no topic is left: the broker reports errors of the group.
     return Forward() if on_response is None else Forward(request, on_response)
 
 
@@ -171,14 +175,14 @@ def _allowed_topics(call: Call, topics: Sequence[HasName]) -> set[str]:
 
 
 def _show_allowed(
-    call: Call, answer: types.OffsetFetchResponse | types.OffsetFetchResponse.OffsetFetchResponseGroup
+    call: Call, response: types.OffsetFetchResponse | types.OffsetFetchResponse.OffsetFetchResponseGroup
 ) -> None:
-    """A topic whose id has no name at the broker either is not shown."""
-    names = {id(topic): _name_of(call, topic) for topic in answer.topics}
+    """Remove topics that the client may not DESCRIBE, and ids that have no name at the broker either."""
+    names = {id(topic): _name_of(call, topic) for topic in response.topics}
     known = [name for name in names.values() if name is not None]
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, known)
-    topics: list[Any] = [topic for topic in answer.topics if names[id(topic)] in allowed]
-    answer.topics = topics
+    topics: list[Any] = [topic for topic in response.topics if names[id(topic)] in allowed]
+    response.topics = topics
 
 
 def _name_of(call: Call, topic: Any) -> str | None:
@@ -188,13 +192,13 @@ def _name_of(call: Call, topic: Any) -> str | None:
     return call.gate.topic_names.name(bytes(topic.topic_id))
 
 
-def _refused_group(group_id: str) -> types.OffsetFetchResponse.OffsetFetchResponseGroup:
+def _rejected_group(group_id: str) -> types.OffsetFetchResponse.OffsetFetchResponseGroup:
     return types.OffsetFetchResponse.OffsetFetchResponseGroup(
         group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
     )
 
 
-def _refused_topic(
+def _rejected_topic(
     topic: types.OffsetFetchRequest.OffsetFetchRequestTopics, error_code: ErrorCode
 ) -> types.OffsetFetchResponse.OffsetFetchResponseTopics:
     response = types.OffsetFetchResponse

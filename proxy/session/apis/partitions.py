@@ -54,17 +54,17 @@ DESCRIBE_PRODUCERS = TopicShape(
 
 
 def decide_list_offsets(call: Call, request: types.ListOffsetsRequest) -> Verdict:
-    """ListOffsets."""
+    """Decide a ListOffsets request."""
     return filter_topics(call, request, LIST_OFFSETS, Operation.DESCRIBE)
 
 
 def decide_delete_records(call: Call, request: types.DeleteRecordsRequest) -> Verdict:
-    """DeleteRecords."""
+    """Decide a DeleteRecords request."""
     return filter_topics(call, request, DELETE_RECORDS, Operation.DELETE)
 
 
 def decide_offset_for_leader_epoch(call: Call, request: types.OffsetForLeaderEpochRequest) -> Verdict:
-    """OffsetForLeaderEpoch."""
+    """Decide an OffsetForLeaderEpoch request."""
     names = [topic.topic for topic in request.topics]
     own = protected_among(call.basis.authorizer, ResourceType.TOPIC, names)
     if not own and call.shows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, (CLUSTER_NAME,)):
@@ -73,7 +73,7 @@ def decide_offset_for_leader_epoch(call: Call, request: types.OffsetForLeaderEpo
 
 
 def decide_describe_producers(call: Call, request: types.DescribeProducersRequest) -> Verdict:
-    """A name that no topic can have is INVALID_TOPIC_EXCEPTION before any right: the broker says so."""
+    """Decide a DescribeProducers request; the broker rejects invalid names, before any right is checked."""
     names = {topic.name for topic in request.topics}
     invalid = {name for name in names if not is_valid_name(name)}
     allowed = call.allowed_names(Operation.READ, ResourceType.TOPIC, sorted(names - invalid))

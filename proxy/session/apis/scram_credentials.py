@@ -1,8 +1,9 @@
-"""AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554): ALTER on the cluster, or DESCRIBE.
+"""AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554): ALTER or DESCRIBE on the cluster.
 
-DescribeUserScramCredentials is answered from the image: mechanisms and iterations of each user asked for, of
-all when none is. A user without credentials is RESOURCE_NOT_FOUND, one asked for twice DUPLICATE_RESOURCE. A
-denied request for all users gets its error too: Kafka itself never answers that one.
+DescribeUserScramCredentials is served from the image: mechanisms and iterations of each requested user, or of
+all users if none is requested. A user without credentials is RESOURCE_NOT_FOUND, one requested twice
+DUPLICATE_RESOURCE. A denied request for all users gets its error too, although Kafka itself never responds to
+it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
 def decide_describe(call: Call, request: types.DescribeUserScramCredentialsRequest) -> Verdict:
-    """DescribeUserScramCredentials."""
+    """Decide a DescribeUserScramCredentials request."""
     if not call.allows_cluster(Operation.DESCRIBE):
         return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    asked = Counter(user.name for user in request.users or ()) or Counter(call.image.scram.users())
-    results = [_result(call, user, count) for user, count in asked.items()]
+    requested = Counter(user.name for user in request.users or ()) or Counter(call.image.scram.users())
+    results = [_result(call, user, count) for user, count in requested.items()]
     return Respond(types.DescribeUserScramCredentialsResponse(results=results))
 
 
@@ -52,7 +53,7 @@ def _result(
 def _reject_describe(
     _version: int, request: types.DescribeUserScramCredentialsRequest, error: Error
 ) -> types.DescribeUserScramCredentialsResponse:
-    # A result for each user, but without the name, is what Kafka answers.
+    # As in Kafka, there is a result for each user, without the name.
     response = types.DescribeUserScramCredentialsResponse
     results = [response.DescribeUserScramCredentialsResult(**error) for _ in request.users or ()]
     return response(results=results, **error)

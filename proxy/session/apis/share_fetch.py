@@ -1,12 +1,11 @@
 """ShareFetch (KIP-932): READ on the group and on each topic of the share session, with every request.
 
-The broker's session holds what the client may read: denied topics are taken out of what is added to it,
-topics that were allowed when they were added are forgotten for the client as soon as they are not, and
-added when they are again (proxy.session.share_sessions). In each answer a denied partition is
-TOPIC_AUTHORIZATION_FAILED, one of an id that the broker does not know UNKNOWN_TOPIC_ID; acknowledgements
-for them get the same error and never reach the broker. The answer is held until it is whole, for it ends
-with addresses of brokers (KIP-951); so no more is asked for than may be held, nor than the quota lets
-through in one window.
+The broker's session has only what the client may read: denied topics are removed from what is added to it,
+topics that are denied later are forgotten on behalf of the client, and added when they are allowed again
+(proxy.session.share_sessions). In each response a denied partition is TOPIC_AUTHORIZATION_FAILED, one of an
+id that the broker does not know UNKNOWN_TOPIC_ID; acknowledgements for them get the same error and never
+reach the broker. The response is held until it is whole, because it ends with addresses of brokers (KIP-951);
+so the request is limited to what may be held, and to what the quota allows in one window.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from dataclasses import dataclass
 from proxy.admin.rejection import code_only
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import rewrite_endpoints
-from proxy.session.apis.existing_topics import with_names
 from proxy.session.apis.share_groups import is_member_id
+from proxy.session.apis.topic_existence import with_names
 from proxy.session.apis.topic_filter import TopicErrors, id_errors
 from proxy.session.call import Api, Call, Forward, Verdict, deny, reject
 from proxy.session.share_sessions import (
@@ -36,7 +35,7 @@ RAW = ("responses.partitions",)
 
 
 def decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
-    """See the module."""
+    """Decide a ShareFetch request."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id or ""):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not is_member_id(request.member_id) or _begins_with_acknowledgements(request):
@@ -46,7 +45,7 @@ def decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
 
 
 def _begins_with_acknowledgements(request: types.ShareFetchRequest) -> bool:
-    # A broker would not see those of denied topics, and open the session.
+    # Without those of denied topics a broker would accept the request, and open the session.
     return bool(request.share_session_epoch == INITIAL_EPOCH and _acknowledges(request))
 
 
@@ -59,30 +58,30 @@ def _decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
     session = _session(sessions, request)
     if session is None:
         return reject(call, request, ErrorCode.SHARE_SESSION_NOT_FOUND)
-    asked = by_topic(
+    requested = by_topic(
         (bytes(topic.topic_id), [part.partition_index for part in topic.partitions])
         for topic in request.topics
     )
-    session.add(asked)
+    session.add(requested)
     if session.is_full:
         sessions.close(request.group_id or "", request.member_id or "")
         return reject(call, request, ErrorCode.SHARE_SESSION_LIMIT_REACHED)
     errors = id_errors(call, Operation.READ, session.named)
-    acknowledged = _acknowledged(request, asked, errors)
-    _narrow(request, session, asked, errors)
-    told = _Told(errors, _fetched(request, session, errors), acknowledged)
+    acknowledged = _acknowledged(request, requested, errors)
+    _narrow(request, session, requested, errors)
+    denied = _Denied(errors, _fetched(request, session, errors), acknowledged)
     request.max_bytes = min(request.max_bytes, call.max_held_bytes)
     request.min_bytes = min(request.min_bytes, request.max_bytes)
 
     def on_response(response: types.ShareFetchResponse) -> None:
-        _finish(call, sessions, request, response, told)
+        _finish(call, sessions, request, response, denied)
 
-    # Without errors nothing is put into the answer, and its records are stepped over.
+    # Without errors nothing is added to the response, and its records are skipped.
     return Forward(request, on_response, () if errors else RAW, consumes=_a_topic(call, session))
 
 
 def _a_topic(call: Call, session: ShareSession) -> str:
-    """One of those that are fetched, at which all of it is counted."""
+    """Return one of the fetched topics: the whole response is counted at it."""
     return call.gate.topic_names.name(min(session.served)) or "" if session.served else ""
 
 
@@ -97,61 +96,61 @@ def _session(sessions: ShareSessions, request: types.ShareFetchRequest) -> Share
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What the client hears of the topics that the broker was not asked for."""
+class _Denied:
+    """Topics that are not in the request to the broker."""
 
     errors: TopicErrors
     fetched: Partitions
-    """Partitions it fetches in vain."""
+    """Partitions that the client fetches."""
     acknowledged: Partitions
-    """Partitions whose acknowledgements were taken out."""
+    """Partitions whose acknowledgements were removed."""
 
 
 def _fetched(request: types.ShareFetchRequest, session: ShareSession, errors: TopicErrors) -> Partitions:
-    """None where the broker would fetch none: a session that ends, locks that are renewed (KIP-1222)."""
+    """Return denied partitions; none if the session ends or locks are renewed (KIP-1222)."""
     if request.share_session_epoch == FINAL_EPOCH or request.is_renew_ack:
         return {}
     named = session.named.items()
     return {topic_id: set(indexes) for topic_id, indexes in named if topic_id in errors and indexes}
 
 
-def _acknowledged(request: types.ShareFetchRequest, asked: Partitions, errors: TopicErrors) -> Partitions:
-    """As soon as one partition is acknowledged, a broker answers for each that the request names."""
+def _acknowledged(request: types.ShareFetchRequest, requested: Partitions, errors: TopicErrors) -> Partitions:
+    """Return denied partitions, if any is acknowledged: then a broker responds for each that is named."""
     if not _acknowledges(request):
         return {}
-    return {topic_id: indexes for topic_id, indexes in asked.items() if topic_id in errors and indexes}
+    return {topic_id: indexes for topic_id, indexes in requested.items() if topic_id in errors and indexes}
 
 
 def _narrow(
-    request: types.ShareFetchRequest, session: ShareSession, asked: Partitions, errors: TopicErrors
+    request: types.ShareFetchRequest, session: ShareSession, requested: Partitions, errors: TopicErrors
 ) -> None:
-    """Make of the request what brings the broker's session to what is allowed now."""
+    """Change the request so that the broker's session has what is allowed now."""
     forgotten = by_topic((bytes(topic.topic_id), topic.partitions) for topic in request.forgotten_topics_data)
     hidden = {topic_id: session.named[topic_id] for topic_id in session.served if topic_id in errors}
     allowed = {topic_id for topic_id in session.named if topic_id not in errors}
     request.topics = [topic for topic in request.topics if bytes(topic.topic_id) in allowed]
     if request.share_session_epoch != FINAL_EPOCH:
-        unserved = {
-            topic_id: session.named[topic_id] - asked.get(topic_id, set())
+        missing = {
+            topic_id: session.named[topic_id] - requested.get(topic_id, set())
             for topic_id in allowed - session.served
         }
-        request.topics += _added(unserved)
+        request.topics += _added(missing)
         request.forgotten_topics_data += _forgotten(hidden)
     if request.share_session_epoch != INITIAL_EPOCH:
-        # A session that begins has nothing to forget, and a broker does not look.
+        # A new session has nothing to forget; a broker ignores it.
         session.forget(forgotten)
     session.served = allowed & session.named.keys()
 
 
-def _added(unserved: Partitions) -> list[types.ShareFetchRequest.FetchTopic]:
-    """What the client named earlier of topics that the broker's session does not hold yet."""
-    asked = types.ShareFetchRequest
+def _added(missing: Partitions) -> list[types.ShareFetchRequest.FetchTopic]:
+    """Return what the client named earlier of topics that are not in the broker's session yet."""
+    fetch = types.ShareFetchRequest
     return [
-        asked.FetchTopic(
+        fetch.FetchTopic(
             topic_id=topic_id,
-            partitions=[asked.FetchPartition(partition_index=index) for index in sorted(indexes)],
+            partitions=[fetch.FetchPartition(partition_index=index) for index in sorted(indexes)],
         )
-        for topic_id, indexes in sorted(unserved.items())
+        for topic_id, indexes in sorted(missing.items())
         if indexes
     ]
 
@@ -169,22 +168,22 @@ def _finish(
     sessions: ShareSessions,
     request: types.ShareFetchRequest,
     response: types.ShareFetchResponse,
-    told: _Told,
+    denied: _Denied,
 ) -> None:
     response.node_endpoints = rewrite_endpoints(call.listener, response.node_endpoints)
     if response.error_code != ErrorCode.NONE:
-        # What the broker's session holds now is not known: the client is made to begin anew.
+        # What the broker's session has now is unknown: the client has to open another one.
         sessions.close(request.group_id or "", request.member_id or "")
         return
-    # A broker that answers for a topic it was not to hold must not be heard.
-    kept = [topic for topic in response.responses if bytes(topic.topic_id) not in told.errors]
-    topic_ids = [*told.fetched, *(t for t in told.acknowledged if t not in told.fetched)]
-    response.responses = kept + [_refused(topic_id, told) for topic_id in topic_ids]
+    # Topics that the broker's session must not have are not passed on.
+    allowed = [topic for topic in response.responses if bytes(topic.topic_id) not in denied.errors]
+    topic_ids = [*denied.fetched, *(t for t in denied.acknowledged if t not in denied.fetched)]
+    response.responses = allowed + [_rejected(topic_id, denied) for topic_id in topic_ids]
 
 
-def _refused(topic_id: bytes, told: _Told) -> types.ShareFetchResponse.ShareFetchableTopicResponse:
-    response, code = types.ShareFetchResponse, told.errors[topic_id]
-    fetched, acknowledged = told.fetched.get(topic_id, set()), told.acknowledged.get(topic_id, set())
+def _rejected(topic_id: bytes, denied: _Denied) -> types.ShareFetchResponse.ShareFetchableTopicResponse:
+    response, code = types.ShareFetchResponse, denied.errors[topic_id]
+    fetched, acknowledged = denied.fetched.get(topic_id, set()), denied.acknowledged.get(topic_id, set())
     return response.ShareFetchableTopicResponse(
         topic_id=topic_id,
         partitions=[

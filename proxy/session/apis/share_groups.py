@@ -7,8 +7,8 @@
     DeleteShareGroupOffsets         DELETE on the group, READ on each topic
 
 A denied group is GROUP_AUTHORIZATION_FAILED. Denied topics are TOPIC_AUTHORIZATION_FAILED, an id that the
-broker does not know is UNKNOWN_TOPIC_ID; where all offsets of a group are asked for (topics null) they are
-left out. ShareFetch has its own file.
+broker does not know is UNKNOWN_TOPIC_ID; if all offsets of a group are requested (topics null), they are
+omitted. ShareFetch has its own file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from proxy.admin.rejection import (
 )
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import rewrite_endpoints
-from proxy.session.apis.existing_topics import with_names
+from proxy.session.apis.topic_existence import with_names
 from proxy.session.apis.topic_filter import errors_by_id, take_out
 from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, reject
 from proxy.wire import types
@@ -50,16 +50,16 @@ _DELETE_OFFSETS = TopicShape(
 
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _MAX_MEMBER_ID_LENGTH = 36
-"""Of a UUID as people write it."""
+"""The length of a UUID as text."""
 
 
 def is_member_id(member_id: str | None) -> bool:
-    """Whether a broker accepts it: checked after the right on the group, before those on topics."""
+    """Whether a broker accepts it; it checks after the right on the group and before those on topics."""
     return member_id is not None and 0 < len(member_id) <= _MAX_MEMBER_ID_LENGTH
 
 
 def decide_heartbeat(call: Call, request: types.ShareGroupHeartbeatRequest) -> Verdict:
-    """One denied topic rejects the whole request."""
+    """Decide a ShareGroupHeartbeat request; one denied topic rejects all of it."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not is_member_id(request.member_id):
@@ -71,30 +71,33 @@ def decide_heartbeat(call: Call, request: types.ShareGroupHeartbeatRequest) -> V
 
 
 def decide_acknowledge(call: Call, request: types.ShareAcknowledgeRequest) -> Verdict:
-    """The broker gets what is left even if that is nothing: it counts the requests of a share session."""
+    """Decide a ShareAcknowledge request.
+
+    It is forwarded even if no topic is left: the broker counts the requests of a share session.
+    """
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id or ""):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not is_member_id(request.member_id):
         return reject(call, request, ErrorCode.INVALID_REQUEST)
-    asked = [bytes(topic.topic_id) for topic in request.topics]
-    return with_names(call, asked, lambda: _acknowledged(call, request, asked))
+    requested = [bytes(topic.topic_id) for topic in request.topics]
+    return with_names(call, requested, lambda: _acknowledged(call, request, requested))
 
 
-def _acknowledged(call: Call, request: types.ShareAcknowledgeRequest, asked: list[bytes]) -> Verdict:
+def _acknowledged(call: Call, request: types.ShareAcknowledgeRequest, requested: list[bytes]) -> Verdict:
     errors = errors_by_id(call, Operation.READ, request.topics)
-    refusals = [
+    rejected = [
         _rejected_acknowledgements(topic, errors[topic_id])
-        for topic, topic_id in zip(request.topics, asked, strict=True)
+        for topic, topic_id in zip(request.topics, requested, strict=True)
         if topic_id in errors
     ]
 
     def on_response(response: types.ShareAcknowledgeResponse) -> None:
         response.node_endpoints = rewrite_endpoints(call.listener, response.node_endpoints)
         if response.error_code == ErrorCode.NONE:
-            parts = [*response.responses, *refusals]
-            response.responses = in_request_order(asked, parts, lambda topic: bytes(topic.topic_id))
+            parts = [*response.responses, *rejected]
+            response.responses = in_request_order(requested, parts, lambda topic: bytes(topic.topic_id))
 
-    if not refusals:
+    if not rejected:
         return Forward(None, on_response)
     request.topics = [topic for topic in request.topics if bytes(topic.topic_id) not in errors]
     return Forward(request, on_response)
@@ -114,31 +117,31 @@ def _rejected_acknowledgements(
 
 
 def decide_describe_offsets(call: Call, request: types.DescribeShareGroupOffsetsRequest) -> Verdict:
-    """DescribeShareGroupOffsets."""
-    asked = [group.group_id for group in request.groups]
-    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, asked)
-    response = types.DescribeShareGroupOffsetsResponse
-    refused = [
-        response.DescribeShareGroupOffsetsResponseGroup(
+    """Decide a DescribeShareGroupOffsets request."""
+    requested = [group.group_id for group in request.groups]
+    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, requested)
+    response_type = types.DescribeShareGroupOffsetsResponse
+    rejected = [
+        response_type.DescribeShareGroupOffsetsResponseGroup(
             group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
         )
-        for group_id in asked
+        for group_id in requested
         if group_id not in allowed
     ]
     request.groups = [group for group in request.groups if group.group_id in allowed]
     if not request.groups:
-        return Respond(response(groups=refused))
+        return Respond(response_type(groups=rejected))
     denied_topics = {group.group_id: _take_out(call, group) for group in request.groups}
     wants_all = {group.group_id for group in request.groups if group.topics is None}
 
-    def on_response(answer: types.DescribeShareGroupOffsetsResponse) -> None:
-        for group in answer.groups:
+    def on_response(response: types.DescribeShareGroupOffsetsResponse) -> None:
+        for group in response.groups:
             if group.group_id in wants_all:
                 _show_allowed(call, group)
             elif group.error_code == ErrorCode.NONE:
                 group.topics = [*group.topics, *denied_topics.get(group.group_id, ())]
-        parts = [*answer.groups, *refused]
-        answer.groups = in_request_order(asked, parts, lambda group: group.group_id)
+        parts = [*response.groups, *rejected]
+        response.groups = in_request_order(requested, parts, lambda group: group.group_id)
 
     return Forward(request, on_response)
 
@@ -146,14 +149,14 @@ def decide_describe_offsets(call: Call, request: types.DescribeShareGroupOffsets
 def _take_out(
     call: Call, group: types.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
 ) -> list[types.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic]:
-    """Leave the allowed topics of a group; the others, refused."""
+    """Remove the denied topics of a group; return them with their error."""
     if group.topics is None:
         return []
     names = [topic.topic_name for topic in group.topics]
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, names)
-    refused = [_rejected_offsets(topic) for topic in group.topics if topic.topic_name not in allowed]
+    rejected = [_rejected_offsets(topic) for topic in group.topics if topic.topic_name not in allowed]
     group.topics = [topic for topic in group.topics if topic.topic_name in allowed]
-    return refused
+    return rejected
 
 
 def _rejected_offsets(
@@ -183,12 +186,12 @@ def _show_allowed(
 
 
 def decide_alter_offsets(call: Call, request: types.AlterShareGroupOffsetsRequest) -> Verdict:
-    """AlterShareGroupOffsets."""
+    """Decide an AlterShareGroupOffsets request."""
     return _of_one_group(call, request, Operation.READ, _ALTER_OFFSETS)
 
 
 def decide_delete_offsets(call: Call, request: types.DeleteShareGroupOffsetsRequest) -> Verdict:
-    """DeleteShareGroupOffsets."""
+    """Decide a DeleteShareGroupOffsets request."""
     return _of_one_group(call, request, Operation.DELETE, _DELETE_OFFSETS)
 
 
@@ -209,7 +212,7 @@ def _of_one_group(
     def on_response(
         response: types.AlterShareGroupOffsetsResponse | types.DeleteShareGroupOffsetsResponse,
     ) -> None:
-        # What is wrong with the group is told of it alone, whatever topics were asked for.
+        # An error of the group is reported alone, without topics.
         if response.error_code == ErrorCode.NONE:
             merge(response)
 

@@ -1,9 +1,9 @@
 """The table of APIs: the rows of all files in this folder, by key.
 
 An API is added by a file with `APIS` in it; without a row it is rejected and not advertised (SPEC A7).
-Produce, Fetch, ApiVersions and the SASL APIs have no row: proxy.session handles them by files of their own.
-Brokers' own APIs (AlterPartition, the state of share groups and their kin) stay out: brokers speak to each
-other without us, and a client has no business with them. Envelope is rejected at a proxy (SPEC E10).
+Produce, Fetch, ApiVersions and the SASL APIs have no row: proxy.session handles them in files of their own.
+The APIs between brokers (AlterPartition, the state of share groups and others) have no row either: brokers
+connect to each other without a proxy, and clients do not need them. A proxy rejects Envelope (SPEC E10).
 """
 
 from importlib import import_module
@@ -19,14 +19,16 @@ from proxy.wire.message import Message
 
 
 class Row(Protocol):
+    """A row of a table by API key."""
+
     @property
     def key(self) -> ApiKey: ...
 
 
 def collected(package: ModuleType, attribute: str) -> dict[int, Any]:
-    """The rows in the `attribute` of each module of a package, by key. ValueError for a key with two rows.
+    """Return the rows in the `attribute` of each module of a package, by key. ValueError: a key has two rows.
 
-    For a table in the package itself: the module that calls this has no such attribute yet.
+    The calling module may be in the package: it does not have the attribute yet.
     """
     rows: dict[int, Row] = {}
     for name in sorted(found.name for found in iter_modules(package.__path__, f"{package.__name__}.")):
@@ -39,16 +41,16 @@ def collected(package: ModuleType, attribute: str) -> dict[int, Any]:
 TABLE: dict[int, Api] = collected(apis, "APIS")
 _ROWS = TABLE.values()
 FORWARDED = frozenset(api.key for api in _ROWS if api.forwarded)
-"""The requests that change what the cluster has agreed on, and so go to the controller (SPEC E2)."""
+"""APIs that change the metadata of the cluster, and so go to the controller (SPEC E2)."""
 FROM_IMAGE = frozenset(api.key for api in _ROWS if api.from_image)
 REPEATABLE = frozenset(api.key for api in _ROWS if api.repeatable)
 BETWEEN_BROKERS = frozenset(api.key for api in _ROWS if api.between_brokers)
 CHANGES_AT_BROKER = frozenset(api.key.name_of(api.key) for api in _ROWS if api.changes_at_broker)
-"""Names of the APIs, as the audit trail has them."""
+"""The names of the APIs, as in the audit trail."""
 
 
 def rejection(
     api_key: int, version: int, request: Message, error_code: ErrorCode | int, message: str | None = None
 ) -> Any:
-    """The response in which all of a decoded request failed; KeyError for an API without a row."""
+    """Return the response in which a whole decoded request failed; KeyError: the API has no row."""
     return TABLE[api_key].reject(version, request, {"error_code": error_code, "error_message": message})

@@ -1,6 +1,6 @@
-"""GetTelemetrySubscriptions and PushTelemetry (KIP-714): no right is needed, at a broker neither.
+"""GetTelemetrySubscriptions and PushTelemetry (KIP-714): no right is needed, as at a broker.
 
-They pass as they come. A broker offers them only where it has somewhere to put a client's metrics.
+They are forwarded unchanged. A broker advertises them only if it has a receiver for clients' metrics.
 """
 
 from proxy.admin.rejection import code_only
@@ -10,7 +10,7 @@ from proxy.wire.message import Message
 
 
 def decide(_call: Call, _request: Message) -> Verdict:
-    """See the module."""
+    """Decide a telemetry request: forward it."""
     return Forward()
 
 

@@ -1,8 +1,8 @@
-"""Topics of a request that are denied: taken out of it, and put back into the response with their error.
+"""Removes denied topics from a request, and adds them to the response with their error.
 
-Serves every API that lists topics by name or by id. What the request and its response look like is in the
-API's own `TopicShape`; which operation on the topics is needed, in the API's own file. The names behind ids
-are those that Metadata responses have named.
+Used by every API that lists topics by name or by id. The API's own `TopicShape` describes request and
+response; the API's own file names the operation that is needed. The names of ids come from earlier Metadata
+responses.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,16 +18,16 @@ from proxy.wire.work import paced
 
 
 def filter_topics(call: Call, request: Message, shape: TopicShape, operation: Operation) -> Verdict:
-    """Forward the topics they may do `operation` to; answer here when that is none of those asked for."""
+    """Forward the topics on which `operation` is allowed; respond here if none is."""
     names = [getattr(topic, shape.name) for topic in paced(shape.topics(request))]
     allowed = call.allowed_names(operation, ResourceType.TOPIC, names)
     merge = take_out(request, shape, allowed)
     if merge is None:
         return Forward()
     if not shape.topics(request):
-        answer = getattr(types, shape.response)()
-        merge(answer)
-        return Respond(answer)
+        response = getattr(types, shape.response)()
+        merge(response)
+        return Respond(response)
     return Forward(request, merge)
 
 
@@ -38,22 +38,22 @@ def take_out(
     error_code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     message: str | None = None,
 ) -> ResponseHandler | None:
-    """Leave only the allowed topics in the request; the result puts the others into the answer, refused.
+    """Remove denied topics from the request; the returned handler adds them to the response, with the error.
 
-    None: all are allowed, nothing was changed.
+    None: all are allowed, and nothing was changed.
     """
-    asked = shape.topics(request)
-    names = [getattr(topic, shape.name) for topic in paced(asked)]
+    requested = shape.topics(request)
+    names = [getattr(topic, shape.name) for topic in paced(requested)]
     if allowed.issuperset(names):
         return None
-    denied = [topic for topic, name in zip(asked, paced(names), strict=True) if name not in allowed]
-    refused = shape.reject_topics(denied, error_code, message)
+    denied = [topic for topic, name in zip(requested, paced(names), strict=True) if name not in allowed]
+    rejected = shape.reject_topics(denied, error_code, message)
     setattr(
-        request, shape.request_topics, [topic for topic in asked if getattr(topic, shape.name) in allowed]
+        request, shape.request_topics, [topic for topic in requested if getattr(topic, shape.name) in allowed]
     )
 
     def merge(response: Message) -> None:
-        parts = [*getattr(response, shape.response_topics), *refused]
+        parts = [*getattr(response, shape.response_topics), *rejected]
         ordered = in_request_order(names, parts, lambda part: getattr(part, shape.name))
         setattr(response, shape.response_topics, ordered)
 
@@ -70,12 +70,12 @@ TopicErrors = Mapping[bytes, ErrorCode]
 
 
 def errors_by_id(call: Call, operation: Operation, topics: Iterable[HasTopicId]) -> TopicErrors:
-    """Id -> error, for every topic whose name is unknown or on which they may not do `operation`."""
+    """Return id -> error of every topic whose name is unknown or on which `operation` is denied."""
     return id_errors(call, operation, (bytes(topic.topic_id) for topic in topics))
 
 
 def id_errors(call: Call, operation: Operation, topic_ids: Iterable[bytes]) -> TopicErrors:
-    """The same for bare ids."""
+    """Do the same for bare ids."""
     names = {topic_id: call.gate.topic_names.name(topic_id) for topic_id in topic_ids}
     known = [name for name in names.values() if name is not None]
     allowed = call.allowed_names(operation, ResourceType.TOPIC, known)

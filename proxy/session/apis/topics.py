@@ -1,9 +1,9 @@
 """CreateTopics, CreatePartitions and DeleteTopics: the allowed topics go to the controller.
 
-Which topics are rejected, and how, is in proxy.admin.topics, for the controller decides the same. The configs
-of a created topic are shown to clients with DESCRIBE_CONFIGS on it. A topic that does not exist is reported
-as missing to clients that may DESCRIBE it, and denied to others: where that matters, the broker is asked
-first.
+Which topics are rejected, and how, is in proxy.admin.topics: the controller applies the same rules. The
+configs of a created topic are shown to clients with DESCRIBE_CONFIGS on it. A topic that does not exist is
+reported as missing to clients that may DESCRIBE it, and denied to others: if that matters, the broker is
+queried first.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from proxy.admin.topics import (
     topics_to_delete,
 )
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.existing_topics import ask_which_exist, with_names
-from proxy.session.apis.kept_configs import NOT_KEPT, names_kept_configs
+from proxy.session.apis.penstock_topic_configs import NOT_STORED, names_penstock_configs
+from proxy.session.apis.topic_existence import find_existing, with_names
 from proxy.session.call import Api, Call, Change, Respond, ResponseHandler, Verdict, forward_to_controller
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -40,13 +40,13 @@ from proxy.wire.work import paced
 
 
 def decide_create_topics(call: Call, request: types.CreateTopicsRequest) -> Verdict:
-    """CreateTopics."""
+    """Decide a CreateTopics request."""
     errors = creation_errors(call, request)
     creatable = dict.fromkeys(topic.name for topic in paced(request.topics) if topic.name not in errors)
-    if not call.gate.keeps_topic_configs:
+    if not call.gate.stores_topic_configs:
         for topic in paced(request.topics):
-            if names_kept_configs(topic.configs):
-                errors.setdefault(topic.name, (ErrorCode.INVALID_CONFIG, NOT_KEPT))
+            if names_penstock_configs(topic.configs):
+                errors.setdefault(topic.name, (ErrorCode.INVALID_CONFIG, NOT_STORED))
     shown = call.shows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, creatable)
 
     def hide(response: types.CreateTopicsResponse) -> None:
@@ -56,7 +56,7 @@ def decide_create_topics(call: Call, request: types.CreateTopicsRequest) -> Verd
 
 
 def decide_create_partitions(call: Call, request: types.CreatePartitionsRequest) -> Verdict:
-    """CreatePartitions."""
+    """Decide a CreatePartitions request."""
     return _without(partition_errors(call, request), CREATE_PARTITIONS, request)
 
 
@@ -77,34 +77,36 @@ def _without(
 
 
 def decide_delete_topics(call: Call, request: types.DeleteTopicsRequest) -> Verdict:
-    """DeleteTopics."""
-    asked = topics_to_delete(request)
-    topic_ids = [topic_id for name, topic_id in paced(asked) if name is None]
-    return with_names(call, topic_ids, lambda: _delete(call, request, asked))
+    """Decide a DeleteTopics request."""
+    requested = topics_to_delete(request)
+    topic_ids = [topic_id for name, topic_id in paced(requested) if name is None]
+    return with_names(call, topic_ids, lambda: _delete(call, request, requested))
 
 
-def _delete(call: Call, request: types.DeleteTopicsRequest, asked: list[TopicKey]) -> Verdict:
-    times = Counter(asked)
-    names = {key: call.gate.topic_names.name(key[1]) if key[0] is None else key[0] for key in paced(asked)}
-    errors, perhaps_missing = deletion_errors(call, names, times)
+def _delete(call: Call, request: types.DeleteTopicsRequest, requested: list[TopicKey]) -> Verdict:
+    counts = Counter(requested)
+    names = {
+        key: call.gate.topic_names.name(key[1]) if key[0] is None else key[0] for key in paced(requested)
+    }
+    errors, perhaps_missing = deletion_errors(call, names, counts)
     if not perhaps_missing:
-        return _delete_without(errors, request, list(times))
+        return _delete_without(errors, request, list(counts))
 
     def known(existing: set[str]) -> Verdict:
         for key, name in perhaps_missing.items():
             if name not in existing:
                 errors[key] = missing_topic(name)
-        return _delete_without(errors, request, list(times))
+        return _delete_without(errors, request, list(counts))
 
-    return ask_which_exist(call, perhaps_missing.values(), known)
+    return find_existing(call, perhaps_missing.values(), known)
 
 
 def _delete_without(
-    errors: Mapping[TopicKey, DeletionError], request: types.DeleteTopicsRequest, asked: list[TopicKey]
+    errors: Mapping[TopicKey, DeletionError], request: types.DeleteTopicsRequest, requested: list[TopicKey]
 ) -> Verdict:
     if not errors:
         return forward_to_controller(request)
-    merge = DeletionMerge(asked, errors)
+    merge = DeletionMerge(requested, errors)
     if not merge.allowed:
         return Respond(merge.alone())
 

@@ -1,6 +1,6 @@
 """The APIs of transactional and idempotent producers (KIP-98, KIP-447, KIP-664, KIP-890, KIP-939).
 
-    InitProducerId            WRITE on the transactional id, TWO_PHASE_COMMIT too where it is asked for;
+    InitProducerId            WRITE on the transactional id, TWO_PHASE_COMMIT too if it is requested;
                               without an id IDEMPOTENT_WRITE on the cluster, or WRITE on any topic at all
                               (KIP-679)
     AddPartitionsToTxn        WRITE on the transactional id and on each topic; from v4 on CLUSTER_ACTION
@@ -9,11 +9,11 @@
     EndTxn                    WRITE on the transactional id
     WriteTxnMarkers           ALTER on the cluster, or CLUSTER_ACTION
     DescribeTransactions      DESCRIBE on each transactional id
-    ListTransactions          the same: the others are left out
+    ListTransactions          the same: the others are omitted
 
-Without the right on the transactional id or the group the whole request is denied. WriteTxnMarkers is what
-brokers send to each other, and what an administrator ends a hanging transaction with; one that names a topic
-of Penstock's own is denied as a whole: a marker there could end a transaction of the controller.
+Without the right on the transactional id or the group the whole request is denied. Brokers send
+WriteTxnMarkers to each other, and administrators to end a hanging transaction; one that names a topic of
+Penstock's own is denied as a whole: its marker could end a transaction of the controller.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ ADD_PARTITIONS = TopicShape(
     error_code="partition_error_code",
 )
 _FIRST_FOR_BROKERS = 4
-"""Of AddPartitionsToTxn."""
+"""The first version of AddPartitionsToTxn that brokers send."""
 
 
 def decide_init_producer_id(call: Call, request: types.InitProducerIdRequest) -> Verdict:
-    """InitProducerId."""
+    """Decide an InitProducerId request."""
     if request.transactional_id is None:
         if _may_be_idempotent(call):
             return Forward()
@@ -67,9 +67,9 @@ def _may_be_idempotent(call: Call) -> bool:
 
 
 def decide_add_partitions(call: Call, request: types.AddPartitionsToTxnRequest) -> Verdict:
-    """All or nothing: with one topic denied the others are OPERATION_NOT_ATTEMPTED.
+    """Decide an AddPartitionsToTxn request: with one topic denied the others are OPERATION_NOT_ATTEMPTED.
 
-    Kafka's internal topics are denied to everybody. A request of brokers that names a transactional id or a
+    Kafka's internal topics are denied to all clients. A request of brokers that names a transactional id or a
     topic of Penstock's own is denied as a whole.
     """
     if call.version >= _FIRST_FOR_BROKERS:
@@ -79,13 +79,15 @@ def decide_add_partitions(call: Call, request: types.AddPartitionsToTxnRequest) 
     transactional_id = request.v3_and_below_transactional_id
     if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    # A broker goes by partition: a topic without one is neither asked for nor told.
-    asked = [topic for topic in request.v3_and_below_topics if topic.partitions]
-    names = [topic.name for topic in asked if topic.name not in INTERNAL_TOPICS]
+    # As at a broker, a topic without partitions is neither checked nor in the response.
+    requested = [topic for topic in request.v3_and_below_topics if topic.partitions]
+    names = [topic.name for topic in requested if topic.name not in INTERNAL_TOPICS]
     allowed = call.allowed_names(Operation.WRITE, ResourceType.TOPIC, names)
-    if allowed.issuperset(topic.name for topic in asked):
+    if allowed.issuperset(topic.name for topic in requested):
         return Forward()
-    results = [ADD_PARTITIONS.reject_topic(topic, _partition_error(topic.name in allowed)) for topic in asked]
+    results = [
+        ADD_PARTITIONS.reject_topic(topic, _partition_error(topic.name in allowed)) for topic in requested
+    ]
     return Respond(types.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
 
@@ -113,12 +115,12 @@ def _reject_add_partitions(
 
 
 def decide_add_offsets(call: Call, request: types.AddOffsetsToTxnRequest) -> Verdict:
-    """AddOffsetsToTxn."""
+    """Decide an AddOffsetsToTxn request."""
     return denied_commit(call, request) or Forward()
 
 
 def decide_end(call: Call, request: types.EndTxnRequest) -> Verdict:
-    """EndTxn."""
+    """Decide an EndTxn request."""
     if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return Forward()
@@ -127,7 +129,7 @@ def decide_end(call: Call, request: types.EndTxnRequest) -> Verdict:
 def denied_commit(
     call: Call, request: types.AddOffsetsToTxnRequest | types.TxnOffsetCommitRequest
 ) -> Respond | None:
-    """The denial of a request that adds a group's offsets to a transaction; None: both rights are there."""
+    """Deny a request that adds a group's offsets to a transaction; None: both rights are there."""
     if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
@@ -136,12 +138,12 @@ def denied_commit(
 
 
 def decide_offset_commit(call: Call, request: types.TxnOffsetCommitRequest) -> Verdict:
-    """TxnOffsetCommit."""
+    """Decide a TxnOffsetCommit request."""
     return denied_commit(call, request) or filter_topics(call, request, TXN_OFFSET_COMMIT, Operation.READ)
 
 
 def decide_write_markers(call: Call, request: types.WriteTxnMarkersRequest) -> Verdict:
-    """WriteTxnMarkers."""
+    """Decide a WriteTxnMarkers request."""
     may_alter = call.shows(Operation.ALTER, ResourceType.CLUSTER, (CLUSTER_NAME,))
     if not call.allows_cluster(Operation.ALTER if may_alter else Operation.CLUSTER_ACTION):
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -171,35 +173,35 @@ def _reject_markers(
                     if topic.partition_indexes
                 ],
             )
-            # A broker gathers them by producer: of two of one producer the last is told.
+            # A broker groups them by producer: of two of one producer the last is reported.
             for marker in {marker.producer_id: marker for marker in request.markers}.values()
         ]
     )
 
 
 def decide_describe(call: Call, request: types.DescribeTransactionsRequest) -> Verdict:
-    """DescribeTransactions."""
-    asked = request.transactional_ids
-    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, asked)
+    """Decide a DescribeTransactions request."""
+    requested = request.transactional_ids
+    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, requested)
     state = types.DescribeTransactionsResponse.TransactionState
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    refused = [state(transactional_id=name, error_code=code) for name in asked if name not in allowed]
-    if refused and not allowed:
-        return Respond(types.DescribeTransactionsResponse(transaction_states=refused))
+    rejected = [state(transactional_id=name, error_code=code) for name in requested if name not in allowed]
+    if rejected and not allowed:
+        return Respond(types.DescribeTransactionsResponse(transaction_states=rejected))
 
     def on_response(response: types.DescribeTransactionsResponse) -> None:
         _hide_topics(call, response.transaction_states)
-        parts = [*response.transaction_states, *refused]
-        response.transaction_states = in_request_order(asked, parts, lambda part: part.transactional_id)
+        parts = [*response.transaction_states, *rejected]
+        response.transaction_states = in_request_order(requested, parts, lambda part: part.transactional_id)
 
-    if not refused:
+    if not rejected:
         return Forward(None, on_response)
-    left = [name for name in asked if name in allowed]
+    left = [name for name in requested if name in allowed]
     return Forward(types.DescribeTransactionsRequest(transactional_ids=left), on_response)
 
 
 def decide_list(call: Call, request: types.ListTransactionsRequest) -> Verdict:
-    """ListTransactions."""
+    """Decide a ListTransactions request."""
 
     def on_response(response: types.ListTransactionsResponse) -> None:
         states = response.transaction_states

@@ -38,7 +38,7 @@ _COMPLETE = Phase.COMPLETE
 
 @dataclass(slots=True)
 class ProduceHead:
-    """A Produce request for one partition, as far as its head tells; its bytes may still be on their way."""
+    """A Produce request for one partition, as far as its head shows; the rest may not have arrived yet."""
 
     version: int
     correlation_id: int
@@ -79,7 +79,7 @@ class FastLane:
         self._queue = pipeline.queue
         self._remembered = remembered
         self.client = client
-        """Of the requests that come now; the session replaces it by `use`."""
+        """The state that requests use now; the session replaces it by `use`."""
         self._template: ProduceTemplate | None = None
         # The summary of the last request of which a template could have been made.
         self._last_write: Summary | None = None
@@ -92,8 +92,8 @@ class FastLane:
     def produce_again(self, data: memoryview, position: int, stop: int, now_ms: int) -> Summary | None:
         """Let the frame at `position` pass if it begins like the last one that did; None if it does not.
 
-        Returns where it is counted. Of the checks of a first request, only those are made again whose outcome
-        the bytes do not tell.
+        Returns the summary that counts it. Of the checks of a first request, those are repeated whose outcome
+        does not follow from the bytes.
         """
         known, client, gate = self._template, self.client, self._gate
         if known is None or client.basis is not gate.basis or known.versions is not gate.versions:
@@ -260,7 +260,7 @@ class FastLane:
             and authentication.phase is _COMPLETE
             and (expires_at_ms is None or now_ms < expires_at_ms)
             and not gate.unrecorded
-            and not gate.refuses_changes
+            and not gate.rejects_changes
         )
 
     def _names(self, version: int, topics: list[bytes]) -> list[str] | None:

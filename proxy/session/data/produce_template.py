@@ -1,4 +1,4 @@
-"""How the last Produce request that streamed began: another one that begins like it needs no second look.
+"""The beginning of the last Produce request that streamed: one with the same beginning is not parsed.
 
 Built by proxy.session.data.fast_lane from a request that it has taken apart. Knows bytes only: what else may
 have changed meanwhile is for the caller to check.
@@ -49,8 +49,8 @@ class ProduceTemplate:
         entry: Produced,
         summary: Summary,
     ) -> "ProduceTemplate":
-        """Of the request that `data` begins with, which is in flight as `entry`; its body begins at
-        `body`."""
+        """Return the template of the request at the beginning of `data`, which is in flight as `entry`; its
+        body begins at `body`."""
         version = entry.version
         # Behind the topic: the count of partitions (1 or 4 bytes), and the index of the only one.
         records_at = body + skim.topic_offset(version) + len(topic) + (5 if version >= _FIRST_FLEXIBLE else 8)

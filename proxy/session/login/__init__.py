@@ -1,4 +1,4 @@
-"""What a session handles by itself.
+"""Requests that a session handles itself, and its login at the broker.
 
 handshake       ApiVersions, SASL, and requests that come when they must not
 api_versions    the response to ApiVersions

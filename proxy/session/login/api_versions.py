@@ -1,7 +1,7 @@
-"""ApiVersions (KIP-35, KIP-511, KIP-590): what the proxy, the broker and the controller can all do.
+"""ApiVersions (KIP-35, KIP-511, KIP-590): the versions that proxy, broker and controller all support.
 
-Answered by the proxy itself, before authentication too. A version we do not know is answered in version 0
-with UNSUPPORTED_VERSION and the versions of ApiVersions alone, so that any client can go on from there.
+The proxy responds to it itself, also before authentication. To an unknown version it responds in version 0
+with UNSUPPORTED_VERSION and the versions of ApiVersions only, so that any client can continue from there.
 """
 
 import re
@@ -23,7 +23,7 @@ OWN_VERSIONS = codecs.request_versions(ApiKey.API_VERSIONS)
 def response(
     gate: Gate, version: int, correlation_id: int, frame: memoryview, body_offset: int
 ) -> tuple[ErrorCode, bytes]:
-    """Its error, and the whole answer, length prefix included. WireError for a body that is malformed."""
+    """Return the error code and the whole response with its length prefix. WireError: a malformed body."""
     if version not in OWN_VERSIONS:
         return ErrorCode.UNSUPPORTED_VERSION, _encoded(0, correlation_id, _unsupported())
     if version >= _FIRST_WITH_SOFTWARE:
@@ -45,19 +45,19 @@ def _unsupported() -> Any:
 
 
 def _supported_body(gate: Gate, version: int) -> bytes:
-    """Made anew when the gate has other versions or features: every client asks, and they seldom change."""
-    made_of = (
+    """Return the encoded body, again only if the gate's versions or features have changed: they seldom do."""
+    made_from = (
         gate.versions,
         gate.supported_features,
         gate.finalized_features,
         gate.finalized_features_epoch,
     )
-    told = gate.api_versions_told.get(version)
-    # What the gate holds is swapped whole, so that comparing identities is enough.
-    if told is not None and all(was is now for was, now in zip(told[0], made_of, strict=True)):
-        return told[1]
+    encoded = gate.api_versions_bodies.get(version)
+    # The gate's values are replaced as a whole, so that comparing identities is enough.
+    if encoded is not None and all(was is now for was, now in zip(encoded[0], made_from, strict=True)):
+        return encoded[1]
     body = codecs.response(ApiKey.API_VERSIONS, version).encode(_supported(gate, version))
-    gate.api_versions_told[version] = made_of, body
+    gate.api_versions_bodies[version] = made_from, body
     return body
 
 

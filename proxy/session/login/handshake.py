@@ -56,7 +56,7 @@ class Handshake:
     def request(self, header: RequestHeader, frame: memoryview, now_ms: int) -> Plan | None:
         """The plan of one of these requests; None: it is another request. WireError if it is malformed."""
         authentication, api_key = self._authentication, header.api_key
-        if authentication.refuses(api_key, now_ms):
+        if authentication.rejects(api_key, now_ms):
             return self._expired(header)
         if api_key == ApiKey.API_VERSIONS and authentication.phase in (Phase.VERSIONS, Phase.COMPLETE):
             return self._api_versions(header, frame, now_ms)
@@ -96,7 +96,7 @@ class Handshake:
         if self._authentication.phase is Phase.AUTHENTICATE:
             response = _rejected(header, frame)
             self._listener.counts.error(header.api_key, ErrorCode.ILLEGAL_SASL_STATE)
-        event = self._authentication.refuse(ApiKey.name_of(header.api_key))
+        event = self._authentication.fail(ApiKey.name_of(header.api_key))
         event.client_id = header.client_id
         return [Recorded(event), self._end_late("illegal_sasl_state", response, event.message or "")]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from proxy.security.sasl.client import SaslClient
 from proxy.security.sasl.exchange import AuthenticationError
-from proxy.session.effects import Close, UpstreamLoggedIn, UpstreamRefused
+from proxy.session.effects import Close, UpstreamLoggedIn, UpstreamLoginFailed
 from proxy.session.plan import End, Plan
 from proxy.session.requests.queries import broker_query
 from proxy.wire import types
@@ -58,4 +58,4 @@ class UpstreamLogin:
 
     def _failed(self, error_code: int, detail: str | None) -> Plan:
         message = f"{self.mechanism} re-authentication at the broker: error {error_code}: {detail}"
-        return [UpstreamRefused(message), End(Close("upstream_reauthentication_failed", message))]
+        return [UpstreamLoginFailed(message), End(Close("upstream_reauthentication_failed", message))]

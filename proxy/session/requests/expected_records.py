@@ -18,7 +18,7 @@ MAX_BYTES = 262_144
 messages."""
 
 _CHANGE_UNITS = 4
-"""What one change costs here, in the units of proxy.wire.work."""
+"""The cost of one change, in the units of proxy.wire.work."""
 
 
 def expected_records(api_key: int, request: Any, response: Any) -> tuple[Change, ...]:

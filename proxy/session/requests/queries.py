@@ -14,7 +14,7 @@ from proxy.wire import codecs
 from proxy.wire.header import encode_request
 
 CORRELATION_ID = -590
-"""Of all these requests. A client may use the same: responses are told apart by their order alone."""
+"""The correlation id of all queries. Clients may use it too: responses are matched by order alone."""
 CLIENT_ID = "penstock"
 
 

@@ -38,7 +38,7 @@ _PROBE = Action(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
 def early(call: Call, request: Any) -> Respond | None:
     """The rejection of a decoded request, recorded where there is room for the record; None: decide on it."""
     gate = call.gate
-    if call.context.image is None or gate.unrecorded or gate.refuses_changes:
+    if call.context.image is None or gate.unrecorded or gate.rejects_changes:
         rejected = _not_ready(call, request)
         if rejected is not None:
             return rejected
@@ -49,7 +49,7 @@ def _not_ready(call: Call, request: Any) -> Respond | None:
     gate, api_key, version = call.gate, call.api_key, call.version
     if not call.admin and not UNRECORDED_CLASSES.isdisjoint(gate.unrecorded):
         return rejected(api_key, version, request, ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDED)
-    if call.api is not None and gate.refuses_changes and call.api.changes_at_broker:
+    if call.api is not None and gate.rejects_changes and call.api.changes_at_broker:
         return rejected(api_key, version, request, ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDED)
     if call.context.image is not None:
         return None

@@ -19,8 +19,8 @@ def versions(broker: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]
     """API key -> lowest and highest version that the proxy decodes and decides on."""
     offered = {}
     for api_key in (*_OWN, ApiKey.PRODUCE, ApiKey.FETCH, *TABLE):
-        ours = codecs.request_versions(api_key)
-        offered[int(api_key)] = (ours.start, ours.stop - 1)
+        own = codecs.request_versions(api_key)
+        offered[int(api_key)] = (own.start, own.stop - 1)
     # Kafka advertises Produce versions that it no longer supports, for clients that look for them
     # (KAFKA-18659).
     advertised = broker.get(ApiKey.PRODUCE)

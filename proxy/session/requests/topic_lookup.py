@@ -1,6 +1,6 @@
-"""Topic ids that have no name here yet: the broker is asked for it before the request is decided (KIP-516).
+"""Topic ids that have no name here yet: the broker is queried before the request is decided (KIP-516).
 
-A request that names such ids waits until proxy.net.topic_lookups has asked the broker, and no later request
+A request that names such ids waits until proxy.net.topic_lookups has queried the broker; no later request
 of the client is taken meanwhile, so responses keep their order. Then either the decision continues (APIs with
 a row), or the frame is treated again from its beginning (Produce and Fetch). An id that has no name even then
 is unknown.

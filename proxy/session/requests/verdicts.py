@@ -46,7 +46,7 @@ def plan(call: Call, request: Any, verdict: Verdict, frame: memoryview | None = 
 
 
 def recorded(call: Call, verdict: Verdict) -> Plan:
-    """Record what was decided, with the response's errors where they are known already."""
+    """Record what was decided, with the response's errors if they are known already."""
     if call.events and isinstance(verdict, Respond) and verdict.message is not None:
         response_errors.set_error_codes(call.events, verdict.message)
     unchecked.record(call, verdict)
@@ -54,13 +54,12 @@ def recorded(call: Call, verdict: Verdict) -> Plan:
 
 
 def _later(call: Call, request: Any, then: Callable[..., Verdict], *found: Any) -> Plan:
-    """What was needed first is there. The client's own bytes are gone by now, so the request is encoded
-    again."""
+    """Continue after a query or a lookup. The client's bytes are gone, so the request is encoded again."""
     return plan(call, request, then(*found))
 
 
 def respond(call: Call, verdict: Respond) -> Plan:
-    """Send the proxy's own response, and close the connection where the verdict says so."""
+    """Send the proxy's own response, and close the connection if the verdict says so."""
     steps: Plan = []
     if verdict.message is not None:
         steps += throttle_own(call, verdict.message)
@@ -75,7 +74,7 @@ def respond(call: Call, verdict: Respond) -> Plan:
 
 
 def to_broker(call: Call, version: int, request: Any) -> ToBroker:
-    """The request, encoded again."""
+    """Encode the request again, for the broker."""
     body = codecs.request(call.api_key, version).encode(request)
     return ToBroker(encode_request(call.api_key, version, call.correlation_id, call.context.client_id, body))
 

@@ -45,7 +45,7 @@ class _Run:
         return self.plan
 
     def skip_to(self, position: int) -> None:
-        """What is before `position` is not written, or has been written."""
+        """Leave out what is before `position`, or has been written."""
         self._start = position
 
 
@@ -95,7 +95,7 @@ class Responses:
         self.is_starved = False
         """The response that is due waits for room: nothing more is to be received."""
         self.turn_due = False
-        """What has been received waits for a turn."""
+        """Received bytes wait for a turn."""
 
     @property
     def held_bytes(self) -> int:
@@ -103,7 +103,7 @@ class Responses:
         return max(len(self._input), self._reserved_bytes)
 
     def receive(self, data: memoryview) -> None:
-        """Take what the broker has sent, cut anywhere; `plan` says what to do with it."""
+        """Take what the broker has sent, cut anywhere; `plan` handles it."""
         self._listener.counts.response_bytes += len(data)
         self._data = data
 
@@ -129,7 +129,7 @@ class Responses:
         self.turn_due = not self.is_starved
 
     def plan(self, now_ms: int) -> Plan:
-        """What to do with what was received, up to the next response that has to be rewritten."""
+        """Return the plan for what was received, up to the next response that has to be rewritten."""
         if self.turn_due or self.is_starved:
             self.defer()
             return []
@@ -275,14 +275,14 @@ class Responses:
 
 
 def _head_bytes(entry: InFlight) -> int:
-    """How many bytes of a response that streams have to be there before it begins to leave."""
+    """Return how many bytes of a streaming response are needed before it is sent on."""
     if type(entry) is Fetched:
         return FETCH_HEAD_BYTES
     return head_bytes(entry) if type(entry) is Timed else _MIN_BYTES
 
 
 def _fault(entry: InFlight | None, length: int, correlation_id: int) -> str | None:
-    """Why this cannot be the head of the response that is due; None: it can."""
+    """Return why this cannot be the head of the response that is due; None: it can."""
     if entry is None or entry.correlation_id != correlation_id:
         return f"unexpected correlation id {correlation_id}"
     least = 4

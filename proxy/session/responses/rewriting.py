@@ -27,7 +27,7 @@ _FETCH = int(ApiKey.FETCH)
 
 @dataclass(slots=True)
 class Charged:
-    """What a response costs its client."""
+    """The outcome of charging a response to its client."""
 
     plan: Plan
     admitted: bool = True

@@ -167,7 +167,7 @@ def test_a_broker_is_asked_for_fetch_in_versions_that_tell_no_leaders() -> None:
 
 def kept() -> ListenerPolicy:
     """A listener whose broker advertises the proxies, and is reached by us at inside-1:9092."""
-    return ListenerPolicy("SASL", None, kept_but=("inside-1", 9092))
+    return ListenerPolicy("SASL", None, advertised_except=("inside-1", 9092))
 
 
 def test_addresses_that_the_broker_tells_are_kept_where_it_advertises_the_proxies() -> None:

@@ -1,7 +1,7 @@
 """The configs `owner` and `acls` of topics, which no broker knows (KIP-11, decision 0028).
 
-Shown with the broker's own by describe_configs, from the image; refused where nobody keeps them: a KRaft
-controller has no such configs. Who may set them is the controller's to decide.
+DescribeConfigs returns them from the image, with the broker's own configs. The controller decides who may set
+them. A KRaft controller has no such configs; with it, requests that set them are rejected.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from proxy.metadata.topic_acls import stripped, topic_acls, topic_acls_text
 from proxy.metadata.topics import ACLS, OWNER
 from proxy.wire import types
 
-NOT_KEPT = (
-    "The configs owner and acls of a topic are kept by Penstock's own controller; this cluster is run"
-    " by Kafka's (controller.mode: kraft), which knows no owners. Use kafka-acls."
+NOT_STORED = (
+    "The configs owner and acls of a topic are stored by Penstock's own controller; this cluster uses"
+    " Kafka's (controller.mode: kraft), which has no owners. Use kafka-acls."
 )
 
 DYNAMIC_TOPIC_CONFIG = 1
@@ -25,7 +25,7 @@ DYNAMIC_TOPIC_CONFIG = 1
 STRING = 2
 """DescribeConfigsResponse.ConfigType."""
 MAX_SHOWN_BYTES = 32_000
-"""Strings of old versions end at 32,767 bytes."""
+"""Strings in old versions have at most 32,767 bytes."""
 
 _DOCUMENTATION = {
     OWNER: "The principal that may do everything with this topic unless an ACL denies it.",
@@ -34,27 +34,27 @@ _DOCUMENTATION = {
 
 
 class Named(Protocol):
-    """A config of whatever request."""
+    """A config in a request."""
 
     name: str
 
 
-def names_kept_configs(configs: Iterable[Named]) -> bool:
-    """Whether any of the configs that a request sets is not the broker's."""
+def names_penstock_configs(configs: Iterable[Named]) -> bool:
+    """Whether any of the configs in a request is `owner` or `acls`."""
     return any(config.name in (OWNER, ACLS) for config in configs)
 
 
-def kept_configs(image: MetadataImage, topic: str) -> dict[str, str]:
-    """What there is of both, name -> value."""
+def penstock_configs(image: MetadataImage, topic: str) -> dict[str, str]:
+    """Return name -> value, without those that are not set."""
     acls = topic_acls(image, topic)
     values = {OWNER: image.topics.owner(topic), ACLS: _shown(topic, acls) if acls else None}
     return {name: value for name, value in values.items() if value}
 
 
 def described(
-    values: dict[str, str], asked: Container[str] | None, synonyms: bool, documentation: bool
+    values: dict[str, str], requested: Container[str] | None, synonyms: bool, documentation: bool
 ) -> list[types.DescribeConfigsResponse.DescribeConfigsResourceResult]:
-    """As parts of a DescribeConfigsResponse; `asked`: the names that a client wants, None for all."""
+    """Return parts of a DescribeConfigsResponse for the `requested` names; None: for all."""
     response = types.DescribeConfigsResponse
     return [
         response.DescribeConfigsResourceResult(
@@ -68,7 +68,7 @@ def described(
             else [],
         )
         for name, value in values.items()
-        if asked is None or name in asked
+        if requested is None or name in requested
     ]
 
 

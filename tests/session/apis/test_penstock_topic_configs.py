@@ -6,7 +6,7 @@ import pytest
 
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import AllowAll
-from proxy.session.apis.kept_configs import kept_configs
+from proxy.session.apis.penstock_topic_configs import penstock_configs
 from proxy.session.call import ForwardToController
 from proxy.wire import codecs
 from proxy.wire import types as t
@@ -119,8 +119,8 @@ def test_where_acls_of_the_log_do_not_count_neither_is_told() -> None:
 def test_a_text_too_long_for_old_clients_says_where_to_look_instead() -> None:
     image = image_of(*(acl_record(n, "orders", principal=f"User:{'x' * 100}{n}") for n in range(300)))
 
-    assert kept_configs(image, "orders") == {"acls": "(300 ACLs: kafka-acls --list --topic orders)"}
-    assert kept_configs(MetadataImage.EMPTY, "orders") == {}
+    assert penstock_configs(image, "orders") == {"acls": "(300 ACLs: kafka-acls --list --topic orders)"}
+    assert penstock_configs(MetadataImage.EMPTY, "orders") == {}
 
 
 def creation(name: str = "owner") -> Any:
@@ -154,12 +154,12 @@ def test_under_a_kraft_controller_they_are_refused_with_the_reason(
     key: int, request_: Any, parts: str, name: str
 ) -> None:
     asking = Asking(key, codecs.request_versions(key)[-1], *RIGHTS)
-    asking.gate.keeps_topic_configs = False
+    asking.gate.stores_topic_configs = False
 
     (result,) = getattr(asking.for_(request_(name)).answer, parts)
 
     assert result.error_code == ErrorCode.INVALID_CONFIG
-    assert "kept by Penstock's own controller" in result.error_message
+    assert "stored by Penstock's own controller" in result.error_message
 
 
 @pytest.mark.parametrize(("key", "request_", "parts"), REQUESTS)
@@ -172,7 +172,7 @@ def test_otherwise_they_go_to_the_controller_as_they_are(key: int, request_: Any
 
 def test_a_kraft_controller_gets_all_other_configs() -> None:
     asking = Asking(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, *RIGHTS)
-    asking.gate.keeps_topic_configs = False
+    asking.gate.stores_topic_configs = False
 
     asked = asking.for_(alteration(ApiKey.INCREMENTAL_ALTER_CONFIGS, "retention.ms"))
 
