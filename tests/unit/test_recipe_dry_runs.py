@@ -33,11 +33,12 @@ class Copy:
         (self.path / file).write_text(dedent(source).lstrip(), encoding="utf-8")
 
     def insert(self, file: str, text: str, *, before: str) -> None:
-        """Insert lines in front of the line `before`, indented like it. The file must have it once."""
+        """Insert lines in front of the only line that starts with `before`, indented like it."""
         lines = (self.path / file).read_text(encoding="utf-8").splitlines()
         indentation = before.removesuffix(before.lstrip())
-        assert lines.count(before) == 1, f"{file} has {lines.count(before)} lines {before!r}"
-        place = lines.index(before)
+        places = [number for number, line in enumerate(lines) if line.startswith(before)]
+        assert len(places) == 1, f"{file} has {len(places)} lines that start with {before!r}"
+        place = places[0]
         lines[place:place] = indent(dedent(text).removeprefix("\n"), indentation).splitlines()
         (self.path / file).write_text("\n".join([*lines, ""]), encoding="utf-8")
 
@@ -107,14 +108,15 @@ def test_a_sasl_mechanism_with_settings_takes_two_product_files(copy: Copy) -> N
                 return Accepted(Principal("User", user), b"") if user else Rejected("", "unknown badge")
         ''',
     )
-    copy.insert("proxy/security/sasl/__init__.py", "badge                BADGE, server side", before='"""')
+    copy.insert(
+        "proxy/security/sasl/__init__.py", "badge                BADGE, server side", before="client "
+    )
     credentials = "proxy/net/logins/credentials.py"
     copy.insert(
         credentials,
         "from proxy.security.sasl.badge import BadgeExchange",
         before="from proxy.security.sasl.exchange import Exchange",
     )
-    built_in = "BUILT_IN: Mapping[str, Callable[[LoginSettings, Credentials], SaslMechanism]] = {"
     copy.insert(
         credentials,
         """
@@ -124,7 +126,7 @@ def test_a_sasl_mechanism_with_settings_takes_two_product_files(copy: Copy) -> N
 
 
         """,
-        before=built_in,
+        before="BUILT_IN: ",
     )
     copy.insert(credentials, '"BADGE": _badge,', before='    "PLAIN": _plain,')
 
@@ -181,7 +183,7 @@ def test_a_quota_type_takes_four_product_files(copy: Copy) -> None:
     copy.insert(
         state,
         "from proxy.quota.throttle import OWN_RESPONSE_BYTE_RATE",
-        before="from proxy.security.authorizer import Action, Decision, RequestContext",
+        before="from proxy.security.authorizer import ",
     )
     copy.insert(state, '"own_responses",', before='        "producer",')
     copy.insert(
@@ -191,8 +193,11 @@ def test_a_quota_type_takes_four_product_files(copy: Copy) -> None:
     )
     copy.insert(
         state,
-        "self.own_responses = quotas.bucket(OWN_RESPONSE_BYTE_RATE, *asked)",
-        before="            self.producer = quotas.bucket(PRODUCER_BYTE_RATE, *asked)",
+        """
+        of_client = image.quotas, user, client_id, image.offset
+        self.own_responses = quotas.bucket(OWN_RESPONSE_BYTE_RATE, *of_client)
+        """,
+        before="            self.producer = quotas.bucket(",
     )
     buckets = "return self.producer, self.consumer, self.request"
     copy.insert(state, f"{buckets}, self.own_responses", before=f"        {buckets}")
@@ -276,7 +281,7 @@ def test_an_audit_event_takes_three_product_files(copy: Copy) -> None:
         name = ApiKey.name_of(call.api_key)
         steps.append(Recorded(events.own_response(method=name, response_bytes=len(response))))
         """,
-        before="        steps.append(SendResponse(response, call.api_key, call.now_ms))",
+        before="        steps.append(SendResponse(response, ",
     )
     copy.insert("spark_audit/schema.py", '"own_response",', before='    "started",')
 
@@ -345,7 +350,9 @@ def test_an_audit_check_takes_two_product_files(copy: Copy) -> None:
             )
         ''',
     )
-    copy.insert("spark_audit/reconcile/__init__.py", "nights                logins at night", before='"""')
+    copy.insert(
+        "spark_audit/reconcile/__init__.py", "nights                logins at night", before="quarantined "
+    )
     reconciliation = "spark_audit/reconcile/reconciliation.py"
     copy.insert(
         reconciliation,
