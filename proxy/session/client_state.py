@@ -83,6 +83,11 @@ class ClientState:
         self._unchecked: dict[int, Unchecked] = {}
         self._spent_ns = self._spent_since_ms = 0
 
+    @property
+    def buckets(self) -> tuple[Bucket, ...]:
+        """Every bucket that the client is charged to."""
+        return self.producer, self.consumer, self.request
+
     def decide(self, actions: Sequence[Action]) -> list[Decision]:
         """Return the authorizer's decisions, in order; allowed ones are remembered.
 

@@ -64,8 +64,7 @@ async def _holders(sessions: list[Session]) -> Counter[int]:
     """Return how many sessions hold each bucket, by the bucket's id()."""
     holders: Counter[int] = Counter()
     async for session in iterate_in_slices(sessions):
-        client = session.machine.client
-        holders.update((id(client.producer), id(client.consumer), id(client.request)))
+        holders.update(map(id, session.machine.client.buckets))
     return holders
 
 
