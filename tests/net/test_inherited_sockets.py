@@ -17,10 +17,11 @@ from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.reload import reload
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.held_sockets import as_service
 from tests.lab.cluster.node import CHECKOUT
 from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import Client
-from tests.support.lone_processes import SHOULD_NOT_TAKE_S, a_lone, address_of, as_service
+from tests.support.lone_processes import SHOULD_NOT_TAKE_S, a_lone, address_of
 
 pytestmark = pytest.mark.spec("O4")
 

@@ -21,6 +21,7 @@ from proxy.security.passwords import hash_password
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster import probe
+from tests.lab.cluster.held_sockets import as_service
 from tests.lab.cluster.node import CHECKOUT
 from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import Client
@@ -28,15 +29,6 @@ from tests.support.fake_broker import FakeBroker, Request
 
 PASSWORD = "admin-secret"
 SHOULD_NOT_TAKE_S = 60.0
-SYSTEMD = """
-import os, sys
-descriptors = [int(each) for each in sys.argv[1].split(",")]
-for place, descriptor in enumerate(descriptors):
-    os.dup2(descriptor, 3 + place)
-os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": str(len(descriptors))}
-os.execv(sys.argv[2], sys.argv[2:])
-"""
-"""Starts a program as systemd starts a service whose sockets it holds."""
 
 
 def describe_cluster(_: Request) -> Any:
@@ -135,14 +127,6 @@ def _document(command: str, broker: str, bind: str, http: str) -> dict[str, Any]
         "upstream": {"bootstrap": broker},
         "controller": {"endpoints": ["127.0.0.1:1"]},
     }
-
-
-def as_service(program: Sequence[str], held: Sequence[socket.socket]) -> list[str]:
-    """The command that starts a program with these sockets, as systemd does; they have to be passed on."""
-    if not held:
-        return list(program)
-    descriptors = ",".join(str(each.fileno()) for each in held)
-    return [sys.executable, "-c", SYSTEMD, descriptors, *program]
 
 
 def address_of(listening: socket.socket) -> str:

@@ -2,6 +2,7 @@
 
 jar_list, ivy, kafka              Apache Kafka's jars, downloaded once and checked against a list of hashes
 java, jvm, process, run, ports    starting and ending child processes
+held_sockets                      listening sockets that stay open while a process restarts
 at_once                           several calls, each in its own thread
 class_archive                     an archive of Kafka's loaded classes, with which its programs start quickly
 broker, tools                     a KRaft broker; Kafka's own command-line tools

@@ -3,6 +3,7 @@
 Made by tests.lab.cluster.stack, one for each broker of the cluster.
 """
 
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from tests.lab.cluster import probe, settings
 from tests.lab.cluster.broker import Broker
 from tests.lab.cluster.certificates import Certificates
+from tests.lab.cluster.held_sockets import listening
 from tests.lab.cluster.process import ChildProcess
 from tests.lab.cluster.settings import Wiring
 
@@ -53,11 +55,16 @@ def node(
     tls: Certificates,
     changes: Mapping[str, object],
     environment: Mapping[str, str] | None = None,
+    *,
+    holds_sockets: bool = False,
 ) -> Node:
     """Write the proxy's files below the stack's directory; nothing is started."""
     name = numbered("proxy", wiring.node_id)
+    held = listening(wiring.listeners.values()) if holds_sockets else []
     file = settings.write_proxy(directory / name, wiring, tls, changes)
-    return Node(broker, wiring, file, penstock("proxy", name, file, directory / "logs", environment))
+    return Node(
+        broker, wiring, file, penstock("proxy", name, file, directory / "logs", environment, held=held)
+    )
 
 
 def numbered(what: str, node_id: int) -> str:
@@ -72,6 +79,7 @@ def penstock(
     logs: Path,
     environment: Mapping[str, str] | None = None,
     starter: Sequence[str] = (),
+    held: Sequence[socket.socket] = (),
 ) -> ChildProcess:
     """`penstock proxy -c ...` or `penstock controller -c ...`, from this checkout.
 
@@ -82,4 +90,5 @@ def penstock(
         [*starter, sys.executable, "-m", "proxy", role, "-c", str(config)],
         logs / f"{name}.log",
         {"PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1", **BYTECODE, **(environment or {})},
+        held,
     )

@@ -5,6 +5,7 @@ Knows nothing of what runs in it.
 
 import os
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.lab.cluster.errors import SetupError
+from tests.lab.cluster.held_sockets import as_service
 
 _PAUSE_S = 0.05
 _TAIL_LINES = 25
@@ -20,11 +22,18 @@ _TAIL_LINES = 25
 
 class ChildProcess:
     def __init__(
-        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        held: Sequence[socket.socket] = (),
     ) -> None:
+        """`held`: listening sockets that it accepts at, and that stay open while it restarts."""
         self.name = name
         self.log = log
-        self._command = list(command)
+        self._command = as_service(list(command), held)
+        self._held = held
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._starting = threading.Lock()
@@ -43,6 +52,7 @@ class ChildProcess:
                 stderr=subprocess.STDOUT,
                 env=self._environment,
                 process_group=0,
+                pass_fds=[each.fileno() for each in self._held],
             )
 
     def start_no_more(self) -> None:

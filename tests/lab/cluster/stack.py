@@ -45,6 +45,8 @@ class StackSettings:
     controller_changes: Mapping[str, object] = field(default_factory=dict)
     proxy_environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that the proxies have besides ours."""
+    holds_sockets: bool = False
+    """Hold the proxies' listening sockets while they restart, as systemd may do (LISTEN_FDS)."""
     controller_environment: Mapping[str, str] = field(default_factory=dict)
     """The same for the controller."""
 
@@ -69,10 +71,23 @@ class Stack:
         join(brokers)
         wirings = self._wirings(brokers, broker_login)
         self.nodes = tuple(
-            node(self.directory, broker, wiring, self.tls, wanted.proxy_changes, wanted.proxy_environment)
+            node(
+                self.directory,
+                broker,
+                wiring,
+                self.tls,
+                wanted.proxy_changes,
+                wanted.proxy_environment,
+                holds_sockets=wanted.holds_sockets,
+            )
             for broker, wiring in zip(brokers, wirings, strict=True)
         )
         self._controllers = [] if self.kraft else [self._controller()]
+
+    @property
+    def holds_sockets(self) -> bool:
+        """Whether the proxies' listening sockets stay open while they restart."""
+        return self._wanted.holds_sockets
 
     @property
     def kraft(self) -> bool:

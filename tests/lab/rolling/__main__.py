@@ -24,10 +24,15 @@ from tests.lab.rolling.running import roll
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.rolling", description=__doc__)
     parser.add_argument("--keep", type=Path, help="a directory for logs and data, to look into")
+    parser.add_argument(
+        "--held", action="store_true", help="hold the proxies' listening sockets meanwhile, as systemd may do"
+    )
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as directory:
         place = arguments.keep or Path(directory)
-        stack = Stack(StackSettings(directory=place, libs=kafka.libs(), brokers=3))
+        stack = Stack(
+            StackSettings(directory=place, libs=kafka.libs(), brokers=3, holds_sockets=arguments.held)
+        )
         try:
             stack.start(_say)
             faults = roll(stack, {**JAVA, **KINDS, **FRANZ_GO, **KAFKA_PYTHON}, _say)

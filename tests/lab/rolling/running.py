@@ -124,7 +124,8 @@ class Rolling:
             # A controller closes its listener at once.
             before_ms = drained["duration_ms"] if drained["refused_ms"] is None else drained["refused_ms"]
             refused_ms = ready_ms - drained["at_ms"] + before_ms
-            self._say(f"  connections were refused for {refused_ms} ms")
+            happened = "waited in the queue" if self._stack.holds_sockets else "were refused"
+            self._say(f"  connections {happened} for {refused_ms} ms")
 
     def _reload(self, change: changing.Change, *, by_signal: bool) -> None:
         with self._nothing_is_cut():
