@@ -224,3 +224,21 @@ def test_a_client_whose_response_waits_for_room_leaves_nothing_behind() -> None:
     first.session.closed()
 
     assert (gate.memory.used_bytes, gate.memory.waiting) == (0, 0)
+
+
+@pytest.mark.spec("O8")
+def test_a_large_response_in_many_pieces_is_not_copied_for_each_of_them() -> None:
+    talk = Conversation("DESCRIBE TOPIC orders")
+    talk.asks(ApiKey.METADATA, 9, t.MetadataRequest(topics=None))
+    topic = t.MetadataResponse.MetadataResponseTopic(name="orders")
+    whole = talk.response(ApiKey.METADATA, 9, t.MetadataResponse(topics=[topic] * 1_000))
+    pieces = [whole[start : start + 100] for start in range(0, len(whole), 100)]
+
+    talk.broker_sends(pieces[0])
+    held = talk.session.machine.responses._input
+    for piece in pieces[1:-1]:
+        talk.broker_sends(piece)
+        assert talk.session.machine.responses._input is held
+    talk.broker_sends(pieces[-1])
+
+    assert len(talk.heard(ApiKey.METADATA, 9).topics) == 1_000

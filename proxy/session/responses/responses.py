@@ -136,6 +136,8 @@ class Responses:
         data, self._data = self._data, memoryview(b"")
         if self._input:
             self._input += data
+            if not self._streaming_bytes and len(self._input) < self._needed_bytes:
+                return []  # A large response comes in many pieces: it is not copied for each of them.
             data, self._input = memoryview(self._input), bytearray()
         plan: Plan = []
         if rest := self._streaming_bytes:
