@@ -202,6 +202,9 @@ def test_a_response_of_the_broker_without_room_is_not_received_until_others_of_i
     receives(first, responses[0][FREE_BYTES + 1 :])
     assert (second.session.response_waits, second.session.turn_due) == (False, True)
     second.carry_out(second.session.take_turn(second.now_ms))
+    second.session.count_held(0)
+    # Once it has room, the whole of it is counted too, so that no more than fits is let in.
+    assert gate.memory.used_bytes == 2 * size_bytes + 2 * ENTRY_BYTES
     for talk, response in ((second, responses[1]), (other, responses[2])):
         receives(talk, response[FREE_BYTES + 1 :])
 

@@ -117,6 +117,7 @@ class Responses:
     def room_granted(self) -> None:
         """There is room for the response that waited."""
         self.is_starved, self.turn_due = False, True
+        self._needed_bytes = _MIN_BYTES  # Its head is looked at again, and takes the room.
 
     def close(self) -> None:
         """The connection is over."""
