@@ -57,11 +57,8 @@ from proxy.wire.header import RequestHeader, decode_request_header
 _RESPONSES_ARE_DECODED = RESPONSES_PENDING | TURN_DUE | CLOSING
 
 _INT32 = Struct(">i").unpack_from
-_HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
 _SLICE_BYTES, _STRANGERS_SLICE_BYTES = 256 * 1024, 8 * 1024  # Of the proxy's own responses in one slice.
-_BORROWED_BYTES = 256 * 1024  # The largest frame that the receive buffer may hold.
 _FRAMES_AT_A_TIME = 64  # That pass without being decoded, between two looks at the clock.
-_SUMMARY_UNITS = 2  # What counting a decision costs, in the units of proxy.wire.work.
 
 
 class Session:
