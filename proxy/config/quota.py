@@ -2,10 +2,12 @@
 
 from typing import Annotated, ClassVar, Literal
 
+from pydantic import Field
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 
 from proxy.config.parts import Part, principal_names, without
 from proxy.security.principal import parse_principal
+from proxy.security.protected import DEFAULT_SHARES_TOPIC
 
 
 def principals(text: str) -> tuple[str, ...]:
@@ -42,6 +44,8 @@ class QuotaRules(Part):
     repeated: ClassVar[str] = "quota."
     quota_mode: Literal["enforce", "observe"] = "enforce"
     quota_excluded_principals: PrincipalsText = ""
+    quota_cluster_topic: Annotated[str, Field(min_length=1)] = DEFAULT_SHARES_TOPIC
+    """No client may use it, also where no quota has the scope `cluster`."""
 
     @property
     def enforced(self) -> bool:

@@ -13,7 +13,8 @@ from typing import Protocol
 
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.rate import Rate, Rates, unshared
+from proxy.quota.rate import Rate
+from proxy.quota.throttle import RatesOf, never_shared
 
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 
@@ -112,12 +113,12 @@ class ConnectionQuotas:
         *,
         enforced: bool = True,
         counts: Counts | None = None,
-        rates: Rates = unshared,
+        rates_of: RatesOf = never_shared,
     ) -> None:
         """The window parameters are quota.window.num and quota.window.size.seconds.
 
-        `enforced`: quota.mode, for the rate; the configured limits are always enforced. `counts`, `rates`:
-        where connections are counted, by default in this process only.
+        `enforced`: quota.mode, for the rate; the configured limits are always enforced. `counts`,
+        `rates_of`: where connections are counted, by default in this process only.
         """
         self.limits = limits
         self.enforced = enforced
@@ -125,7 +126,7 @@ class ConnectionQuotas:
         self._samples = window_num
         self._window_ms = window_size_seconds * 1000
         self._counts = counts or ProcessCounts()
-        self._new_rate = rates
+        self._rates_of = rates_of
         self._rates: dict[str, _AddressRate] = {}
         self._sweep_at = _SWEEP_FROM
         self._seen: QuotasImage | None = None
@@ -202,7 +203,9 @@ class ConnectionQuotas:
         if entry is None:
             self._sweep(now_ms)
             name = (CONNECTION_CREATION_RATE, address)
-            rate = self._new_rate(name, self._window_ms, self._samples)
+            entity = QuotaEntity(ip=address) if address in self._rate_limits else _ANY_ADDRESS
+            new_rate = self._rates_of(CONNECTION_CREATION_RATE, entity)
+            rate = new_rate(name, self._window_ms, self._samples)
             entry = self._rates[address] = _AddressRate(rate)
         entry.last_record_ms = now_ms
         entry.rate.record(1, now_ms)

@@ -6,11 +6,12 @@ was used before a change of the limit still counts. The session mutes the channe
 """
 
 import math
-from collections.abc import Collection, Iterator
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterator
+from typing import Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 from proxy.metadata.image import QuotasImage
+from proxy.metadata.quota_entity import QuotaEntity
 from proxy.quota.precedence import Governing, governing
 from proxy.quota.rate import Rate, Rates, unshared
 from proxy.quota.request_time import REQUEST_PERCENTAGE
@@ -26,6 +27,15 @@ MAX_RESOLVED = 30_000
 
 IDLE_MS = 3_600_000
 """Kafka removes the sensors of an entity after an hour without traffic."""
+
+
+RatesOf: TypeAlias = Callable[[str, QuotaEntity | None], Rates]
+"""Quota key and governing entity (None: a static default) -> where the use of its quota-ids is counted."""
+
+
+def never_shared(_key: str, _entity: QuotaEntity | None) -> Rates:
+    """Count the use of every quota-id in this process only."""
+    return unshared
 
 
 class QuotaSettings(Protocol):
@@ -184,14 +194,15 @@ class ClientQuotas:
         settings: QuotaSettings,
         enforced: bool = True,
         excluded: Collection[str] = (),
-        rates: Rates = unshared,
+        rates_of: RatesOf = never_shared,
     ) -> None:
         """`enforced`: quota.mode; `excluded`: principals ("User:alice") without quotas.
 
-        `rates`: counts the use in this process, or with the other workers of its group.
+        `rates_of`: whether use is counted in this process, with the other workers of its group, or with the
+        proxies of the cluster.
         """
         self.enforced = enforced
-        self._rates = rates
+        self._rates_of = rates_of
         self._excluded = frozenset(excluded)
         self._window_ms = settings.quota_window_size_seconds * 1000
         self._samples = settings.quota_window_num
@@ -275,7 +286,8 @@ class ClientQuotas:
         name = (key, found.user_tag, found.client_tag)
         bucket = self._buckets.get(name)
         if bucket is None:
-            bucket = Bucket(key, found, self._window_ms, self._samples, self.enforced, self._rates)
+            rates = self._rates_of(key, found.entity)
+            bucket = Bucket(key, found, self._window_ms, self._samples, self.enforced, rates)
             self._buckets[name] = self._alive[name] = bucket
         if bucket.metadata_offset < 0 or bucket.limit != found.limit:
             bucket.metadata_offset = metadata_offset

@@ -1,0 +1,167 @@
+"""Exchanges quota shares with the other proxies over a Kafka topic, for quotas of the scope `cluster` (Q13).
+
+proxy.quota.cluster decides; this module sends what it returns at each tick, reads the partitions that it
+names, and probes proxies that have become silent. Records are only worth something for a moment, so nothing is
+sent again: the next tick has newer ones. Made by proxy.process.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import structlog
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from proxy.net.kafka.channel import ChannelError, EndpointSettings
+from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
+from proxy.net.metadata.topic_partition import PartitionError, at_leader
+from proxy.net.metadata.transactions import BrokenBatch, TransactionReader
+from proxy.net.runtime.chunked import iterate_in_slices
+from proxy.net.runtime.clock import monotonic_ms, now_ms
+from proxy.net.runtime.reachability import Reachability
+from proxy.quota.cluster.member import TICK_MS, ClusterMember
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+PRODUCE_VERSIONS = (3, 12)
+"""Up to version 12, Produce has topic names instead of ids."""
+ACKS_LEADER = 1
+SEND_TIMEOUT_S = 2.0
+PROBE_TIMEOUT_S = 1.0
+PARTITIONS = 3
+"""Of a topic that is created here."""
+TOPIC_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "600000", "segment.ms": "600000"}
+"""Of a topic that is created here. Records older than some seconds are not read."""
+
+log = structlog.get_logger(__name__)
+
+
+class ShareExchange:
+    """The connection of one process to the topic of quota shares."""
+
+    def __init__(self, broker: EndpointSettings, topic: str, member: ClusterMember) -> None:
+        """`member`: the state of this process among the proxies."""
+        self.member = member
+        self.sent_bytes = 0
+        self.received_bytes = 0
+        self.reachability = Reachability("exchanging quota shares", "quota shares cannot be exchanged")
+        self._broker = broker
+        self._topic = topic
+        self._leaders = TopicLeaders(broker, topic, PARTITIONS, TOPIC_SETTINGS)
+        self._readers: dict[int, asyncio.Task[None]] = {}
+        self._probes: set[str] = set()
+
+    async def run(self) -> None:
+        """Exchange shares until cancelled; then say goodbye, so that the others get this process's shares."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                while True:
+                    began_s = asyncio.get_running_loop().time()
+                    await self._tick(tasks)
+                    passed_s = asyncio.get_running_loop().time() - began_s
+                    await asyncio.sleep(max(TICK_MS / 1000 - passed_s, 0.05))
+        finally:
+            with suppress(ChannelError, TimeoutError):
+                async with asyncio.timeout(SEND_TIMEOUT_S):
+                    await self._send(self.member.leave(monotonic_ms()))
+            await self._leaders.close()
+
+    async def _tick(self, tasks: asyncio.TaskGroup) -> None:
+        try:
+            async with asyncio.timeout(SEND_TIMEOUT_S):
+                await self._leaders.locate()
+                self.member.use_partitions(len(self._leaders.partitions))
+                await self._send(self.member.tick(monotonic_ms()))
+        except (ChannelError, TimeoutError) as error:
+            self.member.tick(monotonic_ms())  # Leases end in time, although nothing can be sent.
+            self._leaders.forget()
+            self.reachability.failed(error, topic=self._topic)
+        else:
+            self.reachability.reached(topic=self._topic)
+        self._read_wanted(tasks)
+        for address in self.member.probes() - self._probes:
+            self._probes.add(address)
+            tasks.create_task(self._probe(address))
+
+    async def _send(self, records: Mapping[int, Sequence[bytes]]) -> None:
+        """Send values by partition, one request for each leader, in parallel."""
+        batches: dict[str, dict[int, bytes]] = {}
+        for partition, values in records.items():
+            if partition in self._leaders.partitions:
+                batches.setdefault(self._leaders.address(partition), {})[partition] = _batch(values)
+        await asyncio.gather(*(self._produce(each) for each in batches.values()))
+
+    async def _produce(self, batches: Mapping[int, bytes]) -> None:
+        """Send one batch for each partition to the leader that they have in common."""
+        channel = await self._leaders.leader(next(iter(batches)))
+        request = types.ProduceRequest
+        data = [
+            request.PartitionProduceData(index=partition, records=batch)
+            for partition, batch in batches.items()
+        ]
+        message = request(
+            acks=ACKS_LEADER,
+            timeout_ms=int(SEND_TIMEOUT_S * 1000),
+            topic_data=[request.TopicProduceData(name=self._topic, partition_data=data)],
+        )
+        version = channel.version(ApiKey.PRODUCE, PRODUCE_VERSIONS)
+        response = await channel.request(ApiKey.PRODUCE, version, message)
+        for result in response.responses[0].partition_responses:
+            if result.error_code != ErrorCode.NONE:
+                raise TopicError("Produce", result.error_code, result.error_message)
+        self.sent_bytes += sum(map(len, batches.values()))
+
+    def _read_wanted(self, tasks: asyncio.TaskGroup) -> None:
+        """Read the partitions that the member needs now, and no others."""
+        wanted = self.member.partitions() & set(self._leaders.partitions or self._readers)
+        for partition in self._readers.keys() - wanted:
+            self._readers.pop(partition).cancel()
+        for partition in wanted - self._readers.keys():
+            self._readers[partition] = tasks.create_task(self._follow(partition))
+
+    async def _follow(self, partition: int) -> None:
+        """Pass the records of one partition to the member, from its end on, until cancelled."""
+        reachability = Reachability("reading quota shares", "quota shares cannot be read")
+        while True:
+            try:
+                async with at_leader(self._broker, self._topic, partition) as (source, _):
+                    # What was written while this process did not read is out of date.
+                    reader = TransactionReader(await source.stable_offset())
+                    reachability.reached(topic=self._topic, partition=partition)
+                    while True:
+                        await self._receive(partition, reader, await source.fetch(reader.position))
+            except (ChannelError, PartitionError, BrokenBatch) as error:
+                reachability.failed(error, topic=self._topic, partition=partition)
+                await reachability.pause(1_000)
+
+    async def _receive(self, partition: int, reader: TransactionReader, records: bytes) -> None:
+        self.received_bytes += len(records)
+        async for step in iterate_in_slices(reader.steps(records)):
+            for value in () if step is None else step.values:
+                self.member.receive(partition, value, monotonic_ms())
+
+    async def _probe(self, address: str) -> None:
+        """Find out whether a silent proxy's process is gone: then its machine refuses connections."""
+        host, _, port = address.rpartition(":")
+        refused = False
+        try:
+            async with asyncio.timeout(PROBE_TIMEOUT_S):
+                _, writer = await asyncio.open_connection(host, int(port))
+            writer.close()
+        except ConnectionRefusedError:
+            refused = True
+        except (OSError, TimeoutError, ValueError) as error:
+            log.debug("silent proxy not reached", address=address, error=str(error))
+        self._probes.discard(address)
+        self.member.probed(address, refused=refused, now_ms=monotonic_ms())
+
+
+def _batch(values: Sequence[bytes]) -> bytes:
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
+    moment_ms = now_ms()
+    for number, value in enumerate(values):
+        builder.append(number, moment_ms, None, value, [])
+    return bytes(builder.build())
+
+
