@@ -22,6 +22,7 @@ from spark_audit.reconcile.quota_limits import (
     CONSUMING,
     EXPECTED_ID,
     EXPECTED_LIMIT,
+    IS_CLUSTER,
     MODE,
     MUTATIONS,
     PRODUCER,
@@ -42,15 +43,19 @@ MOST = float(2**62)
 """Larger than any count, and still exact as a whole number."""
 _MICROSECONDS_OF_A_PERCENT = 10_000
 _PROXY, _STRETCH, _USED, _BURST, _WAITED = "proxy", "stretch", "used", "burst", "waited"
+_CLUSTER = "*"
+"""In place of a proxy's name, which cannot be that: the quota holds for all proxies together."""
 _SHARED = (_PROXY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 
 
 def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Returns buckets that used more than their limit allows. The workers of a proxy share one bucket.
 
-    A process starts with an empty bucket, so each boot of a proxy, or of its workers, adds one window.
+    With `quota.scope: cluster` all proxies share it. A process starts with an empty bucket, so each boot of a
+    proxy, or of its workers, adds one window.
     """
-    by_connection = _charged(records, metadata_log).withColumn(_PROXY, _whole_proxy())
+    whose = F.when(F.col(IS_CLUSTER), F.lit(_CLUSTER)).otherwise(_whole_proxy())
+    by_connection = _charged(records, metadata_log).withColumn(_PROXY, whose)
     starts = F.count_distinct(*S.BOOT_KEY) / F.count_distinct(S.PROXY_ID)
     by_bucket = by_connection.groupBy(*_SHARED, _STRETCH).agg(
         F.ceil(starts).alias("starts"),
@@ -70,8 +75,10 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         severity="high",
         date=S.DATE,
         explanation=sentence(
-            "proxy %s (%s) allowed %s %s for quota-id %s (%s): with a limit of %s it should be at most %s",
-            _PROXY,
+            "%s (%s) allowed %s %s for quota-id %s (%s): with a limit of %s it should be at most %s",
+            F.when(F.col(_PROXY) == _CLUSTER, F.lit("all proxies together")).otherwise(
+                F.concat(F.lit("proxy "), F.col(_PROXY))
+            ),
             F.array_join("processes", ", "),
             _USED,
             "unit",
@@ -109,7 +116,7 @@ def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         F.col(EXPECTED_LIMIT).isNotNull() & (F.coalesce(F.col(MODE), F.lit("enforce")) != "observe")
     )
     named = limited.withColumns({S.QUOTA_ID: F.col(EXPECTED_ID), S.QUOTA_LIMIT: F.col(EXPECTED_LIMIT)})
-    by_connection = named.groupBy(*BUCKET, _STRETCH, S.CONNECTION_ID)
+    by_connection = named.groupBy(*BUCKET, IS_CLUSTER, _STRETCH, S.CONNECTION_ID)
     return by_connection.agg(*_added_up(), F.max(_BURST).alias(_BURST))
 
 

@@ -253,3 +253,23 @@ def test_what_several_client_ids_used_together_is_held_against_no_quota(spark: S
 
     busy(trail, "greedy", 100_000, client_id=None)
     assert [row["check"] for row in quotas(*frames(spark, trail)).collect()] == ["quotas.exceeded"]
+
+
+@pytest.mark.spec("Q13")
+def test_a_quota_for_the_whole_cluster_is_judged_by_the_sum_of_all_proxies(spark: SparkSession) -> None:
+    """By its entity, else by its key, else by the default of the process."""
+    trail = Trail()
+    for user in ("shared", "frugal", "alone"):
+        trail.set_quota({"user": user}, RATE, 1_000.0)
+    scope = {"quota.scope": f"proxy;{RATE}=cluster;users/alone=proxy"}
+    for number in range(3):
+        proxy = trail.process(f"sidecar-{number}", settings=scope)
+        for user, per_second in (("shared", 400), ("frugal", 300), ("alone", 900)):
+            busy(trail, user, per_second, proxy=proxy)
+
+    [row] = quotas(*frames(spark, trail)).collect()
+
+    proof = json.loads(row["evidence"])
+    assert (row["check"], proof["quota_id"], proof["used"]) == ("quotas.exceeded", "shared:", 3 * 600 * 400)
+    assert proof["processes"] == ["sidecar-0/boot-1", "sidecar-1/boot-1", "sidecar-2/boot-1"]
+    assert row["explanation"].startswith("all proxies together (sidecar-0/boot-1, sidecar-1/boot-1")
