@@ -164,6 +164,7 @@ PROXY: Effects = MappingProxyType(
             """
             quota_window_num quota_window_size_seconds
             quota_scope quota_scope_by_quota quota_scope_by_entity quota_cluster_proxies
+            quota_cluster_partitions
             """,
         ),
     )

@@ -106,6 +106,7 @@ class Quota(QuotaRules):
     quota_scope_by_quota: dict[ScopedQuota, Scope] = Field(default_factory=dict)
     quota_scope_by_entity: dict[EntityPath, Scope] = Field(default_factory=dict)
     quota_cluster_proxies: Annotated[int, Field(ge=1)] | None = None
+    quota_cluster_partitions: Annotated[int, Field(ge=1, le=1000)] = 3
 
     @property
     def scopes(self) -> Scopes:

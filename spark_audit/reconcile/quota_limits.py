@@ -28,6 +28,7 @@ CLIENT = (S.PRINCIPAL, S.CLIENT_ID, S.QUOTA_KEY, S.METADATA_OFFSET)
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 TIME, MUTATIONS = "request_percentage", "controller_mutation_rate"
+CONNECTIONS = "connection_creation_rate"
 KEYS = (PRODUCER, CONSUMER, TIME, MUTATIONS)
 """The quotas of users and client ids. No audit records exist for those of addresses."""
 CONSUMING = ("Fetch", "ShareFetch")

@@ -18,6 +18,7 @@ from spark_audit.reconcile.finding import findings, sentence
 from spark_audit.reconcile.quota_limits import (
     BUCKET,
     CLIENT,
+    CONNECTIONS,
     CONSUMER,
     CONSUMING,
     EXPECTED_ID,
@@ -88,6 +89,54 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
             "allowed",
         ),
         evidence=[*_SHARED, "processes", "from_ms", "to_ms", _USED, "unit", "allowed"],
+    )
+
+
+def beyond_share(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Returns processes that let more through than their share of a quota for the whole cluster.
+
+    A process records its share of each interval. What it let through is the larger of what that record says
+    and what the summaries of its connections add up to.
+    """
+    of_process = (*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, _STRETCH)
+    seconds = (F.col(S.INTERVAL_END_MS) - F.col(S.INTERVAL_START_MS)) / 1000
+    shared = records.where((F.col(S.EVENT) == "quota_share") & F.col(S.RULE).isNull())
+    shares = shared.groupBy(*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, _stretch()).agg(
+        F.min(S.DATE).alias(S.DATE),
+        F.sum(S.COUNT).alias(_USED),
+        F.sum(F.col(S.QUOTA_SHARE) * F.col(S.QUOTA_LIMIT) * seconds).alias("share_of_limit"),
+        F.max(S.QUOTA_LIMIT).alias(S.QUOTA_LIMIT),
+        F.min(S.INTERVAL_START_MS).alias("from_ms"),
+        F.max(S.INTERVAL_END_MS).alias("to_ms"),
+    )
+    summed = _charged(records, metadata_log).groupBy(*of_process).agg(
+        F.sum(_USED).alias("summed"), F.sum(_BURST).alias(_BURST), F.max(WINDOW).alias(WINDOW)
+    )
+    burst = F.col(S.QUOTA_LIMIT) * F.coalesce(WINDOW, F.lit(WINDOW_S))
+    allowed = (F.col("share_of_limit") + burst) * _units() + F.coalesce(_BURST, F.lit(0))
+    judged = shares.join(summed, list(of_process), "left").withColumns(
+        {
+            _USED: F.greatest(_USED, F.coalesce("summed", F.lit(0))),
+            "allowed": F.least(allowed, F.lit(MOST)).cast("long"),
+        }
+    )
+    return findings(
+        judged.where(F.col(_USED) > F.col("allowed")).withColumn("unit", _unit()),
+        check="quotas.share_exceeded",
+        severity="high",
+        date=S.DATE,
+        explanation=sentence(
+            "process %s/%s allowed %s %s for quota-id %s (%s): with its share of the cluster's limit of %s it should"
+            " be at most %s",
+            *S.BOOT_KEY,
+            _USED,
+            "unit",
+            S.QUOTA_ID,
+            S.QUOTA_KEY,
+            S.QUOTA_LIMIT,
+            "allowed",
+        ),
+        evidence=[*of_process[:-1], S.QUOTA_LIMIT, "from_ms", "to_ms", _USED, "unit", "allowed"],
     )
 
 
@@ -164,6 +213,7 @@ def _unit() -> Column:
     return (
         F.when(F.col(S.QUOTA_KEY) == TIME, "us of an event loop")
         .when(F.col(S.QUOTA_KEY) == MUTATIONS, "partition changes")
+        .when(F.col(S.QUOTA_KEY) == CONNECTIONS, "connections")
         .otherwise("bytes")
     )
 

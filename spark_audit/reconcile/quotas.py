@@ -18,15 +18,16 @@ from spark_audit.reconcile.quota_limits import (
     governed,
     with_key,
 )
-from spark_audit.reconcile.quota_use import exceeded
+from spark_audit.reconcile.quota_use import beyond_share, exceeded
 from spark_audit.trail.processes import named_generation
 
 _CLIENT = (*BUCKET, S.PRINCIPAL, S.CLIENT_ID, S.SETTINGS_GENERATION)
 
 
 def quotas(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns the findings of both checks."""
-    return exceeded(records, metadata_log).unionByName(other_limit(records, metadata_log))
+    """Returns the findings of all three checks."""
+    used = exceeded(records, metadata_log).unionByName(beyond_share(records, metadata_log))
+    return used.unionByName(other_limit(records, metadata_log))
 
 
 def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:

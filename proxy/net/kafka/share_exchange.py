@@ -6,7 +6,7 @@ sent again: the next tick has newer ones. Made by proxy.process.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import structlog
@@ -19,7 +19,8 @@ from proxy.net.metadata.transactions import BrokenBatch, TransactionReader
 from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import monotonic_ms, now_ms
 from proxy.net.runtime.reachability import Reachability
-from proxy.quota.cluster.member import TICK_MS, ClusterMember
+from proxy.quota.cluster.member import Member, Outgoing
+from proxy.quota.cluster.timing import TICK_MS
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -29,8 +30,6 @@ PRODUCE_VERSIONS = (3, 12)
 ACKS_LEADER = 1
 SEND_TIMEOUT_S = 2.0
 PROBE_TIMEOUT_S = 1.0
-PARTITIONS = 3
-"""Of a topic that is created here."""
 TOPIC_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "600000", "segment.ms": "600000"}
 """Of a topic that is created here. Records older than some seconds are not read."""
 
@@ -40,56 +39,73 @@ log = structlog.get_logger(__name__)
 class ShareExchange:
     """The connection of one process to the topic of quota shares."""
 
-    def __init__(self, broker: EndpointSettings, topic: str, member: ClusterMember) -> None:
-        """`member`: the state of this process among the proxies."""
+    def __init__(self, broker: EndpointSettings, topic: str, partitions: int, member: Member) -> None:
+        """`partitions`: of the topic; `member`: the state of this process among the proxies."""
         self.member = member
-        self.sent_bytes = 0
         self.received_bytes = 0
         self.reachability = Reachability("exchanging quota shares", "quota shares cannot be exchanged")
         self._broker = broker
         self._topic = topic
-        self._leaders = TopicLeaders(broker, topic, PARTITIONS, TOPIC_SETTINGS)
+        self._partitions = partitions
+        self._leaders = TopicLeaders(broker, topic, partitions, TOPIC_SETTINGS)
         self._readers: dict[int, asyncio.Task[None]] = {}
-        self._probes: set[str] = set()
+        self._probes: set[bytes] = set()
 
     async def run(self) -> None:
         """Exchange shares until cancelled; then say goodbye, so that the others get this process's shares."""
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.TaskGroup() as tasks:
+                sending: asyncio.Task[None] | None = None
                 while True:
-                    began_s = asyncio.get_running_loop().time()
-                    await self._tick(tasks)
-                    passed_s = asyncio.get_running_loop().time() - began_s
-                    await asyncio.sleep(max(TICK_MS / 1000 - passed_s, 0.05))
+                    next_s = loop.time() + TICK_MS / 1000
+                    records = self.member.tick(monotonic_ms())
+                    # What a slow broker would get late is left out: the next tick has newer records.
+                    if sending is None or sending.done():
+                        sending = tasks.create_task(self._deliver(records))
+                    self._read_wanted(tasks)
+                    self._probe_silent(tasks)
+                    await asyncio.sleep(max(next_s - loop.time(), 0))
         finally:
             with suppress(ChannelError, TimeoutError):
                 async with asyncio.timeout(SEND_TIMEOUT_S):
                     await self._send(self.member.leave(monotonic_ms()))
             await self._leaders.close()
 
-    async def _tick(self, tasks: asyncio.TaskGroup) -> None:
+    async def _deliver(self, records: Sequence[Outgoing]) -> None:
         try:
             async with asyncio.timeout(SEND_TIMEOUT_S):
                 await self._leaders.locate()
-                self.member.use_partitions(len(self._leaders.partitions))
-                await self._send(self.member.tick(monotonic_ms()))
+                self._require_partitions()
+                await self._send(records)
         except (ChannelError, TimeoutError) as error:
-            self.member.tick(monotonic_ms())  # Leases end in time, although nothing can be sent.
             self._leaders.forget()
             self.reachability.failed(error, topic=self._topic)
         else:
             self.reachability.reached(topic=self._topic)
-        self._read_wanted(tasks)
-        for address in self.member.probes() - self._probes:
-            self._probes.add(address)
-            tasks.create_task(self._probe(address))
 
-    async def _send(self, records: Mapping[int, Sequence[bytes]]) -> None:
-        """Send values by partition, one request for each leader, in parallel."""
+    def _probe_silent(self, tasks: asyncio.TaskGroup) -> None:
+        for key, address in self.member.probes(monotonic_ms()).items():
+            if key not in self._probes:
+                self._probes.add(key)
+                tasks.create_task(self._probe(key, address))
+
+    def _require_partitions(self) -> None:
+        # All proxies divide the quota-ids by this number.
+        if (count := len(self._leaders.partitions)) != self._partitions:
+            raise ChannelError(
+                f"topic {self._topic} has {count} partitions, not {self._partitions}; write"
+                f" quota.cluster.partitions: {count} in the files of all proxies"
+            )
+
+    async def _send(self, records: Iterable[Outgoing]) -> None:
+        """Send the records, one request for each leader, in parallel."""
+        values: dict[int, list[bytes]] = {}
+        for record in records:
+            values.setdefault(record.partition, []).append(record.value)
         batches: dict[str, dict[int, bytes]] = {}
-        for partition, values in records.items():
-            if partition in self._leaders.partitions:
-                batches.setdefault(self._leaders.address(partition), {})[partition] = _batch(values)
+        for partition, of_partition in values.items():
+            batches.setdefault(self._leaders.address(partition), {})[partition] = _batch(of_partition)
         await asyncio.gather(*(self._produce(each) for each in batches.values()))
 
     async def _produce(self, batches: Mapping[int, bytes]) -> None:
@@ -110,11 +126,10 @@ class ShareExchange:
         for result in response.responses[0].partition_responses:
             if result.error_code != ErrorCode.NONE:
                 raise TopicError("Produce", result.error_code, result.error_message)
-        self.sent_bytes += sum(map(len, batches.values()))
 
     def _read_wanted(self, tasks: asyncio.TaskGroup) -> None:
         """Read the partitions that the member needs now, and no others."""
-        wanted = self.member.partitions() & set(self._leaders.partitions or self._readers)
+        wanted = self.member.partitions()
         for partition in self._readers.keys() - wanted:
             self._readers.pop(partition).cancel()
         for partition in wanted - self._readers.keys():
@@ -141,7 +156,7 @@ class ShareExchange:
             for value in () if step is None else step.values:
                 self.member.receive(partition, value, monotonic_ms())
 
-    async def _probe(self, address: str) -> None:
+    async def _probe(self, key: bytes, address: str) -> None:
         """Find out whether a silent proxy's process is gone: then its machine refuses connections."""
         host, _, port = address.rpartition(":")
         refused = False
@@ -153,8 +168,8 @@ class ShareExchange:
             refused = True
         except (OSError, TimeoutError, ValueError) as error:
             log.debug("silent proxy not reached", address=address, error=str(error))
-        self._probes.discard(address)
-        self.member.probed(address, refused=refused, now_ms=monotonic_ms())
+        self._probes.discard(key)
+        self.member.probed(key, refused)
 
 
 def _batch(values: Sequence[bytes]) -> bytes:
