@@ -10,7 +10,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from proxy.security.host import host_address
+from proxy.security.authorizer import host_address
 from proxy.security.principal import Principal
 from proxy.session.apis.table import TABLE
 from proxy.wire import codecs, types

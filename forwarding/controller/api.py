@@ -19,7 +19,7 @@ from forwarding.envelope import ForwardedRequest
 from proxy.admin.topics import TopicKey
 from proxy.metadata.acl import Acl
 from proxy.metadata.image import MetadataImage
-from proxy.security.token_secret import TokenSecret
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.message import Message, Response

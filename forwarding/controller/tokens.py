@@ -20,8 +20,7 @@ from proxy.admin.tokens import (
     rejected_creation,
 )
 from proxy.metadata.acl import uuid_text
-from proxy.metadata.image import MetadataImage
-from proxy.metadata.tokens import DelegationToken
+from proxy.metadata.image import DelegationToken, MetadataImage
 from proxy.security.principal import Principal, parse_principal
 from proxy.session.apis.table import rejection
 from proxy.wire import types

@@ -17,9 +17,8 @@ from forwarding.controller.topic_owner import (
     owner_records,
     removal_records,
 )
-from proxy.metadata.image import MetadataImage
+from proxy.metadata.image import ACLS, OWNER, TOPIC_CONFIG, MetadataImage, Topic
 from proxy.metadata.topic_acls import topic_acls_text
-from proxy.metadata.topics import ACLS, OWNER, TOPIC_CONFIG, Topic
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message

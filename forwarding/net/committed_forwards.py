@@ -11,7 +11,7 @@ from itertools import chain
 
 from forwarding.net.log import FORWARD_ID_HEADER
 from proxy.metadata.acl import Acl, uuid_text
-from proxy.metadata.acls_delta import acl_from_record
+from proxy.metadata.delta import acl_from_record
 from proxy.metadata.image import MetadataImage
 from proxy.net.metadata.transactions import Committed
 from proxy.wire import metadata_records, types

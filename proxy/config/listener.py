@@ -15,8 +15,7 @@ from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.logins.credentials import BUILT_IN
 from proxy.security.kerberos_names import DEFAULT, LocalRules
 from proxy.security.principal_builder import MAPPING_RULES, PrincipalBuilder, load_principal_builder
-from proxy.security.sasl.exchange import MAX_TOKEN_BYTES
-from proxy.security.sasl.mechanism import NAME
+from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, MECHANISM_NAME
 
 if TYPE_CHECKING:
     from proxy.net.logins.kerberos import GssapiSettings
@@ -151,7 +150,7 @@ def _require_none(part: Part, prefix: str, mechanism: str) -> None:
 
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
+Mechanism = Annotated[str, Field(pattern=f"^{MECHANISM_NAME.pattern}$")]
 """The name of a built-in mechanism, or of one in `sasl.server.mechanism.classes`."""
 Protocol = Literal["TLSv1.2", "TLSv1.3"]
 ClassPath = Annotated[str, Field(pattern=r"^\w+(\.\w+)+$")]

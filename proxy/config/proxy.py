@@ -43,6 +43,7 @@ from proxy.net.metadata.quorum import CLUSTER_METADATA
 from proxy.net.pages.http_access import BearerToken, HttpAccess, TokenFileError
 from proxy.quota.connections import UNLIMITED, same_address
 from proxy.security.backoff import BackoffSettings
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import parse_principal
 from proxy.security.principal_serde import DEFAULT_SERDE_CLASS
 from proxy.security.protected import (
@@ -51,7 +52,6 @@ from proxy.security.protected import (
     DEFAULT_TRANSACTIONAL_ID,
     OwnResources,
 )
-from proxy.security.token_secret import TokenSecret
 from proxy.session.gate import DEFAULT_MAX_ELEMENTS, DEFAULT_QUEUED_BYTES
 
 SYNCED = (ADMIN, DENIAL, AUTHENTICATION)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from forwarding.config import ControllerConfig
 from proxy.config import ConfigError, ProxyConfig, endpoint, load
-from proxy.metadata.errors import MetadataError
+from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError, EndpointSettings

@@ -22,8 +22,8 @@ from proxy.net.metadata.topic_feed import FeedTimeout
 from proxy.net.metadata.transactions import Committed, TransactionReader
 from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import load_authorizer
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import Principal, deserialize
-from proxy.security.token_secret import TokenSecret
 from tests.support.controllers import STANDARD
 from tests.support.fake_log import FakeLog, FakeTopic
 
