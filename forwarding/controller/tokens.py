@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from forwarding.controller.api import ControllerApi, DecisionInputs, DuplicateForward
-from forwarding.controller.outcome import Outcome
+from forwarding.controller.api import ControllerApi, DecisionInputs, DuplicateForward, Outcome
 from proxy.admin.tokens import (
     NOT_ALLOWED,
     creation_denial,

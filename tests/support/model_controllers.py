@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from forwarding.controller.api import TokenSettings
 from forwarding.controller.controller import Controller
 from forwarding.envelope import Sender
-from forwarding.net.committed_forwards import CommittedForwards
+from forwarding.net.duplicate_forwards import CommittedForwards
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.request_processor import RequestProcessor
 from proxy.metadata.image import MetadataImage

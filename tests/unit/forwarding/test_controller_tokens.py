@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.api import DAY_MS, TokenSettings
-from forwarding.controller.outcome import Outcome
+from forwarding.controller.api import DAY_MS, Outcome, TokenSettings
 from forwarding.controller.tokens import LONG_MAX, expired_tokens
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import DelegationToken, MetadataImage
