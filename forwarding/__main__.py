@@ -16,7 +16,7 @@ import uvloop
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from forwarding.config import ControllerConfig, process_settings, server_limits
-from forwarding.net.mutation_page import mutation_page
+from forwarding.net.mutations import mutation_page
 from forwarding.net.process import ControllerProcess, DecisionRules, ProcessSettings
 from proxy.audit import events
 from proxy.audit.classes import CLASSES

@@ -27,7 +27,7 @@ from proxy.config import (
     load,
     machine,
 )
-from proxy.config.binds import Bind, require_different_ports
+from proxy.config.addresses import Bind, require_different_ports
 from proxy.config.document import Location, NotYaml, read_document
 from proxy.config.parts import KeyProblem, secret_files
 from proxy.config.peer import client_tls

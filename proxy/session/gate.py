@@ -12,9 +12,9 @@ from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.image import MetadataImage
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
 from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
-from proxy.security.token_secret import TokenSecret
 from proxy.session.accounting.request_counts import RequestCounts
 from proxy.session.authentication import SaslListener
 from proxy.session.memory import RequestMemory

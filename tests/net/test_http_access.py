@@ -11,7 +11,7 @@ import pytest
 import trustme
 from prometheus_client import CollectorRegistry
 
-from proxy.config.http import Http
+from proxy.config.proxy import Http
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.pages.http_access import HttpAccess, HttpFiles
 from proxy.net.pages.http_port import HttpPort

@@ -38,7 +38,7 @@ from proxy.net.runtime.reachability import StateLine
 from proxy.net.telemetry.request_tracer import traced_session
 from proxy.net.telemetry.spans import Tracing
 from proxy.quota.connections import Slot
-from proxy.security.host import host_address
+from proxy.security.authorizer import host_address
 from proxy.security.principal import Principal
 from proxy.security.principal_builder import AuthenticationContext, DefaultPrincipalBuilder
 from proxy.session.authentication import Authentication

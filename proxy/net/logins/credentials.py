@@ -1,7 +1,7 @@
 """The SASL mechanisms of a listener, made from its settings, for proxies and controllers.
 
 Made when the process is built. `BUILT_IN` has the constructor of each mechanism;
-proxy.security.sasl.mechanism loads others. Modules that only OAUTHBEARER or GSSAPI needs are imported when a
+proxy.security.sasl.exchange loads others. Modules that only OAUTHBEARER or GSSAPI needs are imported when a
 listener enables it: at the start, or in the thread of a reload (decision 0065).
 """
 
@@ -18,13 +18,10 @@ from proxy.metadata.scram import ScramMechanism
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.logins.plain_users import PlainUsers
 from proxy.security.backoff import LoginBackoff
-from proxy.security.sasl.exchange import Exchange
-from proxy.security.sasl.mechanism import SaslMechanism, load_mechanism
-from proxy.security.sasl.password_check import load_verifier
-from proxy.security.sasl.plain import PlainExchange, PlainVerifier
+from proxy.security.delegation_tokens import TokenLogins, TokenSecret
+from proxy.security.sasl.exchange import Exchange, SaslMechanism, load_mechanism
+from proxy.security.sasl.plain import PlainExchange, PlainVerifier, load_verifier
 from proxy.security.sasl.scram import ScramExchange, UsualIterations
-from proxy.security.sasl.token import TokenLogins
-from proxy.security.token_secret import TokenSecret
 from proxy.session.authentication import SaslListener
 
 if TYPE_CHECKING:

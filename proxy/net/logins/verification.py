@@ -54,7 +54,7 @@ class Client:
     listener: str = ""
     mechanism: str = ""
     host: str = ""
-    """In the form of proxy.security.host."""
+    """In the form of proxy.security.authorizer.host_address."""
     principal: str | None = None
     """Of a client that renews its login; None for a stranger."""
     is_there: Callable[[], bool] = _always

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import structlog
 
-from proxy.metadata.loader import Loader, MetadataError
+from proxy.metadata.delta import MetadataError
+from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.metadata.offset_waiters import FeedTimeout, OffsetWaiters
 from proxy.net.metadata.topic_partition import Partition, PartitionError, PartitionLeader, at_leader

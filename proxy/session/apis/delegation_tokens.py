@@ -20,9 +20,9 @@ from proxy.admin.tokens import (
     rejected_creation,
 )
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.metadata.tokens import DelegationToken
+from proxy.metadata.image import DelegationToken
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import ANONYMOUS, Principal, parse_principal
-from proxy.security.token_secret import TokenSecret
 from proxy.session.call import Api, Call, Change, Respond, Verdict, forward_to_controller, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey

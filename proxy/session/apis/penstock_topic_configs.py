@@ -10,9 +10,8 @@ from collections.abc import Container, Iterable
 from typing import Protocol
 
 from proxy.metadata.acl import Acl
-from proxy.metadata.image import MetadataImage
+from proxy.metadata.image import ACLS, OWNER, MetadataImage
 from proxy.metadata.topic_acls import stripped, topic_acls, topic_acls_text
-from proxy.metadata.topics import ACLS, OWNER
 from proxy.wire import types
 
 NOT_STORED = (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.outcome import Outcome
+from forwarding.controller.api import Outcome
 from proxy.admin.topics import TopicKey
 from proxy.metadata.acl import Operation
 from proxy.session.call import Respond

@@ -1,17 +1,22 @@
-"""The last forwards that the log has, by id: what an earlier controller has committed.
+"""The last forwards, for proxies that retry: what the log has of them, and this controller's responses.
 
-The metadata feed calls `note` with each transaction before it is applied. The number of forwards is bounded,
-the oldest are dropped first; a proxy retries only within its client's request timeout.
+After a lost connection a proxy does not know whether its request was carried out; it retries with the same
+forward id. The metadata feed calls `note` of CommittedForwards with each transaction before it is applied, so
+that a controller knows what an earlier one has committed. Both are bounded, the oldest forwards are dropped
+first; a proxy retries only within its client's request timeout.
 """
+
+from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from forwarding.envelope import ForwardedRequest, Sender
 from forwarding.net.log import FORWARD_ID_HEADER
 from proxy.metadata.acl import Acl, uuid_text
-from proxy.metadata.acls_delta import acl_from_record
+from proxy.metadata.delta import acl_from_record
 from proxy.metadata.image import MetadataImage
 from proxy.net.metadata.transactions import Committed
 from proxy.wire import metadata_records, types
@@ -80,3 +85,36 @@ class CommittedForwards:
 
 def _records(step: Committed) -> tuple[Message, ...]:
     return tuple(metadata_records.decode_record(value) for value in step.values)
+
+
+MAX_RESPONSES = 2_000
+
+ForwardKey = tuple[str, str]
+"""The sender and its forward id: a proxy cannot get the responses to another's forwards."""
+
+
+def forward_key(sender: Sender, forwarded: ForwardedRequest) -> ForwardKey | None:
+    """Return the key of a forward; None from senders without ids (Kafka's brokers): they are not cached."""
+    if forwarded.forward_id is None:
+        return None
+    return str(sender.principal), forwarded.forward_id
+
+
+class ResponseCache:
+    """Forward -> its EnvelopeResponse."""
+
+    def __init__(self, max_responses: int = MAX_RESPONSES) -> None:
+        self._responses: OrderedDict[ForwardKey, types.EnvelopeResponse] = OrderedDict()
+        self._max_responses = max_responses
+
+    def get(self, key: ForwardKey | None) -> types.EnvelopeResponse | None:
+        """Return the response to an earlier attempt, or None."""
+        return None if key is None else self._responses.get(key)
+
+    def put(self, key: ForwardKey | None, response: types.EnvelopeResponse) -> None:
+        """Remember a final response."""
+        if key is None:
+            return
+        self._responses[key] = response
+        while len(self._responses) > self._max_responses:
+            self._responses.popitem(last=False)
