@@ -71,10 +71,8 @@ from proxy.net.telemetry.reload_status import ReloadMetrics
 from proxy.net.telemetry.request_metrics import RequestSeries
 from proxy.security.authorizer import Authorizer
 from proxy.security.backoff import LoginBackoff
-from proxy.session.apis.table import CHANGES_AT_BROKER
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import ToController
-from proxy.session.requests import supported_versions
+from proxy.session.apis.table import CHANGES_AT_BROKER, HANDLED_HERE, supported_versions
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire.error_codes import ErrorCode
 from proxy.workers.control import worker_pages
 from proxy.workers.member import Member
@@ -551,10 +549,10 @@ class ProxyProcess:
     def _offer_versions(self) -> None:
         if self._facts is not None:
             self._gate.versions = for_clients(
-                supported_versions.versions(self._facts.api_versions),
+                supported_versions(self._facts.api_versions),
                 self._facts.api_versions,
                 self._forwarder.controller_api_versions,
-                supported_versions.HANDLED_HERE,
+                HANDLED_HERE,
             )
 
     def _http_server(self, access: HttpAccess | None) -> HttpServer:

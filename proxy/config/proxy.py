@@ -37,7 +37,8 @@ from proxy.security.backoff import BackoffSettings
 from proxy.security.principal import parse_principal
 from proxy.security.principal_serde import DEFAULT_SERDE_CLASS
 from proxy.security.protected import DEFAULT_METADATA_TOPIC, DEFAULT_TRANSACTIONAL_ID, OwnResources
-from proxy.session.gate import DEFAULT_MAX_ELEMENTS, DEFAULT_QUEUED_BYTES
+from proxy.session.gate import DEFAULT_QUEUED_BYTES
+from proxy.session.memory import DEFAULT_MAX_ELEMENTS
 
 
 def _principal(text: str) -> str:

@@ -30,7 +30,7 @@ from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal, serialize
 from proxy.session.authentication import SaslListener
-from proxy.session.controller_response import ControllerResponse
+from proxy.session.effects import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker

@@ -42,8 +42,7 @@ from proxy.security.host import host_address
 from proxy.security.principal import Principal
 from proxy.security.principal_builder import AuthenticationContext, DefaultPrincipalBuilder
 from proxy.session.authentication import Authentication
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import ToController, Verify
+from proxy.session.effects import ControllerResponse, ToController, Verify
 from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.session import Session
 

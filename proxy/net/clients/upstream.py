@@ -16,7 +16,7 @@ from proxy.net.kafka.channel import (
     sasl_client,
 )
 from proxy.net.runtime.cause import TIMED_OUT, reason_of_connecting
-from proxy.session.login.upstream_login import UpstreamLogin
+from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.wire.api_keys import ApiKey
 
 

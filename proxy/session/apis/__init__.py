@@ -3,7 +3,7 @@
 Everything the proxy knows about an API is its row, an `Api` in `APIS` of its file; `table` collects the rows.
 An API without a row is rejected.
 
-table                      the rows of all files here, by API key
+table                      the rows of all files here, by API key; the versions that the proxy supports
 
 Administration:
 acls                       CreateAcls, DeleteAcls, DescribeAcls

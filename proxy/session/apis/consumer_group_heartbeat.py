@@ -4,7 +4,7 @@ One denied topic rejects the whole request with TOPIC_AUTHORIZATION_FAILED. The 
 expression with the proxy's rights, so topics that the member may not DESCRIBE are removed from its
 assignment. An assignment names topics by id. If an id has no name here yet, the assignment is deferred: the
 member gets a short heartbeat interval, and its next heartbeat looks up the names first
-(proxy.session.deferred_assignments). An id that has no name even then is removed.
+(proxy.session.remembered). An id that has no name even then is removed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from proxy.admin.rejection import code_only
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.topic_existence import with_names
 from proxy.session.call import Api, Call, Forward, Verdict, deny
-from proxy.session.deferred_assignments import Deferred, DeferredAssignments
+from proxy.session.remembered import Deferred, DeferredAssignments
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
