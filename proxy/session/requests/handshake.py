@@ -88,9 +88,7 @@ def _supported_versions(gate: Gate, version: int) -> Any:
         ],
         finalized_features_epoch=gate.finalized_features_epoch,
         finalized_features=[
-            response.FinalizedFeatureKey(
-                name=name, min_version_level=low, max_version_level=high
-            )
+            response.FinalizedFeatureKey(name=name, min_version_level=low, max_version_level=high)
             for name, (low, high) in gate.finalized_features.items()
         ],
     )
