@@ -9,7 +9,7 @@ from struct import Struct
 from typing import cast
 
 from proxy.wire.errors import WireError
-from proxy.wire.framing import FrameDecoder
+from proxy.wire.header import FrameDecoder
 
 MAX_IN_FLIGHT = 200
 """Requests without a response, including those whose callers gave up. Their ids are remembered: the table

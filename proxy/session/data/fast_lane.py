@@ -21,7 +21,7 @@ from proxy.session.data.produce import FIRST_FLEXIBLE
 from proxy.session.gate import Gate, ListenerPolicy, Rights
 from proxy.session.in_flight import MAX_IN_FLIGHT, Fetched, Pipeline, PlainResponse, Produced, Ready
 from proxy.session.remembered import Remembered
-from proxy.wire import codecs, skim, skim_fetch
+from proxy.wire import codecs, skim
 from proxy.wire.api_keys import ApiKey
 
 _FIRST_FLEXIBLE = 9
@@ -300,7 +300,7 @@ class FastLane:
             if body >= len(data) or data[body]:
                 return False
             body += 1
-        wanted = skim_fetch.fetch(data, body, version)
+        wanted = skim.fetch(data, body, version)
         if wanted is None or wanted[3] != len(data) or length != len(data) - 4:
             return False
         names = self._names(version, wanted[2])
