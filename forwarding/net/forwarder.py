@@ -21,8 +21,7 @@ from forwarding.net.metrics import ForwarderMetrics
 from forwarding.retry import CONNECTION_LOST, Step, next_step
 from forwarding.versions import transactional_id_of
 from proxy.net.kafka.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
-from proxy.net.runtime.cause import CLOSED, Cause
-from proxy.net.runtime.reachability import Backoff, Reachability
+from proxy.net.runtime.reachability import CLOSED, Backoff, Cause, Reachability
 from proxy.net.telemetry.spans import NO_SPANS, Spans
 from proxy.session.effects import ControllerResponse
 from proxy.wire import codecs, types

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from proxy.net.metadata.quorum_log import SnapshotReader, split
-from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionReader
+from proxy.net.metadata.transactions import BrokenBatch, Committed, SnapshotReader, TransactionReader, split
 
 SEGMENT, SNAPSHOT = ".log", ".checkpoint"
 BASE_OFFSET_END, LAST_DELTA_AT, COUNT_AT, HEADER_BYTES = 8, 23, 57, 61

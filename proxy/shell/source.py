@@ -17,9 +17,8 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.metadata.quorum_feed import QuorumFeed
-from proxy.net.metadata.quorum_log import split
-from proxy.net.metadata.topic_partition import PartitionError, at_leader
-from proxy.net.metadata.transactions import BrokenBatch, TransactionReader
+from proxy.net.metadata.topic_feed import PartitionError, at_leader
+from proxy.net.metadata.transactions import BrokenBatch, TransactionReader, split
 from proxy.shell.log_file import LogFileError, ReadLog, read_log
 
 TOPIC, KRAFT = "topic", "kraft"

@@ -21,8 +21,7 @@ from proxy.audit.record import AuditEvent
 from proxy.config import Listener
 from proxy.metadata.image import MetadataImage
 from proxy.net.kafka.channel import EndpointSettings, SaslLogin
-from proxy.net.logins.credentials import Credentials, sasl_listener
-from proxy.net.logins.plain_users import PlainUsers
+from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import Backoff
 from proxy.net.telemetry.spans import NO_SPANS, Spans

@@ -12,8 +12,7 @@ from termios import TIOCOUTQ
 from typing import Any
 
 from proxy.net.clients import request_timing
-from proxy.net.clients.connection_host import ConnectionHost
-from proxy.net.clients.deferred_effects import DeferredEffects, owned
+from proxy.net.clients.connection_host import ConnectionHost, DeferredEffects, owned
 from proxy.net.clients.relay_protocol import ReceiveBuffers, RelayProtocol, joined
 from proxy.net.kafka.channel import reauthentication_wait_s
 from proxy.quota.connections import Slot
