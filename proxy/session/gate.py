@@ -35,6 +35,14 @@ MAX_MISSING = 10_000
 MISSING_MS = 500
 """The time until an unknown id is looked up again: the topic may just have been created."""
 
+VersionRange = tuple[int, int]
+Rights = tuple[int, AclsImage | None]
+"""Compared by its parts: the ACLs by identity."""
+
+DEFAULT_QUEUED_BYTES = 256 * 1024 * 1024
+_FIRST_METADATA_WITH_TOPIC_IDS = 12
+"""Older brokers have no lookup of a topic id's name."""
+
 
 class TopicNames:
     """A bounded map of 16-byte topic ids to topic names, both ways, and of ids that have no name."""
@@ -83,15 +91,6 @@ class TopicNames:
     def topic_id(self, name: str) -> bytes | None:
         """Return the newest id of the name; None if there is none, or the topic is gone."""
         return self._ids.get(name)
-
-
-VersionRange = tuple[int, int]
-Rights = tuple[int, AclsImage | None]
-"""Compared by its parts: the ACLs by identity."""
-
-DEFAULT_QUEUED_BYTES = 256 * 1024 * 1024
-_FIRST_METADATA_WITH_TOPIC_IDS = 12
-"""Older brokers have no lookup of a topic id's name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

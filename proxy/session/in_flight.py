@@ -28,6 +28,17 @@ _NO_TAGS = b"\x00"
 
 Fields = Callable[[memoryview, int], tuple[int, int, bytes, bytes]]
 
+MAX_IN_FLIGHT = 1_000
+"""Requests of one connection; beyond this no further one is taken. A broker handles one at a time."""
+_GOES_ON_AT = MAX_IN_FLIGHT // 2
+MAX_READY_BYTES = 1 << 20
+"""Bytes of the proxy's own responses behind the broker's; beyond this no further request is taken."""
+ENTRY_BYTES = 1024
+"""Approximate memory of a request in flight; with its decoded request and its handler it may be twice
+that."""
+_READY_BYTES = 256
+"""Approximate memory of a response that waits, besides its bytes: many small ones count too."""
+
 
 @dataclass(slots=True, eq=False)
 class PlainResponse:
@@ -57,18 +68,6 @@ class PlainResponse:
 def _layout(head_bytes: int, error_bytes: int) -> Struct:
     # Length, correlation id, the head, the partition's index, its error.
     return Struct(f">ii{head_bytes}s4x{error_bytes}s" if head_bytes else ">ii0s0s")
-
-
-MAX_IN_FLIGHT = 1_000
-"""Requests of one connection; beyond this no further one is taken. A broker handles one at a time."""
-_GOES_ON_AT = MAX_IN_FLIGHT // 2
-MAX_READY_BYTES = 1 << 20
-"""Bytes of the proxy's own responses behind the broker's; beyond this no further request is taken."""
-ENTRY_BYTES = 1024
-"""Approximate memory of a request in flight; with its decoded request and its handler it may be twice
-that."""
-_READY_BYTES = 256
-"""Approximate memory of a response that waits, besides its bytes: many small ones count too."""
 
 
 @dataclass(slots=True, eq=False)

@@ -20,6 +20,21 @@ from proxy.wire.api_keys import ApiKey
 
 DEFAULT_MAX_ELEMENTS = 50_000
 
+FREE_BYTES = 16 * 1024
+STRANGERS_FREE_BYTES = 4 * 1024
+"""A frame up to this size needs no room: there are many, and waiting would cost more than their memory."""
+STRANGERS_SHARE = 0.25
+OWNERS_PART = 0.5
+"""The largest part of its share that an owner may use; a single frame may be larger."""
+
+_INT16 = Struct(">h").unpack_from
+_MIN_FRAME_BYTES = 10
+_KEY_END = 6
+_PRODUCE = int(ApiKey.PRODUCE)
+
+_STREAMING_HEAD_BYTES = 4_096
+"""By then a Produce request that streams has shown its head, however long its client id and topic are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -32,14 +47,6 @@ class Limits:
     """The size of any request before the login is complete."""
     decoded_request_max_elements: int = DEFAULT_MAX_ELEMENTS
     """The number of elements in all arrays of a request that is decoded whole."""
-
-
-FREE_BYTES = 16 * 1024
-STRANGERS_FREE_BYTES = 4 * 1024
-"""A frame up to this size needs no room: there are many, and waiting would cost more than their memory."""
-STRANGERS_SHARE = 0.25
-OWNERS_PART = 0.5
-"""The largest part of its share that an owner may use; a single frame may be larger."""
 
 
 @dataclass(slots=True, eq=False)
@@ -319,15 +326,6 @@ class SessionMemory:
         if account.is_empty:
             account.owner, account.stranger = self.owner, self._authentication.under_way
         return account
-
-
-_INT16 = Struct(">h").unpack_from
-_MIN_FRAME_BYTES = 10
-_KEY_END = 6
-_PRODUCE = int(ApiKey.PRODUCE)
-
-_STREAMING_HEAD_BYTES = 4_096
-"""By then a Produce request that streams has shown its head, however long its client id and topic are."""
 
 
 def fault_of_size(

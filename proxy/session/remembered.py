@@ -23,6 +23,21 @@ from proxy.session.gate import Rights
 
 _MAX_FETCH_SESSIONS = 1_000
 
+MAX_SESSIONS = 16
+"""Share sessions of one connection; a client has one. Beyond this the oldest is forgotten."""
+
+MAX_PARTITIONS = 100_000
+"""Partitions of one session: more than clients name, and a limit for its memory."""
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+
+Partitions = Mapping[bytes, set[int]]
+"""Topic id -> partitions."""
+
+MAX_MEMBERS = 16
+"""Members of one connection; a client has one. Beyond this the oldest gets its assignment when it rejoins."""
+
 
 @dataclass(frozen=True, slots=True)
 class _FetchSession:
@@ -55,19 +70,6 @@ class FetchSessions:
     def clear(self) -> None:
         """The client is another principal now."""
         self._sessions.clear()
-
-
-MAX_SESSIONS = 16
-"""Share sessions of one connection; a client has one. Beyond this the oldest is forgotten."""
-
-MAX_PARTITIONS = 100_000
-"""Partitions of one session: more than clients name, and a limit for its memory."""
-
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
-
-Partitions = Mapping[bytes, set[int]]
-"""Topic id -> partitions."""
 
 
 @dataclass(slots=True)
@@ -130,10 +132,6 @@ def by_topic(topics: Iterable[tuple[bytes, Iterable[int]]]) -> dict[bytes, set[i
     for topic_id, indexes in topics:
         partitions.setdefault(topic_id, set()).update(indexes)
     return partitions
-
-
-MAX_MEMBERS = 16
-"""Members of one connection; a client has one. Beyond this the oldest gets its assignment when it rejoins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,12 @@ FAULTS = (WireError, IndexError, struct_error)
 """Raised for a response that is malformed."""
 _FETCH = int(ApiKey.FETCH)
 
+_HEAD = Struct(">ii").unpack_from  # length, correlation id
+_INT32 = Struct(">i").unpack_from
+_ERROR_CODE = Struct(">h").unpack_from
+_MIN_BYTES = 8
+_FRAMES_AT_A_TIME = 64  # That are handled between two looks at the clock.
+
 
 @dataclass(slots=True)
 class Charged:
@@ -102,13 +108,6 @@ def response_to(query: BrokerQuery, frame: memoryview) -> Any:
         memoryview(bytes(frame)), 4 + response_body_offset(query.api_key, query.version)
     )
     return response
-
-
-_HEAD = Struct(">ii").unpack_from  # length, correlation id
-_INT32 = Struct(">i").unpack_from
-_ERROR_CODE = Struct(">h").unpack_from
-_MIN_BYTES = 8
-_FRAMES_AT_A_TIME = 64  # That are handled between two looks at the clock.
 
 
 class _Run:

@@ -15,6 +15,8 @@ from enum import IntFlag
 from proxy.session.effects import Effect
 from proxy.wire.work import Pace, Work
 
+Effects = list[Effect]
+
 
 class State(IntFlag):
     """The reasons that apply; OPEN: the next request is taken."""
@@ -63,9 +65,6 @@ LOOKING_UP_TOPICS, AWAITING_MEMORY = int(State.LOOKING_UP_TOPICS), int(State.AWA
 RESPONSES_PENDING, TURN_DUE = int(State.RESPONSES_PENDING), int(State.TURN_DUE)
 CLOSING = int(State.CLOSING)
 WAITING = QUERYING_BROKER | AWAITING_CONTROLLER | LOOKING_UP_TOPICS | AWAITING_MEMORY
-
-
-Effects = list[Effect]
 
 
 class Slices:

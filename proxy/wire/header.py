@@ -16,6 +16,13 @@ from proxy.wire.primitives import Buffer, read_uvarint
 
 _LENGTH = struct.Struct(">i")
 
+_REQUEST_START = struct.Struct(">hhih")
+_INT32 = struct.Struct(">i")
+_LENGTH_AND_CORRELATION_ID = struct.Struct(">ii")
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
+_EMPTY_TAG_SECTION = b"\x00"
+_FAULTS = (struct.error, IndexError, ValueError)
+
 
 class FrameDecoder:
     """Collects bytes until frames are complete. It cannot be used after a WireError."""
@@ -48,14 +55,6 @@ class FrameDecoder:
             raise WireError(f"frame of {length} bytes, limit {self._max_frame_bytes}")
         stop: int = position + _LENGTH.size + length
         return stop if stop <= len(self._buffer) else None
-
-
-_REQUEST_START = struct.Struct(">hhih")
-_INT32 = struct.Struct(">i")
-_LENGTH_AND_CORRELATION_ID = struct.Struct(">ii")
-_API_VERSIONS = int(ApiKey.API_VERSIONS)
-_EMPTY_TAG_SECTION = b"\x00"
-_FAULTS = (struct.error, IndexError, ValueError)
 
 
 class RequestHeader(NamedTuple):

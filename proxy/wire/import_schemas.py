@@ -67,6 +67,34 @@ _TYPES = {
 _INDENT = "    "
 
 
+SCHEMA_FILES = {
+    "request": "requests.schema",
+    "response": "responses.schema",
+    "metadata": "metadata.schema",
+    "data": "data.schema",
+    "header": "data.schema",
+}
+"""The file of each kind of message."""
+
+STUB_FILE = "types.pyi"
+
+_FOLDERS = ("common/message/", "common/metadata/")
+
+_MESSAGE_PROPERTIES = {
+    "apiKey", "type", "name", "validVersions", "flexibleVersions", "fields", "commonStructs",
+    "latestVersionUnstable", "listeners",
+}  # fmt: skip
+_FIELD_PROPERTIES = {
+    "name", "type", "versions", "nullableVersions", "taggedVersions", "tag", "default", "ignorable", "fields",
+    "flexibleVersions", "about", "entityType", "mapKey", "zeroCopy",
+}  # fmt: skip
+
+_FILE_HEADER = """\
+# Kafka's message schemas in Penstock's notation (proxy/wire/notation.py). Written by `make schemas`: do not
+# edit.
+"""
+
+
 def stub_text(schemas: Iterable[MessageSchema]) -> str:
     """Return the whole file: one class per message, by name. A response precedes its request."""
     ordered = sorted(schemas, key=lambda schema: (_api(schema), schema.kind == "request", schema.name))
@@ -110,18 +138,6 @@ def _annotation(field: Field, schema: MessageSchema) -> str:
     return f"{annotation} | None" if may_be_none else annotation
 
 
-SCHEMA_FILES = {
-    "request": "requests.schema",
-    "response": "responses.schema",
-    "metadata": "metadata.schema",
-    "data": "data.schema",
-    "header": "data.schema",
-}
-"""The file of each kind of message."""
-
-STUB_FILE = "types.pyi"
-
-
 class FieldDefinition(TypedDict):
     name: str
     type: str
@@ -157,22 +173,6 @@ class MessageDefinition(StructDefinition):
 
 
 Shared = Mapping[str, StructDefinition]
-
-_FOLDERS = ("common/message/", "common/metadata/")
-
-_MESSAGE_PROPERTIES = {
-    "apiKey", "type", "name", "validVersions", "flexibleVersions", "fields", "commonStructs",
-    "latestVersionUnstable", "listeners",
-}  # fmt: skip
-_FIELD_PROPERTIES = {
-    "name", "type", "versions", "nullableVersions", "taggedVersions", "tag", "default", "ignorable", "fields",
-    "flexibleVersions", "about", "entityType", "mapKey", "zeroCopy",
-}  # fmt: skip
-
-_FILE_HEADER = """\
-# Kafka's message schemas in Penstock's notation (proxy/wire/notation.py). Written by `make schemas`: do not
-# edit.
-"""
 
 
 def read_jar(jar: Path) -> list[MessageSchema]:

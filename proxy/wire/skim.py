@@ -26,6 +26,28 @@ _ONE = 2  # A compact array of one element.
 
 Head = tuple[int, bytes, int]
 
+_FIRST_WITH_LOG_START = 5
+_FIRST_WITH_SESSION = 7
+_FIRST_WITH_LEADER_EPOCH = 9
+_FIRST_WITH_RACK = 11
+_FIRST_FLEXIBLE_FETCH = 12
+_FIRST_WITHOUT_REPLICA_ID = 15
+
+# Replica id, max wait, min bytes, max bytes, isolation level, (session id, epoch,) count of topics.
+_OLD_FETCH_HEAD = Struct(">i12xbi")
+_PLAIN_FETCH_HEAD = Struct(">i12xbiii")
+_COMPACT_FETCH_HEAD = Struct(">i12xbiiB")
+_LATE_FETCH_HEAD = Struct(">12xbiiB")
+_INT16 = Struct(">h").unpack_from
+
+_MOST = 127
+_COMPACT_PARTITION_BYTES = 33
+"""The last byte is the count of its tagged fields."""
+_CONSUMER = -1
+_NO_SESSION = 0, -1
+
+FetchHead = tuple[int, int, list[bytes], int]
+
 
 def produce_to_one_partition(buffer: Buffer, offset: int, version: int) -> Head | None:
     """Return acks, the topic (its name in UTF-8, or from v13 its id), and where the body has to end.
@@ -103,29 +125,6 @@ def topic_offset(version: int) -> int:
     if version < _FIRST_FLEXIBLE:
         return 14
     return 8 if version >= _FIRST_WITH_TOPIC_ID else 9
-
-
-_FIRST_WITH_LOG_START = 5
-_FIRST_WITH_SESSION = 7
-_FIRST_WITH_LEADER_EPOCH = 9
-_FIRST_WITH_RACK = 11
-_FIRST_FLEXIBLE_FETCH = 12
-_FIRST_WITHOUT_REPLICA_ID = 15
-
-# Replica id, max wait, min bytes, max bytes, isolation level, (session id, epoch,) count of topics.
-_OLD_FETCH_HEAD = Struct(">i12xbi")
-_PLAIN_FETCH_HEAD = Struct(">i12xbiii")
-_COMPACT_FETCH_HEAD = Struct(">i12xbiiB")
-_LATE_FETCH_HEAD = Struct(">12xbiiB")
-_INT16 = Struct(">h").unpack_from
-
-_MOST = 127
-_COMPACT_PARTITION_BYTES = 33
-"""The last byte is the count of its tagged fields."""
-_CONSUMER = -1
-_NO_SESSION = 0, -1
-
-FetchHead = tuple[int, int, list[bytes], int]
 
 
 def fetch(buffer: memoryview, offset: int, version: int) -> FetchHead | None:

@@ -57,6 +57,23 @@ _DENIED = frozenset((ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUT
 
 Records = Sequence[tuple[bytes, bytes]]
 
+_RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
+
+_ERROR_CODES = {
+    AuthenticationError: ErrorCode.SASL_AUTHENTICATION_FAILED,
+    NoCommonVersion: ErrorCode.UNSUPPORTED_VERSION,
+}
+
+RETRY_MS = (200, 10_000)
+STUCK_AFTER_MS = 60_000
+"""Longer than the timeout of any request: a delivery that is silent for so long starts again."""
+BATCH_BYTES = 256 * 1024
+"""Each batch is one round trip, and the loop is blocked while it is built."""
+MIN_BATCH_BYTES = 4 * 1024
+_ID = re.compile(rb'"id":"([^"]*)"')
+
+log = structlog.get_logger(__name__)
+
 
 class NotDelivered(Exception):
     """Kafka has not acknowledged a batch. The text is for people."""
@@ -239,9 +256,6 @@ class AuditProducer:
         return channel
 
 
-_RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
-
-
 def _error(api: str, code: int, detail: str | None) -> NotDelivered:
     name = ErrorCode.name_of(code)
     return NotDelivered(name, f"{api}: {name}" + (f": {detail}" if detail else ""), code)
@@ -252,23 +266,6 @@ def _not_delivered(error: ChannelError) -> NotDelivered:
     if code is not None:
         return NotDelivered(code.name, str(error), code)
     return NotDelivered(NO_RESPONSE if isinstance(error, ChannelTimeout) else NOT_REACHED, str(error))
-
-
-_ERROR_CODES = {
-    AuthenticationError: ErrorCode.SASL_AUTHENTICATION_FAILED,
-    NoCommonVersion: ErrorCode.UNSUPPORTED_VERSION,
-}
-
-
-RETRY_MS = (200, 10_000)
-STUCK_AFTER_MS = 60_000
-"""Longer than the timeout of any request: a delivery that is silent for so long starts again."""
-BATCH_BYTES = 256 * 1024
-"""Each batch is one round trip, and the loop is blocked while it is built."""
-MIN_BATCH_BYTES = 4 * 1024
-_ID = re.compile(rb'"id":"([^"]*)"')
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)

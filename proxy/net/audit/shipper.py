@@ -25,6 +25,15 @@ from proxy.net.runtime.reachability import Cause, StateLine
 Result = TypeVar("Result")
 Outcome = TypeVar("Outcome")
 
+BATCH_LINES = 2_000
+RETRY_READ_S = 1.0
+READ, CHECKPOINT, SEND = "read", "checkpoint", "send"
+_TIME_MS = re.compile(rb'"time_ms":(\d+)')
+
+Read = TypeVar("Read")
+
+log = structlog.get_logger(__name__)
+
 
 class DiskThread:
     """Runs calls in a daemon thread, which starts with the first call."""
@@ -70,16 +79,6 @@ def _settle(
 
     if not loop.is_closed():
         loop.call_soon_threadsafe(settle_now)
-
-
-BATCH_LINES = 2_000
-RETRY_READ_S = 1.0
-READ, CHECKPOINT, SEND = "read", "checkpoint", "send"
-_TIME_MS = re.compile(rb'"time_ms":(\d+)')
-
-Read = TypeVar("Read")
-
-log = structlog.get_logger(__name__)
 
 
 class AuditShipper:

@@ -28,6 +28,8 @@ CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required"
 
 PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
+FILE_KIND = "certificate"
+
 
 class TlsError(Exception):
     """A certificate or key cannot be used; the message names the file."""
@@ -200,9 +202,6 @@ def _trust(context: ssl.SSLContext, ca: Path) -> None:
         context.load_verify_locations(ca)
     except (OSError, ssl.SSLError) as error:
         raise TlsError(f"ca {ca}: {error}") from error
-
-
-FILE_KIND = "certificate"
 
 
 class Reloadable(Protocol):

@@ -35,6 +35,11 @@ must not grow while the peer is slow and callers have short timeouts."""
 
 _CORRELATION_ID = Struct(">i")
 
+API_VERSIONS_VERSION = 3
+SASL_AUTHENTICATE_VERSION = 2
+MIN_REAUTHENTICATION_INTERVAL_S = 1.05
+"""A Kafka server rejects a second login within a second of the first (KIP-368)."""
+
 
 class ResponseProtocol(asyncio.Protocol):
     """Pairs responses with requests. All pending requests fail when the connection is lost."""
@@ -154,12 +159,6 @@ class ResponseProtocol(asyncio.Protocol):
 
     def _reason(self) -> str:
         return f"connection lost: {self._fault}" if self._fault else "connection closed"
-
-
-API_VERSIONS_VERSION = 3
-SASL_AUTHENTICATE_VERSION = 2
-MIN_REAUTHENTICATION_INTERVAL_S = 1.05
-"""A Kafka server rejects a second login within a second of the first (KIP-368)."""
 
 
 class ChannelError(Exception):

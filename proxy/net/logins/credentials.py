@@ -43,6 +43,9 @@ _KEYED = "keyed$"
 _KEY = secrets.token_bytes(32)
 """Never leaves the process."""
 
+SharedKeys = Callable[[], "KeySources"]
+"""Returns the identity providers' keys of the process, which the first call makes."""
+
 
 def keyed_password(password: str) -> str:
     """Return the HMAC of a plain-text password, to be stored beside hashes: equal for equal passwords."""
@@ -102,10 +105,6 @@ class PlainUsers:
         # As slow as the others, though it needs no hashing.
         verify_password(password, self.dummy_hash)
         return hmac.compare_digest(stored, keyed_password(password))
-
-
-SharedKeys = Callable[[], "KeySources"]
-"""Returns the identity providers' keys of the process, which the first call makes."""
 
 
 class LoginSettings(Protocol):

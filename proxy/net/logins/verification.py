@@ -26,6 +26,20 @@ Item = TypeVar("Item")
 Path = tuple[str, str, str]
 """Group, member of the group, and line of the member."""
 
+BLOCKING_THREADS = 4
+"""Threads of a lane whose checks wait for another server and use little CPU."""
+GROUP_LIMIT, MEMBER_LIMIT = 512, 64
+"""Checks that may wait in a lane: of all strangers, or all known clients; of one address or user."""
+DROPS_IN_A_TURN = 64
+"""Checks of disconnected clients. More at a time would hold the loop."""
+NICENESS = 5
+"""Priority of threads that hash: where cores are few the loop runs first. A higher value would starve logins
+beside a busy broker."""
+
+CLIENT_LEFT, QUEUE_FULL = "client_left_before_login_check", "login_checks_queue_full"
+
+log = structlog.get_logger(__name__)
+
 
 class _Member(Generic[Item]):
     """The items of one member, by line."""
@@ -132,21 +146,6 @@ class FairQueue(Generic[Item]):
             del self._groups[group][name]
         if not self._groups[group]:
             del self._groups[group]
-
-
-BLOCKING_THREADS = 4
-"""Threads of a lane whose checks wait for another server and use little CPU."""
-GROUP_LIMIT, MEMBER_LIMIT = 512, 64
-"""Checks that may wait in a lane: of all strangers, or all known clients; of one address or user."""
-DROPS_IN_A_TURN = 64
-"""Checks of disconnected clients. More at a time would hold the loop."""
-NICENESS = 5
-"""Priority of threads that hash: where cores are few the loop runs first. A higher value would starve logins
-beside a busy broker."""
-
-CLIENT_LEFT, QUEUE_FULL = "client_left_before_login_check", "login_checks_queue_full"
-
-log = structlog.get_logger(__name__)
 
 
 class NotChecked(Exception):

@@ -39,6 +39,10 @@ TOPIC_ID_SINCE_METADATA_VERSION = 10
 MAX_WAIT_MS = 500
 FETCH_BYTES = 4 * 1024 * 1024
 
+__all__ = ["FeedTimeout", "TopicFeed"]
+
+log = structlog.get_logger(__name__)
+
 
 class PartitionError(Exception):
     """The partition cannot be read over this channel; locate it again."""
@@ -167,11 +171,6 @@ def _name(error_code: int) -> str:
         return ErrorCode(error_code).name
     except ValueError:
         return f"error {error_code}"
-
-
-__all__ = ["FeedTimeout", "TopicFeed"]
-
-log = structlog.get_logger(__name__)
 
 
 class TopicFeed:

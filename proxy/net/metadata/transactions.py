@@ -23,6 +23,11 @@ from aiokafka.record.memory_records import MemoryRecords
 SLICE_RECORDS = 500
 """Records that take about a millisecond."""
 
+LENGTH_AT, LENGTH_END, EPOCH_END = 8, 12, 16
+"""Positions in a batch: its length ends at LENGTH_END and counts from there; the leader's epoch follows."""
+SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
+"""Types of control records (KIP-630)."""
+
 
 class LogRecord(Protocol):
     """A record of a batch."""
@@ -152,12 +157,6 @@ def _checked(batches: MemoryRecords) -> LogBatch:
     if not batch.validate_crc():
         raise BrokenBatch(f"the batch at offset {batch.base_offset} does not match its CRC")
     return batch
-
-
-LENGTH_AT, LENGTH_END, EPOCH_END = 8, 12, 16
-"""Positions in a batch: its length ends at LENGTH_END and counts from there; the leader's epoch follows."""
-SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
-"""Types of control records (KIP-630)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,21 @@ READ_BYTES = 16 * 1024
 
 Done = TypeVar("Done")
 
+MAX_CONNECTIONS = 64
+"""Prometheus and a kubelet have one connection each."""
+_MAX_HEAD_BYTES = 8_192
+_TIMEOUT_S = 5
+_PLAIN = "text/plain; charset=utf-8"
+_JSON = "application/json"
+_ALIVE = ("/livez", "/healthz")
+_READY = "/readyz"
+_METRICS = "/metrics"
+
+MAX_SAMPLES = 250
+"""Of one slice; they take about three milliseconds."""
+
+log = structlog.get_logger(__name__)
+
 
 class PlainStream:
     """An unencrypted connection."""
@@ -123,22 +138,6 @@ class TlsStream:
         if self._outgoing.pending:
             self._writer.write(self._outgoing.read())
             await self._writer.drain()
-
-
-MAX_CONNECTIONS = 64
-"""Prometheus and a kubelet have one connection each."""
-_MAX_HEAD_BYTES = 8_192
-_TIMEOUT_S = 5
-_PLAIN = "text/plain; charset=utf-8"
-_JSON = "application/json"
-_ALIVE = ("/livez", "/healthz")
-_READY = "/readyz"
-_METRICS = "/metrics"
-
-MAX_SAMPLES = 250
-"""Of one slice; they take about three milliseconds."""
-
-log = structlog.get_logger(__name__)
 
 
 class _ErrorResponse(Exception):

@@ -38,6 +38,17 @@ _BY_NUMBER = {
     errno.ETIMEDOUT: TIMED_OUT,
 }
 
+MAX_MS = 10_000
+
+HURRIED_MS = 1_000
+"""The longest pause while a request waits. Attempts are still never closer than the backoff allows."""
+REPEATED_AFTER_S = 10.0
+"""The log lines of a peer that comes and goes are at least so far apart. Its pauses grow until a connection
+has lasted so long."""
+MAX_REASONS = 32
+
+log = structlog.get_logger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -79,18 +90,6 @@ def reason_of_connecting(error: OSError) -> str:
     # asyncio joins the texts of several addresses that failed differently into one error without a number.
     named = (reason for number, reason in _BY_NUMBER.items() if f"[Errno {number}]" in str(error))
     return next(named, NOT_CONNECTED)
-
-
-MAX_MS = 10_000
-
-HURRIED_MS = 1_000
-"""The longest pause while a request waits. Attempts are still never closer than the backoff allows."""
-REPEATED_AFTER_S = 10.0
-"""The log lines of a peer that comes and goes are at least so far apart. Its pauses grow until a connection
-has lasted so long."""
-MAX_REASONS = 32
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ from proxy.security.protected import unprotected
 from proxy.session.accounting.request_counts import Durations, name_of_api, name_of_error
 from proxy.session.gate import Gate, ListenerPolicy
 
+EXPORTED_BUCKETS = 17
+"""From 1 ms to 65.536 s, each twice the one before; longer requests count in +Inf only."""
+
 
 class LoginMetrics:
     """The metrics of logins and of the ends of sessions."""
@@ -112,10 +115,6 @@ class LoginMetrics:
         if event.throttle_time_ms:
             self._delayed.labels(event.listener).inc()
             self._delay.labels(event.listener).inc(event.throttle_time_ms / 1000)
-
-
-EXPORTED_BUCKETS = 17
-"""From 1 ms to 65.536 s, each twice the one before; longer requests count in +Inf only."""
 
 
 class RequestSeries(Collector):

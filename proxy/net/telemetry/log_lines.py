@@ -41,6 +41,26 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 IDS = {"proxy.id": "proxy_id", "controller.id": "controller_id"}
 """Key of the file -> field of each line."""
 
+MAX_BYTES = 4 << 20
+REPORT_INTERVAL_MS = 1_000
+FULL, FAILED = "queue_full", "write_failed"
+
+STRANGER = "stranger"
+LINES_A_SECOND = 10
+
+LAST_LINES_S = 1.0
+"""How long the end of a process waits until its last lines are written."""
+
+log = structlog.get_logger(__name__)
+
+_LEVEL_METHODS = tuple(
+    name
+    for name in dir(structlog.make_filtering_bound_logger(logging.DEBUG))
+    if not name.startswith("_")
+    and getattr(structlog.make_filtering_bound_logger(logging.DEBUG), name)
+    is not getattr(structlog.make_filtering_bound_logger(logging.CRITICAL), name)
+)
+
 
 def read_settings(config_path: Path) -> tuple[str, dict[str, object]]:
     """Return `log.level`, INFO if the file has none; and proxy_id or controller_id, if the file has one."""
@@ -61,11 +81,6 @@ def _document(config_path: Path) -> dict[str, Any]:
     except (OSError, ValueError, yaml.YAMLError):
         return {}
     return document if isinstance(document, dict) else {}
-
-
-MAX_BYTES = 4 << 20
-REPORT_INTERVAL_MS = 1_000
-FULL, FAILED = "queue_full", "write_failed"
 
 
 class LogQueue(io.TextIOBase):
@@ -148,13 +163,6 @@ class LogQueue(io.TextIOBase):
         poll.poll()
 
 
-STRANGER = "stranger"
-LINES_A_SECOND = 10
-
-LAST_LINES_S = 1.0
-"""How long the end of a process waits until its last lines are written."""
-
-log = structlog.get_logger(__name__)
 _queues: list[LogQueue] = []
 
 
@@ -244,15 +252,6 @@ def set_level(level: str) -> None:
 
 class _Filtering(structlog.make_filtering_bound_logger(logging.DEBUG)):  # type: ignore[misc]
     """A bound logger whose methods `set_level` replaces, because loggers are cached at their first use."""
-
-
-_LEVEL_METHODS = tuple(
-    name
-    for name in dir(structlog.make_filtering_bound_logger(logging.DEBUG))
-    if not name.startswith("_")
-    and getattr(structlog.make_filtering_bound_logger(logging.DEBUG), name)
-    is not getattr(structlog.make_filtering_bound_logger(logging.CRITICAL), name)
-)
 
 
 class _Logger(structlog.WriteLogger):

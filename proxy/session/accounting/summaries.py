@@ -21,6 +21,13 @@ from proxy.wire.api_keys import ApiKey
 OBSERVE = "observe"
 """The `rule` of a client that would have been throttled (quota.mode)."""
 
+MAX_SINGLE = 100
+"""The limit for one operation on resources of one type, in one request."""
+
+MESSAGE = f"one request, beyond its first {MAX_SINGLE} denials of this operation"
+
+_Kind = tuple[Operation, ResourceType]
+
 
 @dataclass(slots=True, eq=False)
 class Summary:
@@ -150,14 +157,6 @@ def time_used(bucket: Bucket, metadata_offset: int, spent_ns: int, since_ms: int
         interval_start_ms=since_ms,
         interval_end_ms=now_ms,
     )
-
-
-MAX_SINGLE = 100
-"""The limit for one operation on resources of one type, in one request."""
-
-MESSAGE = f"one request, beyond its first {MAX_SINGLE} denials of this operation"
-
-_Kind = tuple[Operation, ResourceType]
 
 
 class Denials:

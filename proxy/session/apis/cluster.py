@@ -31,6 +31,14 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 
+_SHARE = 2
+_KEY_TYPES = {
+    0: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    1: (ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
+_FIRST_WITH_KEYS = 4
+_FIRST_WITH_SHARE = 6
+
 
 def decide_describe(call: Call, request: types.DescribeClusterRequest) -> Verdict:
     """Decide a DescribeCluster request."""
@@ -45,15 +53,6 @@ def decide_describe(call: Call, request: types.DescribeClusterRequest) -> Verdic
         response.cluster_authorized_operations = of_cluster(call) if is_included else NOT_REQUESTED
 
     return Forward(None, on_response)
-
-
-_SHARE = 2
-_KEY_TYPES = {
-    0: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
-    1: (ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-}
-_FIRST_WITH_KEYS = 4
-_FIRST_WITH_SHARE = 6
 
 
 def decide_find(call: Call, request: types.FindCoordinatorRequest) -> Verdict:

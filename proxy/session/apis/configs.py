@@ -70,6 +70,17 @@ _DOCUMENTATION = {
     ACLS: "The ACLs on exactly this topic, as type:name:operations:permission:host, separated by semicolons.",
 }
 
+Alterable: TypeAlias = (
+    "types.AlterConfigsRequest.AlterConfigsResource"
+    " | types.IncrementalAlterConfigsRequest.AlterConfigsResource"
+)
+AlterableConfig: TypeAlias = (
+    "types.AlterConfigsRequest.AlterableConfig | types.IncrementalAlterConfigsRequest.AlterableConfig"
+)
+_TOPIC_TYPE = "TOPIC"
+_TYPES_IN_LOG = {TOPIC: _TOPIC_TYPE, BROKER: "BROKER", CLIENT_METRICS: "CLIENT_METRICS", GROUP: "GROUP"}
+"""The resources whose configs Kafka's controller stores in its log; levels of loggers are not there."""
+
 
 class Named(Protocol):
     """A config in a request."""
@@ -115,18 +126,6 @@ def _shown(topic: str, acls: list[Acl]) -> str:
     if len(text.encode()) <= MAX_SHOWN_BYTES:
         return text
     return f"({len(acls)} ACLs: kafka-acls --list --topic {topic})"
-
-
-Alterable: TypeAlias = (
-    "types.AlterConfigsRequest.AlterConfigsResource"
-    " | types.IncrementalAlterConfigsRequest.AlterConfigsResource"
-)
-AlterableConfig: TypeAlias = (
-    "types.AlterConfigsRequest.AlterableConfig | types.IncrementalAlterConfigsRequest.AlterableConfig"
-)
-_TOPIC_TYPE = "TOPIC"
-_TYPES_IN_LOG = {TOPIC: _TOPIC_TYPE, BROKER: "BROKER", CLIENT_METRICS: "CLIENT_METRICS", GROUP: "GROUP"}
-"""The resources whose configs Kafka's controller stores in its log; levels of loggers are not there."""
 
 
 def decide_alter_configs(call: Call, request: types.AlterConfigsRequest) -> Verdict:

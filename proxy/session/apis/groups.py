@@ -35,6 +35,11 @@ OFFSET_DELETE = TopicShape(
     partition="OffsetDeleteResponsePartition",
 )
 
+Decide = Callable[[Call, Any], Verdict]
+
+HIDDEN_TOPICS_MESSAGE = "The group has described topic(s) that the client is not authorized to describe."
+HIDDEN_TOPOLOGY_MESSAGE = "The described group uses topics that the client is not authorized to describe."
+
 
 def decide(
     call: Call,
@@ -123,12 +128,6 @@ def decide_offset_delete(call: Call, request: types.OffsetDeleteRequest) -> Verd
             merge(response)
 
     return Forward(request, on_response)
-
-
-Decide = Callable[[Call, Any], Verdict]
-
-HIDDEN_TOPICS_MESSAGE = "The group has described topic(s) that the client is not authorized to describe."
-HIDDEN_TOPOLOGY_MESSAGE = "The described group uses topics that the client is not authorized to describe."
 
 
 def decide_describe(call: Call, request: types.DescribeGroupsRequest) -> Verdict:

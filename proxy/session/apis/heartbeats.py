@@ -33,6 +33,10 @@ from proxy.wire.error_codes import ErrorCode
 SOON_MS = 100
 """The heartbeat interval of a member whose assignment is deferred."""
 
+Subtopology: TypeAlias = (
+    "types.StreamsGroupHeartbeatRequest.Subtopology | types.StreamsGroupDescribeResponse.Subtopology"
+)
+
 
 def decide_consumer(call: Call, request: types.ConsumerGroupHeartbeatRequest) -> Verdict:
     """Decide a ConsumerGroupHeartbeat request."""
@@ -73,11 +77,6 @@ def _assign(
     response.assignment.topic_partitions = [
         topic for topic in response.assignment.topic_partitions if names[bytes(topic.topic_id)] in shown
     ]
-
-
-Subtopology: TypeAlias = (
-    "types.StreamsGroupHeartbeatRequest.Subtopology | types.StreamsGroupDescribeResponse.Subtopology"
-)
 
 
 def decide_streams(call: Call, request: types.StreamsGroupHeartbeatRequest) -> Verdict:

@@ -32,6 +32,19 @@ COMMIT_SHAPE = TopicShape(
 
 _FIRST_WITH_TOPIC_IDS = 10
 
+FETCH_SHAPE = TopicShape(
+    response="OffsetFetchResponse",
+    topic="OffsetFetchResponseTopic",
+    partition="OffsetFetchResponsePartition",
+    request_partitions="partition_indexes",
+    request_index=None,
+    placeholders={"committed_offset": -1, "metadata": ""},
+)
+
+_FIRST_WITH_GROUPS = 8
+
+Key = TypeVar("Key", bound=Hashable)
+
 
 def decide_commit(call: Call, request: types.OffsetCommitRequest) -> Verdict:
     """Decide an OffsetCommit request."""
@@ -65,18 +78,6 @@ def _by_id(request: types.OffsetCommitRequest, errors: TopicErrors) -> Verdict:
     return Forward(request, on_response)
 
 
-FETCH_SHAPE = TopicShape(
-    response="OffsetFetchResponse",
-    topic="OffsetFetchResponseTopic",
-    partition="OffsetFetchResponsePartition",
-    request_partitions="partition_indexes",
-    request_index=None,
-    placeholders={"committed_offset": -1, "metadata": ""},
-)
-
-_FIRST_WITH_GROUPS = 8
-
-
 class HasName(Protocol):
     """A topic of a request or a response."""
 
@@ -89,9 +90,6 @@ class Named(HasName, Protocol):
 
     @property
     def topic_id(self) -> bytes: ...
-
-
-Key = TypeVar("Key", bound=Hashable)
 
 
 def decide_fetch(call: Call, request: types.OffsetFetchRequest) -> Verdict:

@@ -20,6 +20,8 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 
+_OWN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+
 
 class Row(Protocol):
     """A row of a table by API key."""
@@ -59,7 +61,6 @@ def rejection(
     return TABLE[api_key].reject(version, request, {"error_code": error_code, "error_message": message})
 
 
-_OWN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 HANDLED_HERE = FROM_IMAGE.union(_OWN)
 """The broker never gets these, so its versions do not matter."""
 

@@ -28,6 +28,18 @@ _FIRST_FLEXIBLE = 9
 
 Fields = Callable[[memoryview, int], tuple[int, bytes, int, bytes]]
 
+_HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
+_RESPONSE_HEAD = Struct(">ii").unpack_from  # length, correlation id
+_SESSION_ID = Struct(">i").unpack_from
+HEAD_BYTES = 14
+FETCH_HEAD_BYTES = 19  # length, correlation id, tags, throttle time, error, session id
+FIRST_FLEXIBLE_FETCH = 12
+_PRODUCE = int(ApiKey.PRODUCE)
+_FETCH = int(ApiKey.FETCH)
+_FIRST_PRODUCE = codecs.request_versions(_PRODUCE).start
+_FETCH_VERSIONS = codecs.request_versions(_FETCH)
+_COMPLETE = Phase.COMPLETE
+
 
 @dataclass(slots=True, eq=False)
 class ProduceTemplate:
@@ -91,19 +103,6 @@ class ProduceTemplate:
 def _request(head_bytes: int) -> Fields:
     # Length, API key and version, correlation id, the head.
     return Struct(f">i4si{head_bytes}s").unpack_from
-
-
-_HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
-_RESPONSE_HEAD = Struct(">ii").unpack_from  # length, correlation id
-_SESSION_ID = Struct(">i").unpack_from
-HEAD_BYTES = 14
-FETCH_HEAD_BYTES = 19  # length, correlation id, tags, throttle time, error, session id
-FIRST_FLEXIBLE_FETCH = 12
-_PRODUCE = int(ApiKey.PRODUCE)
-_FETCH = int(ApiKey.FETCH)
-_FIRST_PRODUCE = codecs.request_versions(_PRODUCE).start
-_FETCH_VERSIONS = codecs.request_versions(_FETCH)
-_COMPLETE = Phase.COMPLETE
 
 
 @dataclass(slots=True)

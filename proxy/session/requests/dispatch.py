@@ -39,6 +39,9 @@ UNRECORDED_CLASSES = frozenset((SUMMARY, DENIAL))
 
 _PROBE = Action(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
 
+_PRODUCE = int(ApiKey.PRODUCE)
+_FETCH = int(ApiKey.FETCH)
+
 
 def early(call: Call, request: Any) -> Respond | None:
     """The rejection of a decoded request, recorded where there is room for the record; None: decide on it."""
@@ -114,10 +117,6 @@ def malformed(message: str) -> Plan:
     """Bytes that are no request; `message` says what is wrong with them."""
     event = events.request_refused(granted=False, message=message)
     return [Recorded(event), End(Close("malformed_request", message))]
-
-
-_PRODUCE = int(ApiKey.PRODUCE)
-_FETCH = int(ApiKey.FETCH)
 
 
 def is_offered(gate: Gate, header: RequestHeader) -> bool:

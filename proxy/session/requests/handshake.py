@@ -31,6 +31,9 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 OWN_VERSIONS = codecs.request_versions(ApiKey.API_VERSIONS)
 
+_INT32 = Struct(">i")
+_SASL_API_KEYS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+
 
 def api_versions_response(
     gate: Gate, version: int, correlation_id: int, frame: memoryview, body_offset: int
@@ -97,10 +100,6 @@ def _supported_versions(gate: Gate, version: int) -> Any:
 def _encoded_api_versions(version: int, correlation_id: int, message: Any) -> bytes:
     body = codecs.response(ApiKey.API_VERSIONS, version).encode(message)
     return encode_response(ApiKey.API_VERSIONS, version, correlation_id, body)
-
-
-_INT32 = Struct(">i")
-_SASL_API_KEYS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
 class Handshake:

@@ -27,6 +27,9 @@ CORRELATION_ID = -590
 """The correlation id of all queries. Clients may use it too: responses are matched by order alone."""
 CLIENT_ID = "penstock"
 
+_ID_BYTES = 16
+_NONE: frozenset[bytes] = frozenset()
+
 
 def broker_query(api_key: int, version: int, request: Any, then: Callable[[Any], Plan]) -> Plan:
     """Send a request behind those in flight; `then` gets the decoded response, and returns what happens
@@ -36,10 +39,6 @@ def broker_query(api_key: int, version: int, request: Any, then: Callable[[Any],
         BrokerQuery(api_key, version, CORRELATION_ID, then=then),
         ToBroker(encode_request(api_key, version, CORRELATION_ID, CLIENT_ID, body)),
     ]
-
-
-_ID_BYTES = 16
-_NONE: frozenset[bytes] = frozenset()
 
 
 def hold_frame(call: Call, topic_ids: Iterable[bytes], frame: memoryview) -> Plan | None:

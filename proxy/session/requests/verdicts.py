@@ -45,6 +45,8 @@ from proxy.wire.work import release
 
 _QUERIES = (QueryBroker, QueryController, NameTopics)  # A union would be built for each request.
 
+_PRODUCE = int(ApiKey.PRODUCE)
+
 
 def record_unchecked(call: Call, verdict: Verdict) -> None:
     """Record or count a request that was decided without the authorizer; nothing for all others."""
@@ -83,9 +85,6 @@ def _error_of(verdict: Verdict) -> int | None:
     if isinstance(verdict, Respond) and verdict.message is not None:
         return response_errors.error_of(verdict.message)
     return None
-
-
-_PRODUCE = int(ApiKey.PRODUCE)
 
 
 def plan(call: Call, request: Any, verdict: Verdict, frame: memoryview | None = None) -> Plan:
