@@ -21,10 +21,9 @@ from forwarding.net.forward_spans import ForwardSpan
 from forwarding.net.metrics import ForwarderMetrics
 from forwarding.versions import transactional_id_of
 from proxy.net.kafka.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
-from proxy.net.runtime.cause import CLOSED, Cause
-from proxy.net.runtime.reachability import Backoff, Reachability
+from proxy.net.runtime.reachability import CLOSED, Backoff, Cause, Reachability
 from proxy.net.telemetry.spans import NO_SPANS, Spans
-from proxy.session.controller_response import ControllerResponse
+from proxy.session.effects import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -36,8 +36,7 @@ from proxy.net.logins.verification import Verifications
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, degraded
 from proxy.net.runtime.reachability import Reachability, link
-from proxy.net.telemetry.event_metrics import AuthorizerCollector
-from proxy.net.telemetry.login_metrics import LoginMetrics
+from proxy.net.telemetry.event_metrics import AuthorizerCollector, LoginMetrics
 from proxy.net.telemetry.spans import Spans
 from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import Authorizer

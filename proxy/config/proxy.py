@@ -52,7 +52,8 @@ from proxy.security.protected import (
     DEFAULT_TRANSACTIONAL_ID,
     OwnResources,
 )
-from proxy.session.gate import DEFAULT_MAX_ELEMENTS, DEFAULT_QUEUED_BYTES
+from proxy.session.gate import DEFAULT_QUEUED_BYTES
+from proxy.session.memory import DEFAULT_MAX_ELEMENTS
 
 SYNCED = (ADMIN, DENIAL, AUTHENTICATION)
 """The classes of records that a response can wait for."""

@@ -19,9 +19,8 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.metadata.quorum_feed import QuorumFeed
-from proxy.net.metadata.quorum_log import SnapshotReader, split
-from proxy.net.metadata.topic_partition import PartitionError, at_leader
-from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionReader
+from proxy.net.metadata.topic_feed import PartitionError, at_leader
+from proxy.net.metadata.transactions import BrokenBatch, Committed, SnapshotReader, TransactionReader, split
 
 SEGMENT, SNAPSHOT = ".log", ".checkpoint"
 BASE_OFFSET_END, LAST_DELTA_AT, COUNT_AT, HEADER_BYTES = 8, 23, 57, 61

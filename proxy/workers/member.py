@@ -16,9 +16,8 @@ from prometheus_client.registry import Collector
 
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.offset_waiters import FeedTimeout
-from proxy.net.runtime.cause import cause_of
 from proxy.net.runtime.clock import now_ms
-from proxy.net.runtime.reachability import StateLine
+from proxy.net.runtime.reachability import StateLine, cause_of
 from proxy.quota.connections import CONNECTION_CREATION_RATE, UNLIMITED
 from proxy.quota.shared import Place, SharedRate, column_cells
 from proxy.workers.control import answer

@@ -23,9 +23,9 @@ from proxy.config import ConfigError, Listener, ProxyConfig, effects, http_acces
 from proxy.config.reloading import Reloading, checked
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, SpoolLock, SpoolLocked
-from proxy.net.files.certificates import CertificateSeries
+from proxy.net.files.tls import CertificateSeries
 from proxy.net.files.watched_file import FileReloads
-from proxy.net.pages.http_port import HttpPort
+from proxy.net.pages.http_server import HttpPort
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.hangup import HANGUP
 from proxy.net.runtime.listening import CannotListen, opening

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from proxy.net.audit import delivery
-from proxy.net.audit.delivery import AuditDelivery
-from proxy.net.audit.producer import NO_RESPONSE
+from proxy.net.audit.delivery import NO_RESPONSE, AuditDelivery
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.support.audit_topic import lines
 from tests.support.controllers import endpoint_of, login

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.net.telemetry.request_tracer import CONNECTION_CLOSED, RequestTracer
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import ToController
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.session.session import Session
 from proxy.wire import codecs
 from proxy.wire import types as t

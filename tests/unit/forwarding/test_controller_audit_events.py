@@ -20,7 +20,11 @@ pytestmark = pytest.mark.spec("E3", "E8", "D1")
 NOW_MS = 1_700_000_000_000
 SENDER = Sender(Principal("User", "proxy-1"), "10.0.0.9", "INTERNAL", "penstock")
 FORWARDED = ForwardedRequest(
-    RequestHeader(ApiKey.DELETE_TOPICS, 6, 77, "app", 0), None, Principal("User", "alice"), "10.0.0.1", "p/b/5"
+    RequestHeader(ApiKey.DELETE_TOPICS, 6, 77, "app", 0),
+    None,
+    Principal("User", "alice"),
+    "10.0.0.1",
+    "p/b/5",
 )
 OF_THE_REQUEST = {
     "listener": "INTERNAL",

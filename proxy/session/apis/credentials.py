@@ -1,4 +1,10 @@
-"""The APIs of delegation tokens: Create, Renew, Expire and DescribeDelegationToken (KIP-48, KIP-373).
+"""Credentials of users: SCRAM credentials (KIP-554) and delegation tokens (KIP-48, KIP-373).
+
+AlterUserScramCredentials and DescribeUserScramCredentials need ALTER or DESCRIBE on the cluster.
+DescribeUserScramCredentials is served from the image: mechanisms and iterations of each requested user, or of
+all users if none is requested. A user without credentials is RESOURCE_NOT_FOUND, one requested twice
+DUPLICATE_RESOURCE. A denied request for all users gets its error too, although Kafka itself never responds to
+it.
 
 Creating a token for another owner needs CREATE_TOKENS on that user. The controller decides who may renew or
 expire a token. Descriptions come from the image: a client sees its own tokens, and those of others with
@@ -8,9 +14,10 @@ a token, and to one that is not authenticated.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from proxy.admin.rejection import Error, code_only, succeeded
+from proxy.admin.rejection import Error, code_only, rejected_parts, succeeded
 from proxy.admin.tokens import (
     NOT_ALLOWED,
     creation_denial,
@@ -23,12 +30,81 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import DelegationToken
 from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import ANONYMOUS, Principal, parse_principal
-from proxy.session.call import Api, Call, Change, Respond, Verdict, forward_to_controller, reject
+from proxy.session.call import (
+    Api,
+    Call,
+    Change,
+    Respond,
+    Verdict,
+    forward_to_controller,
+    forward_with_cluster_right,
+    reject,
+)
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 from proxy.wire.work import paced, paced_sorted
+
+SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+
+
+def decide_describe_scram(call: Call, request: types.DescribeUserScramCredentialsRequest) -> Verdict:
+    """Decide a DescribeUserScramCredentials request."""
+    if not call.allows_cluster(Operation.DESCRIBE):
+        return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    requested = Counter(user.name for user in request.users or ()) or Counter(call.image.scram.users())
+    results = [_result(call, user, count) for user, count in requested.items()]
+    return Respond(types.DescribeUserScramCredentialsResponse(results=results))
+
+
+def _result(
+    call: Call, user: str, count: int
+) -> types.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult:
+    response = types.DescribeUserScramCredentialsResponse
+    result = response.DescribeUserScramCredentialsResult
+    if count > 1:
+        message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        return result(user=user, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=message)
+    credentials = call.image.scram.of_user(user)
+    if not credentials:
+        message = f"Attempt to describe a user credential that does not exist: {user}"
+        return result(user=user, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=message)
+    infos = [
+        response.CredentialInfo(mechanism=int(mechanism), iterations=credential.iterations)
+        for mechanism, credential in credentials.items()
+    ]
+    return result(user=user, credential_infos=infos)
+
+
+def _reject_describe(
+    _version: int, request: types.DescribeUserScramCredentialsRequest, error: Error
+) -> types.DescribeUserScramCredentialsResponse:
+    # As in Kafka, there is a result for each user, without the name.
+    response = types.DescribeUserScramCredentialsResponse
+    results = [response.DescribeUserScramCredentialsResult(**error) for _ in request.users or ()]
+    return response(results=results, **error)
+
+
+def _reject_alter(
+    _version: int, request: types.AlterUserScramCredentialsRequest, error: Error
+) -> types.AlterUserScramCredentialsResponse:
+    response = types.AlterUserScramCredentialsResponse
+    users = sorted({*(gone.name for gone in request.deletions), *(new.name for new in request.upsertions)})
+    return response(results=[response.AlterUserScramCredentialsResult(user=user, **error) for user in users])
+
+
+def _altered(
+    request: types.AlterUserScramCredentialsRequest, response: types.AlterUserScramCredentialsResponse | None
+) -> Iterator[Change]:
+    rejected = rejected_parts(response, "results", lambda result: result.user)
+    for gone in paced(request.deletions):
+        if gone.name not in rejected:
+            yield "RemoveUserScramCredentialRecord", gone.name, SCRAM_MECHANISMS.get(gone.mechanism)
+    for new in paced(request.upsertions):
+        if new.name not in rejected:
+            mechanism = SCRAM_MECHANISMS.get(new.mechanism)
+            yield "UserScramCredentialRecord", new.name, mechanism, str(new.iterations)
 
 
 def decide_create(call: Call, request: types.CreateDelegationTokenRequest) -> Verdict:
@@ -57,7 +133,7 @@ def decide_expire(call: Call, request: types.ExpireDelegationTokenRequest) -> Ve
     return forward_to_controller(request)
 
 
-def decide_describe(call: Call, request: types.DescribeDelegationTokenRequest) -> Verdict:
+def decide_describe_tokens(call: Call, request: types.DescribeDelegationTokenRequest) -> Verdict:
     """Decide a DescribeDelegationToken request: the tokens that the client may see, oldest first."""
     response = types.DescribeDelegationTokenResponse
     secret = call.gate.token_secret
@@ -176,6 +252,22 @@ def _expired(
 
 APIS = (
     Api(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        forward_with_cluster_right,
+        _reject_alter,
+        admin=True,
+        forwarded=True,
+        cluster_right=Operation.ALTER,
+        changes=_altered,
+    ),
+    Api(
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        decide_describe_scram,
+        _reject_describe,
+        admin=True,
+        from_image=True,
+    ),
+    Api(
         ApiKey.CREATE_DELEGATION_TOKEN,
         decide_create,
         _reject_create,
@@ -201,7 +293,7 @@ APIS = (
     ),
     Api(
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        decide_describe,
+        decide_describe_tokens,
         code_only("DescribeDelegationTokenResponse"),
         admin=True,
         from_image=True,

@@ -1,20 +1,35 @@
-"""FindCoordinator (KIP-699: several keys from v4): DESCRIBE on the group or the transactional id.
+"""DescribeCluster, FindCoordinator, GetTelemetrySubscriptions and PushTelemetry: brokers, and which to use.
 
-Share coordinators (KIP-932) need CLUSTER_ACTION; without it the whole request is rejected. Coordinators have
-the addresses of their proxies; one without an address is reported as not available.
+    DescribeCluster (KIP-700, KIP-919, KIP-1073)  no right; authorized operations need DESCRIBE
+    FindCoordinator (KIP-699: several keys)       DESCRIBE on the group or the transactional id
+    the telemetry APIs (KIP-714)                  no right, as at a broker
+
+Brokers and coordinators have the addresses of their proxies; a coordinator without an address is reported as
+not available. To a DescribeCluster for controllers the broker responds that it is no endpoint of controllers.
+Share coordinators (KIP-932) need CLUSTER_ACTION; without it the whole request is rejected. The telemetry APIs
+are forwarded unchanged: a broker advertises them only if it has a receiver for clients' metrics.
 """
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-from proxy.admin.rejection import Error, in_request_order
+from proxy.admin.rejection import Error, code_and_message, code_only, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.addresses import NO_HOST, NO_NODE, NO_PORT, rewrite_coordinator
+from proxy.session.apis.addresses import (
+    NO_HOST,
+    NO_NODE,
+    NO_PORT,
+    controller_id,
+    rewrite_brokers,
+    rewrite_coordinator,
+)
+from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_cluster
 from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 
 _SHARE = 2
 _KEY_TYPES = {
@@ -25,7 +40,22 @@ _FIRST_WITH_KEYS = 4
 _FIRST_WITH_SHARE = 6
 
 
-def decide(call: Call, request: types.FindCoordinatorRequest) -> Verdict:
+def decide_describe(call: Call, request: types.DescribeClusterRequest) -> Verdict:
+    """Decide a DescribeCluster request."""
+    requested = request.include_cluster_authorized_operations
+
+    def on_response(response: types.DescribeClusterResponse) -> None:
+        response.brokers = rewrite_brokers(call.listener, response.brokers)
+        response.controller_id = controller_id(
+            response.controller_id, [b.broker_id for b in response.brokers]
+        )
+        is_included = requested and response.error_code == ErrorCode.NONE
+        response.cluster_authorized_operations = of_cluster(call) if is_included else NOT_REQUESTED
+
+    return Forward(None, on_response)
+
+
+def decide_find(call: Call, request: types.FindCoordinatorRequest) -> Verdict:
     """Decide a FindCoordinator request."""
     if request.key_type == _SHARE:
         return _share(call, request)
@@ -102,4 +132,21 @@ def _reject(
     )
 
 
-APIS = (Api(ApiKey.FIND_COORDINATOR, decide, _reject, repeatable=True),)
+def decide_telemetry(_call: Call, _request: Message) -> Verdict:
+    """Decide a telemetry request: forward it."""
+    return Forward()
+
+
+APIS = (
+    Api(
+        ApiKey.DESCRIBE_CLUSTER, decide_describe, code_and_message("DescribeClusterResponse"), repeatable=True
+    ),
+    Api(ApiKey.FIND_COORDINATOR, decide_find, _reject, repeatable=True),
+    Api(
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+        decide_telemetry,
+        code_only("GetTelemetrySubscriptionsResponse"),
+        repeatable=True,
+    ),
+    Api(ApiKey.PUSH_TELEMETRY, decide_telemetry, code_only("PushTelemetryResponse"), repeatable=True),
+)

@@ -1,8 +1,10 @@
-"""OffsetFetch (KIP-709: several groups from v8, KIP-848: topic ids from v10): DESCRIBE on group and topics.
+"""OffsetCommit and OffsetFetch: READ on the group and on each topic to commit, DESCRIBE on both to fetch.
 
-A denied group is GROUP_AUTHORIZATION_FAILED (in v1 at each partition), partitions of denied topics are
-TOPIC_AUTHORIZATION_FAILED. If a client requests all offsets of a group (topics null), the response omits
-topics that it may not DESCRIBE.
+Both name topics by id from v10 on (KIP-848), OffsetFetch several groups from v8 on (KIP-709). If the group of
+an OffsetCommit is denied, every partition is GROUP_AUTHORIZATION_FAILED. A denied group of an OffsetFetch is
+GROUP_AUTHORIZATION_FAILED (in v1 at each partition). Partitions of denied topics are
+TOPIC_AUTHORIZATION_FAILED, those of an id that the broker does not know UNKNOWN_TOPIC_ID. If a client
+requests all offsets of a group (topics null), the response omits topics that it may not DESCRIBE.
 """
 
 from __future__ import annotations
@@ -14,14 +16,23 @@ from typing import Any, Protocol, TypeVar
 from proxy.admin.rejection import Error, TopicShape, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.topic_existence import with_names
-from proxy.session.apis.topic_filter import errors_by_id, take_out
+from proxy.session.apis.topic_filter import TopicErrors, errors_by_id, filter_topics, take_out
 from proxy.session.call import Api, Call, Forward, QueryBroker, Respond, ResponseHandler, Verdict, deny
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import paced
 
-SHAPE = TopicShape(
+COMMIT_SHAPE = TopicShape(
+    response="OffsetCommitResponse",
+    topic="OffsetCommitResponseTopic",
+    partition="OffsetCommitResponsePartition",
+    carried=("topic_id",),
+)
+
+_FIRST_WITH_TOPIC_IDS = 10
+
+FETCH_SHAPE = TopicShape(
     response="OffsetFetchResponse",
     topic="OffsetFetchResponseTopic",
     partition="OffsetFetchResponsePartition",
@@ -31,7 +42,40 @@ SHAPE = TopicShape(
 )
 
 _FIRST_WITH_GROUPS = 8
-_FIRST_WITH_TOPIC_IDS = 10
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def decide_commit(call: Call, request: types.OffsetCommitRequest) -> Verdict:
+    """Decide an OffsetCommit request."""
+    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if call.version < _FIRST_WITH_TOPIC_IDS:
+        return filter_topics(call, request, COMMIT_SHAPE, Operation.READ)
+    topic_ids = [bytes(topic.topic_id) for topic in request.topics]
+    return with_names(
+        call, topic_ids, lambda: _by_id(request, errors_by_id(call, Operation.READ, request.topics))
+    )
+
+
+def _by_id(request: types.OffsetCommitRequest, errors: TopicErrors) -> Verdict:
+    if not errors:
+        return Forward()
+    requested = [bytes(topic.topic_id) for topic in request.topics]
+    rejected = [
+        COMMIT_SHAPE.reject_topic(topic, errors[topic_id])
+        for topic, topic_id in zip(request.topics, requested, strict=True)
+        if topic_id in errors
+    ]
+
+    def on_response(response: types.OffsetCommitResponse) -> None:
+        parts = [*response.topics, *rejected]
+        response.topics = in_request_order(requested, parts, lambda topic: bytes(topic.topic_id))
+
+    request.topics = [topic for topic in request.topics if bytes(topic.topic_id) not in errors]
+    if not request.topics:
+        return Respond(types.OffsetCommitResponse(topics=rejected))
+    return Forward(request, on_response)
 
 
 class HasName(Protocol):
@@ -48,10 +92,7 @@ class Named(HasName, Protocol):
     def topic_id(self) -> bytes: ...
 
 
-Key = TypeVar("Key", bound=Hashable)
-
-
-def decide(call: Call, request: types.OffsetFetchRequest) -> Verdict:
+def decide_fetch(call: Call, request: types.OffsetFetchRequest) -> Verdict:
     """Decide an OffsetFetch request."""
     if call.version >= _FIRST_WITH_GROUPS:
         return _groups(call, request)
@@ -60,7 +101,7 @@ def decide(call: Call, request: types.OffsetFetchRequest) -> Verdict:
     if request.topics is None:
         return Forward(None, lambda response: _show_allowed(call, response))
     allowed = _allowed_topics(call, request.topics)
-    return _forwarded(request, _unless_failed(take_out(request, SHAPE, allowed)))
+    return _forwarded(request, _unless_failed(take_out(request, FETCH_SHAPE, allowed)))
 
 
 def _groups(call: Call, request: types.OffsetFetchRequest) -> Verdict:
@@ -224,8 +265,11 @@ def _reject(version: int, request: types.OffsetFetchRequest, error: Error) -> ty
         return response(groups=groups)
     if version >= 2:
         return response(error_code=code)
-    rejected: types.OffsetFetchResponse = SHAPE.reject_all(request, code)
+    rejected: types.OffsetFetchResponse = FETCH_SHAPE.reject_all(request, code)
     return rejected
 
 
-APIS = (Api(ApiKey.OFFSET_FETCH, decide, _reject, repeatable=True),)
+APIS = (
+    Api(ApiKey.OFFSET_COMMIT, decide_commit, COMMIT_SHAPE.reject),
+    Api(ApiKey.OFFSET_FETCH, decide_fetch, _reject, repeatable=True),
+)

@@ -1,7 +1,7 @@
 """The proxy's own session at the broker, renewed on the client's connection before it ends (KIP-368).
 
-proxy.net.connection begins it in time. The client's requests wait between two frames until the login is
-done; the broker gets no other request meanwhile.
+proxy.net.clients.connection begins it in time. The client's requests wait between two frames until the login
+is done; the broker gets no other request meanwhile.
 """
 
 from __future__ import annotations

@@ -2,9 +2,15 @@
 
 Until a client is known, these are all that is allowed; past the end of its session only SASL is (KIP-368).
 The state of the exchange is in proxy.session.authentication.
+
+ApiVersions (KIP-35, KIP-511, KIP-590) has the versions that proxy, broker and controller all support. The
+proxy responds to it also before authentication. To an unknown version it responds in version 0 with
+UNSUPPORTED_VERSION and the versions of ApiVersions only, so that any client can continue from there.
 """
 
+import re
 from struct import Struct
+from typing import Any
 
 from proxy.audit import events
 from proxy.audit.classes import AUTHENTICATION
@@ -12,16 +18,88 @@ from proxy.security.sasl.exchange import Settled
 from proxy.session.authentication import Authentication, Phase, Step
 from proxy.session.effects import Close, Recorded, Verify
 from proxy.session.gate import Gate, ListenerPolicy
-from proxy.session.login import api_versions
 from proxy.session.plan import End, LoggedIn, Plan, SendResponse
-from proxy.session.requests import rejections
+from proxy.session.requests import dispatch
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import RequestHeader, encode_response
 
+_FIRST_WITH_SOFTWARE = 3
+_FIRST_WITH_FEATURES_FROM_ZERO = 4
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+OWN_VERSIONS = codecs.request_versions(ApiKey.API_VERSIONS)
+
 _INT32 = Struct(">i")
 _SASL_API_KEYS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+
+
+def api_versions_response(
+    gate: Gate, version: int, correlation_id: int, frame: memoryview, body_offset: int
+) -> tuple[ErrorCode, bytes]:
+    """Return the error code and the whole response with its length prefix. WireError: a malformed body."""
+    if version not in OWN_VERSIONS:
+        return ErrorCode.UNSUPPORTED_VERSION, _encoded_api_versions(0, correlation_id, _unsupported_version())
+    if version >= _FIRST_WITH_SOFTWARE:
+        request, _ = codecs.request(ApiKey.API_VERSIONS, version).decode(frame, body_offset)
+        names = (request.client_software_name, request.client_software_version)
+        if not all(_SOFTWARE.fullmatch(name) for name in names):
+            invalid = types.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+            return ErrorCode.INVALID_REQUEST, _encoded_api_versions(version, correlation_id, invalid)
+    body = _supported_body(gate, version)
+    return ErrorCode.NONE, encode_response(ApiKey.API_VERSIONS, version, correlation_id, body)
+
+
+def _unsupported_version() -> Any:
+    response = types.ApiVersionsResponse
+    own = response.ApiVersion(
+        api_key=ApiKey.API_VERSIONS, min_version=OWN_VERSIONS.start, max_version=OWN_VERSIONS.stop - 1
+    )
+    return response(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
+
+
+def _supported_body(gate: Gate, version: int) -> bytes:
+    """Return the encoded body, again only if the gate's versions or features have changed: they seldom do."""
+    made_from = (
+        gate.versions,
+        gate.supported_features,
+        gate.finalized_features,
+        gate.finalized_features_epoch,
+    )
+    encoded = gate.api_versions_bodies.get(version)
+    # The gate's values are replaced as a whole, so that comparing identities is enough.
+    if encoded is not None and all(was is now for was, now in zip(encoded[0], made_from, strict=True)):
+        return encoded[1]
+    body = codecs.response(ApiKey.API_VERSIONS, version).encode(_supported_versions(gate, version))
+    gate.api_versions_bodies[version] = made_from, body
+    return body
+
+
+def _supported_versions(gate: Gate, version: int) -> Any:
+    response = types.ApiVersionsResponse
+    first = 0 if version >= _FIRST_WITH_FEATURES_FROM_ZERO else 1
+    return response(
+        api_keys=[
+            response.ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in sorted(gate.versions.items())
+        ],
+        supported_features=[
+            response.SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in gate.supported_features.items()
+            if low >= first
+        ],
+        finalized_features_epoch=gate.finalized_features_epoch,
+        finalized_features=[
+            response.FinalizedFeatureKey(name=name, min_version_level=low, max_version_level=high)
+            for name, (low, high) in gate.finalized_features.items()
+        ],
+    )
+
+
+def _encoded_api_versions(version: int, correlation_id: int, message: Any) -> bytes:
+    body = codecs.response(ApiKey.API_VERSIONS, version).encode(message)
+    return encode_response(ApiKey.API_VERSIONS, version, correlation_id, body)
 
 
 class Handshake:
@@ -73,7 +151,7 @@ class Handshake:
         return self._plan(header, self._authentication.verified(outcome, now_ms), now_ms, since_ms)
 
     def _api_versions(self, header: RequestHeader, frame: memoryview, now_ms: int) -> Plan:
-        error_code, response = api_versions.response(
+        error_code, response = api_versions_response(
             self._gate, header.api_version, header.correlation_id, frame, header.body_offset
         )
         if error_code == ErrorCode.NONE and self._authentication.phase is Phase.VERSIONS:
@@ -104,7 +182,7 @@ class Handshake:
         """audit.policy.authentication: there is no room for the record of this login, so there is no
         login."""
         response = types.SaslAuthenticateResponse(
-            error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=rejections.UNRECORDED
+            error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=dispatch.UNRECORDED
         )
         self._listener.counts.error(header.api_key, response.error_code)
         return [self._end_late("audit_unavailable", _encoded(header, Step(response)))]
@@ -158,7 +236,7 @@ def _rejected(header: RequestHeader, frame: memoryview) -> bytes:
         response = (
             types.ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
             if api_key == ApiKey.API_VERSIONS
-            else rejections.rejected(api_key, version, request, ErrorCode.ILLEGAL_SASL_STATE, message).message
+            else dispatch.rejected(api_key, version, request, ErrorCode.ILLEGAL_SASL_STATE, message).message
         )
     except KeyError:
         return b""

@@ -2,29 +2,112 @@
 
 A response that need not be read passes in pieces, as it comes. Of a Fetch response only the head is read, to
 write the throttle time into it (KIP-219) and to learn of its fetch session. Small responses that change are
-held until they are whole; then the session rewrites them (proxy.session.responses.rewriting), in slices if
-that takes long. Changes nothing of the session: returns plans.
+held until they are whole; then the session has them rewritten: decoded, changed by a handler, encoded again.
+What changes in a response is for the API's file to say. `charge` comes first, at the moment at which the
+response arrived; the rest may take several slices. Changes nothing of the session: returns plans.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from struct import Struct
+from struct import error as struct_error
+from typing import Any
 
 from proxy.quota.throttle import Bucket
-from proxy.session.data import fetch
+from proxy.session.accounting import response_errors
+from proxy.session.data import fetch, produce
 from proxy.session.data.fast_lane import FETCH_HEAD_BYTES, FIRST_FLEXIBLE_FETCH, FastLane, is_plain
-from proxy.session.effects import Close, MuteClient, ToClient
+from proxy.session.effects import Close, Data, MuteClient, ToClient
 from proxy.session.gate import ListenerPolicy
-from proxy.session.in_flight import Fetched, InFlight, Pipeline, Produced, Timed
+from proxy.session.in_flight import BrokerQuery, Fetched, InFlight, Pipeline, Produced, Rewritten, Timed
 from proxy.session.memory import FREE_BYTES
-from proxy.session.plan import CutOff, Plan, Rewrite
+from proxy.session.plan import CutOff, Plan, RecordDecisions, Rewrite
 from proxy.session.throttling import head_bytes, raise_to, throttle, write_throttle_time
+from proxy.wire import codecs
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.errors import WireError
+from proxy.wire.header import encode_response, response_body_offset
 from proxy.wire.work import Pace
+
+FAULTS = (WireError, IndexError, struct_error)
+"""Raised for a response that is malformed."""
+_FETCH = int(ApiKey.FETCH)
 
 _HEAD = Struct(">ii").unpack_from  # length, correlation id
 _INT32 = Struct(">i").unpack_from
 _ERROR_CODE = Struct(">h").unpack_from
 _MIN_BYTES = 8
 _FRAMES_AT_A_TIME = 64  # That are handled between two looks at the clock.
+
+
+@dataclass(slots=True)
+class Charged:
+    """The outcome of charging a response to its client."""
+
+    plan: Plan
+    admitted: bool = True
+    """False: the quota has no room for its records."""
+    throttle_time_ms: int = 0
+
+
+def charge(entry: InFlight, size_bytes: int, now_ms: int) -> Charged:
+    """Charge a whole response of this size, its length prefix included, or its request (KIP-13)."""
+    if not isinstance(entry, Produced | Rewritten):
+        return Charged([])
+    bucket, admitted, for_bytes_ms = entry.bucket, True, 0
+    if bucket is not None:
+        # A Produce is charged by the size of the request, a Fetch by that of the response.
+        charged_bytes = entry.request_bytes or size_bytes - 4
+        if entry.api_key == _FETCH:
+            admitted, for_bytes_ms = bucket.admit(charged_bytes, now_ms)
+        else:
+            for_bytes_ms = bucket.record(charged_bytes, now_ms)
+    plan, throttle_time_ms = throttle(entry, bucket, for_bytes_ms, now_ms)
+    return Charged(plan, admitted, throttle_time_ms)
+
+
+def rewritten(entry: InFlight, frame: memoryview, charged: Charged, listener: ListenerPolicy) -> Plan:
+    """The plan of a response that is not a query's. Raises one of FAULTS if it is malformed."""
+    throttle_time_ms = charged.throttle_time_ms
+    plan = charged.plan
+    data: Data
+    if isinstance(entry, Rewritten):
+        if entry.summary is not None:
+            entry.summary.response_bytes += len(frame)
+        data = _changed(entry, frame, charged, listener)
+        if entry.call is not None:
+            plan.append(RecordDecisions(entry.call, by_handler=True))
+    else:
+        data = produce.finished_response(frame, entry.version, throttle_time_ms, listener)
+    plan.append(ToClient(data))
+    if throttle_time_ms:
+        plan.append(MuteClient(throttle_time_ms))
+    return plan
+
+
+def _changed(entry: Rewritten, frame: memoryview, charged: Charged, listener: ListenerPolicy) -> bytes:
+    codec = codecs.response(entry.api_key, entry.version, entry.raw)
+    response, _ = codec.decode(frame, 4 + response_body_offset(entry.api_key, entry.version))
+    if entry.handler is not None:
+        entry.handler(response)
+        if entry.call is not None and entry.call.events:
+            response_errors.set_error_codes(entry.call.events, response)
+    listener.counts.errors_of(entry.api_key, response)
+    if not charged.admitted:
+        response.responses = []
+    if charged.throttle_time_ms:
+        response.throttle_time_ms = max(response.throttle_time_ms, charged.throttle_time_ms)
+    return encode_response(entry.api_key, entry.version, entry.correlation_id, codec.encode(response))
+
+
+def response_to(query: BrokerQuery, frame: memoryview) -> Any:
+    """The decoded response to a request of the proxy's own. Raises one of FAULTS if it is malformed."""
+    codec = codecs.response(query.api_key, query.version)
+    # Copied: parts of it may be retained, and the receive buffer, which holds the frame, is written over.
+    response, _ = codec.decode(
+        memoryview(bytes(frame)), 4 + response_body_offset(query.api_key, query.version)
+    )
+    return response
 
 
 class _Run:
