@@ -12,7 +12,7 @@ from forwarding.net.election import Election
 from forwarding.net.log import LogUnavailable
 from forwarding.net.request_processor import RequestProcessor
 from proxy.net.kafka.channel import ChannelError
-from proxy.net.metadata.topic_feed import FeedTimeout
+from proxy.net.metadata.offset_waiters import FeedTimeout
 from proxy.net.runtime.reachability import Reachability
 
 
