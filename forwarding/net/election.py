@@ -23,7 +23,7 @@ from forwarding.net.group import STABLE, Coordinator, GroupError, Joined, Member
 from forwarding.net.log import LogUnavailable
 from forwarding.net.request_processor import RequestProcessor
 from proxy.net.kafka.channel import ChannelError, ChannelTimeout, EndpointSettings
-from proxy.net.metadata.topic_feed import FeedTimeout
+from proxy.net.metadata.offset_waiters import FeedTimeout
 from proxy.net.runtime.reachability import Backoff, Reachability
 from proxy.wire.error_codes import ErrorCode
 

@@ -58,7 +58,8 @@ from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError
-from proxy.net.metadata.topic_feed import FeedTimeout, TopicFeed
+from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.runtime.chunked import call_in_slices, iterate_in_slices
 from proxy.quota.mutation import MutationQuotas
 from proxy.session.accounting.response_errors import error_of

@@ -17,7 +17,7 @@ import structlog
 from proxy.metadata.delta import MetadataError
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
-from proxy.net.metadata.offset_waiters import FeedTimeout, OffsetWaiters
+from proxy.net.metadata.offset_waiters import OffsetWaiters
 from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionReader
 from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.garbage_collector import apply_image
@@ -39,8 +39,6 @@ TOPIC_ID_SINCE_METADATA_VERSION = 10
 
 MAX_WAIT_MS = 500
 FETCH_BYTES = 4 * 1024 * 1024
-
-__all__ = ["FeedTimeout", "TopicFeed"]
 
 log = structlog.get_logger(__name__)
 
