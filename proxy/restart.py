@@ -54,8 +54,8 @@ def _restartable(spool_dir: Path) -> Holder:
     holder = running(spool_dir)
     if holder.role == "supervisor":
         raise NotRestarted(
-            f"{holder.description()}: a proxy with workers above 1 cannot start a successor; stop it and start"
-            " it again"
+            f"{holder.description()}: a proxy with workers above 1 cannot start a successor;"
+            " stop it and start it again"
         )
     if holder.role != "proxy":
         raise NotRestarted(f"{holder.description()} is not a proxy; stop it and start it again")
@@ -63,7 +63,7 @@ def _restartable(spool_dir: Path) -> Holder:
 
 
 def _restarted(holder: Holder, spool_dir: Path, wanted: Path, timeout_ms: int) -> int:
-    """Sends SIGUSR2, waits until a new process serves, returns its pid. `wanted`: its audit.spool.dir."""
+    """Sends SIGUSR2 and returns the pid of the process that serves then. `wanted`: its spool."""
     before = RestartStatus.read(spool_dir)
     if before is None or before.pid != holder.pid:
         raise NoOutcome(
