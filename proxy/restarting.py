@@ -91,8 +91,8 @@ class Restarting:
         return True
 
     def _signalled(self) -> None:
-        if self._wanted.is_set() or self._successor is not None:
-            log.warning("SIGUSR2 ignored: a restart is in progress")
+        if self._wanted.is_set() or self._stop.draining.is_set():
+            log.warning("SIGUSR2 ignored: the process drains, or its successor starts")
             return
         self._wanted.set()
 

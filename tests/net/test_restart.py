@@ -23,6 +23,8 @@ from tests.support.lone_processes import SHOULD_NOT_TAKE_S, LoneProcess, a_lone,
 pytestmark = [pytest.mark.spec("O4"), pytest.mark.slow]
 
 STARTED, READY = "new process started", "new process is ready: draining"
+IGNORED = "SIGUSR2 ignored: the process drains, or its successor starts"
+SERVES_ON = "not restarted: this process serves on"
 TIMEOUT_MS = int(1000 * SHOULD_NOT_TAKE_S)
 
 
@@ -145,7 +147,7 @@ async def test_with_a_broken_file_the_process_serves_on(
         assert await restarted(file) == EXIT_NOT_RESTARTED
         assert lone.successors() == []
         lone.process.send_signal(signal.SIGUSR2)
-        error = (await lone.row("not restarted: this process serves on"))["error"]
+        error = (await lone.row(SERVES_ON))["error"]
         assert "max.conections" in error
         assert error in capsys.readouterr().err
 
@@ -175,9 +177,10 @@ async def test_a_second_signal_during_a_restart_starts_no_second_process(tmp_pat
         lone.process.send_signal(signal.SIGUSR2)
         await lone.row(STARTED)
         lone.process.send_signal(signal.SIGUSR2)
-        await lone.row("SIGUSR2 ignored: a restart is in progress")
+        await lone.row(IGNORED)
         await lone.row(READY)
         lone.process.send_signal(signal.SIGUSR2)
+        await lone.row(IGNORED, 2)
 
         assert await ended(lone) == 0
         assert len(lone.successors()) == 1
@@ -253,7 +256,7 @@ async def test_sockets_that_systemd_holds_are_passed_on(tmp_path: Path) -> None:
             (listener,) = yaml.safe_load(file.read_text(encoding="utf-8"))["listeners"]
             edit(file, listeners=[listener | {"bind": "127.0.0.1:0"}])
             assert await restarted(file) == EXIT_NOT_RESTARTED
-            error = (await lone.row("not restarted: this process serves on"))["error"]
+            error = (await lone.row(SERVES_ON))["error"]
             assert f"none has bind: {address_of(held)}" in error
             await lone.logs_in()
 
@@ -281,6 +284,28 @@ async def test_without_a_process_there_is_no_outcome(
 
         assert await restarted(tmp_path / "proxy.yaml") == EXIT_NO_OUTCOME
         assert "no process uses" in capsys.readouterr().err
+
+
+async def test_a_proxy_with_workers_serves_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with a_lone("proxy", tmp_path, workers=2) as lone:
+        await lone.logs_in()
+        lone.process.send_signal(signal.SIGUSR2)
+
+        assert "workers above 1" in (await lone.row(SERVES_ON))["error"]
+        assert await restarted(tmp_path / "proxy.yaml") == EXIT_NOT_RESTARTED
+        assert "workers above 1 cannot start a successor" in capsys.readouterr().err
+        await lone.logs_in()
+        assert await lone.stops() == 0
+
+
+async def test_a_successor_with_workers_does_not_start(tmp_path: Path) -> None:
+    async with a_lone("proxy", tmp_path) as lone:
+        await lone.logs_in()
+        edit(tmp_path / "proxy.yaml", workers=2)
+
+        assert await restarted(tmp_path / "proxy.yaml") == EXIT_NOT_RESTARTED
+        assert "workers above 1" in (await lone.row(SERVES_ON))["error"]
+        await lone.logs_in()
 
 
 async def test_a_controller_serves_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
