@@ -50,9 +50,10 @@ from proxy.net.pages.http_server import HttpPort, HttpServer
 from proxy.net.pages.readiness import Readiness
 from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.clock import now_ms
-from proxy.net.runtime.hangup import HANGUP
 from proxy.net.runtime.listening import find_cannot_listen
+from proxy.net.runtime.operator_signals import HANGUP, RESTART
 from proxy.net.runtime.replaceable import ReplaceableTask
+from proxy.net.runtime.service_manager import notify
 from proxy.net.runtime.stop_signals import StopSignals
 from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.event_lines import log_event
@@ -188,6 +189,7 @@ async def _run(
         parts = [_stop(process, stop), audit.run(), reloading.run(), http.run(), *upkeep_runs]
         background = [tasks.create_task(part) for part in parts]
         await http.open()
+        notify("READY=1")
         try:
             await process.run()
         finally:
@@ -343,5 +345,6 @@ def _recorded_settings(config: ControllerConfig) -> dict[str, str]:
 
 if __name__ == "__main__":
     HANGUP.install()
+    RESTART.install()
     log_lines.configure(*log_lines.read_settings(Path(sys.argv[1])), queued=True)
     sys.exit(run_controller(sys.argv[1]))

@@ -27,8 +27,9 @@ from proxy.net.files.tls import CertificateSeries
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.pages.http_server import HttpPort
 from proxy.net.runtime.clock import now_ms
-from proxy.net.runtime.hangup import HANGUP
 from proxy.net.runtime.listening import CannotListen, opening
+from proxy.net.runtime.operator_signals import HANGUP, RESTART
+from proxy.net.runtime.service_manager import notify
 from proxy.net.runtime.stop_signals import StopSignals
 from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.log_lines import LogSeries
@@ -147,6 +148,8 @@ class Supervisor:
         if not await self._locked():
             return 0
         await self._http.open()
+        notify("READY=1")
+        RESTART.on_signal(partial(asyncio.get_running_loop().call_soon_threadsafe, _cannot_restart))
         log.info("supervisor started", workers=self._config.workers, ports=self._given.ports)
         async with asyncio.TaskGroup() as tasks:
             parts = [self._poll(), self._reloading.run(), self._http.run()]
@@ -154,6 +157,7 @@ class Supervisor:
             workers = [tasks.create_task(self._keep(number)) for number in range(self._config.workers)]
             await asyncio.gather(*workers)
             HANGUP.on_signal(None)
+            RESTART.on_signal(None)
             for task in upkeep:
                 task.cancel()
         await self._http.close()
@@ -287,6 +291,13 @@ class Supervisor:
     def _end(self, exit_code: int) -> None:
         self._exit_code = exit_code
         self._draining.set()
+
+
+def _cannot_restart() -> None:
+    log.error(
+        "not restarted: this process serves on",
+        error="a proxy with workers above 1 cannot start a successor; stop it and start it again",
+    )
 
 
 def _file_of(content: bytes) -> int:

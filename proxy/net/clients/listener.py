@@ -133,6 +133,11 @@ class Listener:
         self._server = Acceptor(*parts) if tls is None else TlsAcceptor(tls, self._failed, self.turns, *parts)
         return self._server.listen(listening)
 
+    @property
+    def listening(self) -> socket.socket | None:
+        """The socket at which connections are accepted; None if there is none."""
+        return None if self._server is None else self._server.listening
+
     def hand_over(self) -> socket.socket | None:
         """Stop accepting, and return the open socket for another listener. Connections stay."""
         return None if self._server is None else self._server.hand_over()
