@@ -36,6 +36,7 @@ from tests.support.three_brokers import (
     three,
     three_admin,
 )
+from tests.support.topic_requests import metadata_of
 from tests.support.two_sides import allow_request, limit_request
 
 __all__ = ["carol", "three", "three_admin"]
@@ -217,7 +218,7 @@ async def test_an_acl_and_a_quota_set_at_one_proxy_are_in_force_at_all_within_a_
     alice = three_admin.user("alice")
     topic = replicated_topic(three_admin, "all-of-alice")
     root = three.stack.users["admin"]
-    wanted = t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name=topic)])
+    wanted = metadata_of(topic)
     # Every proxy knows the user by now: what is measured is the ACL.
     assert await _metadata_error(three, alice, 3, wanted) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -295,7 +296,7 @@ async def test_clients_follow_a_leader_that_was_moved_through_a_proxy(
 
 
 async def _leader(endpoint: EndpointSettings, topic: str) -> int:
-    wanted = t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name=topic)])
+    wanted = metadata_of(topic)
     answer = await asked(endpoint, ApiKey.METADATA, wanted)
     (leader,) = (part.leader_id for part in answer.topics[0].partitions if part.partition_index == 0)
     return int(leader)

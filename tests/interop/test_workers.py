@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from proxy.net.kafka.channel import Channel
@@ -27,7 +26,9 @@ from tests.lab.cluster import probe
 from tests.lab.cluster.settings import AUDIT_TOPIC
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import User, channel_settings, librdkafka_settings
+from tests.session.conversation import produce as produce_request
 from tests.support.cluster_admin import ClusterAdmin
+from tests.support.topic_requests import record_batch
 from tests.support.two_sides import allow_request, limit_request, withdraw_request
 from tests.support.waiting import until
 
@@ -96,18 +97,9 @@ async def _at_worker(stack: Stack, number: int, user: User) -> Channel:
     raise AssertionError(f"no connection has come to worker {number}")
 
 
-def batch(size: int) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, size + 1_000)
-    assert builder.append(0, now_ms(), None, bytes(size), []) is not None
-    return bytes(builder.build())
-
-
 async def produce(channel: Channel, topic: str, records: bytes) -> int:
     """The throttle time it was told."""
-    data = t.ProduceRequest.TopicProduceData(
-        name=topic, partition_data=[t.ProduceRequest.PartitionProduceData(index=0, records=records)]
-    )
-    request = t.ProduceRequest(acks=1, timeout_ms=20_000, topic_data=[data])
+    request = produce_request(topic, records=records)
     answer = await channel.request(ApiKey.PRODUCE, 9, request, timeout_ms=DEADLINE_MS)
     assert answer.responses[0].partition_responses[0].error_code == 0
     return int(answer.throttle_time_ms)
@@ -123,7 +115,7 @@ async def test_a_quota_holds_for_all_workers_together(workers: Stack, operator: 
     topic = operator.topic("together")
     user = operator.user("spread")
     operator.allow_produce(user, topic)
-    records = batch(REQUEST_BYTES)
+    records = record_batch(REQUEST_BYTES)
     async with (
         at_worker(workers, 0, workers.users["admin"]) as root,
         at_worker(workers, 0, user) as first,

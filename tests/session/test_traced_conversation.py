@@ -28,6 +28,7 @@ from tests.session.conversation import (
 )
 from tests.session.topic_creation import made, metadata, wanted
 from tests.support.recorded_spans import RecordedSpan, RecordedSpans, recording
+from tests.support.topic_requests import create_topics
 
 pytestmark = pytest.mark.spec("O12")
 
@@ -58,12 +59,6 @@ class TracedConversation(Conversation):
         (span,) = self.spans.begun
         assert span.is_ended
         return span
-
-
-def create_topics(name: str = "new", timeout_ms: int = 9_000) -> Any:
-    request = t.CreateTopicsRequest
-    topic = request.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    return request(topics=[topic], timeout_ms=timeout_ms)
 
 
 def list_offsets(*names: str) -> Any:
@@ -188,7 +183,7 @@ def test_a_forwarded_request_has_a_span_even_if_nothing_else_is_sampled() -> Non
     talk = TracedConversation("CREATE TOPIC new", "WRITE TOPIC orders", ratio=0)
     talk.asks(PRODUCE, 11, produce("orders"))
     talk.answers(PRODUCE, 11, produced("orders"))
-    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics())
+    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics("new"))
 
     (span,) = talk.spans.begun
     assert not span.is_ended
@@ -221,7 +216,7 @@ def test_a_question_to_the_controller_belongs_to_the_request_that_it_is_asked_fo
 def test_the_span_of_a_forwarded_request_ends_with_its_connection() -> None:
     talk = TracedConversation("CREATE TOPIC new", "WRITE TOPIC orders")
     talk.asks(PRODUCE, 11, produce("orders"))
-    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics())
+    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics("new"))
     talk.session.closed()
 
     assert (talk.span.name, talk.span.error) == ("CreateTopics", CONNECTION_CLOSED)
@@ -229,7 +224,7 @@ def test_the_span_of_a_forwarded_request_ends_with_its_connection() -> None:
 
 def test_a_request_that_the_controller_did_not_take_ends_with_its_error() -> None:
     talk = TracedConversation("CREATE TOPIC new", ratio=0)
-    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics())
+    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics("new"))
     talk.controller_answers(error_code=ErrorCode.REQUEST_TIMED_OUT)
 
     assert (talk.span.error, talk.span.attributes["kafka.error_code"]) == ("REQUEST_TIMED_OUT", 7)

@@ -15,6 +15,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import CLUSTER_RIGHT, KNOWN_TOPICS, Asking, image_with
 from tests.support.decisions import METADATA_TOPIC, decided
+from tests.support.topic_requests import create_partitions, create_topics
 
 pytestmark = pytest.mark.spec("E3", "E4")
 
@@ -24,9 +25,7 @@ NAMES: dict[TopicKey, str] = {(None, topic_id): name for name, topic_id in KNOWN
 
 
 def creations(*names: str) -> Any:
-    topic = t.CreateTopicsRequest.CreatableTopic
-    topics = [topic(name=name, num_partitions=1, replication_factor=1) for name in names]
-    return t.CreateTopicsRequest(topics=topics, timeout_ms=5_000, validate_only=True)
+    return create_topics(*names, validate_only=True)
 
 
 def created(*names: str) -> Any:
@@ -38,8 +37,7 @@ def created(*names: str) -> Any:
 
 
 def widenings(*names: str) -> Any:
-    topic = t.CreatePartitionsRequest.CreatePartitionsTopic
-    return t.CreatePartitionsRequest(topics=[topic(name=name, count=9) for name in names], timeout_ms=5_000)
+    return create_partitions(9, *names)
 
 
 def widened(*names: str) -> Any:
