@@ -41,14 +41,10 @@ def fetched(topic_id: bytes, records: bytes = b"records") -> Any:
     )
 
 
-class Limited(Quotas):
-    quota_consumer_default = 1_000.0
-
-
 @pytest.mark.spec("Q7")
 @pytest.mark.parametrize("version", [1, 2])
 def test_records_of_a_share_group_are_paid_for_like_those_of_a_fetch(version: int) -> None:
-    talk = Conversation(*RIGHTS, quotas=Limited())
+    talk = Conversation(*RIGHTS, quotas=Quotas(consumer=1_000))
 
     talk.asks(SHARE_FETCH, version, fetch(0, ORDERS))
     (request,) = talk.forwarded()

@@ -6,7 +6,6 @@ import pytest
 
 from proxy.net.telemetry.request_tracer import CONNECTION_CLOSED, traced_session
 from proxy.net.telemetry.spans import Sampler
-from proxy.quota.throttle import ClientQuotas
 from proxy.security.principal import Principal
 from proxy.session.authentication import Authentication
 from proxy.session.gate import Peer
@@ -14,13 +13,12 @@ from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.session.apis.asking import CLUSTER_RIGHT, image_with
+from tests.session.apis.asking import CLUSTER_RIGHT
 from tests.session.conversation import (
     Conversation,
     Quotas,
     fetch,
     fetched,
-    gate_with,
     plain_token,
     produce,
     produced,
@@ -262,11 +260,7 @@ def test_a_request_without_a_response_has_no_span_and_lends_its_place_to_none() 
 
 
 def test_a_throttled_request_says_for_how_long() -> None:
-    settings = Quotas()
-    settings.quota_producer_default = 1_000
-    gate = gate_with(image_with("WRITE TOPIC orders"))
-    gate.quotas = ClientQuotas(settings, True, ())
-    talk = TracedConversation(gate=gate)
+    talk = TracedConversation("WRITE TOPIC orders", quotas=Quotas(producer=1_000))
     talk.asks(PRODUCE, 11, produce("orders", records=bytes(20_000)))
     talk.answers(PRODUCE, 11, produced("orders"))
 
