@@ -1,37 +1,18 @@
 """One of the three processes is away for a while: what goes on, what waits, what clients are told."""
 
 import pytest
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import KafkaException
 
 from tests.lab.cluster import probe
 from tests.lab.cluster.stack import Stack
 from tests.lab.cluster.users import User, librdkafka_settings
+from tests.support.audit_topic import lines
 from tests.support.cluster_admin import ClusterAdmin, admin
 from tests.support.steady_clients import SteadyClients
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TIMEOUT_S = 60
-
-
-def _stored(stack: Stack, topic: str, count: int) -> list[int]:
-    """What the broker itself holds."""
-    settings = {
-        "bootstrap.servers": stack.broker.plaintext,
-        "group.id": "stored",
-        "auto.offset.reset": "earliest",
-    }
-    consumer = Consumer(settings)
-    consumer.subscribe([topic])
-    stored: list[int] = []
-    try:
-        while len(stored) < count:
-            messages = consumer.consume(1000, timeout=10)
-            assert messages, f"{len(stored)} of {count} records are there"
-            stored += [int(message.value() or b"") for message in messages if message.error() is None]
-        return stored
-    finally:
-        consumer.close()
 
 
 @pytest.mark.spec("O4")
@@ -46,7 +27,7 @@ def test_a_proxy_that_drains_and_starts_again_loses_no_accepted_record(
         returncode = stack.proxy.returncode
         stack.start_proxy()
 
-    stored = _stored(stack, topic, len(producer.acknowledged))
+    stored = [int(value) for value in lines(stack.broker.plaintext, topic)]
     assert (stopped_by_itself, returncode) == (True, 0)
     assert producer.refused == []
     assert set(producer.acknowledged) <= set(stored)
@@ -65,7 +46,7 @@ def test_a_broker_that_restarts_is_found_again(
         stack.broker.start()
 
     assert producer.refused == []
-    assert set(producer.acknowledged) <= set(_stored(stack, topic, len(producer.acknowledged)))
+    assert set(producer.acknowledged) <= set(map(int, lines(stack.broker.plaintext, topic)))
     # The controller has claimed its log anew, and the proxy follows it again.
     cluster_admin.topic(f"{topic}-after")
     cluster_admin.allow_produce(alice, f"{topic}-after")

@@ -130,10 +130,9 @@ async def not_taken_until(
     mended: Callable[[], None],
     *sent: list[tuple[bytes, bytes]],
     reason: str,
-    **sink: bool,
 ) -> None:
     """What is sent fails for that reason until it is mended; then the topic has all, in order, once each."""
-    async with a_sink(broker, topic, **sink) as it, asyncio.TaskGroup() as tasks:
+    async with a_sink(broker, topic) as it, asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(_send_all(it, sent))
         await has_failed(it, reason)
         assert not sending.done()
@@ -174,20 +173,6 @@ async def lost_and_had_back(
 async def _send_all(sink: AuditDelivery, batches: tuple[list[tuple[bytes, bytes]], ...]) -> None:
     for batch in batches:
         await sink.send(batch)
-
-
-async def test_a_topic_that_is_forbidden_has_all_once_it_is_allowed(broker: Broker) -> None:
-    operator = Operator(broker)
-    operator.topic("forbidden")
-
-    await not_taken_until(
-        broker,
-        "forbidden",
-        lambda: operator.allows("forbidden"),
-        records(0),
-        reason="TOPIC_AUTHORIZATION_FAILED",
-        as_user=True,
-    )
 
 
 async def test_a_right_that_is_taken_and_given_back_costs_no_record(broker: Broker) -> None:
