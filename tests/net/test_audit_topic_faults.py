@@ -5,14 +5,12 @@ no.
 """
 
 import asyncio
-import importlib
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,12 +18,13 @@ from proxy.net.audit import delivery
 from proxy.net.audit.delivery import AuditDelivery
 from proxy.net.audit.producer import NO_RESPONSE
 from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.users import User
 from tests.support.audit_topic import lines
+from tests.support.cluster_admin import admin, done, upsertion
 from tests.support.controllers import endpoint_of, login
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D3")]
 
-admin: Any = importlib.import_module("confluent_kafka.admin")
 KEY = b"proxy-1/cafe"
 REQUEST_TIMEOUT_MS = 2_000
 TIMEOUT_S = 90
@@ -62,16 +61,16 @@ class Operator:
 
     def topic(self, name: str, **config: str) -> None:
         wanted = admin.NewTopic(name, num_partitions=1, replication_factor=1, config=config)
-        self._done(self.client.create_topics([wanted]))
+        done(self.client.create_topics([wanted]))
 
     def sets(self, topic: str, name: str, value: str) -> None:
         operation = admin.AlterConfigOpType.SET
         entry = admin.ConfigEntry(name, value, incremental_operation=operation)
         resource = admin.ConfigResource(admin.ResourceType.TOPIC, topic, incremental_configs=[entry])
-        self._done(self.client.incremental_alter_configs([resource]))
+        done(self.client.incremental_alter_configs([resource]))
 
     def deletes(self, topic: str) -> None:
-        self._done(self.client.delete_topics([topic]))
+        done(self.client.delete_topics([topic]))
         pause = threading.Event()
         while topic in self.client.list_topics(timeout=TIMEOUT_S).topics:
             pause.wait(0.05)  # What goes there until the broker has heard of it goes with the topic.
@@ -80,23 +79,17 @@ class Operator:
         literal, allow = admin.ResourcePatternType.LITERAL, admin.AclPermissionType.ALLOW
         kind, everything = admin.ResourceType.TOPIC, admin.AclOperation.ALL
         rights = [admin.AclBinding(kind, topic, literal, "User:sink", "*", everything, allow)]
-        self._done(self.client.create_acls(rights))
+        done(self.client.create_acls(rights))
 
     def allows_no_more(self, topic: str) -> None:
         literal, anything = admin.ResourcePatternType.LITERAL, admin.AclPermissionType.ANY
         kind, operation = admin.ResourceType.TOPIC, admin.AclOperation.ANY
         wanted = [admin.AclBindingFilter(kind, topic, literal, "User:sink", None, operation, anything)]
-        self._done(self.client.delete_acls(wanted))
+        done(self.client.delete_acls(wanted))
 
     def sets_password(self, user: str, password: str) -> None:
-        scram = admin.ScramCredentialInfo(admin.ScramMechanism.SCRAM_SHA_256, 4096)
-        change = admin.UserScramCredentialUpsertion(user, scram, password.encode())
-        self._done(self.client.alter_user_scram_credentials([change]))
-
-    @staticmethod
-    def _done(futures: dict[Any, Any]) -> None:
-        for future in futures.values():
-            future.result(TIMEOUT_S)
+        change = upsertion(User(user, "SCRAM-SHA-256", password))
+        done(self.client.alter_user_scram_credentials([change]))
 
 
 @asynccontextmanager

@@ -24,7 +24,7 @@ class SteadyClients:
         consumer: Mapping[str, Any] | None = None,
     ) -> None:
         """`login`: settings of both clients; `producer` and `consumer`: settings of one of them."""
-        self.sent = 0
+        self.sent = self._left = 0
         self.acknowledged: list[int] = []
         self.read: list[int] = []
         self.refused: list[KafkaError] = []
@@ -60,6 +60,7 @@ class SteadyClients:
                 thread.join()
             if self._consumer is not None:
                 self._consumer.close()
+        assert self._left == 0, f"{self._left} records without an outcome after {DEADLINE_S} s"
 
     def work_for(self, duration_s: float) -> None:
         self._over.wait(duration_s)
@@ -86,7 +87,7 @@ class SteadyClients:
             )
             self.sent += 1
             self._producer.poll(0)
-        assert self._producer.flush(DEADLINE_S) == 0
+        self._left = self._producer.flush(DEADLINE_S)
         self._all_sent.set()
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
