@@ -201,9 +201,7 @@ def test_a_verdict_can_rest_on_what_the_broker_answers_first(monkeypatch: pytest
 
 @pytest.mark.spec("R10", "Q7")
 def test_a_request_that_waited_for_a_login_mutes_its_client_once() -> None:
-    quotas = Quotas()
-    quotas.quota_producer_default = 10.0
-    talk = Conversation("WRITE TOPIC orders", quotas=quotas)
+    talk = Conversation("WRITE TOPIC orders", quotas=Quotas(producer=10))
     begins_a_login(talk, plain_login())
     talk.asks(PRODUCE, 9, produce("orders", acks=0, records=bytes(20_000)))
 
