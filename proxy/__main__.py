@@ -12,7 +12,7 @@ from pathlib import Path
 
 from proxy.net.runtime import garbage_collector
 from proxy.net.runtime.hangup import HANGUP
-from proxy.net.telemetry import log_lines, log_settings
+from proxy.net.telemetry import log_lines
 
 EXIT_CONFIG = 2
 SPARK = ("pyspark", "delta", "py4j", "jinja2", "markupsafe")
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     seat = getattr(arguments, "worker", None)
     # The other commands print results: their log lines would be noise.
     serves = arguments.command in ("proxy", "controller")
-    level, process = log_settings.read(arguments.config) if serves else ("WARNING", {})
+    level, process = log_lines.read_settings(arguments.config) if serves else ("WARNING", {})
     if seat is not None:
         process["worker"] = json.loads(seat)["number"]
     log_lines.configure(level, process, queued=serves)

@@ -40,8 +40,7 @@ from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, lock_spool
 from proxy.net.clients.revocation import Revocations
 from proxy.net.files.authorizer_reload import AuthorizerReload
-from proxy.net.files.certificates import Certificates, CertificateSeries
-from proxy.net.files.tls import ServerTls, TlsError
+from proxy.net.files.tls import Certificates, CertificateSeries, ServerTls, TlsError
 from proxy.net.files.watched_file import FileReloads, WatchedFile
 from proxy.net.kafka.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.kafka.topic_lookups import TopicLookupSeries
@@ -49,8 +48,7 @@ from proxy.net.logins.credentials import Credentials, key_sources, token_logins
 from proxy.net.logins.verification import Verifications, hashing_threads
 from proxy.net.pages import audit_page
 from proxy.net.pages.http_access import HttpAccess
-from proxy.net.pages.http_port import HttpPort, PreparedAccess
-from proxy.net.pages.http_server import HttpServer
+from proxy.net.pages.http_server import HttpPort, HttpServer, PreparedAccess
 from proxy.net.pages.quota_page import quota_page
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, Readiness, degraded
 from proxy.net.runtime import descriptors, garbage_collector
@@ -63,18 +61,15 @@ from proxy.net.runtime.reachability import link
 from proxy.net.runtime.replaceable import ReplaceableTask
 from proxy.net.runtime.stop_signals import StopSignals
 from proxy.net.telemetry import log_lines
-from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
+from proxy.net.telemetry.event_metrics import RequestSeries, StateCollector, Telemetry
 from proxy.net.telemetry.log_lines import LogSeries
 from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
 from proxy.net.telemetry.quota_metrics import AcceptSeries
 from proxy.net.telemetry.reload_status import ReloadMetrics
-from proxy.net.telemetry.request_metrics import RequestSeries
 from proxy.security.authorizer import Authorizer
 from proxy.security.backoff import LoginBackoff
-from proxy.session.apis.table import CHANGES_AT_BROKER
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import ToController
-from proxy.session.requests import supported_versions
+from proxy.session.apis.table import CHANGES_AT_BROKER, HANDLED_HERE, supported_versions
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire.error_codes import ErrorCode
 from proxy.workers.control import worker_pages
 from proxy.workers.member import Member
@@ -551,10 +546,10 @@ class ProxyProcess:
     def _offer_versions(self) -> None:
         if self._facts is not None:
             self._gate.versions = for_clients(
-                supported_versions.versions(self._facts.api_versions),
+                supported_versions(self._facts.api_versions),
                 self._facts.api_versions,
                 self._forwarder.controller_api_versions,
-                supported_versions.HANDLED_HERE,
+                HANDLED_HERE,
             )
 
     def _http_server(self, access: HttpAccess | None) -> HttpServer:

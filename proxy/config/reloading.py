@@ -13,8 +13,7 @@ from typing import Generic
 
 import structlog
 
-from proxy.config.changes import Change, PartType, changes, in_effect
-from proxy.config.effects import Effect, Effects
+from proxy.config.effects import Change, Effect, Effects, PartType, changes, in_effect
 from proxy.config.parts import ConfigError
 from proxy.config.reading import content_of, parse
 from proxy.net.files.tls import TlsError

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from proxy.net.audit import delivery
-from proxy.net.audit.delivery import AuditDelivery
-from proxy.net.audit.producer import NO_RESPONSE
+from proxy.net.audit.delivery import NO_RESPONSE, AuditDelivery
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.lab.cluster.users import User
 from tests.support.audit_topic import lines

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from forwarding.net.forwarder import Forwarder
-from forwarding.net.mutation_page import mutation_page
+from forwarding.net.mutations import mutation_page
 from proxy.audit.record import AuditEvent
 from proxy.net.runtime.clock import now_ms
 from proxy.wire.api_keys import ApiKey

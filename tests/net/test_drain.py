@@ -10,8 +10,7 @@ import pytest
 
 from proxy.net.clients import drain as drain_module
 from proxy.net.clients.drain import Drained, drain
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import MuteClient, ToController
+from proxy.session.effects import ControllerResponse, MuteClient, ToController
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

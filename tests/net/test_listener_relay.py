@@ -7,8 +7,7 @@ import pytest
 
 from proxy.net.clients.connection import Upstream
 from proxy.net.clients.relay_protocol import SIZE_BYTES, RelayProtocol
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import Data, ToController
+from proxy.session.effects import ControllerResponse, Data, ToController
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

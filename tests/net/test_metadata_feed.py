@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaProducer
 
 from forwarding.net.broker import Broker as BrokerRequests
 from forwarding.net.log import Entry, MetadataLog
-from proxy.metadata.errors import MetadataError
+from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import Channel, EndpointSettings

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.metadata.errors import MetadataError
+from proxy.metadata.delta import MetadataError
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.offset_waiters import FeedTimeout
 from proxy.wire import types

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from proxy.net.telemetry.request_tracer import CONNECTION_CLOSED, RequestTracer
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import ToController
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.session.session import Session
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey

@@ -7,8 +7,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from proxy.metadata.acl import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
-from proxy.metadata.acls_delta import AclsDelta
 from proxy.metadata.acls_image import AclsImage
+from proxy.metadata.delta import AclsDelta
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.security.principal import parse_principal

@@ -22,10 +22,11 @@ from proxy.security.protected import ProtectedResources
 from proxy.security.sasl.exchange import Accepted, Exchange, Rejected
 from proxy.security.sasl.plain import PlainExchange, Verified
 from proxy.security.standard import StandardAuthorizer
+from proxy.session.apis import table
 from proxy.session.authentication import Authentication, SaslListener
-from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import (
     Close,
+    ControllerResponse,
     Effect,
     LookUpTopics,
     MuteClient,
@@ -35,8 +36,8 @@ from proxy.session.effects import (
     ToController,
     Verify,
 )
-from proxy.session.gate import Basis, Gate, Limits, ListenerPolicy, Peer
-from proxy.session.requests import supported_versions
+from proxy.session.gate import Basis, Gate, ListenerPolicy, Peer
+from proxy.session.memory import Limits
 from proxy.session.session import Session
 from proxy.wire import codecs
 from proxy.wire import types as t
@@ -133,7 +134,7 @@ def gate_with(image: MetadataImage | None, quotas: Quotas | None = None) -> Gate
             decoded_request_max_bytes=1 << 16,
             sasl_server_max_receive_size=1 << 12,
         ),
-        versions=supported_versions.versions({}),
+        versions=table.supported_versions({}),
     )
     if Conversation.takes_turns:
         # Time passes only by being looked at: a slice is over at its second look.

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.session.requests.expected_records import MAX_BYTES, expected_records
+from proxy.session.requests.forwarding import MAX_BYTES, expected_records
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.support import every_change

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.session.state import State
-from proxy.wire import codecs, skim_fetch
+from proxy.wire import codecs, skim
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
@@ -198,7 +198,7 @@ def test_what_is_told_without_decoding_is_what_decoding_tells(
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     body = body[: len(body) - data.draw(st.sampled_from([0, 0, 0, 1, 5]))]
 
-    asked = skim_fetch.fetch(memoryview(body), 0, version)
+    asked = skim.fetch(memoryview(body), 0, version)
 
     if asked is None or asked[3] != len(body):
         return

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from proxy.net.telemetry.request_metrics import RequestSeries
+from proxy.net.telemetry.event_metrics import RequestSeries
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from proxy.session.effects import Close, Effect, Recorded, ToBroker, ToClient
-from proxy.session.gate import Limits
+from proxy.session.memory import Limits
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.work import Pace

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.session.topic_names import MISSING_MS, TopicNames
+from proxy.session.gate import MISSING_MS, TopicNames
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

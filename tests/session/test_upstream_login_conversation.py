@@ -10,8 +10,8 @@ from proxy.security.sasl.client import PlainClient, ScramClient
 from proxy.session.apis.table import TABLE
 from proxy.session.call import Forward, QueryBroker, Respond, Verdict
 from proxy.session.effects import UpstreamLoggedIn, UpstreamLoginFailed
-from proxy.session.login.upstream_login import UpstreamLogin
 from proxy.session.requests.queries import CORRELATION_ID
+from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

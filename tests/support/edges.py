@@ -30,8 +30,7 @@ from proxy.net.telemetry.spans import Tracing
 from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
 from proxy.session.authentication import SaslListener
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import ToController
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey

@@ -9,6 +9,5 @@ hangup             SIGHUP reloads the configuration
 descriptors        the limit of open files, and the number of connections it allows
 listening          readable errors of listening sockets
 inherited_sockets  listening sockets that systemd holds
-reachability       whether a peer is reachable, and when to retry
-cause              the cause of a failure: a public reason, and a detail for operators
+reachability       whether a peer is reachable, why not, and when to retry
 """

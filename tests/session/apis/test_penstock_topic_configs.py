@@ -6,7 +6,7 @@ import pytest
 
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import AllowAll
-from proxy.session.apis.penstock_topic_configs import penstock_configs
+from proxy.session.apis.configs import penstock_configs
 from proxy.session.call import ForwardToController
 from proxy.wire import codecs
 from proxy.wire import types as t

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.session.share_sessions import MAX_PARTITIONS, MAX_SESSIONS
+from proxy.session.remembered import MAX_PARTITIONS, MAX_SESSIONS
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

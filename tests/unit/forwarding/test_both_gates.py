@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.outcome import Outcome, SendToBroker
+from forwarding.controller.api import Outcome, SendToBroker
 from proxy.admin.topics import TopicKey
 from proxy.session.call import Respond
 from proxy.wire import types as t

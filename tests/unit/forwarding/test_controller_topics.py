@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.outcome import Outcome, SendToBroker
+from forwarding.controller.api import Outcome, SendToBroker
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.principal import Principal

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.deleted_topics import DeletedTopics
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, SendToBroker
+from forwarding.controller.api import MAX_RECORDS_PER_REQUEST, Outcome, SendToBroker
 from forwarding.controller.records import already_applied
 from forwarding.controller.topic_owner import OwnerSettings
+from forwarding.controller.topic_records import DeletedTopics
 from proxy.metadata.acl import Operation, uuid_text
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.sorted_names import SortedNames

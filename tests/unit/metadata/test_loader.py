@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.metadata.acl import PermissionType
-from proxy.metadata.errors import MetadataError
+from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity

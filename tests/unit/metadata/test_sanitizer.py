@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.metadata.sanitizer import desanitize, sanitize
+from proxy.metadata.quota_entity import desanitize, sanitize
 
 pytestmark = pytest.mark.spec("Q5")
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from proxy.security.sasl.exchange import Exchange, Outcome, Rejected
-from proxy.security.sasl.mechanism import load_mechanism
+from proxy.security.sasl.exchange import Exchange, Outcome, Rejected, load_mechanism
 
 pytestmark = pytest.mark.spec("R9")
 

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.metadata.image import TokensImage
 from proxy.metadata.sharded_map import ShardedMap
-from proxy.security.token_secret import TokenSecret
+from proxy.security.delegation_tokens import TokenSecret
 from tests.support.metadata_log import token
 
 pytestmark = pytest.mark.spec("R9")
