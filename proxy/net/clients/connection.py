@@ -355,9 +355,12 @@ class Connection(RelayProtocol):
         transport = self.transport
         if transport is None or transport.get_write_buffer_size():
             return transport is None
+        raw_socket = transport.get_extra_info("socket")
+        if raw_socket is None:
+            return True  # A TLS transport that has lost its connection: connection_lost follows.
         # Under TLS some bytes may be in a buffer without access; then the kernel's is not empty either.
         try:
-            unsent = ioctl(transport.get_extra_info("socket").fileno(), TIOCOUTQ, bytes(4))
+            unsent = ioctl(raw_socket.fileno(), TIOCOUTQ, bytes(4))
         except (OSError, ValueError):
             return True
         return not any(unsent)
