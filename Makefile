@@ -100,7 +100,7 @@ mutants: setup ## Change one expression at a time, SAMPLE=400 times (SEED=1), an
 	$(BIN)/python -m tests.lab.mutants --sample $(SAMPLE) --seed $(SEED) $(if $(ONLY),--only $(ONLY))
 
 rolling: setup ## Restart proxies, controller and brokers, and change certificates and configurations, under five kinds of clients
-	$(BIN)/python -m tests.lab.rolling $(if $(KEEP),--keep $(KEEP)) $(if $(HELD),--held)
+	$(BIN)/python -m tests.lab.rolling $(if $(KEEP),--keep $(KEEP)) $(if $(HELD),--held) $(if $(PLAIN),--plain)
 
 kraft-quorum: setup ## Import Kafka's metadata log from three nodes whose leader dies with uncommitted records, and reconcile
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_KRAFT_QUORUM=all $(BIN)/pytest -v tests/spark/test_kraft_quorum.py

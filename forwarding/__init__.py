@@ -2,8 +2,7 @@
 
 Pure, no I/O:
 
-envelope     encodes and decodes Envelope messages; maps envelope errors to the errors that clients see
-retry        which envelope errors are retried, and at which controller
+envelope     encodes and decodes Envelope messages; errors that clients see, errors that are retried
 versions     the API versions that the proxy, its broker and the controller all support
 controller/  decides: request + metadata image -> Outcome(records, response)
 

@@ -16,7 +16,7 @@ import uvloop
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from forwarding.config import ControllerConfig, process_settings, server_limits
-from forwarding.net.mutation_page import mutation_page
+from forwarding.net.mutations import mutation_page
 from forwarding.net.process import ControllerProcess, DecisionRules, ProcessSettings
 from proxy.audit import events
 from proxy.audit.classes import CLASSES
@@ -34,23 +34,28 @@ from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, lock_spool
 from proxy.net.files.authorizer_reload import AuthorizerReload
-from proxy.net.files.certificates import Certificates, CertificateSeries
-from proxy.net.files.tls import TlsError
+from proxy.net.files.tls import Certificates, CertificateSeries, TlsError
 from proxy.net.files.watched_file import FileReloads
-from proxy.net.logins.credentials import Credentials, SharedKeys, key_sources, sasl_listener, token_logins
-from proxy.net.logins.plain_users import PlainUsers
+from proxy.net.logins.credentials import (
+    Credentials,
+    PlainUsers,
+    SharedKeys,
+    key_sources,
+    sasl_listener,
+    token_logins,
+)
 from proxy.net.pages import audit_page
 from proxy.net.pages.http_access import HttpAccess
-from proxy.net.pages.http_port import HttpPort
-from proxy.net.pages.http_server import HttpServer
+from proxy.net.pages.http_server import HttpPort, HttpServer
 from proxy.net.pages.readiness import Readiness
 from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.clock import now_ms
-from proxy.net.runtime.hangup import HANGUP
 from proxy.net.runtime.listening import find_cannot_listen
+from proxy.net.runtime.operator_signals import HANGUP, RESTART
 from proxy.net.runtime.replaceable import ReplaceableTask
+from proxy.net.runtime.service_manager import notify
 from proxy.net.runtime.stop_signals import StopSignals
-from proxy.net.telemetry import log_lines, log_settings
+from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.event_lines import log_event
 from proxy.net.telemetry.log_lines import LogSeries
 from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
@@ -184,6 +189,7 @@ async def _run(
         parts = [_stop(process, stop), audit.run(), reloading.run(), http.run(), *upkeep_runs]
         background = [tasks.create_task(part) for part in parts]
         await http.open()
+        notify("READY=1")
         try:
             await process.run()
         finally:
@@ -339,5 +345,6 @@ def _recorded_settings(config: ControllerConfig) -> dict[str, str]:
 
 if __name__ == "__main__":
     HANGUP.install()
-    log_lines.configure(*log_settings.read(Path(sys.argv[1])), queued=True)
+    RESTART.install()
+    log_lines.configure(*log_lines.read_settings(Path(sys.argv[1])), queued=True)
     sys.exit(run_controller(sys.argv[1]))

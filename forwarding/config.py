@@ -37,8 +37,8 @@ from proxy.config import (
     require_users_file,
     split_host_port,
 )
+from proxy.config.addresses import Bind, require_different_ports
 from proxy.config.authorizer import require_early_start_listeners
-from proxy.config.binds import Bind, require_different_ports
 from proxy.config.parts import KeyProblem, PluginSettings, all_of, without
 from proxy.net.runtime.descriptors import RESERVED
 from proxy.security.authorizer import load_authorizer

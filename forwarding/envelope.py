@@ -1,16 +1,19 @@
 """Envelope messages (KIP-590): a client's request, principal and address, and the errors that clients see.
 
-The proxy wraps requests and reads responses; the controller unwraps requests and wraps responses. This module
-knows nothing of connections, nor of what the forwarded request does.
+The proxy wraps requests and reads responses; the controller unwraps requests and wraps responses. STEPS has
+the errors that a proxy retries, and at which controller (KIP-801). forwarding.net.forwarder starts an attempt
+only before the request's deadline; after it the client gets REQUEST_TIMED_OUT. This module knows nothing of
+connections, nor of what the forwarded request does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol, TypeVar
 
-from proxy.security.host import host_address
+from proxy.security.authorizer import host_address
 from proxy.security.principal import Principal
 from proxy.session.apis.table import TABLE
 from proxy.wire import codecs, types
@@ -20,6 +23,36 @@ from proxy.wire.errors import WireError
 from proxy.wire.header import RequestHeader, decode_request_header, encode_request, encode_response
 from proxy.wire.message import Message
 from proxy.wire.primitives import Buffer
+
+AUTHORIZER_NOT_READY = 10_001
+"""KIP-801 names this error without a number, and Kafka never assigned one. Penstock sends it in Envelope
+version 1 only, and never to a client."""
+
+
+class Step(Enum):
+    """What follows an attempt."""
+
+    DONE = "done"  # The result is final, success or error.
+    FIND_CONTROLLER = "find controller"  # Another controller is active: find it, then retry.
+    SAME_CONTROLLER = "same controller"  # This controller is not ready yet: wait, then retry.
+
+
+CONNECTION_LOST = None
+"""Stands for an error code when the connection failed before the response arrived."""
+
+STEPS = {
+    CONNECTION_LOST: Step.FIND_CONTROLLER,
+    ErrorCode.NOT_CONTROLLER: Step.FIND_CONTROLLER,
+    AUTHORIZER_NOT_READY: Step.SAME_CONTROLLER,
+}
+"""The results that are retried. Retrying after a lost connection is safe: the controller remembers the
+forward ids that it has committed, and responds to the second attempt as to the first."""
+
+
+def next_step(envelope_error: int | None) -> Step:
+    """Return what follows an attempt that ended with this envelope-level error, or with CONNECTION_LOST."""
+    return STEPS.get(envelope_error, Step.DONE)
+
 
 FORWARD_ID_TAG = 10_000
 """Tagged field of EnvelopeRequest: the proxy's id of this forward, UTF-8. Kafka's controllers ignore it."""

@@ -16,8 +16,12 @@ control_plane  where a proxy's metadata comes from and where its clients' admini
 gate_setup     from the configuration to what all sessions share
 listeners      the listeners of one proxy: opened, changed, drained
 process        the parts of a proxy, connected
+run            one proxy: from its file, as a worker, or as the successor of a running proxy
+restarting     SIGUSR2: a running proxy starts its successor
 check          `penstock check`: what is wrong with a configuration file
 reload         `penstock reload`: the running process reads its configuration file again
+restart        `penstock restart`: a running proxy is replaced by a new process
+running        the process that a command sends a signal to
 starter        `penstock init`: example files to begin from
 __main__       the command line
 """

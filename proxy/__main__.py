@@ -1,4 +1,4 @@
-"""The command line: `penstock proxy | controller | check | reload | init | shell | audit`.
+"""The command line: `penstock proxy | controller | check | reload | restart | init | shell | audit`.
 
 Each subcommand is imported only when it runs: the proxy starts without Spark, Spark without uvloop.
 """
@@ -11,8 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from proxy.net.runtime import garbage_collector
-from proxy.net.runtime.hangup import HANGUP
-from proxy.net.telemetry import log_lines, log_settings
+from proxy.net.runtime.operator_signals import HANGUP, RESTART
+from proxy.net.telemetry import log_lines
 
 EXIT_CONFIG = 2
 SPARK = ("pyspark", "delta", "py4j", "jinja2", "markupsafe")
@@ -31,11 +31,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _audit(words[1:])
     if words[:1] in (["proxy"], ["controller"]):
         HANGUP.install()  # Before the imports that take long.
+        RESTART.install()
     arguments = command_line().parse_args(words)
     seat = getattr(arguments, "worker", None)
     # The other commands print results: their log lines would be noise.
     serves = arguments.command in ("proxy", "controller")
-    level, process = log_settings.read(arguments.config) if serves else ("WARNING", {})
+    level, process = log_lines.read_settings(arguments.config) if serves else ("WARNING", {})
     if seat is not None:
         process["worker"] = json.loads(seat)["number"]
     log_lines.configure(level, process, queued=serves)
@@ -44,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     finally:
         if serves:
             HANGUP.end()
+            RESTART.end()
 
 
 def _audit(words: Sequence[str]) -> int:
@@ -81,6 +83,11 @@ def command_line() -> argparse.ArgumentParser:
             _reload,
             "reload the configuration of a running proxy or controller and print the outcome",
         ),
+        (
+            "restart",
+            _restart,
+            "replace a running proxy by a new process and print the outcome; connections wait meanwhile",
+        ),
         ("shell", _shell, "show the metadata log as a tree of paths"),
     ):
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
@@ -91,8 +98,8 @@ def command_line() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         if name == "proxy":
             command.add_argument("--worker", help=argparse.SUPPRESS)  # For workers that a supervisor starts.
-        if name == "reload":
-            _reload_arguments(command)
+        if name in ("reload", "restart"):
+            _signal_arguments(command, name)
         if name == "shell":
             _shell_arguments(command)
         if name == "check":
@@ -162,11 +169,18 @@ def _shell_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("pattern", nargs="?", help="for find: a name or a whole path; may contain * ? [...]")
 
 
-def _reload_arguments(command: argparse.ArgumentParser) -> None:
+def _signal_arguments(command: argparse.ArgumentParser, name: str) -> None:
+    timeout_ms = 60_000
     command.epilog = (
         "Exit code 0: the whole file is in effect; 1: no outcome; 2: the file is invalid; 3: some keys need a"
         " restart."
     )
+    if name == "restart":
+        timeout_ms = 180_000
+        command.epilog = (
+            "Exit code 0: the new process serves; 1: no outcome; 2: the new process could not start, and the"
+            " running one serves on."
+        )
     command.add_argument(
         "--spool-dir",
         type=Path,
@@ -176,15 +190,15 @@ def _reload_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--timeout-ms",
         type=int,
-        default=60_000,
+        default=timeout_ms,
         metavar="MS",
-        help="how long to wait for the outcome; default: 60000",
+        help=f"how long to wait for the outcome; default: {timeout_ms}",
     )
 
 
 def _proxy(arguments: argparse.Namespace) -> int:
     with garbage_collector.importing():
-        from proxy.process import run_proxy
+        from proxy.run import run_proxy
 
     return run_proxy(arguments.config, arguments.worker)
 
@@ -251,6 +265,12 @@ def _reload(arguments: argparse.Namespace) -> int:
     from proxy.reload import reload
 
     return reload(arguments.config, arguments.spool_dir, arguments.timeout_ms)
+
+
+def _restart(arguments: argparse.Namespace) -> int:
+    from proxy.restart import restart
+
+    return restart(arguments.config, arguments.spool_dir, arguments.timeout_ms)
 
 
 def _shell(arguments: argparse.Namespace) -> int:

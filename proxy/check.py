@@ -27,7 +27,7 @@ from proxy.config import (
     load,
     machine,
 )
-from proxy.config.binds import Bind, require_different_ports
+from proxy.config.addresses import Bind, require_different_ports
 from proxy.config.document import Location, NotYaml, read_document
 from proxy.config.parts import KeyProblem, secret_files
 from proxy.config.peer import client_tls
@@ -37,8 +37,7 @@ from proxy.net.audit.spool_lock import locked_by_another
 from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
-from proxy.net.logins.credentials import Credentials, key_sources, sasl_listener
-from proxy.net.logins.plain_users import PlainUsers
+from proxy.net.logins.credentials import Credentials, PlainUsers, key_sources, sasl_listener
 from proxy.net.runtime import descriptors
 from proxy.net.runtime.clock import now_ms
 from proxy.security.authorizer import load_authorizer

@@ -21,7 +21,7 @@ from proxy.net.metadata.quorum_feed import QuorumCollector, QuorumFeed
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.runtime.clock import now_ms
 from proxy.net.telemetry.spans import NO_SPANS, Spans
-from proxy.session.controller_response import ControllerResponse
+from proxy.session.effects import ControllerResponse
 from proxy.wire.error_codes import ErrorCode
 from proxy.workers.member import Member
 

@@ -17,8 +17,8 @@ from proxy.quota.throttle import ClientQuotas, RatesOf
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.principal_serde import load_principal_serde
 from proxy.security.protected import ProtectedResources
-from proxy.session.gate import Basis, Gate, Limits
-from proxy.session.memory import RequestMemory
+from proxy.session.gate import Basis, Gate
+from proxy.session.memory import Limits, RequestMemory
 from proxy.wire.work import Pace
 from proxy.workers.member import Member
 

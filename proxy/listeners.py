@@ -107,7 +107,7 @@ class Listeners:
         """
         self._tracing = tracing
         self._inherited = inherited or InheritedSockets()
-        self._require_all_used(config)
+        require_all_used(self._inherited, config)
         self._config = config
         self._turns = Turns(gate.pace)
         self.lookups = TopicLookups(gate.topic_names, broker)
@@ -149,6 +149,11 @@ class Listeners:
         """TLS of the listeners in the file."""
         return [entry.tls for entry in self._entries.values() if entry.tls is not None]
 
+    def sockets(self) -> tuple[list[socket.socket], list[socket.socket]]:
+        """Return the listening sockets for a successor: those that systemd holds, and all others."""
+        found = (entry.listener.listening for entry in self._entries.values() if entry.listener is not None)
+        return self._inherited.passed_on(each for each in found if each is not None)
+
     async def start(self, tasks: asyncio.TaskGroup, *, early: bool) -> None:
         """Open the early-start listeners, or all that are not open yet."""
         self._tasks, self._all_open = tasks, not early
@@ -161,7 +166,7 @@ class Listeners:
 
         Opens and changes nothing, so it may be called in a thread.
         """
-        self._require_all_used(config)
+        require_all_used(self._inherited, config)
         entries, renewed = {}, {}
         for wanted in config.listeners:
             entry = self._entries.get(wanted.name)
@@ -277,14 +282,6 @@ class Listeners:
         inherited = self._inherited.at(host, port)
         return inherited or listening_socket(host, port, BACKLOG, reuse_port=self._reuse_port)
 
-    def _require_all_used(self, config: ProxyConfig) -> None:
-        unused = self._inherited.unused(split_host_port(entry.bind) for entry in config.listeners)
-        if unused:
-            raise ConfigError(
-                f"listeners: none has bind: {', '.join(unused)}, where systemd holds a socket for this"
-                " service (LISTEN_FDS); add a listener, or correct ListenStream in the .socket unit"
-            )
-
     def _sockets(self, before: Mapping[str, _Entry], prepared: Prepared) -> dict[str, socket.socket]:
         """Return the sockets by the listener that will accept there: new ones, and those of old listeners."""
         sockets = dict(prepared.sockets)
@@ -360,6 +357,16 @@ class Listeners:
         port = listener.accept_at(listening, entry.tls)
         entry.listener = listener
         log.info("listening", listener=policy.name, host=split_host_port(entry.config.bind)[0], port=port)
+
+
+def require_all_used(inherited: InheritedSockets, config: ProxyConfig) -> None:
+    """ConfigError for an address where systemd holds a socket and no listener accepts."""
+    unused = inherited.unused(split_host_port(entry.bind) for entry in config.listeners)
+    if unused:
+        raise ConfigError(
+            f"listeners: none has bind: {', '.join(unused)}, where systemd holds a socket for this"
+            " service (LISTEN_FDS); add a listener, or correct ListenStream in the .socket unit"
+        )
 
 
 def _connection_limits(config: ProxyConfig) -> ConnectionLimits:

@@ -1,12 +1,11 @@
 """The parts of a proxy, connected: builds, starts and stops them in order.
 
-proxy.__main__ runs it. Listeners open when the metadata log is loaded. This is one of the places that know
+proxy.run runs it. Listeners open when the metadata log is loaded. This is one of the places that know
 the data plane and the control plane: the listeners get the forwarder here. Nothing is decided here.
 """
 
 import asyncio
 import json
-import os
 import secrets
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -16,8 +15,7 @@ from itertools import repeat
 from pathlib import Path
 
 import structlog
-import uvloop
-from prometheus_client import CollectorRegistry, disable_created_metrics
+from prometheus_client import CollectorRegistry
 
 from forwarding.versions import for_clients
 from proxy import gate_setup
@@ -25,7 +23,7 @@ from proxy.audit import events
 from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent, Author
 from proxy.check import check
-from proxy.config import ConfigError, ProxyConfig, WatchedUsers, effects, endpoint, http_access, load, traces
+from proxy.config import ConfigError, ProxyConfig, WatchedUsers, effects, endpoint, http_access, traces
 from proxy.config.machine import report_files
 from proxy.config.proxy_principals import proxy_principals
 from proxy.config.reloading import Reloading, checked
@@ -36,12 +34,10 @@ from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
 from proxy.net.audit.delivery import AuditDelivery
 from proxy.net.audit.spool import Spool
-from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, lock_spool
 from proxy.net.clients.revocation import Revocations
 from proxy.net.files.authorizer_reload import AuthorizerReload
-from proxy.net.files.certificates import Certificates, CertificateSeries
-from proxy.net.files.tls import ServerTls, TlsError
+from proxy.net.files.tls import Certificates, CertificateSeries, ServerTls
 from proxy.net.files.watched_file import FileReloads, WatchedFile
 from proxy.net.kafka.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.kafka.topic_lookups import TopicLookupSeries
@@ -49,86 +45,45 @@ from proxy.net.logins.credentials import Credentials, key_sources, token_logins
 from proxy.net.logins.verification import Verifications, hashing_threads
 from proxy.net.pages import audit_page
 from proxy.net.pages.http_access import HttpAccess
-from proxy.net.pages.http_port import HttpPort, PreparedAccess
-from proxy.net.pages.http_server import HttpServer
+from proxy.net.pages.http_server import HttpPort, HttpServer, PreparedAccess
 from proxy.net.pages.quota_page import quota_page
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, Readiness, degraded
 from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.clock import now_ms
-from proxy.net.runtime.hangup import HANGUP
 from proxy.net.runtime.inherited_sockets import InheritedSockets
-from proxy.net.runtime.listening import find_cannot_listen
+from proxy.net.runtime.operator_signals import HANGUP
 from proxy.net.runtime.reachability import link
 from proxy.net.runtime.replaceable import ReplaceableTask
+from proxy.net.runtime.service_manager import notify
 from proxy.net.runtime.stop_signals import StopSignals
 from proxy.net.telemetry import log_lines
-from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
+from proxy.net.telemetry.event_metrics import RequestSeries, StateCollector, Telemetry
 from proxy.net.telemetry.log_lines import LogSeries
 from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
 from proxy.net.telemetry.quota_metrics import AcceptSeries
 from proxy.net.telemetry.reload_status import ReloadMetrics
-from proxy.net.telemetry.request_metrics import RequestSeries
+from proxy.restarting import Restarting
 from proxy.security.authorizer import Authorizer
 from proxy.security.backoff import LoginBackoff
-from proxy.session.apis.table import CHANGES_AT_BROKER
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import ToController
-from proxy.session.requests import supported_versions
+from proxy.session.apis.table import CHANGES_AT_BROKER, HANDLED_HERE, supported_versions
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire.error_codes import ErrorCode
 from proxy.workers.control import worker_pages
 from proxy.workers.member import Member
-from proxy.workers.seat import Seat
 from proxy.workers.spools import ship_left_over
 
 AUDIT_CLOSE_MS = 5_000
+SUCCESSOR_WAITS_MS = 500
+"""Time to ship records and spans if a successor waits, and clients with it. It ships what is in the spool."""
 AT_ONCE_S = 1.0
 """Time for the audit trail when the process is to end at once."""
 UNFINISHED_S = 1.0
 """Time for tasks of clients that have disconnected."""
 SWEEP_SHARE = 0.2
 """Largest share of the loop's time for the sweep, which is spread over a part of the interval."""
-EXIT_FAULT, EXIT_CONFIG = 1, 2
 
 log = structlog.get_logger(__name__)
-
-
-def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
-    """Run one proxy. Return 0 after a drain, 1 after a fault, 2 when it cannot start as configured.
-
-    `seat`: a worker's, from its supervisor (proxy.workers.seat).
-    """
-    files = descriptors.raise_limit()
-    try:
-        inherited = InheritedSockets.of_service(os.environ)
-        path, worker = Path(config_path), None if seat is None else Seat.read(seat)
-        config = load(path, ProxyConfig) if worker is None else worker.configuration(path)
-        if worker is None and config.workers > 1:
-            from proxy.workers.supervisor import run_supervisor
-
-            inherited.require_no_workers()
-            report_files(config, files)
-            return run_supervisor(path, check)
-        member = None if worker is None else worker.member(config)
-        read = None if worker is None else partial(worker.configuration, path)
-        process = ProxyProcess(config, member, path, read, inherited)
-    except (ConfigError, TlsError, SpoolError, ValueError) as error:
-        for line in str(error).splitlines() or [repr(error)]:
-            log.error("proxy cannot start", error=line)
-        return EXIT_CONFIG
-    if worker is None:
-        report_files(config, files)
-    disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter, which is not used
-    garbage_collector.start()
-    try:
-        uvloop.run(process.run())
-    except Exception as error:
-        if (cannot_listen := find_cannot_listen(error)) is not None:
-            log.error("proxy cannot start", error=str(cannot_listen))
-            return EXIT_CONFIG
-        log.exception("Unexpected error; the proxy ends")
-        return EXIT_FAULT
-    return 0
 
 
 class ProxyProcess:
@@ -234,6 +189,10 @@ class ProxyProcess:
         self._quotas_changed = asyncio.Event()
         self._open = False
         self._stop = StopSignals(self._registry)
+        alone = member is None and path is not None
+        self._restarting = (
+            Restarting(self._stop, self._listeners.sockets, config.audit.spool_dir) if alone else None
+        )
         self._registry.register(
             StateCollector(
                 self._gate,
@@ -253,6 +212,10 @@ class ProxyProcess:
         self._registry.register(TopicLookupSeries(self._listeners.lookups))
         if member is not None:
             self._registry.register(member)
+
+    @property
+    def _has_successor(self) -> bool:
+        return self._restarting is not None and self._restarting.has_successor
 
     def readiness(self) -> Readiness:
         """Return why the process is not ready, and what is degraded."""
@@ -277,8 +240,8 @@ class ProxyProcess:
             cause = self._feed.reachability.cause or NOT_YET
             yield from degraded("changes of the metadata do not arrive", cause)
 
-    async def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, then drain."""
+    async def run(self) -> bool:
+        """Serve until SIGTERM, SIGINT or a restart, then drain. Return False if the successor is lost."""
         self._stop.install()
         asyncio.get_running_loop().set_exception_handler(_log_fault)
         self._audit.start(self._config.recorded_settings())
@@ -287,7 +250,9 @@ class ProxyProcess:
                 self._tasks = tasks
                 background = self._running = [tasks.create_task(part) for part in self._background()]
                 await self._http.open()
-                if self._member is not None:
+                if self._member is None:
+                    notify("READY=1")
+                else:
                     pages = worker_pages(
                         self._registry, self.readiness, self._quota_page, self._audit_page, self._reload_page
                     )
@@ -296,6 +261,8 @@ class ProxyProcess:
                 self._watch_users()
                 if self._reloading is not None:
                     background.append(tasks.create_task(self._reloading.run()))
+                if self._restarting is not None:
+                    background += map(tasks.create_task, self._restarting.parts())
                 serving = tasks.create_task(self._serve(tasks))
                 await self._stop.draining.wait()
                 HANGUP.on_signal(None)
@@ -313,9 +280,11 @@ class ProxyProcess:
             self._audit.append(event)
         self._audit.append(events.stopped())
         async with self._stop.unless_at_once(AT_ONCE_S):
-            await asyncio.gather(self._audit.close(AUDIT_CLOSE_MS), self._traces.close(AUDIT_CLOSE_MS))
+            ship_ms = SUCCESSOR_WAITS_MS if self._has_successor else AUDIT_CLOSE_MS
+            await asyncio.gather(self._audit.close(AUDIT_CLOSE_MS, ship_ms), self._traces.close(ship_ms))
         await self._http.close()
         log.info("proxy stopped")
+        return self._restarting is None or await self._restarting.hand_over()
 
     def _background(self) -> Iterator[Coroutine[object, object, None]]:
         """Yield the tasks that run until all clients have disconnected."""
@@ -551,10 +520,10 @@ class ProxyProcess:
     def _offer_versions(self) -> None:
         if self._facts is not None:
             self._gate.versions = for_clients(
-                supported_versions.versions(self._facts.api_versions),
+                supported_versions(self._facts.api_versions),
                 self._facts.api_versions,
                 self._forwarder.controller_api_versions,
-                supported_versions.HANDLED_HERE,
+                HANDLED_HERE,
             )
 
     def _http_server(self, access: HttpAccess | None) -> HttpServer:

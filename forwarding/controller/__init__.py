@@ -1,7 +1,7 @@
 """The controller's decisions: a request and the metadata image in, records and a response out.
 
 controller      checks CLUSTER_ACTION and the forwarded principal's rights, and calls the code of each API
-api             the controller's row of an API, and the inputs of a decision
+api             the controller's row of an API, the inputs of a decision and its result
 authorization   the forwarded principal's rights at one image; each decision becomes an audit event
 acls            CreateAcls, DeleteAcls: records of ACLs
 quotas          AlterClientQuotas: records of quotas
@@ -12,10 +12,8 @@ configs         requests about configs, likewise
 policy          an operator's policies for topics and configs (KIP-108, KIP-133)
 topic_rules     such a policy made of settings
 topic_owner     the configs `owner` and `acls` of topics: who may set them, and their records
-topic_records   records about topics that a broker has created, deleted or altered
-deleted_topics  topics that were deleted directly at a broker: their records are removed
+topic_records   records about topics that a broker has created, deleted or altered, and topics gone there
 mutations       how many partitions a request changes, and which of them the quota admits
-outcome         the result of a decision
 records         the key of each record in the log, and whether an image has it applied
 audit_events    audit events of forwarded requests
 """

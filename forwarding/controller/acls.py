@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from enum import IntEnum
 
-from forwarding.controller.api import ControllerApi, DuplicateForward
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, over_limit
+from forwarding.controller.api import (
+    MAX_RECORDS_PER_REQUEST,
+    ControllerApi,
+    DuplicateForward,
+    Outcome,
+    over_limit,
+)
 from proxy.metadata.acl import (
     CLUSTER_NAME,
     Acl,

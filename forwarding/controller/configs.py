@@ -10,9 +10,15 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from forwarding.controller.api import ControllerApi, DecisionInputs
+from forwarding.controller.api import (
+    MAX_RECORDS_PER_REQUEST,
+    ControllerApi,
+    Decision,
+    DecisionInputs,
+    Outcome,
+    SendToBroker,
+)
 from forwarding.controller.authorization import ForwardedAuthorization
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Decision, Outcome, SendToBroker
 from forwarding.controller.policy import Alterable, AlterableConfig
 from forwarding.controller.topic_owner import (
     TOPIC_CONFIGS,

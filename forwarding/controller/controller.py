@@ -13,14 +13,20 @@ from types import MappingProxyType
 from typing import Any
 
 from forwarding import controller
-from forwarding.controller.api import ControllerApi, DecisionInputs, DuplicateForward, TokenSettings
+from forwarding.controller.api import (
+    ControllerApi,
+    Decision,
+    DecisionInputs,
+    DuplicateForward,
+    Outcome,
+    SendToBroker,
+    TokenSettings,
+)
 from forwarding.controller.audit_events import requester
 from forwarding.controller.authorization import ForwardedAuthorization
-from forwarding.controller.outcome import Decision, Outcome, SendToBroker
 from forwarding.controller.policy import NO_POLICIES, DryRunResult, Policies
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
-from forwarding.envelope import ForwardedRequest, RejectedEnvelope, Sender, unwrap
-from forwarding.retry import AUTHORIZER_NOT_READY
+from forwarding.envelope import AUTHORIZER_NOT_READY, ForwardedRequest, RejectedEnvelope, Sender, unwrap
 from proxy.admin.rejection import MESSAGES
 from proxy.admin.topics import TopicKey
 from proxy.audit import events

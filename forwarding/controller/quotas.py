@@ -12,8 +12,7 @@ import math
 from collections import Counter
 from typing import TypeAlias
 
-from forwarding.controller.api import ControllerApi
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, over_limit
+from forwarding.controller.api import MAX_RECORDS_PER_REQUEST, ControllerApi, Outcome, over_limit
 from forwarding.controller.records import quota_entity
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import CLIENT_ID, IP, USER

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from proxy.metadata.acl import uuid_text
-from proxy.metadata.image import MetadataImage
+from proxy.metadata.delta import token_from_record
+from proxy.metadata.image import TOPIC_CONFIG, MetadataImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism
-from proxy.metadata.tokens import token_from_record
-from proxy.metadata.topics import TOPIC_CONFIG
 from proxy.wire import types
 from proxy.wire.message import Message
 

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from forwarding.controller.api import ControllerApi, DuplicateForward
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, over_limit
+from forwarding.controller.api import (
+    MAX_RECORDS_PER_REQUEST,
+    ControllerApi,
+    DuplicateForward,
+    Outcome,
+    over_limit,
+)
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.scram import (
     MAX_ITERATIONS,

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from forwarding.controller.api import ControllerApi, DecisionInputs, DuplicateForward
-from forwarding.controller.outcome import Outcome
+from forwarding.controller.api import ControllerApi, DecisionInputs, DuplicateForward, Outcome
 from proxy.admin.tokens import (
     NOT_ALLOWED,
     creation_denial,
@@ -20,8 +19,7 @@ from proxy.admin.tokens import (
     rejected_creation,
 )
 from proxy.metadata.acl import uuid_text
-from proxy.metadata.image import MetadataImage
-from proxy.metadata.tokens import DelegationToken
+from proxy.metadata.image import DelegationToken, MetadataImage
 from proxy.security.principal import Principal, parse_principal
 from proxy.session.apis.table import rejection
 from proxy.wire import types

@@ -13,9 +13,8 @@ from typing import Protocol, TypeVar
 
 from forwarding.controller.authorization import ForwardedAuthorization
 from proxy.metadata.acl import Operation, PatternType, ResourceType, uuid_bytes, uuid_text
-from proxy.metadata.image import MetadataImage
+from proxy.metadata.image import ACLS, OWNER, TOPIC_CONFIG, MetadataImage
 from proxy.metadata.topic_acls import TopicAcl, parse_topic_acls, stripped, topic_acls
-from proxy.metadata.topics import ACLS, OWNER, TOPIC_CONFIG
 from proxy.security.principal import ANONYMOUS, parse_principal
 from proxy.security.protected import acls_in_log
 from proxy.wire import types

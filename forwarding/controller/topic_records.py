@@ -1,7 +1,9 @@
-"""The records to commit once a broker has created, deleted or altered topics.
+"""The records to commit once a broker has created, deleted or altered topics, or topics are gone there.
 
 topics.py and configs.py make them; forwarding.net.request_processor calls them with the merged response and
-the newest image, because other requests may have been committed meanwhile.
+the newest image, because other requests may have been committed meanwhile. Every
+topic.owner.check.interval.ms it calls DeletedTopics with the topics that a broker knows (decision 0028). A
+broker's metadata can be stale, so a topic has to be missing twice in a row.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from forwarding.controller.topic_owner import (
     owner_records,
     removal_records,
 )
-from proxy.metadata.image import MetadataImage
+from proxy.metadata.acl import uuid_text
+from proxy.metadata.image import ACLS, OWNER, TOPIC_CONFIG, MetadataImage, Topic
 from proxy.metadata.topic_acls import topic_acls_text
-from proxy.metadata.topics import ACLS, OWNER, TOPIC_CONFIG, Topic
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
@@ -146,3 +148,28 @@ def add_configs(topic: types.CreateTopicsResponse.CreatableTopicResult, change: 
             if value
         ),
     ]
+
+
+MAX_TOPICS_AT_ONCE = 1_000
+
+
+class DeletedTopics:
+    """Remembers the topics that were missing at the last check, by name and id."""
+
+    def __init__(self) -> None:
+        self._missing: set[tuple[str, str | None]] = set()
+
+    def records(self, image: MetadataImage, found: Mapping[str, bytes | None]) -> tuple[Message, ...]:
+        """Return the removal records. `found`: the id of each topic at a broker, None for a missing topic.
+
+        A topic that is not in `found` was not looked up, or the broker returned another error.
+        """
+        missing = {
+            (name, topic.id)
+            for name, topic_id in found.items()
+            if (topic := image.topics.by_name.get(name)) is not None
+            and (topic_id is None or topic.id != uuid_text(topic_id))
+        }
+        names = sorted((name for name, topic_id in missing & self._missing))[:MAX_TOPICS_AT_ONCE]
+        self._missing = missing
+        return tuple(record for name in names for record in removal_records(name, image))

@@ -9,9 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from forwarding.controller.api import ControllerApi, DecisionInputs
+from forwarding.controller.api import (
+    MAX_RECORDS_PER_REQUEST,
+    ControllerApi,
+    Decision,
+    DecisionInputs,
+    Outcome,
+    SendToBroker,
+    over_limit,
+)
 from forwarding.controller.mutations import CREATION, DELETION, NEW_PARTITIONS
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Decision, Outcome, SendToBroker, over_limit
 from forwarding.controller.policy import Policies
 from forwarding.controller.topic_owner import OwnerAndAcls, broker_configs, creation_change
 from forwarding.controller.topic_records import Creation, Deletion, add_configs

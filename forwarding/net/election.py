@@ -1,23 +1,93 @@
-"""The election of the active controller: a member of a consumer group at the broker.
+"""The election of the active controller, a member of a consumer group at the broker, and its term.
 
 Kafka detects a dead member, and the others elect again. The election only decides which controller should
-claim the log; the claim itself ensures that no other writes (forwarding.net.log). So an active controller
-does not stop for what other clients do to the group: its term ends only when the broker is silent, or when
-the controller that the group elected has claimed the log. `run` belongs in the process's TaskGroup.
+claim the log; Leader claims it when this controller is elected, and releases it when it was replaced. The
+claim itself ensures that no other writes (forwarding.net.log). So an active controller does not stop for what
+other clients do to the group: its term ends only when the broker is silent, or when the controller that the
+group elected has claimed the log. Disturbances counts what other clients do to the election and to the
+transactional id. A client with rights on them can repeat these things quickly, so one in LOG_INTERVAL_MS is
+logged. `run` of both belongs in the process's TaskGroup.
 """
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from enum import StrEnum
 
 import structlog
+from prometheus_client import Counter
 
-from forwarding.net.disturbances import Disturbances, Kind
+from forwarding.net.broker import Broker
 from forwarding.net.group import STABLE, Coordinator, GroupError, Joined, Member
+from forwarding.net.log import LogUnavailable
+from forwarding.net.request_processor import RequestProcessor
 from proxy.net.kafka.channel import ChannelError, ChannelTimeout, EndpointSettings
+from proxy.net.metadata.offset_waiters import FeedTimeout
 from proxy.net.runtime.reachability import Backoff, Reachability
 from proxy.wire.error_codes import ErrorCode
+
+LOG_INTERVAL_MS = 30_000
+
+log = structlog.get_logger(__name__)
+
+
+class Kind(StrEnum):
+    """The kind of disturbance, which is the label of the metric."""
+
+    FENCED = "fenced"
+    EVICTED = "evicted"
+    UNSEATED = "unseated"
+    ALIEN = "alien member"
+    NO_ELECTION = "no election"
+
+
+MEANINGS = {
+    Kind.FENCED: "another producer with the transactional id of the controllers fenced this one, "
+    "which is the elected one",
+    Kind.EVICTED: "this controller was removed from its election group although it sent heartbeats",
+    Kind.UNSEATED: "the election group chose another member although this controller is active",
+    Kind.ALIEN: "a client that is not a controller is in the election group",
+    Kind.NO_ELECTION: "the election group cannot be used: this controller is active without an election",
+}
+ACTION = (
+    "only controllers may have WRITE on this transactional id and READ on this group: look for ACLs that "
+    "give them to others, prefixes and * included, and for clients with these names"
+)
+
+
+class Disturbances:
+    """Counts every disturbance, and logs one of each kind in LOG_INTERVAL_MS."""
+
+    def __init__(
+        self, counter: Counter, transactional_id: str, group_id: str, now_ms: Callable[[], int]
+    ) -> None:
+        self._counter = counter
+        self._transactional_id = transactional_id
+        self._group_id = group_id
+        self._now_ms = now_ms
+        self._logged_ms: dict[Kind, int] = {}
+
+    def is_due(self, kind: Kind) -> bool:
+        """Whether the next one of this kind is logged."""
+        return self._now_ms() - self._logged_ms.get(kind, -LOG_INTERVAL_MS) >= LOG_INTERVAL_MS
+
+    def report(self, kind: Kind, members: Sequence[str] = ()) -> None:
+        """Report one disturbance. `members`: the members of the election group, with this controller."""
+        self._counter.labels(kind.value).inc()
+        if not self.is_due(kind):
+            return
+        self._logged_ms[kind] = self._now_ms()
+        log.error(
+            "controller disturbed",
+            kind=kind.value,
+            meaning=MEANINGS[kind],
+            action=ACTION,
+            transactional_id=self._transactional_id,
+            group=self._group_id,
+            members=list(members),
+        )
+
 
 SESSION_TIMEOUT_MS = 6_000
 """A controller that is silent for so long is replaced. Kafka's default minimum
@@ -32,8 +102,6 @@ MAX_MEMBERS_REPORTED = 20
 HOLDER, NOT_HOLDER = b"holder", b""
 _CLAIM = re.compile(rb"penstock:(\d{1,15})")
 _OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
-
-log = structlog.get_logger(__name__)
 
 
 def elected(members: Mapping[str, int]) -> str:
@@ -292,3 +360,59 @@ def _assignments(joined: Joined) -> dict[str, bytes]:
 
 def _reported(members: Sequence[Member]) -> list[str]:
     return [str(member) for member in members[:MAX_MEMBERS_REPORTED]]
+
+
+class Leader:
+    """Activates the request processor while this process is elected."""
+
+    def __init__(self, processor: RequestProcessor, election: Election, broker: Broker, topic: str) -> None:
+        self._processor = processor
+        self._election = election
+        self._broker = broker
+        self._topic = topic
+        self.reachability = Reachability("metadata log available", "metadata log not available yet", 50)
+
+    async def run(self) -> None:
+        """Create the topic, take part in the election, lead whenever elected; until cancelled."""
+        await self._until_done(self._ensure_topic, lambda: True)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._election.run())
+            while True:
+                await self._election.won.wait()
+                while await self._until_done(self._processor.activate, self._election.won.is_set):
+                    if not await self._lead():
+                        break
+                    if self._processor.fenced:
+                        tasks.create_task(self._election.report_fenced())
+
+    async def _lead(self) -> bool:
+        """Wait for the end of the election or of the claim; return whether to claim the log again at once."""
+        async with asyncio.TaskGroup() as tasks:
+            ends = [
+                tasks.create_task(self._election.lost.wait()),
+                tasks.create_task(self._processor.lost.wait()),
+            ]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for end in ends:
+                end.cancel()
+        # After being fenced or cut off, another controller may have been elected: to claim the log without
+        # asking the group would fence it.
+        if self._processor.lost.is_set() and await self._election.confirmed():
+            return True
+        await self._processor.resign()
+        return False
+
+    async def _ensure_topic(self) -> None:
+        await self._broker.ensure_topic(self._topic)
+
+    async def _until_done(self, attempt: Callable[[], Awaitable[None]], wanted: Callable[[], bool]) -> bool:
+        while wanted():
+            try:
+                await attempt()
+            except (LogUnavailable, ChannelError, FeedTimeout) as error:
+                self.reachability.failed(error, topic=self._topic)
+                await self.reachability.pause()
+            else:
+                self.reachability.reached(topic=self._topic)
+                return True
+        return False

@@ -13,7 +13,7 @@ from forwarding.envelope import Sender
 from proxy.net.telemetry.spans import OpenSpan, Spans
 from proxy.session.accounting.request_counts import name_of_api, name_of_error
 from proxy.session.accounting.response_errors import error_of
-from proxy.session.controller_response import ControllerResponse
+from proxy.session.effects import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError

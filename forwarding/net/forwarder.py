@@ -2,7 +2,7 @@
 
 `run` belongs in the proxy's TaskGroup. It maintains one channel to a controller, so that the controller's API
 versions are known before a client requests them. The proxy calls `forward` for each ToController effect.
-forwarding.retry decides what is retried, forwarding.envelope which errors clients see.
+forwarding.envelope decides what is retried, forwarding.envelope which errors clients see.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from itertools import count
 import structlog
 
 from forwarding import envelope
+from forwarding.envelope import CONNECTION_LOST, Step, next_step
 from forwarding.net.forward_spans import ForwardSpan
 from forwarding.net.metrics import ForwarderMetrics
-from forwarding.retry import CONNECTION_LOST, Step, next_step
 from forwarding.versions import transactional_id_of
 from proxy.net.kafka.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
-from proxy.net.runtime.cause import CLOSED, Cause
-from proxy.net.runtime.reachability import Backoff, Reachability
+from proxy.net.runtime.reachability import CLOSED, Backoff, Cause, Reachability
 from proxy.net.telemetry.spans import NO_SPANS, Spans
-from proxy.session.controller_response import ControllerResponse
+from proxy.session.effects import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -14,16 +14,14 @@ from prometheus_client import CollectorRegistry
 
 from forwarding.controller.api import TokenSettings
 from forwarding.controller.controller import NO_TOKENS, TO_BROKER, Controller
-from forwarding.controller.deleted_topics import DeletedTopics
 from forwarding.controller.policy import NO_POLICIES, Policies
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
+from forwarding.controller.topic_records import DeletedTopics
 from forwarding.net.broker import Broker
-from forwarding.net.committed_forwards import CommittedForwards
 from forwarding.net.connection import ListenerContext
-from forwarding.net.disturbances import Disturbances
-from forwarding.net.election import Election
+from forwarding.net.duplicate_forwards import CommittedForwards
+from forwarding.net.election import Disturbances, Election, Leader
 from forwarding.net.forward_spans import Serve, traced
-from forwarding.net.leader import Leader
 from forwarding.net.log import MetadataLog
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.request_processor import RequestProcessor
@@ -38,8 +36,7 @@ from proxy.net.logins.verification import Verifications
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, degraded
 from proxy.net.runtime.reachability import Reachability, link
-from proxy.net.telemetry.event_metrics import AuthorizerCollector
-from proxy.net.telemetry.login_metrics import LoginMetrics
+from proxy.net.telemetry.event_metrics import AuthorizerCollector, LoginMetrics
 from proxy.net.telemetry.spans import Spans
 from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import Authorizer

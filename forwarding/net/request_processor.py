@@ -15,6 +15,7 @@ from functools import partial
 
 import structlog
 
+from forwarding.controller.api import Outcome, SendToBroker
 from forwarding.controller.audit_events import (
     envelope_rejected,
     forwarded_received,
@@ -23,13 +24,25 @@ from forwarding.controller.audit_events import (
     topics_deleted,
 )
 from forwarding.controller.controller import Controller
-from forwarding.controller.deleted_topics import DeletedTopics
-from forwarding.controller.outcome import Outcome, SendToBroker
 from forwarding.controller.records import already_applied
 from forwarding.controller.tokens import expired_tokens
-from forwarding.envelope import ForwardedRequest, RejectedEnvelope, Sender, error_response, wrap_response
+from forwarding.controller.topic_records import DeletedTopics
+from forwarding.envelope import (
+    AUTHORIZER_NOT_READY,
+    ForwardedRequest,
+    RejectedEnvelope,
+    Sender,
+    error_response,
+    wrap_response,
+)
 from forwarding.net.broker import Broker
-from forwarding.net.committed_forwards import CommittedForwards, Transaction
+from forwarding.net.duplicate_forwards import (
+    CommittedForwards,
+    ForwardKey,
+    ResponseCache,
+    Transaction,
+    forward_key,
+)
 from forwarding.net.log import (
     MAX_RECORD_BYTES,
     Committed,
@@ -41,13 +54,12 @@ from forwarding.net.log import (
 )
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.mutations import Mutations
-from forwarding.net.response_cache import ForwardKey, ResponseCache, forward_key
-from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError
-from proxy.net.metadata.topic_feed import FeedTimeout, TopicFeed
+from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.runtime.chunked import call_in_slices, iterate_in_slices
 from proxy.quota.mutation import MutationQuotas
 from proxy.session.accounting.response_errors import error_of

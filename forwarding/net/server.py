@@ -17,7 +17,7 @@ from proxy.net.clients.pending_logins import LOGIN_TIMEOUT
 from proxy.net.logins.unfinished_logins import IncompleteLogins
 from proxy.net.logins.verification import NotChecked
 from proxy.net.runtime.listening import opening
-from proxy.security.host import host_address
+from proxy.security.authorizer import host_address
 
 LENGTH_BYTES = 4
 DRAIN_POLL_S = 0.05

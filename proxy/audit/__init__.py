@@ -3,7 +3,6 @@
 record   the record's fields and its line of JSON (CloudEvents 1.0)
 chain    the hash that ties each line to the one before
 events   a constructor for each event, with its fields and its class
-classes  the classes of events, each with its own policy
+classes  the classes of events, each with its own policy and its share of the room
 noise    limits the rate of records that one principal can cause
-shares   the part of the spool that each class may use
 """

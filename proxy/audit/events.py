@@ -17,7 +17,7 @@ from proxy.audit.record import EVENT_FIELDS, AuditEvent
 Fields = ParamSpec("Fields")
 
 _CLASS_OF: dict[str, str] = {
-    # proxy.audit.noise and proxy.session.accounting.denials make these from other events, with their fields.
+    # proxy.audit.noise and proxy.session.accounting.summaries make these of other events, with their fields.
     "authentication_collapsed": AUTHENTICATION,
     "request_collapsed": DENIAL,
     "authorization_collapsed": DENIAL,

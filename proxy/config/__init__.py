@@ -2,62 +2,43 @@
 
 proxy.process reads it; forwarding.config uses the same parts. Keys have Kafka's names.
 
-proxy             the whole file of a proxy
+proxy             the whole file of a proxy, and the sections that a controller's file has too
 listener          an address that clients connect to, its TLS and logins
-oauthbearer       the keys of a listener for tokens
-gssapi            the keys of a listener for Kerberos
-identity_url      URLs of an identity provider's keys and tokens
 users             the users file
 authorizer        the authorizer and its settings
-quota             the keys that a proxy and a controller have in common
-delegation_token  the key of delegation tokens, and their lifetimes
-audit             the audit topic, the spool, the policies, the key of the hash chain
-http              the HTTP port and its credentials
 telemetry         the receiver of traces
 upstream          the broker, and the addresses of all brokers' proxies
-peer              connections to a broker or a controller
-login             Penstock's own logins at brokers and controllers
+peer              connections to a broker or a controller, and Penstock's own logins there
 proxy_principals  the principals of proxies, which no client should have
 parts             the base class and the types of all settings
+addresses         addresses and URLs in settings, conflicting listen addresses
 document          YAML with its lines
-spelling          keys of older files
-reading           from a file to settings
-wording           error messages
-advice            advice about an unknown key
-binds             conflicting listen addresses
+reading           from a file to settings; keys of older files
+wording           error messages, and advice about an unknown key
 machine           warnings about this machine
-effects           when a change of each key takes effect
-changes           the differences of two versions of a configuration
+effects           when a change of each key takes effect, and which keys have changed
 reloading         a reload: read, check, compare and apply
 """
 
-from proxy.config.audit import Audit
+from proxy.config.addresses import Bootstrap, HostPort, split_host_port
 from proxy.config.authorizer import Authorizer, SerdeClass, require_authorizer
-from proxy.config.delegation_token import DelegationToken, DelegationTokens
-from proxy.config.http import Http, http_access
 from proxy.config.listener import Listener, Mechanism, SecurityProtocol, ServerSsl, require_users_file
-from proxy.config.login import Login
-from proxy.config.parts import (
-    Bootstrap,
-    ConfigError,
-    ExistingFile,
-    FilePath,
-    HostPort,
-    Milliseconds,
-    Part,
-    SecretFile,
-    split_host_port,
-)
-from proxy.config.peer import ClientSsl, ControllerPeer, Peer, endpoint
+from proxy.config.parts import ConfigError, ExistingFile, FilePath, Milliseconds, Part, SecretFile
+from proxy.config.peer import ClientSsl, ControllerPeer, Login, Peer, endpoint
 from proxy.config.proxy import (
+    Audit,
+    DelegationToken,
+    DelegationTokens,
+    Http,
     Limits,
     Log,
     LoginBackoff,
     Metadata,
     ProxyConfig,
     Quota,
+    QuotaRules,
+    http_access,
 )
-from proxy.config.quota import QuotaRules
 from proxy.config.reading import load, parse, read
 from proxy.config.telemetry import Telemetry, traces
 from proxy.config.upstream import Upstream

@@ -6,8 +6,7 @@ from pydantic import Field, model_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 
 from proxy.config.listener import Listener
-from proxy.config.parts import ExistingFile, KeyProblem, Listed, Part, PluginSettings, without
-from proxy.config.quota import PrincipalsText
+from proxy.config.parts import ExistingFile, KeyProblem, Listed, Part, PluginSettings, PrincipalsText, without
 from proxy.security.principal_serde import load_principal_serde
 
 

@@ -15,10 +15,9 @@ from typing import Protocol
 
 import structlog
 
-from proxy.config.binds import Bind, is_loopback
+from proxy.config.addresses import Bind, is_loopback, split_host_port
 from proxy.config.document import Location
 from proxy.config.listener import Listener
-from proxy.config.parts import split_host_port
 from proxy.config.proxy import Limits, ProxyConfig
 from proxy.net.runtime import descriptors
 from proxy.net.runtime.listening import CannotListen, opening

@@ -1,4 +1,4 @@
-"""The base class and the types of all settings: addresses, paths, lists, and the errors about them.
+"""The base class and the types of all settings: paths, lists, principals, and the errors about them.
 
 The other modules of proxy.config and forwarding.config use them. An unknown key is an error, and a path is
 relative to the file that contains it.
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 
 from proxy.config.document import Location
+from proxy.security.principal import parse_principal
 
 
 class ConfigError(Exception):
@@ -49,22 +50,6 @@ def all_of(*checks: Callable[[], object]) -> None:
         raise KeyProblems(problems)
 
 
-def host_port(text: str) -> str:
-    """Returns `text`; ValueError if it is not host:port."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise ValueError(f"expected host:port, found {text!r}")
-    if "," in host:
-        raise ValueError(f"expected a single host:port, found {text!r}")
-    return text
-
-
-def split_host_port(text: str) -> tuple[str, int]:
-    """Splits '[::1]:9092' or 'localhost:9092' into host and port."""
-    host, _, port = text.rpartition(":")
-    return host.strip("[]"), int(port)
-
-
 def comma_list(value: object) -> object:
     """Accepts Kafka's comma-separated lists and YAML lists."""
     return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
@@ -94,22 +79,8 @@ def _not_empty(value: object) -> object:
     return value
 
 
-def _addresses(value: object) -> object:
-    listed = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-    if not isinstance(listed, list | tuple) or not listed:
-        raise ValueError(f"expected host:port, or several separated by commas, found {value!r}")
-    addresses = tuple(host_port(str(each)) for each in listed)
-    twice = sorted({address for address in addresses if addresses.count(address) > 1})
-    if twice:
-        raise ValueError(f"the list contains {', '.join(twice)} more than once; remove the duplicates")
-    return addresses
-
-
 Listed = BeforeValidator(comma_list)
 NotEmpty = AfterValidator(_not_empty)
-HostPort = Annotated[str, AfterValidator(host_port)]
-Bootstrap = Annotated[tuple[str, ...], BeforeValidator(_addresses)]
-"""Addresses of one cluster: `a:9092,b:9092` as Kafka's bootstrap.servers, or a YAML list."""
 Milliseconds = Annotated[int, Field(ge=0)]
 PluginSettings = dict[str, Annotated[str, BeforeValidator(_as_text)]]
 """The settings that a plug-in's `configure` gets."""
@@ -196,3 +167,30 @@ def _is_secret(annotation: object) -> bool:
 
 def _marked(metadata: list[object]) -> bool:
     return any(isinstance(mark, Secret) for mark in metadata)
+
+
+def principals(text: str) -> tuple[str, ...]:
+    """The principals in `User:a;User:b`. ValueError for an invalid one."""
+    return tuple(str(parse_principal(name)) for name in principal_names(text))
+
+
+def _joined(value: object) -> object:
+    """Converts a YAML list to Kafka's notation."""
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return ";".join(value)
+    return value
+
+
+def _are_principals(text: str) -> str:
+    for name in principals(text):
+        after_comma = name.partition(",")[2].lstrip()
+        if after_comma.startswith("User:"):
+            raise ValueError(
+                f"{name!r} contains a comma, which is part of a user's name;"
+                " separate principals by semicolons: User:a;User:b"
+            )
+    return text
+
+
+PrincipalsText = Annotated[str, BeforeValidator(_joined), AfterValidator(_are_principals)]
+"""`User:a;User:b`, or a list."""

@@ -1,45 +1,255 @@
-"""The proxy's whole file, and the small sections of a process."""
+"""The proxy's whole file, and the sections that it has in common with a controller's."""
 
 import re
 import sys
 from functools import partial
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
 
+import structlog
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 
-from proxy.config.audit import Audit
+from proxy.audit.chain import MIN_KEY_BYTES
+from proxy.audit.classes import ADMIN, AUTHENTICATION, CLASSES, DENIAL
+from proxy.config.addresses import Bind, HostPort, is_loopback, require_different_ports, split_host_port
 from proxy.config.authorizer import (
     Authorizer,
     SerdeClass,
     require_authorizer,
     require_early_start_listeners,
 )
-from proxy.config.binds import Bind, require_different_ports
-from proxy.config.delegation_token import DelegationToken
-from proxy.config.http import Http
 from proxy.config.listener import Listener, require_users_file
 from proxy.config.parts import (
     ExistingFile,
+    FilePath,
     KeyProblem,
     Milliseconds,
     NotEmpty,
     Part,
+    PrincipalsText,
+    SecretFile,
     all_of,
     principal_list,
+    principals,
+    without,
 )
 from proxy.config.peer import ControllerPeer
-from proxy.config.quota import QuotaRules
 from proxy.config.telemetry import Telemetry
 from proxy.config.upstream import Upstream, require_addresses
+from proxy.net.audit.capacity import QUEUE_MAX_BYTES, RATE_PER_PRINCIPAL, AuditPolicy
+from proxy.net.audit.writer import Fsync
+from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.metadata.quorum import CLUSTER_METADATA
+from proxy.net.pages.http_access import BearerToken, HttpAccess, TokenFileError
 from proxy.quota.connections import UNLIMITED, same_address
 from proxy.quota.scope import Scope, ScopedQuota, Scopes
 from proxy.security.backoff import BackoffSettings
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import parse_principal
 from proxy.security.principal_serde import DEFAULT_SERDE_CLASS
-from proxy.security.protected import DEFAULT_METADATA_TOPIC, DEFAULT_TRANSACTIONAL_ID, OwnResources
-from proxy.session.gate import DEFAULT_MAX_ELEMENTS, DEFAULT_QUEUED_BYTES
+from proxy.security.protected import (
+    DEFAULT_AUDIT_TOPIC,
+    DEFAULT_METADATA_TOPIC,
+    DEFAULT_SHARES_TOPIC,
+    DEFAULT_TRANSACTIONAL_ID,
+    OwnResources,
+)
+from proxy.session.gate import DEFAULT_QUEUED_BYTES
+from proxy.session.memory import DEFAULT_MAX_ELEMENTS
+
+SYNCED = (ADMIN, DENIAL, AUTHENTICATION)
+"""The classes of records that a response can wait for."""
+Policy = Literal["refuse", "drop-and-count"]
+
+
+class Audit(Part):
+    """The `audit:` section of a proxy or a controller."""
+
+    topic: str = DEFAULT_AUDIT_TOPIC
+    spool_dir: FilePath
+    spool_max_bytes: Annotated[int, Field(ge=1 << 20)] = 1 << 30
+    spool_fsync: Fsync = Fsync.INTERVAL
+    spool_fsync_interval_ms: Milliseconds = 100
+    fsync_admin: bool = False
+    fsync_denial: bool = False
+    fsync_authentication: bool = False
+    queue_max_bytes: Annotated[int, Field(ge=1 << 18)] = QUEUE_MAX_BYTES
+    rate_per_principal: Annotated[int, Field(ge=0)] = RATE_PER_PRINCIPAL
+    policy_admin: Policy = "refuse"
+    policy_denial: Policy = "drop-and-count"
+    policy_authentication: Policy = "drop-and-count"
+    policy_summary: Policy = "drop-and-count"
+    summary_interval_ms: Annotated[int, Field(ge=100)] = 10_000
+    chain_key_file: SecretFile | None = None
+
+    @field_validator("chain_key_file")
+    @classmethod
+    def _can_be_used(cls, path: Path | None) -> Path | None:
+        if path is not None:
+            _key(path)
+        return path
+
+    def policy(self) -> AuditPolicy:
+        """The policy for records, by class. ValueError if the chain's key can no longer be read."""
+        return AuditPolicy(
+            {name: getattr(self, f"policy_{name}") for name in CLASSES},
+            self.spool_fsync,
+            self.spool_fsync_interval_ms,
+            frozenset(name for name in SYNCED if getattr(self, f"fsync_{name}")),
+            self.queue_max_bytes,
+            None if self.chain_key_file is None else _key(self.chain_key_file),
+            self.rate_per_principal,
+        )
+
+
+def _key(path: Path) -> bytes:
+    try:
+        key = path.read_bytes().rstrip(b"\r\n")
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    if len(key) < MIN_KEY_BYTES:
+        raise ValueError(f"{path}: the key has {len(key)} bytes; it needs at least {MIN_KEY_BYTES}")
+    return key
+
+
+Duration = Annotated[int, Field(ge=1)]
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+class DelegationToken(Part):
+    """The keys for proxies. All files of the cluster need the same secret key."""
+
+    secret_key_file: SecretFile | None = None
+
+    @field_validator("secret_key_file")
+    @classmethod
+    def _can_be_used(cls, path: Path | None) -> Path | None:
+        if path is not None:
+            _secret(path)
+        return path
+
+    def secret(self) -> TokenSecret | None:
+        """The secret key; None without delegation tokens. ValueError if the file can no longer be read."""
+        return None if self.secret_key_file is None else _secret(self.secret_key_file)
+
+
+class DelegationTokens(DelegationToken):
+    """The keys for controllers."""
+
+    max_lifetime_ms: Duration = 7 * DAY_MS
+    expiry_time_ms: Duration = DAY_MS
+    expiry_check_interval_ms: Duration = 60 * 60 * 1000
+
+
+def _secret(path: Path) -> TokenSecret:
+    try:
+        # As in Kafka's own configuration: the key is the UTF-8 bytes of the text.
+        return TokenSecret(path.read_text(encoding="utf-8").rstrip("\r\n").encode())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+LOOPBACK = "127.0.0.1:9190"
+
+log = structlog.get_logger(__name__)
+
+
+class HttpSsl(Part):
+    """PEM files. A client with a certificate of `ca` needs no token."""
+
+    certificate: ExistingFile
+    key: ExistingFile
+    ca: ExistingFile | None = None
+
+    def server_tls(self) -> ServerTls:
+        """TlsError names an invalid file."""
+        return ServerTls(
+            ServerTlsSettings(
+                key_pair=KeyPair(self.certificate, self.key),
+                # Not required, because a kubelet's probe of /livez and /readyz has no certificate.
+                client_auth="none" if self.ca is None else "requested",
+                ca=self.ca,
+            )
+        )
+
+
+class Http(Part):
+    """The `http:` section. The default is the loopback interface, because it needs no credential."""
+
+    bind: HostPort = LOOPBACK
+    ssl: HttpSsl | None = None
+    bearer_token_file: ExistingFile | None = None
+
+    @model_validator(mode="after")
+    def _token_can_be_used(self) -> "Http":
+        try:
+            if self.bearer_token_file is not None:
+                BearerToken(self.bearer_token_file)
+        except TokenFileError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    def access(self) -> HttpAccess:
+        """TlsError or TokenFileError name an invalid file."""
+        host, port = split_host_port(self.bind)
+        tls = None if self.ssl is None else self.ssl.server_tls()
+        token = None if self.bearer_token_file is None else BearerToken(self.bearer_token_file)
+        return HttpAccess(host=host, port=port, tls=tls, token=token)
+
+    def exposure(self) -> str | None:
+        """A warning if the network can read the port or its token; otherwise None."""
+        if is_loopback(self.bind):
+            return None
+        if self.bearer_token_file is None and (self.ssl is None or self.ssl.ca is None):
+            return (
+                f"http.bind {self.bind}: everyone who can reach this port can read /metrics, /quotas"
+                " and /audit, which"
+                " contain user names; set http.bearer.token.file and http.ssl, or bind to 127.0.0.1"
+            )
+        if self.ssl is None:
+            return (
+                f"http.bind {self.bind}: the bearer token is sent in clear text; set http.ssl,"
+                " or bind to 127.0.0.1"
+            )
+        return None
+
+
+def http_access(http: Http | None, *, logged: bool = True) -> HttpAccess | None:
+    """The HTTP port, or None if there is none. TlsError or TokenFileError name an invalid file.
+
+    `logged`: log a warning if it is open to the network.
+    """
+    if http is None:
+        return None
+    exposure = http.exposure()
+    if exposure is not None and logged:
+        log.warning("the HTTP port is open to the network", message=exposure)
+    return http.access()
+
+
+class QuotaRules(Part):
+    """Keys of both files."""
+
+    model_config = without("quota_")
+    repeated: ClassVar[str] = "quota."
+    quota_mode: Literal["enforce", "observe"] = "enforce"
+    quota_excluded_principals: PrincipalsText = ""
+    quota_cluster_topic: Annotated[str, Field(min_length=1)] = DEFAULT_SHARES_TOPIC
+    """No client may use it, also where no quota has the scope `cluster`."""
+
+    @property
+    def enforced(self) -> bool:
+        return self.quota_mode == "enforce"
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """The principals that are never limited."""
+        return principals(self.quota_excluded_principals)
+
+    def recorded_rules(self) -> dict[str, str]:
+        """The settings for the audit trail."""
+        return {"quota.mode": self.quota_mode, "quota.excluded.principals": ";".join(self.excluded)}
 
 
 def _principal(text: str) -> str:

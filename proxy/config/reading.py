@@ -1,7 +1,8 @@
 """Reads a file into checked settings, or returns an error line for every invalid key.
 
 `load` and `parse` are for processes, which need settings; `read` is for `penstock check`, which also checks
-the valid parts of an invalid file. proxy.config.wording writes the error messages.
+the valid parts of an invalid file. Keys in an older spelling are accepted with a hint: they repeated the name
+of their section, `quota: {quota.mode: observe}`. proxy.config.wording writes the error messages.
 """
 
 from collections.abc import Mapping
@@ -9,15 +10,71 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Generic
+from typing import Annotated, Any, Generic, TypeVar
 
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from proxy.config.document import Document, Location, NotYaml, Twice, read_document
-from proxy.config.parts import ConfigError, Part, PartType
-from proxy.config.spelling import Spelling, current
+from proxy.config.parts import ConfigError, Part, PartType, parts_in
 from proxy.config.wording import Problem, in_words
+
+Key = TypeVar("Key")
+
+
+@dataclass(slots=True)
+class Spelling:
+    """A converted file. `written`: the key in the file, by the location of the current key."""
+
+    values: object
+    written: dict[Location, str] = field(default_factory=dict)
+    hints: list[tuple[Location, str]] = field(default_factory=list)
+
+    def as_written(self, location: Location) -> Location:
+        """The same location, with the keys in the file."""
+        return tuple(self.written.get(location[: depth + 1], step) for depth, step in enumerate(location))
+
+
+def current(values: object, part: type[Part]) -> Spelling:
+    """Converts the `values` of a document to the current keys of `part`."""
+    spelling = Spelling(None)
+    spelling.values = _part(values, part, (), spelling)
+    return spelling
+
+
+def _part(values: object, part: type[Part], at: Location, spelling: Spelling) -> object:
+    if not isinstance(values, dict):
+        return values
+    fields = {info.alias or name: info for name, info in part.model_fields.items()}
+    found: dict[object, object] = {}
+    for key, value in values.items():
+        name = _name_now(key, part, values, fields)
+        if name != key:
+            spelling.written[*at, name] = key
+            spelling.hints.append(
+                ((*at, name), f"write {name}: keys no longer repeat the name of their section")
+            )
+        below = next(parts_in(fields[name].annotation), None) if name in fields else None
+        found[name] = value if below is None else _value(value, below, (*at, name), spelling)
+    return found
+
+
+def _name_now(
+    key: Key, part: type[Part], values: Mapping[object, object], fields: Mapping[str, object]
+) -> Key | str:
+    if not isinstance(key, str) or key in fields or not part.repeated or not key.startswith(part.repeated):
+        return key
+    name = key.removeprefix(part.repeated)
+    # If the file contains both spellings, it is unclear which one counts: an error.
+    return name if name in fields and name not in values else key
+
+
+def _value(value: object, part: type[Part], at: Location, spelling: Spelling) -> object:
+    """Converts a part, or a list of parts."""
+    if isinstance(value, list):
+        return [_part(item, part, (*at, place), spelling) for place, item in enumerate(value)]
+    return _part(value, part, at, spelling)
+
 
 log = structlog.get_logger(__name__)
 

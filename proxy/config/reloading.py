@@ -13,14 +13,13 @@ from typing import Generic
 
 import structlog
 
-from proxy.config.changes import Change, PartType, changes, in_effect
-from proxy.config.effects import Effect, Effects
+from proxy.config.effects import Change, Effect, Effects, PartType, changes, in_effect
 from proxy.config.parts import ConfigError
 from proxy.config.reading import content_of, parse
 from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.runtime.clock import now_ms
-from proxy.net.runtime.hangup import HANGUP
+from proxy.net.runtime.operator_signals import HANGUP
 from proxy.net.telemetry.reload_status import ReloadMetrics, ReloadStatus, write_if_possible
 
 FILE_KIND = "configuration"

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from pydantic import Field, model_validator
 from pydantic.functional_validators import AfterValidator
 
-from proxy.config.identity_url import LOOPBACK
+from proxy.config.addresses import LOOPBACK
 from proxy.config.parts import ExistingFile, Milliseconds, Part, SecretFile
 from proxy.net.files.tls import TlsError, client_context
 from proxy.net.files.watched_file import FileReloads

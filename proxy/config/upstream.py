@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from proxy.config.binds import is_wildcard
+from proxy.config.addresses import Bootstrap, HostPort, is_wildcard, split_host_port
 from proxy.config.listener import Listener
-from proxy.config.parts import Bootstrap, HostPort, KeyProblem, split_host_port
+from proxy.config.parts import KeyProblem
 from proxy.config.peer import Peer
 
 NodeId = Annotated[int, Field(ge=0)]

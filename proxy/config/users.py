@@ -14,7 +14,7 @@ from pydantic import AfterValidator, model_validator
 from proxy.config.parts import ConfigError, Part, SecretFile
 from proxy.config.reading import parse
 from proxy.net.files.watched_file import INTERVAL_MS, FileReloads, WatchedFile
-from proxy.net.logins.plain_users import PlainUsers, keyed_password
+from proxy.net.logins.credentials import PlainUsers, keyed_password
 from proxy.security.passwords import check_hash
 
 FILE_KIND = "users"

@@ -1,6 +1,7 @@
 """Converts pydantic's errors to messages for operators: which key, what is wrong, what to do; one line each.
 
 proxy.config.reading calls it. pydantic's own messages are about Python ("Input should be a valid tuple").
+For an unknown key the message has advice: the intended name, where it belongs, or what replaces Kafka's key.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -8,11 +9,212 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+import yaml
 from pydantic_core import ErrorDetails
 
-from proxy.config import advice
 from proxy.config.document import Location
 from proxy.config.parts import KeyProblem, KeyProblems, Part, parts_in
+
+DOCUMENTED = "docs/configuration.md lists all keys"
+MAX_LISTED = 12
+
+_PEM = "certificates have to be PEM files: write "
+_KEYSTORE = _PEM + "ssl: {certificate: FILE, key: FILE}; openssl pkcs12 converts a keystore"
+_TRUSTSTORE = _PEM + "ssl: {ca: FILE}"
+_UNENCRYPTED = "encrypted keys are not supported: decrypt the key with openssl pkey -in KEY -out FILE"
+_IN_USERS = (
+    "users of PLAIN belong in users.file, Penstock's own login in sasl: {username: NAME, password.file: FILE}"
+)
+_FROM_A_FILE = "this file must not contain secrets: write {} with the name of a file that contains the secret"
+
+KAFKAS = {
+    "ssl.keystore.location": _KEYSTORE,
+    "ssl.keystore.type": _KEYSTORE,
+    "ssl.keystore.certificate.chain": _KEYSTORE,
+    "ssl.keystore.key": _KEYSTORE,
+    "ssl.keystore.password": _UNENCRYPTED,
+    "ssl.key.password": _UNENCRYPTED,
+    "ssl.truststore.location": _TRUSTSTORE,
+    "ssl.truststore.type": _TRUSTSTORE,
+    "ssl.truststore.certificates": _TRUSTSTORE,
+    "ssl.truststore.password": _TRUSTSTORE,
+    "ssl.protocol": "write ssl: {enabled.protocols: [TLSv1.2, TLSv1.3]}",
+    "ssl.cipher.suites": "write ssl: {ciphers: ...}, in OpenSSL's notation",
+    "ssl.endpoint.identification.algorithm": (
+        "write ssl: {endpoint.identification: true}, or false for Kafka's empty value"
+    ),
+    "sasl.jaas.config": _IN_USERS,
+    "sasl.mechanism.inter.broker.protocol": "write sasl: {mechanism: ...} below upstream",
+    "sasl.password": _FROM_A_FILE.format("password.file"),
+    "advertised.listeners": "write advertised: host:port in each of the listeners",
+    "listener.security.protocol.map": "write security.protocol in each of the listeners",
+    "security.inter.broker.protocol": "write security.protocol below upstream",
+    "inter.broker.listener.name": "the broker's own listener is upstream: {bootstrap: host:port}",
+    "controller.listener.names": "the controllers' addresses are controller: {endpoints: [host:port]}",
+    "controller.quorum.voters": "the controllers' addresses are controller: {endpoints: [host:port]}",
+    "controller.quorum.bootstrap.servers": "the controllers' addresses are controller: {endpoints: [...]}",
+    "broker.id": "write upstream: {node.id: N}",
+    "node.id": "write upstream: {node.id: N}",
+    "process.roles": "remove it: a proxy and a controller are separate processes, each with its own file",
+    "zookeeper.connect": "remove it: Penstock does not use ZooKeeper; brokers may",
+    "num.network.threads": "write workers: N, the number of processes",
+    "num.io.threads": "write workers: N, the number of processes",
+    "log.dirs": "the only data are audit records: write audit: {spool.dir: DIR}",
+    "delegation.token.master.key": _FROM_A_FILE.format("delegation.token: {secret.key.file: FILE}"),
+    "delegation.token.secret.key": _FROM_A_FILE.format("delegation.token: {secret.key.file: FILE}"),
+    "client.quota.callback.class": (
+        "remove it: quotas are those of Kafka's default class; set them with kafka-configs"
+    ),
+    "authorizer": "write authorizer: {class.name: ...}",
+    "password": _FROM_A_FILE.format("password.file"),
+    "client.secret": _FROM_A_FILE.format("oauthbearer.client.credentials.client.secret.file"),
+}
+"""A property of Kafka's brokers or clients -> the advice."""
+OF_USERS = {"password": "write password.file: FILE, or password.hash: HASH (scrypt, pbkdf2); see users.yaml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Advice about a key. `meant`: the key that was probably intended; None if unknown."""
+
+    text: str
+    meant: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A key below some part, by the steps that lead to it."""
+
+    steps: tuple[str, ...]
+
+    @property
+    def dotted(self) -> str:
+        return ".".join(self.steps)
+
+
+def about(file: type[Part], at: Location, part: type[Part], key: str, value: object) -> Advice:
+    """Returns advice about `key`, found in the `part` at `at` of a `file`."""
+    for advice in (
+        _bootstrap(at, part, key),
+        _repeats(at, part, key),
+        _nested(at, part, key, value),
+        _kafkas(part, key),
+        _elsewhere(file, at, key, value),
+        _misspelled(at, part, key),
+    ):
+        if advice is not None:
+            return advice
+    return Advice(_listed(part))
+
+
+def _bootstrap(at: Location, part: type[Part], key: str) -> Advice | None:
+    if key not in ("bootstrap.servers", "bootstrap.server", "metadata.broker.list"):
+        return None
+    for name in ("bootstrap", "endpoints"):
+        if name in _names(part):
+            return Advice(f"write {name}: host:port", (*at, name))
+    peer = next((name for name in ("upstream", "broker") if name in _names(part)), None)
+    return None if peer is None else Advice(f"write {peer}: {{bootstrap: host:port}}", (*at, peer))
+
+
+def _repeats(at: Location, part: type[Part], key: str) -> Advice | None:
+    """`http: {http.bind: ...}`: the key repeats the name of its part."""
+    above = str(at[-1]) if at else ""
+    name = key.removeprefix(f"{above}.")
+    if above and name != key and name in _names(part):
+        return Advice(f"write {name}: it is already below {above}", (*at, name))
+    return None
+
+
+def _nested(at: Location, part: type[Part], key: str, value: object) -> Advice | None:
+    """`http.bind: ...` for `http: {bind: ...}`."""
+    for known in _below(part):
+        if len(known.steps) > 1 and key in (known.dotted, f"{part.repeated}{known.dotted}"):
+            return Advice(f"nest it: {_written(known.steps, value)}", (*at, *known.steps))
+    return None
+
+
+def _kafkas(part: type[Part], key: str) -> Advice | None:
+    if "password.hash" in _names(part) and key in OF_USERS:
+        return Advice(OF_USERS[key])
+    for name in (key, f"ssl.{key}", f"sasl.{key}"):
+        if name in KAFKAS:
+            return Advice(KAFKAS[name])
+    return None
+
+
+def _elsewhere(file: type[Part], at: Location, key: str, value: object) -> Advice | None:
+    """A valid key in the wrong place. No advice if there are several possible places."""
+    places = [known for known in _below(file) if _ends_with(known, key) and len(known.steps) > 1]
+    lists = [name for name, listed in _lists(file) for known in _below(listed) if known.dotted == key]
+    if len({known.steps for known in places}) == 1 and not lists:
+        return Advice(f"move it: {_written(places[0].steps, value)}", places[0].steps)
+    if lists and not places:
+        return Advice(f"move it to each of the {lists[0]}")
+    if not at and key in _names(file):
+        return None
+    if at and key in _names(file):
+        return Advice(f"move it to the top of the file: it does not belong below {at[0]}", (key,))
+    return None
+
+
+def _misspelled(at: Location, part: type[Part], key: str) -> Advice | None:
+    known = {found.dotted: found for found in _below(part)}
+    close = get_close_matches(key.lower().replace("_", ".").replace("-", "."), known, n=1, cutoff=0.7)
+    if not close:
+        return None
+    steps = known[close[0]].steps
+    if len(steps) == 1:
+        return Advice(f"did you mean {close[0]}?", (*at, *steps))
+    return Advice(f"did you mean {_written(steps, ...)}?", (*at, *steps))
+
+
+def _listed(part: type[Part]) -> str:
+    names = sorted(_names(part))
+    return f"the keys here are {', '.join(names)}" if len(names) <= MAX_LISTED else DOCUMENTED
+
+
+def _names(part: type[Part]) -> set[str]:
+    return {field.alias or name for name, field in part.model_fields.items()}
+
+
+def _below(part: type[Part]) -> Iterator[_Known]:
+    """Every key of the part and of the parts below it, except in lists and in mappings by name."""
+    for name, field in part.model_fields.items():
+        alias = field.alias or name
+        yield _Known((alias,))
+        for below in _one_part(field.annotation):
+            for known in _below(below):
+                yield _Known((alias, *known.steps))
+
+
+def _one_part(annotation: object) -> Iterator[type[Part]]:
+    origin = getattr(annotation, "__origin__", None)
+    if origin not in (tuple, list, dict):
+        yield from parts_in(annotation)
+
+
+def _lists(part: type[Part]) -> Iterator[tuple[str, type[Part]]]:
+    for name, field in part.model_fields.items():
+        if getattr(field.annotation, "__origin__", None) in (tuple, list):
+            for item in parts_in(field.annotation):
+                yield field.alias or name, item
+
+
+def _ends_with(known: _Known, key: str) -> bool:
+    return known.dotted == key or known.dotted.endswith(f".{key}")
+
+
+def _written(steps: tuple[str, ...], value: object) -> str:
+    """The correct spelling in the file, in one line."""
+    if not isinstance(value, str | int | float | bool):
+        return ": {".join(steps) + ": ..." + "}" * (len(steps) - 1)
+    nested: object = value
+    for step in reversed(steps):
+        nested = {step: nested}
+    # A file does not need the outermost braces.
+    return yaml.safe_dump(nested, default_flow_style=True, width=10_000, allow_unicode=True).strip()[1:-1]
+
 
 Context = Mapping[str, Any]
 """Details of a pydantic error, such as `gt`, `expected`, `error`."""
@@ -56,8 +258,8 @@ def in_words(errors: Iterable[ErrorDetails], file: type[Part]) -> list[Problem]:
     ]
 
 
-def _about_unknown(file: type[Part], location: Location, value: object) -> advice.Advice:
-    return advice.about(file, location[:-1], _part_at(file, location[:-1]), str(location[-1]), value)
+def _about_unknown(file: type[Part], location: Location, value: object) -> Advice:
+    return about(file, location[:-1], _part_at(file, location[:-1]), str(location[-1]), value)
 
 
 def _part_at(file: type[Part], location: Location) -> type[Part]:

@@ -1,8 +1,12 @@
-"""MetadataImage: the immutable state of the metadata log at one offset.
+"""MetadataImage: the immutable state of the metadata log at one offset, with topics and delegation tokens.
 
 A request reads the image once and sees one state. A part that no record has changed is the same object in the
-next image, so `image.quotas is cached_quotas` is a cheap test for changes.
+next image, so `image.quotas is cached_quotas` is a cheap test for changes. Penstock's own log has the topics
+with an owner (decision 0028), KRaft's log has all of them. Tokens (KIP-48, KIP-373) have no secret here:
+proxy.security.delegation_tokens computes the HMAC.
 """
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,11 +17,90 @@ from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.sharded_map import ShardedMap
-from proxy.metadata.tokens import DelegationToken
-from proxy.metadata.topics import TopicsImage
+from proxy.metadata.sorted_names import SortedNames
 from proxy.wire.work import paced_sorted
 
-__all__ = ["AclsImage", "MetadataImage", "QuotasImage", "ScramImage", "TokensImage", "TopicsImage"]
+OWNER = "owner"
+"""The topic config that names the owner, a principal as text: "User:alice"."""
+ACLS = "acls"
+"""The topic config that shows and sets the ACLs on exactly that topic; they are stored as ACLs."""
+
+TOPIC_CONFIG = 2
+"""ConfigResource.Type of a topic."""
+
+_NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """`id`: a uuid in Kafka's form; None while the log has only configs of it."""
+
+    name: str
+    id: str | None = None
+    partitions: int = 0
+    configs: Mapping[str, str] = field(default_factory=lambda: _NO_CONFIGS)
+
+    @property
+    def owner(self) -> str | None:
+        """The owner; None without an id: the config may be that of an earlier topic of this name."""
+        return None if self.id is None else self.configs.get(OWNER)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsImage:
+    EMPTY: ClassVar[TopicsImage]
+
+    by_name: ShardedMap[str, Topic] = field(default_factory=ShardedMap)
+    names_by_id: ShardedMap[str, str] = field(default_factory=ShardedMap)
+    owned: ShardedMap[str, SortedNames] = field(default_factory=ShardedMap)
+    """Owner -> the names of its topics, with the topics' ids."""
+
+    def owner(self, name: str) -> str | None:
+        """Return the owner of the topic as text, or None."""
+        topic = self.by_name.get(name)
+        return None if topic is None else topic.owner
+
+    def owned_by(self, principal: str) -> SortedNames:
+        """Return the names of the topics that the principal owns."""
+        return self.owned.get(principal) or SortedNames.EMPTY
+
+
+TopicsImage.EMPTY = TopicsImage()
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationToken:
+    """One token. Principals are texts ("User:alice"), times are ms since the epoch."""
+
+    token_id: str
+    owner: str
+    """The principal that the token authenticates."""
+    requester: str
+    """The principal that requested the token; it may differ from the owner (KIP-373)."""
+    renewers: tuple[str, ...]
+    """The principals that may renew and expire it besides the owner."""
+    issue_timestamp_ms: int
+    max_timestamp_ms: int
+    """No renewal goes beyond it."""
+    expiry_timestamp_ms: int
+
+    def expired(self, now_ms: int) -> bool:
+        """Whether it has expired; in its last ms it has not, as in Kafka."""
+        return self.expiry_timestamp_ms < now_ms or self.max_timestamp_ms < now_ms
+
+    def renewable_by(self, principal: str) -> bool:
+        """Whether that principal may renew and expire it: the owner and the renewers may."""
+        return principal == self.owner or principal in self.renewers
+
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """Owner, requester and renewers."""
+        return (self.owner, self.requester, *self.renewers)
+
+    def concerns(self, principal: str) -> bool:
+        """Whether that principal is its owner, its requester or a renewer."""
+        return principal == self.requester or self.renewable_by(principal)
+
 
 _NO_LIMITS: Mapping[str, float] = MappingProxyType({})
 
@@ -61,7 +144,7 @@ class TokensImage:
 class MetadataImage:
     """`offset` is that of the last record applied, control records included; -1 before the first."""
 
-    EMPTY: ClassVar["MetadataImage"]
+    EMPTY: ClassVar[MetadataImage]
 
     offset: int = -1
     acls: AclsImage = AclsImage.EMPTY
@@ -70,7 +153,7 @@ class MetadataImage:
     tokens: TokensImage = TokensImage()
     topics: TopicsImage = TopicsImage.EMPTY
 
-    def same_content(self, other: "MetadataImage") -> bool:
+    def same_content(self, other: MetadataImage) -> bool:
         """Whether only the offset differs. Both images must come from one run of deltas."""
         return (
             self.acls is other.acls

@@ -12,15 +12,12 @@ image is shown until the last of them.
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import chain
 
-from proxy.metadata.delta import IGNORED_API_KEYS, TOPIC_API_KEYS, MetadataDelta
-from proxy.metadata.errors import MetadataError
+from proxy.metadata.delta import IGNORED_API_KEYS, TOPIC_API_KEYS, MetadataDelta, MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.wire import metadata_records
 from proxy.wire.errors import WireError
 from proxy.wire.message import Message
-
-__all__ = ["Loader", "MetadataError"]
 
 STEP_RECORDS = 25
 """The number of records applied in one step."""

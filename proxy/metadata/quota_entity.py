@@ -1,16 +1,38 @@
 """The entity that a quota is set for, and the filter of DescribeClientQuotas.
 
-Names are raw, as in Kafka's ClientQuotaRecord; only `path` is sanitized. proxy.quota.precedence decides which
-of several entities governs a request.
+Names are raw, as in Kafka's ClientQuotaRecord; only `path` is sanitized. Kafka's Sanitizer encodes names in
+paths, quota-ids and metric tags: Java's URL encoding, with `*` and space percent-encoded as well.
+proxy.quota.precedence decides which of several entities governs a request.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final
+from urllib.parse import quote, unquote_to_bytes
 
-from proxy.metadata.sanitizer import sanitize
 from proxy.wire.error_codes import ErrorCode
+
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+def sanitize(name: str) -> str:
+    """Return `name` with all but letters, digits and `-`, `_`, `.` as the %XX of its UTF-8 bytes."""
+    # Java encodes the tilde, Python's quote does not; half a surrogate pair becomes `?` in Java.
+    return quote(name, safe="", errors="replace").replace("~", "%7E")
+
+
+def desanitize(name: str) -> str:
+    """Return the name that `sanitize` encoded; `+` is a space, as in Java's URLDecoder.
+
+    Raises ValueError for a `%` without two hexadecimal digits.
+    """
+    broken = _BROKEN_ESCAPE.search(name)
+    if broken is not None:
+        raise ValueError(f"{name!r} has a broken escape at character {broken.start()}")
+    return unquote_to_bytes(name.replace("+", " ")).decode("utf-8", errors="replace")
+
 
 USER = "user"
 CLIENT_ID = "client-id"

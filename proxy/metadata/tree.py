@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from proxy.metadata.acl import Acl
-from proxy.metadata.image import MetadataImage
-from proxy.metadata.sanitizer import sanitize
-from proxy.metadata.tokens import DelegationToken
-from proxy.metadata.topics import OWNER, Topic
+from proxy.metadata.image import OWNER, DelegationToken, MetadataImage, Topic
+from proxy.metadata.quota_entity import sanitize
 
 Path = tuple[str, ...]
 Fields = dict[str, object]

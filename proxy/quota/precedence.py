@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from proxy.metadata.image import QuotasImage
-from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.metadata.sanitizer import sanitize
+from proxy.metadata.quota_entity import DEFAULT, QuotaEntity, sanitize
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,14 @@
-"""The authorizer's interface, whose implementation is configured (KIP-11).
+"""The authorizer's interface, whose implementation is configured (KIP-11), and what several of them need.
 
 Sessions and the controller call it. Each decision names its rule and its ACL, so that the audit trail can be
-checked against the metadata log later.
+checked against the metadata log later. Client addresses have the text of Java's getHostAddress, which ACLs
+are compared with exactly: an IPv6 address is written with all its eight groups ("0:0:0:0:0:0:0:1"), and an
+IPv4 address of an IPv6 socket is written as IPv4.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from traceback import format_exception
 from typing import Protocol, runtime_checkable
@@ -13,7 +16,7 @@ from typing import Protocol, runtime_checkable
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.plugin import plugin
-from proxy.security.principal import Principal
+from proxy.security.principal import Principal, parse_principal
 
 SUPER_USERS = "super.users"
 ACL = "acl"
@@ -30,7 +33,7 @@ TOPIC_OWNER = "topic.owner"
 class RequestContext:
     """The principal of a request, its address, and the metadata image to decide on.
 
-    `host` is the client's address in the form of proxy.security.host. `forwarding_principal` is the sender of
+    `host` is the client's address in the form of `host_address`. `forwarding_principal` is the sender of
     the Envelope, None for a direct request. `image` is None until the metadata log was read up to its
     high-water mark. `settings_generation` is the number of the process's settings in its audit records; 0:
     those at start.
@@ -214,3 +217,43 @@ def load_authorizer(dotted_path: str, settings: Mapping[str, str]) -> Authorizer
             f"authorizer.class.name: {dotted_path!r} rejects its settings: {error or repr(error)}"
         ) from error
     return guarded
+
+
+def super_users(settings: Mapping[str, str]) -> frozenset[str]:
+    """Parse `super.users`: "User:a;User:b"."""
+    users = [user.strip() for user in (settings.get(SUPER_USERS) or "").split(";") if user.strip()]
+    for user in users:
+        try:
+            parse_principal(user)
+        except ValueError as error:
+            raise ValueError(f"{SUPER_USERS}: {error}") from error
+    return frozenset(users)
+
+
+def parse_boolean(settings: Mapping[str, str], key: str, *, default: bool) -> bool:
+    """Parse true or false, in any case; the default if it is not set.
+
+    Anything else is an error, unlike in Kafka.
+    """
+    text = str(settings.get(key) or default).strip().lower()
+    if text not in ("true", "false"):
+        raise ValueError(f"{key}: expected true or false, got {text!r}")
+    return text == "true"
+
+
+def host_address(address: str | bytes) -> str:
+    """Convert a socket's address (with its zone after %) or 4 or 16 raw bytes; ValueError otherwise."""
+    if isinstance(address, str):
+        text, percent, zone = address.partition("%")
+        return _text(ip_address(text)) + percent + zone
+    if len(address) not in (4, 16):
+        raise ValueError(f"an address of {len(address)} bytes, neither 4 nor 16")
+    return _text(ip_address(bytes(address)))
+
+
+def _text(address: IPv4Address | IPv6Address) -> str:
+    if isinstance(address, IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))

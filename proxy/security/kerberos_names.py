@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from proxy.security.java_patterns import Replacement, compiled, replacement
-from proxy.security.mapping_rules import NoMatchingRule
+from proxy.security.mapping_rules import NoMatchingRule, Replacement, compiled, replacement
 
 DEFAULT = "DEFAULT"
 _RULE = re.compile(

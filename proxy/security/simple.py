@@ -1,14 +1,20 @@
 """SimpleAclAuthorizer: the ACLs are in a JSON file (KIP-11's first draft; decision 0010).
 
-DENY precedes ALLOW. Without ACLs a resource is open to all, unless allow.everyone.if.no.acl.found=false. A
-topic's owner has all rights on it. Anonymous clients match only ACLs for all principals. The process watches
-the file. ACLs of the metadata log have no effect.
+    {"version": 1, "acls": [ACL, ...],                       the cluster's, as in the draft
+     "topics": {"orders": {"owner": "alice", "acls": [...]}}, "groups": {...}, "transactional.ids": {...}}
+
+Everything in the file is checked and nothing is ignored: a mistyped key must not remove a DENY. DENY precedes
+ALLOW. Without ACLs a resource is open to all, unless allow.everyone.if.no.acl.found=false. A topic's owner
+has all rights on it. Anonymous clients match only ACLs for all principals. The process watches the file. ACLs
+of the metadata log have no effect.
 """
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from proxy.metadata.acl import WILDCARD_PRINCIPAL, Operation, PermissionType, ResourceType
+from proxy.metadata.acl import WILDCARD, WILDCARD_PRINCIPAL, Operation, PermissionType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import (
     ALLOW_EVERYONE,
@@ -20,11 +26,216 @@ from proxy.security.authorizer import (
     Action,
     Decision,
     RequestContext,
+    host_address,
+    parse_boolean,
+    super_users,
 )
-from proxy.security.settings import parse_boolean, super_users
-from proxy.security.simple_file import FileAcl, ResourceRules, SimpleAcls, parse_acl_file
 from proxy.security.standard import ALLOWING, DENYING
 from proxy.wire.work import paced
+
+SECTIONS = {
+    "topics": ResourceType.TOPIC,
+    "groups": ResourceType.GROUP,
+    "transactional.ids": ResourceType.TRANSACTIONAL_ID,
+}
+"""Resource types with ACLs of their own. The draft has topics; the others have the same form."""
+
+EVERYONE = frozenset(("Anonymous", WILDCARD, WILDCARD_PRINCIPAL))
+"""The principals that stand for all users; the first is the draft's."""
+
+_DRAFT_OPERATIONS = {
+    "CONFIGURE": (Operation.ALTER, Operation.ALTER_CONFIGS),
+    "EDIT": (Operation.ALTER, Operation.ALTER_CONFIGS),
+    "DESCRIBE": (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
+    "REPLICATE": (Operation.CLUSTER_ACTION,),
+    "SEND_CONTROL_MESSAGE": (Operation.CLUSTER_ACTION,),
+}
+"""The draft's operations, as today's; all others have Kafka's names."""
+
+OPERATIONS = {
+    operation.name: (operation,) for operation in Operation if operation >= Operation.ALL
+} | _DRAFT_OPERATIONS
+
+_PERMISSIONS = {"ALLOW": PermissionType.ALLOW, "DENY": PermissionType.DENY}
+_ACL_KEYS = frozenset(("principal", "permissionType", "operations", "hosts"))
+
+
+@dataclass(frozen=True, slots=True)
+class FileAcl:
+    """One entry of the file; `place` names it in errors and audit records: "topics > orders > acls[2]"."""
+
+    place: str
+    principal: str
+    permission_type: PermissionType
+    operations: frozenset[Operation]
+    hosts: frozenset[str]
+
+    def concerns(self, host: str) -> bool:
+        return host in self.hosts or WILDCARD in self.hosts
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRules:
+    """The rules for one topic, group or transactional id, or for the cluster."""
+
+    by_principal: Mapping[str, tuple[FileAcl, ...]] = field(default_factory=dict)
+    owner: str | None = None
+
+    @property
+    def acls(self) -> list[FileAcl]:
+        return [acl for acls in self.by_principal.values() for acl in acls]
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleAcls:
+    """The whole file."""
+
+    cluster: ResourceRules = ResourceRules()
+    resources: Mapping[ResourceType, Mapping[str, ResourceRules]] = field(default_factory=dict)
+    count: int = 0
+
+    def named(self, resource_type: ResourceType) -> Mapping[str, ResourceRules]:
+        """Return the rules of each resource of a type that the file names."""
+        return self.resources.get(resource_type, {})
+
+
+def parse_acl_file(content: bytes) -> SimpleAcls:
+    """Parse the file; ValueError has the place of the error: line and column, or the path of keys."""
+    document = _object(_document(content), "the file", {"version", "acls", *SECTIONS}, {"version", "acls"})
+    _version(document, "the file")
+    cluster = _rules(document["acls"], "acls", None)
+    resources = {
+        resource_type: _section(document[name], name)
+        for name, resource_type in SECTIONS.items()
+        if name in document
+    }
+    everything = [cluster, *(rules for section in resources.values() for rules in section.values())]
+    return SimpleAcls(cluster, resources, sum(len(rules.acls) for rules in everything))
+
+
+def _document(content: bytes) -> object:
+    try:
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_without_repetition)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8: byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except RecursionError as error:
+        raise ValueError("too deeply nested") from error
+
+
+def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    # JSON would use the last value, and the ACLs of the first one would be lost.
+    seen = dict(pairs)
+    if len(seen) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key given twice: {next(key for key in keys if keys.count(key) > 1)!r}")
+    return seen
+
+
+def _section(value: object, place: str) -> dict[str, ResourceRules]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{place}: expected an object, a name for each resource")
+    if "" in value:
+        raise ValueError(f"{place}: a resource without a name")
+    return {name: _resource(entry, f"{place} > {name}") for name, entry in value.items()}
+
+
+def _resource(value: object, place: str) -> ResourceRules:
+    allowed = {"version", "acls"} | ({"owner"} if place.startswith("topics") else set())
+    entry = _object(value, place, allowed, {"acls"})
+    if "version" in entry:
+        _version(entry, place)
+    owner = entry.get("owner")
+    return _rules(
+        entry["acls"], f"{place} > acls", None if owner is None else _one_principal(owner, f"{place} > owner")
+    )
+
+
+def _rules(value: object, place: str, owner: str | None) -> ResourceRules:
+    if not isinstance(value, list):
+        raise ValueError(f"{place}: expected a list of ACLs")
+    by_principal: dict[str, list[FileAcl]] = {}
+    for index, entry in enumerate(value):
+        acl = _acl(entry, f"{place}[{index}]")
+        by_principal.setdefault(acl.principal, []).append(acl)
+    return ResourceRules({principal: tuple(acls) for principal, acls in by_principal.items()}, owner)
+
+
+def _acl(value: object, place: str) -> FileAcl:
+    entry = _object(value, place, _ACL_KEYS, _ACL_KEYS)
+    permission = _PERMISSIONS.get(_text(entry["permissionType"], f"{place} > permissionType"))
+    if permission is None:
+        raise ValueError(f"{place} > permissionType: expected ALLOW or DENY")
+    operations = [
+        operation
+        for name, at in _texts(entry["operations"], f"{place} > operations")
+        for operation in _operations(name, at)
+    ]
+    hosts = [_host(text, at) for text, at in _texts(entry["hosts"], f"{place} > hosts")]
+    principal = _principal(entry["principal"], f"{place} > principal")
+    return FileAcl(place, principal, permission, frozenset(operations), frozenset(hosts))
+
+
+def _operations(name: str, place: str) -> Sequence[Operation]:
+    if name not in OPERATIONS:
+        raise ValueError(f"{place}: {name!r} is no operation; there are {', '.join(sorted(OPERATIONS))}")
+    return OPERATIONS[name]
+
+
+def _principal(value: object, place: str) -> str:
+    """Parse a principal: "alice" and "User:alice" are the same user, "Group:x" has another type."""
+    text = _text(value, place)
+    if text in EVERYONE:
+        return WILDCARD_PRINCIPAL
+    return text if ":" in text else f"User:{text}"
+
+
+def _one_principal(value: object, place: str) -> str:
+    principal = _principal(value, place)
+    if principal == WILDCARD_PRINCIPAL:
+        raise ValueError(f"{place}: everybody cannot be the owner")
+    return principal
+
+
+def _host(text: str, place: str) -> str:
+    if text == WILDCARD:
+        return text
+    try:
+        return host_address(text)
+    except ValueError as error:
+        # A DENY for a host name would deny nothing, because names are not resolved.
+        raise ValueError(f"{place}: {text!r} is neither an address nor *; names are not resolved") from error
+
+
+def _texts(value: object, place: str) -> list[tuple[str, str]]:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"{place}: expected a list that is not empty")
+    return [(_text(each, f"{place}[{index}]"), f"{place}[{index}]") for index, each in enumerate(value)]
+
+
+def _text(value: object, place: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{place}: expected a text, found {value!r}")
+    return value
+
+
+def _object(
+    value: object, place: str, allowed: frozenset[str] | set[str], needed: frozenset[str] | set[str]
+) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{place}: expected an object, found {type(value).__name__}")
+    unknown, missing = sorted(value.keys() - allowed), sorted(needed - value.keys())
+    if unknown or missing:
+        problems = [f"unknown key {key!r}" for key in unknown] + [f"{key!r} is missing" for key in missing]
+        raise ValueError(f"{place}: {', '.join(problems)}")
+    return value
+
+
+def _version(document: Mapping[str, object], place: str) -> None:
+    if document["version"] != 1 or isinstance(document["version"], bool):
+        raise ValueError(f"{place}: version {document['version']!r}, supported: 1")
+
 
 ACL_FILE = "broker.acl.file.path"
 

@@ -13,9 +13,18 @@ from typing import Any, NoReturn
 
 from proxy.audit.record import AuditEvent
 from proxy.security.backoff import LoginBackoff
-from proxy.security.expiry import SessionExpiry, session_lifetime_ms
 from proxy.security.principal import ANONYMOUS, Principal
-from proxy.security.sasl.exchange import Accepted, Challenge, Deferred, Exchange, Outcome, Rejected, Settled
+from proxy.security.sasl.exchange import (
+    Accepted,
+    Challenge,
+    Deferred,
+    Exchange,
+    Outcome,
+    Rejected,
+    SessionExpiry,
+    Settled,
+    session_lifetime_ms,
+)
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -16,12 +16,10 @@ from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
-from proxy.session.accounting.denials import Denials
+from proxy.session.accounting.summaries import Denials
 from proxy.session.client_state import ClientState
-from proxy.session.deferred_assignments import DeferredAssignments
-from proxy.session.fetch_sessions import FetchSessions
 from proxy.session.gate import Basis, Gate, ListenerPolicy, Peer
-from proxy.session.share_sessions import ShareSessions
+from proxy.session.remembered import Remembered
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import spend
@@ -135,17 +133,6 @@ class Api:
     """Clients repeat it on their next connection, so a proxy that stops need not wait for its response."""
     between_brokers: bool = False
     """Brokers send it to each other: no request quota applies, as at Kafka."""
-
-
-@dataclass(slots=True)
-class Remembered:
-    """State of one connection from one request to the next."""
-
-    fetch_sessions: FetchSessions = field(default_factory=FetchSessions)
-    share_sessions: ShareSessions = field(default_factory=ShareSessions)
-    deferred_assignments: DeferredAssignments = field(default_factory=DeferredAssignments)
-    looked_up: frozenset[bytes] = frozenset()
-    """Topic ids without a name, although they were looked up for the next request."""
 
 
 @dataclass(slots=True)

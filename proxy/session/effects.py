@@ -1,14 +1,18 @@
-"""The effects that a session can return. proxy.net carries them out in the order of the list.
+"""The effects that a session can return, and the outcome of one that is sent to the controller.
 
-`data` may borrow the receive buffer: proxy.net writes it before it reads again, and copies what the peer did
-not take. The classes are slotted but not frozen: frozen ones cost three times as much to make, and these are
-made for every request.
+proxy.net carries the effects out in the order of the list. `data` may borrow the receive buffer: proxy.net
+writes it before it reads again, and copies what the peer did not take. The classes are slotted but not
+frozen: frozen ones cost three times as much to make, and these are made for every request.
+
+The forwarder that carries out a `ToController` makes its `ControllerResponse`; the session that sent the
+request reads it.
 """
 
 from dataclasses import dataclass
 
 from proxy.audit.record import AuditEvent
 from proxy.security.sasl.exchange import Deferred
+from proxy.wire.error_codes import ErrorCode
 
 Data = bytes | bytearray | memoryview
 
@@ -124,3 +128,25 @@ Effect = (
     | UpstreamLoginFailed
     | Close
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerResponse:
+    """Either the controller's response, or an error that the client may see."""
+
+    error_code: ErrorCode
+    """NONE when `body` is the controller's response."""
+    body: bytes | memoryview | None
+    """The response body in the request's version, without header."""
+    forward_id: str
+    last_offset: int | None = None
+    """The last metadata offset at which the change was committed, if the controller returns it.
+
+    With a `first_offset`: the controller does not return it, and this is the last one possible.
+    """
+    first_offset: int | None = None
+    """With Kafka's own controller: the change is at this offset of its log or later."""
+    attempts: int = 1
+    """The number of times the request was sent: an earlier one may have been carried out."""
+    close: bool = False
+    """The controller does not support this version any more: the client has to request ApiVersions again."""

@@ -1,8 +1,13 @@
-"""What all sessions of a proxy share: image, authorizer, quotas, and the versions that the broker supports.
+"""What all sessions of a proxy share: image, authorizer, quotas, topic names, and the broker's versions.
 
 Made by proxy.gate_setup; proxy.net replaces `basis` and `versions` when they change. All access is from one
 event loop, so a session that takes `gate.basis` once works with one state of the cluster and of the settings
 to the end of its request, whatever changes meanwhile.
+
+Topic names come from the broker's Metadata responses (KIP-516): every response that has ids and names adds
+to them, and so do lookups of ids that a request names (proxy.session.requests.queries). They are read when a
+request names a topic by its id only. An id is never reused, so what one client's request has shown is true
+for all clients, also after the topic was deleted and created again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,37 +17,80 @@ from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.image import MetadataImage
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Authorizer
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
 from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
-from proxy.security.token_secret import TokenSecret
 from proxy.session.accounting.request_counts import RequestCounts
 from proxy.session.authentication import SaslListener
-from proxy.session.memory import RequestMemory
-from proxy.session.topic_names import TopicNames
+from proxy.session.memory import Limits, RequestMemory
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.work import Pace, paced
+
+MAX_TOPICS = 1_000_000
+"""Beyond this the oldest are forgotten, and looked up again when a request names them."""
+
+MAX_MISSING = 10_000
+"""Ids that the broker does not know; beyond this the oldest are forgotten."""
+
+MISSING_MS = 500
+"""The time until an unknown id is looked up again: the topic may just have been created."""
 
 VersionRange = tuple[int, int]
 Rights = tuple[int, AclsImage | None]
 """Compared by its parts: the ACLs by identity."""
 
 DEFAULT_QUEUED_BYTES = 256 * 1024 * 1024
-DEFAULT_MAX_ELEMENTS = 50_000
 _FIRST_METADATA_WITH_TOPIC_IDS = 12
 """Older brokers have no lookup of a topic id's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much memory one client may take, in bytes."""
+class TopicNames:
+    """A bounded map of 16-byte topic ids to topic names, both ways, and of ids that have no name."""
 
-    socket_request_max_bytes: int
-    decoded_request_max_bytes: int
-    """The size of a request that is decoded whole; Produce requests of one topic are not."""
-    sasl_server_max_receive_size: int
-    """The size of any request before the login is complete."""
-    decoded_request_max_elements: int = DEFAULT_MAX_ELEMENTS
-    """The number of elements in all arrays of a request that is decoded whole."""
+    def __init__(self, max_topics: int = MAX_TOPICS, max_missing: int = MAX_MISSING) -> None:
+        self._max_topics = max_topics
+        self._max_missing = max_missing
+        self._names: dict[bytes, str] = {}
+        self._ids: dict[str, bytes] = {}
+        self._missing: dict[bytes, int] = {}  # Id -> when its lookup failed; the oldest first.
+
+    def learn(self, topic_id: bytes, name: str) -> None:
+        """Store the name of an id; the zero id means no id and is not stored."""
+        if self._names.get(topic_id) == name:
+            self._ids.setdefault(name, topic_id)
+            return
+        if not any(topic_id):
+            return
+        if len(self._names) >= self._max_topics:
+            oldest = next(iter(self._names))
+            self._ids.pop(self._names.pop(oldest), None)
+        self._names[topic_id] = name
+        self._ids[name] = topic_id
+        self._missing.pop(topic_id, None)
+
+    def note_missing(self, topic_id: bytes, now_ms: int) -> None:
+        """Remember that the broker has no topic with this id."""
+        self._missing.pop(topic_id, None)
+        if len(self._missing) >= self._max_missing:
+            del self._missing[next(iter(self._missing))]
+        self._missing[topic_id] = now_ms
+
+    def is_missing(self, topic_id: bytes, now_ms: int) -> bool:
+        """Whether the broker had no topic with this id a moment ago."""
+        noted_ms = self._missing.get(topic_id)
+        return noted_ms is not None and 0 <= now_ms - noted_ms < MISSING_MS
+
+    def forget(self, name: str) -> None:
+        """Forget the id of a name that has no topic any more. The names of ids stay: ids are never reused."""
+        self._ids.pop(name, None)
+
+    def name(self, topic_id: bytes) -> str | None:
+        """Return the name; None if no response has had it yet."""
+        return self._names.get(topic_id)
+
+    def topic_id(self, name: str) -> bytes | None:
+        """Return the newest id of the name; None if there is none, or the topic is gone."""
+        return self._ids.get(name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +145,7 @@ class Gate:
     creates_topics_at_controller: bool = False
     """Whether such a topic is created by our controller, and not by the broker itself."""
     api_versions_bodies: dict[int, tuple[tuple[object, ...], bytes]] = field(default_factory=dict)
-    """Encoded ApiVersions bodies by version, with what each was made from (login.api_versions)."""
+    """Encoded ApiVersions bodies by version, with what each was made from (requests.handshake)."""
 
     @property
     def image(self) -> MetadataImage | None:

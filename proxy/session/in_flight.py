@@ -1,21 +1,32 @@
-"""Requests in flight on one connection, in the order in which the client sent them.
+"""Requests in flight on one connection, in the order in which the client sent them, and who may observe them.
 
 One class for each way in which the response to a request is treated. The broker responds in order; a response
 of the proxy's own waits in the queue until those before it have left, so that a client gets its responses in
-the order of its requests. Held by proxy.session.session.
+the order of its requests. Held by proxy.session.session. `PlainResponse` is a Produce response that needs no
+change: proxy.session.data.fast_lane builds it for a request, and compares the response with its bytes. An
+`Observer` watches the requests of one session: tracing (proxy.net) is one.
 """
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import lru_cache
+from struct import Struct
+from typing import Any, ClassVar, Protocol
 
+from proxy.audit.record import AuditEvent
 from proxy.quota.throttle import Bucket
 from proxy.session.accounting.request_counts import Durations, RequestCounts, add
 from proxy.session.accounting.summaries import Summary
 from proxy.session.call import Call, ResponseHandler
 from proxy.session.client_state import ClientState
-from proxy.session.plain_response import PlainResponse
+
+_FIRST_WITH_ENDPOINTS = 10
+_FIRST_WITH_TOPIC_ID = 13
+_ONE = b"\x02"  # The count of a compact array of one element.
+_NO_TAGS = b"\x00"
+
+Fields = Callable[[memoryview, int], tuple[int, int, bytes, bytes]]
 
 MAX_IN_FLIGHT = 1_000
 """Requests of one connection; beyond this no further one is taken. A broker handles one at a time."""
@@ -27,6 +38,36 @@ ENTRY_BYTES = 1024
 that."""
 _READY_BYTES = 256
 """Approximate memory of a response that waits, besides its bytes: many small ones count too."""
+
+
+@dataclass(slots=True, eq=False)
+class PlainResponse:
+    """A response for one partition without an error: a broker adds no addresses to it (KIP-951)."""
+
+    fields: Fields
+    """Reads its length, its correlation id, what has to equal `head`, and what has to equal `no_error`."""
+    min_bytes: int
+    """Without its length prefix it has at least this many."""
+    head: bytes
+    """From the header's tags to the count of partitions; empty in versions without addresses."""
+    no_error: bytes
+
+    @classmethod
+    def of(cls, version: int, topic: bytes) -> "PlainResponse":
+        """The response to a request for this topic: its name or its id, as on the wire."""
+        if version < _FIRST_WITH_ENDPOINTS:
+            head, no_error = b"", b""
+        else:
+            name = topic if version >= _FIRST_WITH_TOPIC_ID else bytes([len(topic) + 1]) + topic
+            head, no_error = _NO_TAGS + _ONE + name + _ONE, b"\x00\x00"
+        layout = _layout(len(head), len(no_error))
+        return cls(layout.unpack_from, layout.size - 4, head, no_error)
+
+
+@lru_cache(maxsize=1_024)
+def _layout(head_bytes: int, error_bytes: int) -> Struct:
+    # Length, correlation id, the head, the partition's index, its error.
+    return Struct(f">ii{head_bytes}s4x{error_bytes}s" if head_bytes else ">ii0s0s")
 
 
 @dataclass(slots=True, eq=False)
@@ -212,3 +253,40 @@ class Pipeline:
             self.ready_bytes -= _READY_BYTES + len(entry.data)
             ready.append(entry.data)
         return ready
+
+
+class Observer(Protocol):
+    """A session calls these as things happen. Every request in flight also enters and leaves `queue`."""
+
+    @property
+    def queue(self) -> deque[InFlight]:
+        """The queue of requests in flight; a class of its own may note what enters and leaves it."""
+
+    @property
+    def traceparent(self) -> str | None:
+        """Names the trace span of the request that the controller gets next (W3C Trace Context)."""
+
+    def frame_taken(self, frame: memoryview, *, logged_in: bool) -> None:
+        """A whole frame is about to be decoded."""
+
+    def response_made(self, data: bytes, client: ClientState) -> None:
+        """The proxy's own response is sent, or has entered the queue."""
+
+    def denied(self, call: Call) -> None:
+        """Something in the request is denied."""
+
+    def forwarded(self, event: AuditEvent) -> None:
+        """The controller has responded; this is the record of it."""
+
+    def throttled(self, bucket: Bucket, throttle_time_ms: int) -> None:
+        """The response that leaves next makes its client wait."""
+
+    def received(self, data: memoryview) -> None:
+        """The broker has sent this; not called for responses that `passing` announces."""
+
+    def passing(self, response_bytes: int) -> None:
+        """A whole response is about to pass; 0: it has passed, or it does not. Only while
+        `watches_responses`."""
+
+    def closed(self) -> None:
+        """The connection is over."""

@@ -13,13 +13,13 @@ from typing import Any
 from proxy.audit.record import AuditEvent
 from proxy.quota.request_time import percent
 from proxy.security.authorizer import RequestContext
+from proxy.session import responses
 from proxy.session.authentication import Authentication
-from proxy.session.call import Remembered
 from proxy.session.client_state import ClientState
-from proxy.session.controller_response import ControllerResponse
 from proxy.session.data.fast_lane import FastLane
 from proxy.session.effects import (
     Close,
+    ControllerResponse,
     LookUpTopics,
     MuteClient,
     Recorded,
@@ -35,6 +35,7 @@ from proxy.session.in_flight import (
     ControllerQuery,
     Fetched,
     InFlight,
+    Observer,
     Passing,
     Pipeline,
     Produced,
@@ -42,7 +43,6 @@ from proxy.session.in_flight import (
     Timed,
 )
 from proxy.session.memory import SessionMemory
-from proxy.session.observer import Observer
 from proxy.session.plan import (
     Complete,
     CutOff,
@@ -58,10 +58,9 @@ from proxy.session.plan import (
     Step,
     Throttle,
 )
-from proxy.session.requests import forwarding, topic_lookup, unchecked
-from proxy.session.responses import rewriting
-from proxy.session.responses.responses import Responses
-from proxy.session.slices import Effects, Slices
+from proxy.session.remembered import Remembered
+from proxy.session.requests import forwarding, queries, verdicts
+from proxy.session.responses import Responses
 from proxy.session.state import (
     AWAITING_CONTROLLER,
     CLOSING,
@@ -72,6 +71,8 @@ from proxy.session.state import (
     TURN_DUE,
     VERIFYING,
     WAITING,
+    Effects,
+    Slices,
 )
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import RequestHeader
@@ -267,7 +268,7 @@ class Machine:
             effects += self.apply(plan)
             if not plan or type(last := plan[-1]) is not Rewrite:
                 break
-            charged = rewriting.charge(last.entry, len(last.frame), now_ms)
+            charged = responses.charge(last.entry, len(last.frame), now_ms)
             self._is_rewriting = True
             rewritten = self.slices.run(partial(self._rewrite, last, charged, now_ms))
             if rewritten is None:
@@ -280,14 +281,14 @@ class Machine:
         self.note_turn()
         return effects
 
-    def _rewrite(self, step: Rewrite, charged: rewriting.Charged, responded_ms: int) -> Effects:
+    def _rewrite(self, step: Rewrite, charged: responses.Charged, responded_ms: int) -> Effects:
         """Rewrite a whole response, and let it leave. `responded_ms`: when it came."""
         entry = step.entry
         try:
             if isinstance(entry, BrokerQuery):
-                return self._query_responded(entry, rewriting.response_to(entry, step.frame), responded_ms)
-            plan = rewriting.rewritten(entry, step.frame, charged, self.listener)
-        except rewriting.FAULTS as error:
+                return self._query_responded(entry, responses.response_to(entry, step.frame), responded_ms)
+            plan = responses.rewritten(entry, step.frame, charged, self.listener)
+        except responses.FAULTS as error:
             name = ApiKey.name_of(entry.api_key)
             message = f"the broker's response to {name} is malformed: {error}"
             return self.apply([CutOff(Close("upstream_protocol", message))])
@@ -367,7 +368,7 @@ class Machine:
 
     def looked_up(self, lookup: LookUp) -> Effects:
         if lookup.then is None:
-            self.remembered.looked_up = topic_lookup.still_unnamed(self.gate, lookup.topic_ids)
+            self.remembered.looked_up = queries.still_unnamed(self.gate, lookup.topic_ids)
             return []
         return [] if self.flags & CLOSING else self.apply(lookup.then())
 
@@ -445,7 +446,7 @@ class Machine:
         call = step.call
         client = call.client
         if step.by_handler:
-            unchecked.count_responded(call)
+            verdicts.count_responded(call)
         if self.observer is not None and call.denials is not None:
             self.observer.denied(call)
         effects: Effects = [Recorded(self.completed(each, client.context)) for each in call.events]

@@ -4,15 +4,21 @@ A session takes room for a whole frame before it holds more than a little of it,
 always be completed. Frames without room wait in the order of arrival, within the part of their owner.
 Responses that clients have not read yet are counted apart, so that they never make requests wait: an owner
 with too many of them gets no further request decided. Clients before their login have a share of their own,
-in which each address is an owner; after it each principal is one.
+in which each address is an owner; after it each principal is one. `Limits` are those of one client;
+`fault_of_size` checks a frame against them before its body arrives, and `needed_bytes` says how much of a
+frame is needed before it is parsed (SPEC O6).
 """
 
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from struct import Struct
 
 from proxy.security.principal import ANONYMOUS
 from proxy.session.authentication import Authentication
+from proxy.wire.api_keys import ApiKey
+
+DEFAULT_MAX_ELEMENTS = 50_000
 
 FREE_BYTES = 16 * 1024
 STRANGERS_FREE_BYTES = 4 * 1024
@@ -20,6 +26,27 @@ STRANGERS_FREE_BYTES = 4 * 1024
 STRANGERS_SHARE = 0.25
 OWNERS_PART = 0.5
 """The largest part of its share that an owner may use; a single frame may be larger."""
+
+_INT16 = Struct(">h").unpack_from
+_MIN_FRAME_BYTES = 10
+_KEY_END = 6
+_PRODUCE = int(ApiKey.PRODUCE)
+
+_STREAMING_HEAD_BYTES = 4_096
+"""By then a Produce request that streams has shown its head, however long its client id and topic are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much memory one client may take, in bytes."""
+
+    socket_request_max_bytes: int
+    decoded_request_max_bytes: int
+    """The size of a request that is decoded whole; Produce requests of one topic are not."""
+    sasl_server_max_receive_size: int
+    """The size of any request before the login is complete."""
+    decoded_request_max_elements: int = DEFAULT_MAX_ELEMENTS
+    """The number of elements in all arrays of a request that is decoded whole."""
 
 
 @dataclass(slots=True, eq=False)
@@ -299,3 +326,34 @@ class SessionMemory:
         if account.is_empty:
             account.owner, account.stranger = self.owner, self._authentication.under_way
         return account
+
+
+def fault_of_size(
+    limits: Limits, data: memoryview, position: int, length: int, *, stranger: bool, bare_token: bool
+) -> str | None:
+    """Return the fault in the length of the frame at `position`, before its body arrives; None: none.
+
+    `stranger`: the client has not logged in. `bare_token`: the frame is nothing but a SASL token.
+    """
+    limit, minimum = limits.decoded_request_max_bytes, _MIN_FRAME_BYTES
+    if stranger:
+        limit = limits.sasl_server_max_receive_size
+        minimum = 0 if bare_token else _MIN_FRAME_BYTES
+    elif _may_be_produce(data, position):
+        # The only request that may be larger; without its API key the frame may be one.
+        limit = limits.socket_request_max_bytes
+    if length < minimum:
+        return f"a request of {length} bytes, the least is {minimum}"
+    return f"a request of {length} bytes, limit {limit}" if length > limit else None
+
+
+def needed_bytes(data: memoryview, position: int, length: int) -> int:
+    """Return how many bytes of an incomplete frame are needed before it is parsed again."""
+    if len(data) - position < _STREAMING_HEAD_BYTES and _may_be_produce(data, position):
+        # It may stream once more of its head is here; waiting for all of it would hold its records.
+        return min(4 + length, _STREAMING_HEAD_BYTES)
+    return 4 + length
+
+
+def _may_be_produce(data: memoryview, position: int) -> bool:
+    return len(data) - position < _KEY_END or _INT16(data, position + 4)[0] == _PRODUCE

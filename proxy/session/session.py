@@ -10,35 +10,34 @@ from struct import Struct
 
 from proxy.audit.record import AuditEvent
 from proxy.security.sasl.exchange import Settled
-from proxy.session import frame_sizes
+from proxy.session import memory
 from proxy.session.accounting.summaries import Summary
 from proxy.session.apis.table import TABLE
 from proxy.session.authentication import Authentication
 from proxy.session.call import Call
-from proxy.session.controller_response import ControllerResponse
 from proxy.session.data.fast_lane import HEAD_BYTES, ProduceHead, decoded_name
 from proxy.session.data.produce import FIRST_WITH_TOPIC_ID
 from proxy.session.effects import (
     Close,
+    ControllerResponse,
     ToBroker,
 )
 from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.in_flight import (
     MAX_IN_FLIGHT,
     InFlight,
+    Observer,
     Produced,
 )
-from proxy.session.login.handshake import Handshake
-from proxy.session.login.upstream_login import UpstreamLogin
 from proxy.session.machine import Machine
 from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
-from proxy.session.observer import Observer
 from proxy.session.plan import (
     End,
     LookUp,
 )
-from proxy.session.requests import dispatch, forwarding, rejections, termination, topic_lookup
-from proxy.session.slices import Effects
+from proxy.session.requests import dispatch, forwarding, queries, termination
+from proxy.session.requests.handshake import Handshake
+from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.session.state import (
     AWAITING_MEMORY,
     CLOSING,
@@ -48,6 +47,7 @@ from proxy.session.state import (
     TURN_DUE,
     VERIFYING,
     WAITING,
+    Effects,
     State,
 )
 from proxy.session.throttling import charge_unanswered
@@ -353,9 +353,9 @@ class Session:
                 break  # For the name of its topic.
             elif fault := self._fault(data, position, length):
                 _pass_on(data[run:position], effects)
-                return effects + self.machine.apply(rejections.malformed(fault)), end
+                return effects + self.machine.apply(dispatch.malformed(fault)), end
             elif stop > end:
-                self._await_rest(position, frame_sizes.needed_bytes(data, position, length), now_ms)
+                self._await_rest(position, memory.needed_bytes(data, position, length), now_ms)
                 break
             elif self._may_begin():
                 frame = data[position:stop]
@@ -393,7 +393,7 @@ class Session:
             self.memory.complete()
 
     def _fault(self, data: memoryview, position: int, length: int) -> str | None:
-        return frame_sizes.fault_of_size(
+        return memory.fault_of_size(
             self.gate.limits,
             data,
             position,
@@ -459,7 +459,7 @@ class Session:
             return None, []
         if head.version >= FIRST_WITH_TOPIC_ID:
             name = gate.topic_names.name(topic)
-            if name is None and topic_lookup.is_unnamed(gate, self.machine.remembered, topic, now_ms):
+            if name is None and queries.is_unnamed(gate, self.machine.remembered, topic, now_ms):
                 return None, self.machine.apply([LookUp(topic)])
         else:
             name = decoded_name(topic)
@@ -540,12 +540,12 @@ class Session:
             self.listener.counts.took(header.api_key)
             plan = self._handshake.request(header, frame, now_ms)
             if plan is None and not dispatch.is_offered(self.gate, header):
-                plan = rejections.not_served(self.listener, header)
+                plan = dispatch.not_served(self.listener, header)
             elif plan is None:
                 effects = self.machine.follow_client_id(header, frame, now_ms)
                 plan = dispatch.plan(self._call(header, len(frame), now_ms), frame, header.body_offset)
         except WireError as error:
-            plan = rejections.malformed(str(error))
+            plan = dispatch.malformed(str(error))
         return effects + self.machine.apply(plan)
 
     def _call(self, header: RequestHeader, size_bytes: int, now_ms: int) -> Call:

@@ -1,26 +1,174 @@
-"""Reads the log that `--log` names into the image that the shell shows.
+"""Reads the log that `--log` names into the image that the shell shows (KIP-630, KIP-801).
 
 `topic`: the metadata topic, through the broker of a proxy's or a controller's file. `kraft`: Kafka's own log,
-from the controllers of a proxy's file. Anything else is a file or a directory (log_file.py).
+from the controllers of a proxy's file. Anything else is a segment (`00000000000000000000.log`) of Penstock's
+topic or of Kafka's `__cluster_metadata`, a snapshot (`*.checkpoint`), or a directory: its newest snapshot and
+the segments after it. CRCs of files are checked, and records of uncommitted transactions omitted.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from forwarding.config import ControllerConfig
 from proxy.config import ConfigError, ProxyConfig, endpoint, load
-from proxy.metadata.errors import MetadataError
+from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.metadata.quorum_feed import QuorumFeed
-from proxy.net.metadata.quorum_log import split
-from proxy.net.metadata.topic_partition import PartitionError, at_leader
-from proxy.net.metadata.transactions import BrokenBatch, TransactionReader
-from proxy.shell.log_file import LogFileError, ReadLog, read_log
+from proxy.net.metadata.topic_feed import PartitionError, at_leader
+from proxy.net.metadata.transactions import BrokenBatch, Committed, SnapshotReader, TransactionReader, split
+
+SEGMENT, SNAPSHOT = ".log", ".checkpoint"
+BASE_OFFSET_END, LAST_DELTA_AT, COUNT_AT, HEADER_BYTES = 8, 23, 57, 61
+ATTRIBUTES_AT, CONTROL = 22, 0x20
+"""Positions in a batch: its first offset, the last one relative to it, and the number of records."""
+
+
+class LogFileError(Exception):
+    """The log cannot be read; the message names the file and, if known, the offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Values that became visible together, at `counts_from`: the offset of the transaction's last record."""
+
+    counts_from: int
+    committed: Committed
+
+
+@dataclass(slots=True)
+class ReadLog:
+    """The content of a log."""
+
+    steps: list[Step] = field(default_factory=list)
+    snapshot: bool = False
+    """Whether the first step is a snapshot."""
+    start_offset: int = 0
+    end_offset: int = 0
+    """The offset after the last batch."""
+    notes: list[str] = field(default_factory=list)
+    """Notes for the user about gaps in the log."""
+
+    def take(self, reader: TransactionReader, raw: bytes) -> None:
+        """Adds one whole batch. BrokenBatch contains the reason if it is invalid."""
+        marker = raw[ATTRIBUTES_AT] & CONTROL != 0
+        for step in reader.feed(raw):
+            self.steps.append(Step(step.last_offset - marker, step))
+        self.end_offset = reader.position
+
+    def end(self, reader: TransactionReader) -> None:
+        """Ends the log, and adds a note about an undecided transaction."""
+        if reader.settled_offset + 1 < self.end_offset:
+            begin = reader.settled_offset + 1
+            self.notes.append(f"a transaction that begins at offset {begin} is undecided and was omitted")
+
+
+def read_log(path: Path) -> ReadLog:
+    """Reads a file or a directory. LogFileError if it cannot be read completely."""
+    if path.is_dir():
+        files = sorted(path.iterdir())
+        snapshots = [file for file in files if file.suffix == SNAPSHOT]
+        segments = [file for file in files if file.suffix == SEGMENT]
+        if not snapshots and not segments:
+            raise LogFileError(
+                f"{path}: the directory contains neither a segment (*{SEGMENT}) nor a snapshot (*{SNAPSHOT})"
+            )
+        return _read(snapshots[-1] if snapshots else None, segments)
+    return _read(path, []) if path.suffix == SNAPSHOT else _read(None, [path])
+
+
+def _read(snapshot: Path | None, segments: list[Path]) -> ReadLog:
+    found = ReadLog()
+    if snapshot is not None:
+        _read_snapshot(snapshot, found)
+    reader: TransactionReader | None = None
+    for segment in segments:
+        base_offset = _offset_of(segment)
+        for raw in _batches(segment, found):
+            begin, end, count = _extent(raw)
+            if end <= found.end_offset and (found.snapshot or reader is not None):
+                continue
+            if reader is None:
+                reader = _reader_from(found, begin if base_offset is None else min(begin, base_offset))
+            _note_gap(found, begin, end, count, compacted=not found.snapshot)
+            try:
+                found.take(reader, raw)
+            except BrokenBatch as error:
+                raise LogFileError(f"{segment}: the batch at offset {begin}: {error}") from error
+    if reader is not None:
+        found.end(reader)
+    return found
+
+
+def _read_snapshot(path: Path, found: ReadLog) -> None:
+    offset = _offset_of(path)
+    if offset is None:
+        raise LogFileError(f"{path}: the name of a snapshot has to be <end offset>-<epoch>{SNAPSHOT}")
+    reader = SnapshotReader()
+    try:
+        reader.feed(_content(path))
+        values = reader.values()
+    except BrokenBatch as error:
+        raise LogFileError(f"{path}: {error}") from error
+    found.steps.append(Step(offset - 1, Committed(offset - 1, tuple(values))))
+    found.snapshot, found.start_offset, found.end_offset = True, offset, offset
+
+
+def _reader_from(found: ReadLog, begin: int) -> TransactionReader:
+    if not found.snapshot:
+        found.start_offset = found.end_offset = begin
+        if begin > 0:
+            found.notes.append(f"the log begins at offset {begin}: earlier records are missing")
+    elif begin > found.end_offset:
+        found.notes.append(f"offsets {found.end_offset} to {begin - 1} are missing after the snapshot")
+    return TransactionReader(found.end_offset)
+
+
+def _note_gap(found: ReadLog, begin: int, end: int, count: int, *, compacted: bool) -> None:
+    """Compaction removes records, and whole batches, from the middle of a log."""
+    note = "compaction removed records: an image of an earlier offset lacks what was replaced since"
+    if compacted and (begin > found.end_offset or count < end - begin) and note not in found.notes:
+        found.notes.append(note)
+
+
+def _batches(path: Path, found: ReadLog) -> Iterator[bytes]:
+    try:
+        whole, rest = split(_content(path))
+    except BrokenBatch as error:
+        raise LogFileError(f"{path}: after offset {found.end_offset - 1}: {error}") from error
+    if rest.strip(b"\0") and not whole:
+        raise LogFileError(f"{path}: not a log: its {len(rest)} bytes do not begin with a whole record batch")
+    yield from whole
+    if rest.strip(b"\0"):
+        found.notes.append(
+            f"{path.name} ends within a batch: {len(rest)} bytes after offset {found.end_offset - 1}"
+        )
+
+
+def _extent(raw: bytes) -> tuple[int, int, int]:
+    if len(raw) < HEADER_BYTES:
+        raise LogFileError(f"a batch has {len(raw)} bytes, fewer than its header")
+    begin = int.from_bytes(raw[:BASE_OFFSET_END], "big", signed=True)
+    last_delta = int.from_bytes(raw[LAST_DELTA_AT : LAST_DELTA_AT + 4], "big", signed=True)
+    count = int.from_bytes(raw[COUNT_AT:HEADER_BYTES], "big", signed=True)
+    return begin, begin + last_delta + 1, count
+
+
+def _offset_of(path: Path) -> int | None:
+    digits = path.name.partition(".")[0].partition("-")[0]
+    return int(digits) if digits.isdigit() else None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise LogFileError(f"{path}: {error.strerror}") from error
+
 
 TOPIC, KRAFT = "topic", "kraft"
 TIMEOUT_S = 60

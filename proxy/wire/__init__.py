@@ -1,26 +1,22 @@
 """Encodes and decodes the Kafka protocol: all live APIs of Kafka 4.2 in all versions, and metadata records.
 
-framing           splits a byte stream into frames
-header            request and response headers
+header            splits a byte stream into frames; request and response headers
 codecs            decodes and encodes the body of a message, in each version
 types             the message classes by name
 metadata_records  decodes and encodes values of the metadata log
 api_keys          Kafka's API keys by name
 error_codes       Kafka's error codes by name
 errors            WireError, the only exception that leaves this package
-skim              reads the head of a Produce request without decoding it
-skim_fetch        reads session and topics of a Fetch request without decoding it
+skim              reads Produce and Fetch requests without decoding them
 work              long work on a message, in slices
 
 The codecs are generated. schemas/*.schema define the messages:
 
 notation          the notation of these files
-import_schemas    writes them from Kafka's jars
-stubs             writes types.pyi, for type checkers
+import_schemas    writes schemas/ from Kafka's jars, and types.pyi for type checkers
 catalog           finds the schema of a message
-schema            message schemas: structs of fields
+schema            message schemas: structs of fields, and their layout in one version
 message           makes message classes from schemas
-layout            the layout of a message's fields in one version
 decoder           generates the source of decoding functions
 encoder           generates the source of encoding functions
 source            generated source, and the message field of each line

@@ -11,8 +11,7 @@ from struct import Struct as PackedStruct
 from struct import error as StructError
 
 from proxy.wire import primitives, work
-from proxy.wire.layout import Layout
-from proxy.wire.schema import FIXED_FORMATS, Field, MessageSchema, Struct
+from proxy.wire.schema import FIXED_FORMATS, Field, Layout, MessageSchema, Struct
 from proxy.wire.source import Generated, Source
 
 ENCODING_FAULTS = (StructError, ValueError, TypeError, AttributeError, OverflowError)

@@ -1,25 +1,71 @@
-"""Converts the message definitions in Kafka's jars into the tables in schemas/.
+"""Converts the message definitions in Kafka's jars into the tables in schemas/, and types.pyi.
 
 `make schemas` runs it for a new release of Kafka:
 
     python -m proxy.wire.import_schemas kafka-clients-4.2.1.jar kafka-metadata-4.2.1.jar
 
 It reads `common/message/*.json` (requests, responses, headers, data) and `common/metadata/*.json` (records of
-the metadata log), leaves out messages without any version, and writes one file for each kind, and types.pyi
-for type checkers. An unknown property stops it: a table that silently lost something would be worse.
+the metadata log), leaves out messages without any version, and writes one file for each kind. An unknown
+property stops it: a table that silently lost something would be worse.
+
+types.pyi has a class of typed fields for each message. Only type checkers read it: proxy.wire.message makes
+the classes at run time. A test compares it with the tables. Types of fields:
+
+    int8 ... int64, uint16    int          string           str
+    float64                   float        uuid             bytes, 16 of them
+    bool                      bool         bytes, records   Buffer: a decoded message holds a memoryview
+
+A field that is null in some version may be None. Structs are attributes of their message, as at run time. A
+request names the class of its response.
 """
 
 import argparse
 import json
 import sys
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from proxy.wire.notation import format_message, parse_default
-from proxy.wire.schema import FIELD_TYPES, Default, Field, MessageSchema, Struct, empty_default, versions
-from proxy.wire.stubs import stub_text
+from proxy.wire.schema import (
+    FIELD_TYPES,
+    NO_VERSIONS,
+    Default,
+    Field,
+    MessageSchema,
+    Struct,
+    empty_default,
+    structs_of,
+    versions,
+)
+
+_HEADER = """\
+# The types of Kafka's messages, for type checkers. Written by `make schemas`: do not edit.
+
+from typing import ClassVar
+
+from proxy.wire.message import Message, Request
+from proxy.wire.primitives import Buffer
+
+"""
+
+_TYPES = {
+    "bool": "bool",
+    "int8": "int",
+    "int16": "int",
+    "uint16": "int",
+    "int32": "int",
+    "int64": "int",
+    "float64": "float",
+    "uuid": "bytes",
+    "string": "str",
+    "bytes": "Buffer",
+    "records": "Buffer",
+}
+
+_INDENT = "    "
+
 
 SCHEMA_FILES = {
     "request": "requests.schema",
@@ -31,6 +77,65 @@ SCHEMA_FILES = {
 """The file of each kind of message."""
 
 STUB_FILE = "types.pyi"
+
+_FOLDERS = ("common/message/", "common/metadata/")
+
+_MESSAGE_PROPERTIES = {
+    "apiKey", "type", "name", "validVersions", "flexibleVersions", "fields", "commonStructs",
+    "latestVersionUnstable", "listeners",
+}  # fmt: skip
+_FIELD_PROPERTIES = {
+    "name", "type", "versions", "nullableVersions", "taggedVersions", "tag", "default", "ignorable", "fields",
+    "flexibleVersions", "about", "entityType", "mapKey", "zeroCopy",
+}  # fmt: skip
+
+_FILE_HEADER = """\
+# Kafka's message schemas in Penstock's notation (proxy/wire/notation.py). Written by `make schemas`: do not
+# edit.
+"""
+
+
+def stub_text(schemas: Iterable[MessageSchema]) -> str:
+    """Return the whole file: one class per message, by name. A response precedes its request."""
+    ordered = sorted(schemas, key=lambda schema: (_api(schema), schema.kind == "request", schema.name))
+    return _HEADER + "\n".join("\n".join(_message(schema)) + "\n" for schema in ordered)
+
+
+def _api(schema: MessageSchema) -> str:
+    return schema.name.removesuffix("Request").removesuffix("Response")
+
+
+def _message(schema: MessageSchema) -> Iterator[str]:
+    yield f"class {schema.name}({_base(schema)}):"
+    if schema.api_key is not None:
+        yield f"{_INDENT}api_key: ClassVar[int]"
+    for struct in structs_of(schema.root).values():
+        if struct is not schema.root:
+            yield f"{_INDENT}class {struct.name}(Message):"
+            yield from (_INDENT + line for line in _members(struct, schema))
+    yield from _members(schema.root, schema)
+
+
+def _base(schema: MessageSchema) -> str:
+    return f"Request[{_api(schema)}Response]" if schema.kind == "request" else "Message"
+
+
+def _members(struct: Struct, schema: MessageSchema) -> Iterator[str]:
+    fields = [(field.attribute, _annotation(field, schema)) for field in struct.fields]
+    for name, annotation in fields:
+        # Some structs have a field named like a message's key (ApiVersionsResponse.ApiVersion).
+        yield f"{_INDENT}{name}: {annotation}{'  # type: ignore[misc]' * (name == 'api_key')}"
+    parameters = ["unknown_tags: dict[int, bytes] | None = ..."]
+    parameters += [f"{name}: {annotation} = ..." for name, annotation in fields]
+    yield f"{_INDENT}def __init__(self, *, {', '.join(parameters)}) -> None: ..."
+
+
+def _annotation(field: Field, schema: MessageSchema) -> str:
+    # A nested struct is named from the module: the body of a class does not see the enclosing class.
+    element = _TYPES[field.type] if field.struct is None else f"{schema.name}.{field.struct.name}"
+    annotation = f"list[{element}]" if field.is_array else element
+    may_be_none = field.nullable != NO_VERSIONS or field.default is None
+    return f"{annotation} | None" if may_be_none else annotation
 
 
 class FieldDefinition(TypedDict):
@@ -68,22 +173,6 @@ class MessageDefinition(StructDefinition):
 
 
 Shared = Mapping[str, StructDefinition]
-
-_FOLDERS = ("common/message/", "common/metadata/")
-
-_MESSAGE_PROPERTIES = {
-    "apiKey", "type", "name", "validVersions", "flexibleVersions", "fields", "commonStructs",
-    "latestVersionUnstable", "listeners",
-}  # fmt: skip
-_FIELD_PROPERTIES = {
-    "name", "type", "versions", "nullableVersions", "taggedVersions", "tag", "default", "ignorable", "fields",
-    "flexibleVersions", "about", "entityType", "mapKey", "zeroCopy",
-}  # fmt: skip
-
-_FILE_HEADER = """\
-# Kafka's message schemas in Penstock's notation (proxy/wire/notation.py). Written by `make schemas`: do not
-# edit.
-"""
 
 
 def read_jar(jar: Path) -> list[MessageSchema]:

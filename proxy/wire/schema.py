@@ -1,11 +1,12 @@
-"""Message schemas: structs of fields, each with the versions in which it exists.
+"""Message schemas: structs of fields, each with the versions in which it exists, and their layout.
 
 proxy.wire.notation and proxy.wire.import_schemas make them, the generators of codecs and classes read them.
+`Layout` says which fields of a version are compact, and the least size of an element.
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FIXED_FORMATS = {
     "bool": "?",
@@ -169,3 +170,49 @@ _EMPTY: dict[str, Default] = {
     "bytes": b"",
     "records": None,
 }
+
+
+class Layout:
+    """The layout of one version."""
+
+    def __init__(self, schema: MessageSchema, version: int) -> None:
+        self._version = version
+        self.flexible = version in schema.flexible
+
+    def is_compact(self, field: Field) -> bool:
+        return self.flexible and not field.inflexible
+
+    def element(self, field: Field) -> Field:
+        """Return the element of an array as a field of its own; it is never null."""
+        return replace(field, is_array=False, nullable=NO_VERSIONS)
+
+    def element_bytes(self, field: Field) -> int:
+        """Return the least size of an element of this array in bytes."""
+        size = self._least_bytes(self.element(field))
+        if size == 0:
+            # The remaining bytes could then not limit a count.
+            raise ValueError(f"the elements of {field.name} take no bytes in version {self._version}")
+        return size
+
+    def _least_bytes(self, field: Field) -> int:
+        if field.is_array:
+            return 1 if self.is_compact(field) else 4
+        if field.type in FIXED_SIZES:
+            return FIXED_SIZES[field.type]
+        if field.struct is not None:
+            return 1 if self._version in field.nullable else self._least_struct_bytes(field.struct)
+        if self.is_compact(field):
+            return 1
+        return 2 if field.type == "string" else 4
+
+    def _least_struct_bytes(self, struct: Struct) -> int:
+        tag_section = 1 if self.flexible else 0
+        return tag_section + sum(self._least_bytes(f) for f in struct.present(self._version))
+
+    def has_bytes(self, struct: Struct) -> bool:
+        """Whether this version of the struct, or of one inside it, has bytes or records."""
+        return any(
+            f.type in ("bytes", "records") or (f.struct is not None and self.has_bytes(f.struct))
+            for f in struct.fields
+            if self._version in f.versions
+        )

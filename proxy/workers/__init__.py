@@ -1,15 +1,12 @@
 """Several processes on one port: `workers: N` in the proxy's configuration (docs/decisions 0016, 0017).
 
 seat         the arguments of a worker: its number, and the files that it inherits
-segment      the shared memory and its layout
-table        rates and counts by name in that memory
+segment      the shared memory, its layout, and the rates and counts by name in it
 member       one worker's view of the group: rates, counts, offsets of the others' images
 control      the control connection between a worker and its supervisor
 spools       the audit spool of each worker, and spools of workers that no longer exist
-ports        the addresses of the listeners, reserved while workers start and end
 child        one worker process as the supervisor sees it
-supervisor   starts the workers and replaces those that die
-front        serves HTTP for all workers
+supervisor   reserves the addresses, starts the workers and replaces those that die
+front        serves HTTP for all workers, and merges their JSON pages
 exposition   merges the metrics of all workers
-pages        merges their other pages
 """

@@ -16,14 +16,12 @@ from prometheus_client.registry import Collector
 
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.offset_waiters import FeedTimeout
-from proxy.net.runtime.cause import cause_of
 from proxy.net.runtime.clock import now_ms
-from proxy.net.runtime.reachability import StateLine
+from proxy.net.runtime.reachability import StateLine, cause_of
 from proxy.quota.connections import CONNECTION_CREATION_RATE, UNLIMITED
 from proxy.quota.shared import Place, SharedRate, column_cells
 from proxy.workers.control import answer
-from proxy.workers.segment import Segment
-from proxy.workers.table import Table, TableFull
+from proxy.workers.segment import Segment, Table, TableFull
 
 CATCH_UP_MS, CATCH_UP_PAUSE_S = 5_000, 0.2
 POLL_S = 0.002

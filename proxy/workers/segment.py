@@ -2,16 +2,176 @@
 
 Its layout follows from the configuration, so all processes compute the same one. Untouched pages use no
 memory. It has no name in a file system: no other process can open it, and it ends with the last process.
+
+Its tables are hash tables in which the processes look up names: when a bucket or an address is new, under a
+kernel lock that is released if its process is killed. A slot that was not used for a while is given to
+another name; the generation shows this to its former users.
 """
 
+import fcntl
 import mmap
 import os
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final, TypeAlias
 
 from proxy.config import ProxyConfig
-from proxy.quota.shared import Cells
+from proxy.net.runtime.clock import now_ms
+from proxy.quota.shared import LATEST_START, Cells, column_cells
 from proxy.quota.throttle import IDLE_MS
-from proxy.workers.table import Extent, Table, extent
+
+PROBES = 64
+"""The number of slots that a name may be in."""
+ENTRY_CELLS: Final = 4
+LOW, HIGH, GENERATION, TOUCHED = 0, 1, 2, 3
+_TRIES, _TRY_AGAIN_S = 50, 0.001
+
+Words: TypeAlias = "memoryview[int]"
+
+
+class TableFull(Exception):
+    """No slot was found: all are in use, or the lock could not be taken in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The layout of a table, in cells of eight bytes."""
+
+    entries: int
+    counts: int
+    """A count for each worker and slot: the first worker's, the second's."""
+    rates: int
+    slots: int
+    columns: int
+    samples: int
+    idle_ms: int
+    """A slot that was not used for this time may be given to another name."""
+
+    @property
+    def rate_cells(self) -> int:
+        """The cells of one slot, with the columns of all workers."""
+        return self.columns * column_cells(self.samples)
+
+    @property
+    def end(self) -> int:
+        """The first cell after the table."""
+        return self.rates + self.slots * self.rate_cells
+
+
+def extent(start: int, slots: int, columns: int, samples: int, idle_ms: int) -> Extent:
+    """The layout of a table that begins at the cell `start`."""
+    counts = start + slots * ENTRY_CELLS
+    return Extent(start, counts, counts + slots * columns, slots, columns, samples, idle_ms)
+
+
+class Table:
+    """One of the tables of a segment."""
+
+    def __init__(self, file: int, cells: Cells, words: Words, where: Extent) -> None:
+        """`cells` and `words` are views of the whole memory of `file`, as floats and as integers."""
+        self._file = file
+        self._cells = cells
+        self._words = words
+        self.where = where
+
+    def slot(self, name: tuple[str, ...]) -> int:
+        """The number of the name's slot, which may be new. TableFull if there is none."""
+        low, high = _digest(name)
+        with self._locked():
+            slot = self._found(low, high)
+            if slot is None:
+                slot = self._taken(low, high)
+            self._cells[self._entry(slot) + TOUCHED] = now_ms()
+        return slot
+
+    def generation_at(self, slot: int) -> int:
+        """The cell that changes when the slot is given to another name."""
+        return self._entry(slot) + GENERATION
+
+    def count_at(self, slot: int, worker: int) -> int:
+        """The cell of a worker's count."""
+        return self.where.counts + worker * self.where.slots + slot
+
+    def rate_at(self, slot: int) -> int:
+        """The cell of the slot's first column."""
+        return self.where.rates + slot * self.where.rate_cells
+
+    def _entry(self, slot: int) -> int:
+        return self.where.entries + slot * ENTRY_CELLS
+
+    def _probed(self, low: int) -> Iterator[int]:
+        slots = self.where.slots
+        return ((low + step) % slots for step in range(min(PROBES, slots)))
+
+    def _found(self, low: int, high: int) -> int | None:
+        for slot in self._probed(low):
+            at = self._entry(slot)
+            if self._words[at + LOW] == low and self._words[at + HIGH] == high:
+                return slot
+        return None
+
+    def _taken(self, low: int, high: int) -> int:
+        slot = self._free(low)
+        at, words = self._entry(slot), self._words
+        # No name has two zeros, so an interruption here leaves a slot that is free or idle.
+        words[at + LOW] = words[at + HIGH] = 0
+        self._cells[at + GENERATION] += 1
+        first, end = self.rate_at(slot), self.rate_at(slot) + self.where.rate_cells
+        self._cells[first:end] = memoryview(bytes(8 * (end - first))).cast("d")
+        self._cells[at + TOUCHED] = now_ms()
+        words[at + HIGH] = high
+        words[at + LOW] = low
+        return slot
+
+    def _free(self, low: int) -> int:
+        words = self._words
+        for slot in self._probed(low):
+            at = self._entry(slot)
+            if not words[at + LOW] and not words[at + HIGH]:
+                return slot
+        horizon_ms = now_ms() - self.where.idle_ms
+        for slot in self._probed(low):
+            if self._last_used_ms(slot) < horizon_ms and not self._counted(slot):
+                return slot
+        raise TableFull(f"all {PROBES} slots for this name are in use")
+
+    def _last_used_ms(self, slot: int) -> float:
+        first, size = self.rate_at(slot), column_cells(self.where.samples)
+        used_ms = (self._cells[first + n * size + LATEST_START] for n in range(self.where.columns))
+        return max(self._cells[self._entry(slot) + TOUCHED], *used_ms)
+
+    def _counted(self, slot: int) -> bool:
+        return any(self._cells[self.count_at(slot, number)] for number in range(self.where.columns))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        at = self.where.entries
+        for _ in range(_TRIES):
+            try:
+                # Not flock, because workers inherit the open file and would share that lock.
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, at, os.SEEK_SET)
+                break
+            except BlockingIOError:
+                # It is held for microseconds, unless its process was stopped.
+                time.sleep(_TRY_AGAIN_S)
+        else:
+            raise TableFull("another worker does not release the lock")
+        try:
+            yield
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, at, os.SEEK_SET)
+
+
+def _digest(name: tuple[str, ...]) -> tuple[int, int]:
+    parts = (part.encode("utf-8", "surrogatepass") for part in name)
+    digest = blake2b(b"".join(len(part).to_bytes(4) + part for part in parts), digest_size=16).digest()
+    low, high = struct.unpack("=QQ", digest)
+    return low or 1, high or 1
+
 
 SLOTS = 65_536
 """The number of slots for quota-ids, and for addresses."""

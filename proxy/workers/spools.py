@@ -12,7 +12,7 @@ from typing import Protocol
 
 import structlog
 
-from proxy.net.audit.disk_thread import DiskThread
+from proxy.net.audit.shipper import DiskThread
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import SpoolError, has_unshipped, remove_empty_segments
 from proxy.net.audit.spool_lock import Holder, lock_spool

@@ -1,13 +1,17 @@
 """The parent of the workers: it starts them, replaces those that die, and serves HTTP for all of them.
 
 proxy.process runs it if `workers` is more than 1. It handles no bytes of clients, so few faults can end it.
-If it ends, the workers drain and end, and the service manager starts the proxy again.
+If it ends, the workers drain and end, and the service manager starts the proxy again. HeldPorts reserves the
+addresses of the listeners while workers start and end: Linux gives connections only to listening sockets, so
+its sockets get none. No other process can bind the port meanwhile, and if the configuration has port 0, all
+workers get the same port.
 """
 
 import asyncio
 import json
 import os
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from time import process_time
@@ -15,16 +19,17 @@ from time import process_time
 import structlog
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
-from proxy.config import ConfigError, ProxyConfig, effects, http_access, load
+from proxy.config import ConfigError, Listener, ProxyConfig, effects, http_access, load, split_host_port
 from proxy.config.reloading import Reloading, checked
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, SpoolLock, SpoolLocked
-from proxy.net.files.certificates import CertificateSeries
+from proxy.net.files.tls import CertificateSeries
 from proxy.net.files.watched_file import FileReloads
-from proxy.net.pages.http_port import HttpPort
+from proxy.net.pages.http_server import HttpPort
 from proxy.net.runtime.clock import now_ms
-from proxy.net.runtime.hangup import HANGUP
-from proxy.net.runtime.listening import CannotListen
+from proxy.net.runtime.listening import CannotListen, opening
+from proxy.net.runtime.operator_signals import HANGUP, RESTART
+from proxy.net.runtime.service_manager import notify
 from proxy.net.runtime.stop_signals import StopSignals
 from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.log_lines import LogSeries
@@ -32,9 +37,52 @@ from proxy.net.telemetry.reload_status import ReloadMetrics
 from proxy.workers.child import Child, Inheritance
 from proxy.workers.control import RELOAD
 from proxy.workers.front import Front
-from proxy.workers.ports import HeldPorts
 from proxy.workers.seat import give
 from proxy.workers.segment import Segment, anonymous_file, layout
+
+
+class HeldPorts:
+    """Holds one socket for each listener."""
+
+    def __init__(self, listeners: Iterable[Listener]) -> None:
+        """CannotListen names an address that cannot be bound."""
+        self._sockets: dict[str, socket.socket] = {}
+        for listener in listeners:
+            host, port = split_host_port(listener.bind)
+            try:
+                with opening(host, port):
+                    self._sockets[listener.name] = _held(host, port)
+            except CannotListen:
+                self.close()
+                raise
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Name of each listener -> its port."""
+        return {name: int(held.getsockname()[1]) for name, held in self._sockets.items()}
+
+    def close(self) -> None:
+        for held in self._sockets.values():
+            held.close()
+
+
+def _held(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    held = socket.socket(family, kind, protocol)
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            # As the listeners do: the IPv4 port of that number is a separate one.
+            held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        held.bind(address)
+    except OSError:
+        held.close()
+        raise
+    return held
+
 
 EXIT_FAULT, EXIT_CONFIG = 1, 2
 BACKOFF_MS = (100, 30_000)
@@ -100,6 +148,8 @@ class Supervisor:
         if not await self._locked():
             return 0
         await self._http.open()
+        notify("READY=1")
+        RESTART.on_signal(partial(asyncio.get_running_loop().call_soon_threadsafe, _cannot_restart))
         log.info("supervisor started", workers=self._config.workers, ports=self._given.ports)
         async with asyncio.TaskGroup() as tasks:
             parts = [self._poll(), self._reloading.run(), self._http.run()]
@@ -107,6 +157,7 @@ class Supervisor:
             workers = [tasks.create_task(self._keep(number)) for number in range(self._config.workers)]
             await asyncio.gather(*workers)
             HANGUP.on_signal(None)
+            RESTART.on_signal(None)
             for task in upkeep:
                 task.cancel()
         await self._http.close()
@@ -240,6 +291,13 @@ class Supervisor:
     def _end(self, exit_code: int) -> None:
         self._exit_code = exit_code
         self._draining.set()
+
+
+def _cannot_restart() -> None:
+    log.error(
+        "not restarted: this process serves on",
+        error="a proxy with workers above 1 cannot start a successor; stop it and start it again",
+    )
 
 
 def _file_of(content: bytes) -> int:

@@ -15,8 +15,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.ingest import decode
 from spark_audit.tables import delta
-from spark_audit.tables.delta import Tables
-from spark_audit.tables.writer_lock import sole_writer
+from spark_audit.tables.delta import Tables, sole_writer
 
 AUDIT_PLACE = (S.DATE, S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.BODY_SHA256)
 LOG_PLACE = (S.DATE, S.LOG_OFFSET, S.LOG_TIMESTAMP)

@@ -7,25 +7,153 @@ in the checkpoint: a stream without its checkpoint gets a new id and reads every
 
 Kafka itself holds records twice if a proxy shipped its spool again after a crash. These stay in the table:
 a MERGE would read the table for each batch, and two different records with one sequence are evidence
-(reconcile/gaps.py). Readers remove duplicates (trail/deduplicate.py).
+(reconcile/gaps.py). Readers remove duplicates (trail/audit_records.py).
+
+Why a stream ended and how to go on is explained in place of Spark's long messages. Causes are recognized by
+names in the message, because Spark wraps a cause many times, also as text.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_audit.ingest import decode
-from spark_audit.ingest.progress import Progress
-from spark_audit.ingest.stream_errors import KafkaUnavailable, explained_errors
-from spark_audit.ingest.topics import kafka_stream, require_reachable, require_same_topic, topic_ids
+from spark_audit.ingest.topics import (
+    for_a_new_topic,
+    kafka_stream,
+    require_reachable,
+    require_same_topic,
+    topic_ids,
+)
 from spark_audit.tables import delta
-from spark_audit.tables.delta import Tables
-from spark_audit.tables.writer_lock import sole_writer
+from spark_audit.tables.delta import Tables, sole_writer
+from spark_audit.tables.files import AuditError
+
+_NO_OFFSET = {None, "None", "null"}
+"""A missing offset. PySpark turns Java's null into a word."""
+
+
+class Progress:
+    """Counts the progress of one stream, over all of its queries in this process."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._last_batch = -1
+        self._batches = self._records = 0
+        self._end: str | None = None
+        self._behind: int | None = None
+        self._last_line = ""
+
+    def update(self, query: StreamingQuery) -> None:
+        """Adds the batches since the last call."""
+        for batch in query.recentProgress:
+            source = batch["sources"][0]
+            if batch["numInputRows"] and batch["batchId"] > self._last_batch:
+                self._last_batch = batch["batchId"]
+                self._batches += 1
+                self._records += batch["numInputRows"]
+                self._end = source["endOffset"]
+            self._behind = behind(source["endOffset"], source["latestOffset"], self._behind)
+
+    def line(self) -> str:
+        """Returns how far the stream is."""
+        if not self._batches and self._behind is None:
+            return f"{self._name}: the first batch is running"
+        return self._counted() + ("" if self._behind is None else f", {self._behind} offsets left")
+
+    def changed_line(self) -> str | None:
+        """Returns `line`, or None if it is the same as at the last call."""
+        before, self._last_line = self._last_line, self.line()
+        return self._last_line if self._last_line != before else None
+
+    def summary(self) -> str:
+        """Returns what the stream has done at its end."""
+        return f"{self._counted()}, read up to {self._end if self._end is not None else 'as before'}"
+
+    def _counted(self) -> str:
+        return f"{self._name}: {self._records} records in {self._batches} batches"
+
+
+def behind(end: str | None, latest: str | None, unknown: int | None = None) -> int | None:
+    """Returns the number of offsets between two positions, each JSON of {"topic": {"partition": offset}}.
+
+    There may be fewer records: compaction leaves gaps, and transaction markers take offsets. Returns
+    `unknown` if Spark does not report a position: for a batch that it repeats, it does not request the end of
+    the topic.
+    """
+    if _NO_OFFSET & {end, latest}:
+        return unknown
+    read = dict(_partitions(end))
+    return sum(max(0, offset - read.get(place, 0)) for place, offset in _partitions(latest))
+
+
+def _partitions(offsets: str | None) -> Iterator[tuple[tuple[str, str], int]]:
+    for topic, partitions in json.loads(offsets or "{}").items():
+        for partition, offset in partitions.items():
+            yield (topic, partition), int(offset)
+
+
+_DATA_LOSS = (
+    "KAFKA_DATA_LOSS",
+    "OffsetOutOfRange",
+    "offset was changed from",
+    "Some data may have been lost",
+)
+_OTHER_WRITER = (
+    "CONCURRENT_STREAM_LOG_UPDATE",
+    "DELTA_CONCURRENT",
+    "DELTA_METADATA_CHANGED",
+    "DELTA_PROTOCOL_CHANGED",
+)
+_UNAVAILABLE = (
+    "org.apache.kafka.common.errors.TimeoutException",
+    "org.apache.kafka.common.errors.DisconnectException",
+    "java.util.concurrent.TimeoutException",
+)
+
+
+class KafkaUnavailable(AuditError):
+    """The stream ended because no broker was available. It can be restarted."""
+
+
+@contextmanager
+def explained_errors(topic: str, checkpoint: str) -> Iterator[None]:
+    """Raises AuditError in place of a StreamingQueryException of a known cause."""
+    try:
+        yield
+    except StreamingQueryException as error:
+        known = explanation(str(error), topic, checkpoint)
+        if known is None:
+            raise
+        raise known from error
+
+
+def explanation(message: str, topic: str, checkpoint: str) -> AuditError | None:
+    """Returns the error that explains an exception's message, None if the cause is not known."""
+    if any(sign in message for sign in _DATA_LOSS):
+        return AuditError(
+            f"topic {topic} no longer has the next offsets: retention deleted them, or it was recreated."
+            " To continue with the records that are left, set failOnDataLoss=false in --kafka-options; lost"
+            f" records are then reported as gaps. {for_a_new_topic(checkpoint)}"
+        )
+    if any(sign in message for sign in _OTHER_WRITER):
+        return AuditError(
+            f"another job wrote to these tables or to {checkpoint} at the same time. Nothing is lost or"
+            " duplicated. Run one job at a time; this one continues where it stopped"
+        )
+    if any(sign in message for sign in _UNAVAILABLE):
+        return KafkaUnavailable(
+            f"no Kafka broker is available for topic {topic}; the next run continues from the checkpoint"
+        )
+    return None
+
 
 CONTINUOUS_TRIGGER = "10 seconds"
 INTERVAL_MS = 10_000

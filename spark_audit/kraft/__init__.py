@@ -4,8 +4,7 @@ log_import        imports what is new and committed
 log_directory     a node's directory: its segments, snapshots and their records
 commit            how far one node's log is committed
 quorum            what several nodes and snapshots prove about that
-rows              slices of files -> rows of the table
-snapshot          a snapshot -> rows that replace deleted records
+rows              slices of files, and snapshots -> rows of the table
 record_batches    Kafka's record batches in a file
 metadata_records  the bytes of one metadata record -> its name and fields as JSON
 """

@@ -26,12 +26,11 @@ from spark_audit.kraft.log_directory import (
     LogDirectoryError,
     Segment,
 )
-from spark_audit.kraft.rows import import_slices
-from spark_audit.kraft.snapshot import import_snapshot
+from spark_audit.kraft.rows import import_slices, import_snapshot
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
-from spark_audit.trail.log_gaps import of_topic
+from spark_audit.trail.metadata_log import of_topic
 
 COMPARED = 100
 POLL_S, STILL_POLLS, PATIENCE_MS = 0.5, 6, 5_000

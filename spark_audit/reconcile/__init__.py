@@ -4,25 +4,19 @@ reconciliation        runs all checks over a trail
 finding               rows of table `findings` from a check's columns
 
 gaps                  (a) missing, repeated and reordered records
-decisions             (b) evaluates every decision again
-acl_matches           the ACLs that decide a question
-by_resource_type      decisions that name no resource
-owner_history         topic owners
+decisions             (b) evaluates every decision again; topic owners
+acl_matches           the ACLs that decide a question, on one resource or on any of a type
 forwarded             (c) proxy's and controller's records of forwarded requests
-quotas                (d) the quotas that records name
-quota_use             (d) what each quota-id used
+quotas                (d) what each quota-id used, and the quotas that records name
 quota_limits          the quota of a client at an offset
 sessions              (e) traffic after the end of a session
 changes               (f) unexplained changes in the metadata log
-chain                 (g) the hash chain of each boot
-boots                 (g) how boots follow each other
-hashing               the links of a chain as Spark expressions
+chain                 (g) the hash chain of each boot, and how boots follow each other
 settings              settings that records name
 quarantined           records that could not be decoded
 
 kraft_changes         (c) and (f) with Kafka's own controller
-kraft_claims          the changes that proxies claim
+kraft_claims          the changes that proxies claim, and those that brokers make by themselves
 kraft_records         the records of Kafka's own log as changes
-kraft_broker_changes  changes that brokers and proxies make by themselves
 kraft_matching        which change belongs to which claim
 """

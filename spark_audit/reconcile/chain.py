@@ -1,20 +1,55 @@
-"""(g) The hash chain of each boot: hashes every record with the link of the record before it.
+"""(g) The hash chain: each record follows from the record before it, and each boot from the boot before it.
 
-Takes the audit records, each once, with their lines. A link is SHA-256 of the link before it, as 64 hex
-digits, and of the line without its own link. The first link follows the hash of `<proxy_id>/<boot_id>`. With
-a key it is HMAC-SHA256, and without the key no valid chain can be written. A record whose predecessor is
-missing cannot be checked; gaps.py reports that hole. boots.py checks how boots follow each other.
+Takes the audit records, each once, `chain` with their lines. A link is SHA-256 of the link before it, as 64
+hex digits, and of the line without its own link. The first link follows the hash of `<proxy_id>/<boot_id>`.
+With a key it is HMAC-SHA256 (RFC 2104), and without the key no valid chain can be written. Spark has no HMAC:
+it is two rounds of SHA-256 with the padded key. A record whose predecessor is missing cannot be checked;
+gaps.py reports that hole.
+
+`audit.previous` in the settings of `started` is `<boot_id>/<last sequence>/<last link>`, as the new boot
+found it in its spool. The boot id is enough, since the process may have been renamed. gaps.py uses it too: a
+boot without `stopped` whose successor names its last record has crashed and lost nothing.
 """
 
 from collections.abc import Sequence
 from datetime import date
+from hashlib import sha256
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, sentence
-from spark_audit.reconcile.hashing import KEYED, PLAIN, digest, hexadecimal, seed
+from spark_audit.reconcile.finding import fault, findings, sentence, with_every_fault
+from spark_audit.trail.processes import starts
+
+PLAIN, KEYED = "sha256", "hmac-sha256"
+"""Values of `audit.chain` in the settings of a process."""
+_BLOCK_BYTES = 64
+
+
+def digest(text: Column, key: bytes | None) -> Column:
+    """Returns the 32 bytes of the hash, null for null."""
+    message = text.cast("binary")
+    if key is None:
+        return F.unhex(F.sha2(message, 256))
+    inner = F.unhex(F.sha2(F.concat(_pad(key, 0x36), message), 256))
+    return F.unhex(F.sha2(F.concat(_pad(key, 0x5C), inner), 256))
+
+
+def seed(key: bytes | None) -> Column:
+    """Returns the link before the first record of a boot, in hex."""
+    return hexadecimal(digest(F.concat_ws("/", S.PROXY_ID, S.BOOT_ID), key))
+
+
+def hexadecimal(link: Column) -> Column:
+    """Returns the link as the line has it."""
+    return F.lower(F.hex(link))
+
+
+def _pad(key: bytes, byte: int) -> Column:
+    short = sha256(key).digest() if len(key) > _BLOCK_BYTES else key
+    return F.lit(bytes(octet ^ byte for octet in short.ljust(_BLOCK_BYTES, b"\0")))
+
 
 TASK_RECORDS = 500_000
 """Lines per task. A task holds their previous links in memory, but not the lines."""
@@ -165,3 +200,121 @@ def _fits(key: bytes | None) -> Column:
     first = F.col(S.SEQUENCE) == 0
     previous = F.when(first, seed(key)).otherwise(hexadecimal(F.col(_BEFORE)))
     return digest(F.concat(previous, F.col(S.LINE)), key) == F.col(S.CHAIN)
+
+
+NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK = "named_boot", "named_sequence", "named_link"
+LAST, LINK_THERE = "last_sequence", "link_there"
+
+_FORM = "^(.+)/([0-9]{1,18})/([0-9a-f]{64}|)$"
+"""The link is empty if the last record was of version 1."""
+
+
+def boots(records: DataFrame) -> DataFrame:
+    """Returns one finding per boot and fault of the predecessor that it names."""
+    faulty = with_every_fault(successions(records), _faults())
+    named = (NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK)
+    return findings(
+        faulty, date=S.DATE, evidence=[*S.BOOT_KEY, *named, LAST, LINK_THERE, "followers", "before"]
+    )
+
+
+def successions(records: DataFrame) -> DataFrame:
+    """Returns one row per boot: the predecessor that it names, and the records of that predecessor.
+
+    `last_sequence` is the predecessor's last record, null if it has none; `link_there` is the link of the
+    named record, in hex. `followers` are all boots that name the same predecessor, `before` is the boot of
+    the same process that started before this one.
+    """
+    starts = _starts(records)
+    key = [NAMED_BOOT, NAMED_SEQUENCE]
+    present = records.select(F.col(S.BOOT_ID).alias(NAMED_BOOT), S.SEQUENCE, S.CHAIN)
+    wanted = F.broadcast(starts.where(F.col(NAMED_BOOT).isNotNull()).select(*key).distinct())
+    at_the_end = F.when(F.col(S.SEQUENCE) == F.col(NAMED_SEQUENCE), hexadecimal(F.col(S.CHAIN)))
+    by_name = present.join(wanted, NAMED_BOOT).groupBy(*key)
+    ends = by_name.agg(F.max(S.SEQUENCE).alias(LAST), F.max(at_the_end).alias(LINK_THERE))
+    return starts.join(F.broadcast(ends), key, "left")
+
+
+def proven_ends(records: DataFrame) -> DataFrame:
+    """Returns `boot_id` of the boots whose last record is present and is named by a successor."""
+    same_link = F.col(LINK_THERE).eqNullSafe(F.col(NAMED_LINK))
+    complete = successions(records).where((F.col(LAST) >= F.col(NAMED_SEQUENCE)) & same_link)
+    return complete.select(F.col(NAMED_BOOT).alias(S.BOOT_ID)).distinct()
+
+
+def _starts(records: DataFrame) -> DataFrame:
+    """Returns one row per boot: when it started, and the predecessor that it names, null if none."""
+    previous = F.col(S.SETTINGS).getItem("audit.previous").alias("previous")
+    read = starts(records).select(*S.BOOT_KEY, S.DATE, S.TIME_MS, S.CHAIN, previous)
+    in_time = Window.partitionBy(S.PROXY_ID).orderBy(S.TIME_MS, S.BOOT_ID)
+    of_one_end = Window.partitionBy(NAMED_BOOT)
+    parsed = read.select(
+        "*",
+        F.lag(S.BOOT_ID).over(in_time).alias("before"),
+        _part(1).alias(NAMED_BOOT),
+        _part(2).cast("long").alias(NAMED_SEQUENCE),
+        F.nullif(_part(3), F.lit("")).alias(NAMED_LINK),
+    )
+    followers = F.when(F.col(NAMED_BOOT).isNotNull(), F.sort_array(F.collect_set(S.BOOT_ID).over(of_one_end)))
+    return parsed.withColumn("followers", followers)
+
+
+def _part(number: int) -> Column:
+    return F.when(F.col("previous").rlike(_FORM), F.regexp_extract("previous", _FORM, number))
+
+
+def _faults() -> list[Column]:
+    named, last, end = F.col(NAMED_BOOT).isNotNull(), F.col(LAST), F.col(NAMED_SEQUENCE)
+    present = (last == end) | ((last > end) & F.col(LINK_THERE).isNotNull())
+    follows = sentence("process %s/%s follows boot %s, which", *S.BOOT_KEY, NAMED_BOOT)
+    return [
+        fault(
+            named & last.isNull(),
+            "chain.boot_missing",
+            "critical",
+            follows,
+            sentence(" ended at sequence %s: none of its records is in the table", NAMED_SEQUENCE),
+        ),
+        fault(
+            last < end,
+            "chain.tail_missing",
+            "critical",
+            follows,
+            sentence(" ended at sequence %s: the last record in the table is %s", NAMED_SEQUENCE, LAST),
+        ),
+        fault(
+            last > end,
+            "chain.after_the_end",
+            "medium",
+            follows,
+            sentence(
+                " ended at sequence %s on its disk, but there are records up to %s", NAMED_SEQUENCE, LAST
+            ),
+            F.lit(": the machine crashed before it had synced records that it had sent, or they are forged"),
+        ),
+        fault(
+            present & ~F.col(LINK_THERE).eqNullSafe(F.col(NAMED_LINK)),
+            "chain.other_end",
+            "critical",
+            follows,
+            sentence(
+                " has another link at sequence %s in the table: its records were rewritten", NAMED_SEQUENCE
+            ),
+        ),
+        fault(
+            F.size("followers") > 1,
+            "chain.forked",
+            "critical",
+            follows,
+            sentence(
+                " can have only one successor, but several name it: %s", F.array_join("followers", ", ")
+            ),
+        ),
+        fault(
+            ~named & F.col(S.CHAIN).isNotNull() & F.col("before").isNotNull(),
+            "chain.unnamed",
+            "medium",
+            sentence("process %s/%s names no previous boot, but there was %s", *S.BOOT_KEY, "before"),
+            F.lit(": its spool was lost, with all records that were not shipped"),
+        ),
+    ]

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, sentence
 from spark_audit.trail.acl_history import orphan_removals
+from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.claims import (
     CHECKED_KINDS,
     OUTCOME_UNKNOWN_MS,
@@ -18,7 +19,6 @@ from spark_audit.trail.claims import (
     claims_without_start,
     may_write,
 )
-from spark_audit.trail.sequence_index import ALWAYS
 
 
 def changes(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import fault, findings, sample, sentence, with_every_fault
+from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.claims import claimed_offsets, possible_range, received
-from spark_audit.trail.sequence_index import ALWAYS
 
 # Kafka's error codes. NONE in the Envelope says that the controller's response was passed on unchanged, with
 # any errors in it. A proxy may return the other two whatever the controller responded: it did not learn the

@@ -10,15 +10,15 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.boots import proven_ends
+from spark_audit.reconcile.chain import proven_ends
 from spark_audit.reconcile.finding import findings, sample, sentence
-from spark_audit.trail.deduplicate import rows_of
-from spark_audit.trail.sequence_index import (
+from spark_audit.trail.audit_records import (
     BEFORE,
     SILENCE_MS,
     boots,
     disordered_boots,
     repeated_spans,
+    rows_of,
     sequence_index,
     span_of_sequence,
     spans_with_holes,

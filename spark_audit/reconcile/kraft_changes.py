@@ -16,13 +16,13 @@ from spark_audit import schema as S
 from spark_audit.reconcile import kraft_matching
 from spark_audit.reconcile.changes import unclaimed_findings
 from spark_audit.reconcile.finding import findings, sample, sentence
-from spark_audit.reconcile.kraft_broker_changes import broker_changes
 from spark_audit.reconcile.kraft_claims import (
     CLAIM_ID,
     KEY,
     SURE,
     UNTIL,
     WHOLE,
+    broker_changes,
     claims,
 )
 from spark_audit.reconcile.kraft_records import (
@@ -34,11 +34,11 @@ from spark_audit.reconcile.kraft_records import (
     described,
     key_of,
 )
-from spark_audit.tables.frames import empty_frame
+from spark_audit.tables.delta import empty_frame
 from spark_audit.trail.acl_history import NEVER
+from spark_audit.trail.audit_records import ALWAYS, SILENCE_MS, TRAIL_LATE_MS
 from spark_audit.trail.claims import OUTCOME_UNKNOWN_MS
-from spark_audit.trail.log_gaps import UNKNOWN_FIRST, UNKNOWN_LAST, holes, of_kafka, unknown_ranges
-from spark_audit.trail.sequence_index import ALWAYS, SILENCE_MS, TRAIL_LATE_MS
+from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST, holes, of_kafka, unknown_ranges
 
 cloudpickle.register_pickle_by_value(kraft_matching)  # type: ignore[no-untyped-call]  # not typed there
 

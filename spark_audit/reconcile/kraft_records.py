@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.trail.acl_history import PERMISSION
-from spark_audit.trail.log_gaps import without_snapshots
+from spark_audit.trail.metadata_log import without_snapshots
 
 CHANGE, TOPIC_NAME, TOPIC_ID, FIELDS_OF_ACL = "change", "topic_name", "topic_id", "acl_fields"
 ADMINISTRATIVE = (

@@ -2,7 +2,7 @@
 
 An entity is two tags, of the user and of the client id. A tag is a sanitised name, `<default>`, or empty if
 the entity does not name that type. Quotas of IP addresses are left out. Static defaults and excluded
-principals come from the recorded settings of each process. quota_use.py knows what was used.
+principals come from the recorded settings of each process. quotas.py knows what was used.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.trail.acl_history import NEVER
-from spark_audit.trail.log_gaps import UNKNOWN_FIRST, UNKNOWN_LAST, any_hole, unknown_ranges
+from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST, any_hole, unknown_ranges
 from spark_audit.trail.processes import BY_SETTINGS, recorded_settings, with_generation
 
 SET, UNSET = "set_offset", "unset_offset"

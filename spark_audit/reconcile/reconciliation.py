@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.boots import boots
-from spark_audit.reconcile.chain import chain
+from spark_audit.reconcile.chain import boots, chain
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
 from spark_audit.reconcile.forwarded import forwarded
@@ -24,13 +23,11 @@ from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import TRAFFIC, sessions
 from spark_audit.reconcile.settings import known_settings
+from spark_audit.tables.delta import coalesce_small
 from spark_audit.tables.findings import Summary
-from spark_audit.tables.frames import coalesce_small
-from spark_audit.trail.deduplicate import deduplicate, later_copies
-from spark_audit.trail.log_gaps import of_kafka, of_topic
-from spark_audit.trail.metadata_transactions import without_aborted
+from spark_audit.trail.audit_records import complete_until_ms, deduplicate, later_copies, sequence_index
+from spark_audit.trail.metadata_log import of_kafka, of_topic, without_aborted
 from spark_audit.trail.processes import SETTINGS_EVENTS
-from spark_audit.trail.sequence_index import complete_until_ms, sequence_index
 
 FAMILIES = {
     "gaps": "The sequences of each process run from 0 to its end, without a hole and without two contents.",

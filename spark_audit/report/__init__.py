@@ -2,7 +2,6 @@
 
 page        collects everything and fills the template
 aggregates  the small tables of the page
-timeline    the data of its plots
 plots       the geometry of its plots
 coverage    what was checked, and the verdict
 formatting  single values for the reader

@@ -11,9 +11,9 @@ from jinja2 import Environment, PackageLoader
 from pyspark.sql import DataFrame
 
 from spark_audit import schema as S
-from spark_audit.report import aggregates, coverage, formatting, plots, timeline
+from spark_audit.report import aggregates, coverage, formatting, plots
 from spark_audit.tables.findings import Document
-from spark_audit.trail.deduplicate import deduplicate
+from spark_audit.trail.audit_records import deduplicate
 
 FINDINGS = 500
 """The page shows at most this many findings. findings.json has all of them."""
@@ -103,9 +103,9 @@ def _plots(records: DataFrame, totals: Mapping[str, Any]) -> dict[str, plots.Plo
     first_ms, last_ms = totals["first_ms"] or 0, totals["last_ms"] or 0
     bucket_ms = plots.bucket_for(first_ms, last_ms)
     counts: dict[str, dict[int, dict[str, float]]] = {}
-    for row in timeline.timeline(records, bucket_ms).collect():
-        of_plot = counts.setdefault(row[timeline.PLOT], {})
-        of_plot.setdefault(row[timeline.BUCKET_MS], {})[row[timeline.SERIES]] = row[timeline.AMOUNT]
+    for row in aggregates.timeline(records, bucket_ms).collect():
+        of_plot = counts.setdefault(row[aggregates.PLOT], {})
+        of_plot.setdefault(row[aggregates.BUCKET_MS], {})[row[aggregates.SERIES]] = row[aggregates.AMOUNT]
     # The interval of a summary may begin before the first record was written.
     first_ms = min([first_ms, *(moment_ms for of_plot in counts.values() for moment_ms in of_plot)])
     span = bucket_ms, first_ms, last_ms
@@ -114,7 +114,7 @@ def _plots(records: DataFrame, totals: Mapping[str, Any]) -> dict[str, plots.Plo
         "denied": plots.stacked(counts.get("denied", {}), *span),
         "throttled": plots.stacked(_in_seconds(counts.get("throttled", {})), *span, shown=_seconds),
         "logins": plots.stacked(
-            counts.get("logins", {}), *span, order=tuple(dict.fromkeys(timeline.LOGINS.values()))
+            counts.get("logins", {}), *span, order=tuple(dict.fromkeys(aggregates.LOGINS.values()))
         ),
     }
 

@@ -1,17 +1,52 @@
-"""The Delta tables of one audit trail: creating, reading and appending to them. Knows no Kafka."""
+"""The Delta tables of one audit trail: creating, reading and appending to them, one writer at a time.
+
+Knows no Kafka. Empty and small DataFrames are made cheap to plan. All jobs that change the tables hold
+`sole_writer`. On a cluster's storage, Spark's checkpoint and Delta's log make one of two writers fail
+(ingest/streams.py). On a local disk they may not: Hadoop checks whether a file of the log exists and then
+renames its own file, in two steps. The JVM holds the lock, because it writes and may outlive Python. The
+kernel releases the lock when the JVM ends.
+"""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_audit import schema as S
-from spark_audit.tables.files import AuditError, names_in, read_text
-from spark_audit.tables.frames import empty_frame
+from spark_audit.tables.files import AuditError, Java, names_in, read_text
+
+SMALL_ROWS = 200_000
+"""Up to this many rows, one task is faster than starting several."""
+
+
+def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Returns a DataFrame with these columns and no rows.
+
+    The optimizer sees that it is empty and drops every plan that depends on it. `createDataFrame([], ...)`
+    would be an RDD of Python objects, which starts tasks and Python processes whenever it is read.
+    """
+    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
+    return spark.range(0).where(F.expr("false")).select(*columns)
+
+
+def coalesce_small(rows: DataFrame, count: int | None = None) -> DataFrame:
+    """Returns the rows persisted, in one partition if there are at most SMALL_ROWS of them.
+
+    Grouping, sorting and joining in one partition needs no shuffle and no extra job. Pass `count` if the
+    number of rows is already known. Not for the records of a trail.
+    """
+    persisted = rows.persist()
+    return (
+        persisted.coalesce(1) if (persisted.count() if count is None else count) <= SMALL_ROWS else persisted
+    )
+
 
 SMALL_TRAIL_BYTES = 32 << 20
 """Size of table `audit` on storage: a few hundred thousand records."""
@@ -194,3 +229,47 @@ def highest_metadata_offset(spark: SparkSession, tables: Tables) -> int:
     audit = read_table(spark, tables.audit, S.AUDIT)
     row = audit.agg(F.max(F.greatest(S.METADATA_OFFSET, S.LAST_OFFSET))).first()
     return -1 if row is None or row[0] is None else int(row[0])
+
+
+HELD_BY_THIS_JVM = "OverlappingFileLockException"
+
+
+@contextmanager
+def sole_writer(spark: SparkSession, tables: Tables) -> Iterator[None]:
+    """Raises AuditError if another process, or another thread of this one, is writing to these tables."""
+    root = tables.root.removeprefix("file://")
+    if "://" in root:
+        yield
+        return
+    file = _open(spark, Path(root) / "_checkpoints" / "writer.lock")
+    try:
+        if not _lock(file):
+            raise AuditError(
+                f"another ingest, reprocess, compact or expire is running on {tables.root}:"
+                " wait for it or stop it"
+            )
+        yield
+    finally:
+        file.close()
+
+
+def _open(spark: SparkSession, place: Path) -> Java:
+    jvm: Java = spark.sparkContext._jvm
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return jvm.java.io.RandomAccessFile(str(place), "rw")
+    except (OSError, Py4JJavaError) as error:
+        raise AuditError(f"{place} cannot be written: {_message(error)}") from error
+
+
+def _lock(file: Java) -> bool:
+    try:
+        return file.getChannel().tryLock() is not None
+    except Py4JJavaError as error:
+        if HELD_BY_THIS_JVM in _message(error):
+            return False
+        raise AuditError(f"the tables cannot be locked: {_message(error)}") from error
+
+
+def _message(error: Exception) -> str:
+    return str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else str(error)

@@ -16,9 +16,8 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.tables import delta
-from spark_audit.tables.delta import Tables
+from spark_audit.tables.delta import Tables, sole_writer
 from spark_audit.tables.files import AuditError
-from spark_audit.tables.writer_lock import sole_writer
 
 NEVER_EXPIRED = (
     "started",

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.trail.log_gaps import UNKNOWN_FIRST, UNKNOWN_LAST, any_hole, unknown_ranges
+from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST, any_hole, unknown_ranges
 
 ADDED, REMOVED = "added_offset", "removed_offset"
 PATTERN_NAME, PERMISSION = "pattern_name", S.PERMISSION_TYPE

@@ -12,6 +12,8 @@ import yaml
 
 from tests.support import promql
 
+pytestmark = pytest.mark.spec("O2")
+
 RULES = Path(__file__).resolve().parents[2] / "proxy" / "examples" / "prometheus" / "rules.yaml"
 PROXY = 'job="penstock-proxy",instance="kafka-0"'
 CONTROLLER = 'job="penstock-controller",instance="controller-0"'
@@ -217,7 +219,6 @@ def fired(engine: Path, series: str, at: str) -> set[str]:
     return {each["alert"] for each in answer["firing"]["one"]}
 
 
-@pytest.mark.spec("O2")
 def test_every_alert_fires_for_what_it_is_for_and_for_nothing_else(engine: Path) -> None:
     """All at once: the engine starts one time."""
     cases = {name: (f"load 15s\n  {series}", "1h") for name, (series, _) in CASES.items()}
@@ -228,26 +229,22 @@ def test_every_alert_fires_for_what_it_is_for_and_for_nothing_else(engine: Path)
     assert found == {name: {name, *besides} for name, (_, besides) in CASES.items()}
 
 
-@pytest.mark.spec("O2")
 def test_every_alert_has_a_case() -> None:
     (group,) = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
 
     assert [rule["alert"] for rule in group["rules"]] == list(CASES)
 
 
-@pytest.mark.spec("O2")
 def test_no_alert_fires_while_all_is_well(engine: Path) -> None:
     assert fired(engine, HEALTHY, "1h") == set()
 
 
-@pytest.mark.spec("O2")
 def test_no_controller_fires_when_all_of_them_are_gone(engine: Path) -> None:
     """Their series are gone with them: only the proxies still know."""
     assert fired(engine, ALL_GONE, "5m") == set()
     assert fired(engine, ALL_GONE, "12m") == {"PenstockNoController", "PenstockControllerUnreachable"}
 
 
-@pytest.mark.spec("O2")
 def test_no_controller_does_not_fire_where_kafkas_own_take_its_place(engine: Path) -> None:
     connected = proxy("penstock_controller_connected", "1x240")
     series = f"{connected}\n  penstock_quorum_connected{{{PROXY}}} 1x240"
@@ -255,7 +252,6 @@ def test_no_controller_does_not_fire_where_kafkas_own_take_its_place(engine: Pat
     assert fired(engine, series, "30m") == set()
 
 
-@pytest.mark.spec("O2")
 def test_pods_that_are_gone_are_missed_though_no_target_is_down(engine: Path) -> None:
     series = f"up{{{PROXY}}} 1x20 _x60"
 
@@ -263,7 +259,6 @@ def test_pods_that_are_gone_are_missed_though_no_target_is_down(engine: Path) ->
     assert fired(engine, series, "18m") == {"PenstockNotScraped"}
 
 
-@pytest.mark.spec("O2")
 @pytest.mark.parametrize(
     "alert",
     [
@@ -282,7 +277,6 @@ def test_the_first_event_of_a_kind_fires_though_its_series_is_new(engine: Path, 
     assert fired(engine, series, "40m") == set()
 
 
-@pytest.mark.spec("O2")
 def test_an_alert_waits_for_its_time(engine: Path) -> None:
     series = f"up{{{PROXY}}} 1x20 0x60"
 

@@ -23,11 +23,10 @@ from proxy.metadata.acl import (
     PermissionType,
     ResourceType,
 )
-from proxy.metadata.acls_delta import AclsDelta
 from proxy.metadata.acls_image import AclsImage
+from proxy.metadata.delta import AclsDelta
 from proxy.metadata.image import MetadataImage
-from proxy.security.authorizer import Action, RequestContext
-from proxy.security.host import host_address
+from proxy.security.authorizer import Action, RequestContext, host_address
 from proxy.security.principal import parse_principal
 from proxy.security.standard import StandardAuthorizer
 from tests.lab.cluster.java import java

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
 from proxy.net.runtime.clock import now_ms
+from tests.lab.cluster import probe
 from tests.lab.cluster.stack import Stack
 from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
@@ -40,8 +40,7 @@ Rows = dict[tuple[str, str], dict[str, Any]]
 
 def rows(stack: Stack, user: User) -> Rows:
     """What /quotas has of the user, by key and client id."""
-    with urlopen(f"http://{stack.wiring.proxy_http}/quotas", timeout=10) as answer:
-        page = json.load(answer)
+    page = json.loads(probe.get(stack.wiring.proxy_http, "/quotas")[1])
     return {(row["quota_key"], row["client_id"]): row for row in page["quotas"] if row["user"] == user.name}
 
 
@@ -59,15 +58,8 @@ def until(stack: Stack, user: User, holds: Callable[[dict[str, Any]], bool], wha
 
 
 def configured(stack: Stack, user: User, *change: str) -> None:
-    entity = [
-        "--entity-type",
-        "users",
-        "--entity-name",
-        user.name,
-        "--entity-type",
-        "clients",
-        "--entity-default",
-    ]
+    entity = ["--entity-type", "users", "--entity-name", user.name, "--entity-type", "clients"]
+    entity.append("--entity-default")
     run = stack.tools("admin").run("kafka-configs", "--alter", *entity, *change)
     assert run.returncode == 0, run.said
 
@@ -130,23 +122,11 @@ class RdkafkaClients:
 def java_clients(stack: Stack, user: User, topic: str) -> list[subprocess.Popen[str]]:
     """The producer and the consumer of Kafka's performance tests; they end by themselves or are ended."""
     tools = stack.tools(user.name)
-    load = ["--record-size", str(RECORD_BYTES), "--throughput", "400", "--num-records", "1000000"]
+    produce = f"--record-size {RECORD_BYTES} --throughput 400 --num-records 1000000"
+    consume = "--num-records 10000000 --timeout 600000 --group perf-consumer"
     calls = [
-        ("kafka-producer-perf-test", f"{JAVA}-producer", ["--topic", topic, *load]),
-        (
-            "kafka-consumer-perf-test",
-            f"{JAVA}-consumer",
-            [
-                "--topic",
-                topic,
-                "--num-records",
-                "10000000",
-                "--timeout",
-                "600000",
-                "--group",
-                "perf-consumer",
-            ],
-        ),
+        ("kafka-producer-perf-test", f"{JAVA}-producer", ["--topic", topic, *produce.split()]),
+        ("kafka-consumer-perf-test", f"{JAVA}-consumer", ["--topic", topic, *consume.split()]),
     ]
     return [
         subprocess.Popen(

@@ -6,16 +6,14 @@ Broker and controller let nobody in without one. All are replaced while clients 
 import socket
 import ssl
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Producer
 from cryptography import x509
 
 from proxy.net.runtime.clock import now_ms
@@ -26,9 +24,10 @@ from tests.lab.cluster.run import run
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.tools import KafkaTools
 from tests.lab.cluster.users import User
-from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
+from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin
 from tests.support.office_certificates import Issued, OfficeCertificates
 from tests.support.promlint import problems
+from tests.support.steady_clients import SteadyClients
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -216,61 +215,6 @@ def delivered(login: dict[str, Any], topic: str) -> str | None:
     return None if error is None else error.name()
 
 
-class Load:
-    """A producer and a consumer with a certificate, at work in a thread."""
-
-    def __init__(self, login: dict[str, Any], topic: str) -> None:
-        self.sent = 0
-        self.trouble: list[str] = []
-        self.acknowledged: set[int] = set()
-        self.read: set[int] = set()
-        self._topic = topic
-        self._over = threading.Event()
-        client = login | {"error_cb": lambda error: self.trouble.append(str(error))}
-        self._producer = Producer(client | {"acks": "all", "linger.ms": 0})
-        self._consumer = Consumer(client | {"group.id": topic, "auto.offset.reset": "earliest"})
-        self._consumer.subscribe([topic])
-        self._thread = threading.Thread(target=self._work)
-
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        self._thread.start()
-        try:
-            until(lambda: bool(self.read))
-            yield
-            goal = self.sent + 10
-            until(lambda: len(self.read) >= goal)
-        finally:
-            self._over.set()
-            self._thread.join()
-
-    def _work(self) -> None:
-        while not self._over.wait(0.02):
-            self._producer.produce(self._topic, b"%d" % self.sent, on_delivery=self._delivered)
-            self.sent += 1
-            self._producer.poll(0)
-            self._take(0)
-        self._producer.flush(TIMEOUT_S)
-        for _ in range(TIMEOUT_S * 10):
-            if self.acknowledged <= self.read:
-                break
-            self._take(0.1)
-        self._consumer.close()
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self.acknowledged.add(int(message.value() or b""))
-        else:
-            self.trouble.append(str(error))
-
-    def _take(self, timeout_s: float) -> None:
-        for message in self._consumer.consume(100, timeout=timeout_s):
-            if message.error() is None:
-                self.read.add(int(message.value() or b""))
-            else:
-                self.trouble.append(str(message.error()))
-
-
 def dropped(office: Office) -> dict[str, float]:
     """Connections that ended: those that the proxy cut here, and those of proxies at the controller."""
     proxy = {
@@ -283,22 +227,6 @@ def dropped(office: Office) -> dict[str, float]:
     }
     controller = probe.series(office.stack.wiring.controller_http)
     return proxy | {name: count for name, count in controller.items() if "connections_closed_total" in name}
-
-
-def reserve(office: Office, topic: str, principal: str) -> None:
-    """At the broker itself that topic is for them alone."""
-    client = admin.AdminClient({"bootstrap.servers": office.stack.broker.plaintext})
-    binding = admin.AclBinding(
-        admin.ResourceType.TOPIC,
-        topic,
-        admin.ResourcePatternType.LITERAL,
-        f"User:{principal}",
-        "*",
-        admin.AclOperation.ALL,
-        admin.AclPermissionType.ALLOW,
-    )
-    (made,) = client.create_acls([binding]).values()
-    made.result(TIMEOUT_S)
 
 
 def expiries(office: Office) -> dict[str, float]:
@@ -319,9 +247,9 @@ def test_clients_requests_and_certificates_are_seen_in_metrics_that_prometheus_f
     denied = "TOPIC_AUTHORIZATION_FAILED"
     assert delivered(login, topic) == denied
     cluster.allow_produce(bearer("service-timed"), topic)
-    load = Load(login, topic)
+    load = SteadyClients(login, topic, group=topic)
     with load.at_work():
-        until(lambda: bool(load.acknowledged))
+        load.wait_for_progress()
 
     found = office.stack.metrics()
     labels = f'api="{{}}",listener="{LISTENER}"'
@@ -355,9 +283,11 @@ def test_all_certificates_are_replaced_under_load_and_no_connection_ends(office:
     for topic in (busy, reserved):
         cluster.allow_produce(bearer("service-busy"), topic)
     cluster.allow_consume(bearer("service-busy"), busy, busy)
-    reserve(office, reserved, subject(AT_THE_BROKER + RENEWED))
+    # At the broker itself that topic is only for the proxy's next name.
+    at_the_broker = ClusterAdmin(stack, broker=stack.broker.plaintext)
+    at_the_broker.allow(bearer(subject(AT_THE_BROKER + RENEWED)), "ALL", topic=reserved)
     login = office.member("service-busy")
-    load = Load(login, busy)
+    load = SteadyClients(login, busy, group=busy)
     with load.at_work():
         assert delivered(login, reserved) == "TOPIC_AUTHORIZATION_FAILED"
         before, loaded = dropped(office), reloads(office)
@@ -374,8 +304,8 @@ def test_all_certificates_are_replaced_under_load_and_no_connection_ends(office:
         cluster.topic("made-meanwhile")
 
     assert after == before
-    assert load.trouble == []
-    assert load.acknowledged == load.read == set(range(load.sent))
+    assert (load.trouble, load.refused) == ([], [])
+    assert sorted(load.acknowledged) == sorted(load.read) == list(range(load.sent))
 
     # A new connection to the controller bears the new certificate.
     assert stack.controller.stop()

@@ -5,9 +5,7 @@ so that both are renewed while they work.
 """
 
 import importlib
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ import pytest
 import yaml
 from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
-from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from proxy.net.runtime.clock import now_ms
 from tests.lab.cluster.ports import free_addresses
@@ -27,6 +24,7 @@ from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import EVERYBODY_COMES_FROM_HERE
 from tests.support.identity_provider import AUDIENCE, ISSUER, jwks, rsa, token
 from tests.support.running_provider import RunningProvider
+from tests.support.steady_clients import SteadyClients
 from tests.support.token_cases import cases, first
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -179,65 +177,26 @@ def test_a_token_of_a_key_that_was_published_just_now_is_taken_at_once(stage: St
     assert len(provider.asked) == asked + 1
 
 
-class Load:
-    """A producer and a consumer of librdkafka, each with tokens of its own kind, at work for a while."""
+def clients_with_tokens(stage: Stage, topic: str) -> SteadyClients:
+    """A producer and a consumer that get tokens in different ways."""
+    login = {
+        "bootstrap.servers": stage.short,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+    }
+    endpoint = {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": ALICE.name,
+        "sasl.oauthbearer.client.secret": "secret",
+        "sasl.oauthbearer.token.endpoint.url": f"{stage.provider.url}/token",
+    }
 
-    def __init__(self, stage: Stage, topic: str) -> None:
-        self.sent = 0
-        self.trouble: list[KafkaError] = []
-        self.acknowledged: list[int] = []
-        self.read: list[int] = []
-        self._topic = topic
-        login = {
-            "bootstrap.servers": stage.short,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "OAUTHBEARER",
-            "error_cb": self.trouble.append,
-        }
-        endpoint = {
-            "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.client.id": ALICE.name,
-            "sasl.oauthbearer.client.secret": "secret",
-            "sasl.oauthbearer.token.endpoint.url": f"{stage.provider.url}/token",
-        }
+    def made(_: str) -> tuple[str, float]:
+        # Whole seconds, as in the token. With a later end it would be renewed too late.
+        expires_at_s = now_ms() // 1000 + TOKEN_S
+        return stage.provider.token(ALICE.name), float(expires_at_s)
 
-        def made(_: str) -> tuple[str, float]:
-            # Whole seconds, as in the token: told a later end, it would be renewed too late.
-            expires_at_s = now_ms() // 1000 + TOKEN_S
-            return stage.provider.token(ALICE.name), float(expires_at_s)
-
-        self.producer = Producer(login | endpoint | {"acks": "all", "linger.ms": 0})
-        self.consumer = Consumer(
-            login | {"oauth_cb": made, "group.id": topic, "auto.offset.reset": "earliest"}
-        )
-        self.consumer.subscribe([topic])
-
-    def run(self, over: threading.Event) -> None:
-        while not over.wait(0.01):
-            self.producer.produce(self._topic, str(self.sent).encode(), on_delivery=self._delivered)
-            self.sent += 1
-            self.producer.poll(0)
-            self._take(self.consumer.poll(0))
-        assert self.producer.flush(20) == 0
-        for _ in range(200):
-            if len(self.read) >= self.sent:
-                break
-            self._take(self.consumer.poll(0.1))
-        self.consumer.close()
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self.acknowledged.append(int(message.value() or b""))
-        else:
-            self.trouble.append(error)
-
-    def _take(self, message: Message | None) -> None:
-        if message is not None:
-            failure = message.error()
-            if failure is None:
-                self.read.append(int(message.value() or b""))
-            else:
-                self.trouble.append(failure)
+    return SteadyClients(login, topic, group=topic, producer=endpoint, consumer={"oauth_cb": made})
 
 
 def java_client(stage: Stage, path: Path) -> KafkaTools:
@@ -262,22 +221,18 @@ sasl.login.refresh.window.jitter=0.0
 def test_sessions_outlive_their_tokens_many_times_under_load_and_no_request_fails(stage: Stage) -> None:
     topic, javas = stage.topic("librdkafka-with-tokens"), stage.topic("java-with-tokens")
     path = stage.stack.directory / CLIENT_TOKEN
-    load, over = Load(stage, topic), threading.Event()
+    load = clients_with_tokens(stage, topic)
     records = int(LOAD_S * 100)
     before = counted(stage)
-    with ThreadPoolExecutor() as pool, stage.provider.kept_fresh(path, ALICE.name):
-        working = pool.submit(load.run, over)
+    with stage.provider.kept_fresh(path, ALICE.name), load.at_work():
         run = java_client(stage, path).run(
             "kafka-producer-perf-test",
             *("--topic", javas, "--num-records", str(records), "--record-size", "100"),
             *("--throughput", "100"),
         )
-        over.set()
-        working.result(60)
 
-    assert load.trouble == []
-    assert sorted(load.acknowledged) == list(range(load.sent))
-    assert sorted(load.read) == list(range(load.sent))
+    assert (load.trouble, load.refused) == ([], [])
+    assert sorted(load.acknowledged) == sorted(load.read) == list(range(load.sent))
     assert f"{records} records sent" in run.stdout, run.said
     assert "Exception" not in run.said
     renewed, failed, killed = (now - then for now, then in zip(counted(stage), before, strict=True))

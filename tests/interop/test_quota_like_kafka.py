@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from proxy.net.runtime.clock import now_ms
 from proxy.wire import types as t
@@ -25,6 +24,9 @@ from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.settings import write_users
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.side_by_side.dialogue import Dialogue
+from tests.session.conversation import fetch, produce
+from tests.support.controllers import acl_creation
+from tests.support.topic_requests import create_topics, metadata_of, record_batch
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -119,25 +121,12 @@ def sides(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def _stage(direct: Side, admin: Side) -> None:
     """A topic with records, rights for alice, and each side's quotas where it looks for them."""
     at_broker, at_proxy = direct.dialogue("stage"), admin.dialogue("stage")
-    topic = t.CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-    at_proxy.must(ApiKey.CREATE_TOPICS, 5, t.CreateTopicsRequest(topics=[topic], timeout_ms=20_000))
-    acl = t.CreateAclsRequest.AclCreation
-    rights = [
-        acl(
-            resource_type=2,
-            resource_name=TOPIC,
-            resource_pattern_type=3,
-            principal="User:alice",
-            host="*",
-            operation=operation,
-            permission_type=3,
-        )
-        for operation in (3, 4)
-    ]
+    at_proxy.must(ApiKey.CREATE_TOPICS, 5, create_topics(TOPIC))
+    rights = [acl_creation(TOPIC, operation=operation) for operation in (3, 4)]
     made = at_proxy.must(ApiKey.CREATE_ACLS, 3, t.CreateAclsRequest(creations=rights))
     assert [result.error_code for result in made.results] == [0, 0]
     _wait_for_leader(at_broker)
-    stored = batch_of(RECORD_BYTES)
+    stored = record_batch(RECORD_BYTES)
     for _ in range(STORED_RECORDS // 20):
         assert _produce(at_broker, stored, 20) == 0
     for side, dialogue in ((direct, at_broker), (admin, at_proxy)):
@@ -147,8 +136,7 @@ def _stage(direct: Side, admin: Side) -> None:
 
 def _wait_for_leader(dialogue: Dialogue) -> None:
     deadline_ms = now_ms() + 1_000 * TIMEOUT_S
-    asked = t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name=TOPIC)])
-    while dialogue.must(ApiKey.METADATA, 8, asked).topics[0].error_code:
+    while dialogue.must(ApiKey.METADATA, 8, metadata_of(TOPIC)).topics[0].error_code:
         assert now_ms() < deadline_ms
 
 
@@ -173,26 +161,17 @@ def _set_quotas(dialogue: Dialogue, user: str) -> None:
     assert [each.error_code for each in answer.entries] == [0, 0]
 
 
-def batch_of(size: int) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, size + 1_000)
-    assert builder.append(0, now_ms(), None, bytes(size), []) is not None
-    return bytes(builder.build())
-
-
 def _produce(dialogue: Dialogue, batch: bytes, times: int = 1) -> int:
     """The throttle time that the answer to the last of so many tells."""
-    data = t.ProduceRequest.TopicProduceData(
-        name=TOPIC, partition_data=[t.ProduceRequest.PartitionProduceData(index=0, records=batch)]
-    )
     for _ in range(times):
-        answer = dialogue.must(PRODUCE, 9, t.ProduceRequest(acks=1, timeout_ms=20_000, topic_data=[data]))
+        answer = dialogue.must(PRODUCE, 9, produce(TOPIC, records=batch))
         assert answer.responses[0].partition_responses[0].error_code == 0
     return int(answer.throttle_time_ms)
 
 
 def _producer(client_id: str, side: Side, began_ms: int) -> Seen:
     """Requests of the same size, each as soon as the one before allows."""
-    dialogue, batch, seen = side.dialogue(client_id), batch_of(5 * RECORD_BYTES), Seen()
+    dialogue, batch, seen = side.dialogue(client_id), record_batch(5 * RECORD_BYTES), Seen()
     while now_ms() - began_ms < DURATION_MS:
         seen.note(_produce(dialogue, batch), len(batch) + 60, began_ms)
     dialogue.close()
@@ -203,18 +182,7 @@ def _consumer(client_id: str, side: Side, began_ms: int) -> Seen:
     """Two records a fetch, without a fetch session."""
     dialogue, offset, seen = side.dialogue(client_id), 0, Seen()
     while now_ms() - began_ms < DURATION_MS:
-        partition = t.FetchRequest.FetchPartition(
-            partition=0, fetch_offset=offset, partition_max_bytes=2 * (RECORD_BYTES + 80)
-        )
-        request = t.FetchRequest(
-            replica_id=-1,
-            max_wait_ms=500,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            session_epoch=-1,
-            topics=[t.FetchRequest.FetchTopic(topic=TOPIC, partitions=[partition])],
-        )
-        answer = dialogue.must(FETCH, 12, request)
+        answer = dialogue.must(FETCH, 12, _fetch_from(offset, 2 * (RECORD_BYTES + 80)))
         records = b"".join(
             bytes(part.records or b"") for each in answer.responses for part in each.partitions
         )
@@ -227,17 +195,16 @@ def _consumer(client_id: str, side: Side, began_ms: int) -> Seen:
 
 def _fetched(dialogue: Dialogue) -> tuple[int, bool]:
     """What one fetch is told, and whether it got records."""
-    partition = t.FetchRequest.FetchPartition(partition=0, partition_max_bytes=RECORD_BYTES)
-    request = t.FetchRequest(
-        replica_id=-1,
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=RECORD_BYTES,
-        session_epoch=-1,
-        topics=[t.FetchRequest.FetchTopic(topic=TOPIC, partitions=[partition])],
-    )
-    answer = dialogue.must(FETCH, 12, request)
+    answer = dialogue.must(FETCH, 12, _fetch_from(0, RECORD_BYTES))
     return int(answer.throttle_time_ms), bool(answer.responses)
+
+
+def _fetch_from(offset: int, partition_max_bytes: int) -> Any:
+    """Without a fetch session."""
+    request = fetch(TOPIC)
+    partition = request.topics[0].partitions[0]
+    partition.fetch_offset, partition.partition_max_bytes = offset, partition_max_bytes
+    return request
 
 
 @dataclass
@@ -251,8 +218,8 @@ class Timed:
 
 def _of_every_kind(side: Side, began_ms: int) -> Timed:
     """One request after the other, each as soon as the answer before is there."""
-    dialogue, timed, batch = side.dialogue(TIMED), Timed(), batch_of(100)
-    topics = t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name=TOPIC)])
+    dialogue, timed, batch = side.dialogue(TIMED), Timed(), record_batch(100)
+    topics = metadata_of(TOPIC)
     groups = t.FindCoordinatorRequest(key="alice", key_type=0)
     asked: dict[str, Callable[[], int]] = {
         "first": lambda: int(dialogue.must(ApiKey.METADATA, 8, topics).throttle_time_ms),

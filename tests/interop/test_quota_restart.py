@@ -11,6 +11,7 @@ from proxy.wire.api_keys import ApiKey
 from tests.interop.test_quota_types import channel, described
 from tests.lab.cluster.stack import Stack
 from tests.lab.cluster.users import User
+from tests.session.conversation import produce
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -55,14 +56,9 @@ async def told(by: Channel, user: User) -> set[str]:
 
 async def throttled_ms(stack: Stack, user: User) -> int:
     """What a produce request of the user is told; where it may not write, it is paid for all the same."""
-    data = t.ProduceRequest.TopicProduceData(
-        name="nobody-writes-here",
-        partition_data=[t.ProduceRequest.PartitionProduceData(index=0, records=bytes(500))],
-    )
+    request = produce("nobody-writes-here", records=bytes(500))
     async with await channel(stack, user.name) as hers:
-        answer = await hers.request(
-            ApiKey.PRODUCE, 9, t.ProduceRequest(acks=1, timeout_ms=5_000, topic_data=[data])
-        )
+        answer = await hers.request(ApiKey.PRODUCE, 9, request)
     return int(answer.throttle_time_ms)
 
 

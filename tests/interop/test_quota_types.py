@@ -18,6 +18,7 @@ from tests.lab.cluster.tools import ToolRun
 from tests.lab.cluster.users import User, channel_settings
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
+from tests.support.topic_requests import create_partitions, create_topics, delete_topics
 from tests.support.two_sides import limit_request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("Q8", "Q12")]
@@ -221,23 +222,16 @@ async def described(by: Channel, kind: str) -> list[Any]:
 
 
 async def create(by: Channel, *names: str, version: int = 7, validate_only: bool = False) -> Any:
-    topic = t.CreateTopicsRequest.CreatableTopic
-    topics = [topic(name=name, num_partitions=3, replication_factor=1) for name in names]
-    request = t.CreateTopicsRequest(topics=topics, timeout_ms=9_000, validate_only=validate_only)
+    request = create_topics(*names, partitions=3, validate_only=validate_only)
     return await by.request(ApiKey.CREATE_TOPICS, version, request)
 
 
 async def grow(by: Channel, name: str, count: int) -> Any:
-    topic = t.CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None)
-    return await by.request(
-        ApiKey.CREATE_PARTITIONS, 3, t.CreatePartitionsRequest(topics=[topic], timeout_ms=9_000)
-    )
+    return await by.request(ApiKey.CREATE_PARTITIONS, 3, create_partitions(count, name))
 
 
 async def delete(by: Channel, *names: str) -> Any:
-    state = t.DeleteTopicsRequest.DeleteTopicState
-    request = t.DeleteTopicsRequest(topics=[state(name=name) for name in names], timeout_ms=9_000)
-    return await by.request(ApiKey.DELETE_TOPICS, 6, request)
+    return await by.request(ApiKey.DELETE_TOPICS, 6, delete_topics(*names))
 
 
 def codes(results: list[Any], *names: str) -> list[int]:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.interop.test_quota_types import EXCEEDED, channel, codes, create, limit
 from tests.lab.cluster.run import run
 from tests.lab.cluster.stack import Stack
 from tests.lab.cluster.users import User
 from tests.support.cluster_admin import ClusterAdmin
+from tests.support.topic_requests import metadata_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -23,7 +23,7 @@ async def throttled_in_each_way(stack: Stack, user: User, topic: str) -> None:
     entity = ("user", user.name)
     async with await channel(stack, "admin") as ours, await channel(stack, user.name) as hers:
         await limit(ours, entity, "request_percentage", 0.001)
-        asked = t.MetadataRequest(topics=[t.MetadataRequest.MetadataRequestTopic(name=topic)])
+        asked = metadata_of(topic)
         async with asyncio.timeout(60):
             while not (await hers.request(ApiKey.METADATA, 9, asked)).throttle_time_ms:
                 pass

@@ -1,17 +1,16 @@
 """The broker sees the end user: its own ACLs decide on produce and fetch, though the proxy connects."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Producer
 
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import User, librdkafka_settings
-from tests.support.cluster_admin import ClusterAdmin, admin
+from tests.support.cluster_admin import ClusterAdmin
+from tests.support.steady_clients import SteadyClients
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("O7")]
 
@@ -41,25 +40,17 @@ def stack(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def alice(stack: Stack) -> User:
-    """She may do everything at the proxy; at the broker she may use one topic, and her group."""
+    """She may do everything at the proxy; at the broker she may use her two topics and her group."""
     cluster = ClusterAdmin(stack)
     alice = cluster.user("alice-herself")
-    for topic in ("hers", "not-hers"):
+    for topic in ("hers", "hers-all-day", "not-hers"):
         cluster.topic(topic)
         cluster.allow_produce(alice, topic)
         cluster.allow_consume(alice, topic, "her-group")
-    at_the_broker = admin.AdminClient({"bootstrap.servers": stack.broker.plaintext})
-    literal, allow = admin.ResourcePatternType.LITERAL, admin.AclPermissionType.ALLOW
-    wanted = [
-        admin.AclBinding(kind, name, literal, f"User:{alice.name}", "*", operation, allow)
-        for kind, name, operation in (
-            (admin.ResourceType.TOPIC, "hers", admin.AclOperation.WRITE),
-            (admin.ResourceType.TOPIC, "hers", admin.AclOperation.READ),
-            (admin.ResourceType.GROUP, "her-group", admin.AclOperation.READ),
-        )
-    ]
-    for future in at_the_broker.create_acls(wanted).values():
-        future.result(TIMEOUT_S)
+    at_the_broker = ClusterAdmin(stack, broker=stack.broker.plaintext)
+    for topic in ("hers", "hers-all-day"):
+        at_the_broker.allow(alice, "WRITE", "READ", topic=topic)
+    at_the_broker.allow(alice, "READ", group="her-group")
     return alice
 
 
@@ -83,34 +74,13 @@ def test_the_brokers_own_acls_decide_on_what_the_user_writes(stack: Stack, alice
 
 
 def test_the_broker_knows_the_user_for_as_long_as_she_is_there(stack: Stack, alice: User) -> None:
-    settings: dict[str, Any] = {**librdkafka_settings(alice, stack.entrance())}
-    trouble: list[KafkaError] = []
-    producer = Producer({**settings, "acks": "all", "linger.ms": 0, "error_cb": trouble.append})
-    acknowledged: list[bytes] = []
-    refused: list[KafkaError] = []
+    clients = SteadyClients(librdkafka_settings(alice, stack.entrance()), "hers-all-day", group="her-group")
 
-    def delivered(error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            acknowledged.append(message.value() or b"")
-        else:
-            refused.append(error)
+    with clients.at_work():
+        clients.work_for(LOAD_S)
 
-    over = threading.Event()
-    threading.Timer(LOAD_S, over.set).start()
-    sent = 0
-    while not over.wait(0.01):
-        producer.produce("hers", b"%d" % sent, on_delivery=delivered)
-        producer.poll(0)
-        sent += 1
-    assert producer.flush(TIMEOUT_S) == 0
-
-    assert (trouble, refused) == ([], [])
-    assert len(acknowledged) == sent
-    consumer = Consumer({**settings, "group.id": "her-group", "auto.offset.reset": "earliest"})
-    consumer.subscribe(["hers"])
-    read = {message.value() for message in consumer.consume(sent + 1, timeout=TIMEOUT_S)}
-    consumer.close()
-    assert {b"%d" % number for number in range(sent)} <= read | {b"a record"}
+    assert (clients.trouble, clients.refused) == ([], [])
+    assert sorted(clients.acknowledged) == sorted(clients.read) == list(range(clients.sent))
 
 
 def test_the_tokens_are_the_users_and_go_when_the_proxy_goes(stack: Stack, alice: User) -> None:

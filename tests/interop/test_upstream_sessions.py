@@ -1,22 +1,20 @@
 """A broker that ends sessions (connections.max.reauth.ms) behind a proxy whose clients know nothing of it."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
+from tests.support.steady_clients import SteadyClients
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 BROKER_REAUTH_MS = 2_000
 LOAD_S = 11.0
 """Five sessions of the broker and a little."""
-TIMEOUT_S = 30
 
 
 @pytest.fixture(scope="module")
@@ -36,48 +34,14 @@ def test_our_sessions_at_the_broker_are_renewed_and_no_client_notices(ending_ses
     topic = cluster.topic("all-day")
     cluster.allow_produce(alice, topic)
     cluster.allow_consume(alice, topic, "all-day")
-    settings = librdkafka_settings(alice, stack.entrance())
-    trouble: list[KafkaError] = []
-    producer = Producer({**settings, "acks": "all", "linger.ms": 0, "error_cb": trouble.append})
-    consumer = Consumer(
-        {**settings, "group.id": "all-day", "auto.offset.reset": "earliest", "error_cb": trouble.append}
-    )
-    consumer.subscribe([topic])
+    clients = SteadyClients(librdkafka_settings(alice, stack.entrance()), topic, group="all-day")
     before = stack.metrics()
-    sent, acknowledged, read = _under_load(producer, consumer, topic)
-    after = stack.metrics()
-    consumer.close()
+    with clients.at_work():
+        clients.work_for(LOAD_S)
+        after = stack.metrics()
 
-    assert trouble == []
-    assert acknowledged == sent
-    assert set(read) == set(sent)
+    assert (clients.trouble, clients.refused) == ([], [])
+    assert sorted(clients.acknowledged) == sorted(clients.read) == list(range(clients.sent))
     grown = {series for series, value in after.items() if value > before.get(series, 0.0)}
     cut = [series for series in grown if "connections_closed" in series and "upstream" in series]
     assert cut == []
-
-
-def _under_load(
-    producer: Producer, consumer: Consumer, topic: str
-) -> tuple[list[bytes], list[bytes], list[bytes]]:
-    sent: list[bytes] = []
-    acknowledged: list[bytes] = []
-    read: list[bytes] = []
-
-    def delivered(error: KafkaError | None, message: Message) -> None:
-        assert error is None, error
-        acknowledged.append(message.value() or b"")
-
-    over = threading.Event()
-    timer = threading.Timer(LOAD_S, over.set)
-    timer.start()
-    while not over.is_set():
-        sent.append(b"%d" % len(sent))
-        producer.produce(topic, sent[-1], on_delivery=delivered)
-        producer.poll(0)
-        read += [message.value() or b"" for message in consumer.consume(100, timeout=0.005)]
-    assert producer.flush(TIMEOUT_S) == 0
-    while len(read) < len(sent):
-        more = consumer.consume(1_000, timeout=TIMEOUT_S)
-        assert more, f"{len(read)} of {len(sent)} records read"
-        read += [message.value() or b"" for message in more]
-    return sent, acknowledged, read

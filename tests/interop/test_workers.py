@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from proxy.net.kafka.channel import Channel
 from proxy.net.runtime.clock import now_ms
@@ -24,10 +23,12 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster import probe
-from tests.lab.cluster.settings import AUDIT_TOPIC
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import User, channel_settings, librdkafka_settings
+from tests.session.conversation import produce as produce_request
+from tests.support.audit_topic import boots, lines
 from tests.support.cluster_admin import ClusterAdmin
+from tests.support.topic_requests import record_batch
 from tests.support.two_sides import allow_request, limit_request, withdraw_request
 from tests.support.waiting import until
 
@@ -96,18 +97,9 @@ async def _at_worker(stack: Stack, number: int, user: User) -> Channel:
     raise AssertionError(f"no connection has come to worker {number}")
 
 
-def batch(size: int) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, size + 1_000)
-    assert builder.append(0, now_ms(), None, bytes(size), []) is not None
-    return bytes(builder.build())
-
-
 async def produce(channel: Channel, topic: str, records: bytes) -> int:
     """The throttle time it was told."""
-    data = t.ProduceRequest.TopicProduceData(
-        name=topic, partition_data=[t.ProduceRequest.PartitionProduceData(index=0, records=records)]
-    )
-    request = t.ProduceRequest(acks=1, timeout_ms=20_000, topic_data=[data])
+    request = produce_request(topic, records=records)
     answer = await channel.request(ApiKey.PRODUCE, 9, request, timeout_ms=DEADLINE_MS)
     assert answer.responses[0].partition_responses[0].error_code == 0
     return int(answer.throttle_time_ms)
@@ -123,7 +115,7 @@ async def test_a_quota_holds_for_all_workers_together(workers: Stack, operator: 
     topic = operator.topic("together")
     user = operator.user("spread")
     operator.allow_produce(user, topic)
-    records = batch(REQUEST_BYTES)
+    records = record_batch(REQUEST_BYTES)
     async with (
         at_worker(workers, 0, workers.users["admin"]) as root,
         at_worker(workers, 0, user) as first,
@@ -218,25 +210,6 @@ class Load:
             self.delivered.add(message.value().decode())
 
 
-def stored(stack: Stack, topic: str, enough: Callable[[list[bytes]], bool]) -> list[bytes]:
-    """What the broker has in the topic's one partition, once it is enough."""
-    consumer = Consumer(
-        {"bootstrap.servers": stack.broker.plaintext, "group.id": "t", "enable.auto.commit": False}
-    )
-    found: list[bytes] = []
-    since_ms = now_ms()
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        while not enough(found):
-            assert now_ms() - since_ms < DEADLINE_MS, f"{len(found)} records of {topic}"
-            for message in consumer.consume(5_000, timeout=0.5):
-                assert message.error() is None
-                found.append(message.value() or b"")
-        return found
-    finally:
-        consumer.close()
-
-
 def counters(stack: Stack) -> dict[str, float]:
     return {
         name: value
@@ -275,7 +248,7 @@ def test_a_worker_killed_under_load_is_replaced_and_nothing_acknowledged_is_lost
 
     assert probe.get(workers.wiring.proxy_http, "/readyz") == (200, "2 of 2 workers are ready\n")
     assert load.failed == []
-    found = stored(workers, topic, lambda records: len(set(records)) >= len(load.delivered))
+    found = lines(workers.broker.plaintext, topic)
     assert {name.encode() for name in load.delivered} - set(found) == set()
     falling = {
         name
@@ -287,15 +260,10 @@ def test_a_worker_killed_under_load_is_replaced_and_nothing_acknowledged_is_lost
     assert gaps(workers) == []
 
 
-def gaps(stack: Stack) -> list[tuple[str, int]]:
+def gaps(stack: Stack) -> list[tuple[str, list[int]]]:
     """Sequence numbers that are missing, once the trail has both boots of the worker that was killed."""
-    boots: dict[str, set[int]] = {}
-
-    def both_boots(lines: list[bytes]) -> bool:
-        for line in lines:
-            fact = json.loads(line)["data"]
-            boots.setdefault(f"{fact['proxy_id']}/{fact['boot_id']}", set()).add(fact["sequence"])
-        return sum(boot.startswith(f"{stack.wiring.proxy.name}.w1/") for boot in boots) == 2
-
-    stored(stack, AUDIT_TOPIC, both_boots)
-    return [(boot, each) for boot, have in boots.items() for each in range(max(have)) if each not in have]
+    worker = f"{stack.wiring.proxy.name}.w1/"
+    until(
+        lambda: sum(boot.key.startswith(worker) for boot in boots(stack.broker.plaintext)) == 2, "both boots"
+    )
+    return [(boot.key, boot.missing) for boot in boots(stack.broker.plaintext) if boot.missing]

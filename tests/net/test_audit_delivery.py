@@ -9,8 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from proxy.net.audit import delivery
-from proxy.net.audit.delivery import AuditDelivery
-from proxy.net.audit.producer import NO_RESPONSE, NOT_REACHED
+from proxy.net.audit.delivery import NO_RESPONSE, NOT_REACHED, AuditDelivery
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.support.controllers import endpoint_of

@@ -12,7 +12,7 @@ from proxy.audit.record import AuditEvent, Author
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import REFUSE, AuditPolicy
 from proxy.net.audit.spool import Spool
-from proxy.security.token_secret import TokenSecret
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import Conversation, gate_with, sasl

@@ -20,7 +20,7 @@ from proxy.net.audit.spool import Spool
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpServer
 from proxy.net.pages.readiness import Note, Readiness
-from proxy.net.runtime.cause import Cause
+from proxy.net.runtime.reachability import Cause
 from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
 from proxy.session.gate import ListenerPolicy
 from tests.session.apis.asking import image_with

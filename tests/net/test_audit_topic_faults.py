@@ -5,27 +5,25 @@ no.
 """
 
 import asyncio
-import importlib
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from proxy.net.audit import delivery
-from proxy.net.audit.delivery import AuditDelivery
-from proxy.net.audit.producer import NO_RESPONSE
+from proxy.net.audit.delivery import NO_RESPONSE, AuditDelivery
 from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.users import User
 from tests.support.audit_topic import lines
+from tests.support.cluster_admin import admin, done, upsertion
 from tests.support.controllers import endpoint_of, login
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D3")]
 
-admin: Any = importlib.import_module("confluent_kafka.admin")
 KEY = b"proxy-1/cafe"
 REQUEST_TIMEOUT_MS = 2_000
 TIMEOUT_S = 90
@@ -62,16 +60,16 @@ class Operator:
 
     def topic(self, name: str, **config: str) -> None:
         wanted = admin.NewTopic(name, num_partitions=1, replication_factor=1, config=config)
-        self._done(self.client.create_topics([wanted]))
+        done(self.client.create_topics([wanted]))
 
     def sets(self, topic: str, name: str, value: str) -> None:
         operation = admin.AlterConfigOpType.SET
         entry = admin.ConfigEntry(name, value, incremental_operation=operation)
         resource = admin.ConfigResource(admin.ResourceType.TOPIC, topic, incremental_configs=[entry])
-        self._done(self.client.incremental_alter_configs([resource]))
+        done(self.client.incremental_alter_configs([resource]))
 
     def deletes(self, topic: str) -> None:
-        self._done(self.client.delete_topics([topic]))
+        done(self.client.delete_topics([topic]))
         pause = threading.Event()
         while topic in self.client.list_topics(timeout=TIMEOUT_S).topics:
             pause.wait(0.05)  # What goes there until the broker has heard of it goes with the topic.
@@ -80,23 +78,17 @@ class Operator:
         literal, allow = admin.ResourcePatternType.LITERAL, admin.AclPermissionType.ALLOW
         kind, everything = admin.ResourceType.TOPIC, admin.AclOperation.ALL
         rights = [admin.AclBinding(kind, topic, literal, "User:sink", "*", everything, allow)]
-        self._done(self.client.create_acls(rights))
+        done(self.client.create_acls(rights))
 
     def allows_no_more(self, topic: str) -> None:
         literal, anything = admin.ResourcePatternType.LITERAL, admin.AclPermissionType.ANY
         kind, operation = admin.ResourceType.TOPIC, admin.AclOperation.ANY
         wanted = [admin.AclBindingFilter(kind, topic, literal, "User:sink", None, operation, anything)]
-        self._done(self.client.delete_acls(wanted))
+        done(self.client.delete_acls(wanted))
 
     def sets_password(self, user: str, password: str) -> None:
-        scram = admin.ScramCredentialInfo(admin.ScramMechanism.SCRAM_SHA_256, 4096)
-        change = admin.UserScramCredentialUpsertion(user, scram, password.encode())
-        self._done(self.client.alter_user_scram_credentials([change]))
-
-    @staticmethod
-    def _done(futures: dict[Any, Any]) -> None:
-        for future in futures.values():
-            future.result(TIMEOUT_S)
+        change = upsertion(User(user, "SCRAM-SHA-256", password))
+        done(self.client.alter_user_scram_credentials([change]))
 
 
 @asynccontextmanager
@@ -130,10 +122,9 @@ async def not_taken_until(
     mended: Callable[[], None],
     *sent: list[tuple[bytes, bytes]],
     reason: str,
-    **sink: bool,
 ) -> None:
     """What is sent fails for that reason until it is mended; then the topic has all, in order, once each."""
-    async with a_sink(broker, topic, **sink) as it, asyncio.TaskGroup() as tasks:
+    async with a_sink(broker, topic) as it, asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(_send_all(it, sent))
         await has_failed(it, reason)
         assert not sending.done()
@@ -174,20 +165,6 @@ async def lost_and_had_back(
 async def _send_all(sink: AuditDelivery, batches: tuple[list[tuple[bytes, bytes]], ...]) -> None:
     for batch in batches:
         await sink.send(batch)
-
-
-async def test_a_topic_that_is_forbidden_has_all_once_it_is_allowed(broker: Broker) -> None:
-    operator = Operator(broker)
-    operator.topic("forbidden")
-
-    await not_taken_until(
-        broker,
-        "forbidden",
-        lambda: operator.allows("forbidden"),
-        records(0),
-        reason="TOPIC_AUTHORIZATION_FAILED",
-        as_user=True,
-    )
 
 
 async def test_a_right_that_is_taken_and_given_back_costs_no_record(broker: Broker) -> None:

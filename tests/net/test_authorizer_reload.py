@@ -18,7 +18,8 @@ from proxy.metadata.image import MetadataImage
 from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.runtime.replaceable import ReplaceableTask
-from proxy.process import EXIT_CONFIG, ProxyProcess, run_proxy
+from proxy.process import ProxyProcess
+from proxy.run import EXIT_CONFIG, run_proxy
 from proxy.security.authorizer import Action, AllowAll, Decision, GuardedAuthorizer, RequestContext
 from proxy.security.principal import parse_principal
 from proxy.security.protected import underlying

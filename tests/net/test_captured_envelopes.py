@@ -15,7 +15,7 @@ import pytest
 from forwarding.controller.api import TokenSettings
 from forwarding.net.log import Entry, MetadataLog
 from proxy.net.runtime.clock import now_ms
-from proxy.security.token_secret import TokenSecret
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, metadata_records, types
 from proxy.wire.api_keys import ApiKey

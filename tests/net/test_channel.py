@@ -9,13 +9,13 @@ import uvloop
 
 from proxy.metadata.scram import salted_password
 from proxy.net.kafka.channel import (
+    MAX_IN_FLIGHT,
     AuthenticationError,
     Channel,
     ChannelError,
     ChannelTimeout,
     UnsupportedVersionError,
 )
-from proxy.net.kafka.response_protocol import MAX_IN_FLIGHT
 from proxy.security.sasl import client as sasl_client
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey

@@ -22,6 +22,8 @@ from tests.support.controllers import (
 )
 from tests.support.fake_broker import FakeBroker, Request
 
+pytestmark = pytest.mark.spec("E5", "O8")
+
 DONE = types.CreateAclsResponse(results=[types.CreateAclsResponse.AclCreationResult()])
 
 
@@ -33,7 +35,6 @@ def answered(request: Request) -> Any:
     return types.EnvelopeResponse(response_data=inner[4:])
 
 
-@pytest.mark.spec("E5", "O8")
 @pytest.mark.parametrize("timeout_ms", [0, 1])
 async def test_clients_in_a_hurry_do_not_break_the_channel_that_all_clients_share(timeout_ms: int) -> None:
     async def answers_late(request: Request) -> Any:
@@ -58,7 +59,6 @@ async def test_clients_in_a_hurry_do_not_break_the_channel_that_all_clients_shar
     assert controller.connections == 1
 
 
-@pytest.mark.spec("E5", "O8")
 async def test_a_controller_that_answers_others_meanwhile_is_not_silent() -> None:
     async def answers_slowly(request: Request) -> Any:
         await asyncio.sleep(0.06)
@@ -77,7 +77,6 @@ async def test_a_controller_that_answers_others_meanwhile_is_not_silent() -> Non
 
 
 @pytest.mark.kafka
-@pytest.mark.spec("E5", "O8")
 @pytest.mark.parametrize("mode", ["kraft", "penstock"])
 async def test_topics_are_created_once_while_another_user_sends_requests_that_do_not_wait(
     kafka: Broker, topic_name: str, mode: str

@@ -16,6 +16,8 @@ from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import fetch, produce
 from tests.support.edges import an_edge_and_its_broker, on_uvloop
 
+pytestmark = pytest.mark.spec("O8")
+
 
 @pytest.fixture
 def no_collector() -> Iterator[None]:
@@ -31,7 +33,6 @@ def alive() -> list[object]:
     return [each for each in gc.get_objects() if type(each) in (Connection, Upstream, Session)]
 
 
-@pytest.mark.spec("O8")
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("in_flight", [False, True])
 @on_uvloop
@@ -51,7 +52,6 @@ async def test_a_connection_that_has_ended_is_free_without_the_collector(in_flig
         await edge.until(lambda: not alive())
 
 
-@pytest.mark.spec("O8")
 @pytest.mark.usefixtures("no_collector")
 async def test_what_is_made_of_records_is_not_looked_at_by_the_collector() -> None:
     images: list[list[object]] = []
@@ -67,7 +67,6 @@ async def test_what_is_made_of_records_is_not_looked_at_by_the_collector() -> No
     assert not any(id(part) in looked_at for image in images for part in image)
 
 
-@pytest.mark.spec("O8")
 @pytest.mark.usefixtures("no_collector")
 def test_older_objects_are_looked_at_while_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     class Cyclic:

@@ -8,8 +8,7 @@ from prometheus_client import CollectorRegistry
 from forwarding.net.connection import Connection, ListenerContext, Reply
 from proxy.audit.record import AuditEvent
 from proxy.config import Listener as ListenerSettings
-from proxy.net.logins.credentials import Credentials, sasl_listener
-from proxy.net.logins.plain_users import PlainUsers, keyed_password
+from proxy.net.logins.credentials import Credentials, PlainUsers, keyed_password, sasl_listener
 from proxy.net.logins.verification import Verifications
 from proxy.security.backoff import BackoffSettings, LoginBackoff
 from proxy.wire import codecs

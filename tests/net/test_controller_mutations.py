@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from forwarding.net.forwarder import Forwarder
-from forwarding.net.mutation_page import mutation_page
+from forwarding.net.mutations import mutation_page
 from proxy.audit.record import AuditEvent
 from proxy.net.runtime.clock import now_ms
-from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.broker import Broker
@@ -17,6 +16,7 @@ from tests.support.controllers import (
     a_controller_and_a_forwarder,
     forward,
 )
+from tests.support.topic_requests import create_partitions, create_topics, delete_topics
 from tests.support.two_sides import limit_request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spec("Q12")]
@@ -33,24 +33,18 @@ async def limit(forwarder: Forwarder, rate: float | None) -> None:
 
 
 async def create(forwarder: Forwarder, *names: str, partitions: int = 3, version: int = 7) -> Any:
-    topic = types.CreateTopicsRequest.CreatableTopic
-    topics = [topic(name=name, num_partitions=partitions, replication_factor=1) for name in names]
-    request = types.CreateTopicsRequest(topics=topics, timeout_ms=9_000)
+    request = create_topics(*names, partitions=partitions)
     _, answer = await forward(forwarder, ApiKey.CREATE_TOPICS, request, version=version)
     return answer
 
 
 async def grow(forwarder: Forwarder, name: str, count: int) -> Any:
-    topic = types.CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None)
-    request = types.CreatePartitionsRequest(topics=[topic], timeout_ms=9_000)
-    _, answer = await forward(forwarder, ApiKey.CREATE_PARTITIONS, request)
+    _, answer = await forward(forwarder, ApiKey.CREATE_PARTITIONS, create_partitions(count, name))
     return answer
 
 
 async def delete(forwarder: Forwarder, *names: str) -> Any:
-    state = types.DeleteTopicsRequest.DeleteTopicState
-    request = types.DeleteTopicsRequest(topics=[state(name=name) for name in names], timeout_ms=9_000)
-    _, answer = await forward(forwarder, ApiKey.DELETE_TOPICS, request)
+    _, answer = await forward(forwarder, ApiKey.DELETE_TOPICS, delete_topics(*names))
     return answer
 
 

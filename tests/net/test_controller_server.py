@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 
 from forwarding import envelope
+from forwarding.envelope import AUTHORIZER_NOT_READY
 from forwarding.net.process import forwardable_versions
 from forwarding.net.server import ServerLimits
-from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings, client_context
 from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
 from proxy.security.principal import serialize

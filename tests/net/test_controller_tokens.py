@@ -9,7 +9,7 @@ import pytest
 
 from forwarding.controller.api import TokenSettings
 from forwarding.net.log import Committed, MetadataLog
-from proxy.security.token_secret import TokenSecret
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker

@@ -19,6 +19,7 @@ from tests.support.controllers import (
     forward,
     plaintext,
 )
+from tests.support.topic_requests import create_topics, delete_topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spec("A6", "E12", "E13")]
 
@@ -27,10 +28,7 @@ CREATORS_OWN = {"owners": OwnerSettings(creator=True), "owner_check_interval_ms"
 
 
 def creation(name: str, **configs: str) -> Any:
-    request = types.CreateTopicsRequest
-    wanted = [request.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
-    topic = request.CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=wanted)
-    return request(topics=[topic], timeout_ms=20_000)
+    return create_topics(name, configs=configs)
 
 
 def change(name: str, **configs: str) -> Any:
@@ -39,11 +37,6 @@ def change(name: str, **configs: str) -> Any:
     return request(
         resources=[request.AlterConfigsResource(resource_type=2, resource_name=name, configs=wanted)]
     )
-
-
-def deletion(name: str) -> Any:
-    state = types.DeleteTopicsRequest.DeleteTopicState
-    return types.DeleteTopicsRequest(topics=[state(name=name)], timeout_ms=20_000)
 
 
 async def changed(controller: RunningController, name: str, owner: str | None) -> None:
@@ -64,7 +57,7 @@ async def test_an_owner_is_kept_from_the_creation_to_the_deletion_of_a_topic(
         for key, request, asked in (
             (ApiKey.CREATE_TOPICS, creation(orders, acls="User:bob:READ:allow"), version),
             (ApiKey.INCREMENTAL_ALTER_CONFIGS, change(orders, owner="User:olga"), None),
-            (ApiKey.DELETE_TOPICS, deletion(orders), None),
+            (ApiKey.DELETE_TOPICS, delete_topics(orders), None),
         ):
             reply, response = await forward(forwarder, key, request, version=asked)
             (part,) = getattr(response, "topics", None) or response.responses
@@ -97,7 +90,7 @@ async def test_a_topic_that_a_broker_refuses_has_no_owner_and_one_deleted_there_
         mine = controller.image.topics.owner(orders)
 
         channel = await Channel.open(plaintext(kafka))
-        await channel.request(ApiKey.DELETE_TOPICS, 6, deletion(orders))
+        await channel.request(ApiKey.DELETE_TOPICS, 6, delete_topics(orders))
         await channel.request(ApiKey.CREATE_TOPICS, 7, creation(orders))
         await channel.close()
         await changed(controller, orders, None)

@@ -1,19 +1,16 @@
 """How clients are drained, over real sockets: what is answered, what is dropped, who is waited for."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 
 from proxy.net.clients import drain as drain_module
 from proxy.net.clients.drain import Drained, drain
-from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import MuteClient, ToController
+from proxy.session.effects import ControllerResponse, MuteClient, ToController
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -26,6 +23,7 @@ from tests.support.edges import (
     Client,
     Edge,
     a_fetch_that_is_not_read,
+    a_server_tls,
     an_edge_and_its_broker,
     on_uvloop,
     records_of,
@@ -374,56 +372,34 @@ async def test_an_admin_request_that_the_controller_has_is_answered() -> None:
         assert drained.result().cut == 0
 
 
-@pytest.fixture
-def tls(tmp_path: Any) -> tuple[ServerTls, ssl.SSLContext]:
-    ca = trustme.CA()
-    issued = ca.issue_cert("localhost")
-    pair = KeyPair(tmp_path / "server.pem", tmp_path / "server.key")
-    issued.cert_chain_pems[0].write_to_path(pair.certificate)
-    issued.private_key_pem.write_to_path(pair.key)
-    context = ssl.create_default_context()
-    ca.configure_trust(context)
-    return ServerTls(ServerTlsSettings(key_pair=pair)), context
-
-
 @pytest.mark.spec("R9")
-def test_under_tls_responses_and_a_farewell_reach_a_client_that_goes_on_sending(
-    tls: tuple[ServerTls, ssl.SSLContext],
-) -> None:
-    @on_uvloop
-    async def run() -> None:
-        gate = _Gate()
-        async with an_edge_and_its_broker(answers={"produce": gate.produced}, tls=tls[0]) as (edge, broker):
-            client = await edge.client(tls[1])
+@on_uvloop
+async def test_under_tls_responses_and_a_farewell_reach_a_client_that_goes_on_sending(tmp_path: Path) -> None:
+    gate, (tls, trusting) = _Gate(), a_server_tls(tmp_path)
+    async with an_edge_and_its_broker(answers={"produce": gate.produced}, tls=tls) as (edge, broker):
+        client = await edge.client(trusting)
+        for _ in range(3):
+            client.asks(PRODUCE, 9, produce("orders"))
+        await _in_flight(edge, 3)
+
+        async with _draining(edge):
+            for _ in range(5):
+                client.asks(PRODUCE, 9, produce("orders", records=bytes(200_000)))
+            gate.opened.set()
             for _ in range(3):
-                client.asks(PRODUCE, 9, produce("orders"))
-            await _in_flight(edge, 3)
-
-            async with _draining(edge):
-                for _ in range(5):
-                    client.asks(PRODUCE, 9, produce("orders", records=bytes(200_000)))
-                gate.opened.set()
-                for _ in range(3):
-                    await client.hears(PRODUCE, 9)
-                assert await client.reader.read() == b"", "the end, and not a reset"
-            assert len(broker.requests) == 3
-
-    run()
+                await client.hears(PRODUCE, 9)
+            assert await client.reader.read() == b"", "the end, and not a reset"
+        assert len(broker.requests) == 3
 
 
 @pytest.mark.spec("R9")
-def test_a_handshake_that_is_never_finished_does_not_outlive_the_drain(
-    tls: tuple[ServerTls, ssl.SSLContext],
-) -> None:
-    @on_uvloop
-    async def run() -> None:
-        async with an_edge_and_its_broker(tls=tls[0]) as (edge, _broker):
-            stranger = await edge.client()
-            await edge.until(lambda: edge.quotas.count == 1)
+@on_uvloop
+async def test_a_handshake_that_is_never_finished_does_not_outlive_the_drain(tmp_path: Path) -> None:
+    async with an_edge_and_its_broker(tls=a_server_tls(tmp_path)[0]) as (edge, _broker):
+        stranger = await edge.client()
+        await edge.until(lambda: edge.quotas.count == 1)
 
-            drained = await drain([edge.listener], GENEROUS_MS, asyncio.Event())
+        drained = await drain([edge.listener], GENEROUS_MS, asyncio.Event())
 
-            assert drained.connections == 0
-            assert await stranger.is_cut_off() == b""
-
-    run()
+        assert drained.connections == 0
+        assert await stranger.is_cut_off() == b""

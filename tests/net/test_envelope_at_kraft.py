@@ -18,8 +18,8 @@ from proxy.metadata.acl import Operation
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism
 from proxy.net.runtime.clock import now_ms
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import Principal
-from proxy.security.token_secret import TokenSecret
 from proxy.session.apis.table import FORWARDED
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.net.logins.fair_queue import FairQueue, Path
+from proxy.net.logins.verification import FairQueue, Path
 
 pytestmark = pytest.mark.spec("O8")
 

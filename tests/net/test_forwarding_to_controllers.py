@@ -8,10 +8,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from forwarding import envelope
+from forwarding.envelope import AUTHORIZER_NOT_READY
 from forwarding.net.metrics import MAX_CLIENT_IDS, OTHER_CLIENT_ID, ForwarderMetrics
-from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.net.kafka.channel import EndpointSettings
-from proxy.session.controller_response import ControllerResponse
+from proxy.session.effects import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

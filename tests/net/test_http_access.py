@@ -11,14 +11,13 @@ import pytest
 import trustme
 from prometheus_client import CollectorRegistry
 
-from proxy.config.http import Http
+from proxy.config.proxy import Http
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.pages.http_access import HttpAccess, HttpFiles
-from proxy.net.pages.http_port import HttpPort
-from proxy.net.pages.http_server import MAX_CONNECTIONS, HttpServer
+from proxy.net.pages.http_server import MAX_CONNECTIONS, HttpPort, HttpServer
 from proxy.net.pages.readiness import Note, Readiness
-from proxy.net.runtime.cause import Cause
 from proxy.net.runtime.listening import CannotListen
+from proxy.net.runtime.reachability import Cause
 from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import on_uvloop
 

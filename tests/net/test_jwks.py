@@ -16,6 +16,8 @@ from tests.support.identity_provider import ec, jwks, rsa
 from tests.support.identity_server import Asked, Handler, IdentityServer, answers, identity_server, silent
 from tests.support.waiting import turns_until
 
+pytestmark = pytest.mark.spec("R9")
+
 OLD, NEW = jwks(rsa("rsa-1")), jwks(rsa("rsa-1"), rsa("rsa-2"))
 
 
@@ -57,7 +59,6 @@ async def asking(keys: Keys) -> AsyncIterator[Keys]:
         run.cancel()
 
 
-@pytest.mark.spec("R9")
 async def test_keys_are_loaded_at_the_start() -> None:
     async with identity_server(answers(OLD)) as server, asking(Keys(server.url + "/certs")) as keys:
         await turns_until(lambda: keys.count("loaded") == 1)
@@ -120,7 +121,6 @@ BROKEN = {
 }
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize("handler", BROKEN.values(), ids=BROKEN.keys())
 async def test_an_endpoint_that_fails_leaves_the_last_keys_and_is_asked_again(handler: Handler) -> None:
     async with identity_server(handler) as server, asking(Keys(server.url, timeout_ms=250)) as keys:
@@ -137,7 +137,6 @@ async def test_an_endpoint_that_fails_leaves_the_last_keys_and_is_asked_again(ha
         assert keys.names() == ["rsa-1"]
 
 
-@pytest.mark.spec("R9")
 async def test_an_endpoint_that_is_not_there_is_asked_until_it_is() -> None:
     async with identity_server(answers(OLD)) as server:
         url = server.url
@@ -149,7 +148,6 @@ async def test_an_endpoint_that_is_not_there_is_asked_until_it_is() -> None:
         came.close()
 
 
-@pytest.mark.spec("R9")
 async def test_a_login_with_an_unknown_key_waits_for_newer_ones() -> None:
     async with identity_server(answers(OLD)) as server, asking(Keys(server.url)) as keys:
         await turns_until(lambda: keys.names() == ["rsa-1"])
@@ -162,7 +160,6 @@ async def test_a_login_with_an_unknown_key_waits_for_newer_ones() -> None:
         assert len(server.asked) == 2
 
 
-@pytest.mark.spec("R9")
 async def test_unknown_keys_make_us_ask_no_more_than_now_and_then() -> None:
     async with identity_server(answers(OLD)) as server, asking(Keys(server.url)) as keys:
         await turns_until(lambda: keys.names() == ["rsa-1"])
@@ -181,7 +178,6 @@ async def test_unknown_keys_make_us_ask_no_more_than_now_and_then() -> None:
         assert len(server.asked) == 3
 
 
-@pytest.mark.spec("R9")
 async def test_keys_come_over_tls_from_whom_the_ca_vouches_for(tmp_path: Path) -> None:
     ours, theirs = trustme.CA(), trustme.CA()
     for name, authority in (("ours.pem", ours), ("theirs.pem", theirs)):
@@ -202,7 +198,6 @@ async def test_keys_come_over_tls_from_whom_the_ca_vouches_for(tmp_path: Path) -
                 assert keys.endpoint.keys is None
 
 
-@pytest.mark.spec("R9")
 def test_keys_in_a_file_are_taken_when_they_change_and_kept_when_it_breaks(tmp_path: Path) -> None:
     path = tmp_path / "jwks.json"
     path.write_bytes(OLD)
@@ -223,7 +218,6 @@ def test_keys_in_a_file_are_taken_when_they_change_and_kept_when_it_breaks(tmp_p
     assert source.newer("rsa-2") is None
 
 
-@pytest.mark.spec("R9")
 def test_a_file_without_keys_is_an_error_at_the_start(tmp_path: Path) -> None:
     path = tmp_path / "jwks.json"
     path.write_bytes(b"{}")

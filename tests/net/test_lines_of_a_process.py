@@ -14,9 +14,9 @@ EVERY_SOURCE = """
 import logging, os, sys, threading, warnings
 from pathlib import Path
 import structlog
-from proxy.net.telemetry import log_lines, log_settings
+from proxy.net.telemetry import log_lines
 file = Path(sys.argv[1])
-level, process = log_settings.read(file)
+level, process = log_lines.read_settings(file)
 log_lines.configure(level, process | {"worker": 1}, queued=True)
 structlog.get_logger("proxy.net.clients.listener").info("listening", port=9092, host=None)
 logging.getLogger("aiokafka.client").error("Group Coordinator Request failed: %s", "[Error 15]")

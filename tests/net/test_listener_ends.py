@@ -6,8 +6,7 @@ import pytest
 
 from proxy.net.clients import connection as connection_module
 from proxy.quota.connections import ConnectionLimits
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import ToController
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -1,17 +1,13 @@
 """Clients, the edge and a broker over real sockets: bytes unchanged, memory bounded, each end told once."""
 
 import asyncio
-import ssl
 from pathlib import Path
 
 import pytest
-import trustme
 
 from proxy.net.clients.connection import Upstream
 from proxy.net.clients.relay_protocol import SIZE_BYTES, RelayProtocol
-from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import Data, ToController
+from proxy.session.effects import ControllerResponse, Data, ToController
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -22,6 +18,7 @@ from tests.support.edges import (
     EIGHT_MIB,
     a_fetch_that_is_not_read,
     a_gate,
+    a_server_tls,
     an_edge,
     an_edge_and_its_broker,
     on_uvloop,
@@ -130,15 +127,8 @@ async def test_a_broker_that_does_not_read_holds_its_client_back() -> None:
 @pytest.mark.spec("O3")
 @on_uvloop
 async def test_a_tls_listener_carries_the_same_bytes(tmp_path: Path) -> None:
-    authority = trustme.CA()
-    certificate = authority.issue_cert("localhost")
-    key_path, certificate_path = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    certificate.private_key_pem.write_to_path(key_path)
-    certificate.cert_chain_pems[0].write_to_path(certificate_path)
-    trusting = ssl.create_default_context()
-    authority.configure_trust(trusting)
+    tls, trusting = a_server_tls(tmp_path)
     answers = {"fetch": lambda _request: fetched("orders", records=EIGHT_MIB)}
-    tls = ServerTls(ServerTlsSettings(key_pair=KeyPair(certificate_path, key_path)))
     async with an_edge_and_its_broker(answers=answers, tls=tls) as (edge, broker):
         client = await edge.client(trusting)
 

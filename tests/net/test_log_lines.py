@@ -12,8 +12,7 @@ from threading import Event
 import pytest
 import structlog
 
-from proxy.net.telemetry.log_lines import LINES_A_SECOND, Sampling
-from proxy.net.telemetry.log_queue import FAILED, FULL, LogQueue
+from proxy.net.telemetry.log_lines import FAILED, FULL, LINES_A_SECOND, LogQueue, Sampling
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.support.edges import on_uvloop

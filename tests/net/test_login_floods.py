@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from proxy.net.logins import verification
-from proxy.net.logins.plain_users import PlainUsers
+from proxy.net.logins.credentials import PlainUsers
 from proxy.net.logins.verification import MEMBER_LIMIT
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal

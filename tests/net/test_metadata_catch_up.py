@@ -11,8 +11,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata import topic_feed
-from proxy.net.metadata.topic_feed import TopicFeed
-from proxy.net.metadata.topic_partition import PartitionLeader
+from proxy.net.metadata.topic_feed import PartitionLeader, TopicFeed
 from proxy.net.runtime.reachability import Reachability
 from tests.support.metadata_log import acl, acl_record, values
 

@@ -9,11 +9,12 @@ from aiokafka import AIOKafkaProducer
 
 from forwarding.net.broker import Broker as BrokerRequests
 from forwarding.net.log import Entry, MetadataLog
-from proxy.metadata.errors import MetadataError
+from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import Channel, EndpointSettings
-from proxy.net.metadata.topic_feed import FeedTimeout, TopicFeed
+from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from proxy.net.files.watched_file import FileReloads
-from proxy.net.runtime.cause import CERTIFICATE, REFUSED, TIMED_OUT
+from proxy.net.runtime.reachability import CERTIFICATE, REFUSED, TIMED_OUT
 from proxy.net.telemetry import otlp
 from proxy.net.telemetry.otlp import Headers, OtlpSettings, OtlpTraces
 from tests.lab.cluster.ports import free_addresses

@@ -14,8 +14,17 @@ from cryptography import x509
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.net.files.certificates import Certificates, CertificateSeries, expiry_of_cas, expiry_of_chain
-from proxy.net.files.tls import ClientTls, KeyPair, ServerTls, ServerTlsSettings, TlsError
+from proxy.net.files.tls import (
+    Certificates,
+    CertificateSeries,
+    ClientTls,
+    KeyPair,
+    ServerTls,
+    ServerTlsSettings,
+    TlsError,
+    expiry_of_cas,
+    expiry_of_chain,
+)
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
 from proxy.wire import types as t

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.metadata.errors import MetadataError
+from proxy.metadata.delta import MetadataError
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.offset_waiters import FeedTimeout
 from proxy.wire import types
@@ -276,22 +276,6 @@ async def test_bytes_that_do_not_match_their_checksum_are_never_applied() -> Non
         await follower.loaded()
 
     assert (before, shown(follower)) == ([], [["a", "b"]])
-
-
-@pytest.mark.spec("S2")
-async def test_a_transaction_of_kafkas_appears_at_its_end_or_never() -> None:
-    node = leader("a")
-    async with node.listening(), followed(node) as follower:
-        await follower.loaded()
-        for end, name in ((types.AbortTransactionRecord(), "never"), (types.EndTransactionRecord(), "b")):
-            node.append(types.BeginTransactionRecord(name="x"))
-            node.append(*allowed(name))
-            node.append(*allowed(f"{name}, too"))
-            node.append(end)
-            node.commit()
-        await follower.until(lambda image: image.acls.count == 3)
-
-    assert shown(follower) == [["a"], ["a", "b", "b, too"]]
 
 
 @pytest.mark.spec("E13")

@@ -30,8 +30,7 @@ ENTITIES = 5_000
 
 @pytest.mark.spec("Q4", "O2")
 async def test_the_page_tells_who_is_throttled_by_which_rule_and_how_many_share_it() -> None:
-    settings = Quotas()
-    settings.quota_consumer_default = 5_000
+    settings = Quotas(consumer=5_000)
     image, entity = image_with("WRITE TOPIC orders"), QuotaEntity(user="alice", client_id=DEFAULT)
     gate = gate_with(replace(image, quotas=quotas_image({entity: {PRODUCER_BYTE_RATE: 1_000.0}})), settings)
     one, two = Conversation(gate=gate), Conversation(gate=gate)

@@ -8,8 +8,17 @@ from structlog.testing import capture_logs
 
 from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
 from proxy.net.runtime import reachability as reach_module
-from proxy.net.runtime.cause import CERTIFICATE, LOGIN, REFUSED, UNKNOWN_HOST, Cause
-from proxy.net.runtime.reachability import MAX_MS, Backoff, Reachability, link
+from proxy.net.runtime.reachability import (
+    CERTIFICATE,
+    LOGIN,
+    MAX_MS,
+    REFUSED,
+    UNKNOWN_HOST,
+    Backoff,
+    Cause,
+    Reachability,
+    link,
+)
 from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import on_uvloop
 from tests.support.fake_broker import FakeBroker

@@ -12,8 +12,8 @@ from forwarding.net.forwarder import Forwarder
 from forwarding.net.metrics import ForwarderMetrics
 from proxy.net.kafka.channel import EndpointSettings, SaslLogin
 from proxy.net.pages.readiness import Note, Readiness
-from proxy.net.runtime.cause import LOGIN, REFUSED, UNKNOWN_HOST, VERSION, Cause
 from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.reachability import LOGIN, REFUSED, UNKNOWN_HOST, VERSION, Cause
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -1,16 +1,13 @@
 """A client may send and go: what it asked without waiting for an answer (acks=0) reaches the broker still."""
 
-import ssl
 from pathlib import Path
 
 import pytest
-import trustme
 
 from proxy.net.clients.connection import Connection
-from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import produce
-from tests.support.edges import an_edge_and_its_broker, on_uvloop
+from tests.support.edges import a_server_tls, an_edge_and_its_broker, on_uvloop
 
 PRODUCE = ApiKey.PRODUCE
 
@@ -21,7 +18,7 @@ async def test_what_a_client_sent_before_it_went_reaches_a_broker_that_lets_us_i
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # Under TLS a client's farewell is heard though reading is paused until the broker's side is up.
-    tls, trusting = _tls(tmp_path)
+    tls, trusting = a_server_tls(tmp_path)
     answers = {"produce": lambda _request: None}
     async with an_edge_and_its_broker(answers=answers, tls=tls) as (edge, broker):
         connect, waiting = edge.listener.connect_upstream, list[Connection]()
@@ -36,14 +33,3 @@ async def test_what_a_client_sent_before_it_went_reaches_a_broker_that_lets_us_i
 
         await edge.until(lambda: len(broker.received(PRODUCE)) == 1)
         await edge.until(lambda: broker.open_connections == 0)
-
-
-def _tls(directory: Path) -> tuple[ServerTls, ssl.SSLContext]:
-    authority = trustme.CA()
-    certificate = authority.issue_cert("localhost")
-    key_path, certificate_path = directory / "key.pem", directory / "certificate.pem"
-    certificate.private_key_pem.write_to_path(key_path)
-    certificate.cert_chain_pems[0].write_to_path(certificate_path)
-    trusting = ssl.create_default_context()
-    authority.configure_trust(trusting)
-    return ServerTls(ServerTlsSettings(key_pair=KeyPair(certificate_path, key_path))), trusting

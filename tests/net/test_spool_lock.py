@@ -16,7 +16,7 @@ import yaml
 
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_lock import Holder, SpoolLocked, lock_spool, locked_by_another
-from proxy.net.telemetry.reload_status import STATUS
+from proxy.net.telemetry import reload_status, restart_status
 from tests.lab.cluster.node import penstock
 from tests.lab.cluster.ports import free_addresses
 from tests.lab.cluster.process import ChildProcess
@@ -25,6 +25,7 @@ from tests.support.waiting import until
 pytestmark = [pytest.mark.slow, pytest.mark.spec("D3", "O5")]
 
 DEADLINE_MS = 60_000
+STATUS_FILES = (reload_status.STATUS, restart_status.STATUS)
 PLAIN = [{"name": "PLAIN", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"}]
 _BETWEEN_LOOKS = Event()
 
@@ -91,7 +92,7 @@ def ends_with(process: ChildProcess, code: int) -> str:
 def names(processes: Processes) -> list[str]:
     """In the spool directory; the first process writes the status of its reloads a little later."""
     found = {path.name for path in (processes.directory / "spool").iterdir()}
-    return sorted(name for name in found if not name.startswith(STATUS))
+    return sorted(name for name in found if not name.startswith(STATUS_FILES))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from forwarding.__main__ import run_controller
 from proxy.check import check, warnings
-from proxy.process import run_proxy
+from proxy.run import run_proxy
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

@@ -13,8 +13,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 from prometheus_client import CollectorRegistry
 
-from proxy.net.files.certificates import Certificates
-from proxy.net.files.tls import ClientTls, KeyPair, ServerTls, ServerTlsSettings, TlsError
+from proxy.net.files.tls import Certificates, ClientTls, KeyPair, ServerTls, ServerTlsSettings, TlsError
 from proxy.net.files.watched_file import FileReloads
 from proxy.security.principal import Principal
 from proxy.security.principal_builder import (

@@ -4,32 +4,25 @@ import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from proxy.net.telemetry.request_tracer import CONNECTION_CLOSED, RequestTracer
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import ToController
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.session.session import Session
 from proxy.wire import codecs
-from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.conversation import fetch, fetched, produce
 from tests.session.topic_creation import made
 from tests.support.edges import an_edge_and_its_broker, on_uvloop
 from tests.support.recorded_spans import recording
+from tests.support.topic_requests import create_topics
 
 pytestmark = pytest.mark.spec("O12")
 
 PRODUCE, FETCH, CREATE_TOPICS = ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.CREATE_TOPICS
 TOPICS_V = codecs.request_versions(CREATE_TOPICS)[-1]
-
-
-def create_topics() -> Any:
-    topic = t.CreateTopicsRequest.CreatableTopic(name="new", num_partitions=1, replication_factor=1)
-    return t.CreateTopicsRequest(topics=[topic], timeout_ms=9_000)
 
 
 @on_uvloop
@@ -68,7 +61,7 @@ async def test_whoever_forwards_is_told_of_the_span_which_lasts_until_the_respon
 
     async with an_edge_and_its_broker(forward=forward, tracing=tracing) as (edge, _):
         client = await edge.client()
-        client.asks(CREATE_TOPICS, TOPICS_V, create_topics())
+        client.asks(CREATE_TOPICS, TOPICS_V, create_topics("new"))
         await client.hears(CREATE_TOPICS, TOPICS_V)
 
     (span,) = spans.ended
@@ -87,7 +80,7 @@ async def test_a_connection_that_is_over_ends_the_span_of_what_it_had_forwarded(
 
     async with an_edge_and_its_broker(forward=forward, tracing=tracing) as (edge, _):
         client = await edge.client()
-        client.asks(CREATE_TOPICS, TOPICS_V, create_topics())
+        client.asks(CREATE_TOPICS, TOPICS_V, create_topics("new"))
         await edge.until(lambda: len(spans.begun) == 1)
         edge.connection.abort("idle")
         await edge.all_gone()

@@ -11,8 +11,7 @@ from proxy.config import ConfigError, WatchedUsers
 from proxy.config import Listener as ListenerSettings
 from proxy.net.clients.revocation import Revocations
 from proxy.net.files.watched_file import FileReloads
-from proxy.net.logins.credentials import Credentials, sasl_listener
-from proxy.net.logins.plain_users import PlainUsers
+from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener
 from proxy.security.passwords import cost_of, hash_password
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

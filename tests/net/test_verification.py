@@ -10,6 +10,8 @@ from proxy.security.principal import Principal
 from proxy.security.sasl.exchange import Accepted, Deferred, Rejected
 from tests.support.edges import on_uvloop
 
+pytestmark = pytest.mark.spec("R9")
+
 ALICE = Accepted(Principal("User", "alice"), b"")
 FAULT = Rejected("", "the check of the credentials failed")
 
@@ -18,7 +20,6 @@ def errors(registry: CollectorRegistry) -> float | None:
     return registry.get_sample_value("penstock_authentication_errors_total")
 
 
-@pytest.mark.spec("R9")
 @on_uvloop
 async def test_a_check_runs_in_another_thread_and_its_outcome_comes_back() -> None:
     threads: list[str] = []
@@ -33,7 +34,6 @@ async def test_a_check_runs_in_another_thread_and_its_outcome_comes_back() -> No
     verifications.close()
 
 
-@pytest.mark.spec("R9")
 @on_uvloop
 async def test_a_check_that_fails_rejects_and_is_counted() -> None:
     def raises() -> Accepted:
@@ -50,7 +50,6 @@ async def test_a_check_that_fails_rejects_and_is_counted() -> None:
     verifications.close()
 
 
-@pytest.mark.spec("R9")
 @on_uvloop
 async def test_what_has_to_arrive_first_is_waited_for_on_the_loop() -> None:
     arrived: list[str] = []

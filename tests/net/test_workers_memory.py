@@ -28,8 +28,7 @@ from proxy.quota.rate import Rates
 from proxy.quota.shared import SAMPLES as FIRST_SAMPLE
 from proxy.quota.shared import TOTAL, VALUE, SharedRate, column_cells
 from proxy.workers.member import Member
-from proxy.workers.segment import Segment, layout
-from proxy.workers.table import PROBES, Table, TableFull, extent
+from proxy.workers.segment import PROBES, Segment, Table, TableFull, extent, layout
 from tests.support.metadata_log import quotas_image
 
 WORKERS, WINDOW_MS, SAMPLES = 4, 1_000, 11

@@ -19,17 +19,13 @@ from proxy.session.state import State
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import KNOWN_TOPICS, image_with
-from tests.session.conversation import Conversation, Quotas, fetch, fetched, produce, produced
+from tests.session.conversation import Conversation, Quotas, at, fetch, fetched, produce, produced
 
 pytestmark = [pytest.mark.spec("D1", "D2"), pytest.mark.slow]
 
 ALLOWED, DENIED = ("orders", "payments"), "secrets"
 RIGHTS = [f"{right} TOPIC {name}" for name in ALLOWED for right in ("READ", "WRITE", "DESCRIBE")]
 Ledger = Counter[tuple[Any, ...]]
-
-
-def named(version: int, names: tuple[str, ...]) -> list[Any]:
-    return [KNOWN_TOPICS[name] if version >= 13 else name for name in names]
 
 
 def metadata(names: tuple[str, ...], by_id: bool) -> Any:
@@ -49,10 +45,10 @@ def of_kind(
 ) -> tuple[int, int, Any, Any]:
     """API, version, request, and what the broker answers to what is left of it."""
     if kind == "fetch":
-        return ApiKey.FETCH, version, fetch(*named(version, names)), fetched(*named(version, kept))
+        return ApiKey.FETCH, version, fetch(*at(version, *names)), fetched(*at(version, *kept))
     if kind == "produce":
-        message = produce(*named(version, names), records=bytes(size))
-        return ApiKey.PRODUCE, version, message, produced(*named(version, kept))
+        message = produce(*at(version, *names), records=bytes(size))
+        return ApiKey.PRODUCE, version, message, produced(*at(version, *kept))
     if kind == "all topics":
         return ApiKey.METADATA, 12, t.MetadataRequest(topics=None), described(ALLOWED)
     by_id = kind == "metadata by id"
@@ -63,9 +59,8 @@ class Told:
     """A conversation, and beside it what the trail has to say of it."""
 
     def __init__(self, throttled: bool) -> None:
-        quotas = Quotas()
-        quotas.quota_producer_default = quotas.quota_consumer_default = 200.0 if throttled else None
-        self.talk = Conversation(*RIGHTS, quotas=quotas)
+        limit = 200.0 if throttled else None
+        self.talk = Conversation(*RIGHTS, quotas=Quotas(limit, limit))
         self.client_id, self.rights = "app", 0
         self.expected: Ledger = Counter()
         self.unasked: Ledger = Counter()

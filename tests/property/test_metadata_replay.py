@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType, uuid_text
-from proxy.metadata.image import MetadataImage
+from proxy.metadata.image import DelegationToken, MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
-from proxy.metadata.tokens import DelegationToken
 from proxy.security.authorizer import Action, RequestContext
 from proxy.security.principal import Principal
 from proxy.security.standard import StandardAuthorizer

@@ -14,6 +14,8 @@ from proxy.security.sasl.oauthbearer import OAuthBearerExchange
 from proxy.security.sasl.oauthbearer_message import ClientFirst
 from tests.support.identity_provider import AUDIENCE, ISSUER, ec, ed25519, jwks, part, rsa, signed, token
 
+pytestmark = pytest.mark.spec("R9")
+
 NOW_S = 1_700_000_000
 NOW = NOW_S * 1000
 KEYS = JwkSet.parse(jwks(rsa(), ec(), ed25519()))
@@ -45,14 +47,12 @@ def answers(*messages: bytes) -> list[Challenge | Accepted | Rejected]:
     return outcomes  # type: ignore[return-value]
 
 
-@pytest.mark.spec("R9")
 @given(st.lists(st.binary(max_size=200) | st.just(b"\x01"), min_size=1, max_size=4))
 @example([b"\x01", b"\x01"])
 def test_bytes_are_nobody(messages: list[bytes]) -> None:
     assert not any(isinstance(outcome, Accepted) for outcome in answers(*messages))
 
 
-@pytest.mark.spec("R9")
 @given(st.integers(0, len(MESSAGE) - 1), st.integers(0, 255))
 def test_a_good_message_with_another_byte_is_alice_or_nobody(place: int, byte: int) -> None:
     changed = MESSAGE[:place] + bytes([byte]) + MESSAGE[place + 1 :]
@@ -63,13 +63,11 @@ def test_a_good_message_with_another_byte_is_alice_or_nobody(place: int, byte: i
         assert outcome.principal == Principal("User", "alice")
 
 
-@pytest.mark.spec("R9")
 @given(st.integers(0, len(MESSAGE) - 1))
 def test_a_message_that_is_cut_is_nobody(length: int) -> None:
     assert not isinstance(answers(MESSAGE[:length])[0], Accepted)
 
 
-@pytest.mark.spec("R9")
 @given(HEADERS, CLAIMS | JSON, st.binary(max_size=300))
 def test_no_signature_that_is_made_up_is_valid(header: object, payload: object, signature: bytes) -> None:
     try:
@@ -79,7 +77,6 @@ def test_no_signature_that_is_made_up_is_valid(header: object, payload: object, 
     assert isinstance(verify(text, KEYS, POLICY, NOW), Invalid)
 
 
-@pytest.mark.spec("R9")
 @given(CLAIMS)
 def test_signed_claims_of_any_kind_are_judged_without_a_crash(claims: dict[str, object]) -> None:
     usual = {"iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "iat": NOW_S, "exp": NOW_S + 300}
@@ -94,7 +91,6 @@ def test_signed_claims_of_any_kind_are_judged_without_a_crash(claims: dict[str, 
         assert text not in found.reason
 
 
-@pytest.mark.spec("R9")
 @given(st.binary(max_size=400) | st.builds(lambda value: str(value).encode(), JSON))
 def test_a_key_set_of_any_bytes_is_read_or_refused(document: bytes) -> None:
     try:

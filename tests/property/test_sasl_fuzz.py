@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from proxy.config import Listener as ListenerSettings
 from proxy.metadata.scram import ScramMechanism, credential_from_password
-from proxy.net.logins.credentials import Credentials, sasl_listener
-from proxy.net.logins.plain_users import PlainUsers, keyed_password
+from proxy.net.logins.credentials import Credentials, PlainUsers, keyed_password, sasl_listener
 from proxy.security.sasl.exchange import Rejected
 from proxy.session.authentication import Phase, SaslListener
 from proxy.wire import types as t

@@ -18,10 +18,10 @@ from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_request_header, encode_response
-from tests.session.apis.asking import KNOWN_TOPICS
 from tests.session.conversation import (
     Conversation,
     Quotas,
+    at,
     fetch,
     fetched,
     frames_of,
@@ -51,21 +51,17 @@ def request_frames() -> list[bytes]:
         frames += [talk.request(api_key, v, message) for v in codecs.request_versions(api_key)]
     for version in codecs.request_versions(ApiKey.PRODUCE):
         frames += [
-            talk.request(ApiKey.PRODUCE, version, produce(*named(version, *names), acks=acks))
+            talk.request(ApiKey.PRODUCE, version, produce(*at(version, *names), acks=acks))
             for names in (["orders"], ["secrets"], ["orders", "secrets"])
             for acks in (0, 1)
         ]
     for version in codecs.request_versions(ApiKey.FETCH):
         frames += [
-            talk.request(ApiKey.FETCH, version, fetch(*named(version, *names), session_epoch=epoch))
+            talk.request(ApiKey.FETCH, version, fetch(*at(version, *names), session_epoch=epoch))
             for names in (["orders"], ["orders", "secrets"])
             for epoch in (0, -1, 1)
         ]
     return frames
-
-
-def named(version: int, *names: str) -> list[str | bytes]:
-    return [KNOWN_TOPICS[name] if version >= 13 else name for name in names]
 
 
 FRAMES = request_frames()
@@ -129,10 +125,10 @@ def an_answer(talk: Conversation, mood: str) -> bytes:
 
 def right_answer(api_key: int, version: int) -> Any:
     if api_key == ApiKey.PRODUCE:
-        return produced(*named(version, "orders"))
+        return produced(*at(version, "orders"))
     if api_key == ApiKey.FETCH:
         changes: dict[str, Any] = {"session_id": 5} if version >= 7 else {}
-        return fetched(*named(version, "orders"), **changes)
+        return fetched(*at(version, "orders"), **changes)
     return getattr(t, ApiKey.name_of(api_key) + "Response")()
 
 
@@ -141,9 +137,8 @@ def right_answer(api_key: int, version: int) -> Any:
 def test_a_client_that_is_known_can_break_nothing(
     sent: list[bytes], lengths: list[int], moods: list[str], throttled: bool
 ) -> None:
-    quotas = Quotas()
-    quotas.quota_producer_default = quotas.quota_consumer_default = 10.0 if throttled else None
-    talk = Conversation(*RIGHTS, quotas=quotas)
+    limit = 10.0 if throttled else None
+    talk = Conversation(*RIGHTS, quotas=Quotas(limit, limit))
     answers = iter(moods)
 
     for chunk in chunks(b"".join(sent), lengths):

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from proxy.quota.rate import Rate
 from proxy.quota.shared import Cells, Place, SharedRate, column_cells
 
+pytestmark = pytest.mark.spec("Q6")
+
 pauses = st.one_of(
     st.integers(0, 50),
     st.sampled_from([499, 500, 501, 999, 1000, 1001, 5000, 9999, 10_000, 10_999, 11_000, 11_001, 60_000]),
@@ -29,7 +31,6 @@ def worker(cells: Cells, number: int, window_ms: int, samples: int) -> SharedRat
     return SharedRate(window_ms, samples, lambda: Place(cells, 1, WORKERS, number))
 
 
-@pytest.mark.spec("Q6")
 @settings(max_examples=400, deadline=None)
 @given(traffic, st.sampled_from([1, 100, 1000, 33_333]), windows)
 def test_workers_throttle_as_one_process_does_that_has_all_the_traffic(
@@ -50,7 +51,6 @@ def test_workers_throttle_as_one_process_does_that_has_all_the_traffic(
         assert [each.measure(now_ms) for each in workers] == [alone.measure(now_ms)] * WORKERS
 
 
-@pytest.mark.spec("Q6")
 @settings(max_examples=200, deadline=None)
 @given(traffic, st.sampled_from([100, 33_333]), windows, st.sets(st.integers(0, 99)))
 def test_what_takes_the_column_of_a_killed_worker_over_goes_on_where_that_was(
@@ -68,7 +68,6 @@ def test_what_takes_the_column_of_a_killed_worker_over_goes_on_where_that_was(
         assert workers[number].throttle_ms(bound, now_ms) == alone.throttle_ms(bound, now_ms)
 
 
-@pytest.mark.spec("Q6")
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1500), st.integers(1, 999)), min_size=1, max_size=60)
@@ -98,7 +97,6 @@ def test_samples_cut_at_the_same_instant_by_two_workers_differ_by_one_window_at_
     assert since(later_ms - expire_ms) <= counted <= since(later_ms - expire_ms - window_ms)
 
 
-@pytest.mark.spec("Q6")
 def test_a_place_that_has_become_anothers_is_looked_for_again() -> None:
     cells = columns(11)
     places = [Place(cells, 1, 1, 0, 0, 0.0), Place(columns(11), 1, 1, 0, 0, 0.0, divided_by=2)]

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from proxy.wire import catalog, codecs
 from proxy.wire.errors import WireError
-from proxy.wire.framing import FrameDecoder
-from proxy.wire.header import decode_request_header
+from proxy.wire.header import FrameDecoder, decode_request_header
 from proxy.wire.metadata_records import decode_record
 from tests.support.wire_messages import MessageFiller
 

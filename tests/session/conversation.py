@@ -22,10 +22,11 @@ from proxy.security.protected import ProtectedResources
 from proxy.security.sasl.exchange import Accepted, Exchange, Rejected
 from proxy.security.sasl.plain import PlainExchange, Verified
 from proxy.security.standard import StandardAuthorizer
+from proxy.session.apis import table
 from proxy.session.authentication import Authentication, SaslListener
-from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import (
     Close,
+    ControllerResponse,
     Effect,
     LookUpTopics,
     MuteClient,
@@ -35,8 +36,8 @@ from proxy.session.effects import (
     ToController,
     Verify,
 )
-from proxy.session.gate import Basis, Gate, Limits, ListenerPolicy, Peer
-from proxy.session.requests import supported_versions
+from proxy.session.gate import Basis, Gate, ListenerPolicy, Peer
+from proxy.session.memory import Limits
 from proxy.session.session import Session
 from proxy.wire import codecs
 from proxy.wire import types as t
@@ -62,8 +63,10 @@ class Quotas:
 
     quota_window_num = 11
     quota_window_size_seconds = 1
-    quota_producer_default: float | None = None
-    quota_consumer_default: float | None = None
+
+    def __init__(self, producer: float | None = None, consumer: float | None = None) -> None:
+        """Defaults in bytes per second."""
+        self.quota_producer_default, self.quota_consumer_default = producer, consumer
 
 
 def frames_of(data: bytes | bytearray) -> list[bytes]:
@@ -131,7 +134,7 @@ def gate_with(image: MetadataImage | None, quotas: Quotas | None = None) -> Gate
             decoded_request_max_bytes=1 << 16,
             sasl_server_max_receive_size=1 << 12,
         ),
-        versions=supported_versions.versions({}),
+        versions=table.supported_versions({}),
     )
     if Conversation.takes_turns:
         # Time passes only by being looked at: a slice is over at its second look.
@@ -369,6 +372,22 @@ def _request(frame: bytes) -> Request:
     header = decode_request_header(frame, 4)
     message, end = codecs.request(header.api_key, header.api_version).decode(frame, header.body_offset)
     return Request(header, message, frame[end:])
+
+
+def at(version: int, *names: str) -> tuple[str | bytes, ...]:
+    """The topics as Produce and Fetch name them in that version: from 13 on by their ids."""
+    return tuple(KNOWN_TOPICS[name] if version >= 13 else name for name in names)
+
+
+def errors_of(response: Any) -> list[tuple[str | bytes, int]]:
+    """Of a response to Produce or Fetch: for each partition its topic, by name or by id, and its error."""
+    found: list[tuple[str | bytes, int]] = []
+    for topic in response.responses:
+        is_produce = hasattr(topic, "partition_responses")
+        name = topic.name if is_produce else topic.topic
+        partitions = topic.partition_responses if is_produce else topic.partitions
+        found += [(name or bytes(topic.topic_id), partition.error_code) for partition in partitions]
+    return found
 
 
 def produce(*topics: str | bytes, acks: int = 1, records: bytes = b"records", **changes: Any) -> Any:

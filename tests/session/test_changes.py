@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from proxy.session.requests.expected_records import MAX_BYTES, expected_records
+from proxy.session.requests.forwarding import MAX_BYTES, expected_records
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.support import every_change
 from tests.support.sliced import in_slices
+from tests.support.topic_requests import create_partitions, delete_topics
 from tests.support.two_sides import (
     allow_request,
     limit_request,
@@ -113,10 +114,10 @@ def test_topics_are_told_with_their_configs_and_an_attempt_changes_nothing() -> 
         ("PartitionRecord", "orders"),
     )
     assert refused == expected_records(ApiKey.CREATE_TOPICS, request, None) == ()
-    assert expected_records(ApiKey.DELETE_TOPICS, every_change.deletion("orders"), None) == (
+    assert expected_records(ApiKey.DELETE_TOPICS, delete_topics("orders"), None) == (
         ("RemoveTopicRecord", "orders"),
     )
-    assert expected_records(ApiKey.CREATE_PARTITIONS, every_change.more_partitions("orders", 3), None) == (
+    assert expected_records(ApiKey.CREATE_PARTITIONS, create_partitions(3, "orders"), None) == (
         ("PartitionRecord", "orders"),
     )
 

@@ -97,9 +97,7 @@ def totals(events: list[AuditEvent]) -> Counter[str]:
 
 
 def test_what_several_client_ids_were_throttled_is_no_one_quotas() -> None:
-    quotas = Quotas()
-    quotas.quota_producer_default = 200.0
-    talk = Conversation(*RIGHTS, quotas=quotas)
+    talk = Conversation(*RIGHTS, quotas=Quotas(producer=200))
     for number in range(60):
         talk.sends(
             talk.request(

@@ -1,38 +1,18 @@
 """Fetch: the head of an answer is looked at, the records stream; sessions hold as long as their ACLs do."""
 
-from typing import Any
-
 import pytest
 
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import KNOWN_TOPICS, image_with
-from tests.session.conversation import Conversation, Quotas, fetch, fetched
+from tests.session.conversation import Conversation, Quotas, at, errors_of, fetch, fetched
 
 FETCH = ApiKey.FETCH
 VERSIONS = list(codecs.request_versions(FETCH))
-FIRST_WITH_TOPIC_ID, FIRST_WITH_SESSION, LAST_ASKED = 13, 7, 15
+FIRST_WITH_SESSION, LAST_ASKED = 7, 15
 READS = ("READ TOPIC orders", "READ TOPIC payments")
 NOT_FOUND = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-
-
-def at(version: int, *names: str) -> tuple[str | bytes, ...]:
-    return tuple(KNOWN_TOPICS[name] if version >= FIRST_WITH_TOPIC_ID else name for name in names)
-
-
-def limited(bytes_per_second: float = 1_000) -> Quotas:
-    quotas = Quotas()
-    quotas.quota_consumer_default = bytes_per_second
-    return quotas
-
-
-def errors(response: Any) -> list[tuple[Any, int]]:
-    return [
-        (topic.topic or bytes(topic.topic_id), partition.error_code)
-        for topic in response.responses
-        for partition in topic.partitions
-    ]
 
 
 def opened(talk: Conversation, *topics: str | bytes, session_id: int = 77) -> None:
@@ -59,7 +39,7 @@ def test_an_allowed_fetch_goes_and_its_answer_comes_back(version: int) -> None:
     assert request.message == codec.decode_exactly(codec.encode(message))
     talk.answers(FETCH, asked, fetched(*topics))
     # The answer reads in the version that the client asked in.
-    assert errors(talk.heard(FETCH, version)) == [(topics[0], 0), (topics[1], 0)]
+    assert errors_of(talk.heard(FETCH, version)) == [(topics[0], 0), (topics[1], 0)]
 
 
 @pytest.mark.spec("A7")
@@ -88,7 +68,7 @@ def test_an_answer_cut_at_every_byte_reaches_the_client_byte_for_byte(version: i
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("cut", [4, 8, 12, 18, 19, 10_000])
 def test_the_throttle_time_is_put_into_the_head_and_the_client_muted(version: int, cut: int) -> None:
-    talk = Conversation(*READS, quotas=limited())
+    talk = Conversation(*READS, quotas=Quotas(consumer=1_000))
     topics = at(version, "orders")
     talk.asks(FETCH, version, fetch(*topics))
     answer = talk.response(FETCH, min(version, LAST_ASKED), fetched(*topics, records=bytes(30_000)))
@@ -104,7 +84,7 @@ def test_the_throttle_time_is_put_into_the_head_and_the_client_muted(version: in
 
 @pytest.mark.spec("Q7")
 def test_the_larger_throttle_time_of_broker_and_proxy_is_told() -> None:
-    talk = Conversation(*READS, quotas=limited())
+    talk = Conversation(*READS, quotas=Quotas(consumer=1_000))
     talk.asks(FETCH, 12, fetch("orders"))
 
     talk.answers(FETCH, 12, fetched("orders", records=bytes(30_000), throttle_time_ms=1_000_000))
@@ -118,7 +98,7 @@ def test_the_larger_throttle_time_of_broker_and_proxy_is_told() -> None:
 def test_no_more_is_asked_for_than_the_quota_lets_through_in_a_window(
     version: int, topics: tuple[str, ...]
 ) -> None:
-    talk = Conversation(*READS, quotas=limited(1_000))
+    talk = Conversation(*READS, quotas=Quotas(consumer=1_000))
 
     talk.asks(FETCH, version, fetch(*at(version, *topics), min_bytes=50_000, max_bytes=1 << 20))
 
@@ -139,7 +119,11 @@ def test_denied_topics_are_put_back_in_the_order_of_the_request(version: int) ->
     assert [topic.topic or bytes(topic.topic_id) for topic in request.message.topics] == [orders, payments]
     talk.answers(FETCH, min(version, LAST_ASKED), fetched(payments, orders))
     response = talk.heard(FETCH, version)
-    assert errors(response) == [(orders, 0), (secrets, ErrorCode.TOPIC_AUTHORIZATION_FAILED), (payments, 0)]
+    assert errors_of(response) == [
+        (orders, 0),
+        (secrets, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (payments, 0),
+    ]
     assert [e.resource_name for e in talk.told("authorization")] == ["secrets"]
     if version >= FIRST_WITH_SESSION:
         # No session: else the client would name the denied topic once and never hear of it again.
@@ -164,7 +148,7 @@ def test_a_fetch_that_is_denied_whole_never_reaches_the_broker(version: int) -> 
 
     talk.asks(FETCH, version, fetch(secrets))
 
-    assert errors(talk.heard(FETCH, version)) == [(secrets, ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+    assert errors_of(talk.heard(FETCH, version)) == [(secrets, ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
     assert talk.forwarded_bytes() == b""
 
 
@@ -176,7 +160,7 @@ def test_an_id_that_the_broker_does_not_know_is_unknown() -> None:
 
     assert talk.heard_bytes() == b""
     talk.broker_names()
-    assert errors(talk.heard(FETCH, 13)) == [(b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID)]
+    assert errors_of(talk.heard(FETCH, 13)) == [(b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID)]
 
 
 @pytest.mark.spec("A7")
@@ -253,7 +237,7 @@ def test_a_session_ends_with_the_acls_it_was_opened_under() -> None:
 
     # What the client does then: all its topics at once, of which one is denied now.
     talk.asks(FETCH, 12, fetch("orders", session_epoch=0))
-    assert errors(talk.heard(FETCH, 12)) == [("orders", ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+    assert errors_of(talk.heard(FETCH, 12)) == [("orders", ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
     assert talk.forwarded_bytes() == b""
 
 
@@ -279,7 +263,7 @@ def test_bytes_behind_a_fetch_are_cut_and_never_sent_on() -> None:
     (request,) = talk.forwarded()
     assert (request.header.api_version, request.trailing) == (15, b"")
     talk.answers(FETCH, 15, fetched(KNOWN_TOPICS["orders"]))
-    assert errors(talk.heard(FETCH, 16)) == [(KNOWN_TOPICS["orders"], 0)]
+    assert errors_of(talk.heard(FETCH, 16)) == [(KNOWN_TOPICS["orders"], 0)]
 
 
 @pytest.mark.spec("D1")
@@ -328,7 +312,7 @@ def test_fetched_bytes_are_summed_up_though_the_image_has_changed_before_the_ans
 @pytest.mark.spec("A7")
 @pytest.mark.parametrize("length", [4, 7, 14])
 def test_an_answer_too_short_to_be_one_ends_the_connection(length: int) -> None:
-    talk = Conversation(*READS, "WRITE TOPIC orders", quotas=limited())
+    talk = Conversation(*READS, "WRITE TOPIC orders", quotas=Quotas(consumer=1_000))
     talk.asks(FETCH, 12, fetch("orders"))
 
     talk.broker_sends(length.to_bytes(4, "big") + talk.correlation_id.to_bytes(4, "big") + bytes(length - 4))

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.session.state import State
-from proxy.wire import codecs, skim_fetch
+from proxy.wire import codecs, skim
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
 from proxy.wire.header import decode_request_header
 from tests.session.apis.asking import KNOWN_TOPICS, image_with
-from tests.session.conversation import Conversation, Quotas, fetch, fetched
+from tests.session.conversation import Conversation, Quotas, at, fetch, fetched
 
 FETCH = ApiKey.FETCH
 VERSIONS = list(codecs.request_versions(FETCH))
@@ -30,10 +30,6 @@ class LongWay(Conversation):
 
     def broker_sends(self, data: bytes) -> None:
         self.carry_out(self.session.broker_responded(memoryview(bytearray(data)), self.now_ms))
-
-
-def at(version: int, *names: str) -> tuple[str | bytes, ...]:
-    return tuple(KNOWN_TOPICS[name] if version >= FIRST_WITH_TOPIC_ID else name for name in names)
 
 
 def a_view(data: bytes) -> memoryview:
@@ -143,8 +139,7 @@ SESSIONS = {"full": (0, 0), "none": (0, -1), "next": (SESSION_ID, 3), "other": (
 def test_both_ways_say_charge_and_count_the_same(
     said: list[tuple[list[str], str, int, bool, int]], version: int, bytes_per_second: float | None
 ) -> None:
-    quotas = Quotas()
-    quotas.quota_consumer_default = bytes_per_second
+    quotas = Quotas(consumer=bytes_per_second)
     both = short, long = [talk(*RIGHTS, quotas=quotas) for talk in (Conversation, LongWay)]
     for names, session, size_bytes, is_cut, pause_ms in said:
         for talk in both:
@@ -203,7 +198,7 @@ def test_what_is_told_without_decoding_is_what_decoding_tells(
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     body = body[: len(body) - data.draw(st.sampled_from([0, 0, 0, 1, 5]))]
 
-    asked = skim_fetch.fetch(memoryview(body), 0, version)
+    asked = skim.fetch(memoryview(body), 0, version)
 
     if asked is None or asked[3] != len(body):
         return

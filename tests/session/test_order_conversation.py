@@ -14,6 +14,7 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import encode_request, encode_response
 from tests.session.apis.asking import CLUSTER_RIGHT, image_with
 from tests.session.conversation import Conversation, fetch, fetched, produce, produced
+from tests.support.topic_requests import create_topics
 
 API_VERSIONS, PRODUCE, CREATE_TOPICS, CREATE_ACLS = (
     ApiKey.API_VERSIONS,
@@ -23,14 +24,6 @@ API_VERSIONS, PRODUCE, CREATE_TOPICS, CREATE_ACLS = (
 )
 TOPICS_V, ACLS_V = codecs.request_versions(CREATE_TOPICS)[-1], codecs.request_versions(CREATE_ACLS)[-1]
 ADMIN = ("CREATE TOPIC new", f"ALTER {CLUSTER_RIGHT}", "WRITE TOPIC orders")
-
-
-def create_topics(*names: str) -> Any:
-    request = t.CreateTopicsRequest
-    return request(
-        topics=[request.CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names],
-        timeout_ms=9_000,
-    )
 
 
 def created(*names: str, error_code: int = 0) -> Any:

@@ -1,7 +1,5 @@
 """Produce: streams through where it may, loses its denied topics where not, and pays for its bytes."""
 
-from typing import Any
-
 import pytest
 
 from proxy.wire import codecs
@@ -9,31 +7,11 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import ADDRESSES, KNOWN_TOPICS
-from tests.session.conversation import Conversation, Quotas, produce, produced
+from tests.session.conversation import Conversation, Quotas, at, errors_of, produce, produced
 
 PRODUCE = ApiKey.PRODUCE
 VERSIONS = list(codecs.request_versions(PRODUCE))
-FIRST_WITH_TOPIC_ID = 13
 WRITES = ("WRITE TOPIC orders", "WRITE TOPIC payments")
-
-
-def at(version: int, *names: str) -> tuple[str | bytes, ...]:
-    """The topics as that version names them."""
-    return tuple(KNOWN_TOPICS[name] if version >= FIRST_WITH_TOPIC_ID else name for name in names)
-
-
-def limited(bytes_per_second: float = 1_000) -> Quotas:
-    quotas = Quotas()
-    quotas.quota_producer_default = bytes_per_second
-    return quotas
-
-
-def errors(response: Any) -> list[tuple[Any, int]]:
-    return [
-        (topic.name or bytes(topic.topic_id), partition.error_code)
-        for topic in response.responses
-        for partition in topic.partition_responses
-    ]
 
 
 @pytest.mark.spec("A7")
@@ -94,7 +72,7 @@ def test_denied_parts_are_put_back_in_the_order_of_the_request(version: int) -> 
     assert [topic.name or bytes(topic.topic_id) for topic in request.message.topic_data] == [orders, payments]
     # A broker answers in an order of its own.
     talk.answers(PRODUCE, version, produced(payments, orders))
-    assert errors(talk.heard(PRODUCE, version)) == [
+    assert errors_of(talk.heard(PRODUCE, version)) == [
         (orders, 0),
         (secrets, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         (payments, 0),
@@ -111,7 +89,7 @@ def test_a_request_that_is_denied_whole_never_reaches_the_broker(version: int) -
 
     talk.asks(PRODUCE, version, produce(secrets))
 
-    assert errors(talk.heard(PRODUCE, version)) == [(secrets, ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+    assert errors_of(talk.heard(PRODUCE, version)) == [(secrets, ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
     assert talk.forwarded_bytes() == b""
 
 
@@ -138,7 +116,7 @@ def test_an_id_that_the_broker_does_not_know_is_unknown() -> None:
     assert talk.forwarded_bytes() == b""
     talk.broker_names()
     talk.answers(PRODUCE, 13, produced(KNOWN_TOPICS["orders"]))
-    assert errors(talk.heard(PRODUCE, 13)) == [(b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID), (b"o" * 16, 0)]
+    assert errors_of(talk.heard(PRODUCE, 13)) == [(b"?" * 16, ErrorCode.UNKNOWN_TOPIC_ID), (b"o" * 16, 0)]
 
 
 @pytest.mark.spec("A7")
@@ -152,7 +130,7 @@ def test_a_transactional_id_needs_a_right_of_its_own(allowed: bool, error: int) 
         (request,) = talk.forwarded()
         assert request.message.transactional_id == "tx"
         talk.answers(PRODUCE, 9, produced("orders"))
-    assert errors(talk.heard(PRODUCE, 9)) == [("orders", error)]
+    assert errors_of(talk.heard(PRODUCE, 9)) == [("orders", error)]
 
 
 @pytest.mark.spec("A7")
@@ -195,7 +173,7 @@ def test_bytes_behind_a_request_are_cut_and_never_sent_on() -> None:
 def test_an_answer_tells_the_throttle_time_and_then_the_client_is_muted(
     version: int, topics: tuple[str, ...]
 ) -> None:
-    talk = Conversation(*WRITES, quotas=limited())
+    talk = Conversation(*WRITES, quotas=Quotas(producer=1_000))
     names = at(version, *topics)
 
     talk.asks(PRODUCE, version, produce(*names, records=bytes(30_000)))
@@ -211,7 +189,7 @@ def test_an_answer_tells_the_throttle_time_and_then_the_client_is_muted(
 
 @pytest.mark.spec("Q7")
 def test_the_larger_throttle_time_of_broker_and_proxy_is_told() -> None:
-    talk = Conversation(*WRITES, quotas=limited())
+    talk = Conversation(*WRITES, quotas=Quotas(producer=1_000))
 
     talk.asks(PRODUCE, 9, produce("orders", records=bytes(30_000)))
     talk.answers(PRODUCE, 9, produced("orders", throttle_time_ms=1_000_000))
@@ -223,7 +201,7 @@ def test_the_larger_throttle_time_of_broker_and_proxy_is_told() -> None:
 @pytest.mark.parametrize("trailing", [b"", b"x"])
 @pytest.mark.parametrize("topics", [("orders",), ("orders", "payments")])
 def test_without_acks_the_channel_is_muted_all_the_same(topics: tuple[str, ...], trailing: bytes) -> None:
-    talk = Conversation(*WRITES, quotas=limited())
+    talk = Conversation(*WRITES, quotas=Quotas(producer=1_000))
 
     talk.sends(
         talk.request(PRODUCE, 9, produce(*topics, acks=0, records=bytes(30_000)), trailing=trailing)
@@ -239,7 +217,7 @@ def test_without_acks_the_channel_is_muted_all_the_same(topics: tuple[str, ...],
 
 @pytest.mark.spec("Q6")
 def test_bytes_behind_a_request_are_paid_for() -> None:
-    talk = Conversation(*WRITES, quotas=limited())
+    talk = Conversation(*WRITES, quotas=Quotas(producer=1_000))
 
     talk.sends(talk.request(PRODUCE, 9, produce("orders", records=bytes(30_000)), trailing=b"x"))
     talk.answers(PRODUCE, 9, produced("orders"))
@@ -249,7 +227,7 @@ def test_bytes_behind_a_request_are_paid_for() -> None:
 
 @pytest.mark.spec("Q7")
 def test_a_client_with_two_throttled_answers_is_heard_again_when_both_times_are_over() -> None:
-    talk = Conversation(*WRITES, quotas=limited())
+    talk = Conversation(*WRITES, quotas=Quotas(producer=1_000))
     first = talk.asks(PRODUCE, 9, produce("orders", records=bytes(30_000)))
     second = talk.asks(PRODUCE, 9, produce("orders", records=bytes(30_000)))
     talk.answers(PRODUCE, 9, produced("orders"), first)
@@ -307,7 +285,7 @@ def test_not_even_a_super_user_writes_to_our_own_topics(topic: str) -> None:
 
     talk.asks(PRODUCE, 9, produce(topic))
 
-    assert errors(talk.heard(PRODUCE, 9)) == [(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+    assert errors_of(talk.heard(PRODUCE, 9)) == [(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
     assert [e.rule for e in talk.told("authorization")] == ["protected.topic"]
     assert talk.forwarded_bytes() == b""
 

@@ -9,6 +9,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import CLUSTER_RIGHT, image_with
+from tests.session.apis.test_share_fetch_api import fetch as share_fetch
 from tests.session.conversation import Conversation, Request, fetch, fetched, produce
 from tests.session.test_fetch_conversation import opened
 
@@ -124,11 +125,8 @@ def test_a_follower_does_not_read_them_by_a_right_on_the_cluster(version: int) -
 
 def test_a_share_group_does_not_read_them() -> None:
     talk = talking("ALL TOPIC *", "ALL GROUP *")
-    request = t.ShareFetchRequest
-    partition = request.FetchPartition(partition_index=0)
-    topics = [request.FetchTopic(topic_id=topic_id, partitions=[partition]) for topic_id in IDS.values()]
 
-    talk.asks(SHARE_FETCH, 1, request(group_id="team", member_id="m", share_session_epoch=0, topics=topics))
+    talk.asks(SHARE_FETCH, 1, share_fetch(0, *((topic_id, [0]) for topic_id in IDS.values())))
 
     assert [part for request in talk.forwarded() for part in request.message.topics] == []
     assert {event.rule for event in talk.told("authorization")} == {"protected.topic"}

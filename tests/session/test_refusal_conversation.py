@@ -278,12 +278,3 @@ def test_our_own_topics_are_neither_deleted_nor_emptied(principal: str, cluster_
     answer = other.heard(ApiKey.DELETE_RECORDS, 2)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert other.forwarded_bytes() == b""
-
-
-@pytest.mark.spec("A7")
-def test_our_own_topics_may_be_read_by_those_with_the_right() -> None:
-    talk = Conversation("READ TOPIC __penstock_audit")
-
-    talk.asks(FETCH, 12, fetch("__penstock_audit"))
-
-    assert len(talk.forwarded()) == 1

@@ -3,12 +3,14 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from proxy.net.telemetry.request_metrics import RequestSeries
+from proxy.net.telemetry.event_metrics import RequestSeries
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.conversation import Conversation, fetch, fetched, plain_token, produce, produced, sasl
 from tests.session.topic_creation import answered, metadata, passed_on, question, talking, wanted
+
+pytestmark = pytest.mark.spec("O12")
 
 PRODUCE, FETCH, METADATA = ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA
 
@@ -32,7 +34,6 @@ def total(talk: Conversation, api: str, stem: str = "penstock_request_duration_s
 BROKER = "penstock_upstream_request_duration_seconds"
 
 
-@pytest.mark.spec("O12")
 def test_produce_and_fetch_are_timed_from_request_to_response_whichever_way_they_go() -> None:
     talk = Conversation("WRITE TOPIC orders", "READ TOPIC orders")
     for duration_ms in (5, 0, 3, 200):
@@ -56,7 +57,6 @@ def test_produce_and_fetch_are_timed_from_request_to_response_whichever_way_they
     assert total(talk, "Fetch") == 2.0
 
 
-@pytest.mark.spec("O12")
 def test_pipelined_requests_are_timed_each_for_itself() -> None:
     talk = Conversation("WRITE TOPIC orders")
     for _ in range(4):
@@ -68,7 +68,6 @@ def test_pipelined_requests_are_timed_each_for_itself() -> None:
     assert (total(talk, "Produce"), below(talk, "Produce", "+Inf")) == (0.1, 4.0)
 
 
-@pytest.mark.spec("O12")
 def test_a_response_that_streams_is_timed_to_its_last_byte() -> None:
     talk = Conversation("READ TOPIC orders")
     talk.asks(FETCH, 12, fetch("orders"))
@@ -81,7 +80,6 @@ def test_a_response_that_streams_is_timed_to_its_last_byte() -> None:
     assert total(talk, "Fetch") == 0.2
 
 
-@pytest.mark.spec("O12")
 def test_what_the_proxy_waited_for_first_is_not_the_brokers_time() -> None:
     talk = talking()
     talk.asks(METADATA, 12, wanted("old"))
@@ -96,7 +94,6 @@ def test_what_the_proxy_waited_for_first_is_not_the_brokers_time() -> None:
     assert below(talk, "Metadata", "+Inf", BROKER) == 1.0
 
 
-@pytest.mark.spec("O12")
 def test_a_login_takes_as_long_as_its_check() -> None:
     talk = Conversation("WRITE TOPIC orders", sasl_listener=sasl())
     talk.holds_checks = True
@@ -118,7 +115,6 @@ def errors(talk: Conversation) -> dict[tuple[str, str], float]:
     }
 
 
-@pytest.mark.spec("O12")
 def test_errors_are_counted_once_a_response_by_api_and_name() -> None:
     talk = Conversation("WRITE TOPIC orders", "DESCRIBE TOPIC orders")
     for _ in range(2):
@@ -138,7 +134,6 @@ def test_errors_are_counted_once_a_response_by_api_and_name() -> None:
     }
 
 
-@pytest.mark.spec("O12")
 def test_requests_of_apis_that_kafka_does_not_have_share_one_name() -> None:
     talks = [Conversation() for _ in range(3)]
     for number, talk in enumerate(talks):

@@ -165,8 +165,7 @@ LIMIT = 1_000
 
 
 def limited(enforced: bool = True, limit: float | None = LIMIT) -> tuple[Conversation, Quotas]:
-    settings = Quotas()
-    settings.quota_producer_default = limit
+    settings = Quotas(producer=limit)
     gate = gate_with(image_with("WRITE TOPIC orders", "READ TOPIC orders"))
     gate.quotas = ClientQuotas(settings, enforced)
     return Conversation(gate=gate), settings
@@ -175,9 +174,7 @@ def limited(enforced: bool = True, limit: float | None = LIMIT) -> tuple[Convers
 def quotas_are(
     talk: Conversation, generation: int, limit: float | None, enforced: bool = True, excluded: str = ""
 ) -> None:
-    settings = Quotas()
-    settings.quota_producer_default = limit
-    talk.gate.quotas.follow(settings, enforced, excluded.split(), generation)
+    talk.gate.quotas.follow(Quotas(producer=limit), enforced, excluded.split(), generation)
     talk.gate.decide_by(generation)
 
 

@@ -38,12 +38,6 @@ def at(version: int, name: str) -> str | bytes:
     return KNOWN_TOPICS[name] if version > LATEST_WITH_NAMES else name
 
 
-def limited(bytes_per_second: float) -> Quotas:
-    quotas = Quotas()
-    quotas.quota_producer_default = bytes_per_second
-    return quotas
-
-
 def a_view(data: bytes) -> memoryview:
     return memoryview(bytearray(data))
 
@@ -187,7 +181,7 @@ exchanges = st.tuples(
 def test_both_ways_say_charge_and_count_the_same(
     said: list[tuple[int, int, int]], version: int, bytes_per_second: float | None
 ) -> None:
-    quotas = limited(bytes_per_second) if bytes_per_second else Quotas()
+    quotas = Quotas(producer=bytes_per_second)
     both = [talk(*RIGHTS, quotas=quotas) for talk in (Conversation, LongWay)]
     topic = at(version, "orders")
     for size, pause_ms, error_code in said:
@@ -262,7 +256,7 @@ def test_both_ways_say_charge_and_count_the_same_of_many_requests_at_once(
     version: int,
     bytes_per_second: float | None,
 ) -> None:
-    quotas = limited(bytes_per_second) if bytes_per_second else Quotas()
+    quotas = Quotas(producer=bytes_per_second)
     both = short, long = [talk(*RIGHTS, quotas=quotas) for talk in (Conversation, LongWay)]
     for requests, cut, count, error_code, pause_ms in said:
         for talk in both:

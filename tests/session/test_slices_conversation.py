@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from proxy.session.effects import Close, Effect, Recorded, ToBroker, ToClient
-from proxy.session.gate import Limits
+from proxy.session.memory import Limits
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.work import Pace
 from tests.session.apis.asking import image_with
-from tests.session.conversation import Conversation, frames_of, gate_with, sasl
+from tests.session.conversation import Conversation, fetch, frames_of, gate_with, produce, sasl
 
 pytestmark = pytest.mark.spec("O8")
 
@@ -220,12 +220,7 @@ def test_what_a_session_holds_is_counted_until_it_goes() -> None:
 
 def test_traffic_of_very_many_topics_is_summarised_in_several_turns() -> None:
     talk = paced("READ TOPIC *", slice_looks=100)
-    fetch = t.FetchRequest
-    topics = [
-        fetch.FetchTopic(topic=f"topic-{n}", partitions=[fetch.FetchPartition(partition=0)])
-        for n in range(3_000)
-    ]
-    talk.asks(ApiKey.FETCH, 11, fetch(max_bytes=1, topics=topics))
+    talk.asks(ApiKey.FETCH, 11, fetch(*(f"topic-{n}" for n in range(3_000)), max_bytes=1))
     turns(talk)
 
     first = talk.session.sweep(talk.now_ms)
@@ -237,12 +232,7 @@ def test_traffic_of_very_many_topics_is_summarised_in_several_turns() -> None:
 
 def test_what_comes_during_a_sweep_is_handled_after_it() -> None:
     talk = paced("READ TOPIC *", "ALTER CLUSTER kafka-cluster", slice_looks=100)
-    fetch = t.FetchRequest
-    topics = [
-        fetch.FetchTopic(topic=f"topic-{n}", partitions=[fetch.FetchPartition(partition=0)])
-        for n in range(3_000)
-    ]
-    talk.asks(ApiKey.FETCH, 11, fetch(max_bytes=1, topics=topics))
+    talk.asks(ApiKey.FETCH, 11, fetch(*(f"topic-{n}" for n in range(3_000)), max_bytes=1))
     turns(talk)
     talk.answers(ApiKey.FETCH, 11, t.FetchResponse())
     turns(talk)
@@ -262,12 +252,9 @@ def test_what_comes_during_a_sweep_is_handled_after_it() -> None:
 
 def _streaming(talk: Conversation, change: Callable[[Conversation], None]) -> Iterator[Effect]:
     """All but the last byte of a produce request is let through; then something changes."""
-    produce = t.ProduceRequest
-    data = produce.TopicProduceData(
-        name="orders", partition_data=[produce.PartitionProduceData(index=0, records=bytes(9_000))]
-    )
-    frame = talk.request(ApiKey.PRODUCE, 9, produce(acks=-1, timeout_ms=1_000, topic_data=[data]))
-    talk.asks(ApiKey.PRODUCE, 9, produce(acks=-1, timeout_ms=1_000, topic_data=[data]))
+    message = produce("orders", records=bytes(9_000))
+    frame = talk.request(ApiKey.PRODUCE, 9, message)
+    talk.asks(ApiKey.PRODUCE, 9, message)
     turns(talk)
     talk.forwarded_bytes()
     talk.sends(frame[:-1])
@@ -319,15 +306,10 @@ def test_a_topic_id_is_not_taken_for_a_topic_whose_name_has_the_same_bytes() -> 
     topic_id = b"sixteen-bytes-id"
     talk = paced(f"WRITE TOPIC {topic_id.decode()}")
     talk.gate.topic_names.learn(topic_id, "secret")
-    produce = t.ProduceRequest
 
     def request(version: int) -> Any:
-        data = produce.TopicProduceData(
-            name=topic_id.decode(),
-            topic_id=topic_id,
-            partition_data=[produce.PartitionProduceData(index=0, records=b"records")],
-        )
-        return talk.request(ApiKey.PRODUCE, version, produce(acks=-1, timeout_ms=1, topic_data=[data]))
+        topic = topic_id if version >= 13 else topic_id.decode()
+        return talk.request(ApiKey.PRODUCE, version, produce(topic))
 
     for _ in range(3):
         talk.sends(request(12))

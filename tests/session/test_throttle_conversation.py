@@ -36,10 +36,8 @@ def limited(
     rights: tuple[str, ...] = RIGHTS,
     **changes: object,
 ) -> Conversation:
-    settings = Quotas()
-    settings.quota_producer_default = settings.quota_consumer_default = LIMIT
     gate = gate_with(image_with(*rights))
-    gate.quotas = ClientQuotas(settings, mode_enforced, excluded)
+    gate.quotas = ClientQuotas(Quotas(LIMIT, LIMIT), mode_enforced, excluded)
     return Conversation(gate=gate, **changes)  # type: ignore[arg-type]
 
 

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 
 from proxy.metadata.scram import ScramMechanism, credential_from_password
+from proxy.security.delegation_tokens import TokenLogins, TokenSecret
 from proxy.security.principal import Principal, deserialize
 from proxy.security.sasl.client import ScramClient
 from proxy.security.sasl.exchange import Accepted
 from proxy.security.sasl.scram import ScramExchange
-from proxy.security.sasl.token import TokenLogins
-from proxy.security.token_secret import TokenSecret
 from proxy.session.authentication import Authentication, Phase, SaslListener
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

@@ -10,6 +10,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import KNOWN_TOPICS
 from tests.session.conversation import Conversation, fetch, fetched, frames_of, produce
+from tests.support.topic_requests import metadata_of
 
 pytestmark = pytest.mark.spec("D1", "D2")
 
@@ -18,12 +19,7 @@ DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 ORDERS = KNOWN_TOPICS["orders"]
 
 
-def metadata_by_id(*topic_ids: bytes) -> Any:
-    topic = t.MetadataRequest.MetadataRequestTopic
-    return t.MetadataRequest(topics=[topic(name=None, topic_id=topic_id) for topic_id in topic_ids])
-
-
-def metadata_of(name: str) -> Any:
+def described(name: str) -> Any:
     response = t.MetadataResponse
     return response(topics=[response.MetadataResponseTopic(name=name, topic_id=KNOWN_TOPICS[name])])
 
@@ -67,8 +63,8 @@ def test_a_denied_transactional_id_is_told_with_the_error_that_its_topics_were_g
 def test_what_is_denied_once_the_broker_has_named_it_is_told_with_its_error() -> None:
     talk = Conversation()
 
-    talk.asks(METADATA, 12, metadata_by_id(ORDERS))
-    talk.answers(METADATA, 12, metadata_of("orders"))
+    talk.asks(METADATA, 12, metadata_of(ORDERS))
+    talk.answers(METADATA, 12, described("orders"))
 
     (event,) = talk.events
     assert (event.resource_name, event.granted, event.error_code) == ("orders", False, DENIED)
@@ -114,12 +110,12 @@ def test_the_answer_to_a_fetch_that_is_denied_in_part_is_counted() -> None:
 
 def test_a_request_that_is_decided_on_its_answer_is_counted_with_its_bytes_and_under_who_asked() -> None:
     talk = Conversation("DESCRIBE TOPIC orders")
-    first = talk.asks(METADATA, 12, metadata_by_id(ORDERS))
+    first = talk.asks(METADATA, 12, metadata_of(ORDERS))
     request_bytes = len(talk.forwarded_bytes())
     talk.asks(METADATA, 12, t.MetadataRequest(topics=None), client_id="another")
     assert talk.session.machine.client.context.client_id == "another"
 
-    talk.answers(METADATA, 12, metadata_of("orders"), first)
+    talk.answers(METADATA, 12, described("orders"), first)
 
     (event,) = talk.summaries()
     assert (event.client_id, event.count, event.request_bytes) == ("app", 1, request_bytes)

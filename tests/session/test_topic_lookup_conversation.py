@@ -4,12 +4,21 @@ from typing import Any
 
 import pytest
 
-from proxy.session.topic_names import MISSING_MS, TopicNames
+from proxy.session.gate import MISSING_MS, TopicNames
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import KNOWN_TOPICS
-from tests.session.conversation import Conversation, Quotas, fetch, fetched, frames_of, produce, produced
+from tests.session.conversation import (
+    Conversation,
+    Quotas,
+    errors_of,
+    fetch,
+    fetched,
+    frames_of,
+    produce,
+    produced,
+)
 
 pytestmark = pytest.mark.spec("A7", "O4")
 
@@ -24,20 +33,6 @@ RIGHTS = (
     "READ GROUP team",
 )
 DENIED, UNKNOWN = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID
-
-
-def produce_errors(response: Any) -> list[tuple[bytes, int]]:
-    return [
-        (bytes(topic.topic_id), part.error_code)
-        for topic in response.responses
-        for part in topic.partition_responses
-    ]
-
-
-def fetch_errors(response: Any) -> list[tuple[bytes, int]]:
-    return [
-        (bytes(topic.topic_id), part.error_code) for topic in response.responses for part in topic.partitions
-    ]
 
 
 def producing() -> Conversation:
@@ -67,7 +62,7 @@ def test_a_produce_request_waits_for_the_name_of_its_topic_and_goes_on_as_it_cam
     talk.broker_names(new=NEW)
     assert talk.forwarded_bytes() == frame
     talk.answers(PRODUCE, 13, produced(NEW))
-    assert produce_errors(talk.heard(PRODUCE, 13)) == [(NEW, 0)]
+    assert errors_of(talk.heard(PRODUCE, 13)) == [(NEW, 0)]
 
 
 @pytest.mark.spec("O6")
@@ -112,7 +107,7 @@ def test_a_large_produce_request_of_a_topic_that_is_gone_is_answered_after_all_o
     talk.sends(frame[10_000:])
 
     assert talk.lookups == []
-    assert produce_errors(talk.heard(PRODUCE, 13)) == [(GONE, UNKNOWN)]
+    assert errors_of(talk.heard(PRODUCE, 13)) == [(GONE, UNKNOWN)]
     assert talk.forwarded_bytes() == b""
 
 
@@ -128,7 +123,7 @@ def test_a_produce_request_to_several_topics_has_all_of_them_looked_up_at_once(s
     assert [topic.topic_id for topic in request.message.topic_data] == [NEW, ORDERS]
     assert len(request.message.topic_data[0].partition_data[0].records) == size_bytes
     talk.answers(PRODUCE, 13, produced(NEW, ORDERS))
-    assert produce_errors(talk.heard(PRODUCE, 13)) == [
+    assert errors_of(talk.heard(PRODUCE, 13)) == [
         (NEW, 0),
         (ORDERS, 0),
         (HIDDEN, DENIED),
@@ -150,8 +145,7 @@ def test_without_acks_a_request_waits_too() -> None:
 
 @pytest.mark.parametrize("version", [13, 15, 17])
 def test_a_fetch_waits_and_goes_on_like_one_whose_topics_were_known(version: int) -> None:
-    quotas = Quotas()
-    quotas.quota_consumer_default = 1_000
+    quotas = Quotas(consumer=1_000)
     talk, known = Conversation(*RIGHTS, quotas=quotas), Conversation(*RIGHTS, quotas=quotas)
     known.gate.topic_names.learn(NEW, "new")
     message = fetch(ORDERS, NEW, session_epoch=0)
@@ -185,7 +179,7 @@ def test_a_fetch_of_topics_that_are_denied_or_gone_is_answered_as_a_broker_does(
     talk.asks(FETCH, 13, fetch(HIDDEN, GONE))
     talk.broker_names(hidden=HIDDEN)
 
-    assert fetch_errors(talk.heard(FETCH, 13)) == [(HIDDEN, DENIED), (GONE, UNKNOWN)]
+    assert errors_of(talk.heard(FETCH, 13)) == [(HIDDEN, DENIED), (GONE, UNKNOWN)]
     assert talk.forwarded_bytes() == b""
 
 
@@ -234,7 +228,7 @@ def test_an_answer_on_its_way_is_not_held_up_by_a_lookup() -> None:
 
     talk.answers(PRODUCE, 13, produced(ORDERS), first)
 
-    assert produce_errors(talk.heard(PRODUCE, 13)) == [(ORDERS, 0)]
+    assert errors_of(talk.heard(PRODUCE, 13)) == [(ORDERS, 0)]
 
 
 def test_an_id_that_the_broker_does_not_know_is_not_looked_up_again_for_a_moment() -> None:
@@ -247,9 +241,7 @@ def test_an_id_that_the_broker_does_not_know_is_not_looked_up_again_for_a_moment
     talk.asks(FETCH, 13, fetch(GONE))
 
     answers = talk.heard_all((FETCH, 13), (PRODUCE, 13), (FETCH, 13))
-    assert [fetch_errors(answers[0][1]), produce_errors(answers[1][1]), fetch_errors(answers[2][1])] == [
-        [(GONE, UNKNOWN)]
-    ] * 3
+    assert [errors_of(answer) for _, answer in answers] == [[(GONE, UNKNOWN)]] * 3
     assert talk.lookups == []
     talk.passes(1)
     talk.asks(FETCH, 13, fetch(GONE))
@@ -268,7 +260,7 @@ def test_a_request_is_answered_although_what_the_broker_did_not_know_is_forgotte
     talk.lookups.append([])
     talk.broker_names()
 
-    errors = (produce_errors if api_key == PRODUCE else fetch_errors)(talk.heard(api_key, 13))
+    errors = errors_of(talk.heard(api_key, 13))
     assert errors == [(topic_id, UNKNOWN) for topic_id in ids]
     # That is true of this request alone.
     talk.asks(api_key, 13, message)
@@ -280,7 +272,7 @@ def test_the_zero_id_is_not_looked_up() -> None:
 
     talk.asks(FETCH, 13, fetch(bytes(16)))
 
-    assert fetch_errors(talk.heard(FETCH, 13)) == [(bytes(16), UNKNOWN)]
+    assert errors_of(talk.heard(FETCH, 13)) == [(bytes(16), UNKNOWN)]
 
 
 @pytest.mark.spec("O10")
@@ -292,7 +284,7 @@ def test_a_broker_that_cannot_name_an_id_is_not_asked() -> None:
     talk.asks(OFFSET_COMMIT, 10, commit(NEW))
 
     fetched_, committed = (message for _, message in talk.heard_all((FETCH, 13), (OFFSET_COMMIT, 10)))
-    assert fetch_errors(fetched_) == [(NEW, UNKNOWN)]
+    assert errors_of(fetched_) == [(NEW, UNKNOWN)]
     assert committed.topics[0].partitions[0].error_code == UNKNOWN
     assert talk.lookups == []
 

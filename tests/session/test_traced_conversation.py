@@ -6,7 +6,6 @@ import pytest
 
 from proxy.net.telemetry.request_tracer import CONNECTION_CLOSED, traced_session
 from proxy.net.telemetry.spans import Sampler
-from proxy.quota.throttle import ClientQuotas
 from proxy.security.principal import Principal
 from proxy.session.authentication import Authentication
 from proxy.session.gate import Peer
@@ -14,13 +13,12 @@ from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.session.apis.asking import CLUSTER_RIGHT, image_with
+from tests.session.apis.asking import CLUSTER_RIGHT
 from tests.session.conversation import (
     Conversation,
     Quotas,
     fetch,
     fetched,
-    gate_with,
     plain_token,
     produce,
     produced,
@@ -28,6 +26,7 @@ from tests.session.conversation import (
 )
 from tests.session.topic_creation import made, metadata, wanted
 from tests.support.recorded_spans import RecordedSpan, RecordedSpans, recording
+from tests.support.topic_requests import create_topics
 
 pytestmark = pytest.mark.spec("O12")
 
@@ -58,12 +57,6 @@ class TracedConversation(Conversation):
         (span,) = self.spans.begun
         assert span.is_ended
         return span
-
-
-def create_topics(name: str = "new", timeout_ms: int = 9_000) -> Any:
-    request = t.CreateTopicsRequest
-    topic = request.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    return request(topics=[topic], timeout_ms=timeout_ms)
 
 
 def list_offsets(*names: str) -> Any:
@@ -188,7 +181,7 @@ def test_a_forwarded_request_has_a_span_even_if_nothing_else_is_sampled() -> Non
     talk = TracedConversation("CREATE TOPIC new", "WRITE TOPIC orders", ratio=0)
     talk.asks(PRODUCE, 11, produce("orders"))
     talk.answers(PRODUCE, 11, produced("orders"))
-    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics())
+    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics("new"))
 
     (span,) = talk.spans.begun
     assert not span.is_ended
@@ -221,7 +214,7 @@ def test_a_question_to_the_controller_belongs_to_the_request_that_it_is_asked_fo
 def test_the_span_of_a_forwarded_request_ends_with_its_connection() -> None:
     talk = TracedConversation("CREATE TOPIC new", "WRITE TOPIC orders")
     talk.asks(PRODUCE, 11, produce("orders"))
-    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics())
+    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics("new"))
     talk.session.closed()
 
     assert (talk.span.name, talk.span.error) == ("CreateTopics", CONNECTION_CLOSED)
@@ -229,7 +222,7 @@ def test_the_span_of_a_forwarded_request_ends_with_its_connection() -> None:
 
 def test_a_request_that_the_controller_did_not_take_ends_with_its_error() -> None:
     talk = TracedConversation("CREATE TOPIC new", ratio=0)
-    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics())
+    talk.asks(CREATE_TOPICS, TOPICS_V, create_topics("new"))
     talk.controller_answers(error_code=ErrorCode.REQUEST_TIMED_OUT)
 
     assert (talk.span.error, talk.span.attributes["kafka.error_code"]) == ("REQUEST_TIMED_OUT", 7)
@@ -267,11 +260,7 @@ def test_a_request_without_a_response_has_no_span_and_lends_its_place_to_none() 
 
 
 def test_a_throttled_request_says_for_how_long() -> None:
-    settings = Quotas()
-    settings.quota_producer_default = 1_000
-    gate = gate_with(image_with("WRITE TOPIC orders"))
-    gate.quotas = ClientQuotas(settings, True, ())
-    talk = TracedConversation(gate=gate)
+    talk = TracedConversation("WRITE TOPIC orders", quotas=Quotas(producer=1_000))
     talk.asks(PRODUCE, 11, produce("orders", records=bytes(20_000)))
     talk.answers(PRODUCE, 11, produced("orders"))
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from proxy.audit.record import AuditEvent
-from proxy.security.token_secret import TokenSecret
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -8,13 +8,14 @@ import pytest
 
 from proxy.metadata.acl import ResourceType
 from proxy.session.apis.table import TABLE
-from proxy.session.requests.rejections import UNRECORDED
+from proxy.session.requests.dispatch import UNRECORDED
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
 from proxy.wire.error_codes import ErrorCode
 from tests.session.conversation import Conversation, plain_token, produce, produced, sasl
+from tests.support.topic_requests import create_topics
 from tests.support.wire_messages import MessageFiller
 
 pytestmark = pytest.mark.spec("D3")
@@ -58,11 +59,6 @@ def test_administrative_requests_follow_their_own_policy() -> None:
     talk.asks(ApiKey.CREATE_TOPICS, 7, create_topics("new"))
 
     assert len(talk.controller) == 1
-
-
-def create_topics(name: str) -> Any:
-    request = t.CreateTopicsRequest
-    return request(topics=[request.CreatableTopic(name=name, num_partitions=1, replication_factor=1)])
 
 
 def test_nobody_logs_in_whose_login_could_not_be_recorded() -> None:

@@ -10,8 +10,8 @@ from proxy.security.sasl.client import PlainClient, ScramClient
 from proxy.session.apis.table import TABLE
 from proxy.session.call import Forward, QueryBroker, Respond, Verdict
 from proxy.session.effects import UpstreamLoggedIn, UpstreamLoginFailed
-from proxy.session.login.upstream_login import UpstreamLogin
 from proxy.session.requests.queries import CORRELATION_ID
+from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -201,9 +201,7 @@ def test_a_verdict_can_rest_on_what_the_broker_answers_first(monkeypatch: pytest
 
 @pytest.mark.spec("R10", "Q7")
 def test_a_request_that_waited_for_a_login_mutes_its_client_once() -> None:
-    quotas = Quotas()
-    quotas.quota_producer_default = 10.0
-    talk = Conversation("WRITE TOPIC orders", quotas=quotas)
+    talk = Conversation("WRITE TOPIC orders", quotas=Quotas(producer=10))
     begins_a_login(talk, plain_login())
     talk.asks(PRODUCE, 9, produce("orders", acks=0, records=bytes(20_000)))
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
-from spark_audit.tables.frames import empty_frame
+from spark_audit.tables.delta import empty_frame
 from tests.spark.audit_trail import NOON_MS, Record, Trail
 
 KAFKA = T.StructType(

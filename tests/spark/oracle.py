@@ -1,4 +1,4 @@
-"""What Kafka's StandardAuthorizer decides, in a few lines of plain Python: the referee of the Spark joins."""
+"""What StandardAuthorizer decides, in plain Python: the referee of Spark's joins and the proxy's index."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -105,6 +105,6 @@ def _dominated(allow: Acl, denies: Sequence[Acl]) -> bool:
     if literal and name == "*":
         return False
     same_name = literal and any(d["pattern_type"] == "LITERAL" and d["resource_name"] == name for d in denies)
-    return same_name or any(
-        d["pattern_type"] == "PREFIXED" and name.startswith(d["resource_name"]) for d in denies
-    )
+    # Kafka looks for denied prefixes of one character and more.
+    prefixes = [d["resource_name"] for d in denies if d["pattern_type"] == "PREFIXED"]
+    return same_name or any(prefix and name.startswith(prefix) for prefix in prefixes)

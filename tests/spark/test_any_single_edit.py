@@ -15,10 +15,9 @@ from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
 from spark_audit.ingest import decode
-from spark_audit.reconcile.boots import boots
-from spark_audit.reconcile.chain import chain
+from spark_audit.reconcile.chain import boots, chain
 from spark_audit.reconcile.gaps import gaps
-from spark_audit.trail.deduplicate import deduplicate
+from spark_audit.trail.audit_records import deduplicate
 from tests.spark.frames import kafka_frame
 from tests.spark.sealed import Line
 from tests.spark.tampered import a_true_trail, relabelled, sealed_boots

@@ -5,7 +5,7 @@ import json
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_audit.reconcile.boots import boots, proven_ends
+from spark_audit.reconcile.chain import boots, proven_ends
 from tests.spark.audit_trail import NOON_MS, Clock, Process
 from tests.spark.frames import audit_frame
 from tests.spark.sealed import Line, end_of, seal, table

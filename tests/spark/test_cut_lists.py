@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from spark_audit import schema as S
 from spark_audit.report import page
 from spark_audit.report.aggregates import LATEST, ROWS
-from spark_audit.tables.frames import empty_frame
+from spark_audit.tables.delta import empty_frame
 from tests.spark.audit_trail import DAY, Trail
 from tests.spark.frames import audit_frame, log_frame
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.forwarded import forwarded
-from spark_audit.trail.sequence_index import ALWAYS, TRAIL_LATE_MS, complete_until_ms, sequence_index
+from spark_audit.trail.audit_records import ALWAYS, TRAIL_LATE_MS, complete_until_ms, sequence_index
 from tests.spark.audit_trail import Record, Trail, acl_id, an_acl
 from tests.spark.frames import audit_frame, frames, log_frame
 

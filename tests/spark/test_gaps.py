@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from spark_audit.reconcile.gaps import gaps
-from spark_audit.trail.sequence_index import SILENCE_MS, SPAN_BITS
+from spark_audit.trail.audit_records import SILENCE_MS, SPAN_BITS
 from tests.spark.audit_trail import Clock, Process, Record, Trail
 from tests.spark.frames import audit_frame
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_audit.ingest.stream_errors import explained_errors
-from spark_audit.ingest.streams import Topics, ingest
+from spark_audit.ingest.streams import Topics, explained_errors, ingest
 from spark_audit.ingest.topics import kafka_stream
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables

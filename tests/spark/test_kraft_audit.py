@@ -25,7 +25,7 @@ from spark_audit.reconcile.kraft_changes import kraft_changes
 from spark_audit.reconcile.reconciliation import Result, reconcile
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
-from spark_audit.trail.deduplicate import deduplicate
+from spark_audit.trail.audit_records import deduplicate
 from tests.lab.cluster.settings import AUDIT_TOPIC
 from tests.lab.cluster.stack import Stack
 from tests.spark.kraft_state import dumped, in_table, kinds_in_snapshots, state_in

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit.reconcile.kraft_changes import kraft_changes
-from spark_audit.trail.sequence_index import SILENCE_MS
+from spark_audit.trail.audit_records import SILENCE_MS
 from tests.spark.audit_trail import Clock, Process, Record, acl_id, an_acl
 from tests.spark.frames import audit_frame, log_frame
 

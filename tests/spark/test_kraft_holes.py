@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit.trail.acl_history import missing_history
-from spark_audit.trail.log_gaps import unknown_ranges
+from spark_audit.trail.metadata_log import unknown_ranges
 from tests.spark.audit_trail import acl_id
 from tests.spark.frames import log_frame
 from tests.spark.test_kraft_changes import NAMES, Cluster, acl, added, removed, topic

@@ -25,7 +25,7 @@ from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.reconciliation import Result, reconcile
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
-from spark_audit.trail.deduplicate import deduplicate
+from spark_audit.trail.audit_records import deduplicate
 from tests.lab.cluster.broker import Broker
 from tests.lab.cluster.stack import Stack
 from tests.spark.kraft_state import dumped, in_table, state_in

@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 from spark_audit import __main__ as command_line
 from spark_audit import schema as S
 from spark_audit.ingest import decode
-from spark_audit.reconcile.boots import boots
-from spark_audit.reconcile.chain import chain
+from spark_audit.reconcile.chain import boots, chain
 from spark_audit.reconcile.gaps import gaps
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables

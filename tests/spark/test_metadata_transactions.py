@@ -5,8 +5,8 @@ from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
 from spark_audit.reconcile.reconciliation import reconcile
-from spark_audit.tables.frames import empty_frame
-from spark_audit.trail.metadata_transactions import without_aborted
+from spark_audit.tables.delta import empty_frame
+from spark_audit.trail.metadata_log import without_aborted
 from tests.spark.audit_trail import Record, Trail
 from tests.spark.frames import audit_frame, log_frame
 

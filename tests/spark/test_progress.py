@@ -2,8 +2,7 @@
 
 import pytest
 
-from spark_audit.ingest.progress import behind
-from spark_audit.ingest.stream_errors import KafkaUnavailable, explanation
+from spark_audit.ingest.streams import KafkaUnavailable, behind, explanation
 
 pytestmark = pytest.mark.spec("D4")
 

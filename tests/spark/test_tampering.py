@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 
 from spark_audit import schema as S
 from spark_audit.reconcile.reconciliation import reconcile
-from spark_audit.tables.frames import empty_frame
+from spark_audit.tables.delta import empty_frame
 from tests.spark.audit_trail import Process, Trail
 from tests.spark.frames import key as key_of
 from tests.spark.frames import line, log_frame

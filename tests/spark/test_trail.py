@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit.trail import processes
-from spark_audit.trail.deduplicate import deduplicate
+from spark_audit.trail.audit_records import deduplicate
 from tests.spark.audit_trail import Clock, Process
 from tests.spark.frames import audit_frame
 

@@ -21,9 +21,11 @@ admin: Any = importlib.import_module("confluent_kafka.admin")
 
 
 class ClusterAdmin:
-    def __init__(self, gate: Gate, user: str = "admin") -> None:
+    def __init__(self, gate: Gate, user: str = "admin", broker: str | None = None) -> None:
+        """`broker`: the address of a broker's listener without logins, in place of the gate's entrance."""
         self._gate = gate
-        self.client = admin.AdminClient(librdkafka_settings(gate.users[user], gate.entrance()))
+        entrance = librdkafka_settings(gate.users[user], gate.entrance())
+        self.client = admin.AdminClient(entrance if broker is None else {"bootstrap.servers": broker})
 
     def user(self, name: str, mechanism: str = "SCRAM-SHA-256") -> User:
         """A new user of the cluster, without rights."""
@@ -37,9 +39,12 @@ class ClusterAdmin:
         )
         return name
 
-    def allow(self, user: User, *operations: str, cluster: bool = False, **resource: str) -> None:
-        """ALLOW from any host on one literal resource (topic=, group=, transactional_id=) or the cluster."""
-        self._create_acls(user, operations, {"broker": "kafka-cluster"} if cluster else resource, "ALLOW")
+    def allow(
+        self, user: User, *operations: str, cluster: bool = False, prefixed: bool = False, **resource: str
+    ) -> None:
+        """ALLOW from any host on one resource (topic=, group=, transactional_id=) or the cluster."""
+        on = {"broker": "kafka-cluster"} if cluster else resource
+        self._create_acls(user, operations, on, "ALLOW", "PREFIXED" if prefixed else "LITERAL")
 
     def deny(self, user: User, *operations: str, **resource: str) -> None:
         self._create_acls(user, operations, resource, "DENY")
@@ -52,14 +57,19 @@ class ClusterAdmin:
         self.allow(user, "READ", group=group)
 
     def _create_acls(
-        self, user: User, operations: Iterable[str], resource: dict[str, str], permission: str
+        self,
+        user: User,
+        operations: Iterable[str],
+        resource: dict[str, str],
+        permission: str,
+        pattern: str = "LITERAL",
     ) -> None:
         ((kind, name),) = resource.items()
         bindings = [
             admin.AclBinding(
                 admin.ResourceType[kind.upper()],
                 name,
-                admin.ResourcePatternType.LITERAL,
+                admin.ResourcePatternType[pattern],
                 f"User:{user.name}",
                 "*",
                 admin.AclOperation[operation],

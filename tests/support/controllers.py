@@ -21,8 +21,7 @@ from proxy.audit.record import AuditEvent
 from proxy.config import Listener
 from proxy.metadata.image import MetadataImage
 from proxy.net.kafka.channel import EndpointSettings, SaslLogin
-from proxy.net.logins.credentials import Credentials, sasl_listener
-from proxy.net.logins.plain_users import PlainUsers
+from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import Backoff
 from proxy.net.telemetry.spans import NO_SPANS, Spans
@@ -30,7 +29,7 @@ from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal, serialize
 from proxy.session.authentication import SaslListener
-from proxy.session.controller_response import ControllerResponse
+from proxy.session.effects import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker

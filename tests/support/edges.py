@@ -12,6 +12,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
+from pathlib import Path
 from typing import Any, ParamSpec, Self
 
 import uvloop
@@ -22,19 +23,19 @@ from proxy.net.audit.audit_log import AuditLog
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection
 from proxy.net.clients.listener import Listener
-from proxy.net.files.tls import ServerTls
+from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.logins.verification import Verifications
 from proxy.net.runtime.descriptors import UNLIMITED
 from proxy.net.telemetry.spans import Tracing
 from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
 from proxy.session.authentication import SaslListener
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import ToController
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_response_header, encode_request
+from tests.lab.cluster import certificates
 from tests.session.apis.asking import image_with
 from tests.session.conversation import fetch, fetched, gate_with, produce, produced
 from tests.support.controllers import endpoint_of
@@ -218,6 +219,13 @@ async def an_edge(
                 connection.abort("test_over")
             await edge.all_gone()
             await edge.listener.lookups.close()
+
+
+def a_server_tls(directory: Path) -> tuple[ServerTls, ssl.SSLContext]:
+    """TLS with a new certificate for loopback, and the context of a client that trusts it."""
+    files = certificates.write(directory)
+    pair = KeyPair(files.certificate, files.key)
+    return ServerTls(ServerTlsSettings(key_pair=pair)), ssl.create_default_context(cafile=files.ca)
 
 
 EIGHT_MIB = bytes(range(256)) * (8 * 1024 * 4)

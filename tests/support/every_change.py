@@ -7,6 +7,7 @@ from typing import Any
 
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from tests.support.topic_requests import create_partitions, create_topics, delete_topics
 from tests.support.two_sides import (
     Door,
     allow_request,
@@ -21,21 +22,7 @@ TIMEOUT_MS = 30_000
 
 
 def topic_request(name: str) -> Any:
-    request = types.CreateTopicsRequest
-    config = request.CreatableTopicConfig(name="retention.ms", value="86400000")
-    topic = request.CreatableTopic(name=name, num_partitions=2, replication_factor=1, configs=[config])
-    return request(topics=[topic], timeout_ms=TIMEOUT_MS)
-
-
-def more_partitions(name: str, count: int) -> Any:
-    request = types.CreatePartitionsRequest
-    wanted = request.CreatePartitionsTopic(name=name, count=count, assignments=None)
-    return request(topics=[wanted], timeout_ms=TIMEOUT_MS, validate_only=False)
-
-
-def deletion(name: str) -> Any:
-    request = types.DeleteTopicsRequest
-    return request(topics=[request.DeleteTopicState(name=name)], timeout_ms=TIMEOUT_MS)
+    return create_topics(name, partitions=2, configs={"retention.ms": "86400000"}, timeout_ms=TIMEOUT_MS)
 
 
 def config_request(name: str, *configs: tuple[str, int, str | None]) -> Any:
@@ -99,7 +86,7 @@ async def change_topics(door: Door, name: str) -> None:
     for _twice in range(2):
         await door.ask(ApiKey.CREATE_TOPICS, topic_request(name))
     await door.ask(ApiKey.CREATE_TOPICS, topic_request(f"{name}-stays"))
-    await door.ask(ApiKey.CREATE_PARTITIONS, more_partitions(name, 4))
+    await door.ask(ApiKey.CREATE_PARTITIONS, create_partitions(4, name))
     for change in (
         config_request(name, ("retention.ms", SET, "1000"), ("cleanup.policy", APPEND, "compact")),
         config_request(name, ("retention.ms", SET, "1000"), ("segment.ms", DELETE, None)),
@@ -109,7 +96,7 @@ async def change_topics(door: Door, name: str) -> None:
     ):
         await door.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, change)
     await door.ask(ApiKey.ALTER_CONFIGS, whole_config(name, "segment.ms", "600000"))
-    await door.ask(ApiKey.DELETE_TOPICS, deletion(name))
+    await door.ask(ApiKey.DELETE_TOPICS, delete_topics(name))
 
 
 async def change_tokens(door: Door, owner: Any) -> None:

@@ -16,8 +16,7 @@ from typing import Any, Self
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
-from proxy.wire.framing import FrameDecoder
-from proxy.wire.header import RequestHeader, decode_request_header, encode_response
+from proxy.wire.header import FrameDecoder, RequestHeader, decode_request_header, encode_response
 
 MAX_FRAME_BYTES = 32 * 1024 * 1024
 

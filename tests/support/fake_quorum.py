@@ -20,7 +20,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
 from proxy.net.metadata.quorum import CLUSTER_METADATA, CLUSTER_METADATA_ID
-from proxy.net.metadata.quorum_log import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from proxy.net.metadata.transactions import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

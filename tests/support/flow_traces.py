@@ -18,8 +18,7 @@ from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.runtime.clock import now_ms
 from proxy.security.authorizer import AllowAll
 from proxy.security.standard import StandardAuthorizer
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import ToController
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import fetch, produce

@@ -5,6 +5,7 @@ what a process does about its own standard error, descriptors and strangers.
 """
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -83,6 +84,21 @@ class LoneProcess:
         async with asyncio.timeout(SHOULD_NOT_TAKE_S):
             return await self.process.wait()
 
+    def rows(self, event: str) -> list[dict[str, Any]]:
+        """The log lines of this event so far, of the process and of its successors."""
+        lines = self.output.read_text(encoding="utf-8").split("\n")[:-1]
+        return [row for row in map(json.loads, lines) if row["event"] == event]
+
+    async def row(self, event: str, count: int = 1) -> dict[str, Any]:
+        """The last of so many lines of this event, once they are there."""
+        async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+            while len(found := self.rows(event)) < count:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        return found[count - 1]
+
+    def successors(self) -> list[int]:
+        return [row["successor_pid"] for row in self.rows("new process started")]
+
     async def _listens_in_spite_of_hangups(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             listens = tasks.create_task(self._listens())
@@ -129,6 +145,15 @@ def _document(command: str, broker: str, bind: str, http: str) -> dict[str, Any]
     }
 
 
+def is_alive(pid: int) -> bool:
+    """Whether a process has not ended; one that its parent has not waited for has."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
 def address_of(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"{host}:{port}"
@@ -148,12 +173,14 @@ async def a_lone(
     ulimit: str = "",
     hangups: bool = False,
     held: Sequence[socket.socket] = (),
+    environment: Mapping[str, str] | None = None,
     **changes: Any,
 ) -> AsyncIterator[LoneProcess]:
     """`stderr`: a descriptor in place of a file; `ulimit`: the shell's options.
 
     `hangups`: it gets SIGHUP again and again from the moment on that it no longer ends it. `held`: listening
     sockets that it is started with, as by systemd; its listener has the address of the first.
+    `environment`: variables besides those of this process. Successors of the process end with the block too.
     """
     bind, http = free_addresses(2)
     if held:
@@ -176,7 +203,7 @@ async def a_lone(
                 *as_service(program, held),
                 pass_fds=[each.fileno() for each in held],
                 cwd=CHECKOUT,
-                env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+                env={**os.environ, "PYTHONPATH": str(CHECKOUT), **(environment or {})},
                 stderr=own if stderr is None else stderr,
             )
         lone = LoneProcess(process, bind, http, output)
@@ -189,3 +216,6 @@ async def a_lone(
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+            for pid in lone.successors():
+                if is_alive(pid):
+                    os.kill(pid, signal.SIGKILL)

@@ -14,13 +14,12 @@ from proxy.metadata.acl import (
     uuid_bytes,
     uuid_text,
 )
-from proxy.metadata.acls_delta import AclsDelta
 from proxy.metadata.acls_image import AclsImage
-from proxy.metadata.image import MetadataImage, QuotasImage
+from proxy.metadata.delta import AclsDelta
+from proxy.metadata.image import DelegationToken, MetadataImage, QuotasImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.sharded_map import ShardedMap
-from proxy.metadata.tokens import DelegationToken
 from proxy.wire import metadata_records, types
 
 _ids = count(1)

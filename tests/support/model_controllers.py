@@ -13,17 +13,17 @@ from prometheus_client import CollectorRegistry
 from forwarding.controller.api import TokenSettings
 from forwarding.controller.controller import Controller
 from forwarding.envelope import Sender
-from forwarding.net.committed_forwards import CommittedForwards
+from forwarding.net.duplicate_forwards import CommittedForwards
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.request_processor import RequestProcessor
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
-from proxy.net.metadata.topic_feed import FeedTimeout
+from proxy.net.metadata.offset_waiters import FeedTimeout
 from proxy.net.metadata.transactions import Committed, TransactionReader
 from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import load_authorizer
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import Principal, deserialize
-from proxy.security.token_secret import TokenSecret
 from tests.support.controllers import STANDARD
 from tests.support.fake_log import FakeLog, FakeTopic
 

@@ -1,95 +1,111 @@
-"""Clients at work while something is taken from them: what was acknowledged, what came, what was refused."""
+"""Clients of librdkafka at work while processes, rights or certificates change under them."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-from tests.lab.cluster.users import Entrance, User, librdkafka_settings
-
-TIMEOUT_S = 60
-PARTITIONS = range(6)
+from tests.support.waiting import DEADLINE_S, until
 
 
 class SteadyClients:
-    """A producer that sends to all partitions all the while, and a consumer of them in a group."""
+    """A producer that sends numbered records all the time and, with a `group`, a consumer that reads them."""
 
-    def __init__(self, user: User, entrance: Entrance, topic: str) -> None:
-        self.acknowledged: dict[int, set[bytes]] = {partition: set() for partition in PARTITIONS}
-        self.taken: set[bytes] = set()
+    def __init__(
+        self,
+        login: Mapping[str, Any],
+        topic: str,
+        *,
+        group: str | None = None,
+        partitions: int = 1,
+        producer: Mapping[str, Any] | None = None,
+        consumer: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`login`: settings of both clients; `producer` and `consumer`: settings of one of them."""
+        self.sent = self._left = 0
+        self.acknowledged: list[int] = []
+        self.read: list[int] = []
         self.refused: list[KafkaError] = []
-        self._topic = topic
-        self._over = threading.Event()
-        self._all_sent = threading.Event()
-        login = librdkafka_settings(user, entrance) | {"reconnect.backoff.max.ms": 200}
-        self._producer = Producer(login | {"linger.ms": 0, "enable.idempotence": True})
-        self._consumer = Consumer(login | {"group.id": f"all-{topic}", "auto.offset.reset": "earliest"})
-        self._sender = threading.Thread(target=self._send)
-        self._taker = threading.Thread(target=self._take)
+        """One error for each record that was not delivered."""
+        self.trouble: list[KafkaError] = []
+        """All other errors of the two clients."""
+        self._topic, self._partitions = topic, partitions
+        self._over, self._all_sent = threading.Event(), threading.Event()
+        both = {"reconnect.backoff.max.ms": 200, "error_cb": self.trouble.append, **login}
+        self._producer = Producer(
+            both | {"linger.ms": 0, "acks": "all", "enable.idempotence": True, **(producer or {})}
+        )
+        self._threads = [threading.Thread(target=self._send)]
+        self._consumer: Consumer | None = None
+        if group is not None:
+            of_group = {"group.id": group, "auto.offset.reset": "earliest", **(consumer or {})}
+            self._consumer = Consumer(both | of_group)
+            self._consumer.subscribe([topic])
+            self._threads.append(threading.Thread(target=self._read, args=[self._consumer]))
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Until the end, when all that was sent is acknowledged and was consumed."""
-        self._sender.start()
-        self._taker.start()
+        """On return each record is acknowledged or refused, and all acknowledged records are read."""
+        for thread in self._threads:
+            thread.start()
         try:
             self.wait_for_progress()
             yield
             self.wait_for_progress()
         finally:
             self._over.set()
-            self._sender.join()
-            self._all_sent.set()
-            self._taker.join()
-            self._consumer.close()
+            for thread in self._threads:
+                thread.join()
+            if self._consumer is not None:
+                self._consumer.close()
+        assert self._left == 0, f"{self._left} records without an outcome after {DEADLINE_S} s"
 
-    @property
-    def all_acknowledged(self) -> set[bytes]:
-        return set().union(*self.acknowledged.values())
+    def work_for(self, duration_s: float) -> None:
+        self._over.wait(duration_s)
 
     def wait_for_progress(self) -> None:
-        """Some more acknowledged in each of the partitions, and consumed."""
-        goals = {partition: len(self.acknowledged[partition]) + 5 for partition in PARTITIONS}
-        self._wait(
-            lambda: all(len(self.acknowledged[p]) >= goal for p, goal in goals.items()), "acknowledged"
-        )
-        so_far = self.all_acknowledged
-        self._wait(lambda: so_far <= self.taken, "consumed")
+        """Until more records are acknowledged in each partition, and read."""
+        before = len(self.acknowledged)
+        until(lambda: self._has_all_partitions(before), f"acknowledged, {self.refused} {self.trouble}")
+        so_far = set(self.acknowledged)
+        if self._consumer is not None:
+            until(lambda: so_far <= set(self.read), f"read, {self.trouble}", every_s=0.2)
 
-    def _wait(self, there: Callable[[], bool], what: str) -> None:
-        pause = threading.Event()
-        for _ in range(TIMEOUT_S * 20):
-            if there():
-                return
-            pause.wait(0.05)
-        counts = {partition: len(values) for partition, values in self.acknowledged.items()}
-        raise AssertionError(
-            f"not {what} after {TIMEOUT_S} s: {counts}, {len(self.taken)} taken, {self.refused}"
-        )
+    def _has_all_partitions(self, before: int) -> bool:
+        new = self.acknowledged[before:]
+        return len(new) >= 20 and len({number % self._partitions for number in new}) == self._partitions
 
     def _send(self) -> None:
-        number = 0
         while not self._over.wait(0.005):
             self._producer.produce(
-                self._topic, b"%d" % number, partition=number % 6, on_delivery=self._delivered
+                self._topic,
+                b"%d" % self.sent,
+                partition=self.sent % self._partitions,
+                on_delivery=self._delivered,
             )
+            self.sent += 1
             self._producer.poll(0)
-            number += 1
-        assert self._producer.flush(TIMEOUT_S) == 0
-
-    def _take(self) -> None:
-        self._consumer.subscribe([self._topic])
-        idle = 0
-        while not self._all_sent.is_set() or (
-            not self.all_acknowledged <= self.taken and idle < TIMEOUT_S * 5
-        ):
-            messages = self._consumer.consume(1000, timeout=0.2)
-            idle = 0 if messages else idle + 1
-            self.taken |= {message.value() or b"" for message in messages if message.error() is None}
+        self._left = self._producer.flush(DEADLINE_S)
+        self._all_sent.set()
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self.refused.append(error)
+        if error is None:
+            self.acknowledged.append(int(message.value() or b""))
         else:
-            self.acknowledged[message.partition() or 0].add(message.value() or b"")
+            self.refused.append(error)
+
+    def _read(self, consumer: Consumer) -> None:
+        idle = 0
+        while not self._all_sent.is_set() or (
+            not set(self.acknowledged) <= set(self.read) and idle < DEADLINE_S * 5
+        ):
+            messages = consumer.consume(1_000, timeout=0.2)
+            idle = 0 if messages else idle + 1
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    self.read.append(int(message.value() or b""))
+                else:
+                    self.trouble.append(error)

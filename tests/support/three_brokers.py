@@ -21,7 +21,7 @@ from tests.lab.cluster.ports import free_addresses
 from tests.lab.cluster.process import ChildProcess
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import Entrance, User, channel_settings
-from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
+from tests.support.cluster_admin import ClusterAdmin, admin, done
 
 REWRITING, KEEPING = "rewriting", "keeping"
 
@@ -130,29 +130,12 @@ def three_admin(three: ThreeBrokers) -> ClusterAdmin:
 def carol(three_admin: ClusterAdmin) -> User:
     """May produce to and consume from whatever begins with `all-`."""
     user = three_admin.user("carol")
-    bindings = [
-        admin.AclBinding(
-            resource,
-            "all-",
-            admin.ResourcePatternType.PREFIXED,
-            f"User:{user.name}",
-            "*",
-            operation,
-            admin.AclPermissionType.ALLOW,
-        )
-        for resource, operation in (
-            (admin.ResourceType.TOPIC, admin.AclOperation.READ),
-            (admin.ResourceType.TOPIC, admin.AclOperation.WRITE),
-            (admin.ResourceType.GROUP, admin.AclOperation.READ),
-        )
-    ]
-    for future in three_admin.client.create_acls(bindings).values():
-        future.result(TIMEOUT_S)
+    three_admin.allow(user, "READ", "WRITE", topic="all-", prefixed=True)
+    three_admin.allow(user, "READ", group="all-", prefixed=True)
     return user
 
 
 def replicated_topic(three_admin: ClusterAdmin, name: str) -> str:
     """Six partitions in three replicas: each broker leads two of them."""
-    for future in three_admin.client.create_topics([admin.NewTopic(name, 6, 3)]).values():
-        future.result(TIMEOUT_S)
+    done(three_admin.client.create_topics([admin.NewTopic(name, 6, 3)]))
     return name

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.spec("O1")
+
 SCRIPT = Path(__file__).resolve().parents[2] / "deploy" / "acls.awk"
 # As Kafka 4.2.1 prints them; ~ is a blank.
 LISTED = """\
@@ -29,7 +31,6 @@ def commands(listed: str, *options: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.spec("O1")
 def test_acls_become_one_command_for_each_resource_principal_and_host() -> None:
     done = commands(LISTED)
 
@@ -45,7 +46,6 @@ def test_acls_become_one_command_for_each_resource_principal_and_host() -> None:
     ]
 
 
-@pytest.mark.spec("O1")
 def test_two_lists_can_be_compared_whatever_the_order_of_their_operations() -> None:
     lines = LISTED.splitlines(keepends=True)
     lines[1], lines[3] = lines[3], lines[1]
@@ -56,7 +56,6 @@ def test_two_lists_can_be_compared_whatever_the_order_of_their_operations() -> N
     assert len(one) == 5
 
 
-@pytest.mark.spec("O1")
 @pytest.mark.parametrize(
     "line",
     [

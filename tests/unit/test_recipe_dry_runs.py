@@ -135,7 +135,7 @@ def test_a_sasl_mechanism_with_settings_takes_two_product_files(copy: Copy) -> N
         """
         from proxy.config.listener import Listener
         from proxy.net.logins.credentials import Credentials, sasl_listener
-        from proxy.net.logins.plain_users import PlainUsers
+        from proxy.net.logins.credentials import PlainUsers
         from proxy.wire.error_codes import ErrorCode
         from tests.session.conversation import Conversation
 

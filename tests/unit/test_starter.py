@@ -124,6 +124,8 @@ def test_the_unit_gives_a_process_its_time_and_its_files(tmp_path: Path) -> None
     assert int(unit("TimeoutStopSec")) * 1000 > config.limits.drain_timeout_ms + ENDING_MS
     assert int(unit("LimitNOFILE")) > 21_256
     assert (unit("ExecReload"), unit("Restart")) == ("/bin/kill -HUP $MAINPID", "on-failure")
+    # Else a successor could not become the main process, and would be ended with the one before (0066).
+    assert (unit("Type"), unit("NotifyAccess"), unit("KillMode")) == ("notify", "all", "mixed")
     text = (tmp_path / "systemd" / "penstock@.service").read_text()
     assert "@PENSTOCK@" not in text
     assert "penstock %i -c /etc/penstock/%i.yaml" in text

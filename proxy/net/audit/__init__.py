@@ -7,9 +7,7 @@ spool        segments on disk: append, read, remove
 spool_files  names, lines and durability of these files
 spool_lock   one process for each spool directory
 spool_loss   segments that another process removed or truncated, and the records that were lost
-disk_thread  a thread for reads and small writes, which a slow disk may block
-shipper      from the spool to the audit topic, with a checkpoint
-delivery     batches to the topic, retried until Kafka has acknowledged them
-producer     an idempotent producer for one topic (KIP-98)
+shipper      from the spool to the audit topic, with a checkpoint; a thread for a disk that may be slow
+delivery     batches to the topic by an idempotent producer (KIP-98), retried until acknowledged
 metrics      metrics of the audit trail
 """

@@ -173,10 +173,13 @@ class AuditLog:
             tasks.create_task(self.shipper.run())
             tasks.create_task(self._maintain())
 
-    async def close(self, timeout_ms: int) -> None:
-        """Write all records and ship them, as far as the time allows. The others stay in the spool."""
+    async def close(self, timeout_ms: int, ship_ms: int | None = None) -> None:
+        """Write all records and ship them, as far as the time allows. The others stay in the spool.
+
+        `ship_ms`: the time to ship them; None: `timeout_ms`.
+        """
         await self.writer.close(timeout_ms / 1000)
-        await self.shipper.close(timeout_ms)
+        await self.shipper.close(timeout_ms if ship_ms is None else ship_ms)
 
     def _record_collapsed(self, *, at_end: bool = False) -> None:
         if not at_end and self.capacity.shortage(DENIAL, COLLAPSED_BYTES) is not None:

@@ -1,15 +1,14 @@
 """The room for audit records of each class, and what happens without it.
 
 proxy.net.audit.audit_log checks it before an event gets its number, so that no number is taken back
-(docs/decisions/0019). Queue and spool are divided among the classes (proxy.audit.shares), so that a flood of
+(docs/decisions/0019). Queue and spool are divided among the classes (proxy.audit.classes), so that a flood of
 one class does not displace another (docs/decisions/0043).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from proxy.audit.classes import ADMIN, CLASSES, PROCESS
-from proxy.audit.shares import Shares
+from proxy.audit.classes import ADMIN, CLASSES, PROCESS, Shares
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.writer import AuditWriter, Fsync
 

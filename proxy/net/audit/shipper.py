@@ -1,24 +1,29 @@
 """Ships records from the spool to the audit topic, in order, with retries for as long as it takes (SPEC D3).
 
-proxy.net.audit.audit_log runs it. A thread reads the disk and writes the checkpoint, because a slow disk must
-not delay clients. Records that were shipped before their checkpoint was written are shipped again by the next
+proxy.net.audit.audit_log runs it. A `DiskThread` reads the disk and writes the checkpoint, one after the
+other, because a slow disk must not delay clients. asyncio.to_thread would not do: its threads are joined at
+the end of the process, and a disk that hangs would keep it from ending. A caller can be cancelled; the thread
+is left behind. Records that were shipped before their checkpoint was written are shipped again by the next
 process.
 """
 
 import asyncio
 import re
+import threading
 from collections.abc import Callable
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import TypeVar
 
 import structlog
 
 from proxy.net.audit.delivery import AuditDelivery
-from proxy.net.audit.disk_thread import DiskThread
 from proxy.net.audit.spool import Line, Spool
 from proxy.net.audit.spool_files import SpoolError
-from proxy.net.runtime.cause import Cause
-from proxy.net.runtime.reachability import StateLine
+from proxy.net.runtime.reachability import Cause, StateLine
+
+Result = TypeVar("Result")
+Outcome = TypeVar("Outcome")
 
 BATCH_LINES = 2_000
 RETRY_READ_S = 1.0
@@ -28,6 +33,52 @@ _TIME_MS = re.compile(rb'"time_ms":(\d+)')
 Read = TypeVar("Read")
 
 log = structlog.get_logger(__name__)
+
+
+class DiskThread:
+    """Runs calls in a daemon thread, which starts with the first call."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    async def run(self, work: Callable[..., Result], *arguments: object) -> Result:
+        """Return or raise what `work` does."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Result] = loop.create_future()
+
+        def call() -> None:
+            try:
+                result = work(*arguments)
+            except Exception as error:  # noqa: BLE001 - the caller of `run` gets it
+                _settle(loop, done, done.set_exception, error)
+            else:
+                _settle(loop, done, done.set_result, result)
+
+        self._calls.put(call)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        return await done
+
+    def _run(self) -> None:
+        while True:
+            self._calls.get()()
+
+
+def _settle(
+    loop: asyncio.AbstractEventLoop,
+    done: asyncio.Future[Result],
+    settle: Callable[[Outcome], None],
+    outcome: Outcome,
+) -> None:
+    def settle_now() -> None:
+        if not done.done():
+            settle(outcome)
+
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(settle_now)
 
 
 class AuditShipper:

@@ -4,9 +4,8 @@ listener          one listener of the proxy: makes connections, and owns the tas
 acceptor          listening sockets, plain or under TLS
 admission         accepts or rejects connections, by connection quotas and open files
 connection        one client: passes its bytes to the session, and carries out the session's effects
-connection_host   what a connection needs of the process and of the audit trail
+connection_host   what a connection needs of the process and of the audit trail; effects that wait for records
 relay_protocol    reading and writing on both sides of a connection; the shared receive buffer
-deferred_effects  effects that wait until the audit records before them are durable
 request_timing    time that the event loop spends on one client (KIP-124)
 turns             owners of connections take turns at the event loop
 pending_logins    clients that log in: their checks and their time limit

@@ -77,6 +77,11 @@ class Acceptor:
         self._pause: asyncio.TimerHandle | asyncio.Task[None] | None = None
         self._beginning: set[asyncio.Task[None]] = set()
 
+    @property
+    def listening(self) -> socket.socket | None:
+        """The socket at which connections are accepted; None after its end."""
+        return self._socket
+
     def listen(self, listening: socket.socket) -> int:
         """Accept connections at this socket; return its port."""
         self._socket = listening

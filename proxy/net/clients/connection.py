@@ -12,15 +12,14 @@ from termios import TIOCOUTQ
 from typing import Any
 
 from proxy.net.clients import request_timing
-from proxy.net.clients.connection_host import ConnectionHost
-from proxy.net.clients.deferred_effects import DeferredEffects, owned
+from proxy.net.clients.connection_host import ConnectionHost, DeferredEffects, owned
 from proxy.net.clients.relay_protocol import ReceiveBuffers, RelayProtocol, joined
 from proxy.net.kafka.channel import reauthentication_wait_s
 from proxy.quota.connections import Slot
 from proxy.security.sasl.exchange import Settled
-from proxy.session.controller_response import ControllerResponse
 from proxy.session.effects import (
     Close,
+    ControllerResponse,
     Data,
     Effect,
     LookUpTopics,
@@ -33,9 +32,9 @@ from proxy.session.effects import (
     UpstreamLoginFailed,
     Verify,
 )
-from proxy.session.login.upstream_login import UpstreamLogin
 from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
 from proxy.session.requests.termination import DRAINED
+from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.session.session import Session
 
 MAX_LINGER_S = 10.0
@@ -356,9 +355,12 @@ class Connection(RelayProtocol):
         transport = self.transport
         if transport is None or transport.get_write_buffer_size():
             return transport is None
+        raw_socket = transport.get_extra_info("socket")
+        if raw_socket is None:
+            return True  # A TLS transport that has lost its connection: connection_lost follows.
         # Under TLS some bytes may be in a buffer without access; then the kernel's is not empty either.
         try:
-            unsent = ioctl(transport.get_extra_info("socket").fileno(), TIOCOUTQ, bytes(4))
+            unsent = ioctl(raw_socket.fileno(), TIOCOUTQ, bytes(4))
         except (OSError, ValueError):
             return True
         return not any(unsent)

@@ -1,17 +1,20 @@
 """The interfaces of the process and of the audit trail that a client connection uses.
 
-proxy.net.clients.listener implements the first for a proxy, and proxy.net.audit.audit_log the second.
+proxy.net.clients.listener implements the first for a proxy, and proxy.net.audit.audit_log the second. While
+the listener waits until records are durable (audit.fsync, D3), the connection has the effects behind them in
+`DeferredEffects`. Records themselves are written at once, so one wait is enough for all effects of one read.
 """
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent
 from proxy.net.clients.relay_protocol import ReceiveBuffers
 from proxy.net.clients.turns import Turns
-from proxy.session.effects import ToController, Verify
+from proxy.session.effects import Effect, ToBroker, ToClient, ToController, Verify
 from proxy.session.session import Session
 
 if TYPE_CHECKING:
@@ -83,3 +86,28 @@ class NoAuditTrail:
 
     async def may_proceed(self, classes: Collection[str]) -> bool:
         return True
+
+
+@dataclass(slots=True)
+class DeferredEffects:
+    """Effects that wait until the audit records before them are durable, in order."""
+
+    effects: list[Effect] = field(default_factory=list)
+    classes: set[str] = field(default_factory=set)
+    """Classes of the records that have to be durable first, and for which no wait has begun."""
+
+    def add(self, effect: Effect) -> None:
+        """Append an effect, with a copy of what it borrows from the receive buffer."""
+        self.effects.append(owned(effect))
+
+    def pending_classes(self) -> set[str]:
+        """Return the classes to wait for; empty when the effects may be carried out."""
+        classes, self.classes = self.classes, set()
+        return classes
+
+
+def owned(effect: Effect) -> Effect:
+    """Return the effect with a copy of its data, if these may be in the receive buffer."""
+    if isinstance(effect, ToClient | ToBroker):
+        return replace(effect, data=bytes(effect.data))
+    return effect

@@ -31,19 +31,17 @@ from proxy.net.kafka.channel import ChannelError, EndpointSettings, SaslLogin
 from proxy.net.kafka.topic_lookups import TopicLookups
 from proxy.net.kafka.user_tokens import Identity, ProxyIdentity
 from proxy.net.logins.verification import Verifications
-from proxy.net.runtime.cause import cause_of
 from proxy.net.runtime.chunked import call_in_slices
 from proxy.net.runtime.clock import now_ms
-from proxy.net.runtime.reachability import StateLine
+from proxy.net.runtime.reachability import StateLine, cause_of
 from proxy.net.telemetry.request_tracer import traced_session
 from proxy.net.telemetry.spans import Tracing
 from proxy.quota.connections import Slot
-from proxy.security.host import host_address
+from proxy.security.authorizer import host_address
 from proxy.security.principal import Principal
 from proxy.security.principal_builder import AuthenticationContext, DefaultPrincipalBuilder
 from proxy.session.authentication import Authentication
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import ToController, Verify
+from proxy.session.effects import ControllerResponse, ToController, Verify
 from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.session import Session
 
@@ -134,6 +132,11 @@ class Listener:
         parts = (self._new_connection, self._enter, self._accept_failed, self._tasks, pace)
         self._server = Acceptor(*parts) if tls is None else TlsAcceptor(tls, self._failed, self.turns, *parts)
         return self._server.listen(listening)
+
+    @property
+    def listening(self) -> socket.socket | None:
+        """The socket at which connections are accepted; None if there is none."""
+        return None if self._server is None else self._server.listening
 
     def hand_over(self) -> socket.socket | None:
         """Stop accepting, and return the open socket for another listener. Connections stay."""

@@ -15,13 +15,13 @@ from proxy.net.kafka.channel import (
     SaslLogin,
     sasl_client,
 )
-from proxy.net.runtime.cause import TIMED_OUT, reason_of_connecting
-from proxy.session.login.upstream_login import UpstreamLogin
+from proxy.net.runtime.reachability import TIMED_OUT, reason_of_connecting
+from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.wire.api_keys import ApiKey
 
 
 class UpstreamError(Exception):
-    """The broker is unreachable or rejects the login. `reason`: a short text (proxy.net.runtime.cause)."""
+    """The broker is unreachable or rejects the login. `reason`: see proxy.net.runtime.reachability."""
 
     def __init__(self, text: str, reason: str) -> None:
         super().__init__(text)

@@ -2,7 +2,8 @@
 
 The proxy has one to the controller and one for the metadata topic, the controller one to a broker. A channel
 has no task: the first request after the time of the re-authentication begins it, and other requests wait for
-its end.
+its end. `ResponseProtocol` pairs response frames with requests by correlation id: the event loop calls
+`data_received`, and the sender of a request awaits a future.
 """
 
 import asyncio
@@ -11,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from ssl import SSLContext
-from typing import Self
+from struct import Struct
+from typing import Self, cast
 
 from proxy.metadata.scram import ScramMechanism
 from proxy.net.files.tls import ClientTls
-from proxy.net.kafka.response_protocol import ResponseProtocol
 from proxy.net.logins.bearer_token import TokenError, TokenSource
-from proxy.net.runtime import cause
+from proxy.net.runtime import reachability
 from proxy.net.runtime.chunked import call_in_slices
 from proxy.security.sasl.client import OAuthBearerClient, PlainClient, SaslClient, ScramClient
 from proxy.security.sasl.exchange import AuthenticationError as ServerNotTrusted
@@ -25,8 +26,14 @@ from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
-from proxy.wire.header import decode_response_header, encode_request
+from proxy.wire.header import FrameDecoder, decode_response_header, encode_request
 from proxy.wire.message import Request, Response
+
+MAX_IN_FLIGHT = 200
+"""Requests without a response, including those whose callers gave up. Their ids are remembered: the table
+must not grow while the peer is slow and callers have short timeouts."""
+
+_CORRELATION_ID = Struct(">i")
 
 API_VERSIONS_VERSION = 3
 SASL_AUTHENTICATE_VERSION = 2
@@ -34,10 +41,130 @@ MIN_REAUTHENTICATION_INTERVAL_S = 1.05
 """A Kafka server rejects a second login within a second of the first (KIP-368)."""
 
 
+class ResponseProtocol(asyncio.Protocol):
+    """Pairs responses with requests. All pending requests fail when the connection is lost."""
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._decoder = FrameDecoder(max_frame_bytes)
+        self._pending: dict[int, asyncio.Future[bytes]] = {}
+        self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._waiting_since_s = 0.0
+        self._transport: asyncio.Transport | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._lost = asyncio.Event()
+        self._fault: Exception | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether requests may still be sent."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def silent_ms(self) -> int:
+        """Milliseconds since anything was received, while requests are in flight; else 0."""
+        if not self._pending:
+            return 0
+        return int((asyncio.get_running_loop().time() - self._waiting_since_s) * 1000)
+
+    async def exchange(self, correlation_id: int, frame: bytes) -> bytes:
+        """Send a request frame (with its length prefix) and return the response frame (without).
+
+        ConnectionError when the connection is or gets lost. If the caller gives up, its id is remembered, and
+        the response is dropped.
+        """
+        await self._slots.acquire()
+        try:
+            await self._writable.wait()
+            if self._transport is None or not self.open:
+                raise ConnectionError(self._reason())
+        except BaseException:
+            self._slots.release()
+            raise
+        loop = asyncio.get_running_loop()
+        response: asyncio.Future[bytes] = loop.create_future()
+        if not self._pending:
+            self._waiting_since_s = loop.time()
+        self._pending[correlation_id] = response
+        self._transport.write(frame)
+        return await response
+
+    async def close(self, timeout_ms: int = 1_000) -> None:
+        """Close the connection and wait for its end; abort it after the timeout."""
+        transport = self._transport
+        if transport is None:
+            return
+        transport.close()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._lost.wait()
+        except TimeoutError:
+            transport.abort()
+
+    def abort(self, fault: Exception) -> None:
+        """Abort the connection; pending requests fail with `fault`."""
+        self._fault = self._fault or fault
+        if self._transport is not None:
+            self._transport.abort()
+
+    def detach(self) -> asyncio.Transport:
+        """Return the transport, for another protocol."""
+        assert self._transport is not None
+        transport, self._transport = self._transport, None
+        return transport
+
+    async def wait_lost(self) -> None:
+        """Wait until the connection is lost, for any reason."""
+        await self._lost.wait()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # A cast, not an assertion: uvloop's transports do not inherit from asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._waiting_since_s = asyncio.get_running_loop().time()
+        try:
+            for frame in self._decoder.feed(data):
+                self._resolve(frame)
+        except WireError as error:
+            # The bytes after a malformed frame cannot be trusted either.
+            self.abort(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fault = self._fault or exc
+        self._lost.set()
+        self._writable.set()
+        pending, self._pending = self._pending, {}
+        for response in pending.values():
+            self._slots.release()
+            if not response.done():
+                response.set_exception(ConnectionError(self._reason()))
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def _resolve(self, frame: bytes) -> None:
+        if len(frame) < _CORRELATION_ID.size:
+            raise WireError(f"response of {len(frame)} bytes has no correlation id")
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+        response = self._pending.pop(correlation_id, None)
+        if response is None:
+            raise WireError(f"response to correlation id {correlation_id}, which was not requested")
+        self._slots.release()
+        if not response.done():
+            response.set_result(frame)
+
+    def _reason(self) -> str:
+        return f"connection lost: {self._fault}" if self._fault else "connection closed"
+
+
 class ChannelError(Exception):
     """The connection failed. Requests in flight may or may not have been carried out."""
 
-    reason = cause.CLOSED
+    reason = reachability.CLOSED
     """A short text without addresses or names."""
 
     def __init__(self, text: str, reason: str | None = None) -> None:
@@ -48,19 +175,19 @@ class ChannelError(Exception):
 class ChannelTimeout(ChannelError):
     """No response came in time."""
 
-    reason = cause.TIMED_OUT
+    reason = reachability.TIMED_OUT
 
 
 class AuthenticationError(ChannelError):
     """The endpoint rejected the login."""
 
-    reason = cause.LOGIN
+    reason = reachability.LOGIN
 
 
 class UnsupportedVersionError(ChannelError):
     """The endpoint does not support the API in any of the needed versions."""
 
-    reason = cause.VERSION
+    reason = reachability.VERSION
 
 
 _BY_IMPORTANCE = (AuthenticationError, UnsupportedVersionError, ChannelTimeout, ChannelError)
@@ -352,7 +479,7 @@ async def _connect(endpoint: EndpointSettings) -> ResponseProtocol:
         )
     except OSError as error:
         raise ChannelError(
-            f"{endpoint.address}: cannot connect: {error}", cause.reason_of_connecting(error)
+            f"{endpoint.address}: cannot connect: {error}", reachability.reason_of_connecting(error)
         ) from error
     return protocol
 

@@ -14,7 +14,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
-from proxy.net.metadata.topic_partition import PartitionError, at_leader
+from proxy.net.metadata.topic_feed import PartitionError, at_leader
 from proxy.net.metadata.transactions import BrokenBatch, TransactionReader
 from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import monotonic_ms, now_ms

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.net.runtime.chunked import call_in_slices, iterate_in_slices, run_in_slices
 from proxy.net.runtime.clock import now_ms
-from proxy.session.topic_names import TopicNames
+from proxy.session.gate import TopicNames
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

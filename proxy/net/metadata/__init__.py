@@ -1,10 +1,8 @@
 """Follows the metadata log into a Loader: Penstock's topic, or the log of Kafka's own quorum.
 
-topic_feed       follows the metadata topic
-topic_partition  the topic's only partition: its leader, its end, its records
-transactions     record batches -> complete committed transactions
+topic_feed       follows the metadata topic: the leader of its only partition, its end, its records
+transactions     record batches -> committed transactions of the topic, committed batches of the quorum
 quorum_feed      follows `__cluster_metadata` at the leader of Kafka's quorum
 quorum           requests to a controller of the quorum, and the address of its leader
-quorum_log       record batches of the quorum -> those that are committed
 offset_waiters   requests that wait until an offset of the log is applied
 """

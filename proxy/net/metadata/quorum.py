@@ -2,8 +2,8 @@
 
 proxy.net.metadata.quorum_feed sends them, over a Channel to a controller listener, which needs
 CLUSTER_ACTION. They have no replica id, like those of a consumer: the leader has no state of them, and cannot
-count their sender as a voter (docs/decisions/0024). proxy.net.metadata.quorum_log knows what the bytes mean.
-`QuorumLeader` remembers which controller leads; the forwarder reads it, since only the leader accepts
+count their sender as a voter (docs/decisions/0024). proxy.net.metadata.transactions knows what the bytes
+mean. `QuorumLeader` remembers which controller leads; the forwarder reads it, since only the leader accepts
 Envelopes.
 """
 

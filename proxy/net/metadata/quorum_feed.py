@@ -27,8 +27,7 @@ from proxy.net.metadata.quorum import (
     QuorumLeader,
     SnapshotId,
 )
-from proxy.net.metadata.quorum_log import QuorumLog, SnapshotReader
-from proxy.net.metadata.transactions import BrokenBatch
+from proxy.net.metadata.transactions import BrokenBatch, QuorumLog, SnapshotReader
 from proxy.net.runtime.chunked import run_in_slices
 from proxy.net.runtime.garbage_collector import apply_image
 from proxy.net.runtime.reachability import Reachability

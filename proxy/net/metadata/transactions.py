@@ -1,10 +1,15 @@
-"""Fetched record batches -> complete committed transactions, in the order of their commit markers.
+"""Fetched record batches -> committed ones: transactions of the metadata topic, batches of a quorum.
 
 proxy.net.metadata.topic_feed passes the records of Fetch responses, which may end within a batch. A
-transaction counts from its commit marker on, and is returned as a whole even if it spans several batches: one
-request of the controller is one transaction, and no reader may see a part of it. This module does not know
-what the values mean. aiokafka parses the batches; it has no types, so `LogBatch` and `LogRecord` describe
-them.
+transaction counts from its commit marker on, in the order of the markers, and is returned as a whole even if
+it spans several batches: one request of the controller is one transaction, and no reader may see a part of
+it. aiokafka parses the batches; it has no types, so `LogBatch` and `LogRecord` describe them.
+
+proxy.net.metadata.quorum_feed passes the bytes of Fetch and FetchSnapshot of KRaft's leader. A follower gets
+more than is committed: records from the high watermark on may still be truncated, so they wait here. Control
+batches (leader changes, voters, a snapshot's header and footer) only move the offset.
+
+This module does not know what the values mean.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -17,6 +22,11 @@ from aiokafka.record.memory_records import MemoryRecords
 
 SLICE_RECORDS = 500
 """Records that take about a millisecond."""
+
+LENGTH_AT, LENGTH_END, EPOCH_END = 8, 12, 16
+"""Positions in a batch: its length ends at LENGTH_END and counts from there; the leader's epoch follows."""
+SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
+"""Types of control records (KIP-630)."""
 
 
 class LogRecord(Protocol):
@@ -147,3 +157,156 @@ def _checked(batches: MemoryRecords) -> LogBatch:
     if not batch.validate_crc():
         raise BrokenBatch(f"the batch at offset {batch.base_offset} does not match its CRC")
     return batch
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    last_offset: int
+    epoch: int
+    values: tuple[bytes, ...]
+    """Empty for a control batch."""
+
+
+class QuorumLog:
+    """The part of a follower's log that is fetched and not committed."""
+
+    def __init__(self) -> None:
+        self._uncommitted: list[Batch] = []
+        self._committed = (0, 0)
+
+    @property
+    def position(self) -> int:
+        """The offset to fetch next."""
+        return self._uncommitted[-1].last_offset + 1 if self._uncommitted else self._committed[0]
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last fetched record; 0 before the first one."""
+        return self._uncommitted[-1].epoch if self._uncommitted else self._committed[1]
+
+    @property
+    def has_uncommitted(self) -> bool:
+        return bool(self._uncommitted)
+
+    def start_at(self, offset: int, epoch: int) -> None:
+        """Continue at `offset`: everything before it is known from a snapshot, or 0: nothing is."""
+        self._uncommitted = []
+        self._committed = (offset, epoch)
+
+    def truncate(self) -> None:
+        """Drop what is not committed, because the leader's log differs from it."""
+        self._uncommitted = []
+
+    def feed(self, records: bytes) -> None:
+        """Add whole batches, the last of which may be cut off. BrokenBatch if one cannot be read."""
+        for _ in self.steps(records):
+            pass
+
+    def steps(self, records: bytes) -> Iterator[None]:
+        """Like `feed`, in steps of SLICE_RECORDS."""
+        whole, _ = split(records)
+        for raw in whole:
+            batch = checked(raw)
+            if batch.next_offset <= self.position:
+                continue
+            if batch.base_offset > self.position:
+                raise BrokenBatch(f"the log goes on at offset {batch.base_offset}, not {self.position}")
+            values: list[bytes] = []
+            if not batch.is_control_batch:
+                yield from _values(batch, self.position, values)
+            self._uncommitted.append(Batch(batch.next_offset - 1, _epoch(raw), tuple(values)))
+            yield
+
+    def committed(self, high_watermark: int) -> list[Batch]:
+        """Return the batches before the high watermark; each is returned once."""
+        count = sum(batch.last_offset < high_watermark for batch in self._uncommitted)
+        ready, self._uncommitted = self._uncommitted[:count], self._uncommitted[count:]
+        if ready:
+            self._committed = (ready[-1].last_offset + 1, ready[-1].epoch)
+        return ready
+
+
+class SnapshotReader:
+    """Reads the values of a snapshot from chunks that may be cut anywhere."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._values: list[bytes] = []
+        self._control_types: list[int] = []
+
+    def feed(self, chunk: bytes) -> None:
+        for _ in self.steps(chunk):
+            pass
+
+    def steps(self, chunk: bytes) -> Iterator[None]:
+        """Like `feed`, in steps of SLICE_RECORDS."""
+        whole, self._rest = split(self._rest + chunk)
+        for raw in whole:
+            batch = checked(raw)
+            if batch.is_control_batch:
+                self._control_types += [int.from_bytes(record.key[2:4], "big") for record in batch]
+            else:
+                yield from _values(batch, batch.base_offset, self._values)
+            yield
+
+    def values(self) -> list[bytes]:
+        """Return all values. BrokenBatch if the snapshot has no header or no footer."""
+        if self._rest:
+            raise BrokenBatch(f"the snapshot ends within a batch, {len(self._rest)} bytes behind the last")
+        if not {SNAPSHOT_HEADER, SNAPSHOT_FOOTER} <= set(self._control_types):
+            raise BrokenBatch("the snapshot has no header or no footer")
+        return self._values
+
+
+def split(records: bytes) -> tuple[list[bytes], bytes]:
+    """Return the whole batches, and the bytes of one that is cut off."""
+    batches = []
+    start = 0
+    while len(records) - start >= EPOCH_END:
+        length = int.from_bytes(records[start + LENGTH_AT : start + LENGTH_END], "big", signed=True)
+        if length <= 0:
+            raise BrokenBatch(f"a batch of {length} bytes")
+        end = start + LENGTH_END + length
+        if end > len(records):
+            break
+        batches.append(records[start:end])
+        start = end
+    return batches, records[start:]
+
+
+def checked(raw: bytes) -> LogBatch:
+    """Return a batch, decoded. BrokenBatch when it does not match its checksum or its header."""
+    try:
+        batch: LogBatch | None = MemoryRecords(raw).next_batch()
+    except CorruptRecordException as error:
+        raise BrokenBatch(str(error)) from error
+    if batch is None or not hasattr(batch, "is_control_batch"):
+        raise BrokenBatch("a batch of message format 0 or 1, which no KRaft writes")
+    if not batch.validate_crc():
+        raise BrokenBatch(f"the batch at offset {batch.base_offset} does not match its CRC")
+    return batch
+
+
+def _values(batch: LogBatch, position: int, into: list[bytes]) -> Iterator[None]:
+    for number, record in enumerate(_records(batch), 1):
+        if record.offset >= position:
+            into.append(_value(record))
+        if number % SLICE_RECORDS == 0:
+            yield
+
+
+def _records(batch: LogBatch) -> Iterator[LogRecord]:
+    try:
+        yield from batch
+    except CorruptRecordException as error:
+        raise BrokenBatch(f"the batch at offset {batch.base_offset}: {error}") from error
+
+
+def _value(record: LogRecord) -> bytes:
+    if record.value is None:
+        raise BrokenBatch(f"the record at offset {record.offset} has no value")
+    return bytes(record.value)
+
+
+def _epoch(raw: bytes) -> int:
+    return int.from_bytes(raw[LENGTH_END:EPOCH_END], "big", signed=True)

@@ -1,8 +1,6 @@
 """The HTTP port of a process, and its pages.
 
-http_port    the port of the configuration in effect
-http_server  serves /metrics, /livez, /readyz and pages of JSON
-http_stream  the bytes of one HTTP connection, plain or under TLS
+http_server  serves /metrics, /livez, /readyz and pages of JSON, on the port of the configuration in effect
 http_access  the credentials that a page needs
 readiness    the text of /readyz
 audit_page   /audit: the state of the audit trail

@@ -10,8 +10,7 @@ import hmac
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy.net.files.certificates import Certificates
-from proxy.net.files.tls import ServerTls
+from proxy.net.files.tls import Certificates, ServerTls
 from proxy.net.files.watched_file import FileReloads, WatchedFile
 
 FILE_KIND = "http_token"

@@ -2,13 +2,21 @@
 
 The process runs it beside its listeners; h11 reads and writes the messages (docs/decisions/0051). Only GET
 and HEAD, one response per connection. /livez and /readyz are public; the other pages need a credential, if
-one is configured.
+one is configured. The TLS handshake is made here, not by the loop, so that limits on connections and time
+count from the first byte.
+
+A proxy, a supervisor of workers and a controller have one `HttpPort` each, with their own pages: the port of
+the configuration in effect, and the files of its credentials. A reload opens, moves, protects or closes it.
 """
 
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
+from typing import TypeVar
 
 import h11
 import structlog
@@ -17,11 +25,16 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from proxy.net.pages.http_access import HttpAccess
-from proxy.net.pages.http_stream import PlainStream, TlsStream
+from proxy.net.files.watched_file import FileReloads
+from proxy.net.pages.http_access import HttpAccess, HttpFiles
 from proxy.net.pages.readiness import Readiness
 from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.listening import CannotListen, opening
+from proxy.net.runtime.replaceable import ReplaceableTask
+
+READ_BYTES = 16 * 1024
+
+Done = TypeVar("Done")
 
 MAX_CONNECTIONS = 64
 """Prometheus and a kubelet have one connection each."""
@@ -37,6 +50,94 @@ MAX_SAMPLES = 250
 """Of one slice; they take about three milliseconds."""
 
 log = structlog.get_logger(__name__)
+
+
+class PlainStream:
+    """An unencrypted connection."""
+
+    has_client_certificate = False
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> bytes:
+        """Return some bytes; none at the end."""
+        return await self._reader.read(READ_BYTES)
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def finish(self) -> None:
+        """Do nothing: there is no end to write."""
+
+
+class TlsStream:
+    """A TLS connection with the current certificate; begins with `handshake`."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+
+    @property
+    def has_client_certificate(self) -> bool:
+        """Whether the client has a certificate. The handshake has verified it."""
+        return bool(self._tls.getpeercert(binary_form=True))
+
+    async def handshake(self, turns: asyncio.Lock) -> None:
+        """ssl.SSLError when the handshake fails. `turns`: a lock of the port, shared by its connections.
+
+        A step takes a millisecond or more; with the lock there is one in each turn of the loop.
+        """
+        await self._driven(self._tls.do_handshake, turns)
+
+    async def read(self) -> bytes:
+        """Return some bytes; none at the end."""
+        try:
+            return await self._driven(lambda: self._tls.read(READ_BYTES))
+        except ssl.SSLZeroReturnError:
+            return b""
+
+    async def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        for at in range(0, len(view), READ_BYTES):
+            chunk = view[at : at + READ_BYTES]
+            await self._driven(lambda chunk=chunk: self._tls.write(chunk))  # type: ignore[misc]
+
+    async def finish(self) -> None:
+        """Write the close_notify alert."""
+        # unwrap() would wait for the client's alert; ours is in the buffer.
+        with suppress(ssl.SSLError):
+            self._tls.unwrap()
+        await self._send()
+
+    async def _driven(self, step: Callable[[], Done], turns: asyncio.Lock | None = None) -> Done:
+        while True:
+            try:
+                async with turns or nullcontext():
+                    done = step()
+            except ssl.SSLWantReadError:
+                await self._send()
+                data = await self._reader.read(READ_BYTES)
+                if not data:
+                    raise ConnectionResetError("the connection was closed within TLS") from None
+                self._incoming.write(data)
+            except ssl.SSLError:
+                await self._send()  # The alert with the reason.
+                raise
+            else:
+                await self._send()
+                return done
+
+    async def _send(self) -> None:
+        if self._outgoing.pending:
+            self._writer.write(self._outgoing.read())
+            await self._writer.drain()
 
 
 class _ErrorResponse(Exception):
@@ -271,3 +372,56 @@ def _parts(metrics: Iterable[Metric]) -> Iterator[Metric]:
             part = Metric(metric.name, metric.documentation, metric.type)
             part.samples = metric.samples[at : at + MAX_SAMPLES]
             yield part
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedAccess:
+    """A new access whose files are read, before it takes effect."""
+
+    access: HttpAccess | None
+    files: HttpFiles
+
+
+class HttpPort:
+    """The HTTP port; `run` belongs in the process's TaskGroup."""
+
+    def __init__(
+        self,
+        access: HttpAccess | None,
+        server: Callable[[HttpAccess | None], HttpServer],
+        reloads: FileReloads,
+    ) -> None:
+        """`access`: None for no port. TlsError or TokenFileError name a file that cannot be used."""
+        self._reloads = reloads
+        self._server = server(access)
+        self._is_configured = access is not None
+        self._files = HttpFiles(access, reloads)
+        self._watching = ReplaceableTask(self._files.run)
+
+    @property
+    def expiries(self) -> dict[Path, float]:
+        """By file of its certificates, in seconds since the epoch."""
+        return self._files.expiries
+
+    async def open(self) -> None:
+        """Listen, if a port is configured. CannotListen."""
+        if self._is_configured:
+            await self._server.start()
+
+    async def run(self) -> None:
+        """Watch the files until cancelled."""
+        await self._watching.run()
+
+    def prepare(self, access: HttpAccess | None) -> PreparedAccess:
+        """Read the files of a new access; blocks. TlsError or TokenFileError name a bad file."""
+        return PreparedAccess(access, HttpFiles(access, self._reloads))
+
+    async def reconfigure(self, prepared: PreparedAccess) -> None:
+        """Apply it to new connections. CannotListen leaves everything unchanged."""
+        await self._server.reconfigure(prepared.access)
+        self._files = prepared.files
+        self._watching.replace(prepared.files.run)
+
+    async def close(self) -> None:
+        """Stop listening."""
+        await self._server.close()

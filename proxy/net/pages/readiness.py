@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from proxy.net.runtime.cause import Cause
+from proxy.net.runtime.reachability import Cause
 
 READY = "ready"
 NOT_YET = Cause("no connection yet")

@@ -5,10 +5,11 @@ chunked            long work in slices, so that the event loop serves clients in
 garbage_collector  keeps Python's garbage collector from holding the event loop
 replaceable        a background task that a reload can replace
 stop_signals       SIGTERM and SIGINT start the drain, a second one ends it
-hangup             SIGHUP reloads the configuration
+operator_signals   SIGHUP reloads the configuration, SIGUSR2 starts a successor
 descriptors        the limit of open files, and the number of connections it allows
 listening          readable errors of listening sockets
-inherited_sockets  listening sockets that systemd holds
-reachability       whether a peer is reachable, and when to retry
-cause              the cause of a failure: a public reason, and a detail for operators
+inherited_sockets  listening sockets that systemd or the process before this one holds
+successor          the process that a proxy starts in its own place, and the pipes between the two
+service_manager    notifications to systemd
+reachability       whether a peer is reachable, why not, and when to retry
 """

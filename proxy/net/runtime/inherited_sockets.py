@@ -1,7 +1,8 @@
-"""Listening sockets that systemd holds open for a service, by address.
+"""Listening sockets that are open before the process starts, by address.
 
-proxy.process reads them at the start, proxy.listeners uses them. While a proxy restarts, new connections wait
-in the queue of such a socket; otherwise they fail (decision 0065). See sd_listen_fds(3).
+systemd holds them for a service (decision 0065, sd_listen_fds(3)), or the process before this one has handed
+them over (decision 0066). While a proxy restarts, new connections wait in the queue of such a socket;
+otherwise they fail. proxy.run reads them at the start, proxy.listeners uses them.
 """
 
 import os
@@ -15,10 +16,14 @@ VARIABLES = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 
 
 class InheritedSockets:
-    """The sockets, open as long as the process. Listeners get copies: connections wait after a close."""
+    """The sockets. Those that systemd holds stay open as long as the process: listeners get copies.
 
-    def __init__(self, sockets: Iterable[socket.socket] = ()) -> None:
-        self._sockets = {_address(each): each for each in sockets}
+    Those that were handed over belong to the listener that accepts there.
+    """
+
+    def __init__(self, held: Iterable[socket.socket] = (), handed_over: Iterable[socket.socket] = ()) -> None:
+        self._held = {_address(each): each for each in held}
+        self._handed_over = {_address(each): each for each in handed_over}
 
     @classmethod
     def of_service(cls, environment: MutableMapping[str, str]) -> "InheritedSockets":
@@ -29,31 +34,62 @@ class InheritedSockets:
         pid, count, _ = (environment.pop(name, None) for name in VARIABLES)
         if pid != str(os.getpid()) or count is None:
             return cls()
-        descriptors = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + int(count))
-        return cls(_listening(descriptor) for descriptor in descriptors)
+        return cls(map(_listening, range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + int(count))))
+
+    @classmethod
+    def of_predecessor(cls, held: Iterable[int], handed_over: Iterable[int]) -> "InheritedSockets":
+        """Take the descriptors of a predecessor's sockets: those that systemd holds, and all others."""
+        return cls(map(_listening, held), map(_listening, handed_over))
 
     def __len__(self) -> int:
-        return len(self._sockets)
+        return len(self._held) + len(self._handed_over)
 
     def require_no_workers(self) -> None:
         """ValueError if there are any: workers listen at sockets of their own."""
-        if self._sockets:
+        if self._handed_over:
+            raise ValueError(
+                "workers: a proxy cannot start a successor with workers above 1; stop it and start it again"
+            )
+        if self._held:
             raise ValueError(
                 "workers: several processes cannot share the sockets that systemd holds for this service"
                 " (LISTEN_FDS); write workers: 1, or take the .socket unit away"
             )
 
     def at(self, host: str, port: int) -> socket.socket | None:
-        """Return a copy of the socket that is bound to this address; None if there is none."""
-        addresses = _resolved(host, port) if self._sockets and port else []
-        return next((self._sockets[each].dup() for each in addresses if each in self._sockets), None)
+        """Return the socket that is bound to this address, for a listener; None if there is none."""
+        for address in _resolved(host, port) if self and port else ():
+            if address in self._held:
+                return self._held[address].dup()
+            if address in self._handed_over:
+                return self._handed_over.pop(address)
+        return None
 
     def unused(self, binds: Iterable[tuple[str, int]]) -> list[str]:
-        """Return the addresses that are in none of `binds`: connections to them would never be accepted."""
-        if not self._sockets:
+        """Return the addresses that systemd holds and that are in none of `binds`.
+
+        Connections to them would never be accepted.
+        """
+        if not self._held:
             return []
         used = {address for host, port in binds for address in _resolved(host, port)}
-        return [_written(address) for address in self._sockets if address not in used]
+        return [_written(address) for address in self._held if address not in used]
+
+    def close_unused(self, binds: Iterable[tuple[str, int]]) -> None:
+        """Close the sockets that were handed over and are in none of `binds`."""
+        used = {address for host, port in binds for address in _resolved(host, port)}
+        for address in self._handed_over.keys() - used:
+            self._handed_over.pop(address).close()
+
+    def passed_on(
+        self, listening: Iterable[socket.socket]
+    ) -> tuple[list[socket.socket], list[socket.socket]]:
+        """Return the sockets for a successor: those that systemd holds, and all others.
+
+        `listening`: of the open listeners.
+        """
+        own = [each for each in listening if _address(each) not in self._held]
+        return list(self._held.values()), [*own, *self._handed_over.values()]
 
 
 Address = tuple[str, int]

@@ -1,19 +1,42 @@
-"""Whether a peer is reachable: one log line for each change of state, and when to retry.
+"""Whether a peer is reachable: one log line for each change of state, its cause, and when to retry.
 
 Used for each connection to a broker, a controller or another server. The pauses between attempts grow to ten
 seconds, as with Kafka's reconnect.backoff.max.ms. An attempt comes earlier if a request waits for the peer,
 or if another connection has shown that the peer is back.
+
+Errors of proxy.net that a peer causes have a `reason`, a short one that anyone may read. Log lines and
+/readyz show it; /readyz adds the text of the error only for readers with a credential.
 """
 
 import asyncio
+import errno
 import secrets
-from collections.abc import Iterator
+import socket
+import ssl
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import structlog
 
-from proxy.net.runtime.cause import Cause, cause_of, combined
+REFUSED = "connection refused"
+UNKNOWN_HOST = "unknown host name"
+UNREACHABLE = "network unreachable"
+CERTIFICATE = "certificate not trusted"
+TLS = "TLS handshake failed"
+TIMED_OUT = "timed out"
+LOGIN = "login rejected"
+VERSION = "no common version"
+CLOSED = "connection closed"
+NOT_CONNECTED = "cannot connect"
+
+_BY_NUMBER = {
+    errno.ECONNREFUSED: REFUSED,
+    errno.ECONNRESET: CLOSED,
+    errno.EHOSTUNREACH: UNREACHABLE,
+    errno.ENETUNREACH: UNREACHABLE,
+    errno.ETIMEDOUT: TIMED_OUT,
+}
 
 MAX_MS = 10_000
 
@@ -25,6 +48,48 @@ has lasted so long."""
 MAX_REASONS = 32
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A reason, and the error's text as `detail`, which may contain addresses and user names."""
+
+    reason: str
+    detail: str = ""
+
+    def text(self, *, detailed: bool) -> str:
+        """Return the reason, with the detail if `detailed` and if it adds anything."""
+        if not detailed or self.detail in ("", self.reason):
+            return self.reason
+        return f"{self.reason} ({self.detail})"
+
+
+def cause_of(error: Exception) -> Cause:
+    """Return the cause of an error, which has a `reason` if it is one of proxy.net."""
+    text = str(error) or repr(error)
+    return Cause(getattr(error, "reason", None) or text, text)
+
+
+def combined(causes: Iterable[Cause]) -> Cause:
+    """Combine the causes of several attempts; each reason and detail appears once."""
+    found = list(causes)
+    reasons = dict.fromkeys(cause.reason for cause in found)
+    return Cause(", ".join(reasons), "; ".join(dict.fromkeys(cause.detail for cause in found)))
+
+
+def reason_of_connecting(error: OSError) -> str:
+    """Return the reason for a failed connection attempt."""
+    if isinstance(error, socket.gaierror):
+        return UNKNOWN_HOST
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return CERTIFICATE
+    if isinstance(error, ssl.SSLError):
+        return TLS
+    if error.errno in _BY_NUMBER:
+        return _BY_NUMBER[error.errno]
+    # asyncio joins the texts of several addresses that failed differently into one error without a number.
+    named = (reason for number, reason in _BY_NUMBER.items() if f"[Errno {number}]" in str(error))
+    return next(named, NOT_CONNECTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """SIGTERM and SIGINT as events: the first begins the drain, a later one ends the process at once.
 
+A restart sets `draining` itself (proxy.restarting); then the first signal does not end the process at once.
+
 Each process that drains has one StopSignals: proxy, supervisor, controller.
 """
 
@@ -19,10 +21,11 @@ log = structlog.get_logger(__name__)
 
 
 class StopSignals:
-    """Sets `draining` at the first signal and `at_once` at the second."""
+    """Sets `signalled` and `draining` at the first signal, and `at_once` at the second."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         """`registry`: for the metric of the drain; None if another process reports it."""
+        self.signalled = asyncio.Event()
         self.draining = asyncio.Event()
         self.at_once = asyncio.Event()
         self._first_s: float | None = None
@@ -46,6 +49,7 @@ class StopSignals:
         now_s = asyncio.get_running_loop().time()
         if self._first_s is None:
             self._first_s = now_s
+            self.signalled.set()
             self.draining.set()
         elif now_s - self._first_s >= SAME_S and not self.at_once.is_set():
             log.warning("second signal: stopping at once")

@@ -1,15 +1,21 @@
-"""Prometheus metrics of audit events, and of the proxy's counts (SPEC O2).
+"""Prometheus metrics of audit events, logins and requests, and of the proxy's counts (SPEC O2, O12).
 
 proxy.net.audit.audit_log calls `read` for each event. What is too frequent for events (requests, bytes, open
 connections) is counted where it happens, and collected here at each scrape.
+
+`LoginMetrics` has Kafka's authentication metrics (KIP-368), for each listener with SASL: of a proxy from its
+audit events, and of the controller's listener from those that forwarding.net.process passes, so that both
+have the same names and alerts. `RequestSeries` has the latency of requests and the error codes of their
+responses, from the listeners' counts (proxy.session.accounting.request_counts). The number of series is
+bounded by Kafka's APIs and error codes and by the listeners.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 from platform import python_version
 
-from prometheus_client import CollectorRegistry, Counter, Info
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -17,13 +23,148 @@ from proxy.audit.record import AuditEvent
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.metrics import AuditCollector
 from proxy.net.telemetry.event_lines import log_event
-from proxy.net.telemetry.login_metrics import LoginMetrics
 from proxy.net.telemetry.quota_metrics import ShownClients, ThrottledSeries, quota_series
 from proxy.quota.connections import REJECTION_REASONS
 from proxy.security.authorizer import NOT_READY, Authorizer, GuardedAuthorizer
 from proxy.security.protected import unprotected
-from proxy.session.accounting.request_counts import name_of_api
+from proxy.session.accounting.request_counts import Durations, name_of_api, name_of_error
 from proxy.session.gate import Gate, ListenerPolicy
+
+EXPORTED_BUCKETS = 17
+"""From 1 ms to 65.536 s, each twice the one before; longer requests count in +Inf only."""
+
+
+class LoginMetrics:
+    """The metrics of logins and of the ends of sessions."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, registry=registry)
+
+        self._authentication = counter(
+            "penstock_authentication_total",
+            "Kafka: successful-authentication-total, failed-authentication-total",
+            "listener",
+            "mechanism",
+            "outcome",
+        )
+        self._reauthentication = counter(
+            "penstock_reauthentication_total",
+            "Kafka: successful-reauthentication-total, failed-reauthentication-total",
+            "listener",
+            "mechanism",
+            "outcome",
+        )
+        self._no_reauth = counter(
+            "penstock_authentication_no_reauth_total",
+            "Kafka: successful-authentication-no-reauth-total (clients that cannot re-authenticate)",
+            "listener",
+        )
+        self._reauth_latency = Histogram(
+            "penstock_reauthentication_latency_seconds",
+            "Kafka: reauthentication-latency-avg and -max",
+            registry=registry,
+            buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
+        )
+        self._killed = counter(
+            "penstock_expired_connections_killed_total", "Kafka: expired-connections-killed-count", "listener"
+        )
+        self._revoked = counter(
+            "penstock_sessions_revoked_total",
+            "Connections closed because their credentials were changed or removed",
+            "listener",
+        )
+        self._delayed = counter(
+            "penstock_authentication_delayed_total",
+            "Logins whose response was delayed, after many failures",
+            "listener",
+        )
+        self._delay = counter(
+            "penstock_authentication_delay_seconds_total", "Delay of these responses", "listener"
+        )
+        self._readers: dict[str, Callable[[AuditEvent], None]] = {
+            "authentication": self._read_authentication,
+            "authentication_failed": self._read_authentication,
+            "reauthentication": self._read_reauthentication,
+            "reauthentication_failed": self._read_reauthentication,
+            "session_expired": lambda event: self._killed.labels(event.listener).inc(),
+            "session_revoked": lambda event: self._revoked.labels(event.listener).inc(),
+        }
+
+    def read(self, event: AuditEvent) -> None:
+        """Count an event; events that are not about logins are ignored."""
+        reader = self._readers.get(event.event)
+        if reader is not None:
+            reader(event)
+
+    def _read_authentication(self, event: AuditEvent) -> None:
+        outcome = "failed" if event.event.endswith("failed") else "successful"
+        self._authentication.labels(event.listener, event.mechanism or "", outcome).inc()
+        self._read_delay(event)
+        if outcome == "successful" and event.api_version == 0:
+            self._no_reauth.labels(event.listener).inc()
+
+    def _read_reauthentication(self, event: AuditEvent) -> None:
+        outcome = "failed" if event.event.endswith("failed") else "successful"
+        self._reauthentication.labels(event.listener, event.mechanism or "", outcome).inc()
+        self._read_delay(event)
+        if event.interval_start_ms is not None and event.interval_end_ms is not None:
+            self._reauth_latency.observe((event.interval_end_ms - event.interval_start_ms) / 1000)
+
+    def _read_delay(self, event: AuditEvent) -> None:
+        if event.throttle_time_ms:
+            self._delayed.labels(event.listener).inc()
+            self._delay.labels(event.listener).inc(event.throttle_time_ms / 1000)
+
+
+class RequestSeries(Collector):
+    """Latencies and errors by listener and API."""
+
+    def __init__(self, policies: Sequence[ListenerPolicy]) -> None:
+        self._policies = policies
+
+    def collect(self) -> Iterable[Metric]:
+        requests = HistogramMetricFamily(
+            "penstock_request_duration_seconds",
+            "Time from receiving a request to sending its response; a Fetch may wait for records",
+            labels=["listener", "api"],
+        )
+        broker = HistogramMetricFamily(
+            "penstock_upstream_request_duration_seconds",
+            "Time from sending a request to the broker to receiving its whole response",
+            labels=["listener", "api"],
+        )
+        errors = CounterMetricFamily(
+            "penstock_request_errors_total",
+            "Responses by error code, each code once per response; responses that are not decoded (Fetch,"
+            " most of Produce, and others) are not counted",
+            labels=["listener", "api", "error"],
+        )
+        for policy in self._policies:
+            counts = policy.counts
+            _add(requests, policy.name, counts.request_durations())
+            _add(broker, policy.name, counts.broker_durations())
+            named: dict[tuple[str, str], int] = {}
+            for (api_key, code), count in counts.errors.items():
+                # Unknown codes share a name.
+                name = name_of_api(api_key), name_of_error(code)
+                named[name] = named.get(name, 0) + count
+            for (api, error), count in named.items():
+                errors.add_metric([policy.name, api, error], count)
+        return (requests, broker, errors)
+
+
+def _add(family: HistogramMetricFamily, listener: str, by_api: dict[int, Durations]) -> None:
+    for api_key, durations in by_api.items():
+        family.add_metric([listener, name_of_api(api_key)], _buckets(durations), durations[-1] / 1000)
+
+
+def _buckets(durations: Durations) -> list[tuple[str, float]]:
+    counted, below = [], 0
+    for power in range(EXPORTED_BUCKETS):
+        below += durations[power]
+        counted.append((str(2**power / 1000), float(below)))
+    return [*counted, ("+Inf", float(sum(durations[:-1])))]
 
 
 class Telemetry:

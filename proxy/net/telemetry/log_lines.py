@@ -1,31 +1,49 @@
 """Log lines: one JSON object a line on standard error, with level, UTC time, process and logger.
 
-The entry point of each process calls `configure` once; all other code only calls structlog. Proxies and
-controllers write through a queue (proxy.net.telemetry.log_queue), commands write directly. Lines that any
-client can cause are marked `stranger=True` by the caller: of each such event ten lines a second are written,
-and the next one has the number of those that were left out.
+The entry point of each process calls `read_settings` before the configuration file is validated, so that the
+lines about its errors look like all others, and `configure` once; all other code only calls structlog. Lines
+that any client can cause are marked `stranger=True` by the caller: of each such event ten lines a second are
+written, and the next one has the number of those that were left out.
+
+Proxies and controllers write through a `LogQueue`, commands write directly. Its thread writes to standard
+error, so that logging never blocks or fails. A line is lost if the queue is full or if it cannot be written;
+lost lines are counted, and a line reports them when writing works again.
 """
 
 import atexit
+import io
 import json
 import logging
 import os
+import select
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from threading import RLock, Thread
 from types import TracebackType
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 import structlog
+import yaml
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proxy.net.runtime.clock import now_ms
-from proxy.net.telemetry.log_queue import FAILED, FULL, LogQueue
+
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+IDS = {"proxy.id": "proxy_id", "controller.id": "controller_id"}
+"""Key of the file -> field of each line."""
+
+MAX_BYTES = 4 << 20
+REPORT_INTERVAL_MS = 1_000
+FULL, FAILED = "queue_full", "write_failed"
 
 STRANGER = "stranger"
 LINES_A_SECOND = 10
@@ -34,6 +52,117 @@ LAST_LINES_S = 1.0
 """How long the end of a process waits until its last lines are written."""
 
 log = structlog.get_logger(__name__)
+
+_LEVEL_METHODS = tuple(
+    name
+    for name in dir(structlog.make_filtering_bound_logger(logging.DEBUG))
+    if not name.startswith("_")
+    and getattr(structlog.make_filtering_bound_logger(logging.DEBUG), name)
+    is not getattr(structlog.make_filtering_bound_logger(logging.CRITICAL), name)
+)
+
+
+def read_settings(config_path: Path) -> tuple[str, dict[str, object]]:
+    """Return `log.level`, INFO if the file has none; and proxy_id or controller_id, if the file has one."""
+    document = _document(config_path)
+    try:
+        level = document["log"]["level"]
+    except (KeyError, TypeError):
+        level = "INFO"
+    process: dict[str, object] = {
+        field: str(document[key]) for key, field in IDS.items() if document.get(key) is not None
+    }
+    return level if level in LEVELS else "INFO", process
+
+
+def _document(config_path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(config_path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+class LogQueue(io.TextIOBase):
+    """Replaces sys.stderr. Each written text consists of whole lines."""
+
+    def __init__(self, descriptor: int, report: Callable[[int], str], max_bytes: int = MAX_BYTES) -> None:
+        """`report` returns the line that reports so many lost lines."""
+        self.lost: Counter[str] = Counter()
+        """Lost lines by reason."""
+        self._descriptor = descriptor
+        self._report = report
+        self._max_bytes = max_bytes
+        self._lines: SimpleQueue[bytes | None] = SimpleQueue()
+        self._bytes = 0
+        # Reentrant: a signal handler or a finalizer may log while the lock is held.
+        self._lock = RLock()
+        self._reported = 0
+        self._reported_ms = now_ms()
+        self._torn = False  # The last line was written in part.
+        self._thread = Thread(target=self._run, name="log lines", daemon=True)
+        self._thread.start()
+
+    def write(self, text: str) -> int:
+        line = text.encode(errors="backslashreplace")
+        with self._lock:
+            if self._bytes + len(line) > self._max_bytes:
+                self.lost[FULL] += 1
+                return len(text)
+            self._bytes += len(line)
+        self._lines.put(line)
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def flush(self) -> None:
+        """Do nothing: the thread writes all lines."""
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait until all lines are written, at most for the timeout. Later lines are lost."""
+        self._lines.put(None)
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (line := self._lines.get()) is not None:
+            if self._put(line):
+                self._report_losses()
+            with self._lock:
+                self._bytes -= len(line)
+
+    def _report_losses(self) -> None:
+        lost = self.lost.total()
+        due = self._lines.empty() or now_ms() - self._reported_ms >= REPORT_INTERVAL_MS
+        if lost > self._reported and due and self._put(self._report(lost - self._reported).encode()):
+            self._reported, self._reported_ms = lost, now_ms()
+
+    def _put(self, line: bytes) -> bool:
+        """Write a line; return whether all of it was written."""
+        left = b"\n" + line if self._torn else line
+        while left:
+            try:
+                left = left[os.write(self._descriptor, left) :]
+            except BlockingIOError:
+                self._wait()
+            except OSError:
+                self._torn = self._torn or 0 < len(left) < len(line)
+                with self._lock:
+                    self.lost[FAILED] += 1
+                return False
+        self._torn = False
+        return True
+
+    def _wait(self) -> None:
+        # Standard error may be shared with a process that has made it non-blocking.
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        poll.poll()
+
+
 _queues: list[LogQueue] = []
 
 
@@ -123,15 +252,6 @@ def set_level(level: str) -> None:
 
 class _Filtering(structlog.make_filtering_bound_logger(logging.DEBUG)):  # type: ignore[misc]
     """A bound logger whose methods `set_level` replaces, because loggers are cached at their first use."""
-
-
-_LEVEL_METHODS = tuple(
-    name
-    for name in dir(structlog.make_filtering_bound_logger(logging.DEBUG))
-    if not name.startswith("_")
-    and getattr(structlog.make_filtering_bound_logger(logging.DEBUG), name)
-    is not getattr(structlog.make_filtering_bound_logger(logging.CRITICAL), name)
-)
 
 
 class _Logger(structlog.WriteLogger):

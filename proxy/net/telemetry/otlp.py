@@ -32,9 +32,8 @@ from requests.auth import AuthBase
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 from proxy.net.files.watched_file import FileReloads, WatchedFile
-from proxy.net.runtime.cause import CERTIFICATE, TIMED_OUT, TLS, Cause, reason_of_connecting
 from proxy.net.runtime.clock import now_ns
-from proxy.net.runtime.reachability import StateLine
+from proxy.net.runtime.reachability import CERTIFICATE, TIMED_OUT, TLS, Cause, StateLine, reason_of_connecting
 from proxy.net.telemetry.spans import NO_SPAN, Attributes, Kind, OpenSpan, Sampler, Tracing
 
 HEADERS_KIND = "otlp_headers"

@@ -6,10 +6,11 @@ only those that stay in effect until a restart.
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Gauge
 
@@ -18,6 +19,7 @@ from proxy.net.runtime.clock import now_ms
 
 STATUS = "reload.json"
 _MAX_BYTES = 1 << 20
+Status = TypeVar("Status")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,20 +42,12 @@ class ReloadStatus:
 
     def write(self, directory: Path) -> None:
         """Replace the file. OSError when it cannot be written."""
-        make_directory(directory)
-        beside = directory / f"{STATUS}.{self.pid}"
-        with open(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(json.dumps(asdict(self), indent=1).encode() + b"\n")
-        beside.replace(directory / STATUS)
+        replace_file(directory, STATUS, asdict(self))
 
     @classmethod
     def read(cls, directory: Path) -> "ReloadStatus | None":
         """Return the outcome; None if there is none, or it cannot be read."""
-        try:
-            with (directory / STATUS).open("rb") as file:
-                return cls(**json.loads(file.read(_MAX_BYTES)))
-        except (OSError, ValueError, TypeError):
-            return None
+        return read_file(directory, STATUS, cls)
 
 
 class ReloadMetrics:
@@ -77,6 +71,24 @@ class ReloadMetrics:
         if status.error is None:
             self._success.set(status.began_ms / 1000)
             self._restart.set(len(status.restart))
+
+
+def replace_file(directory: Path, name: str, values: Mapping[str, object]) -> None:
+    """Replace a status file in the spool directory as a whole. OSError when it cannot be written."""
+    make_directory(directory)
+    beside = directory / f"{name}.{os.getpid()}"
+    with open(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(json.dumps(values, indent=1).encode() + b"\n")
+    beside.replace(directory / name)
+
+
+def read_file(directory: Path, name: str, status: Callable[..., Status]) -> Status | None:
+    """Return what a status file contains; None if there is none, or it cannot be read."""
+    try:
+        with (directory / name).open("rb") as file:
+            return status(**json.loads(file.read(_MAX_BYTES)))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def write_if_possible(status: ReloadStatus, directory: Path) -> None:

@@ -1,12 +1,17 @@
-"""The outcomes of server-side SASL exchanges, and their interface.
+"""A SASL mechanism of a listener: an exchange for each login, its outcome, and when the session expires.
 
-An exchange serves one authentication. It ends with Accepted or Rejected: further tokens are rejected.
+An exchange serves one authentication. It ends with Accepted or Rejected: further tokens are rejected. The
+expiry (KIP-368) is set when an exchange is accepted, and checked at each request.
+proxy.net.logins.credentials makes the built-in mechanisms; `sasl.server.mechanism.classes` of a listener
+names others, which are loaded here.
 """
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from proxy.security.plugin import plugin
 from proxy.security.principal import Principal
 
 MAX_TOKEN_BYTES = 65_536
@@ -91,3 +96,73 @@ class Exchange(Protocol):
 
 class AuthenticationError(Exception):
     """Client side: the server failed the exchange, or could not prove its identity."""
+
+
+MECHANISM_NAME = re.compile(r"[A-Z0-9_-]{1,20}")
+"""RFC 4422, section 3.1."""
+MECHANISM_CLASSES = "sasl.server.mechanism.classes"
+
+
+class SaslMechanism(Protocol):
+    """One mechanism of one listener."""
+
+    @property
+    def name(self) -> str:
+        """The name that clients request."""
+
+    def new_exchange(self) -> Exchange:
+        """Return an exchange for one login, with the current credentials."""
+
+
+@runtime_checkable
+class PluggableMechanism(SaslMechanism, Protocol):
+    """A plug-in, named by package.module.Class and instantiated without arguments."""
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Called once, before anything else. ValueError names the key of a bad setting."""
+
+
+def load_mechanism(name: str, class_path: str, settings: Mapping[str, str]) -> SaslMechanism:
+    """Return the configured mechanism of `class_path`.
+
+    ValueError names the key if the class is missing, is no mechanism or rejects its settings.
+    """
+    key = f"{MECHANISM_CLASSES}[{name}]"
+    mechanism = plugin(key, class_path, PluggableMechanism, "a SASL mechanism")  # type: ignore[type-abstract]
+    try:
+        mechanism.configure(settings)
+    except ValueError as error:
+        raise ValueError(f"sasl.server.mechanism.settings[{name}]: {error}") from error
+    if mechanism.name != name:
+        raise ValueError(f"{key}: {class_path!r} is the mechanism {mechanism.name!r}")
+    return mechanism
+
+
+@dataclass(frozen=True, slots=True)
+class SessionExpiry:
+    expires_at_ms: int | None
+    """None: the listener has no limit and the credential does not expire (or this is no SASL listener)."""
+
+    @classmethod
+    def after(cls, max_reauth_ms: int, credential_expires_at_ms: int | None, now_ms: int) -> "SessionExpiry":
+        """Return the expiry of a session authenticated at `now_ms`; at once if the credential has expired."""
+        if max_reauth_ms <= 0 and credential_expires_at_ms is None:
+            return cls(None)
+        return cls(now_ms + session_lifetime_ms(max_reauth_ms, credential_expires_at_ms, now_ms))
+
+    def is_over(self, now_ms: int) -> bool:
+        """Whether a request at this time is too late."""
+        return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
+
+
+def session_lifetime_ms(max_reauth_ms: int, credential_expires_at_ms: int | None, now_ms: int) -> int:
+    """Return connections.max.reauth.ms, or the credential's remaining time if shorter, for SaslAuthenticate
+    v1+.
+
+    0 means to the client that it need not re-authenticate: there is no limit, or the credential has expired.
+    For the deadline, where these two differ, use SessionExpiry.after.
+    """
+    if credential_expires_at_ms is None:
+        return max(max_reauth_ms, 0)
+    left_ms = max(credential_expires_at_ms - now_ms, 0)
+    return left_ms if max_reauth_ms <= 0 else min(left_ms, max_reauth_ms)

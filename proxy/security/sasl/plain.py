@@ -1,14 +1,17 @@
 """PLAIN, server side (RFC 4616): one token, `authzid NUL username NUL password`.
 
-A verifier checks the password: the users file, or a class that a listener names. Messages are those of
-Kafka's PlainSaslServer.
+A verifier checks the password: the users file, or a class that `sasl.plain.verifier.class` of a listener
+names (Kafka's callback handler for PLAIN). The check of such a class may block: it runs in threads, several
+at once, and again at each login, so that a user who is disabled there cannot log in again. Messages are those
+of Kafka's PlainSaslServer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from proxy.security.plugin import plugin
 from proxy.security.principal import USER_TYPE, Principal
 from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, Accepted, Deferred, Rejected, shown
 
@@ -82,3 +85,40 @@ def _outcome(authzid: str, username: str, verified: Verified | None) -> Accepted
     if authzid not in ("", username):
         return Rejected(WRONG_AUTHZID, f"{shown(username)} asked to act as {shown(authzid)}")
     return Accepted(Principal(USER_TYPE, username), b"", still_valid=verified.still_valid)
+
+
+VERIFIER_CLASS = "sasl.plain.verifier.class"
+
+
+@runtime_checkable
+class PasswordCheck(Protocol):
+    """A plug-in, named by package.module.Class and instantiated without arguments."""
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Called once, before anything else. ValueError names the key of a bad setting."""
+
+    def is_right(self, username: str, password: str) -> bool:
+        """Return True for the right password; any other result, or an exception, rejects the login."""
+
+
+class _Verifier:
+    hashes = False
+
+    def __init__(self, check: PasswordCheck) -> None:
+        self._check = check
+
+    def remembered(self, username: str, password: str) -> Verified | None:
+        return None
+
+    def verify(self, username: str, password: str) -> Verified | None:
+        return Verified() if self._check.is_right(username, password) is True else None
+
+
+def load_verifier(dotted_path: str, settings: Mapping[str, str]) -> PlainVerifier:
+    """Load the class; ValueError names the key if it is missing, does not fit or rejects its settings."""
+    check = plugin(VERIFIER_CLASS, dotted_path, PasswordCheck, "a check of passwords")  # type: ignore[type-abstract]
+    try:
+        check.configure(settings)
+    except ValueError as error:
+        raise ValueError(f"sasl.plain.verifier.settings: {error}") from error
+    return _Verifier(check)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from proxy.metadata.image import ScramImage
+from proxy.metadata.image import DelegationToken, ScramImage
 from proxy.metadata.scram import MIN_ITERATIONS, ScramCredential, ScramMechanism
-from proxy.metadata.tokens import DelegationToken
+from proxy.security.delegation_tokens import ITERATIONS, TokenLogins
 from proxy.security.principal import USER_TYPE, Principal, parse_principal
 from proxy.security.sasl.exchange import (
     MAX_TOKEN_BYTES,
@@ -28,7 +28,6 @@ from proxy.security.sasl.exchange import (
     shown,
 )
 from proxy.security.sasl.plain import WRONG_AUTHZID
-from proxy.security.sasl.token import ITERATIONS, TokenLogins
 
 # RFC 5802, section 7. `n` and `y` mean no channel binding; `p` requests it, and `m` announces an extension
 # that has to be understood: neither matches. A name has "," and "=" only escaped. All repetitions are

@@ -3,34 +3,28 @@
 Everything the proxy knows about an API is its row, an `Api` in `APIS` of its file; `table` collects the rows.
 An API without a row is rejected.
 
-table                      the rows of all files here, by API key
+table                      the rows of all files here, by API key; the versions that the proxy supports
 
 Administration:
 acls                       CreateAcls, DeleteAcls, DescribeAcls
 client_quotas              AlterClientQuotas, DescribeClientQuotas
-scram_credentials          AlterUserScramCredentials, DescribeUserScramCredentials
-delegation_tokens          Create, Renew, Expire and DescribeDelegationToken
+credentials                the SCRAM credential APIs; Create, Renew, Expire and DescribeDelegationToken
 topics                     CreateTopics, CreatePartitions, DeleteTopics
-configs                    AlterConfigs, IncrementalAlterConfigs, DescribeConfigs
+configs                    AlterConfigs, IncrementalAlterConfigs, DescribeConfigs; owner and ACLs of a topic
 cluster_operations         APIs that need one operation on the cluster, such as ElectLeaders
 
 The cluster:
 metadata                   Metadata, and the topics that it creates
-describe_cluster           DescribeCluster
+cluster                    DescribeCluster, FindCoordinator and the telemetry APIs
 describe_topic_partitions  DescribeTopicPartitions, page by page
 partitions                 ListOffsets, DeleteRecords, OffsetForLeaderEpoch, DescribeProducers
-telemetry                  GetTelemetrySubscriptions, PushTelemetry
 
 Groups:
-groups                     the classic group protocol, ListGroups, DeleteGroups, OffsetDelete
-describe_groups            DescribeGroups, and the Describe APIs of other kinds of groups
-consumer_group_heartbeat   ConsumerGroupHeartbeat, and which topics an assignment shows
-find_coordinator           FindCoordinator
-offset_commit              OffsetCommit
-offset_fetch               OffsetFetch
+groups                     the classic group protocol; listing, describing and deleting groups; OffsetDelete
+heartbeats                 ConsumerGroupHeartbeat and which topics an assignment shows; StreamsGroupHeartbeat
+offsets                    OffsetCommit and OffsetFetch
 share_groups               ShareGroupHeartbeat, ShareAcknowledge, offsets of share groups
 share_fetch                ShareFetch
-streams_group_heartbeat    StreamsGroupHeartbeat
 
 Transactions:
 transactions               the APIs of transactional and idempotent producers
@@ -40,5 +34,4 @@ topic_filter               removes denied topics from a request, and adds them t
 topic_existence            queries which topics exist, and creates missing ones
 authorized_operations      the operations that a client may do on a resource (KIP-430)
 addresses                  replaces addresses of brokers with those of their proxies
-penstock_topic_configs     owner and ACLs as configs of a topic
 """

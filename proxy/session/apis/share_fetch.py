@@ -2,7 +2,7 @@
 
 The broker's session has only what the client may read: denied topics are removed from what is added to it,
 topics that are denied later are forgotten on behalf of the client, and added when they are allowed again
-(proxy.session.share_sessions). In each response a denied partition is TOPIC_AUTHORIZATION_FAILED, one of an
+(proxy.session.remembered). In each response a denied partition is TOPIC_AUTHORIZATION_FAILED, one of an
 id that the broker does not know UNKNOWN_TOPIC_ID; acknowledgements for them get the same error and never
 reach the broker. The response is held until it is whole, because it ends with addresses of brokers (KIP-951);
 so the request is limited to what may be held, and to what the quota allows in one window.
@@ -19,7 +19,7 @@ from proxy.session.apis.share_groups import is_member_id
 from proxy.session.apis.topic_existence import with_names
 from proxy.session.apis.topic_filter import TopicErrors, id_errors
 from proxy.session.call import Api, Call, Forward, Verdict, deny, reject
-from proxy.session.share_sessions import (
+from proxy.session.remembered import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     Partitions,

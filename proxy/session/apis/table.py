@@ -1,11 +1,13 @@
-"""The table of APIs: the rows of all files in this folder, by key.
+"""The table of APIs: the rows of all files in this folder, by key, and the versions that the proxy supports.
 
 An API is added by a file with `APIS` in it; without a row it is rejected and not advertised (SPEC A7).
 Produce, Fetch, ApiVersions and the SASL APIs have no row: proxy.session handles them in files of their own.
 The APIs between brokers (AlterPartition, the state of share groups and others) have no row either: brokers
 connect to each other without a proxy, and clients do not need them. A proxy rejects Envelope (SPEC E10).
+ApiVersions is made from `supported_versions`, restricted to those of broker and controller.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
@@ -13,9 +15,12 @@ from typing import Any, Protocol
 
 from proxy.session import apis
 from proxy.session.call import Api
+from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
+
+_OWN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
 class Row(Protocol):
@@ -54,3 +59,21 @@ def rejection(
 ) -> Any:
     """Return the response in which a whole decoded request failed; KeyError: the API has no row."""
     return TABLE[api_key].reject(version, request, {"error_code": error_code, "error_message": message})
+
+
+HANDLED_HERE = FROM_IMAGE.union(_OWN)
+"""The broker never gets these, so its versions do not matter."""
+
+
+def supported_versions(broker: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """API key -> lowest and highest version that the proxy decodes and decides on."""
+    offered = {}
+    for api_key in (*_OWN, ApiKey.PRODUCE, ApiKey.FETCH, *TABLE):
+        own = codecs.request_versions(api_key)
+        offered[int(api_key)] = (own.start, own.stop - 1)
+    # Kafka advertises Produce versions that it no longer supports, for clients that look for them
+    # (KAFKA-18659).
+    advertised = broker.get(ApiKey.PRODUCE)
+    if advertised is not None:
+        offered[int(ApiKey.PRODUCE)] = (min(advertised[0], offered[0][0]), offered[0][1])
+    return offered

@@ -30,7 +30,7 @@ from proxy.admin.topics import (
     topics_to_delete,
 )
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.penstock_topic_configs import NOT_STORED, names_penstock_configs
+from proxy.session.apis.configs import NOT_STORED, names_penstock_configs
 from proxy.session.apis.topic_existence import find_existing, with_names
 from proxy.session.call import Api, Call, Change, Respond, ResponseHandler, Verdict, forward_to_controller
 from proxy.wire import types

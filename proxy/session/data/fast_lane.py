@@ -1,27 +1,32 @@
 """Produce and Fetch requests that pass without being decoded, and the responses that pass as they come.
 
 Clients write to one partition again and again, so a Produce request that begins like the last one is
-recognised by those bytes (`produce_again`); a first one by its head (`produce`), which has the topic. A Fetch
-is recognised by the topics in it (`fetch`), all of which the client is known to be allowed to read. Whatever
-is not as plain as this is decoded. What passes here is charged and counted as if it had been decoded.
+recognised by those bytes (`produce_again`): they are its `ProduceTemplate`. A first one is recognised by its
+head (`produce`), which has the topic. A Fetch is recognised by the topics in it (`fetch`), all of which the
+client is known to be allowed to read. Whatever is not as plain as this is decoded. What passes here is
+charged and counted as if it had been decoded.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
 
 from proxy.metadata.acl import Operation
 from proxy.session.accounting.summaries import Summary
 from proxy.session.authentication import Authentication, Phase
-from proxy.session.call import Remembered
 from proxy.session.client_state import ClientState, topic_action
 from proxy.session.data import fetch
 from proxy.session.data.produce import FIRST_FLEXIBLE
-from proxy.session.data.produce_template import ProduceTemplate
 from proxy.session.gate import Gate, ListenerPolicy, Rights
-from proxy.session.in_flight import MAX_IN_FLIGHT, Fetched, Pipeline, Produced, Ready
-from proxy.session.plain_response import PlainResponse
-from proxy.wire import codecs, skim, skim_fetch
+from proxy.session.in_flight import MAX_IN_FLIGHT, Fetched, Pipeline, PlainResponse, Produced, Ready
+from proxy.session.remembered import Remembered
+from proxy.wire import codecs, skim
 from proxy.wire.api_keys import ApiKey
+
+_FIRST_FLEXIBLE = 9
+
+Fields = Callable[[memoryview, int], tuple[int, bytes, int, bytes]]
 
 _HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
 _RESPONSE_HEAD = Struct(">ii").unpack_from  # length, correlation id
@@ -34,6 +39,70 @@ _FETCH = int(ApiKey.FETCH)
 _FIRST_PRODUCE = codecs.request_versions(_PRODUCE).start
 _FETCH_VERSIONS = codecs.request_versions(_FETCH)
 _COMPLETE = Phase.COMPLETE
+
+
+@dataclass(slots=True, eq=False)
+class ProduceTemplate:
+    """The bytes that requests of one client to one partition have in common."""
+
+    fields: Fields
+    """Reads a request's length, what has to equal `start`, its correlation id, and what has to equal
+    `head`."""
+    start: bytes
+    """The API key and the version."""
+    head: bytes
+    """From the client id's length to the count of partitions, which is one."""
+    records_at: int
+    """The offset of the length of the records in the frame."""
+    end_of_records: Callable[[memoryview, int], int]
+    """Where the request has to end, from there; -1 when the records are null."""
+    versions: Mapping[int, tuple[int, int]]
+    """The versions that were offered when the request was taken apart."""
+    summary: Summary
+    entry: Produced
+    """The request in flight; used again for the next one while none is in flight."""
+
+    @classmethod
+    def of(
+        cls,
+        data: memoryview,
+        body: int,
+        topic: bytes,
+        versions: Mapping[int, tuple[int, int]],
+        entry: Produced,
+        summary: Summary,
+    ) -> "ProduceTemplate":
+        """Return the template of the request at the beginning of `data`, which is in flight as `entry`; its
+        body begins at `body`."""
+        version = entry.version
+        # Behind the topic: the count of partitions (1 or 4 bytes), and the index of the only one.
+        records_at = body + skim.topic_offset(version) + len(topic) + (5 if version >= _FIRST_FLEXIBLE else 8)
+        fields = _request(records_at - 16)
+        _, start, _, head = fields(data, 0)
+        return cls(fields, start, head, records_at, skim.end_of_records(version), versions, summary, entry)
+
+    def another(self) -> Produced:
+        """A request in flight like the template's."""
+        like = self.entry
+        return Produced(
+            like.api_key,
+            like.version,
+            0,
+            like.client,
+            0,
+            0,
+            like.durations,
+            0,
+            like.bucket,
+            like.summary,
+            like.plain,
+        )
+
+
+@lru_cache(maxsize=1_024)
+def _request(head_bytes: int) -> Fields:
+    # Length, API key and version, correlation id, the head.
+    return Struct(f">i4si{head_bytes}s").unpack_from
 
 
 @dataclass(slots=True)
@@ -230,7 +299,7 @@ class FastLane:
             if body >= len(data) or data[body]:
                 return False
             body += 1
-        wanted = skim_fetch.fetch(data, body, version)
+        wanted = skim.fetch(data, body, version)
         if wanted is None or wanted[3] != len(data) or length != len(data) - 4:
             return False
         names = self._names(version, wanted[2])

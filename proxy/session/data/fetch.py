@@ -1,6 +1,6 @@
 """Fetch (KIP-227, KIP-516): READ on each topic, CLUSTER_ACTION for a follower.
 
-A request with denied topics never opens a fetch session (proxy.session.fetch_sessions): it is sent on without
+A request with denied topics never opens a fetch session (proxy.session.remembered): it is sent on without
 one, and the client names all its partitions each time.
 """
 

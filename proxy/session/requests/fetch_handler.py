@@ -15,7 +15,7 @@ from proxy.session.data import fetch
 from proxy.session.effects import ToBroker
 from proxy.session.in_flight import Fetched, Rewritten
 from proxy.session.plan import Plan
-from proxy.session.requests import topic_lookup, unchecked, verdicts
+from proxy.session.requests import queries, verdicts
 from proxy.session.throttling import exempt
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.work import paced
@@ -38,13 +38,13 @@ def plan(call: Call, request: Any, frame: memoryview, body_offset: int, *, as_it
     entry.durations = call.listener.counts.passed[_FETCH]
     is_incremental = fetch.is_incremental(request, call.version)
     if is_incremental and not _continues(call, request, names, entry):
-        unchecked.count(call)
+        verdicts.count_unchecked(call)
         return verdicts.respond(call, Respond(fetch.session_not_found()))
     if fetch.is_follower(request) or not all(_reads(call, name) for name in paced(names, _UNITS)):
         return _without_denied(call, request, names, entry)
     fetch.count(client, entry, names, len(frame), opens=not is_incremental)
     if entry.summary is None:
-        unchecked.count(call)
+        verdicts.count_unchecked(call)
     entry.version = fetch.adjust_in_place(frame, call.version, body_offset, client.consumer)
     return [entry, ToBroker(frame) if as_it_came else verdicts.to_broker(call, entry.version, request)]
 
@@ -58,7 +58,7 @@ def _hold_for_names(call: Call, request: Any, names: Sequence[str | None], frame
         for topic, name in zip(paced(request.topics), names, strict=True)
         if name is None
     ]
-    return topic_lookup.hold_frame(call, unnamed, frame)
+    return queries.hold_frame(call, unnamed, frame)
 
 
 def _continues(call: Call, request: Any, names: Sequence[str | None], entry: Fetched) -> bool:

@@ -3,27 +3,57 @@
 While the controller has a request, no other one of this client is taken, as at a broker: so a change is in
 effect for the client's next request (SPEC E13). A request of the proxy's own goes the same way, on behalf of
 the client; its response never reaches the client, and what waited for it continues.
+
+Where the controller does not return the offset of a change in its log (`controller.mode: kraft`), the audit
+event has the records that Kafka's own controller writes for the request: reconciliation looks for them in the
+log (spark_audit.reconcile). Such a change is the name of a record, then its fields in a fixed order, as far
+as they are known: a shorter one stands for every record that begins like it. It contains no secrets. Without
+a response, it is everything that was requested.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.session.accounting.response_errors import error_of
-from proxy.session.apis.table import rejection
-from proxy.session.call import Call, ForwardToController, QueryController
-from proxy.session.controller_response import ControllerResponse
-from proxy.session.effects import Close, MuteClient, Recorded, ToController
+from proxy.session.apis.table import TABLE, rejection
+from proxy.session.call import Call, Change, ForwardToController, QueryController
+from proxy.session.effects import Close, ControllerResponse, MuteClient, Recorded, ToController
 from proxy.session.in_flight import Awaited, ControllerQuery
 from proxy.session.plan import Complete, End, ForgetLast, Plan, RecordDecisions, SendResponse
-from proxy.session.requests.expected_records import expected_records
 from proxy.session.throttling import throttle_longer
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
 from proxy.wire.header import encode_response, response_body_offset
+from proxy.wire.work import spend
+
+MAX_BYTES = 262_144
+"""A request with more changes is recorded by the kinds of its records, since a topic takes no large
+messages."""
+
+_CHANGE_UNITS = 4
+"""The cost of one change, in the units of proxy.wire.work."""
+
+
+def expected_records(api_key: int, request: Any, response: Any) -> tuple[Change, ...]:
+    """In the order of the request; `response` None: its outcome is unknown."""
+    changes_by = TABLE[api_key].changes
+    if changes_by is None or getattr(request, "validate_only", False):
+        return ()
+    changes: list[Change] = []
+    kinds: dict[Change, None] = {}
+    size_bytes = 0
+    for change in changes_by(request, response):
+        spend(_CHANGE_UNITS)
+        kinds[change[:1]] = None
+        if size_bytes <= MAX_BYTES:
+            changes.append(change)
+            size_bytes += len(json.dumps(change)) + len(", ")
+    return tuple(changes) if size_bytes <= MAX_BYTES else tuple(kinds)
 
 
 def send(call: Call, request: Any, verdict: ForwardToController) -> Plan:

@@ -1,21 +1,34 @@
-"""Requests of the proxy's own to the broker, on the client's connection; the client never sees the responses.
+"""What the broker is queried on the client's connection, or for it, before a request is decided.
 
-While the broker has one, no further request of the client is taken, so it is the last in flight, and whatever
-waits for its response continues before anything else happens.
+Requests of the proxy's own go out behind those in flight; the client never sees the responses. While the
+broker has one, no further request of the client is taken, so it is the last in flight, and whatever waits for
+its response continues before anything else happens.
+
+A request that names topic ids without a name waits until proxy.net.kafka.topic_lookups has queried the broker
+(KIP-516); no later request of the client is taken meanwhile, so responses keep their order. Then either the
+decision continues (APIs with a row), or the frame is treated again from its beginning (Produce and Fetch). An
+id that has no name even then is unknown.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from proxy.session.call import Call
 from proxy.session.effects import ToBroker
+from proxy.session.gate import Gate
 from proxy.session.in_flight import BrokerQuery
-from proxy.session.plan import Plan
+from proxy.session.plan import HoldFrame, LookUp, Plan
+from proxy.session.remembered import Remembered
 from proxy.wire import codecs
 from proxy.wire.header import encode_request
+from proxy.wire.work import paced
 
 CORRELATION_ID = -590
 """The correlation id of all queries. Clients may use it too: responses are matched by order alone."""
 CLIENT_ID = "penstock"
+
+_ID_BYTES = 16
+_NONE: frozenset[bytes] = frozenset()
 
 
 def broker_query(api_key: int, version: int, request: Any, then: Callable[[Any], Plan]) -> Plan:
@@ -26,3 +39,34 @@ def broker_query(api_key: int, version: int, request: Any, then: Callable[[Any],
         BrokerQuery(api_key, version, CORRELATION_ID, then=then),
         ToBroker(encode_request(api_key, version, CORRELATION_ID, CLIENT_ID, body)),
     ]
+
+
+def hold_frame(call: Call, topic_ids: Iterable[bytes], frame: memoryview) -> Plan | None:
+    """The plan of a frame with these unnamed ids: treat it again after a lookup; None: there is none to wait
+    for.
+
+    An id is looked up once for a frame, however long that takes, and however soon the result is forgotten.
+    """
+    remembered = call.remembered
+    wanted = [
+        topic_id
+        for topic_id in call.gate.unnamed_topics(topic_ids, call.now_ms)
+        if topic_id not in remembered.looked_up
+    ]
+    if not wanted:
+        remembered.looked_up = _NONE
+        return None
+    call.listener.counts.requests[call.api_key] -= 1  # The frame is counted again.
+    return [HoldFrame(frame), LookUp(b"".join(wanted))]
+
+
+def is_unnamed(gate: Gate, remembered: Remembered, topic_id: bytes, now_ms: int) -> bool:
+    """Whether a lookup is to name this id before its request is decided."""
+    return topic_id not in remembered.looked_up and bool(gate.unnamed_topics((topic_id,), now_ms))
+
+
+def still_unnamed(gate: Gate, packed: bytes) -> frozenset[bytes]:
+    """Those of the ids of a lookup that has ended, packed, that have no name even now."""
+    name = gate.topic_names.name
+    topic_ids = (packed[start : start + _ID_BYTES] for start in paced(range(0, len(packed), _ID_BYTES)))
+    return frozenset(topic_id for topic_id in topic_ids if name(topic_id) is None)

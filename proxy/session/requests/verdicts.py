@@ -3,12 +3,20 @@
 The verdicts are made by proxy.session.apis and proxy.session.data. One that needs something first (a response
 of the broker or of the controller, the names of topics) becomes a plan with a continuation, which makes the
 final verdict and its plan.
+
+Requests that need no right are recorded here, because no decision in the audit trail states them. Examples
+are a Metadata request for all topics, a token of one's own, a fetch session that does not exist. Each
+administrative request is a record (`admin_request`), unless it only reads and was not rejected: any client
+may describe its own tokens as often as it likes. Those and all others are counted (`request_summary`).
 """
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from proxy.audit import events
+from proxy.audit.classes import READS
+from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation
 from proxy.session.accounting import response_errors
 from proxy.session.accounting.summaries import Summary
@@ -26,15 +34,57 @@ from proxy.session.client_state import topic_action
 from proxy.session.effects import Close, ToBroker
 from proxy.session.in_flight import InFlight, Passing, Produced, Rewritten, Timed
 from proxy.session.plan import End, LookUp, Plan, RecordDecisions, SendResponse
-from proxy.session.requests import forwarding, unchecked
+from proxy.session.requests import forwarding
 from proxy.session.requests.queries import broker_query
 from proxy.session.throttling import charge_unanswered, exempt, is_exempt, throttle_own
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import encode_request, encode_response
 from proxy.wire.work import release
 
+_QUERIES = (QueryBroker, QueryController, NameTopics)  # A union would be built for each request.
+
 _PRODUCE = int(ApiKey.PRODUCE)
+
+
+def record_unchecked(call: Call, verdict: Verdict) -> None:
+    """Record or count a request that was decided without the authorizer; nothing for all others."""
+    if call.is_recorded or call.events or call.counted or isinstance(verdict, _QUERIES):
+        return
+    if call.admin and not (ApiKey.name_of(call.api_key) in READS and _error_of(verdict) == ErrorCode.NONE):
+        call.events.append(_unchecked_event(call, verdict))
+    elif not isinstance(verdict, Forward) or verdict.on_response is None:
+        count_unchecked(call)
+
+
+def count_unchecked(call: Call) -> None:
+    """Count it, and its bytes, once."""
+    call.client.unchecked(call.api_key, call.uncounted_bytes, call.now_ms)
+    call.is_recorded, call.uncounted_bytes = True, 0
+
+
+def count_responded(call: Call) -> None:
+    """Count a request on whose response the handler might have decided, and did not."""
+    if not (call.is_recorded or call.events or call.counted):
+        count_unchecked(call)
+
+
+def _unchecked_event(call: Call, verdict: Verdict) -> AuditEvent:
+    # Recorded before it is carried out, as all administrative requests are: with its error if that is known.
+    return events.admin_request(
+        method=ApiKey.name_of(call.api_key),
+        api_version=call.version,
+        correlation_id=call.correlation_id,
+        error_code=_error_of(verdict),
+    )
+
+
+def _error_of(verdict: Verdict) -> int | None:
+    """None: there is no response yet."""
+    if isinstance(verdict, Respond) and verdict.message is not None:
+        return response_errors.error_of(verdict.message)
+    return None
 
 
 def plan(call: Call, request: Any, verdict: Verdict, frame: memoryview | None = None) -> Plan:
@@ -49,7 +99,7 @@ def recorded(call: Call, verdict: Verdict) -> Plan:
     """Record what was decided, with the response's errors if they are known already."""
     if call.events and isinstance(verdict, Respond) and verdict.message is not None:
         response_errors.set_error_codes(call.events, verdict.message)
-    unchecked.record(call, verdict)
+    record_unchecked(call, verdict)
     return [RecordDecisions(call)]
 
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
-from tests.interop.test_quota_like_kafka import batch_of
 from tests.lab.cluster import kafka as kafka_jars
 from tests.lab.cluster.settings import write_users
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.side_by_side.dialogue import Dialogue
+from tests.session.conversation import produce
+from tests.support.topic_requests import record_batch
 from tests.support.two_sides import limit_request
 
 ROUNDS = 25
@@ -40,10 +40,7 @@ def alter(admin: Dialogue, limit: float | None) -> None:
 def throttled_at_s(address: str, client_id: str) -> float:
     """When the first answer tells to wait; a topic she may not write to is paid for all the same."""
     dialogue = Dialogue(address, client_id=client_id).log_in("alice", PASSWORDS["alice"])
-    data = t.ProduceRequest.TopicProduceData(
-        name="nobodys", partition_data=[t.ProduceRequest.PartitionProduceData(index=0, records=batch_of(100))]
-    )
-    asked = t.ProduceRequest(acks=1, timeout_ms=5_000, topic_data=[data])
+    asked = produce("nobodys", records=record_batch(100))
     while not dialogue.must(ApiKey.PRODUCE, 9, asked).throttle_time_ms:
         PAUSE.wait(BETWEEN_S)
     heard_s = perf_counter()

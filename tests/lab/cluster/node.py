@@ -41,6 +41,10 @@ class Node:
     def start_proxy(self) -> None:
         """Up and ready for clients, or SetupError."""
         self.proxy.start()
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """Ready for clients, or SetupError."""
         self.proxy.wait_until(lambda: probe.is_ready(self.wiring.proxy_http), READY_TIMEOUT_MS)
 
     def metrics(self) -> dict[str, float]:

@@ -3,6 +3,7 @@
 Knows nothing of what runs in it.
 """
 
+import ctypes
 import os
 import signal
 import socket
@@ -18,6 +19,45 @@ from tests.lab.cluster.held_sockets import as_service
 
 _PAUSE_S = 0.05
 _TAIL_LINES = 25
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Successor:
+    """A process that a child has started in its own place, with what ChildProcess needs of Popen."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if ended else None
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        ends_s = None if timeout is None else os.times().elapsed + timeout
+        while (code := self.poll()) is None:
+            if ends_s is not None and os.times().elapsed > ends_s:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+            threading.Event().wait(_PAUSE_S)
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of a child's children when it ends, as systemd does. See PR_SET_CHILD_SUBREAPER."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 class ChildProcess:
@@ -35,7 +75,7 @@ class ChildProcess:
         self._command = as_service(list(command), held)
         self._held = held
         self._environment = {**os.environ, **(environment or {})}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Successor | None = None
         self._starting = threading.Lock()
         self._over = False
 
@@ -54,6 +94,14 @@ class ChildProcess:
                 process_group=0,
                 pass_fds=[each.fileno() for each in self._held],
             )
+
+    def continue_as(self, pid: int) -> None:
+        """The process has ended, and the successor that it has started is this child from now on.
+
+        `adopt_orphans` before it ends.
+        """
+        self._running().wait()
+        self._process = Successor(pid)
 
     def start_no_more(self) -> None:
         """From now on `start` is a SetupError: for a thread that is still setting the stage when all ends."""
@@ -114,13 +162,13 @@ class ChildProcess:
     ) -> None:
         self.stop()
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> "subprocess.Popen[bytes] | Successor":
         if self._process is None:
             raise SetupError(f"{self.name} was not started")
         return self._process
 
     @staticmethod
-    def _ends_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    def _ends_within(process: "subprocess.Popen[bytes] | Successor", timeout_s: float) -> bool:
         try:
             process.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired:

@@ -22,16 +22,6 @@ def _child(tmp_path: Path, program: str) -> ChildProcess:
     return ChildProcess("the child", [sys.executable, "-c", program], tmp_path / "child.log")
 
 
-def test_a_child_is_ready_when_its_log_says_so_and_stops_when_told(tmp_path: Path) -> None:
-    child = _child(tmp_path, _NEVER_ENDS)
-    child.start()
-    child.wait_until(lambda: "up" in child.log_text(), 10_000)
-
-    assert child.returncode is None
-    assert child.stop()
-    assert child.returncode is not None
-
-
 def test_a_child_that_ends_before_it_is_ready_is_an_error_that_shows_the_end_of_its_log(
     tmp_path: Path,
 ) -> None:
@@ -67,10 +57,6 @@ def test_a_child_that_is_over_is_not_started_by_a_thread_that_comes_late(tmp_pat
     assert child.stop()
 
 
-def test_free_addresses_are_all_different() -> None:
-    assert len(set(free_addresses(50))) == 50
-
-
 def test_a_server_may_listen_where_it_was_told_to_and_nobody_else_comes_there_by_chance() -> None:
     host, _, port = free_addresses(1)[0].rpartition(":")
 
@@ -99,13 +85,6 @@ def test_a_missing_and_a_changed_jar_are_faults_and_a_whole_one_is_not(tmp_path:
 
     assert changed.startswith("changed-1.jar has SHA-256 ")
     assert missing == "missing-1.jar is missing"
-
-
-def test_a_list_is_read_as_it_was_written(tmp_path: Path) -> None:
-    jars = [Jar("a", "b", "1", "00"), Jar("c", "d", "2", "11")]
-    jar_list.write(tmp_path / "list", reversed(jars))
-
-    assert jar_list.read(tmp_path / "list") == jars
 
 
 def test_a_fetch_that_fails_leaves_no_jars_behind(

@@ -13,7 +13,7 @@ from tests.lab.cluster import run
 from tests.lab.cluster.at_once import at_once
 from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.stack import Stack, StackSettings
-from tests.lab.demo import description, directory, story
+from tests.lab.demo import directory, story
 from tests.lab.demo.stage import NotShown, Stage, Step
 from tests.lab.demo.story import Outcome
 
@@ -48,31 +48,6 @@ def test_two_runs_do_not_share_a_directory(tmp_path: Path) -> None:
         directory.claim(ours),
     ):
         pass
-
-
-def test_calls_side_by_side_run_at_once_and_answer_in_their_order() -> None:
-    both = threading.Barrier(2, timeout=10)
-
-    assert at_once([lambda: (both.wait(), "first")[1], lambda: (both.wait(), "second")[1]]) == [
-        "first",
-        "second",
-    ]
-
-
-def test_the_first_error_of_calls_side_by_side_is_raised() -> None:
-    def fail() -> int:
-        raise SetupError("this one")
-
-    with pytest.raises(SetupError, match="this one"):
-        at_once([lambda: 1, fail])
-
-
-def test_a_short_lived_child_gives_its_code_and_what_it_printed() -> None:
-    program = "import sys; print(sys.stdin.read()); print('oh', file=sys.stderr); sys.exit(3)"
-
-    done = run.run([sys.executable, "-c", program], stdin="hello", timeout_ms=10_000)
-
-    assert done == run.Finished(3, "hello\n", "oh\n")
 
 
 def test_a_short_lived_child_that_stays_is_ended_by_its_time_out() -> None:
@@ -110,16 +85,6 @@ def test_a_step_that_does_not_show_what_it_should_is_told_and_the_story_goes_on(
     assert outcomes == [Outcome(first, "nothing happened", False), Outcome(second, "it happened", True)]
 
 
-def test_with_three_brokers_the_story_looks_for_each_once_clients_are_allowed() -> None:
-    names = [step.name for act in story.acts(brokers=3) for step in act]
-
-    assert story.acts(brokers=1) == story.ACTS
-    assert names[names.index("allowed") + 1] == "every broker"
-    assert [name for name in names if name != "every broker"] == [
-        step.name for act in story.ACTS for step in act
-    ]
-
-
 @pytest.mark.spec("O1", "O5")
 def test_three_proxies_are_configured_to_name_one_another(tmp_path: Path) -> None:
     stack = Stack(StackSettings(directory=tmp_path, libs=tmp_path, brokers=3))
@@ -153,25 +118,3 @@ def test_without_a_controller_of_ours_the_proxies_know_all_of_kafkas(tmp_path: P
     assert len(stack.processes) == 6
     with pytest.raises(SetupError, match="no controller of ours"):
         stack.controller.start()
-
-
-def test_the_description_says_how_to_connect_to_each_node(tmp_path: Path) -> None:
-    stack = Stack(StackSettings(directory=tmp_path, libs=tmp_path, brokers=3))
-
-    said = description.how_to_connect(stack)
-
-    assert all(each.wiring.listeners["SASL_SSL"] in said for each in stack.nodes)
-    assert f"--bootstrap-server {stack.entrance().bootstrap} --command-config" in said
-
-
-def test_the_table_has_a_row_for_each_step_and_marks_the_one_that_failed() -> None:
-    outcomes = [
-        Outcome(Step("users", "kafka-configs", lambda _: ""), "made", True),
-        Outcome(Step("quota", "a burst", lambda _: ""), "a long tale of what was seen instead " * 4, False),
-    ]
-
-    lines = story.table(outcomes, width=100).splitlines()
-
-    assert lines[2].split() == ["ok", "users", "kafka-configs", "made"]
-    assert lines[3].split()[:2] == ["NO", "quota"]
-    assert max(map(len, lines)) <= 100

@@ -13,8 +13,7 @@ import pytest
 
 from proxy.config import Listener as ListenerSettings
 from proxy.metadata.scram import ScramMechanism, credential_from_password
-from proxy.net.logins.credentials import Credentials, sasl_listener
-from proxy.net.logins.plain_users import PlainUsers
+from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener
 from proxy.security.passwords import hash_password
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.lab.cluster.node import CHECKOUT

@@ -20,7 +20,7 @@ PACKAGES = {
     "controller": "forwarding/controller",
     "reconcile": "spark_audit/reconcile",
 }
-WITHOUT_SPARK = ("chain.py", "hashing.py", "finding.py")
+WITHOUT_SPARK = ("chain.py", "finding.py")
 """Of `reconcile`: the others are plans of Spark, which a test without a JVM cannot run."""
 
 

@@ -25,7 +25,12 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.rolling", description=__doc__)
     parser.add_argument("--keep", type=Path, help="a directory for logs and data, to look into")
     parser.add_argument(
-        "--held", action="store_true", help="hold the proxies' listening sockets meanwhile, as systemd may do"
+        "--held",
+        action="store_true",
+        help="like --plain, and hold the listening sockets meanwhile, as systemd may do",
+    )
+    parser.add_argument(
+        "--plain", action="store_true", help="stop the proxies and start them again, without a successor"
     )
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as directory:
@@ -35,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
         )
         try:
             stack.start(_say)
-            faults = roll(stack, {**JAVA, **KINDS, **FRANZ_GO, **KAFKA_PYTHON}, _say)
+            faults = roll(stack, {**JAVA, **KINDS, **FRANZ_GO, **KAFKA_PYTHON}, _say, plain=arguments.plain)
         finally:
             killed = stack.stop()
     faults += [f"{name} had to be killed" for name in killed]

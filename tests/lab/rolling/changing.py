@@ -15,10 +15,13 @@ import trustme
 import yaml
 
 from proxy.config import split_host_port
+from proxy.net.telemetry.restart_status import RestartStatus
+from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.node import CHECKOUT, Node
+from tests.lab.cluster.process import adopt_orphans
 from tests.lab.cluster.stack import Stack
 
-RELOAD_TIMEOUT_S = 60
+COMMAND_TIMEOUT_S = 180
 _LOADED = 'penstock_file_reloads_total{file_kind="configuration",outcome="loaded"}'
 _CLOSED = "penstock_connections_closed_total"
 _BY_CLIENT = ("client_closed", "connection_reset")
@@ -53,15 +56,18 @@ def configure(node: Node, change: Change) -> None:
 
 def reload(node: Node) -> str | None:
     """`penstock reload`; what is wrong, None if nothing."""
-    done = subprocess.run(
-        [sys.executable, "-m", "proxy", "reload", "-c", str(node.proxy_file)],
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=RELOAD_TIMEOUT_S,
-    )
+    done = _command("reload", node)
     return None if done.returncode == 0 else f"{node.proxy.name}: {done.stderr}"
+
+
+def restart(node: Node) -> int:
+    """`penstock restart`; the pid of the process that serves. SetupError if there is none."""
+    adopt_orphans()
+    done = _command("restart", node)
+    found = RestartStatus.read(node.proxy_file.parent / "spool")
+    if done.returncode != 0 or found is None:
+        raise SetupError(f"{node.proxy.name}: {done.stderr}")
+    return found.pid
 
 
 def hang_up(node: Node) -> None:
@@ -84,6 +90,17 @@ def cut(stack: Stack) -> float:
         for node in stack.nodes
         for series, value in node.metrics().items()
         if series.startswith(_CLOSED) and not any(f'"{reason}"' in series for reason in _BY_CLIENT)
+    )
+
+
+def _command(name: str, node: Node) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "proxy", name, "-c", str(node.proxy_file)],
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=COMMAND_TIMEOUT_S,
     )
 
 

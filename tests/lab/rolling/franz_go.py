@@ -17,10 +17,12 @@ from tests.lab.rolling.ledger import PAUSE_S, Ledger
 from tests.lab.rolling.place import Kinds, Place
 
 _RECONNECT = re.compile(r"^\[(?:INFO|WARN)\] (.*?(?:unable to|errored|dial|disconnect|retry)[^;]*)")
-# It takes a connection that ends before the first request, or cannot be opened, for an error of its own.
+# It takes a connection that ends before the first request, or cannot be opened, for an error of its own. It
+# logs the same, and NOT_COORDINATOR of a broker that has just lost its groups, when a plain broker restarts,
+# and repeats by itself what failed: the membership at once, the commit of offsets at its next interval.
 _CUT = re.compile(
-    r"^\[ERROR\] (unable to (?:request api versions|initialize sasl)|group manage loop errored);"
-    r".*(?:EOF|reset|refused|closed|broken pipe)"
+    r"^\[ERROR\] (unable to (?:request api versions|initialize sasl)|group manage loop errored"
+    r"|default commit failed);.*(?:EOF|reset|refused|closed|broken pipe|NOT_COORDINATOR)"
 )
 
 

@@ -25,6 +25,7 @@ from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
 
 SETTLE_MS = 120_000
 LOOK_S = 0.1
+CONTROL_S = 5.0
 DRAIN_MS = 60_000
 """More than a drain may take; what takes longer is killed, and a fault."""
 PARTITIONS, REPLICAS = 6, 3
@@ -44,8 +45,12 @@ class Step:
 class Rolling:
     """Clients of these kinds at a running stack."""
 
-    def __init__(self, stack: Stack, cluster_admin: ClusterAdmin, kinds: Kinds, say: Say) -> None:
+    def __init__(
+        self, stack: Stack, cluster_admin: ClusterAdmin, kinds: Kinds, say: Say, *, plain: bool = False
+    ) -> None:
+        """`plain`: proxies are stopped and started again; else they start their successors."""
         self.faults: list[str] = []
+        self._plain = plain or stack.holds_sockets
         self._stack, self._say = stack, say
         self._admin = cluster_admin
         self._clients = [make(self._place(kind, cluster_admin)) for kind, make in kinds.items()]
@@ -54,8 +59,14 @@ class Rolling:
     def ledgers(self) -> list[Ledger]:
         return [client.ledger for client in self._clients]
 
+    def nothing(self) -> Step:
+        """The waits that clients have of themselves and of the machine, to compare the others with."""
+        return Step("nothing happens", partial(Event().wait, CONTROL_S))
+
     def proxy(self, node: Node) -> Step:
-        restart = partial(self._restart, node.proxy, node.start_proxy, drains=True)
+        restart = partial(self._replace, node)
+        if self._plain:
+            restart = partial(self._restart, node.proxy, node.start_proxy, drains=True)
         return Step(f"{node.proxy.name} restarts", restart)
 
     def controller(self) -> Step:
@@ -126,6 +137,21 @@ class Rolling:
             refused_ms = ready_ms - drained["at_ms"] + before_ms
             happened = "waited in the queue" if self._stack.holds_sockets else "were refused"
             self._say(f"  connections {happened} for {refused_ms} ms")
+
+    def _replace(self, node: Node) -> None:
+        """By `penstock restart`: connections wait in the queue from the end of the drain on."""
+        began_ms, seen = now_ms(), len(node.proxy.log_text())
+        pid = changing.restart(node)
+        node.proxy.continue_as(pid)
+        node.wait_until_ready()
+        ready_ms = now_ms()
+        log = node.proxy.log_text()[seen:]
+        drained = _drained(log)
+        if drained["cut"] != 0:
+            self.faults.append(f"{node.proxy.name} did not drain: {drained}")
+        waited_ms = max(map(_at_ms, _rows(log, "listening"))) - drained["at_ms"] + drained["refused_ms"]
+        self._say(f"  replaced and ready after {ready_ms - began_ms} ms; {drained}")
+        self._say(f"  connections waited in the queue for {waited_ms} ms")
 
     def _reload(self, change: changing.Change, *, by_signal: bool) -> None:
         with self._nothing_is_cut():
@@ -229,22 +255,31 @@ def _has_all(ledger: Ledger, count: int) -> bool:
 
 def _drained(log: str) -> dict[str, Any]:
     """What the process says of its drain; SetupError where it says nothing."""
-    for line in log.splitlines():
-        if line.startswith("{") and (told := json.loads(line)).get("event") == "drained":
-            at = datetime.fromisoformat(told["timestamp"])
-            found = {key: told.get(key) for key in ("connections", "cut", "refused_ms", "duration_ms")}
-            return found | {"at_ms": int(at.timestamp() * 1000)}
+    for row in _rows(log, "drained"):
+        found = {key: row.get(key) for key in ("connections", "cut", "refused_ms", "duration_ms")}
+        return found | {"at_ms": _at_ms(row)}
     raise SetupError("no line in the log says how the drain went")
 
 
-def roll(stack: Stack, kinds: Kinds, say: Say) -> list[str]:
-    """The long form: every process of the stack restarts. What was found."""
+def _rows(log: str, event: str) -> Iterator[dict[str, Any]]:
+    """The lines of that event, in their order."""
+    rows = (json.loads(line) for line in log.splitlines() if line.startswith("{"))
+    return (row for row in rows if row.get("event") == event)
+
+
+def _at_ms(row: dict[str, Any]) -> int:
+    return int(datetime.fromisoformat(row["timestamp"]).timestamp() * 1000)
+
+
+def roll(stack: Stack, kinds: Kinds, say: Say, *, plain: bool = False) -> list[str]:
+    """The long form: every process of the stack restarts. What was found. `plain`: as in Rolling."""
     authority = changing.Authority(stack)  # Before there are clients, which are to trust it.
-    rolling = Rolling(stack, ClusterAdmin(stack), kinds, say)
+    rolling = Rolling(stack, ClusterAdmin(stack), kinds, say, plain=plain)
     first, second, third = map(rolling.proxy, stack.nodes)
     new_certificate = rolling.certificate(authority)
     rolling.play(
         [
+            rolling.nothing(),
             rolling.reload(changing.tighter),
             first,
             new_certificate,

@@ -18,18 +18,11 @@ from proxy.security.principal import Principal
 from proxy.security.protected import OwnResources, ProtectedResources
 from proxy.security.standard import StandardAuthorizer
 from proxy.session.apis.table import TABLE
-from proxy.session.call import (
-    Call,
-    Forward,
-    ForwardToController,
-    NameTopics,
-    QueryBroker,
-    Remembered,
-    Respond,
-    Verdict,
-)
+from proxy.session.call import Call, Forward, ForwardToController, NameTopics, QueryBroker, Respond, Verdict
 from proxy.session.client_state import ClientState
-from proxy.session.gate import Basis, Gate, Limits, ListenerPolicy, Peer
+from proxy.session.gate import Basis, Gate, ListenerPolicy, Peer
+from proxy.session.memory import Limits
+from proxy.session.remembered import Remembered
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from tests.support.images import acl_record, image_of

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import ANONYMOUS, Principal
-from proxy.security.token_secret import TokenSecret
 from proxy.session.call import ForwardToController
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

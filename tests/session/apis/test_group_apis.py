@@ -6,8 +6,8 @@ import pytest
 
 from proxy.metadata.acl import Operation
 from proxy.security.principal import Principal
-from proxy.session.apis.consumer_group_heartbeat import SOON_MS
-from proxy.session.deferred_assignments import MAX_MEMBERS
+from proxy.session.apis.heartbeats import SOON_MS
+from proxy.session.remembered import MAX_MEMBERS
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.accounting.denials import MAX_SINGLE, MESSAGE
+from proxy.session.accounting.summaries import MAX_SINGLE, MESSAGE
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import Asked, Asking

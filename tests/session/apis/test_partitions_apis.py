@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.admin.rejection import TopicShape
-from proxy.session.apis import groups, offset_commit, partitions, transactions
+from proxy.session.apis import groups, offsets, partitions, transactions
 from proxy.session.call import Respond
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -85,7 +85,7 @@ CASES = [
     Case(ApiKey.DESCRIBE_PRODUCERS, partitions.DESCRIBE_PRODUCERS, "READ", "TopicRequest", None),
     Case(
         ApiKey.OFFSET_COMMIT,
-        offset_commit.SHAPE,
+        offsets.COMMIT_SHAPE,
         "READ",
         "OffsetCommitRequestTopic",
         "OffsetCommitRequestPartition",
@@ -235,7 +235,7 @@ def test_commits_by_topic_id_are_refused_by_id() -> None:
     asked = Asking(ApiKey.OFFSET_COMMIT, 10, "READ GROUP team", "READ TOPIC orders").for_(request)
 
     assert [topic.topic_id for topic in asked.forwarded.topics] == [ids[1]]
-    told = asked.told(offset_commit.SHAPE.reject_all(asked.forwarded, ErrorCode.NONE))
+    told = asked.told(offsets.COMMIT_SHAPE.reject_all(asked.forwarded, ErrorCode.NONE))
     assert [(topic.topic_id, topic.partitions[0].error_code) for topic in told.topics] == [
         (ids[0], DENIED),
         (ids[1], ErrorCode.NONE),

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import AllowAll
-from proxy.session.apis.penstock_topic_configs import penstock_configs
+from proxy.session.apis.configs import penstock_configs
 from proxy.session.call import ForwardToController
 from proxy.wire import codecs
 from proxy.wire import types as t
@@ -15,6 +15,7 @@ from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import Asking
 from tests.support.images import acl_record, image_of
 from tests.support.metadata_log import owned
+from tests.support.topic_requests import create_topics
 
 pytestmark = pytest.mark.spec("A6")
 
@@ -124,10 +125,7 @@ def test_a_text_too_long_for_old_clients_says_where_to_look_instead() -> None:
 
 
 def creation(name: str = "owner") -> Any:
-    request = t.CreateTopicsRequest
-    config = request.CreatableTopicConfig(name=name, value="User:alice")
-    topic = request.CreatableTopic(name="orders", num_partitions=1, replication_factor=1, configs=[config])
-    return request(topics=[topic])
+    return create_topics("orders", configs={name: "User:alice"})
 
 
 def alteration(key: int, name: str = "owner", kind: int = TOPIC) -> Any:

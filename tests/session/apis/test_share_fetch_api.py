@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.session.share_sessions import MAX_PARTITIONS, MAX_SESSIONS
+from proxy.session.remembered import MAX_PARTITIONS, MAX_SESSIONS
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -57,13 +57,15 @@ def fetch(
     )
 
 
-def answer(*topics: tuple[bytes, list[int]], code: int = 0) -> Any:
+def answer(*topics: tuple[bytes, list[int]], code: int = 0, records: bytes = b"r") -> Any:
     return RESPONSE(
         error_code=code,
         responses=[
             RESPONSE.ShareFetchableTopicResponse(
                 topic_id=topic_id,
-                partitions=[RESPONSE.PartitionData(partition_index=index, records=b"r") for index in indexes],
+                partitions=[
+                    RESPONSE.PartitionData(partition_index=index, records=records) for index in indexes
+                ],
             )
             for topic_id, indexes in topics
         ],

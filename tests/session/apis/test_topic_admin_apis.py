@@ -10,6 +10,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import CLUSTER_RIGHT, KNOWN_TOPICS, Asked, Asking
+from tests.support.topic_requests import create_topics, delete_topics
 
 pytestmark = pytest.mark.spec("A7", "E2", "E3")
 
@@ -28,10 +29,7 @@ def to_controller(asked: Asked) -> Any:
 
 
 def creation(*names: str) -> Any:
-    topic = t.CreateTopicsRequest.CreatableTopic
-    return t.CreateTopicsRequest(
-        topics=[topic(name=name, num_partitions=3, replication_factor=1) for name in names], timeout_ms=1234
-    )
+    return create_topics(*names, timeout_ms=1234)
 
 
 @pytest.mark.parametrize("version", codecs.request_versions(ApiKey.CREATE_TOPICS))
@@ -112,15 +110,7 @@ def test_more_partitions_need_alter_on_the_topic(version: int) -> None:
 
 
 def deletion(version: int, *names: str) -> Any:
-    if version < 6:
-        return t.DeleteTopicsRequest(topic_names=list(names))
-    state = t.DeleteTopicsRequest.DeleteTopicState
-    return t.DeleteTopicsRequest(topics=[state(name=name) for name in names])
-
-
-def deletion_by_id(*topic_ids: bytes) -> Any:
-    state = t.DeleteTopicsRequest.DeleteTopicState
-    return t.DeleteTopicsRequest(topics=[state(name=None, topic_id=topic_id) for topic_id in topic_ids])
+    return t.DeleteTopicsRequest(topic_names=list(names)) if version < 6 else delete_topics(*names)
 
 
 DELETED = t.DeleteTopicsResponse.DeletableTopicResult
@@ -149,7 +139,7 @@ def test_topics_by_id_are_deleted_by_id_and_denied_ones_named_to_who_may_describ
     rights = ("DELETE TOPIC orders", "DESCRIBE TOPIC payments")
     ids = [KNOWN_TOPICS["secrets"], KNOWN_TOPICS["payments"], KNOWN_TOPICS["orders"], b"?" * 16]
 
-    asked = Asking(ApiKey.DELETE_TOPICS, 6, *rights).for_(deletion_by_id(*ids))
+    asked = Asking(ApiKey.DELETE_TOPICS, 6, *rights).for_(delete_topics(*ids))
 
     assert [(topic.name, topic.topic_id) for topic in to_controller(asked).topics] == [(None, ids[2])]
     told = asked.told(t.DeleteTopicsResponse(responses=[DELETED(name="orders", topic_id=ids[2])]))
@@ -186,7 +176,7 @@ def test_an_id_nobody_told_is_asked_for_before_it_is_decided_on() -> None:
     asked = (
         Asking(ApiKey.DELETE_TOPICS, 6, "DELETE TOPIC new")
         .where_it_can_ask()
-        .for_(deletion_by_id(strange, gone, KNOWN_TOPICS["orders"]))
+        .for_(delete_topics(strange, gone, KNOWN_TOPICS["orders"]))
     )
 
     assert asked.looked_up == [strange, gone]
@@ -224,7 +214,7 @@ def test_a_topic_told_by_its_id_is_deleted_without_the_right_to_describe_it() ->
     orders = KNOWN_TOPICS["orders"]
 
     asked = Asking(ApiKey.DELETE_TOPICS, 6, "DELETE TOPIC *", "DENY DESCRIBE TOPIC orders").for_(
-        deletion_by_id(orders)
+        delete_topics(orders)
     )
 
     assert [topic.topic_id for topic in to_controller(asked).topics] == [orders]

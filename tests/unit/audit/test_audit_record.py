@@ -7,7 +7,7 @@ import pytest
 
 from proxy.audit.chain import sealed
 from proxy.audit.record import DATA_FIELDS, MAX_TEXT_CHARACTERS, AuditEvent, Author, Encoder
-from proxy.session.requests.expected_records import MAX_BYTES
+from proxy.session.requests.forwarding import MAX_BYTES
 from proxy.wire.error_codes import ErrorCode
 
 AUTHOR = Author(role="proxy", proxy_id="proxy-1", boot_id="cafe")

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.audit.classes import ADMIN, AUTHENTICATION, CLASSES, DENIAL, PROCESS, SUMMARY
-from proxy.audit.shares import RESERVED, Shares
+from proxy.audit.classes import ADMIN, AUTHENTICATION, CLASSES, DENIAL, PROCESS, RESERVED, SUMMARY, Shares
 
 pytestmark = pytest.mark.spec("D3")
 

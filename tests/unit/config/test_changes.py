@@ -9,8 +9,7 @@ import yaml
 
 from forwarding.config import ControllerConfig
 from proxy.config import ConfigError, ProxyConfig
-from proxy.config.changes import changes, in_effect
-from proxy.config.effects import CONTROLLER, PROXY, WORKERS, Effect, Effects
+from proxy.config.effects import CONTROLLER, PROXY, WORKERS, Effect, Effects, changes, in_effect
 from proxy.config.parts import Part
 from proxy.config.reading import parse
 from proxy.workers.seat import Seat, give

@@ -8,7 +8,7 @@ import yaml
 
 from forwarding.config import ControllerConfig, process_settings
 from proxy.config import ConfigError, ProxyConfig, load
-from proxy.security.token_secret import TokenSecret
+from proxy.security.delegation_tokens import TokenSecret
 
 pytestmark = [pytest.mark.spec("O5"), pytest.mark.spec("R9")]
 

@@ -45,25 +45,21 @@ def test_the_nearest_limit_of_a_session_governs(
 @pytest.mark.parametrize(
     ("entry", "error"),
     [
-        pytest.param(
+        (
             listener(sasl__server__mechanism__classes={"GSSAPI": "a.b.C"}),
             "sasl.server.mechanism.classes: GSSAPI: not among sasl.enabled.mechanisms",
-            id="class of a mechanism that is not enabled",
         ),
-        pytest.param(
+        (
             listener(sasl__server__mechanism__classes={"PLAIN": "a.b:C"}),
             "listeners[0] > sasl.server.mechanism.classes > PLAIN: expected package.module.Class",
-            id="class path",
         ),
-        pytest.param(
+        (
             listener(sasl__server__mechanism__classes={"plain": "a.b.C"}),
             "listeners[0] > sasl.server.mechanism.classes > plain: expected the name of a mechanism",
-            id="mechanism name",
         ),
-        pytest.param(
+        (
             listener(sasl__mechanism__connections__max__reauth__ms={"GSSAPI": 1}),
             "sasl.mechanism.connections.max.reauth.ms: GSSAPI: not among sasl.enabled.mechanisms",
-            id="limit of a mechanism that is not enabled",
         ),
     ],
 )

@@ -8,7 +8,7 @@ import yaml
 
 from proxy.config import ConfigError, Part, load
 from proxy.config.listener import Listener
-from proxy.config.login import Login
+from proxy.config.peer import Login
 from proxy.config.upstream import Upstream
 from proxy.net.logins.bearer_token import EndpointToken, FileToken
 from proxy.net.logins.oauthbearer import JwksSettings, OAuthBearerSettings

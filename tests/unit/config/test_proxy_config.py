@@ -75,160 +75,96 @@ def test_a_file_that_is_right_is_read_with_kafkas_defaults(tmp_path: Path) -> No
     assert users.verify("admin", "admin-secret") is not None
 
 
-WRONG = [
-    pytest.param(document(lisseners=[]), "lisseners: unknown key; did you mean listeners?", id="unknown key"),
-    pytest.param(
-        document(limits={"max.conections": 5}),
-        "limits > max.conections: unknown key; did you mean max.conn",
-        id="unknown leaf",
+WRONG: dict[str, Any] = {
+    "lisseners: unknown key; did you mean listeners?": document(lisseners=[]),
+    "limits > max.conections: unknown key; did you mean max.conn": document(limits={"max.conections": 5}),
+    "proxy.id: is missing": document(proxy__id=None),
+    "proxy.id: expected letters, digits": document(proxy__id="a b"),
+    "limits > max.connections: expected a whole number, found 'many'": document(
+        limits={"max.connections": "many"}
     ),
-    pytest.param(document(proxy__id=None), "proxy.id: is missing", id="missing key"),
-    pytest.param(document(proxy__id="a b"), "proxy.id: expected letters, digits", id="bad id"),
-    pytest.param(
-        document(limits={"max.connections": "many"}),
-        "limits > max.connections: expected a whole number, found 'many'",
-        id="wrong type",
+    "upstream > bootstrap: expected host:port, found 'localhost'": document(
+        upstream={"bootstrap": "localhost"}
     ),
-    pytest.param(
-        document(upstream={"bootstrap": "localhost"}),
-        "upstream > bootstrap: expected host:port, found 'localhost'",
-        id="no port",
+    "users.file: no such file": document(users__file="missing.yaml"),
+    "a listener enables PLAIN, which needs users.file": document(users__file=None),
+    "more than one listener has the name SASL_PLAINTEXT": document(
+        listeners=[listener(), listener(bind="127.0.0.1:2")]
     ),
-    pytest.param(document(users__file="missing.yaml"), "users.file: no such file", id="missing file"),
-    pytest.param(
-        document(users__file=None), "a listener enables PLAIN, which needs users.file", id="no users"
+    "listeners[1] > bind: 127.0.0.1:19092: listeners[0] > bind (127.0.0.1:19092) has the same port": document(
+        listeners=[listener(), listener(name="B")]
     ),
-    pytest.param(
-        document(listeners=[listener(), listener(bind="127.0.0.1:2")]),
-        "more than one listener has the name SASL_PLAINTEXT",
-        id="duplicate name",
+    "listeners: the list is empty": document(listeners=[]),
+    "sasl.enabled.mechanisms: unknown: DIGEST-MD5; write one of PLAIN": document(
+        listeners=[listener(sasl__enabled__mechanisms=["DIGEST-MD5"])]
     ),
-    pytest.param(
-        document(listeners=[listener(), listener(name="B")]),
-        "listeners[1] > bind: 127.0.0.1:19092: listeners[0] > bind (127.0.0.1:19092) has the same port",
-        id="duplicate bind",
+    "security.protocol SASL_PLAINTEXT needs sasl.enabled.mechanisms": document(
+        listeners=[listener(sasl__enabled__mechanisms=None)]
     ),
-    pytest.param(document(listeners=[]), "listeners: the list is empty", id="no listener"),
-    pytest.param(
-        document(listeners=[listener(sasl__enabled__mechanisms=["DIGEST-MD5"])]),
-        "sasl.enabled.mechanisms: unknown: DIGEST-MD5; write one of PLAIN",
-        id="mechanism",
+    "sasl.enabled.mechanisms is set, but security.protocol is PLAINTEXT": document(
+        listeners=[listener(security__protocol="PLAINTEXT")]
     ),
-    pytest.param(
-        document(listeners=[listener(sasl__enabled__mechanisms=None)]),
-        "security.protocol SASL_PLAINTEXT needs sasl.enabled.mechanisms",
-        id="no mechanisms",
+    "security.protocol SASL_SSL needs a certificate": document(
+        listeners=[listener(security__protocol="SASL_SSL")]
     ),
-    pytest.param(
-        document(listeners=[listener(security__protocol="PLAINTEXT")]),
-        "sasl.enabled.mechanisms is set, but security.protocol is PLAINTEXT",
-        id="mechanisms without SASL",
+    "early.start.listeners: no listener has the name OTHER": document(
+        authorizer={
+            "class.name": "proxy.security.standard.StandardAuthorizer",
+            "early.start.listeners": ["OTHER"],
+        }
     ),
-    pytest.param(
-        document(listeners=[listener(security__protocol="SASL_SSL")]),
-        "security.protocol SASL_SSL needs a certificate",
-        id="no certificate",
+    "controller: security.protocol SASL_PLAINTEXT needs a login": document(
+        controller={"endpoints": ["127.0.0.1:1"], "security.protocol": "SASL_PLAINTEXT"}
     ),
-    pytest.param(
-        document(
-            authorizer={
-                "class.name": "proxy.security.standard.StandardAuthorizer",
-                "early.start.listeners": ["OTHER"],
-            }
-        ),
-        "early.start.listeners: no listener has the name OTHER",
-        id="early listener",
+    "quota > producer.default: must be more than 0, found 0": document(quota={"producer.default": 0}),
+    "upstream > addresses: expected rewrite or passthrough, found 'hidden'": document(
+        upstream=upstream(addresses="hidden")
     ),
-    pytest.param(
-        document(controller={"endpoints": ["127.0.0.1:1"], "security.protocol": "SASL_PLAINTEXT"}),
-        "controller: security.protocol SASL_PLAINTEXT needs a login",
-        id="login",
+    "upstream: addresses: passthrough needs internal.bootstrap": document(
+        upstream=upstream(addresses="passthrough")
     ),
-    pytest.param(
-        document(quota={"producer.default": 0}),
-        "quota > producer.default: must be more than 0, found 0",
-        id="quota",
+    "addresses: passthrough needs internal.bootstrap; write the address of another listener": document(
+        upstream=upstream(addresses="passthrough", internal__bootstrap="127.0.0.1:9092")
     ),
-    pytest.param(
-        document(upstream=upstream(addresses="hidden")),
-        "upstream > addresses: expected rewrite or passthrough, found 'hidden'",
-        id="addresses",
+    "upstream: addresses: passthrough does not use advertised.brokers and node.id": document(
+        upstream=upstream(
+            addresses="passthrough",
+            internal__bootstrap="127.0.0.1:9091",
+            advertised__brokers={2: {"SASL_PLAINTEXT": "p2:1"}},
+        )
     ),
-    pytest.param(
-        document(upstream=upstream(addresses="passthrough")),
-        "upstream: addresses: passthrough needs internal.bootstrap",
-        id="passthrough without a way for ourselves",
+    "upstream: addresses: passthrough supports only one listener": document(
+        listeners=[PLAIN_LISTENER, listener(name="OTHER", bind="127.0.0.1:19093")],
+        upstream=upstream(addresses="passthrough", internal__bootstrap="127.0.0.1:9091"),
     ),
-    pytest.param(
-        document(upstream=upstream(addresses="passthrough", internal__bootstrap="127.0.0.1:9092")),
-        "addresses: passthrough needs internal.bootstrap; write the address of another listener",
-        id="passthrough with one listener of the broker",
+    "addresses: passthrough does not use advertised of a listener": document(
+        listeners=[listener(advertised="proxy:1")],
+        upstream=upstream(addresses="passthrough", internal__bootstrap="127.0.0.1:9091"),
     ),
-    pytest.param(
-        document(
-            upstream=upstream(
-                addresses="passthrough",
-                internal__bootstrap="127.0.0.1:9091",
-                advertised__brokers={2: {"SASL_PLAINTEXT": "p2:1"}},
-            )
-        ),
-        "upstream: addresses: passthrough does not use advertised.brokers and node.id",
-        id="passthrough and a map",
+    "advertised.brokers: node 2: no listener has the name SASL": document(
+        upstream=upstream(advertised__brokers={2: {"SASL": "p2:1"}})
     ),
-    pytest.param(
-        document(
-            listeners=[PLAIN_LISTENER, listener(name="OTHER", bind="127.0.0.1:19093")],
-            upstream=upstream(addresses="passthrough", internal__bootstrap="127.0.0.1:9091"),
-        ),
-        "upstream: addresses: passthrough supports only one listener",
-        id="passthrough and two listeners",
+    "advertised.brokers: node 2 has no address for SASL_PLAINTEXT": document(
+        upstream=upstream(advertised__brokers={2: {}})
     ),
-    pytest.param(
-        document(
-            listeners=[listener(advertised="proxy:1")],
-            upstream=upstream(addresses="passthrough", internal__bootstrap="127.0.0.1:9091"),
-        ),
-        "addresses: passthrough does not use advertised of a listener",
-        id="passthrough and an address",
+    "advertised.brokers: nodes 2 and 3 have the same address for SASL_PLAINTEXT": document(
+        upstream=upstream(advertised__brokers={2: {"SASL_PLAINTEXT": "p:1"}, 3: {"SASL_PLAINTEXT": "p:1"}})
     ),
-    pytest.param(
-        document(upstream=upstream(advertised__brokers={2: {"SASL": "p2:1"}})),
-        "advertised.brokers: node 2: no listener has the name SASL",
-        id="a map with a listener that is not there",
+    "node 2 has the address of this proxy's listener SASL_PLAINTEXT, but node.id is 1": document(
+        upstream=upstream(node__id=1, advertised__brokers={2: {"SASL_PLAINTEXT": "127.0.0.1:19092"}})
     ),
-    pytest.param(
-        document(upstream=upstream(advertised__brokers={2: {}})),
-        "advertised.brokers: node 2 has no address for SASL_PLAINTEXT",
-        id="a map without a listener",
+    "must be at least 0, found -1": document(
+        upstream=upstream(advertised__brokers={-1: {"SASL_PLAINTEXT": "p:1"}})
     ),
-    pytest.param(
-        document(
-            upstream=upstream(
-                advertised__brokers={2: {"SASL_PLAINTEXT": "p:1"}, 3: {"SASL_PLAINTEXT": "p:1"}}
-            )
-        ),
-        "advertised.brokers: nodes 2 and 3 have the same address for SASL_PLAINTEXT",
-        id="two nodes at one address",
-    ),
-    pytest.param(
-        document(
-            upstream=upstream(node__id=1, advertised__brokers={2: {"SASL_PLAINTEXT": "127.0.0.1:19092"}})
-        ),
-        "node 2 has the address of this proxy's listener SASL_PLAINTEXT, but node.id is 1",
-        id="another node at our own address",
-    ),
-    pytest.param(
-        document(upstream=upstream(advertised__brokers={-1: {"SASL_PLAINTEXT": "p:1"}})),
-        "must be at least 0, found -1",
-        id="a node id that is none",
-    ),
-    pytest.param("- a list", "expected keys with values, found list", id="a list"),
-    pytest.param("a: b: c", "not valid YAML", id="no YAML"),
-]
+    "expected keys with values, found list": "- a list",
+    "not valid YAML": "a: b: c",
+}
 
 
-@pytest.mark.parametrize(("content", "problem"), WRONG)
-def test_what_is_wrong_is_named(tmp_path: Path, content: Any, problem: str) -> None:
+@pytest.mark.parametrize(("problem", "content"), WRONG.items(), ids=WRONG)
+def test_what_is_wrong_is_named_at_the_start_and_by_penstock_check(
+    tmp_path: Path, problem: str, content: Any
+) -> None:
     path = written(tmp_path, content)
 
     with pytest.raises(ConfigError) as caught:
@@ -236,12 +172,6 @@ def test_what_is_wrong_is_named(tmp_path: Path, content: Any, problem: str) -> N
 
     assert problem in str(caught.value)
     assert str(caught.value).startswith(f"{path}:")
-
-
-@pytest.mark.parametrize(("content", "problem"), WRONG)
-def test_penstock_check_says_the_same(tmp_path: Path, content: Any, problem: str) -> None:
-    path = written(tmp_path, content)
-
     assert problem in "\n".join(check(path))
 
 
@@ -285,10 +215,7 @@ def test_the_exit_code_of_penstock_check_tells_right_from_wrong(tmp_path: Path) 
             "authorizer.class.name: cannot load 'no.such.Class': there is no Python module 'no'; install it",
         ),
         (
-            {
-                "class.name": "proxy.security.standard.StandardAuthorizer",
-                "super.users": "admin",
-            },
+            {"class.name": "proxy.security.standard.StandardAuthorizer", "super.users": "admin"},
             "super.users: expected a principal in the form type:name, got 'admin'",
         ),
     ],
@@ -330,10 +257,7 @@ def tls_listener(directory: Path, protocol: str, **ssl: str) -> dict[str, Any]:
     ],
 )
 def test_penstock_check_tries_the_certificates(
-    tmp_path: Path,
-    protocol: str,
-    ssl: dict[str, str],
-    problem: str | None,
+    tmp_path: Path, protocol: str, ssl: dict[str, str], problem: str | None
 ) -> None:
     path = written(tmp_path, document(listeners=[tls_listener(tmp_path, protocol, **ssl)]))
 

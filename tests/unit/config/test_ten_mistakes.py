@@ -27,72 +27,62 @@ http: {bind: "127.0.0.1:9190"}
 STANDARD = "proxy.security.standard.StandardAuthorizer"
 
 MISTAKES = [
-    pytest.param(
+    (
         'upstream: {bootstrap: "127.0.0.1:9092"}',
         "upstream: {bootstrap.servers: 127.0.0.1:9092}",
         ":9: upstream > bootstrap.servers: unknown key; write bootstrap: host:port",
-        id="the name that a client's properties have",
     ),
-    pytest.param(
+    (
         "ssl: {certificate: proxy.crt, key: proxy.key}",
         "ssl: {certificate: proxy.crt, key: proxy.key, keystore.location: proxy.jks}",
         ":7: listeners[0] > ssl > keystore.location: unknown key; certificates have to be PEM files: write"
         " ssl: {certificate: FILE, key: FILE}; openssl pkcs12 converts a keystore",
-        id="a keystore",
     ),
-    pytest.param(
+    (
         'http: {bind: "127.0.0.1:9190"}',
         "http.bind: 127.0.0.1:9190",
         ":13: http.bind: unknown key; nest it: http: {bind: '127.0.0.1:9190'}",
-        id="a flat key, as in server.properties",
     ),
-    pytest.param(
+    (
         ", super.users: User:admin}",
         "}\nsuper.users: User:admin",
         ":12: super.users: unknown key; move it: authorizer: {super.users: 'User:admin'}",
-        id="a key in the wrong place",
     ),
-    pytest.param(
+    (
         "authorizer.StandardAuthorizer, super.users: User:admin",
         "authorizer.StandardAuthorizer, super.users: 'User:admin,User:bob'",
         ":11: authorizer > super.users: 'User:admin,User:bob' contains a comma, which is part of a user's"
         " name; separate principals by semicolons: User:a;User:b",
-        id="super users separated by a comma",
     ),
-    pytest.param(
+    (
         "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "kafka.security.authorizer.AclAuthorizer",
         ":11: authorizer > class.name: kafka.security.authorizer.AclAuthorizer reads ACLs from ZooKeeper,"
         f" which Penstock does not use; write {STANDARD}, which decides in the same way, and create the ACLs"
         " again with kafka-acls",
-        id="the authorizer of old",
     ),
-    pytest.param(
+    (
         "users.file: users.yaml",
         "users.file: users.yaml\nhttp: {bind: '127.0.0.1:9999'}",
         ":14: http: appears twice, in line 9 and in line 14; remove one of them",
-        id="a key that stands twice",
     ),
-    pytest.param(
+    (
         "bind: 127.0.0.1:19092",
         "bind: 0.0.0.0:19092",
         ":4: listeners[0] > bind: clients cannot connect to 0.0.0.0:19092; write advertised:"
         " HOST:19092 with a name or an address that they can reach",
-        id="clients are told 0.0.0.0",
     ),
-    pytest.param(
+    (
         "bind: 127.0.0.1:19092",
         "bind: 127.0.0.1:9190",
         ":13: http > bind: 127.0.0.1:9190: listeners[0] > bind (127.0.0.1:9190) has the same port; use"
         " another one",
-        id="two listeners on one port",
     ),
-    pytest.param(
+    (
         "key: proxy.key",
         "key: other.key",
         ":7: listeners[0] > ssl: certificate {directory}/proxy.crt with key {directory}/other.key: the key is"
         " not that of the certificate",
-        id="the key of another certificate",
     ),
 ]
 

@@ -1,102 +1,191 @@
-"""Proxy and controller reject the same parts of an administrative request, with the same errors (KIP-590)."""
+"""Proxy and controller decide alike about the parts of an administrative request (KIP-590).
+
+tests/session/apis has the exact responses of the proxy. What is compared here holds for the controller too.
+"""
 
 from typing import Any
 
 import pytest
 
-from forwarding.controller.outcome import Outcome
+from forwarding.controller.api import Outcome, SendToBroker
 from proxy.admin.topics import TopicKey
-from proxy.metadata.acl import Operation
 from proxy.session.call import Respond
-from proxy.wire import types
+from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.session.apis.asking import CLUSTER_RIGHT, KNOWN_TOPICS, Asking
-from tests.support.decisions import METADATA_TOPIC, allowed, decided
+from tests.session.apis.asking import CLUSTER_RIGHT, KNOWN_TOPICS, Asking, image_with
+from tests.support.decisions import METADATA_TOPIC, decided
+from tests.support.topic_requests import create_partitions, create_topics
 
-pytestmark = pytest.mark.spec("E4")
+pytestmark = pytest.mark.spec("E3", "E4")
 
-NO_TOPIC_ID = bytes(16)
-UNKNOWN_ID = b"?" * 16
+NO_ID, UNKNOWN_ID = bytes(16), b"?" * 16
+ORDERS, PAYMENTS = KNOWN_TOPICS["orders"], KNOWN_TOPICS["payments"]
+NAMES: dict[TopicKey, str] = {(None, topic_id): name for name, topic_id in KNOWN_TOPICS.items()}
 
 
 def creations(*names: str) -> Any:
-    topic = types.CreateTopicsRequest.CreatableTopic
-    topics = [topic(name=name, num_partitions=1, replication_factor=1) for name in names]
-    return types.CreateTopicsRequest(topics=topics, timeout_ms=5_000)
+    return create_topics(*names, validate_only=True)
+
+
+def created(*names: str) -> Any:
+    topic = t.CreateTopicsResponse.CreatableTopicResult
+    config = t.CreateTopicsResponse.CreatableTopicConfigs(name="retention.ms", value="1")
+    return t.CreateTopicsResponse(
+        topics=[topic(name=name, num_partitions=3, replication_factor=2, configs=[config]) for name in names]
+    )
 
 
 def widenings(*names: str) -> Any:
-    topic = types.CreatePartitionsRequest.CreatePartitionsTopic
-    return types.CreatePartitionsRequest(
-        topics=[topic(name=name, count=9) for name in names], timeout_ms=5_000
-    )
+    return create_partitions(9, *names)
 
 
-def deletions(*topics: tuple[str | None, bytes]) -> Any:
-    state = types.DeleteTopicsRequest.DeleteTopicState
-    states = [state(name=name, topic_id=topic_id) for name, topic_id in topics]
-    return types.DeleteTopicsRequest(topics=states, timeout_ms=5_000)
+def widened(*names: str) -> Any:
+    topic = t.CreatePartitionsResponse.CreatePartitionsTopicResult
+    return t.CreatePartitionsResponse(results=[topic(name=name, error_code=37) for name in names])
 
 
-DELETIONS = (
-    ("denied", NO_TOPIC_ID),
-    ("shown", NO_TOPIC_ID),
-    ("twice", NO_TOPIC_ID),
-    (METADATA_TOPIC, NO_TOPIC_ID),
-    (None, KNOWN_TOPICS["orders"]),
-    ("twice", NO_TOPIC_ID),
-    (None, UNKNOWN_ID),
-    (None, NO_TOPIC_ID),
+def deletions(*topics: str | bytes | tuple[str | None, bytes]) -> Any:
+    """Topics by name, by id, or with both fields as given."""
+    state = t.DeleteTopicsRequest.DeleteTopicState
+    keys = [
+        (topic, NO_ID) if isinstance(topic, str) else (None, topic) if isinstance(topic, bytes) else topic
+        for topic in topics
+    ]
+    states = [state(name=name, topic_id=topic_id) for name, topic_id in keys]
+    return t.DeleteTopicsRequest(topics=states, timeout_ms=5_000)
+
+
+def deletions_by_name(*names: str) -> Any:
+    return t.DeleteTopicsRequest(topic_names=list(names), timeout_ms=5_000)
+
+
+def deleted(*topics: tuple[str, bytes]) -> Any:
+    topic = t.DeleteTopicsResponse.DeletableTopicResult
+    return t.DeleteTopicsResponse(responses=[topic(name=name, topic_id=key) for name, key in topics])
+
+
+def both(
+    api_key: ApiKey, version: int, request: Any, rights: tuple[str, ...]
+) -> tuple[Any, Outcome | SendToBroker[Any]]:
+    """What the proxy makes of the request, and what the controller decides."""
+    at_controller = decided(
+        api_key, request, image=image_with(*rights), topic_names=NAMES, version=version
+    ).decision
+    assert isinstance(at_controller, Outcome | SendToBroker)
+    return Asking(api_key, version, *rights).for_(request), at_controller
+
+
+CREATE, WIDEN, DELETE = ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS
+INVALID_DELETIONS = (
+    "denied",
+    "shown",
+    "twice",
+    METADATA_TOPIC,
+    ORDERS,
+    "twice",
+    UNKNOWN_ID,
+    (None, NO_ID),
     ("both", UNKNOWN_ID),
+    PAYMENTS,
+    PAYMENTS,
 )
-CASES = [
-    (ApiKey.CREATE_TOPICS, creations("denied", "twice", "__cluster_metadata", "twice"), ()),
-    (
-        ApiKey.CREATE_TOPICS,
-        creations("twice", METADATA_TOPIC, "twice"),
-        ((Operation.CREATE, "kafka-cluster"),),
-    ),
-    (
-        ApiKey.CREATE_PARTITIONS,
-        widenings("denied", "twice", METADATA_TOPIC, "twice"),
-        ((Operation.ALTER, "else"),),
-    ),
-    (ApiKey.DELETE_TOPICS, deletions(*DELETIONS), ((Operation.DESCRIBE, "shown"),)),
-    (ApiKey.DELETE_TOPICS, deletions((METADATA_TOPIC, NO_TOPIC_ID)), ((Operation.DELETE, "kafka-cluster"),)),
+REJECTED = [
+    (CREATE, 7, creations("denied", "twice", "__cluster_metadata", "twice"), ()),
+    (CREATE, 7, creations("twice", METADATA_TOPIC, "twice"), (f"CREATE {CLUSTER_RIGHT}",)),
+    (WIDEN, 3, widenings("denied", "twice", METADATA_TOPIC, "twice"), ("ALTER TOPIC else",)),
+    (DELETE, 6, deletions(*INVALID_DELETIONS), ("DESCRIBE TOPIC shown",)),
+    (DELETE, 6, deletions(METADATA_TOPIC), (f"DELETE {CLUSTER_RIGHT}",)),
 ]
 
 
-@pytest.mark.parametrize(("api_key", "request_", "rights"), CASES)
+@pytest.mark.parametrize(("api_key", "version", "request_", "rights"), REJECTED)
 def test_both_gates_give_the_same_response(
-    api_key: ApiKey, request_: Any, rights: tuple[tuple[Operation, str], ...]
+    api_key: ApiKey, version: int, request_: Any, rights: tuple[str, ...]
 ) -> None:
-    """Field by field, messages included: none of the topics is left, so each responds by itself."""
-    named = (
-        f"{operation.name} {CLUSTER_RIGHT if name == 'kafka-cluster' else f'TOPIC {name}'}"
-        for operation, name in rights
-    )
-    version = 7 if api_key == ApiKey.CREATE_TOPICS else 3 if api_key == ApiKey.CREATE_PARTITIONS else 6
-    topic_names: dict[TopicKey, str] = {(None, topic_id): name for name, topic_id in KNOWN_TOPICS.items()}
+    """Field by field, messages included: nothing is left of the request, so each responds by itself."""
+    at_proxy, at_controller = both(api_key, version, request_, rights)
 
-    at_proxy = Asking(api_key, version, *named).for_(request_).verdict
-    at_controller = decided(
-        api_key, request_, image=allowed(*rights), topic_names=topic_names, version=version
-    ).decision
-
-    assert isinstance(at_proxy, Respond)
+    assert isinstance(at_proxy.verdict, Respond)
     assert isinstance(at_controller, Outcome)
-    assert at_controller.response == at_proxy.message
+    assert at_controller.response == at_proxy.verdict.message
+
+
+DENY = "DENY DESCRIBE TOPIC orders"
+LEFT = {
+    "denied creations": (
+        (CREATE, 7, creations(*"abcd"), ("CREATE TOPIC b", "CREATE TOPIC d")),
+        (creations("b", "d"), created("d", "b")),
+    ),
+    "creations by the cluster's right, configs of one": (
+        (
+            CREATE,
+            7,
+            creations("a", METADATA_TOPIC, "b"),
+            (f"CREATE {CLUSTER_RIGHT}", "DESCRIBE_CONFIGS TOPIC a"),
+        ),
+        (creations("a", "b"), created("a", "b")),
+    ),
+    "denied widenings": (
+        (WIDEN, 3, widenings("a", "b"), ("ALTER TOPIC b",)),
+        (widenings("b"), widened("b")),
+    ),
+    "deletions by id": (
+        (
+            DELETE,
+            6,
+            deletions(ORDERS, PAYMENTS, KNOWN_TOPICS["secrets"], UNKNOWN_ID),
+            ("DELETE TOPIC orders", "DESCRIBE TOPIC payments"),
+        ),
+        (deletions(ORDERS), deleted(("orders", ORDERS))),
+    ),
+    "an id of a topic whose description is denied": (
+        (DELETE, 6, deletions(ORDERS), ("DELETE TOPIC orders", DENY)),
+        (deletions(ORDERS), deleted(("orders", ORDERS))),
+    ),
+    "a name of a topic whose description is denied": (
+        (DELETE, 6, deletions("orders", "b"), ("DELETE TOPIC *", DENY)),
+        (deletions("b"), deleted(("b", NO_ID))),
+    ),
+    "the same by the cluster's right": (
+        (DELETE, 6, deletions("orders", "b"), (f"DELETE {CLUSTER_RIGHT}", DENY)),
+        (deletions("orders", "b"), deleted(("orders", NO_ID), ("b", NO_ID))),
+    ),
+    "names of an old version": (
+        (DELETE, 5, deletions_by_name("a", "b"), ("DELETE TOPIC b",)),
+        (deletions_by_name("b"), deleted(("b", NO_ID))),
+    ),
+    "the empty name": (
+        (DELETE, 6, deletions(""), (f"DELETE {CLUSTER_RIGHT}",)),
+        (deletions(""), deleted(("", NO_ID))),
+    ),
+    "the empty name in an old version": (
+        (DELETE, 1, deletions_by_name(""), (f"DELETE {CLUSTER_RIGHT}",)),
+        (deletions_by_name(""), deleted(("", NO_ID))),
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "answered"), LEFT.values(), ids=LEFT)
+def test_both_gates_leave_the_same_request_and_complete_the_same_response(
+    asked: tuple[ApiKey, int, Any, tuple[str, ...]], answered: tuple[Any, Any]
+) -> None:
+    at_proxy, at_controller = both(*asked)
+    left, response = answered
+
+    assert isinstance(at_controller, SendToBroker)
+    assert at_controller.request == at_proxy.forwarded == left
+    # The proxy works on a copy, and the controller changes the response itself.
+    to_client = at_proxy.told(response)
+    assert at_controller.merge(response) == to_client
 
 
 def test_the_messages_are_those_of_kafkas_controller() -> None:
-    request = deletions(*DELETIONS)
-
     decision = decided(
-        ApiKey.DELETE_TOPICS,
-        request,
-        image=allowed((Operation.DESCRIBE, "shown")),
-        topic_names={(None, KNOWN_TOPICS["orders"]): "orders", ("shown", NO_TOPIC_ID): "shown"},
+        DELETE,
+        deletions(*INVALID_DELETIONS),
+        image=image_with("DESCRIBE TOPIC shown"),
+        topic_names=NAMES | {("shown", NO_ID): "shown"},
     ).decision
 
     assert isinstance(decision, Outcome)
@@ -109,4 +198,5 @@ def test_the_messages_are_those_of_kafkas_controller() -> None:
         (None, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."),
         (None, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."),
         ("both", ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."),
+        (None, ErrorCode.INVALID_REQUEST, "Duplicate topic id."),
     ]

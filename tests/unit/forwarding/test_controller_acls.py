@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from forwarding.controller.acls import create_acls, delete_acls
-from forwarding.controller.outcome import Outcome
+from forwarding.controller.api import Outcome
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.wire import types

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from forwarding.controller.api import Outcome, SendToBroker
 from forwarding.controller.controller import CONTROLLER_APIS, Controller
-from forwarding.controller.outcome import Outcome, SendToBroker
-from forwarding.envelope import ForwardedRequest, RejectedEnvelope
-from forwarding.retry import AUTHORIZER_NOT_READY
+from forwarding.envelope import AUTHORIZER_NOT_READY, ForwardedRequest, RejectedEnvelope
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, AllowAll, Decision, RequestContext

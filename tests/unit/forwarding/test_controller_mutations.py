@@ -153,6 +153,16 @@ def test_topics_of_an_old_deletion_are_named_the_old_way() -> None:
     assert reported(charged.failed) == [("b", EXCEEDED)]
 
 
+def test_a_deletion_of_which_nothing_can_be_paid_is_not_sent_to_the_broker() -> None:
+    request = types.DeleteTopicsRequest(topic_names=["a"], timeout_ms=7)
+    known: dict[TopicKey, ExistingTopic] = {("a", NO_TOPIC_ID): ExistingTopic("a", NO_TOPIC_ID, 1)}
+
+    charged = charge_deletion(request, known, tokens(-1), NOW)
+
+    assert charged.remaining is None
+    assert reported(charged.failed) == [("a", EXCEEDED)]
+
+
 @pytest.mark.parametrize(
     ("count", "assigned", "exists", "paid"),
     [

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.outcome import Outcome
+from forwarding.controller.api import Outcome
 from forwarding.controller.quotas import alter_client_quotas
 from proxy.metadata.image import MetadataImage
 from proxy.wire import types

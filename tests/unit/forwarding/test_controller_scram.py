@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.outcome import Outcome
+from forwarding.controller.api import Outcome
 from forwarding.controller.scram import alter_user_scram_credentials
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.scram import ScramMechanism, salted_password

@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.api import DAY_MS, TokenSettings
-from forwarding.controller.outcome import Outcome
+from forwarding.controller.api import DAY_MS, Outcome, TokenSettings
 from forwarding.controller.tokens import LONG_MAX, expired_tokens
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.metadata.image import MetadataImage
-from proxy.metadata.tokens import DelegationToken
+from proxy.metadata.image import DelegationToken, MetadataImage
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import Principal
-from proxy.security.token_secret import TokenSecret
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from forwarding.envelope import (
+    AUTHORIZER_NOT_READY,
     FORWARD_ID_TAG,
     LAST_OFFSET_TAG,
     ClientError,
@@ -18,7 +19,6 @@ from forwarding.envelope import (
     wrap,
     wrap_response,
 )
-from forwarding.retry import AUTHORIZER_NOT_READY
 from proxy.security.principal import Principal, deserialize, serialize
 from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, types

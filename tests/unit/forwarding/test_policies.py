@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from forwarding.controller.api import Outcome, SendToBroker
 from forwarding.controller.controller import Controller, Verdict
-from forwarding.controller.outcome import Outcome, SendToBroker
 from forwarding.controller.policy import (
     AlterConfigPolicy,
     ConfigAlteration,

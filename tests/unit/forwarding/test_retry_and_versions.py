@@ -2,7 +2,7 @@
 
 import pytest
 
-from forwarding.retry import AUTHORIZER_NOT_READY, CONNECTION_LOST, Step, next_step
+from forwarding.envelope import AUTHORIZER_NOT_READY, CONNECTION_LOST, Step, next_step
 from forwarding.versions import for_clients
 from proxy.net.runtime.reachability import Backoff
 from proxy.session.apis.table import FORWARDED

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.deleted_topics import DeletedTopics
-from forwarding.controller.outcome import MAX_RECORDS_PER_REQUEST, Outcome, SendToBroker
+from forwarding.controller.api import MAX_RECORDS_PER_REQUEST, Outcome, SendToBroker
 from forwarding.controller.records import already_applied
 from forwarding.controller.topic_owner import OwnerSettings
+from forwarding.controller.topic_records import DeletedTopics
 from proxy.metadata.acl import Operation, uuid_text
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.sorted_names import SortedNames
@@ -19,6 +19,7 @@ from proxy.wire.error_codes import ErrorCode
 from tests.support.decisions import ADMIN, ALICE, allowed, decided
 from tests.support.images import acl_record, image_of
 from tests.support.metadata_log import owned
+from tests.support.topic_requests import create_topics
 
 pytestmark = pytest.mark.spec("A6")
 
@@ -31,17 +32,8 @@ DENIED, INVALID = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_CONFIG
 
 
 def creation(validate_only: bool = False, name: str = "orders", **configs: str | None) -> Any:
-    request = types.CreateTopicsRequest
-    topic = request.CreatableTopic(
-        name=name,
-        num_partitions=1,
-        replication_factor=1,
-        configs=[
-            request.CreatableTopicConfig(name=key.replace("_", "."), value=value)
-            for key, value in configs.items()
-        ],
-    )
-    return request(topics=[topic], timeout_ms=9_000, validate_only=validate_only)
+    dotted = {key.replace("_", "."): value for key, value in configs.items()}
+    return create_topics(name, configs=dotted, validate_only=validate_only)
 
 
 def created(error_code: int = NONE, topic_id: bytes = ID) -> Any:

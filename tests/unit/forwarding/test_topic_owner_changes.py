@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.outcome import Outcome, SendToBroker
+from forwarding.controller.api import Outcome, SendToBroker
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.topic_acls import stripped, topic_acls, topic_acls_text

@@ -3,8 +3,8 @@
 import pytest
 
 from proxy.metadata.acl import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
-from proxy.metadata.acls_delta import AclsDelta
 from proxy.metadata.acls_image import AclsImage
+from proxy.metadata.delta import AclsDelta
 from tests.support.metadata_log import acl, acls_image
 
 

@@ -6,8 +6,7 @@ from contextlib import suppress
 import pytest
 
 from proxy.metadata.acl import Operation, PatternType, PermissionType
-from proxy.metadata.delta import IGNORED_RECORDS, MetadataDelta
-from proxy.metadata.errors import MetadataError
+from proxy.metadata.delta import IGNORED_RECORDS, MetadataDelta, MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.metadata.scram import ScramMechanism, credential_from_password

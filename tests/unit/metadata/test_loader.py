@@ -2,8 +2,8 @@
 
 import pytest
 
-from proxy.metadata.acl import Operation, PermissionType
-from proxy.metadata.errors import MetadataError
+from proxy.metadata.acl import PermissionType
+from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
@@ -273,16 +273,6 @@ def test_a_record_that_cannot_be_applied_stops_the_loader_for_good(value: bytes)
         loader.batch(8, values(acl_record(ALLOW)))
 
     assert shown.acl_names == [set(), {"foo"}]
-
-
-@pytest.mark.spec("S2")
-def test_operations_of_one_batch_are_all_there_when_it_is_shown() -> None:
-    shown = Shown()
-    loader = loaded(shown)
-
-    loader.batch(9, values(*(acl_record(acl("t", operation)) for operation in list(Operation)[2:12])))
-
-    assert [image.acls.count for image in shown.images] == [0, 10]
 
 
 def quiet(shown: Shown) -> Loader:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.metadata.errors import MetadataError
+from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import STEP_RECORDS
 from proxy.metadata.quota_entity import QuotaEntity

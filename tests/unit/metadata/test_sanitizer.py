@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.metadata.sanitizer import desanitize, sanitize
+from proxy.metadata.quota_entity import desanitize, sanitize
+
+pytestmark = pytest.mark.spec("Q5")
 
 
-@pytest.mark.spec("Q5")
 @pytest.mark.parametrize(
     ("name", "sanitized"),
     [
@@ -35,7 +36,6 @@ def test_a_name_is_encoded_as_kafkas_sanitizer_does(name: str, sanitized: str) -
     assert sanitize(name) == sanitized
 
 
-@pytest.mark.spec("Q5")
 @given(st.text())
 def test_a_sanitised_name_is_plain_ascii_and_gives_the_name_back(name: str) -> None:
     sanitized = sanitize(name)
@@ -44,13 +44,11 @@ def test_a_sanitised_name_is_plain_ascii_and_gives_the_name_back(name: str) -> N
     assert desanitize(sanitized) == name
 
 
-@pytest.mark.spec("Q5")
 @pytest.mark.parametrize("text", ["%", "%4", "%G0", "a%2", "%%20", "% 1", "%+1"])
 def test_a_broken_escape_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="broken escape at character"):
         desanitize(text)
 
 
-@pytest.mark.spec("Q5")
 def test_a_plus_reads_as_a_space_as_in_java() -> None:
     assert desanitize("a+b%20c") == "a b c"

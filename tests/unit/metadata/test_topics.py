@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from proxy.metadata.acl import uuid_text
-from proxy.metadata.image import MetadataImage
+from proxy.metadata.image import MetadataImage, Topic
 from proxy.metadata.loader import Loader
-from proxy.metadata.topics import Topic
 from proxy.wire import types
 from tests.support.images import image_of
 from tests.support.metadata_log import (

@@ -12,6 +12,8 @@ from proxy.metadata.scram import ScramMechanism, credential_from_password
 from proxy.metadata.tree import cat, children
 from tests.support.metadata_log import acl, acl_record, owned, quota_record, scram_record, token, token_record
 
+pytestmark = pytest.mark.spec("S10")
+
 ACL = acl("ordérs", pattern_type=PatternType.PREFIXED, host="10.0.0.1")
 
 
@@ -33,7 +35,6 @@ def image() -> MetadataImage:
     return delta.apply(41)
 
 
-@pytest.mark.spec("S10")
 @pytest.mark.parametrize(
     ("path", "names"),
     [
@@ -63,7 +64,6 @@ def test_a_directory_lists_what_lies_below_it(path: str, names: list[str] | None
     assert children(image(), path) == names
 
 
-@pytest.mark.spec("S10")
 @pytest.mark.parametrize(
     ("path", "content"),
     [
@@ -119,7 +119,6 @@ def test_a_leaf_reads_as_json(path: str, content: dict[str, object]) -> None:
     assert json.loads(text) == content
 
 
-@pytest.mark.spec("S10")
 @pytest.mark.parametrize(
     "path", ["/", "/acl", "/acl/id", "/config/users/<default>", "/nowhere/at/all", "/status/x"]
 )
@@ -127,14 +126,12 @@ def test_what_is_no_leaf_has_no_content(path: str) -> None:
     assert cat(image(), path) is None
 
 
-@pytest.mark.spec("S10")
 def test_no_secret_shows_anywhere() -> None:
     shown = [cat(image(), f"/scram/SCRAM-SHA-512/{user}") for user in ("bob",)]
 
     assert shown == ['{"iterations": 4096}']
 
 
-@pytest.mark.spec("S10")
 def test_directories_that_are_always_there_may_be_empty() -> None:
     assert [
         children(MetadataImage.EMPTY, path) for path in ("/acl", "/acl/id", "/config", "/scram", "/token")

@@ -9,6 +9,8 @@ import pytest
 
 from proxy.net.runtime.chunked import SLICE_MS, iterate_in_slices, run_in_slices
 
+pytestmark = pytest.mark.spec("O8")
+
 
 def busy(count: int, item_ms: float) -> Iterator[int]:
     """Items that take CPU time to make."""
@@ -30,7 +32,6 @@ async def turns_during(work: Coroutine[Any, Any, None]) -> int:
     return turns
 
 
-@pytest.mark.spec("O8")
 async def test_the_loop_has_a_turn_after_each_slice_of_cpu_time_however_many_items_that_is() -> None:
     few_long, many_short = busy(8, SLICE_MS), busy(40, SLICE_MS / 4)
 
@@ -38,7 +39,6 @@ async def test_the_loop_has_a_turn_after_each_slice_of_cpu_time_however_many_ite
     assert 8 <= await turns_during(run_in_slices(many_short)) <= 25
 
 
-@pytest.mark.spec("O8")
 async def test_short_work_is_done_in_one_piece() -> None:
     found: list[int] = []
 
@@ -50,7 +50,6 @@ async def test_short_work_is_done_in_one_piece() -> None:
     assert found == list(range(10))
 
 
-@pytest.mark.spec("O8")
 async def test_work_that_is_not_urgent_leaves_most_of_the_time_to_others() -> None:
     loop = asyncio.get_running_loop()
     since_s, busy_s = loop.time(), 8 * SLICE_MS / 1000

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.workers.pages import merged_quotas
+from proxy.workers.front import merged_quotas
 
 pytestmark = pytest.mark.spec("O2")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.security.expiry import SessionExpiry, session_lifetime_ms
+from proxy.security.sasl.exchange import SessionExpiry, session_lifetime_ms
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

@@ -8,6 +8,8 @@ import pytest
 from proxy.security.jwk_set import JwkSet, JwkSetError
 from tests.support.identity_provider import ec, ed25519, jwks, rsa
 
+pytestmark = pytest.mark.spec("R9")
+
 
 def document(*entries: Any) -> bytes:
     return json.dumps({"keys": list(entries)}).encode()
@@ -17,7 +19,6 @@ def public(**changed: Any) -> dict[str, Any]:
     return {**rsa().as_dict(private=False), **changed}
 
 
-@pytest.mark.spec("R9")
 def test_keys_of_every_kind_are_taken_for_the_algorithms_that_fit_them() -> None:
     keys = JwkSet.parse(jwks(rsa(), ec("P-256"), ec("P-384"), ec("P-521"), ed25519()))
 
@@ -31,14 +32,12 @@ def test_keys_of_every_kind_are_taken_for_the_algorithms_that_fit_them() -> None
     assert keys.skipped == ()
 
 
-@pytest.mark.spec("R9")
 def test_a_key_that_names_its_algorithm_is_for_no_other() -> None:
     keys = JwkSet.parse(jwks(rsa(), alg="RS512"))
 
     assert [key.algorithms for key in keys.keys] == [frozenset({"RS512"})]
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
@@ -74,7 +73,6 @@ def test_a_key_that_cannot_be_used_is_left_out_and_told(entry: Any, reason: str)
         JwkSet.parse(document(entry))
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize(
     "content",
     [
@@ -94,14 +92,12 @@ def test_what_is_no_key_set_is_an_error(content: bytes) -> None:
         JwkSet.parse(content)
 
 
-@pytest.mark.spec("R9")
 def test_the_private_part_of_a_key_is_not_taken() -> None:
     keys = JwkSet.parse(document(rsa().as_dict(private=True)))
 
     assert [key.key.is_private for key in keys.keys] == [False]
 
 
-@pytest.mark.spec("R9")
 def test_a_token_without_a_key_id_has_a_key_only_where_a_single_one_fits() -> None:
     keys = JwkSet.parse(jwks(rsa("rsa-1"), rsa("rsa-2"), ec()))
 

@@ -22,6 +22,8 @@ from tests.support.identity_provider import (
     token,
 )
 
+pytestmark = pytest.mark.spec("R9")
+
 NOW_S = 1_700_000_000
 NOW = NOW_S * 1000
 KEYS = JwkSet.parse(jwks(rsa(), ec("P-256"), ec("P-384"), ec("P-521"), ed25519()))
@@ -33,7 +35,6 @@ def verdict(text: str, policy: JwtPolicy = POLICY, now_ms: int = NOW) -> Claims 
     return verify(text, KEYS, policy, now_ms)
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize(
     ("algorithm", "key"),
     [(name, rsa()) for name in ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")]
@@ -49,7 +50,6 @@ def test_a_token_signed_by_any_allowed_algorithm_is_valid(algorithm: str, key: A
     assert refused == Invalid(f"algorithm '{algorithm}' is not allowed")
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize(
     "claims",
     [
@@ -107,7 +107,6 @@ WRONG_CLAIMS = [
 ]
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize(("claims", "reason"), WRONG_CLAIMS)
 def test_a_token_with_a_wrong_claim_is_invalid(claims: dict[str, Any], reason: str) -> None:
     found = verdict(token(NOW_S, **claims))
@@ -167,7 +166,6 @@ WRONG_TOKENS = [
 ]
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize(("text", "reason"), WRONG_TOKENS)
 def test_a_token_that_is_not_signed_as_it_should_is_invalid(text: str, reason: str) -> None:
     found = verdict(text)
@@ -178,12 +176,10 @@ def test_a_token_that_is_not_signed_as_it_should_is_invalid(text: str, reason: s
     assert PAYLOAD not in found.reason
 
 
-@pytest.mark.spec("R9")
 def test_a_key_that_is_not_in_the_set_is_named() -> None:
     assert verdict(token(NOW_S, key=rsa("rsa-2"))) == Invalid("unknown key 'rsa-2'", unknown_key_id="rsa-2")
 
 
-@pytest.mark.spec("R9")
 def test_without_a_key_id_the_only_key_that_fits_counts() -> None:
     assert verdict(token(NOW_S, header={"kid": ABSENT})) == ALICE
     two = JwkSet.parse(jwks(rsa("rsa-1"), rsa("rsa-2")))
@@ -191,7 +187,6 @@ def test_without_a_key_id_the_only_key_that_fits_counts() -> None:
     assert found == Invalid("no kid, and not exactly one key for RS256")
 
 
-@pytest.mark.spec("R9")
 def test_time_is_taken_with_the_clock_skew_on_both_sides() -> None:
     text = token(NOW_S, nbf=NOW_S)
 
@@ -205,7 +200,6 @@ def test_time_is_taken_with_the_clock_skew_on_both_sides() -> None:
     ]
 
 
-@pytest.mark.spec("R9")
 def test_with_no_expected_issuer_any_issuer_is_good_enough() -> None:
     policy = JwtPolicy(None, frozenset({AUDIENCE}))
 
@@ -213,7 +207,6 @@ def test_with_no_expected_issuer_any_issuer_is_good_enough() -> None:
     assert verdict(token(NOW_S, iss=ABSENT), policy) == ALICE
 
 
-@pytest.mark.spec("R9")
 def test_with_no_expected_audience_a_token_for_somebody_is_not_for_us() -> None:
     policy = JwtPolicy(ISSUER, frozenset())
 
@@ -221,7 +214,6 @@ def test_with_no_expected_audience_a_token_for_somebody_is_not_for_us() -> None:
     assert verdict(token(NOW_S), policy) == Invalid("an aud claim, and no expected audience")
 
 
-@pytest.mark.spec("R9")
 def test_the_principal_and_the_scopes_may_stand_in_other_claims() -> None:
     policy = JwtPolicy(ISSUER, frozenset({AUDIENCE}), subject_claim="client_id", scope_claim="scp")
 
@@ -230,7 +222,6 @@ def test_the_principal_and_the_scopes_may_stand_in_other_claims() -> None:
     assert verdict(token(NOW_S), policy) == Invalid("no client_id claim")
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize("scope", ["stream openid", ["openid", "stream"]])
 def test_required_scopes_must_all_be_there(scope: Any) -> None:
     def policy(*required: str) -> JwtPolicy:
@@ -250,7 +241,6 @@ def test_required_scopes_must_all_be_there(scope: Any) -> None:
     )
 
 
-@pytest.mark.spec("R9")
 def test_a_token_in_the_words_of_rfc_7515_has_no_key_here() -> None:
     # RFC 7515, appendix A.1: HS256.
     header = urlsafe_b64encode(b'{"typ":"JWT",\r\n "alg":"HS256"}').decode().rstrip("=")

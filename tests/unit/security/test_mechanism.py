@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from proxy.security.sasl.exchange import Exchange, Outcome, Rejected
-from proxy.security.sasl.mechanism import load_mechanism
+from proxy.security.sasl.exchange import Exchange, Outcome, Rejected, load_mechanism
+
+pytestmark = pytest.mark.spec("R9")
 
 HERE = __name__
 
@@ -34,7 +35,6 @@ class NoMechanism:
     """Something else."""
 
 
-@pytest.mark.spec("R9")
 def test_a_mechanism_is_made_and_configured() -> None:
     mechanism = load_mechanism("NOBODY", f"{HERE}.Nobody", {"realm": "here"})
 
@@ -43,7 +43,6 @@ def test_a_mechanism_is_made_and_configured() -> None:
     assert mechanism.new_exchange().respond(b"", 0) == Rejected("", "nobody may come in")
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize(
     ("name", "class_path", "error"),
     [
@@ -61,7 +60,6 @@ def test_what_cannot_be_used_is_told_with_its_key(name: str, class_path: str, er
     assert str(raised.value).startswith(f"sasl.server.mechanism.classes[{name}]: ")
 
 
-@pytest.mark.spec("R9")
 def test_settings_that_it_refuses_stop_the_start() -> None:
     with pytest.raises(ValueError, match=r"sasl\.server\.mechanism\.settings\[NOBODY\]: bad: not taken"):
         load_mechanism("NOBODY", f"{HERE}.Nobody", {"bad": "1"})

@@ -12,6 +12,8 @@ from proxy.security.sasl.oauthbearer import OAuthBearerExchange
 from proxy.security.sasl.oauthbearer_message import ClientFirst
 from tests.support.identity_provider import AUDIENCE, ISSUER, jwks, rsa, token
 
+pytestmark = pytest.mark.spec("R9")
+
 NOW_S = 1_700_000_000
 NOW = NOW_S * 1000
 POLICY = JwtPolicy(ISSUER, frozenset({AUDIENCE}))
@@ -48,7 +50,6 @@ def first(text: str | None = None, authorization_id: str = "", **extensions: str
     return ClientFirst(token(NOW_S) if text is None else text, authorization_id, extensions).encode()
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize(
     "message", [first(), first(authorization_id="alice"), first(traceId="123", logicalCluster="lkc")]
 )
@@ -56,7 +57,6 @@ def test_a_valid_token_is_its_subject_until_it_expires(message: bytes) -> None:
     assert exchange().respond(message, NOW) == ALICE
 
 
-@pytest.mark.spec("R9")
 def test_an_invalid_token_is_told_first_and_refused_when_the_client_has_read_it() -> None:
     login = exchange()
     text = token(NOW_S, iss="https://evil.example")
@@ -69,7 +69,6 @@ def test_an_invalid_token_is_told_first_and_refused_when_the_client_has_read_it(
     assert login.respond(first(), NOW) == Rejected("", "a token after the end of the exchange")
 
 
-@pytest.mark.spec("R9")
 def test_after_an_invalid_token_no_other_is_taken() -> None:
     login = exchange()
     login.respond(first(token(NOW_S, aud="else")), NOW)
@@ -81,7 +80,6 @@ def test_after_an_invalid_token_no_other_is_taken() -> None:
     assert isinstance(login.respond(first(), NOW), Rejected)
 
 
-@pytest.mark.spec("R9")
 def test_a_token_without_a_required_scope_is_told_which() -> None:
     policy = JwtPolicy(ISSUER, frozenset({AUDIENCE}), required_scopes=frozenset({"stream", 'b"d'}))
     login = exchange(policy=policy)
@@ -91,7 +89,6 @@ def test_a_token_without_a_required_scope_is_told_which() -> None:
     assert login.respond(b"\x01", NOW) == Rejected(error, 'invalid token: without scope b"d')
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
@@ -106,7 +103,6 @@ def test_what_is_no_first_message_is_refused_at_once_and_without_a_word(message:
     assert exchange().respond(message, NOW) == Rejected("", reason)
 
 
-@pytest.mark.spec("R9")
 def test_the_authorization_id_must_be_the_principal() -> None:
     assert exchange().respond(first(authorization_id="root"), NOW) == Rejected(
         "Authentication failed: Client requested an authorization id (root) that is different from"
@@ -115,7 +111,6 @@ def test_the_authorization_id_must_be_the_principal() -> None:
     )
 
 
-@pytest.mark.spec("R9")
 def test_a_token_is_good_for_one_exchange_at_a_time() -> None:
     login = exchange()
     login.respond(first(), NOW)
@@ -123,7 +118,6 @@ def test_a_token_is_good_for_one_exchange_at_a_time() -> None:
     assert login.respond(first(), NOW) == Rejected("", "a token after the end of the exchange")
 
 
-@pytest.mark.spec("R9")
 async def test_a_token_with_a_new_key_waits_for_it() -> None:
     source = Source(jwks(rsa("rsa-1")), jwks(rsa("rsa-2")))
     waiting = exchange(source).respond(first(token(NOW_S, key=rsa("rsa-2"))), NOW)
@@ -135,7 +129,6 @@ async def test_a_token_with_a_new_key_waits_for_it() -> None:
     assert source.asked == ["rsa-2"]
 
 
-@pytest.mark.spec("R9")
 async def test_a_token_whose_key_does_not_come_is_refused_like_any_other() -> None:
     login = exchange(Source(jwks(rsa("rsa-1"))))
     waiting = login.respond(first(token(NOW_S, key=rsa("rsa-2"))), NOW)
@@ -147,7 +140,6 @@ async def test_a_token_whose_key_does_not_come_is_refused_like_any_other() -> No
     assert login.respond(b"\x01", NOW) == Rejected(INVALID, "invalid token: unknown key 'rsa-2'")
 
 
-@pytest.mark.spec("R9")
 def test_a_token_does_not_wait_where_newer_keys_were_just_asked_for() -> None:
     login = exchange(Source(jwks(rsa("rsa-1")), asks=False))
 
@@ -156,7 +148,6 @@ def test_a_token_does_not_wait_where_newer_keys_were_just_asked_for() -> None:
     )
 
 
-@pytest.mark.spec("R9")
 def test_before_there_are_keys_nobody_gets_in() -> None:
     login = exchange(Source(None, asks=False))
 
@@ -167,7 +158,6 @@ def test_before_there_are_keys_nobody_gets_in() -> None:
     )
 
 
-@pytest.mark.spec("R9")
 async def test_a_login_that_comes_before_the_first_keys_waits_for_them() -> None:
     waiting = exchange(Source(None, jwks(rsa()))).respond(first(), NOW)
 

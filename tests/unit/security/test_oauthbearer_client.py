@@ -5,8 +5,9 @@ import pytest
 from proxy.security.sasl.client import OAuthBearerClient
 from proxy.security.sasl.exchange import AuthenticationError
 
+pytestmark = pytest.mark.spec("R9", "R10")
 
-@pytest.mark.spec("R9", "R10")
+
 def test_the_token_is_all_that_is_sent() -> None:
     client = OAuthBearerClient("abc")
 
@@ -16,7 +17,6 @@ def test_the_token_is_all_that_is_sent() -> None:
     assert client.done
 
 
-@pytest.mark.spec("R9", "R10")
 def test_an_error_is_acknowledged_and_never_taken_for_the_end() -> None:
     client = OAuthBearerClient("abc")
 
@@ -27,7 +27,6 @@ def test_an_error_is_acknowledged_and_never_taken_for_the_end() -> None:
     assert not client.done
 
 
-@pytest.mark.spec("R9", "R10")
 def test_a_token_that_no_message_can_carry_is_not_sent() -> None:
     with pytest.raises(ValueError, match="bearer message"):
         OAuthBearerClient("abc\x01auth=Bearer root")

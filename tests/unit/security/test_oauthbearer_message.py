@@ -4,6 +4,8 @@ import pytest
 
 from proxy.security.sasl.oauthbearer_message import ClientFirst, MessageError
 
+pytestmark = pytest.mark.spec("R9")
+
 TOKEN = "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg=="
 
 READ = [
@@ -64,13 +66,11 @@ def read(message: bytes) -> ClientFirst | str:
         return str(error)
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize(("message", "expected"), [*READ, *REFUSED])
 def test_a_first_message_is_read_as_kafka_reads_it(message: bytes, expected: ClientFirst | str) -> None:
     assert read(message) == expected
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize(
     ("message", "written"),
     [
@@ -86,7 +86,6 @@ def test_what_is_written_can_be_read(message: ClientFirst, written: bytes) -> No
     assert ClientFirst.parse(written) == message
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize("token", ["", "a !b", "a\x01auth=Bearer b", "secret,", "ü"])
 def test_a_token_that_no_message_can_carry_is_refused_without_being_told(token: str) -> None:
     with pytest.raises(ValueError, match="bearer message") as raised:
@@ -94,6 +93,5 @@ def test_a_token_that_no_message_can_carry_is_refused_without_being_told(token: 
     assert not token or token not in str(raised.value)
 
 
-@pytest.mark.spec("R9")
 def test_a_message_in_a_traceback_or_a_log_line_does_not_show_its_token() -> None:
     assert "abc" not in repr(ClientFirst("abc"))

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from proxy.security.sasl.exchange import Accepted, Deferred, Rejected
-from proxy.security.sasl.password_check import load_verifier
-from proxy.security.sasl.plain import PlainExchange
+from proxy.security.sasl.plain import PlainExchange, load_verifier
 
 HERE = __name__
 

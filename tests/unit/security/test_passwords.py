@@ -4,10 +4,11 @@ import pytest
 
 from proxy.security.passwords import hash_password, verify_password
 
+pytestmark = pytest.mark.spec("R9")
+
 SALT = bytes(range(16))
 
 
-@pytest.mark.spec("R9")
 def test_a_password_is_verified_against_its_hash_and_no_other() -> None:
     stored = hash_password("geheim ÿ", SALT)
 
@@ -16,7 +17,6 @@ def test_a_password_is_verified_against_its_hash_and_no_other() -> None:
     assert not verify_password("", stored)
 
 
-@pytest.mark.spec("R9")
 def test_a_hash_shows_neither_the_password_nor_the_same_text_for_another_salt() -> None:
     one, other = (hash_password("geheim", salt) for salt in (SALT, SALT[::-1]))
 
@@ -24,7 +24,6 @@ def test_a_hash_shows_neither_the_password_nor_the_same_text_for_another_salt() 
     assert "geheim" not in one
 
 
-@pytest.mark.spec("R9")
 def test_a_hash_of_the_test_vector_of_rfc_7914_is_verified() -> None:
     # RFC 7914, section 12: P="pleaseletmein", S="SodiumChloride", N=16384, r=8, p=1, 64 bytes.
     stored = (
@@ -36,7 +35,6 @@ def test_a_hash_of_the_test_vector_of_rfc_7914_is_verified() -> None:
     assert not verify_password("pleaseletmeout", stored)
 
 
-@pytest.mark.spec("R9")
 @pytest.mark.parametrize(
     "stored",
     [
@@ -58,7 +56,6 @@ def test_what_is_no_hash_of_ours_is_refused_rather_than_compared(stored: str) ->
         verify_password("geheim", stored)
 
 
-@pytest.mark.spec("R9")
 def test_a_short_salt_is_refused() -> None:
     with pytest.raises(ValueError, match="8 bytes"):
         hash_password("geheim", SALT[:8])

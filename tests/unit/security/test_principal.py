@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.security.host import host_address
+from proxy.security.authorizer import host_address
 from proxy.security.principal import ANONYMOUS, Principal, deserialize, parse_principal, serialize
 
 

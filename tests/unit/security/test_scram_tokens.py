@@ -4,16 +4,14 @@ from base64 import b64decode
 
 import pytest
 
-from proxy.metadata.image import TokensImage
+from proxy.metadata.image import DelegationToken, TokensImage
 from proxy.metadata.scram import ScramCredential, ScramMechanism, credential_from_password
 from proxy.metadata.sharded_map import ShardedMap
-from proxy.metadata.tokens import DelegationToken
+from proxy.security.delegation_tokens import TokenLogins, TokenSecret
 from proxy.security.principal import Principal
 from proxy.security.sasl.client import ScramClient
 from proxy.security.sasl.exchange import Accepted, Challenge, Deferred, Rejected
 from proxy.security.sasl.scram import ScramExchange
-from proxy.security.sasl.token import TokenLogins
-from proxy.security.token_secret import TokenSecret
 from tests.support.metadata_log import token
 
 NOW = 1_700_000_000_000

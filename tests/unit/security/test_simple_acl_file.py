@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from proxy.metadata.acl import Operation, PermissionType, ResourceType
-from proxy.security.simple_file import FileAcl, ResourceRules, SimpleAcls, parse_acl_file
+from proxy.security.simple import FileAcl, ResourceRules, SimpleAcls, parse_acl_file
 
 pytestmark = pytest.mark.spec("A4")
 

@@ -5,15 +5,13 @@ from dataclasses import replace
 import pytest
 
 from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType
-from proxy.metadata.acls_delta import AclsDelta
-from proxy.metadata.image import MetadataImage
+from proxy.metadata.delta import AclsDelta
+from proxy.metadata.image import MetadataImage, TopicsImage
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.sorted_names import SortedNames
-from proxy.metadata.topics import TopicsImage
 from proxy.security.authorizer import NOT_READY, Decision, RequestContext
-from proxy.security.by_resource_type import MAX_STEPS
 from proxy.security.principal import Principal
-from proxy.security.standard import StandardAuthorizer
+from proxy.security.standard import MAX_STEPS, StandardAuthorizer
 from tests.support.metadata_log import acl, image_of
 
 ALICE = Principal("User", "alice")

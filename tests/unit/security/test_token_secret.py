@@ -6,8 +6,10 @@ import pytest
 
 from proxy.metadata.image import TokensImage
 from proxy.metadata.sharded_map import ShardedMap
-from proxy.security.token_secret import TokenSecret
+from proxy.security.delegation_tokens import TokenSecret
 from tests.support.metadata_log import token
+
+pytestmark = pytest.mark.spec("R9")
 
 KEY, TOKEN_ID = b"penstock-secret", "sPvNH2gzTTyWg3Fg4xBlQA"
 BY_KAFKA = "nZoDkqGju5/iOLqD7lThcjirjTjOm2Cne8+00SuTTcV/enehP6K9Gu4HlrB8i4frmbGLvDl3nLyAPX6s9KdqOQ=="
@@ -18,7 +20,6 @@ def tokens(*ids: str) -> TokensImage:
     return TokensImage(ShardedMap({id_: token(id_) for id_ in ids}))
 
 
-@pytest.mark.spec("R9")
 def test_an_hmac_is_the_one_kafka_makes_and_its_base64_is_the_password() -> None:
     secret = TokenSecret(KEY)
 
@@ -26,7 +27,6 @@ def test_an_hmac_is_the_one_kafka_makes_and_its_base64_is_the_password() -> None
     assert secret.password(TOKEN_ID) == BY_KAFKA
 
 
-@pytest.mark.spec("R9")
 def test_a_salt_is_of_one_token_and_one_key() -> None:
     salts = {TokenSecret(key).salt(token_id) for key in (b"k", b"other") for token_id in ("t-1", "t-2")}
 
@@ -34,13 +34,11 @@ def test_a_salt_is_of_one_token_and_one_key() -> None:
     assert TokenSecret(b"k").salt("t-1") == TokenSecret(b"k").salt("t-1")
 
 
-@pytest.mark.spec("R9")
 def test_an_empty_key_is_refused() -> None:
     with pytest.raises(ValueError, match="empty"):
         TokenSecret(b"")
 
 
-@pytest.mark.spec("R9")
 def test_a_token_is_found_by_its_hmac_as_long_as_it_is_there() -> None:
     secret, both = TokenSecret(KEY), tokens("t-1", "t-2")
 

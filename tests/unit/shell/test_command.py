@@ -10,7 +10,7 @@ import pytest
 from proxy.__main__ import command_line
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.tree import tree_of
-from proxy.shell.prompt import Prompt
+from proxy.shell.run import Prompt
 from proxy.shell.walk import completions
 from tests.support.images import acl_record, image_of, quota_record
 from tests.support.log_files import batch, segment

@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.wire.errors import WireError
-from proxy.wire.framing import FrameDecoder
+from proxy.wire.header import FrameDecoder
 
 pytestmark = pytest.mark.spec("O6")
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from proxy.wire import catalog
-from proxy.wire.import_schemas import STUB_FILE, main, message
+from proxy.wire.import_schemas import STUB_FILE, main, message, stub_text
 from proxy.wire.notation import format_message, parse_message, split_messages
-from proxy.wire.stubs import stub_text
 
 pytestmark = pytest.mark.tooling
 

@@ -1,0 +1,140 @@
+"""Addresses in settings: `host:port`, addresses that a process listens on, URLs of an identity provider.
+
+A URL of keys or tokens is `https://…`, `file:…`, or `http://` on this machine. Two listen addresses that
+conflict are found before either is opened.
+"""
+
+from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote, unquote, urlsplit
+
+from pydantic import ValidationInfo
+from pydantic.functional_validators import AfterValidator, BeforeValidator
+
+from proxy.config.document import Location
+from proxy.config.parts import KeyProblem
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def _identity_url(text: str, info: ValidationInfo) -> str:
+    """Checks the URL. A `file:` URL is returned with an absolute path."""
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        return "file:" + quote(str(_file(parts.netloc, parts.path, info)))
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise ValueError(f"expected https://… or file:…, found {text!r}")
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        # An attacker that can change the response could forge any identity.
+        raise ValueError(f"http:// is allowed only to {', '.join(LOOPBACK)}; write https://")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(
+            "the URL must not contain a user name or password, because logs and metrics show it; remove them"
+        )
+    _ = parts.port  # ValueError for an invalid port.
+    return text
+
+
+def _file(host: str, path: str, info: ValidationInfo) -> Path:
+    if host not in ("", "localhost"):
+        raise ValueError(f"the file: URL has the host {host!r}; write file:/path or file:///path")
+    found = Path((info.context or {}).get("directory", Path())) / unquote(path)
+    if not found.is_file():
+        raise ValueError(f"no such file: {found}")
+    return found
+
+
+IdentityUrl = Annotated[str, AfterValidator(_identity_url)]
+
+
+def file_of(url: str) -> Path | None:
+    """The path in a checked `file:` URL; None for an endpoint."""
+    return Path(unquote(url.removeprefix("file:"))) if url.startswith("file:") else None
+
+
+def host_port(text: str) -> str:
+    """Returns `text`; ValueError if it is not host:port."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ValueError(f"expected host:port, found {text!r}")
+    if "," in host:
+        raise ValueError(f"expected a single host:port, found {text!r}")
+    return text
+
+
+def split_host_port(text: str) -> tuple[str, int]:
+    """Splits '[::1]:9092' or 'localhost:9092' into host and port."""
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _addresses(value: object) -> object:
+    listed = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not listed:
+        raise ValueError(f"expected host:port, or several separated by commas, found {value!r}")
+    addresses = tuple(host_port(str(each)) for each in listed)
+    twice = sorted({address for address in addresses if addresses.count(address) > 1})
+    if twice:
+        raise ValueError(f"the list contains {', '.join(twice)} more than once; remove the duplicates")
+    return addresses
+
+
+HostPort = Annotated[str, AfterValidator(host_port)]
+
+
+Bootstrap = Annotated[tuple[str, ...], BeforeValidator(_addresses)]
+"""Addresses of one cluster: `a:9092,b:9092` as Kafka's bootstrap.servers, or a YAML list."""
+
+
+Bind = tuple[Location, str]
+"""The key, and its `host:port`."""
+
+
+def require_different_ports(binds: Iterable[Bind]) -> None:
+    """KeyProblem for the second of two addresses with the same port. Port 0 means any free port."""
+    before: list[Bind] = []
+    for location, bind in binds:
+        for other, taken in before:
+            if _collide(bind, taken):
+                raise KeyProblem(
+                    location, f"{bind}: {_key(other)} ({taken}) has the same port; use another one"
+                )
+        before.append((location, bind))
+
+
+def is_wildcard(bind: str) -> bool:
+    """Whether the address is 0.0.0.0 or ::, which clients cannot connect to."""
+    host, _ = split_host_port(bind)
+    return host == "*" or _is(host, "is_unspecified")
+
+
+def is_loopback(bind: str) -> bool:
+    """Whether only processes of this machine can connect."""
+    host, _ = split_host_port(bind)
+    return host == "localhost" or _is(host, "is_loopback")
+
+
+def _is(host: str, what: str) -> bool:
+    try:
+        return bool(getattr(ip_address(host), what))
+    except ValueError:
+        return False
+
+
+def _collide(one: str, other: str) -> bool:
+    (host, port), (other_host, other_port) = split_host_port(one), split_host_port(other)
+    if port != other_port or port == 0:
+        return False
+    # Penstock's IPv6 sockets accept no IPv4 connections, so :: and 0.0.0.0 do not conflict.
+    if (":" in host) != (":" in other_host):
+        return False
+    return host == other_host or is_wildcard(one) or is_wildcard(other)
+
+
+def _key(location: Sequence[str | int]) -> str:
+    text = ""
+    for step in location:
+        text += f"[{step}]" if isinstance(step, int) else (f" > {step}" if text else step)
+    return text

@@ -1,0 +1,111 @@
+"""Runs one proxy: from its configuration file, as a worker, or as the successor of a running proxy.
+
+proxy.__main__ calls it. It reports what cannot be used in log lines, one for each error, and to the process
+that has started this one.
+"""
+
+import os
+from functools import partial
+from pathlib import Path
+from threading import Event
+
+import structlog
+import uvloop
+from prometheus_client import disable_created_metrics
+
+from proxy.check import check
+from proxy.config import ConfigError, ProxyConfig, load, split_host_port
+from proxy.config.machine import report_files
+from proxy.config.reloading import checked
+from proxy.listeners import require_all_used
+from proxy.net.audit.spool_files import SpoolError
+from proxy.net.audit.spool_lock import locked_by_another
+from proxy.net.files.tls import TlsError
+from proxy.net.runtime import descriptors, garbage_collector
+from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.inherited_sockets import InheritedSockets
+from proxy.net.runtime.listening import CannotListen, find_cannot_listen
+from proxy.net.runtime.successor import Predecessor
+from proxy.process import ProxyProcess
+from proxy.workers.seat import Seat
+
+EXIT_FAULT, EXIT_CONFIG = 1, 2
+LOCK_MS, LOCK_PAUSE_S = 5_000, 0.01
+UNUSABLE = (ConfigError, TlsError, SpoolError, CannotListen, ValueError)
+"""Errors that name what cannot be used."""
+
+log = structlog.get_logger(__name__)
+
+
+class NotReleased(Exception):
+    """The process that has started this one has ended, and did not release it."""
+
+
+def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
+    """Run one proxy. Return 0 after a drain, 1 after a fault, 2 when it cannot start as configured.
+
+    `seat`: a worker's, from its supervisor (proxy.workers.seat).
+    """
+    files = descriptors.raise_limit()
+    try:
+        path, worker = Path(config_path), None if seat is None else Seat.read(seat)
+        predecessor = Predecessor.of_process(os.environ)
+        if predecessor is not None:
+            inherited = InheritedSockets.of_predecessor(predecessor.held, predecessor.handed_over)
+            config = _released(predecessor, path, inherited)
+        else:
+            inherited = InheritedSockets.of_service(os.environ)
+            config = load(path, ProxyConfig) if worker is None else worker.configuration(path)
+        if worker is None and config.workers > 1:
+            from proxy.workers.supervisor import run_supervisor
+
+            inherited.require_no_workers()
+            report_files(config, files)
+            return run_supervisor(path, check)
+        member = None if worker is None else worker.member(config)
+        read = None if worker is None else partial(worker.configuration, path)
+        process = ProxyProcess(config, member, path, read, inherited)
+    except UNUSABLE as error:
+        for line in str(error).splitlines() or [repr(error)]:
+            log.error("proxy cannot start", error=line)
+        return EXIT_CONFIG
+    except NotReleased:
+        log.error("new process ends: the one that has started it ended before its drain")
+        return EXIT_FAULT
+    if worker is None:
+        report_files(config, files)
+    disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter, which is not used
+    garbage_collector.start()
+    try:
+        return 0 if uvloop.run(process.run()) else EXIT_FAULT
+    except Exception as error:
+        if (cannot_listen := find_cannot_listen(error)) is not None:
+            log.error("proxy cannot start", error=str(cannot_listen))
+            return EXIT_CONFIG
+        log.exception("Unexpected error; the proxy ends")
+        return EXIT_FAULT
+
+
+def _released(predecessor: Predecessor, path: Path, inherited: InheritedSockets) -> ProxyConfig:
+    """Check the configuration, report the outcome, and wait for the end of the predecessor. NotReleased."""
+    try:
+        config = checked(path, ProxyConfig, check)
+        require_all_used(inherited, config)
+        if config.workers > 1:
+            inherited.require_no_workers()
+        inherited.close_unused(split_host_port(each.bind) for each in config.listeners)
+    except UNUSABLE as error:
+        predecessor.report(str(error) or repr(error))
+        raise
+    predecessor.report(None)
+    if not predecessor.wait():
+        raise NotReleased
+    _wait_for_lock(config.audit.spool_dir)
+    return config
+
+
+def _wait_for_lock(directory: Path) -> None:
+    """Wait until the predecessor has released the lock: the kernel may close the pipe before that file."""
+    ends_ms = now_ms() + LOCK_MS
+    while locked_by_another(directory) is not None and now_ms() < ends_ms:
+        Event().wait(LOCK_PAUSE_S)

@@ -1,0 +1,158 @@
+"""ConsumerGroupHeartbeat (KIP-848) and StreamsGroupHeartbeat (KIP-1071): READ on the group, and topics.
+
+A consumer group member needs DESCRIBE on every topic that it subscribes to by name. One denied topic rejects
+the whole request with TOPIC_AUTHORIZATION_FAILED. The broker matches a regular expression with the proxy's
+rights, so topics that the member may not DESCRIBE are removed from its assignment. An assignment names topics
+by id. If an id has no name here yet, the assignment is deferred: the member gets a short heartbeat interval,
+and its next heartbeat looks up the names first (proxy.session.remembered). An id that has no name even then
+is removed.
+
+A Streams group member needs DESCRIBE on every topic of its topology. A topology with one of Kafka's internal
+topics, or with an invalid topic name, is STREAMS_INVALID_TOPOLOGY before any right on a topic is checked;
+with one topic denied the request is TOPIC_AUTHORIZATION_FAILED. The broker creates internal topics of the
+application that are missing, and would do so with the proxy's rights. So it is first queried which exist:
+with one missing that the client may not CREATE, the request is TOPIC_AUTHORIZATION_FAILED. (A broker itself
+would admit the member and report with each heartbeat what is missing.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from proxy.admin.rejection import code_and_message, code_only
+from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
+from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
+from proxy.session.apis.topic_existence import find_existing, with_names
+from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, reject
+from proxy.session.remembered import Deferred, DeferredAssignments
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+SOON_MS = 100
+"""The heartbeat interval of a member whose assignment is deferred."""
+
+Subtopology: TypeAlias = (
+    "types.StreamsGroupHeartbeatRequest.Subtopology | types.StreamsGroupDescribeResponse.Subtopology"
+)
+
+
+def decide_consumer(call: Call, request: types.ConsumerGroupHeartbeatRequest) -> Verdict:
+    """Decide a ConsumerGroupHeartbeat request."""
+    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    subscribed = set(request.subscribed_topic_names or ())
+    if call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, sorted(subscribed)) < subscribed:
+        return deny(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assignments = call.remembered.deferred_assignments
+    deferred = assignments.take(request.group_id, request.member_id)
+    verdict = Forward(None, lambda response: _assign(call, assignments, request.group_id, deferred, response))
+    return verdict if deferred is None else with_names(call, deferred.topic_ids, lambda: verdict)
+
+
+def _assign(
+    call: Call,
+    assignments: DeferredAssignments,
+    group_id: str,
+    deferred: Deferred | None,
+    response: types.ConsumerGroupHeartbeatResponse,
+) -> None:
+    if response.error_code != ErrorCode.NONE:
+        return
+    looked_up = set(deferred.topic_ids) if deferred is not None else set()
+    if response.assignment is None and deferred and deferred.member_epoch == response.member_epoch:
+        response.assignment = deferred.assignment
+    if response.assignment is None:
+        return
+    assigned = Deferred(response.member_epoch, response.assignment)
+    names = {topic_id: call.gate.topic_names.name(topic_id) for topic_id in assigned.topic_ids}
+    if any(name is None and topic_id not in looked_up for topic_id, name in names.items()):
+        assignments.hold(group_id, response.member_id or "", assigned)
+        response.assignment = None
+        response.heartbeat_interval_ms = min(response.heartbeat_interval_ms, SOON_MS)
+        return
+    known = [name for name in names.values() if name is not None]
+    shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, known)
+    response.assignment.topic_partitions = [
+        topic for topic in response.assignment.topic_partitions if names[bytes(topic.topic_id)] in shown
+    ]
+
+
+def decide_streams(call: Call, request: types.StreamsGroupHeartbeatRequest) -> Verdict:
+    """Decide a StreamsGroupHeartbeat request."""
+    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        return reject(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if request.topology is None:
+        return Forward()
+    parts = request.topology.subtopologies
+    topics = list(dict.fromkeys(name for part in parts for name in topics_of_subtopology(part)))
+    message = _topology_error(topics)
+    if message is not None:
+        return reject(call, request, ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
+    if len(call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, topics)) < len(topics):
+        return reject(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    internal = dict.fromkeys(name for part in parts for name in internal_topics_of(part))
+    uncreatable = _uncreatable(call, list(internal))
+    if not uncreatable:
+        return Forward()
+    return find_existing(
+        call, uncreatable, lambda existing: _unless_missing(call, request, uncreatable, existing)
+    )
+
+
+def _topology_error(topics: list[str]) -> str | None:
+    internal = [name for name in topics if name in INTERNAL_TOPICS]
+    if internal:
+        return f"Use of Kafka internal topics {','.join(internal)} in a Kafka Streams topology is prohibited."
+    invalid = [name for name in topics if not is_valid_name(name)]
+    return f"Topic names {','.join(invalid)} are not valid topic names." if invalid else None
+
+
+def _uncreatable(call: Call, names: list[str]) -> list[str]:
+    if call.shows(Operation.CREATE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
+        return []
+    shown = call.shows(Operation.CREATE, ResourceType.TOPIC, names)
+    return [name for name in names if name not in shown]
+
+
+def _unless_missing(
+    call: Call, request: types.StreamsGroupHeartbeatRequest, uncreatable: list[str], existing: set[str]
+) -> Verdict:
+    missing = [name for name in uncreatable if name not in existing]
+    if not missing:
+        return Forward()
+    # Decided for the record: these topics are missing and denied.
+    call.allowed_names(Operation.CREATE, ResourceType.TOPIC, missing)
+    return _unauthorized_to_create(call, request, missing)
+
+
+def _unauthorized_to_create(
+    call: Call, request: types.StreamsGroupHeartbeatRequest, missing: list[str]
+) -> Respond:
+    message = f"Unauthorized to CREATE on topics {', '.join(missing)}."
+    return reject(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
+
+
+def topics_of_subtopology(subtopology: Subtopology) -> Iterator[str]:
+    """Return all topics that a subtopology names, with duplicates."""
+    yield from subtopology.source_topics
+    yield from subtopology.repartition_sink_topics
+    yield from internal_topics_of(subtopology)
+
+
+def internal_topics_of(subtopology: Subtopology) -> Iterator[str]:
+    """Return the topics that the broker creates for the application if they are missing."""
+    for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
+        yield topic.name
+
+
+APIS = (
+    Api(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        decide_consumer,
+        code_only("ConsumerGroupHeartbeatResponse"),
+        repeatable=True,
+    ),
+    Api(ApiKey.STREAMS_GROUP_HEARTBEAT, decide_streams, code_and_message("StreamsGroupHeartbeatResponse")),
+)

@@ -1,0 +1,177 @@
+"""What a connection remembers from one request to the next: fetch sessions, share sessions, assignments.
+
+A fetch session (KIP-227) names its partitions once, so what was allowed then has to be allowed still: a
+session is known to the connection that opened it, under the ACLs and the authorizer it was opened under. Any
+other use of it gets FETCH_SESSION_ID_NOT_FOUND, upon which a client opens a new one.
+
+A request of a share session (KIP-932) names only what changes in it. The broker fetches whatever its session
+has, with the proxy's rights, so topics that the client may not read stay out of it. The client, which does
+not know that, names them once, gets their error in each response, and gets their records as soon as an ACL
+allows it. proxy.session.apis.share_groups changes these sessions.
+
+An assignment of a consumer group member (KIP-848) is deferred if a topic in it has no name yet. The broker
+sends an assignment once; it is held until the member's next heartbeat, before which the names are looked up
+(proxy.session.apis.heartbeats).
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxy.session.gate import Rights
+
+_MAX_FETCH_SESSIONS = 1_000
+
+MAX_SESSIONS = 16
+"""Share sessions of one connection; a client has one. Beyond this the oldest is forgotten."""
+
+MAX_PARTITIONS = 100_000
+"""Partitions of one session: more than clients name, and a limit for its memory."""
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+
+Partitions = Mapping[bytes, set[int]]
+"""Topic id -> partitions."""
+
+MAX_MEMBERS = 16
+"""Members of one connection; a client has one. Beyond this the oldest gets its assignment when it rejoins."""
+
+
+@dataclass(frozen=True, slots=True)
+class _FetchSession:
+    rights: Rights
+    first_topic: str
+
+
+class FetchSessions:
+    """Bounded: beyond 1,000 sessions the oldest is forgotten."""
+
+    __slots__ = ("_sessions",)
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[int, _FetchSession] = OrderedDict()
+
+    def opened(self, session_id: int, rights: Rights, first_topic: str) -> None:
+        """The broker gave this id to a request whose topics were all allowed under `rights`."""
+        if session_id:
+            self._sessions[session_id] = _FetchSession(rights, first_topic)
+            if len(self._sessions) > _MAX_FETCH_SESSIONS:
+                self._sessions.popitem(last=False)
+
+    def first_topic(self, session_id: int, rights: Rights) -> str | None:
+        """The topic at which the session's traffic is counted; None when it must not be used any more."""
+        session = self._sessions.get(session_id)
+        if session is None or session.rights[0] != rights[0] or session.rights[1] is not rights[1]:
+            return None
+        return session.first_topic
+
+    def clear(self) -> None:
+        """The client is another principal now."""
+        self._sessions.clear()
+
+
+@dataclass(slots=True)
+class ShareSession:
+    """The share session of one member of a group at this broker."""
+
+    named: dict[bytes, set[int]] = field(default_factory=dict)
+    """The partitions that the client has named."""
+    served: set[bytes] = field(default_factory=set)
+    """The named topics that the broker's session has."""
+
+    def add(self, partitions: Partitions) -> None:
+        """Add partitions that the client has named."""
+        for topic_id, indexes in partitions.items():
+            self.named.setdefault(topic_id, set()).update(indexes)
+
+    def forget(self, partitions: Partitions) -> None:
+        """Remove partitions that the client has forgotten."""
+        for topic_id, indexes in partitions.items():
+            left = self.named.get(topic_id, set()) - indexes
+            if left:
+                self.named[topic_id] = left
+            else:
+                self.named.pop(topic_id, None)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has too many partitions."""
+        return sum(map(len, self.named.values())) > MAX_PARTITIONS
+
+
+class ShareSessions:
+    """The share sessions of one connection, by group and member."""
+
+    __slots__ = ("_sessions",)
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[tuple[str, str], ShareSession] = OrderedDict()
+
+    def open(self, group_id: str, member_id: str) -> ShareSession:
+        """Open a session, in place of an earlier one."""
+        self.close(group_id, member_id)
+        session = self._sessions[group_id, member_id] = ShareSession()
+        if len(self._sessions) > MAX_SESSIONS:
+            self._sessions.popitem(last=False)
+        return session
+
+    def find(self, group_id: str, member_id: str) -> ShareSession | None:
+        """Return the session; None: the client has to open one."""
+        return self._sessions.get((group_id, member_id))
+
+    def close(self, group_id: str, member_id: str) -> None:
+        """Close the session, ended by the broker or by the client."""
+        self._sessions.pop((group_id, member_id), None)
+
+
+def by_topic(topics: Iterable[tuple[bytes, Iterable[int]]]) -> dict[bytes, set[int]]:
+    """Collect the topics of a request, which may list one twice, by id."""
+    partitions: dict[bytes, set[int]] = {}
+    for topic_id, indexes in topics:
+        partitions.setdefault(topic_id, set()).update(indexes)
+    return partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """An assignment that one member gets with its next heartbeat."""
+
+    member_epoch: int
+    assignment: Any
+
+    @property
+    def topic_ids(self) -> list[bytes]:
+        return [bytes(topic.topic_id) for topic in self.assignment.topic_partitions]
+
+
+class DeferredAssignments:
+    """The deferred assignments of one connection, by group and member."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self) -> None:
+        self._members: OrderedDict[tuple[str, str], Deferred] = OrderedDict()
+
+    def hold(self, group_id: str, member_id: str, deferred: Deferred) -> None:
+        """Hold an assignment, in place of the member's earlier one."""
+        self._members.pop((group_id, member_id), None)
+        self._members[group_id, member_id] = deferred
+        if len(self._members) > MAX_MEMBERS:
+            self._members.popitem(last=False)
+
+    def take(self, group_id: str, member_id: str) -> Deferred | None:
+        """Return the held assignment, once; None: there is none."""
+        return self._members.pop((group_id, member_id), None)
+
+
+@dataclass(slots=True)
+class Remembered:
+    """State of one connection from one request to the next."""
+
+    fetch_sessions: FetchSessions = field(default_factory=FetchSessions)
+    share_sessions: ShareSessions = field(default_factory=ShareSessions)
+    deferred_assignments: DeferredAssignments = field(default_factory=DeferredAssignments)
+    looked_up: frozenset[bytes] = frozenset()
+    """Topic ids without a name, although they were looked up for the next request."""

@@ -1,0 +1,153 @@
+"""Table `audit`: which sequences of each boot are in it, and each record once.
+
+The index has one row per stretch of at most 64 sequences. It is built from every copy of every record; the
+checks for gaps then read only the parts of the table where the index is not as it has to be. It is one pass
+over a few columns and moves no record. A stretch holds the records of one boot in one partition that have the
+same distance between offset and sequence, with one bit per sequence: no missing or repeated sequence goes
+unnoticed, and within a stretch offsets rise as sequences do.
+
+Kafka may hold a record twice. `deduplicate` reads the index too. If two copies of a record differ, this
+module cannot know which one is true; that they differ is a finding (reconcile/gaps.py).
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+
+SPAN, PRESENT, RECORDS, FIRST, LAST, BEFORE = "span", "present", "records", "first", "last", "before"
+SPAN_BITS = 6
+"""Sequences 0 to 63 are span 0, the next 64 are span 1: as many as a long has bits."""
+
+SILENCE_MS = 300_000
+"""A process that has written nothing for this long, not even a high-water record, counts as gone."""
+TRAIL_LATE_MS = 10_000
+"""The time that a record may take to arrive in the trail."""
+ALWAYS = 2**62
+"""A moment later than all others."""
+_SHIFT = "shift"
+_SPAN = (*S.BOOT_KEY, SPAN)
+
+
+def sequence_index(audit: DataFrame) -> DataFrame:
+    """Returns one row per stretch: proxy_id, boot_id, kafka_partition, shift, span; bits, bounds, times."""
+    bit = F.expr(f"shiftleft(1L, cast({S.SEQUENCE} & {(1 << SPAN_BITS) - 1} as int))")
+    # A forged record may have any offset and sequence: the difference is null if it overflows a long.
+    shift = F.try_subtract(S.KAFKA_OFFSET, S.SEQUENCE).alias(_SHIFT)
+    return audit.groupBy(*S.BOOT_KEY, S.KAFKA_PARTITION, shift, span_of_sequence().alias(SPAN)).agg(
+        F.bit_or(bit).alias(PRESENT),
+        F.count(F.lit(1)).alias(RECORDS),
+        F.min(S.SEQUENCE).alias(FIRST),
+        F.max(S.SEQUENCE).alias(LAST),
+        F.min(S.KAFKA_OFFSET).alias("first_offset"),
+        F.max(S.KAFKA_OFFSET).alias("last_offset"),
+        F.max(S.DATE).alias("last_date"),
+        F.min(S.TIME_MS).alias("first_time_ms"),
+        F.max(S.TIME_MS).alias("last_time_ms"),
+        F.min(F.when(F.col(S.EVENT) == "stopped", F.col(S.SEQUENCE))).alias("stopped_at"),
+        F.max(S.SETTINGS_GENERATION).alias("last_generation"),
+    )
+
+
+def span_of_sequence() -> Column:
+    return F.shiftright(S.SEQUENCE, SPAN_BITS)
+
+
+def boots(index: DataFrame) -> DataFrame:
+    """Returns one row per boot: last_sequence, last_date, first_time_ms, last_time_ms, stopped_at."""
+    return index.groupBy(*S.BOOT_KEY).agg(
+        F.max(LAST).alias("last_sequence"),
+        F.max("last_date").alias("last_date"),
+        F.min("first_time_ms").alias("first_time_ms"),
+        F.max("last_time_ms").alias("last_time_ms"),
+        F.min("stopped_at").alias("stopped_at"),
+    )
+
+
+def complete_until_ms(index: DataFrame) -> int:
+    """Returns the moment up to which the trail is complete: ALWAYS, unless a process is still running.
+
+    The log is read after the trail, and each process ships its records by itself. So the log may hold a
+    change that was made meanwhile, while the trail does not hold its audit record yet.
+    """
+    last = F.struct("last_time_ms", F.col("stopped_at").isNull().alias("runs"))
+    newest = boots(index).groupBy(S.PROXY_ID).agg(F.max(last).alias("last")).select("last.*")
+    running = F.max(F.when(F.col("runs"), F.col("last_time_ms"))).alias("running")
+    row = newest.agg(F.max("last_time_ms").alias("end"), running).first()
+    if row is None or row["running"] is None or row["end"] - row["running"] > SILENCE_MS:
+        return ALWAYS
+    return int(row["end"]) - TRAIL_LATE_MS
+
+
+def repeated_spans(index: DataFrame) -> DataFrame:
+    """Returns (proxy_id, boot_id, span) of spans with more records than different sequences."""
+    spans = index.groupBy(*_SPAN).agg(F.bit_or(PRESENT).alias(PRESENT), F.sum(RECORDS).alias(RECORDS))
+    return spans.where(F.col(RECORDS) > F.bit_count(PRESENT)).select(*_SPAN)
+
+
+def spans_with_holes(index: DataFrame) -> DataFrame:
+    """Returns (proxy_id, boot_id, span, before) where a sequence is missing, in the span or before it.
+
+    `before` is the last sequence of the same boot before the span, -1 for its first span.
+    """
+    spans = index.groupBy(*_SPAN).agg(
+        F.bit_or(PRESENT).alias(PRESENT), F.min(FIRST).alias(FIRST), F.max(LAST).alias(LAST)
+    )
+    of_boot = Window.partitionBy(*S.BOOT_KEY).orderBy(SPAN)
+    placed = spans.withColumn(BEFORE, F.coalesce(F.lag(LAST).over(of_boot), F.lit(-1)))
+    inside = F.col(LAST) - F.col(FIRST) + 1 > F.bit_count(PRESENT)
+    return placed.where(inside | (F.col(FIRST) > F.col(BEFORE) + 1)).select(*_SPAN, BEFORE)
+
+
+def disordered_boots(index: DataFrame) -> DataFrame:
+    """Returns (proxy_id, boot_id) of boots with a record before one of a lower sequence in one partition."""
+    in_order = Window.partitionBy(*S.BOOT_KEY, S.KAFKA_PARTITION).orderBy(FIRST, "first_offset")
+    later = (F.col(FIRST) > F.lag(LAST).over(in_order)) & (
+        F.col("first_offset") > F.lag("last_offset").over(in_order)
+    )
+    unsure = F.col(_SHIFT).isNull() & (F.col(RECORDS) > 1)
+    placed = index.withColumn("disordered", ~F.coalesce(later, F.lit(True)) | unsure)
+    return placed.where("disordered").select(*S.BOOT_KEY).distinct()
+
+
+_PLACE = (S.KAFKA_PARTITION, S.KAFKA_OFFSET)
+_OF_COPY = {name: f"copy_{name}" for name in (*S.RECORD_KEY, *_PLACE)}
+
+
+def deduplicate(audit: DataFrame, copies: DataFrame | None = None) -> DataFrame:
+    """Returns the first copy in Kafka of each record.
+
+    Runs a job to find the later copies, which are few. A trail without any, which is the rule, is returned
+    as it is. Pass `copies` if `later_copies(audit, sequence_index(audit))` is already known.
+    """
+    later = later_copies(audit, sequence_index(audit)).persist() if copies is None else copies
+    if later.isEmpty():
+        return audit
+    renamed = later.select(*(F.col(name).alias(copy) for name, copy in _OF_COPY.items()))
+    # The join key is the offset alone, a number that is fast to look up. Spark makes a join key of every
+    # equality, so the rest of the key is compared with two inequalities, and only where the offset is equal.
+    same = F.col(S.KAFKA_OFFSET) == F.col(_OF_COPY[S.KAFKA_OFFSET])
+    for name in (*S.RECORD_KEY, S.KAFKA_PARTITION):
+        same = same & _neither_less_nor_more(F.col(name), F.col(_OF_COPY[name]))
+    return audit.join(F.broadcast(renamed), same, "left_anti")
+
+
+def later_copies(audit: DataFrame, index: DataFrame) -> DataFrame:
+    """Returns proxy_id, boot_id, sequence, kafka_partition, kafka_offset of every copy but the first."""
+    near = rows_of(audit.select(*S.RECORD_KEY, *_PLACE), repeated_spans(index))
+    first = F.min(F.struct(*_PLACE)).over(Window.partitionBy(*S.RECORD_KEY))
+    return near.withColumn("first", first).where(F.struct(*_PLACE) > F.col("first")).drop("first")
+
+
+def rows_of(audit: DataFrame, spans: DataFrame) -> DataFrame:
+    """Returns the rows of some spans, with the other columns of `spans`. Does not read `audit` if empty."""
+    wanted = spans.persist()
+    # Counted so that it is computed and Spark sees how small it is: then it does not shuffle the table.
+    if not wanted.count():
+        return audit.limit(0).join(wanted, list(S.BOOT_KEY)).drop(SPAN)
+    named = audit.withColumn(SPAN, span_of_sequence())
+    return named.join(wanted, [*S.BOOT_KEY, SPAN]).drop(SPAN)
+
+
+def _neither_less_nor_more(one: Column, other: Column) -> Column:
+    return (one <= other) & (one >= other)
