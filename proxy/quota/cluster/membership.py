@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from proxy.quota.cluster.messages import Batch, Claim, Goodbye, Heartbeat
-from proxy.quota.cluster.timing import DEAD_AFTER_MS
+from proxy.quota.cluster.timing import DEAD_AFTER_MS, RESERVED_MS
 
 
 @dataclass(slots=True)
@@ -36,8 +36,10 @@ class Membership:
         self._seen: dict[bytes, Seen] = {}
         self._of_member: dict[str, bytes] = {}
         self._gone: set[bytes] = set()
-        self._last_known = 0
+        self._latest_ms = 0.0
         self._claims = [Claimed() for _ in range(shards)]
+        self._candidates: frozenset[bytes] = frozenset()
+        self._winners: list[bytes] = []
 
     def heard(self, batch: Batch, key: bytes, now_ms: float) -> None:
         """Take a batch of partition 0."""
@@ -47,38 +49,26 @@ class Membership:
             if isinstance(section, Heartbeat):
                 self._beat(batch, key, section.address, now_ms)
             elif isinstance(section, Goodbye):
-                self.forget(key)
+                self._forget_for_good(key)
 
-    def _beat(self, batch: Batch, key: bytes, address: str, now_ms: float) -> None:
-        seen = self._seen.get(key)
-        if seen is not None:
-            if batch.sequence > seen.sequence:
-                seen.sequence, seen.heard_at_ms, seen.address = batch.sequence, now_ms, address
-            return
-        former = self._of_member.get(batch.member)
-        if former is not None:
-            # The member was restarted: its former run is over.
-            self.forget(former)
-        self._seen[key] = Seen(batch.member, key, address, batch.sequence, now_ms)
-        self._of_member[batch.member] = key
-
-    def forget(self, key: bytes) -> None:
-        """Drop a run of a member for good."""
+    def silent(self, key: bytes) -> None:
+        """Drop a run of a member until it is heard again: a probe found no process."""
         seen = self._seen.pop(key, None)
-        if seen is not None:
-            self._gone.add(key)
-            if self._of_member.get(seen.member) == key:
-                del self._of_member[seen.member]
+        if seen is not None and self._of_member.get(seen.member) == key:
+            del self._of_member[seen.member]
 
     def find(self, key: bytes) -> Seen | None:
         return self._seen.get(key)
 
     def live(self, now_ms: float) -> list[Seen]:
         """Return the members with a recent heartbeat."""
-        live = [seen for seen in self._seen.values() if now_ms - seen.heard_at_ms < DEAD_AFTER_MS]
-        if live:
-            self._last_known = len(live)
-        return live
+        return [seen for seen in self._seen.values() if now_ms - seen.heard_at_ms < DEAD_AFTER_MS]
+
+    def drop_silent(self) -> None:
+        """Drop members that were silent while others were heard. Who hears nothing drops none."""
+        horizon_ms = self._latest_ms - RESERVED_MS
+        for key in [seen.key for seen in self._seen.values() if seen.heard_at_ms < horizon_ms]:
+            self.silent(key)
 
     @property
     def known(self) -> list[Seen]:
@@ -87,15 +77,27 @@ class Membership:
 
     @property
     def count(self) -> int:
-        """N: the number of members that share the limits, at least the configured number."""
-        return max(self.configured, self._last_known, 1)
+        """N, the number of members that share the limits: those known, and at least the configured ones."""
+        return max(self.configured, len(self._seen), 1)
 
     def winners(self, now_ms: float) -> list[bytes]:
-        """Return the key of the member that should coordinate each shard; empty if no member is live."""
-        live = self.live(now_ms)
-        return [
-            max(live, key=lambda seen: _weight(seen.key, shard)).key for shard in range(self.shards) if live
-        ]
+        """Return the key of the member that should coordinate each shard; empty if no member is live.
+
+        Rendezvous hashing: of a member that leaves only its own shards move.
+        """
+        candidates = frozenset(seen.key for seen in self.live(now_ms))
+        if candidates != self._candidates:
+            self._candidates = candidates
+            self._winners = [
+                max(candidates, key=lambda key, shard=shard: _weight(key, shard))  # type: ignore[misc]
+                for shard in range(self.shards)
+                if candidates
+            ]
+        return self._winners
+
+    def home_of(self, member: str) -> int:
+        """Return the partition from which the member reads what is written to it alone."""
+        return int.from_bytes(blake2b(member.encode(), digest_size=8).digest(), "big") % self.shards
 
     def claim(self, claim: Claim, key: bytes) -> None:
         """Take a claim of a shard; of several with one epoch the first in the partition counts."""
@@ -104,6 +106,23 @@ class Membership:
 
     def claimed(self, shard: int) -> Claimed:
         return self._claims[shard]
+
+    def _beat(self, batch: Batch, key: bytes, address: str, now_ms: float) -> None:
+        self._latest_ms = max(self._latest_ms, now_ms)
+        seen = self._seen.get(key)
+        if seen is not None:
+            if batch.sequence > seen.sequence:
+                seen.sequence, seen.heard_at_ms, seen.address = batch.sequence, now_ms, address
+            return
+        former = self._of_member.get(batch.member)
+        if former is not None:
+            self._forget_for_good(former)  # The member was restarted.
+        self._seen[key] = Seen(batch.member, key, address, batch.sequence, now_ms)
+        self._of_member[batch.member] = key
+
+    def _forget_for_good(self, key: bytes) -> None:
+        self.silent(key)
+        self._gone.add(key)
 
 
 def _weight(key: bytes, shard: int) -> bytes:

@@ -15,7 +15,8 @@ from typing import Final, TypeAlias
 
 VERSION: Final = 1
 DIGEST_BYTES: Final = 16
-KEY_BYTES: Final = BOOT_BYTES = 8
+KEY_BYTES: Final = 8
+BOOT_BYTES: Final = 8
 ONE: Final = 2**31 - 1
 
 _HEAD = struct.Struct(">B8sIB")

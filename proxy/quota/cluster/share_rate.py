@@ -24,6 +24,8 @@ class ShareRate(Rate):
 
     __slots__ = (
         "__weakref__",
+        "_allowed_at_ms",
+        "_allowed_ms",
         "_at_ms",
         "_bound",
         "_initial_credit",
@@ -61,11 +63,11 @@ class ShareRate(Rate):
         self._on_touch = on_touch
         self._touched = False
         self._share = 0.0
-        self._valid_ms = 0.0
+        self._allowed_at_ms = self._allowed_ms = self._valid_ms = 0.0
         self._bound = 0.0
         self._tokens = 0.0
         self._initial_credit = 0.0
-        self._at_ms = -1
+        self._at_ms = -1.0
         self._used = self._turned_away = self._measured = 0.0
         self._muted_ms = 0.0
         self._muted_until_ms = 0
@@ -119,14 +121,20 @@ class ShareRate(Rate):
     def share(self) -> float:
         return self._share
 
-    def allow(self, share: float, valid_ms: float, credit: float = 0.0) -> float:
-        """Set the share for the next `valid_ms` of time; return the credit that does not fit a smaller one.
+    def allow(self, share: float, now_ms: float, valid_ms: float, credit: float = 0.0) -> float:
+        """Set the share from `now_ms` of the member's clock on, for `valid_ms`; return what has to be given up.
 
-        Credits are fractions: 1 is one window of the whole limit. `credit` comes with the share.
+        Credits are fractions: 1 is one window of the whole limit. `credit` comes with the share. What is
+        returned is the unused credit that does not fit a smaller share.
         """
+        elapsed_ms = now_ms - self._allowed_at_ms
         if self._at_ms >= 0:
-            self._refill(self._at_ms)
-        self._share, self._valid_ms = share, valid_ms
+            # The time before this moment counts with the share of that time.
+            credited_ms = self._allowed_ms - self._valid_ms
+            self._credit(min(elapsed_ms, self._allowed_ms) - credited_ms)
+            self._at_ms += max(elapsed_ms - credited_ms, 0.0)
+        self._allowed_at_ms = now_ms
+        self._share, self._allowed_ms, self._valid_ms = share, valid_ms, valid_ms
         whole = self._bound * self.window_s
         if whole <= 0:
             self._initial_credit += credit
@@ -148,10 +156,13 @@ class ShareRate(Rate):
 
     def _refill(self, now_ms: int) -> None:
         # A clock that was set back, or far ahead, brings no more than the time for which the share is valid.
-        passed_ms = min(max(now_ms - self._at_ms, 0), self._valid_ms) if self._at_ms >= 0 else 0.0
+        passed_ms = min(max(now_ms - self._at_ms, 0.0), self._valid_ms) if self._at_ms >= 0 else 0.0
         self._at_ms = now_ms
-        if passed_ms:
-            self._valid_ms -= passed_ms
+        self._valid_ms -= passed_ms
+        self._credit(passed_ms)
+
+    def _credit(self, passed_ms: float) -> None:
+        if passed_ms > 0:
             rate = self._share * self._bound
             self._tokens = min(self._tokens + rate * passed_ms / 1000.0, rate * self.window_s)
 
