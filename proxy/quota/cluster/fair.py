@@ -28,7 +28,4 @@ def shares_with_headroom(demands: Sequence[float], capacity: float) -> list[floa
     wanting = sum(1 for demand in demands if demand > 0)
     if left <= 0 or not wanting:
         return shares
-    return [
-        share + (left / 2) * (share / total + 1 / wanting) if share > 0 else 0.0
-        for share in shares
-    ]
+    return [share + (left / 2) * (share / total + 1 / wanting) if share > 0 else 0.0 for share in shares]

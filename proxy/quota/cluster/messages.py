@@ -260,7 +260,9 @@ def _read_report(body: bytes) -> Report:
     if part >= parts:
         raise MalformedError("a part of a report that has fewer parts")
     demands = tuple(
-        Demand(digest, _fraction(demand & ONE), bool(demand & _THROTTLED), _fraction(share), _fraction(credit))
+        Demand(
+            digest, _fraction(demand & ONE), bool(demand & _THROTTLED), _fraction(share), _fraction(credit)
+        )
         for digest, demand, share, credit in _DEMAND.iter_unpack(body[_REPORT.size :])
     )
     full, in_fallback = bool(flags & _FULL), bool(flags & _IN_FALLBACK)

@@ -118,6 +118,11 @@ class ShareRate(Rate):
         return self._bound
 
     @property
+    def used(self) -> float:
+        """The units that were recorded since the last tick."""
+        return self._used
+
+    @property
     def share(self) -> float:
         return self._share
 
