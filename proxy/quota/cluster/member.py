@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 from proxy.quota.cluster.coordinator import Coordinator
 from proxy.quota.cluster.holdings import Holdings, State, Want
-from proxy.quota.cluster.membership import Membership
+from proxy.quota.cluster.membership import MAX_EPOCH, Membership
 from proxy.quota.cluster.messages import (
     BOOT_BYTES,
     Batch,
@@ -83,15 +83,17 @@ class Used:
     amount: float
     """In the units of the quota, such as bytes."""
     share: float
-    """The average share over the interval."""
+    """The average share over the ticks in which the quota-id was active."""
     limit: float
     """The cluster's limit at the end of the interval, per second."""
 
 
 @dataclass(slots=True)
 class _Use:
+    rate: ShareRate
     from_ms: float
     amount: float = 0.0
+    measured_ms: float = 0.0
     share_ms: float = 0.0
 
 
@@ -203,11 +205,7 @@ class Member:
         self._coordinators.clear()
         for holdings in self._shards:
             self._follow_state(holdings, now_ms)
-        return [
-            out
-            for partition in range(len(self._shards))
-            for out in self._write(partition, [Goodbye()], now_ms)
-        ]
+        return self._write(0, [Goodbye()], now_ms)
 
     # Silent members.
 
@@ -237,8 +235,8 @@ class Member:
         rate = self._rates.get(digest)
         if rate is None:
             rate = self._rates[digest] = ShareRate(name, digest, window_ms, samples, self._touched)
-            if self._shards[self._shard_of(digest)].state is State.STARTING:
-                holdings = self._shards[self._shard_of(digest)]
+            if self._shards[self.shard_of(digest)].state is State.STARTING:
+                holdings = self._shards[self.shard_of(digest)]
                 rate.allow(
                     self._share(holdings, digest), self._ticked_ms, LEASE_MS, 1 / self.membership.count
                 )
@@ -247,7 +245,7 @@ class Member:
     def status(self, name: Sequence[str]) -> Status:
         """Return how this member uses a quota-id."""
         digest = digest_of(name)
-        holdings = self._shards[self._shard_of(digest)]
+        holdings = self._shards[self.shard_of(digest)]
         want = holdings.wants.get(digest)
         return Status(
             holdings.state,
@@ -268,28 +266,33 @@ class Member:
         """Return the shards that this member coordinates."""
         return sorted(self._coordinators)
 
-    def take_used(self, now_ms: float) -> list[Used]:
-        """Return what was used of each quota-id since the last call, and begin a new interval."""
-        used = []
-        for digest, use in self._used.items():
-            rate = self._rates.get(digest)
-            if rate is not None:
-                share = use.share_ms / max(self._ticked_ms - use.from_ms, 1.0)
-                used.append(Used(rate.name, use.from_ms, self._ticked_ms, use.amount, share, rate.limit))
-        self._used = {}
-        return used
+    def take_used(self) -> list[Used]:
+        """Return what was used of each quota-id from the last call to the last tick, and begin a new interval."""
+        self._used, before = {}, self._used
+        return [
+            Used(
+                use.rate.name,
+                use.from_ms,
+                self._ticked_ms,
+                use.amount,
+                use.share_ms / use.measured_ms,
+                use.rate.limit,
+            )
+            for use in before.values()
+        ]
 
     @property
     def floor(self) -> float:
         """What this member may use of each limit without a report."""
         return FLOORS / self.membership.count
 
-    def _shard_of(self, digest: bytes) -> int:
+    def shard_of(self, digest: bytes) -> int:
+        """Return the shard of a quota-id, by its digest."""
         return int.from_bytes(digest[:4], "big") % len(self._shards)
 
     def _touched(self, rate: ShareRate) -> None:
         """Called at the first record of a rate after a tick."""
-        holdings = self._shards[self._shard_of(rate.digest)]
+        holdings = self._shards[self.shard_of(rate.digest)]
         if rate.digest not in holdings.wants:
             holdings.wants[rate.digest] = Want(rate, self._ticked_ms)
             self._allow(holdings, rate, self._ticked_ms)
@@ -298,15 +301,20 @@ class Member:
         match holdings.state:
             case State.CLUSTER:
                 return self.floor + holdings.shares.get(digest, 0.0)
-            case State.FALLBACK:
+            case State.STARTING | State.FALLBACK:
                 return 1.0 / self.membership.count
-            case State.STARTING | State.LEFT:
+            case State.LEFT:
                 return self.floor
 
     def _allow(self, holdings: Holdings, rate: ShareRate, now_ms: float, credit: float = 0.0) -> float:
-        leased = holdings.state is State.CLUSTER
         rate.awaiting = rate.digest not in holdings.shares and holdings.state is not State.FALLBACK
-        valid_ms = max(holdings.until_ms - now_ms, 0.0) if leased else float(LEASE_MS)
+        match holdings.state:
+            case State.CLUSTER:
+                valid_ms = max(holdings.until_ms - now_ms, 0.0)
+            case State.STARTING:
+                valid_ms = 0.0  # One window's credit, and no more until the fallback applies.
+            case State.FALLBACK | State.LEFT:
+                valid_ms = float(LEASE_MS)
         return rate.allow(self._share(holdings, rate.digest), now_ms, valid_ms, credit)
 
     def _follow_state(self, holdings: Holdings, now_ms: float) -> None:
@@ -325,15 +333,21 @@ class Member:
     def _measure(self, holdings: Holdings, now_ms: float, passed_ms: float) -> None:
         for digest, want in list(holdings.wants.items()):
             rate = want.rate
-            use = self._used.get(digest)
-            if use is None:
-                use = self._used[digest] = _Use(now_ms - passed_ms)
-            use.amount += rate.used
-            use.share_ms += rate.share * passed_ms
+            self._count_use(rate, now_ms, passed_ms)
             want.measure(rate.share, now_ms, passed_ms)
             want.surrendered += self._allow(holdings, rate, now_ms)
-            if not (want.demand or want.reported or digest in holdings.shares):
+            held = want.reported or want.throttled or digest in holdings.shares
+            if not held and want.used_at_ms < now_ms:
+                # Quiet quota-ids cost something only in the ticks in which they are used.
                 del holdings.wants[digest]
+
+    def _count_use(self, rate: ShareRate, now_ms: float, passed_ms: float) -> None:
+        use = self._used.get(rate.digest)
+        if use is None:
+            use = self._used[rate.digest] = _Use(rate, now_ms - passed_ms)
+        use.amount += rate.used
+        use.measured_ms += passed_ms
+        use.share_ms += rate.share * passed_ms
 
     def _take_section(
         self, partition: int, batch: Batch, key: bytes, section: Section, now_ms: float
@@ -345,12 +359,14 @@ class Member:
                 self._coordinators[partition].report(key, batch.sequence, section)
             case Grants() if section.shard < len(self._shards) and partition == self._home and not self._left:
                 self._take_grants(batch, section, now_ms)
-            case Goodbye():
+            case Goodbye() if partition == 0:
                 for coordinator in self._coordinators.values():
                     coordinator.leave(key)
 
     def _take_grants(self, batch: Batch, grants: Grants, now_ms: float) -> None:
         holdings = self._shards[grants.shard]
+        if grants.epoch > MAX_EPOCH:
+            return
         self.membership.claim(Claim(grants.shard, grants.epoch), batch.key)
         for target in grants.targets:
             if target.key != self.key:
@@ -407,7 +423,8 @@ class Member:
 
     def _coordinate(self, now_ms: float, sections: dict[int, list[Section]]) -> None:
         for shard, coordinator in self._coordinators.items():
-            if now_ms - self._confirmed_ms[shard] < HOLD_MS:
+            mine = self.membership.claimed(shard).owner == self.key
+            if mine and now_ms - self._confirmed_ms[shard] < HOLD_MS:
                 for home, grants in coordinator.tick(now_ms, self._fresh_ms):
                     sections.setdefault(home, []).append(grants)
 

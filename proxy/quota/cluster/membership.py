@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Final
 
 from proxy.quota.cluster.messages import Batch, Claim, Goodbye, Heartbeat
 from proxy.quota.cluster.timing import DEAD_AFTER_MS, RESERVED_MS
+
+MAX_EPOCH: Final = 2**31 - 1
+"""No sequence of claims gets there: a higher epoch is not from a member."""
 
 
 @dataclass(slots=True)
@@ -101,7 +105,7 @@ class Membership:
 
     def claim(self, claim: Claim, key: bytes) -> None:
         """Take a claim of a shard; of several with one epoch the first in the partition counts."""
-        if claim.shard < self.shards and claim.epoch > self._claims[claim.shard].epoch:
+        if claim.shard < self.shards and self._claims[claim.shard].epoch < claim.epoch <= MAX_EPOCH:
             self._claims[claim.shard] = Claimed(claim.epoch, key)
 
     def claimed(self, shard: int) -> Claimed:
