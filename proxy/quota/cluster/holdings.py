@@ -15,13 +15,15 @@ from proxy.quota.cluster.timing import (
     REFRESH_MS,
 )
 
-_OF_NEW = 0.4
+_OF_NEW = 0.5
 """The weight of the last tick in the demand, unless clients are throttled: then it grows at once."""
 _MORE = 1.5
 """Who is throttled wants at least this many times its share."""
 _CHANGED = 0.05
 """A demand is reported again when it has changed by this part."""
 _MOSTLY_MUTED = 0.9
+AWAITING_MS = 1_500
+"""How long a larger share may take after clients were throttled: until then throttle times are short."""
 
 
 class State(StrEnum):
@@ -42,6 +44,7 @@ class Want:
     demand: float = 0.0
     throttled: bool = False
     surrendered: float = 0.0
+    awaiting_until_ms: float = 0.0
     reported: float = 0.0
     reported_throttled: bool = False
     reported_at_ms: float = 0.0
@@ -54,7 +57,9 @@ class Want:
             self.used_at_ms = now_ms
         if rate.limit <= 0:
             return
-        self.throttled = muted > 0 or turned_away > 0
+        was_throttled, self.throttled = self.throttled, muted > 0 or turned_away > 0
+        if self.throttled and not was_throttled:
+            self.awaiting_until_ms = now_ms + AWAITING_MS
         demand = min((used + turned_away) * 1000.0 / (rate.limit * passed_ms) / max(1 - muted, 0.05), 1.0)
         if not self.throttled:
             self.demand += _OF_NEW * (demand - self.demand)

@@ -18,7 +18,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from proxy.quota.cluster.coordinator import Coordinator
-from proxy.quota.cluster.holdings import Holdings, State, Want
+from proxy.quota.cluster.holdings import AWAITING_MS, Holdings, State, Want
 from proxy.quota.cluster.membership import MAX_EPOCH, Membership
 from proxy.quota.cluster.messages import (
     BOOT_BYTES,
@@ -42,6 +42,8 @@ from proxy.quota.rate import Rate
 
 _CLAIM_AFTER_MS: Final = 500
 """How long a member reads a shard before it claims it, so that it knows the highest epoch."""
+_GREW: Final = 1.1
+"""A share that grew by more than this is probably about to grow further."""
 _LISTEN_MS: Final = 1_500
 """How long a member that has started listens to heartbeats before it claims anything."""
 
@@ -307,7 +309,12 @@ class Member:
                 return self.floor
 
     def _allow(self, holdings: Holdings, rate: ShareRate, now_ms: float, credit: float = 0.0) -> float:
-        rate.awaiting = rate.digest not in holdings.shares and holdings.state is not State.FALLBACK
+        want = holdings.wants.get(rate.digest)
+        share = self._share(holdings, rate.digest)
+        if want is not None:
+            if share > _GREW * rate.share:
+                want.awaiting_until_ms = now_ms + AWAITING_MS
+            rate.awaiting = now_ms < want.awaiting_until_ms and holdings.state is State.CLUSTER
         match holdings.state:
             case State.CLUSTER:
                 valid_ms = max(holdings.until_ms - now_ms, 0.0)
@@ -315,7 +322,7 @@ class Member:
                 valid_ms = 0.0  # One window's credit, and no more until the fallback applies.
             case State.FALLBACK | State.LEFT:
                 valid_ms = float(LEASE_MS)
-        return rate.allow(self._share(holdings, rate.digest), now_ms, valid_ms, credit)
+        return rate.allow(share, now_ms, valid_ms, credit)
 
     def _follow_state(self, holdings: Holdings, now_ms: float) -> None:
         was = holdings.state

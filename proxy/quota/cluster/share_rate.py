@@ -11,8 +11,8 @@ from typing import Final
 
 from proxy.quota.rate import Rate
 
-MAX_AWAITING_MS: Final = 1_000
-"""The longest throttle time while a member has only its floor, because a grant takes no longer."""
+MAX_AWAITING_MS: Final = 500
+"""The longest throttle time while a larger share is likely, because a grant takes no longer. The debt remains."""
 
 _MAX_THROTTLE_MS: Final = 2**31 - 1
 _OF_NEW = 0.25
@@ -59,7 +59,7 @@ class ShareRate(Rate):
         self.digest = digest
         self.window_s = window_ms / 1000.0
         self.awaiting = True
-        """Whether the share is only the floor."""
+        """Whether a larger share is likely soon: clients were not throttled long, or the share has just grown."""
         self._on_touch = on_touch
         self._touched = False
         self._share = 0.0

@@ -221,7 +221,9 @@ class World:
             if proxy.separated or self.random.random() < self.lost:
                 continue
             times = 2 if self.random.random() < self.doubled else 1
-            self.after(self.write_ms(self.random), lambda p=partition, v=value, t=times: self._append(p, v, t))  # type: ignore[misc]
+            self.after(
+                self.write_ms(self.random), lambda p=partition, v=value, t=times: self._append(p, v, t)
+            )  # type: ignore[misc]
 
     def _append(self, partition: int, value: bytes, times: int) -> None:
         for _ in range(times):
@@ -265,5 +267,3 @@ class World:
 def quota_id(user: str) -> NAMES:
     """Return the name of a user's quota on produced bytes."""
     return PRODUCER_BYTE_RATE, user, ""
-
-
