@@ -42,8 +42,8 @@ class Holding:
     """What was granted last."""
     held: float = 0.0
     """The most that the member may be using: larger than `share` until a decrease is acknowledged."""
-    number: int = 0
-    """The number of the grants with the last change."""
+    pending: list[tuple[int, float]] = field(default_factory=list)
+    """The numbers and shares of changes, from the last acknowledged one on."""
 
     @property
     def wanted(self) -> float:
@@ -244,10 +244,13 @@ class Coordinator:
             number, digest = peer.unacked.popleft()
             entry = self._entries.get(digest)
             holding = None if entry is None else entry.holdings.get(peer.key)
-            if holding is not None and holding.number == number:
-                if holding.held != holding.share or not holding.share:
-                    self._dirty[digest] = None
-                holding.held = holding.share
+            if holding is None:
+                continue
+            holding.pending = [change for change in holding.pending if change[0] >= number]
+            held = max(share for _, share in holding.pending)
+            if held < holding.held or not held:
+                self._dirty[digest] = None
+            holding.held = held
 
     def _share_out(self, now_ms: float) -> None:
         capacity = max(1.0 - RESERVE - self._reserved, 0.0)
@@ -298,7 +301,7 @@ class Coordinator:
     def _change(self, peer: Peer, digest: bytes, holding: Holding, share: float, credit: float) -> None:
         holding.share = share
         holding.held = max(holding.held, share)
-        holding.number = peer.number + 1
+        holding.pending.append((peer.number + 1, share))
         peer.changes.append(Change(digest, share, credit))
 
     def _grants(self, now_ms: float) -> Iterator[tuple[int, Grants]]:

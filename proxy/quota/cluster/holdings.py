@@ -7,7 +7,6 @@ from enum import StrEnum
 from proxy.quota.cluster.messages import Change, Demand, Report, Target
 from proxy.quota.cluster.share_rate import ShareRate
 from proxy.quota.cluster.timing import (
-    HEARTBEAT_MS,
     IDLE_MS,
     LEASE_MS,
     MAX_ENTRIES,
@@ -21,9 +20,13 @@ _MORE = 1.5
 """Who is throttled wants at least this many times its share."""
 _CHANGED = 0.05
 """A demand is reported again when it has changed by this part."""
+_WORTH_REPORTING = 0.005
+"""Less credit than this waits for the next report."""
 _MOSTLY_MUTED = 0.9
 AWAITING_MS = 1_500
-"""How long a larger share may take after clients were throttled: until then throttle times are short."""
+"""How long a larger share may take once clients are throttled: until then throttle times are short."""
+AGAIN_MS = 750
+"""The least time between two full reports."""
 
 
 class State(StrEnum):
@@ -41,10 +44,10 @@ class Want:
 
     rate: ShareRate
     used_at_ms: float
+    awaiting_until_ms: float
     demand: float = 0.0
     throttled: bool = False
     surrendered: float = 0.0
-    awaiting_until_ms: float = 0.0
     reported: float = 0.0
     reported_throttled: bool = False
     reported_at_ms: float = 0.0
@@ -57,8 +60,8 @@ class Want:
             self.used_at_ms = now_ms
         if rate.limit <= 0:
             return
-        was_throttled, self.throttled = self.throttled, muted > 0 or turned_away > 0
-        if self.throttled and not was_throttled:
+        self.throttled = muted > 0 or turned_away > 0
+        if not self.throttled:
             self.awaiting_until_ms = now_ms + AWAITING_MS
         demand = min((used + turned_away) * 1000.0 / (rate.limit * passed_ms) / max(1 - muted, 0.05), 1.0)
         if not self.throttled:
@@ -79,8 +82,10 @@ class Want:
             self.reported and not self.demand
         ):
             return changed
-        if self.surrendered or (self.demand and now_ms - self.reported_at_ms >= REFRESH_MS):
-            return min(self.surrendered, 1.0) or least
+        if self.surrendered > _WORTH_REPORTING:
+            return min(self.surrendered, 1.0)
+        if self.demand and now_ms - self.reported_at_ms >= REFRESH_MS:
+            return least
         return 0.0
 
     def report(self, now_ms: float, share: float) -> Demand:
@@ -122,18 +127,20 @@ class Holdings:
         if epoch > self.epoch:
             self.epoch, self.generation, self.report_all = epoch, 0, True
         self.coordinator = coordinator
-        if target.report_all:
-            self.report_all |= now_ms - self.reported_all_ms >= HEARTBEAT_MS
-            return ()
-        if not self.generation or target.generation != self.generation:
+        if target.report_all or target.generation != self.generation:
+            self._report_all_again(now_ms)
             return ()
         return self._apply(target, sent_ms, now_ms)
+
+    def _report_all_again(self, now_ms: float) -> None:
+        # Grants that were on their way when the last full report was written are no reason for another one.
+        self.report_all |= now_ms - self.reported_all_ms >= AGAIN_MS
 
     def _apply(self, target: Target, sent_ms: float | None, now_ms: float) -> Iterable[Change]:
         expected = self.applied + 1 if target.changes else self.applied
         if target.number > expected:
             # Grants were lost: what this member holds has to be agreed on again.
-            self.report_all |= now_ms - self.reported_all_ms >= HEARTBEAT_MS
+            self._report_all_again(now_ms)
             return ()
         if target.number < expected or sent_ms is None or now_ms >= sent_ms + LEASE_MS:
             return ()
@@ -155,6 +162,7 @@ class Holdings:
         if self.until_ms >= 0 and now_ms >= self.until_ms:
             self.shares.clear()
             self.until_ms, self.generation = -1.0, 0
+            self.report_all = True
 
     def enter(self, state: State, now_ms: float) -> None:
         if state is not self.state:

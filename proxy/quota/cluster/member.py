@@ -40,7 +40,7 @@ from proxy.quota.cluster.share_rate import ShareRate
 from proxy.quota.cluster.timing import FLOORS, HEARTBEAT_MS, HOLD_MS, LEASE_MS, MAX_BATCH_BYTES
 from proxy.quota.rate import Rate
 
-_CLAIM_AFTER_MS: Final = 500
+_CLAIM_AFTER_MS: Final = 250
 """How long a member reads a shard before it claims it, so that it knows the highest epoch."""
 _GREW: Final = 1.1
 """A share that grew by more than this is probably about to grow further."""
@@ -237,11 +237,8 @@ class Member:
         rate = self._rates.get(digest)
         if rate is None:
             rate = self._rates[digest] = ShareRate(name, digest, window_ms, samples, self._touched)
-            if self._shards[self.shard_of(digest)].state is State.STARTING:
-                holdings = self._shards[self.shard_of(digest)]
-                rate.allow(
-                    self._share(holdings, digest), self._ticked_ms, LEASE_MS, 1 / self.membership.count
-                )
+            holdings = self._shards[self.shard_of(digest)]
+            self._allow(holdings, rate, self._ticked_ms, credit=self._share(holdings, digest))
         return rate
 
     def status(self, name: Sequence[str]) -> Status:
@@ -296,7 +293,7 @@ class Member:
         """Called at the first record of a rate after a tick."""
         holdings = self._shards[self.shard_of(rate.digest)]
         if rate.digest not in holdings.wants:
-            holdings.wants[rate.digest] = Want(rate, self._ticked_ms)
+            holdings.wants[rate.digest] = Want(rate, self._ticked_ms, self._ticked_ms + AWAITING_MS)
             self._allow(holdings, rate, self._ticked_ms)
 
     def _share(self, holdings: Holdings, digest: bytes) -> float:

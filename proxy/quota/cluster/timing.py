@@ -22,7 +22,7 @@ HOLD_MS: Final = 1_000
 
 HOLD_AT_COORDINATOR_MS: Final = 1_040
 
-DEAD_AFTER_MS: Final = 1_600
+DEAD_AFTER_MS: Final = 1_300
 """A member without a heartbeat for this time does not coordinate."""
 
 RESERVED_MS: Final = 60_000
