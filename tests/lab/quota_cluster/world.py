@@ -47,7 +47,7 @@ class Clock:
 
 @dataclass
 class Client:
-    """Sends `offered` units per second while it is not muted, in requests of `CLIENT_STEP_MS`."""
+    """Sends `offered` units per second while it is not muted, in one request per step."""
 
     bucket: Bucket
     offered: float
@@ -69,6 +69,8 @@ class Proxy:
     written_bytes: int = 0
     read: int = 0
     read_bytes: int = 0
+    reads: set[int] = field(default_factory=lambda: {0})
+    """The partitions that it has been reading since its last tick."""
     backlog: deque[tuple[int, bytes]] = field(default_factory=deque)
     """What it did not read while it was separated."""
     last_read_ms: dict[int, float] = field(default_factory=dict)
@@ -88,11 +90,15 @@ class World:
         write_ms: Callable[[Random], float] = lambda random: 5 + 15 * random.random(),
         read_ms: Callable[[Random], float] = lambda random: 5 + 15 * random.random(),
         drift: float = 0.0,
+        client_step_ms: int = CLIENT_STEP_MS,
+        together: bool = False,
     ) -> None:
+        """`together`: all readers get a record at the same moment, for worlds with many proxies."""
         self.random = Random(seed)
         self.partitions, self.window_ms, self.drift = partitions, window_ms, drift
         self.configured = configured or proxies
         self.write_ms, self.read_ms = write_ms, read_ms
+        self.client_step_ms, self.together = client_step_ms, together
         self.lost = self.doubled = 0.0
         self.now_ms = 0.0
         self.limits: dict[NAMES, float] = {}
@@ -106,7 +112,7 @@ class World:
         self._boots = count(1)
         for _ in range(proxies):
             self.add()
-        self.after(CLIENT_STEP_MS, self._clients)
+        self.after(self.client_step_ms, self._clients)
 
     # What happens to proxies.
 
@@ -205,6 +211,7 @@ class World:
         self.after(TICK_MS / proxy.clock.rate, lambda: self._tick(proxy))
         now_ms = self.local_ms(proxy)
         self._write(proxy, [(out.partition, out.value) for out in proxy.member.tick(now_ms)])
+        proxy.reads = proxy.member.partitions()
         for key, address in proxy.member.probes(now_ms).items():
             # A refused connection is known at once, one that times out after a second.
             probed = self.proxies[int(address.partition(":")[0])]
@@ -226,14 +233,24 @@ class World:
             )  # type: ignore[misc]
 
     def _append(self, partition: int, value: bytes, times: int) -> None:
+        if self.together:
+            readers = [p for p in self.proxies if p.alive and partition in p.reads]
+            at_ms = max(self.now_ms + self.read_ms(self.random), self._appended_ms[partition])
+            self._appended_ms[partition] = at_ms
+            self.after(at_ms - self.now_ms, lambda: self._read_all(readers, partition, value))
+            return
         for _ in range(times):
             for proxy in self.proxies:
-                if proxy.alive and partition in proxy.member.partitions():
+                if proxy.alive and partition in proxy.reads:
                     at_ms = max(
                         self.now_ms + self.read_ms(self.random), proxy.last_read_ms.get(partition, 0.0)
                     )
                     proxy.last_read_ms[partition] = at_ms
                     self.after(at_ms - self.now_ms, lambda p=proxy: self._read(p, partition, value))  # type: ignore[misc]
+
+    def _read_all(self, proxies: list[Proxy], partition: int, value: bytes) -> None:
+        for proxy in proxies:
+            self._read(proxy, partition, value)
 
     def _read(self, proxy: Proxy, partition: int, value: bytes) -> None:
         if not proxy.alive:
@@ -248,7 +265,7 @@ class World:
             proxy.member.take(partition, batch, self.local_ms(proxy))
 
     def _clients(self) -> None:
-        self.after(CLIENT_STEP_MS, self._clients)
+        self.after(self.client_step_ms, self._clients)
         slot = int(self.now_ms) // 100
         for proxy in self.proxies:
             wall_ms = WALL_MS + int(self.local_ms(proxy))
@@ -256,7 +273,7 @@ class World:
                 if wall_ms < client.muted_until_ms:
                     continue
                 client.bucket.limit = self.limits[name]
-                value = client.offered * CLIENT_STEP_MS / 1000
+                value = client.offered * self.client_step_ms / 1000
                 self.used[name, slot] += value
                 if not client.bucket.record_within(value, wall_ms):
                     client.muted_until_ms = wall_ms + client.bucket.record(value, wall_ms)

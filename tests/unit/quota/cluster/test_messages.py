@@ -68,8 +68,6 @@ BATCHES = st.builds(
 )
 
 
-
-
 @given(BATCHES)
 def test_a_batch_is_read_as_it_was_written_and_written_again_as_it_was_read(batch: Batch) -> None:
     read = decode(encode(batch))

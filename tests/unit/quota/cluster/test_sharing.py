@@ -239,7 +239,9 @@ def test_after_a_restart_of_all_proxies_they_share_again_and_never_exceed_the_li
 
     world.run(10_000)
 
-    used = [world.amount(ALICE, begin_ms, begin_ms + ms) - LIMIT * ms / 1000 for ms in range(100, 10_000, 100)]
+    used = [
+        world.amount(ALICE, begin_ms, begin_ms + ms) - LIMIT * ms / 1000 for ms in range(100, 10_000, 100)
+    ]
     one_request_each = 3 * 3 * LIMIT * 0.02
     assert max(used) <= LIMIT * WINDOW_S + one_request_each
     assert sum(shares(world)) > 0.95
