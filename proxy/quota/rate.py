@@ -73,6 +73,10 @@ class Rate:
             window_ms = self._measured_ms(window_ms)
         return self._until_within(self._total, window_ms, bound)
 
+    def in_windows(self, bound: float) -> float:
+        """Return the most that may be recorded at once within `bound` per second."""
+        return bound / self.divided_by * self._full_ms / 1000
+
     @staticmethod
     def _until_within(total: float, window_ms: int, bound: float) -> int:
         rate = total / (window_ms / 1000.0)

@@ -160,7 +160,7 @@ class Bucket:
         """A response with more bytes is always throttled: the cap for Fetch max_bytes."""
         if not self.enforced:
             return 2**31 - 1
-        return int(min(self.limit / self._rate.divided_by * self.window_ms / 1000, 2**31 - 1))
+        return int(min(self._rate.in_windows(self.limit), 2**31 - 1))
 
 
 class UnlimitedBucket(Bucket):
