@@ -123,7 +123,11 @@ class Listeners:
         self._rates = unshared if member is None else member.rate
         windows = self._windows = config.quota.quota_window_num, config.quota.quota_window_size_seconds
         quotas = ConnectionQuotas(
-            _connection_limits(config), *windows, enforced=config.quota.enforced, counts=member, rates_of=rates_of
+            _connection_limits(config),
+            *windows,
+            enforced=config.quota.enforced,
+            counts=member,
+            rates_of=rates_of,
         )
         self._connection_quotas = quotas
         self._reuse_port = member is not None

@@ -321,7 +321,11 @@ class Quota(QuotaRules):
     @property
     def scopes(self) -> Scopes:
         """Which quotas hold for all proxies together."""
-        return Scopes(self.quota_scope, {str(key): scope for key, scope in self.quota_scope_by_quota.items()}, self.quota_scope_by_entity)
+        return Scopes(
+            self.quota_scope,
+            {str(key): scope for key, scope in self.quota_scope_by_quota.items()},
+            self.quota_scope_by_entity,
+        )
 
     def recorded_settings(self) -> dict[str, str]:
         """The settings for the audit trail that quotas depend on, besides the metadata log."""

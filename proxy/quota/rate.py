@@ -29,6 +29,8 @@ class Rate:
         "samples",
     )
 
+    is_shared: bool = False
+    """Whether the limit is one for all proxies of the cluster (proxy.quota.cluster)."""
     divided_by: int = 1
     """The enforced limit is the requested one divided by this number (proxy.quota.shared)."""
 

@@ -156,6 +156,11 @@ class Bucket:
         return self.key, self.user_tag, self.client_tag
 
     @property
+    def is_shared(self) -> bool:
+        """Whether the limit is one for all proxies of the cluster."""
+        return self._rate.is_shared
+
+    @property
     def max_in_window_bytes(self) -> int:
         """A response with more bytes is always throttled: the cap for Fetch max_bytes."""
         if not self.enforced:

@@ -113,8 +113,10 @@ def beyond_share(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         F.min(S.INTERVAL_START_MS).alias("from_ms"),
         F.max(S.INTERVAL_END_MS).alias("to_ms"),
     )
-    summed = _charged(records, metadata_log).groupBy(*of_process).agg(
-        F.sum(_USED).alias("summed"), F.sum(_BURST).alias(_BURST), F.max(WINDOW).alias(WINDOW)
+    summed = (
+        _charged(records, metadata_log)
+        .groupBy(*of_process)
+        .agg(F.sum(_USED).alias("summed"), F.sum(_BURST).alias(_BURST), F.max(WINDOW).alias(WINDOW))
     )
     burst = F.col(S.QUOTA_LIMIT) * F.coalesce(WINDOW, F.lit(WINDOW_S))
     allowed = (F.col("share_of_limit") + burst) * _units() + F.coalesce(_BURST, F.lit(0))

@@ -24,15 +24,14 @@ import structlog
 from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
 from proxy.net.kafka.channel import (
     AuthenticationError,
-    Channel,
     ChannelError,
     ChannelTimeout,
     EndpointSettings,
 )
 from proxy.net.kafka.channel import UnsupportedVersionError as NoCommonVersion
+from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import Backoff
 from proxy.wire import types

@@ -178,5 +178,3 @@ def _batch(values: Sequence[bytes]) -> bytes:
     for number, value in enumerate(values):
         builder.append(number, moment_ms, None, value, [])
     return bytes(builder.build())
-
-

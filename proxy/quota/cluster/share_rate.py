@@ -22,6 +22,8 @@ _OF_NEW = 0.25
 class ShareRate(Rate):
     """Units per second within a share of the limit. Until the first `throttle_ms` the limit is unknown."""
 
+    is_shared = True
+
     __slots__ = (
         "__weakref__",
         "_allowed_at_ms",

@@ -96,9 +96,7 @@ def test_the_names_of_the_controllers_are_known_without_being_told_and_can_be_to
         return load(written(tmp_path, document(**changes)), ProxyConfig).own_resources
 
     shares = "__penstock_quota_shares"
-    assert own() == OwnResources.of(
-        "__penstock_metadata", "__penstock_audit", "penstock-controller", shares
-    )
+    assert own() == OwnResources.of("__penstock_metadata", "__penstock_audit", "penstock-controller", shares)
     other = own(
         metadata={"topic": "log", "transactional.id": "writer"},
         audit={"topic": "trail", "spool.dir": "s"},
