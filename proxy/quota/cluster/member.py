@@ -8,8 +8,7 @@ read: foreign and malformed records are counted.
     home partition     grants for the members that have it as their home
     partition p        claims and reports of shard p, which its coordinator reads
 
-Times are ms of one monotonic clock of this process, which only durations matter of. Rates take the wall clock,
-as all buckets do.
+Times are ms of one monotonic clock of this process. Rates take the wall clock, as all buckets do.
 """
 
 from collections.abc import Sequence
@@ -232,7 +231,7 @@ class Member:
     # Rates and what they used.
 
     def rate(self, name: tuple[str, ...], window_ms: int, samples: int) -> Rate:
-        """Return the rate of a quota-id: quota key, user tag, client tag. Satisfies proxy.quota.rate.Rates."""
+        """Return the rate of a quota-id: quota key, user tag, client tag (proxy.quota.rate.Rates)."""
         digest = digest_of(name)
         rate = self._rates.get(digest)
         if rate is None:
@@ -266,7 +265,7 @@ class Member:
         return sorted(self._coordinators)
 
     def take_used(self) -> list[Used]:
-        """Return what was used of each quota-id from the last call to the last tick, and begin a new interval."""
+        """Return what was used of each quota-id until the last tick, and begin a new interval."""
         self._used, before = {}, self._used
         return [
             Used(
