@@ -178,7 +178,6 @@ class Member:
         """Measure demand, follow leases, and return what is to be written; to be called every TICK_MS."""
         passed_ms = max(now_ms - self._ticked_ms, 1.0)
         self._ticked_ms = now_ms
-        self.membership.drop_silent()
         for holdings in self._shards:
             self._follow_state(holdings, now_ms)
             self._measure(holdings, now_ms, passed_ms)
@@ -189,6 +188,7 @@ class Member:
         sections: dict[int, list[Section]] = {}
         if beating:
             self._beat_ms = now_ms
+            self.membership.drop_silent()
             sections[0] = [Heartbeat(self.address)]
         self._claim(now_ms, beating, sections)
         self._coordinate(now_ms, sections)
@@ -220,10 +220,10 @@ class Member:
                     found[key] = seen.address
         return found
 
-    def probed(self, key: bytes, refused: bool) -> None:
-        """Take the result of a probe. Refused: the process is gone, and others get its share at once."""
+    def probed(self, key: bytes, gone: bool) -> None:
+        """Take the result of a probe. `gone`: no process listens there, so others get its share at once."""
         seen = self.membership.find(key)
-        if refused and seen is not None and self._ticked_ms >= seen.heard_at_ms + LEASE_MS:
+        if gone and seen is not None and self._ticked_ms >= seen.heard_at_ms + LEASE_MS:
             self.membership.silent(key)
             for coordinator in self._coordinators.values():
                 coordinator.leave(key)

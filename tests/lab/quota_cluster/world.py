@@ -6,7 +6,7 @@ A separated proxy writes nothing; what it did not read meanwhile it reads when i
 """
 
 import heapq
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -102,7 +102,7 @@ class World:
         self.lost = self.doubled = 0.0
         self.now_ms = 0.0
         self.limits: dict[NAMES, float] = {}
-        self.used: Counter[tuple[NAMES, int]] = Counter()
+        self.used: defaultdict[tuple[NAMES, int], float] = defaultdict(float)
         """By quota-id and 100 ms."""
         self.proxies: list[Proxy] = []
         self.watchers: list[Callable[[], None]] = []
@@ -201,7 +201,7 @@ class World:
 
     def amount(self, name: NAMES, from_ms: float, to_ms: float) -> float:
         """Return what all proxies let through of a quota-id, between two multiples of 100 ms."""
-        return sum(self.used[name, at] for at in range(int(from_ms) // 100, int(to_ms) // 100))
+        return sum(self.used.get((name, at), 0.0) for at in range(int(from_ms) // 100, int(to_ms) // 100))
 
     # What happens by itself.
 
