@@ -8,4 +8,5 @@ accept_rate    the rate at which listeners accept connections (KIP-612)
 connections    the number and the rate of connections from an address (KIP-612)
 request_time   time spent on requests, in percent of an event loop (KIP-124)
 throttle       one bucket for each quota-id; bytes in, throttle_time_ms out
+cluster/       shares of a limit that holds for all proxies together
 """

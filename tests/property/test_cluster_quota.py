@@ -134,7 +134,7 @@ def test_a_decrease_that_does_not_arrive_is_counted_until_the_lease_ends(seed: i
 
 
 def test_the_check_sees_shares_in_the_cluster() -> None:
-    """So that the property above says something: most of the time shares are leased, nearly all of the limit."""
+    """So that the property above says something: shares are leased, nearly all of the limit."""
     world = World(4, 4, drift=0.01)
     world.limits = dict.fromkeys(NAMES, LIMIT)
     watch = Watch(world)

@@ -1,6 +1,6 @@
-"""Decides on the shares of one shard: demands of members in, grants out. `Member` calls it while it holds the claim.
+"""Decides on the shares of one shard: demands of members in, grants out. `Member` calls it.
 
-What a member may use is counted until the member acknowledges a decrease, or until its lease has ended. So the
+What a member may use is counted until the member acknowledges a decrease, or its lease has ended. So the
 sum of what may be in use never exceeds the capacity, whatever is delayed or lost. The capacity is the limit
 without the reserve, and without 1/N for each member that may be using its fallback.
 """
@@ -55,7 +55,7 @@ class Entry:
     """One quota-id."""
 
     pool: float
-    """The unused credit that members gave up and that comes with the next increase, in windows of the limit."""
+    """Unused credit that members gave up. It comes with the next increase; 1 is one window of the limit."""
     holdings: dict[bytes, Holding] = field(default_factory=dict)
 
 
@@ -119,7 +119,7 @@ class Coordinator:
             peer.sequence, peer.heard_at_ms, peer.probed_at_ms = sequence, now_ms, None
 
     def report(self, key: bytes, sequence: int, report: Report) -> None:
-        """Take the report of a member that was heard; old ones, and those to other coordinators, do not count."""
+        """Take a report of a member that was heard; old ones and those to others do not count."""
         peer = self._peers.get(key)
         if peer is None or report.epoch != self.epoch or sequence <= peer.report_sequence:
             return

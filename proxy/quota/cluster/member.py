@@ -8,8 +8,7 @@ read: foreign and malformed records are counted.
     home partition     grants for the members that have it as their home
     partition p        claims and reports of shard p, which its coordinator reads
 
-Times are ms of one monotonic clock of this process, which only durations matter of. Rates take the wall clock,
-as all buckets do.
+Times are ms of one monotonic clock of this process. Rates take the wall clock, as all buckets do.
 """
 
 from collections.abc import Sequence
@@ -179,7 +178,6 @@ class Member:
         """Measure demand, follow leases, and return what is to be written; to be called every TICK_MS."""
         passed_ms = max(now_ms - self._ticked_ms, 1.0)
         self._ticked_ms = now_ms
-        self.membership.drop_silent()
         for holdings in self._shards:
             self._follow_state(holdings, now_ms)
             self._measure(holdings, now_ms, passed_ms)
@@ -190,6 +188,7 @@ class Member:
         sections: dict[int, list[Section]] = {}
         if beating:
             self._beat_ms = now_ms
+            self.membership.drop_silent()
             sections[0] = [Heartbeat(self.address)]
         self._claim(now_ms, beating, sections)
         self._coordinate(now_ms, sections)
@@ -221,10 +220,10 @@ class Member:
                     found[key] = seen.address
         return found
 
-    def probed(self, key: bytes, refused: bool) -> None:
-        """Take the result of a probe. Refused: the process is gone, and others get its share at once."""
+    def probed(self, key: bytes, gone: bool) -> None:
+        """Take the result of a probe. `gone`: no process listens there, so others get its share at once."""
         seen = self.membership.find(key)
-        if refused and seen is not None and self._ticked_ms >= seen.heard_at_ms + LEASE_MS:
+        if gone and seen is not None and self._ticked_ms >= seen.heard_at_ms + LEASE_MS:
             self.membership.silent(key)
             for coordinator in self._coordinators.values():
                 coordinator.leave(key)
@@ -232,7 +231,7 @@ class Member:
     # Rates and what they used.
 
     def rate(self, name: tuple[str, ...], window_ms: int, samples: int) -> Rate:
-        """Return the rate of a quota-id: quota key, user tag, client tag. Satisfies proxy.quota.rate.Rates."""
+        """Return the rate of a quota-id: quota key, user tag, client tag (proxy.quota.rate.Rates)."""
         digest = digest_of(name)
         rate = self._rates.get(digest)
         if rate is None:
@@ -266,7 +265,7 @@ class Member:
         return sorted(self._coordinators)
 
     def take_used(self) -> list[Used]:
-        """Return what was used of each quota-id from the last call to the last tick, and begin a new interval."""
+        """Return what was used of each quota-id until the last tick, and begin a new interval."""
         self._used, before = {}, self._used
         return [
             Used(

@@ -1,4 +1,4 @@
-"""Which members are live, and which of them coordinates a shard. `Member` feeds it with partition 0 and claims."""
+"""Which members are live, and which of them coordinates a shard. `Member` gives it heartbeats and claims."""
 
 from dataclasses import dataclass
 from hashlib import blake2b

@@ -1,9 +1,9 @@
-"""The rate of a bucket whose limit is a share of the cluster's: a token bucket, as Kafka's TokenBucket (KIP-599).
+"""The rate of a bucket that has a share of the cluster's limit: a token bucket, as Kafka's of KIP-599.
 
 Its credit is at most one window (quota.window.size.seconds) of the share. With Kafka's windows each move of a
 share to another proxy would bring a new burst; a token bucket integrates the share as it changes. The bucket
-calls it with the wall clock; proxy.quota.cluster.holdings sets the share at each tick, with the *duration* for
-which it is valid, so that no two clocks are compared.
+calls it with the wall clock. `Member` sets the share at each tick, with the *duration* for which it is valid,
+so that no two clocks are compared.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from typing import Final
 from proxy.quota.rate import Rate
 
 MAX_AWAITING_MS: Final = 500
-"""The longest throttle time while a larger share is likely, because a grant takes no longer. The debt remains."""
+"""The longest throttle time while a larger share is likely. The debt remains."""
 
 _MAX_THROTTLE_MS: Final = 2**31 - 1
 _OF_NEW = 0.25
@@ -61,7 +61,7 @@ class ShareRate(Rate):
         self.digest = digest
         self.window_s = window_ms / 1000.0
         self.awaiting = True
-        """Whether a larger share is likely soon: clients were not throttled long, or the share has just grown."""
+        """Whether a larger share is likely soon: throttling has just begun, or the share has just grown."""
         self._on_touch = on_touch
         self._touched = False
         self._share = 0.0
@@ -129,7 +129,7 @@ class ShareRate(Rate):
         return self._share
 
     def allow(self, share: float, now_ms: float, valid_ms: float, credit: float = 0.0) -> float:
-        """Set the share from `now_ms` of the member's clock on, for `valid_ms`; return what has to be given up.
+        """Set the share from `now_ms` of the member's clock on, for `valid_ms`; return what is given up.
 
         Credits are fractions: 1 is one window of the whole limit. `credit` comes with the share. What is
         returned is the unused credit that does not fit a smaller share.
@@ -152,7 +152,7 @@ class ShareRate(Rate):
         return surrendered / whole
 
     def take_tick(self, passed_ms: float) -> tuple[float, float, float]:
-        """Return what was used and turned away in these ms, and the part of them in which clients were muted."""
+        """Return what was used and turned away in these ms, and in which part of them clients were muted."""
         used, turned_away = self._used, self._turned_away
         self._used = self._turned_away = 0.0
         self._touched = False

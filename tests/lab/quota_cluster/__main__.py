@@ -48,7 +48,8 @@ def _traffics(most: int) -> None:
             _say(
                 f"| {proxies} | {quota_ids:,} | {found.written:,.0f} | {found.written_bytes / 1000:,.0f}"
                 f" | {found.read:,.0f}/s, {found.read_bytes / 1000:,.0f} kB/s"
-                f" | {found.most_written_bytes / 1000:,.1f} kB/s | {found.seconds:.2%} | {found.clustered:.0%} |"
+                f" | {found.most_written_bytes / 1000:,.1f} kB/s | {found.seconds:.2%}"
+                f" | {found.clustered:.0%} |"
             )
 
 

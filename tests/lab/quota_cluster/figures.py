@@ -89,8 +89,17 @@ def _most_beyond(world: World) -> float:
     return most / LIMIT
 
 
-def traffic(proxies: int, quota_ids: int, *, for_s: int = 10, partitions: int = 16, seed: int = 1) -> Traffic:
-    """Measure the channel while quota-ids are used.
+def traffic(
+    proxies: int,
+    quota_ids: int,
+    *,
+    for_s: int = 10,
+    settle_ms: int = SETTLE_MS,
+    warm_ms: int = 4_000,
+    partitions: int = 16,
+    seed: int = 1,
+) -> Traffic:
+    """Measure the channel while quota-ids are used, for `for_s` after `warm_ms` of load.
 
     The rank of a quota-id decides what it wants: 3 / rank ** 0.7 of its limit. Four of five are active at one
     proxy, the others at two or three, and the ten first ones at up to 50. Each second a tenth of them changes
@@ -100,13 +109,13 @@ def traffic(proxies: int, quota_ids: int, *, for_s: int = 10, partitions: int = 
     world = World(
         proxies, partitions, seed=seed, client_step_ms=250, together=proxies > 10, configured=proxies
     )
-    world.run(SETTLE_MS)
+    world.run(settle_ms)
     active = list(_active(random, proxies, quota_ids))
     for name, numbers, wanted in active:
         world.limits[name] = LIMIT
         for number in numbers:
             world.offer(number, name, wanted * LIMIT / len(numbers))
-    world.run(4_000)
+    world.run(warm_ms)
     before = [(p.written, p.written_bytes, p.read, p.read_bytes) for p in world.proxies]
     began = time.process_time()
     for _ in range(for_s):

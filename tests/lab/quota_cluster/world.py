@@ -1,15 +1,15 @@
 """Proxies, their clocks and clients, and the channel between them, in virtual time.
 
-The channel is as Kafka's: each partition is a log in one order, and each reader gets all of it in that order,
-later or sooner. A write may be lost, or appended twice. A separated proxy writes nothing; what it did not read
-meanwhile it reads when it is connected again.
+The channel is as Kafka's: each partition is a log in one order, and each reader gets all of it in that
+order, later or sooner. A write may be lost, appended twice, or appended after a later one of the same proxy.
+A separated proxy writes nothing; what it did not read meanwhile it reads when it is connected again.
 """
 
 import heapq
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from random import Random
 
@@ -51,7 +51,7 @@ class Client:
 
     bucket: Bucket
     offered: float
-    muted_until_ms: float = 0.0
+    muted_until_ms: int = 0
 
 
 @dataclass
@@ -102,7 +102,7 @@ class World:
         self.lost = self.doubled = 0.0
         self.now_ms = 0.0
         self.limits: dict[NAMES, float] = {}
-        self.used: Counter[tuple[NAMES, int]] = Counter()
+        self.used: defaultdict[tuple[NAMES, int], float] = defaultdict(float)
         """By quota-id and 100 ms."""
         self.proxies: list[Proxy] = []
         self.watchers: list[Callable[[], None]] = []
@@ -201,7 +201,7 @@ class World:
 
     def amount(self, name: NAMES, from_ms: float, to_ms: float) -> float:
         """Return what all proxies let through of a quota-id, between two multiples of 100 ms."""
-        return sum(self.used[name, at] for at in range(int(from_ms) // 100, int(to_ms) // 100))
+        return sum(self.used.get((name, at), 0.0) for at in range(int(from_ms) // 100, int(to_ms) // 100))
 
     # What happens by itself.
 
@@ -218,7 +218,7 @@ class World:
             refused = not probed.alive and not proxy.separated
             self.after(
                 2 if refused else 1000,
-                lambda key=key, refused=refused: proxy.member.probed(key, refused),  # type: ignore[misc]
+                partial(proxy.member.probed, key, refused),
             )
 
     def _write(self, proxy: Proxy, records: list[tuple[int, bytes]]) -> None:
@@ -228,9 +228,7 @@ class World:
             if proxy.separated or self.random.random() < self.lost:
                 continue
             times = 2 if self.random.random() < self.doubled else 1
-            self.after(
-                self.write_ms(self.random), lambda p=partition, v=value, t=times: self._append(p, v, t)
-            )  # type: ignore[misc]
+            self.after(self.write_ms(self.random), partial(self._append, partition, value, times))
 
     def _append(self, partition: int, value: bytes, times: int) -> None:
         if self.together:
@@ -246,7 +244,7 @@ class World:
                         self.now_ms + self.read_ms(self.random), proxy.last_read_ms.get(partition, 0.0)
                     )
                     proxy.last_read_ms[partition] = at_ms
-                    self.after(at_ms - self.now_ms, lambda p=proxy: self._read(p, partition, value))  # type: ignore[misc]
+                    self.after(at_ms - self.now_ms, partial(self._read, proxy, partition, value))
 
     def _read_all(self, proxies: list[Proxy], partition: int, value: bytes) -> None:
         for proxy in proxies:

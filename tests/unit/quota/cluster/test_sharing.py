@@ -223,9 +223,7 @@ def test_clocks_that_differ_by_hours_and_one_percent_change_nothing() -> None:
     assert 0.95 < most <= 1
 
 
-def test_after_a_restart_of_all_proxies_they_share_again_and_never_exceed_the_limit_by_more_than_a_window() -> (
-    None
-):
+def test_a_restart_of_all_proxies_never_exceeds_the_limit_by_more_than_a_window() -> None:
     world = running()
     for number in range(3):
         world.offer(number, ALICE, 3 * LIMIT)
