@@ -38,8 +38,7 @@ from proxy.net.runtime import descriptors
 from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.net.telemetry.spans import Tracing
-from proxy.quota.accept_rate import AcceptRates
-from proxy.quota.connections import AddressQuota, ConnectionLimits, ConnectionQuotas
+from proxy.quota.connections import AcceptRates, AddressQuota, ConnectionLimits, ConnectionQuotas
 from proxy.quota.rate import unshared
 from proxy.quota.throttle import RatesOf
 from proxy.session.gate import Gate, ListenerPolicy
@@ -103,7 +102,8 @@ class Listeners:
     ) -> None:
         """ConfigError, TlsError or ValueError name what cannot be used.
 
-        `rates_of`: where the use of quotas is counted. `member`: None without workers. `inherited`: sockets that are listening already.
+        `rates_of`: where the use of quotas is counted. `member`: None without workers. `inherited`: sockets
+        that are listening already.
         """
         self._tracing = tracing
         self._inherited = inherited or InheritedSockets()

@@ -62,7 +62,7 @@ from proxy.net.telemetry.event_metrics import RequestSeries, StateCollector, Tel
 from proxy.net.telemetry.log_lines import LogSeries
 from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
 from proxy.net.telemetry.quota_metrics import AcceptSeries
-from proxy.net.telemetry.reload_status import ReloadMetrics
+from proxy.net.telemetry.status_files import ReloadMetrics
 from proxy.quota_shares import QuotaShares
 from proxy.restarting import Restarting
 from proxy.security.authorizer import Authorizer

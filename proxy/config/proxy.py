@@ -43,7 +43,7 @@ from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.metadata.quorum import CLUSTER_METADATA
 from proxy.net.pages.http_access import BearerToken, HttpAccess, TokenFileError
 from proxy.quota.connections import UNLIMITED, same_address
-from proxy.quota.scope import Scope, ScopedQuota, Scopes
+from proxy.quota.precedence import Scope, ScopedQuota, Scopes
 from proxy.security.backoff import BackoffSettings
 from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import parse_principal
@@ -295,8 +295,8 @@ class Metadata(Part):
 def _entity_path(text: str) -> str:
     if not _ENTITY_PATH.fullmatch(text):
         raise ValueError(
-            f"expected users/NAME, users/NAME/clients/ID, clients/ID or ips/ADDRESS, found {text!r}; NAME may be"
-            " <default>, and names are written as penstock shell shows them below /config"
+            f"expected users/NAME, users/NAME/clients/ID, clients/ID or ips/ADDRESS, found {text!r}; NAME may"
+            " be <default>, and names are written as penstock shell shows them below /config"
         )
     return text
 

@@ -14,10 +14,19 @@ from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.quota.precedence import Governing, governing
 from proxy.quota.rate import Rate, Rates, unshared
-from proxy.quota.request_time import REQUEST_PERCENTAGE
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
+REQUEST_PERCENTAGE = "request_percentage"
+"""KIP-124: time spent on requests. Its buckets count percent; 100 is the whole time of one event loop."""
+
+_PERCENT_A_SECOND_OF_ONE_NS = 100.0 / 1_000_000_000
+
+
+def percent(spent_ns: int) -> float:
+    """Convert nanoseconds to percent of a second: as a rate per second they are percent of the time."""
+    return spent_ns * _PERCENT_A_SECOND_OF_ONE_NS
+
 
 MAX_THROTTLE_MS = 2**31 - 1
 """The largest int32, the type in the protocol."""

@@ -7,10 +7,11 @@
 
 ProtectedResources wraps the configured authorizer, at the proxy and at the controller. Not even super users
 may write: a client that writes the metadata log can give itself any right, one that writes the audit trail
-can forge it, one that writes quota shares can give itself all of them, and one that uses the transactional id or joins the election stops all administrative changes.
-The topics where brokers store groups and transactions are not writable either: a broker permits that to
-clients with the client id of Kafka's tools. The metadata log contains password verifiers, so ACLs on `*` or
-on a prefix do not allow to read it, nor do ownership or allow.everyone.if.no.acl.found (decision 0042).
+can forge it, one that writes quota shares can take all of them, and one that uses the transactional id or
+joins the election stops all administrative changes. The topics where brokers store groups and transactions
+are not writable either: a broker permits that to clients with the client id of Kafka's tools. The metadata
+log contains password verifiers, so ACLs on `*` or on a prefix do not allow to read it, nor do ownership or
+allow.everyone.if.no.acl.found (decision 0042).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -132,8 +132,8 @@ def beyond_share(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         severity="high",
         date=S.DATE,
         explanation=sentence(
-            "process %s/%s allowed %s %s for quota-id %s (%s): with its share of the cluster's limit of %s it should"
-            " be at most %s",
+            "process %s/%s allowed %s %s for quota-id %s (%s): with its share of the cluster's limit of %s it"
+            " should be at most %s",
             *S.BOOT_KEY,
             _USED,
             "unit",

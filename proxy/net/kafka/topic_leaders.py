@@ -1,6 +1,6 @@
 """The leaders of a topic's partitions, and connections to them; creates the topic if it is missing.
 
-The producers of Penstock's own topics use it (proxy.net.audit.producer, proxy.net.kafka.share_exchange). They
+The producers of Penstock's own topics use it (proxy.net.audit.delivery, proxy.quota_shares). They
 call `forget` after an error that another leader may explain, and `locate` before the next attempt.
 """
 
@@ -51,7 +51,7 @@ class TopicLeaders:
         return sorted(self._leaders)
 
     async def locate(self) -> None:
-        """Request the leaders, if they are not known. ChannelError when that fails, TopicError by the topic."""
+        """Request the leaders, if they are not known. ChannelError or TopicError if that fails."""
         if self._leaders:
             return
         channel = await self.bootstrap()

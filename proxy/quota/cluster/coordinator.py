@@ -6,10 +6,9 @@ without the reserve, and without 1/N for each member that may be using its fallb
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from proxy.quota.cluster.fair import shares_with_headroom
 from proxy.quota.cluster.membership import Membership, Seen
 from proxy.quota.cluster.messages import Change, Demand, Grants, Report, Target
 from proxy.quota.cluster.timing import (
@@ -356,3 +355,31 @@ def _portions(targets: list[Target]) -> Iterator[list[Target]]:
         entries += 1 + len(target.changes)
     if portion:
         yield portion
+
+
+def fair_shares(demands: Sequence[float], capacity: float) -> list[float]:
+    """Return a share for each demand; their sum is the smaller one of `capacity` and all demands.
+
+    A demand up to the water level gets what it wants; all others get the level.
+    """
+    shares = [0.0] * len(demands)
+    left = max(capacity, 0.0)
+    order = sorted(range(len(demands)), key=demands.__getitem__)
+    for place, index in enumerate(order):
+        shares[index] = min(demands[index], left / (len(order) - place))
+        left -= shares[index]
+    return shares
+
+
+def shares_with_headroom(demands: Sequence[float], capacity: float) -> list[float]:
+    """Return fair shares, and hand out what is left over: half in proportion to demand, half in equal parts.
+
+    So no member is throttled while capacity is unused. A demand of 0 gets nothing.
+    """
+    shares = fair_shares(demands, capacity)
+    total = sum(shares)
+    left = capacity - total
+    wanting = sum(1 for demand in demands if demand > 0)
+    if left <= 0 or not wanting:
+        return shares
+    return [share + (left / 2) * (share / total + 1 / wanting) if share > 0 else 0.0 for share in shares]

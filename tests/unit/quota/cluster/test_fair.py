@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.quota.cluster.fair import fair_shares, shares_with_headroom
+from proxy.quota.cluster.coordinator import fair_shares, shares_with_headroom
 
 pytestmark = pytest.mark.spec("Q13")
 
