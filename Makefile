@@ -113,7 +113,7 @@ ingest-kills: setup ## Kill the ingest at KILLS=30 random moments (SEED=1), then
 pictures: setup ## Draw the dashboard over a live run into docs/pictures (AGAIN=1: use the last run)
 	$(BIN)/python -m tests.lab.pictures $(if $(AGAIN),--again)
 
-quota-cluster: $(INSTALLED) ## Simulate one quota for 3, 50 and 1,000 proxies, print the figures and draw their picture
+quota-cluster: $(INSTALLED) ## Simulate one quota for 3 and 50 proxies, print the figures and draw their picture
 	$(BIN)/python -m tests.lab.quota_cluster
 
 clients: setup ## Run every client with every scenario, through the proxy and at a broker (Go builds one of them)
