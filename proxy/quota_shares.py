@@ -272,7 +272,7 @@ class ShareExchange:
                 self.member.receive(partition, value, monotonic_ms())
 
     async def _probe(self, key: bytes, address: str) -> None:
-        """Find out whether a silent proxy's process is gone: then its machine refuses connections."""
+        """Find out whether a silent proxy's process is gone: then nothing listens there."""
         host, _, port = address.rpartition(":")
         refused = False
         try:
