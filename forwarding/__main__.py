@@ -59,8 +59,8 @@ from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.event_lines import log_event
 from proxy.net.telemetry.log_lines import LogSeries
 from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
-from proxy.net.telemetry.reload_status import ReloadMetrics
 from proxy.net.telemetry.spans import NoTraces, Traces
+from proxy.net.telemetry.status_files import ReloadMetrics
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.backoff import LoginBackoff
 from proxy.session.authentication import SaslListener

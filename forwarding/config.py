@@ -170,6 +170,7 @@ def process_settings(config: ControllerConfig, files: int = sys.maxsize) -> Proc
         broker=endpoint(config.broker, config.broker.bootstrap, config.controller_id),
         topic=config.metadata.topic,
         audit_topic=config.audit.topic,
+        shares_topic=config.quota.quota_cluster_topic,
         transactional_id=config.metadata.transactional_id,
         tokens=_token_settings(config),
         owners=OwnerSettings(config.topics.topic_owner_creator),

@@ -19,9 +19,8 @@ process        the parts of a proxy, connected
 run            one proxy: from its file, as a worker, or as the successor of a running proxy
 restarting     SIGUSR2: a running proxy starts its successor
 check          `penstock check`: what is wrong with a configuration file
-reload         `penstock reload`: the running process reads its configuration file again
-restart        `penstock restart`: a running proxy is replaced by a new process
-running        the process that a command sends a signal to
+running        `penstock reload`, `penstock restart`: the commands to a running process
+quota_shares   quotas that hold for all proxies together, over a topic
 starter        `penstock init`: example files to begin from
 __main__       the command line
 """

@@ -262,13 +262,13 @@ def _version() -> str:
 
 
 def _reload(arguments: argparse.Namespace) -> int:
-    from proxy.reload import reload
+    from proxy.running import reload
 
     return reload(arguments.config, arguments.spool_dir, arguments.timeout_ms)
 
 
 def _restart(arguments: argparse.Namespace) -> int:
-    from proxy.restart import restart
+    from proxy.running import restart
 
     return restart(arguments.config, arguments.spool_dir, arguments.timeout_ms)
 

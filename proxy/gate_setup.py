@@ -12,8 +12,8 @@ from proxy.config.proxy_principals import proxy_principals
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.kafka.user_tokens import Identity, ProxyIdentity, UserTokens
 from proxy.net.runtime.clock import now_ms
-from proxy.quota.rate import unshared
-from proxy.quota.throttle import ClientQuotas
+from proxy.quota.rate import Rates, unshared
+from proxy.quota.throttle import ClientQuotas, RatesOf
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.principal_serde import load_principal_serde
 from proxy.security.protected import ProtectedResources
@@ -25,12 +25,12 @@ from proxy.workers.member import Member
 log = structlog.get_logger(__name__)
 
 
-def gate(config: ProxyConfig, member: Member | None) -> Gate:
-    """ConfigError or ValueError name what cannot be used. `member`: the worker's place among several."""
+def gate(config: ProxyConfig, rates_of: RatesOf) -> Gate:
+    """ConfigError or ValueError name what cannot be used. `rates_of`: where the use of quotas is counted."""
     own_controller = config.controller.mode != "kraft"
     return Gate(
         Basis(ProtectedResources(authorizer(config), config.own_resources)),
-        _quotas(config, member),
+        ClientQuotas(config.quota, config.quota.enforced, config.quota.excluded, rates_of),
         limits(config),
         serde=load_principal_serde(config.principal_serde_class),
         stores_topic_configs=own_controller,
@@ -83,9 +83,16 @@ def authorizer(config: ProxyConfig) -> Authorizer:
     return load_authorizer(name, config.authorizer.settings())
 
 
-def _quotas(config: ProxyConfig, member: Member | None) -> ClientQuotas:
-    quota, rates = config.quota, unshared if member is None else member.rate
-    return ClientQuotas(quota, quota.quota_mode == "enforce", quota.excluded, rates)
+def rates_of(config: ProxyConfig, member: Member | None, cluster: Rates | None) -> RatesOf:
+    """Return where the use of a quota is counted. `member`: the worker's place among several.
+
+    `cluster`: for quotas that hold for all proxies together; None: there are none.
+    """
+    local: Rates = unshared if member is None else member.rate
+    if cluster is None:
+        return lambda _key, _entity: local
+    scopes = config.quota.scopes
+    return lambda key, entity: cluster if scopes.is_cluster(key, entity) else local
 
 
 def limits(config: ProxyConfig) -> Limits:

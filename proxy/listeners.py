@@ -38,9 +38,9 @@ from proxy.net.runtime import descriptors
 from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.net.telemetry.spans import Tracing
-from proxy.quota.accept_rate import AcceptRates
-from proxy.quota.connections import AddressQuota, ConnectionLimits, ConnectionQuotas
+from proxy.quota.connections import AcceptRates, AddressQuota, ConnectionLimits, ConnectionQuotas
 from proxy.quota.rate import unshared
+from proxy.quota.throttle import RatesOf
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.workers.member import Member
 
@@ -95,13 +95,15 @@ class Listeners:
         record: Callable[[AuditEvent], None],
         observer: Observer,
         trail: AuditTrail,
+        rates_of: RatesOf,
         member: Member | None = None,
         tracing: Tracing | None = None,
         inherited: InheritedSockets | None = None,
     ) -> None:
         """ConfigError, TlsError or ValueError name what cannot be used.
 
-        `member`: None without workers. `inherited`: sockets that are listening already.
+        `rates_of`: where the use of quotas is counted. `member`: None without workers. `inherited`: sockets
+        that are listening already.
         """
         self._tracing = tracing
         self._inherited = inherited or InheritedSockets()
@@ -118,10 +120,14 @@ class Listeners:
         """Listeners that accept no more, and still have connections."""
         self._tasks: asyncio.TaskGroup | None = None
         self._all_open = False
-        rates = self._rates = unshared if member is None else member.rate
+        self._rates = unshared if member is None else member.rate
         windows = self._windows = config.quota.quota_window_num, config.quota.quota_window_size_seconds
         quotas = ConnectionQuotas(
-            _connection_limits(config), *windows, enforced=config.quota.enforced, counts=member, rates=rates
+            _connection_limits(config),
+            *windows,
+            enforced=config.quota.enforced,
+            counts=member,
+            rates_of=rates_of,
         )
         self._connection_quotas = quotas
         self._reuse_port = member is not None
@@ -129,7 +135,7 @@ class Listeners:
             quotas,
             lambda: gate.image,
             observer,
-            AcceptRates(*_accept_limits(config), *windows, rates),
+            AcceptRates(*_accept_limits(config), *windows, self._rates),
             descriptors.limit(),
         )
 

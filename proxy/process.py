@@ -62,7 +62,8 @@ from proxy.net.telemetry.event_metrics import RequestSeries, StateCollector, Tel
 from proxy.net.telemetry.log_lines import LogSeries
 from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
 from proxy.net.telemetry.quota_metrics import AcceptSeries
-from proxy.net.telemetry.reload_status import ReloadMetrics
+from proxy.net.telemetry.status_files import ReloadMetrics
+from proxy.quota_shares import QuotaShares
 from proxy.restarting import Restarting
 from proxy.security.authorizer import Authorizer
 from proxy.security.backoff import LoginBackoff
@@ -134,7 +135,11 @@ class ProxyProcess:
         self._audit.on_rejected_classes = self._reject_unrecorded
         self._audit.changes_at_broker = CHANGES_AT_BROKER
         self._reloads.record = self._audit.append
-        self._gate = gate_setup.gate(config, member)
+        self._shares: QuotaShares | None = None
+        if config.quota.scopes.any_cluster:
+            self._shares = QuotaShares(config, internal, self.author.boot_id, self._registry)
+        rates_of = gate_setup.rates_of(config, member, None if self._shares is None else self._shares.rate)
+        self._gate = gate_setup.gate(config, rates_of)
         self._upkeep = ReplaceableTask(self._upkeep_of(self._gate.authorizer).run)
         self._facts: BrokerFacts | None = None
         self._plane = ControlPlane(
@@ -176,6 +181,7 @@ class ProxyProcess:
             self._audit.append,
             self._telemetry,
             self._audit,
+            rates_of,
             member,
             self._traces.tracing,
             inherited,
@@ -278,6 +284,7 @@ class ProxyProcess:
             log.warning("tasks of disconnected clients cancelled at the end")
         for event in self._quota_events():
             self._audit.append(event)
+        self._record_shares()
         self._audit.append(events.stopped())
         async with self._stop.unless_at_once(AT_ONCE_S):
             ship_ms = SUCCESSOR_WAITS_MS if self._has_successor else AUDIT_CLOSE_MS
@@ -302,6 +309,8 @@ class ProxyProcess:
             self._http,
         ):
             yield part.run()
+        if self._shares is not None:
+            yield self._shares.run()
         yield self._record_quota_changes()
         yield self._ship_leftover_spools()
         yield self._sweep()
@@ -438,11 +447,17 @@ class ProxyProcess:
             await asyncio.sleep(self._config.audit.summary_interval_ms / 1000)
             moment_ms = now_ms()
             await self._listeners.sweep(moment_ms, SWEEP_SHARE)
+            self._record_shares()
             await run_in_slices(self._gate.quotas.drop_idle(moment_ms), share=SWEEP_SHARE)
             shown = self._telemetry.shown_clients
             await run_in_slices(shown.review(self._gate.quotas, moment_ms), share=SWEEP_SHARE)
             await run_in_slices(self._telemetry.end_idle_quotas(moment_ms), share=SWEEP_SHARE)
             garbage_collector.collect_if_few()
+
+    def _record_shares(self) -> None:
+        if self._shares is not None:
+            for event in self._shares.events(enforced=self._gate.quotas.enforced):
+                self._audit.append(event)
 
     async def _forward(self, request: ToController) -> ControllerResponse:
         if not await self._audit.allows_change():
@@ -498,6 +513,8 @@ class ProxyProcess:
 
     def _on_broker(self, facts: BrokerFacts) -> None:
         self._facts = facts
+        if self._shares is not None:
+            self._shares.update_brokers(facts)
         self._gate.supported_features = facts.supported_features
         self._gate.finalized_features = facts.finalized_features
         self._gate.finalized_features_epoch = facts.finalized_features_epoch
@@ -537,7 +554,7 @@ class ProxyProcess:
         sessions = (connection.session for connection in self._listeners.connections())
         image, moment_ms = self._gate.image or MetadataImage.EMPTY, now_ms()
         addresses = self._listeners.limited_addresses(image.quotas, moment_ms)
-        return await quota_page(self._gate.quotas, sessions, moment_ms, addresses)
+        return await quota_page(self._gate.quotas, sessions, moment_ms, addresses, self._shares)
 
 
 @dataclass(frozen=True, slots=True)

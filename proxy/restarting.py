@@ -19,7 +19,7 @@ from proxy.net.runtime.operator_signals import RESTART
 from proxy.net.runtime.service_manager import ends_successors, notify
 from proxy.net.runtime.stop_signals import StopSignals
 from proxy.net.runtime.successor import Successor, SuccessorFailed
-from proxy.net.telemetry.restart_status import RestartStatus
+from proxy.net.telemetry.status_files import RestartStatus
 
 READY_S = 60.0
 """Time for a successor to import its modules and to check the configuration."""

@@ -63,6 +63,7 @@ SETTINGS = "settings"
 ENVELOPE_ERROR_CODE = "envelope_error_code"
 CHANGES = "changes"
 SETTINGS_GENERATION = "settings_generation"
+QUOTA_SHARE = "quota_share"
 
 _STRING, _LONG, _INT, _DOUBLE = T.StringType(), T.LongType(), T.IntegerType(), T.DoubleType()
 _BOOLEAN, _BINARY, _DATE, _TIMESTAMP = T.BooleanType(), T.BinaryType(), T.DateType(), T.TimestampType()
@@ -119,6 +120,7 @@ DATA = struct(
     (ENVELOPE_ERROR_CODE, _INT),
     (CHANGES, T.ArrayType(T.ArrayType(_STRING))),
     (SETTINGS_GENERATION, _LONG),
+    (QUOTA_SHARE, _DOUBLE),
 )
 """`data` of one audit record. Every key is present, with null where it does not apply."""
 
@@ -164,6 +166,7 @@ EVENTS = (
     "topics_gone",
     "throttled",
     "quota_used",
+    "quota_share",
     "records_dropped",
     "configuration_changed",
 )

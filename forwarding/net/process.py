@@ -67,6 +67,7 @@ class ProcessSettings:
     broker: EndpointSettings
     topic: str
     audit_topic: str
+    shares_topic: str
     transactional_id: str
     limits: ServerLimits = field(default_factory=ServerLimits)
     tokens: TokenSettings = NO_TOKENS
@@ -131,7 +132,9 @@ class ControllerProcess:
             enforced=settings.mutations_enforced,
             excluded=settings.mutations_excluded,
         )
-        self._own = OwnResources.of(settings.topic, settings.audit_topic, settings.transactional_id)
+        self._own = OwnResources.of(
+            settings.topic, settings.audit_topic, settings.transactional_id, settings.shares_topic
+        )
         self._controller = Controller(
             ProtectedResources(authorizer, self._own),
             settings.principal_serde.deserialize,

@@ -411,6 +411,24 @@ def quota_used(
     """The use of a quota that no other record reports."""
 
 
+@_event(SUMMARY)
+def quota_share(
+    *,
+    quota_key: str,
+    quota_id: str,
+    quota_limit: float,
+    quota_share: float,
+    count: int,
+    rule: str | None,
+    interval_start_ms: int,
+    interval_end_ms: int,
+) -> None:
+    """What this process let through of a quota for the whole cluster, and its mean share of the limit.
+
+    `count`: bytes, or microseconds of an event loop, or connections.
+    """
+
+
 EVENTS = tuple(_CLASS_OF)
 """The names of all events."""
 

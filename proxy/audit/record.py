@@ -68,6 +68,8 @@ class AuditEvent:
     changes: Sequence[Sequence[str | None]] | None = None
     settings_generation: int | None = None
     """None: those in `started`."""
+    quota_share: float | None = None
+    """The part of a quota for the whole cluster that this process might use."""
 
 
 EVENT_FIELDS = tuple(field.name for field in fields(AuditEvent))

@@ -107,7 +107,9 @@ _AUTHORIZER = _each(
     early_start_listeners own_settings
     """,
 )
-_QUOTA_RULES = _each(Effect.LIVE, "quota_mode quota_excluded_principals")
+_QUOTA_RULES = _each(Effect.LIVE, "quota_mode quota_excluded_principals") | _each(
+    Effect.RESTART, "quota_cluster_topic"
+)
 
 _BACKOFF = _each(Effect.LIVE, "failures window_ms initial_ms max_ms")
 
@@ -165,8 +167,15 @@ PROXY: Effects = MappingProxyType(
         "quota",
         _QUOTA_RULES
         | _each(Effect.LIVE, "quota_producer_default quota_consumer_default")
-        # Rates so far are measured in these windows; workers share them in memory.
-        | _each(Effect.RESTART, "quota_window_num quota_window_size_seconds"),
+        # Rates so far are measured in these windows; workers share them in memory, proxies by a topic.
+        | _each(
+            Effect.RESTART,
+            """
+            quota_window_num quota_window_size_seconds
+            quota_scope quota_scope_by_quota quota_scope_by_entity quota_cluster_proxies
+            quota_cluster_partitions
+            """,
+        ),
     )
     | _under("audit", _AUDIT)
     | _under(

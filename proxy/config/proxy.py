@@ -1,5 +1,6 @@
 """The proxy's whole file, and the sections that it has in common with a controller's."""
 
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,7 @@ from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.metadata.quorum import CLUSTER_METADATA
 from proxy.net.pages.http_access import BearerToken, HttpAccess, TokenFileError
 from proxy.quota.connections import UNLIMITED, same_address
+from proxy.quota.precedence import Scope, ScopedQuota, Scopes
 from proxy.security.backoff import BackoffSettings
 from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import parse_principal
@@ -49,6 +51,7 @@ from proxy.security.principal_serde import DEFAULT_SERDE_CLASS
 from proxy.security.protected import (
     DEFAULT_AUDIT_TOPIC,
     DEFAULT_METADATA_TOPIC,
+    DEFAULT_SHARES_TOPIC,
     DEFAULT_TRANSACTIONAL_ID,
     OwnResources,
 )
@@ -232,6 +235,8 @@ class QuotaRules(Part):
     repeated: ClassVar[str] = "quota."
     quota_mode: Literal["enforce", "observe"] = "enforce"
     quota_excluded_principals: PrincipalsText = ""
+    quota_cluster_topic: Annotated[str, Field(min_length=1)] = DEFAULT_SHARES_TOPIC
+    """No client may use it, also where no quota has the scope `cluster`."""
 
     @property
     def enforced(self) -> bool:
@@ -287,6 +292,19 @@ class Metadata(Part):
         return topic
 
 
+def _entity_path(text: str) -> str:
+    if not _ENTITY_PATH.fullmatch(text):
+        raise ValueError(
+            f"expected users/NAME, users/NAME/clients/ID, clients/ID or ips/ADDRESS, found {text!r}; NAME may"
+            " be <default>, and names are written as penstock shell shows them below /config"
+        )
+    return text
+
+
+EntityPath = Annotated[str, AfterValidator(_entity_path)]
+_ENTITY_PATH = re.compile(r"users/[^/]+(/clients/[^/]+)?|clients/[^/]+|ips/[^/]+")
+
+
 class Quota(QuotaRules):
     """The `quota:` section of a proxy."""
 
@@ -294,6 +312,20 @@ class Quota(QuotaRules):
     quota_window_size_seconds: Annotated[int, Field(ge=1)] = 1
     quota_producer_default: Annotated[float, Field(gt=0)] | None = None
     quota_consumer_default: Annotated[float, Field(gt=0)] | None = None
+    quota_scope: Scope = "proxy"
+    quota_scope_by_quota: dict[ScopedQuota, Scope] = Field(default_factory=dict)
+    quota_scope_by_entity: dict[EntityPath, Scope] = Field(default_factory=dict)
+    quota_cluster_proxies: Annotated[int, Field(ge=1)] | None = None
+    quota_cluster_partitions: Annotated[int, Field(ge=1, le=1000)] = 3
+
+    @property
+    def scopes(self) -> Scopes:
+        """Which quotas hold for all proxies together."""
+        return Scopes(
+            self.quota_scope,
+            {str(key): scope for key, scope in self.quota_scope_by_quota.items()},
+            self.quota_scope_by_entity,
+        )
 
     def recorded_settings(self) -> dict[str, str]:
         """The settings for the audit trail that quotas depend on, besides the metadata log."""
@@ -308,6 +340,7 @@ class Quota(QuotaRules):
                 "quota.window.size.seconds": str(self.quota_window_size_seconds),
             }
             | {key: repr(value) for key, value in defaults.items() if value is not None}
+            | ({"quota.scope": self.scopes.recorded()} if self.scopes.any_cluster else {})
         )
 
 
@@ -452,7 +485,8 @@ class ProxyConfig(Part):
         """The resources that no client may change or use."""
         ours = self.controller.mode == "penstock"
         transactional_id = self.metadata.transactional_id if ours else None
-        return OwnResources.of(self.metadata.topic, self.audit.topic, transactional_id)
+        shares = self.quota.quota_cluster_topic
+        return OwnResources.of(self.metadata.topic, self.audit.topic, transactional_id, shares)
 
     def recorded_settings(self) -> dict[str, str]:
         """The settings for the audit trail that decisions depend on, besides the metadata log."""

@@ -20,7 +20,7 @@ from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.operator_signals import HANGUP
-from proxy.net.telemetry.reload_status import ReloadMetrics, ReloadStatus, write_if_possible
+from proxy.net.telemetry.status_files import ReloadMetrics, ReloadStatus, write_if_possible
 
 FILE_KIND = "configuration"
 READ_TRIES = 3

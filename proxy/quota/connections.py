@@ -14,6 +14,7 @@ from typing import Protocol
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.rate import Rate, Rates, unshared
+from proxy.quota.throttle import RatesOf, never_shared
 
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 
@@ -112,12 +113,12 @@ class ConnectionQuotas:
         *,
         enforced: bool = True,
         counts: Counts | None = None,
-        rates: Rates = unshared,
+        rates_of: RatesOf = never_shared,
     ) -> None:
         """The window parameters are quota.window.num and quota.window.size.seconds.
 
-        `enforced`: quota.mode, for the rate; the configured limits are always enforced. `counts`, `rates`:
-        where connections are counted, by default in this process only.
+        `enforced`: quota.mode, for the rate; the configured limits are always enforced. `counts`,
+        `rates_of`: where connections are counted, by default in this process only.
         """
         self.limits = limits
         self.enforced = enforced
@@ -125,7 +126,7 @@ class ConnectionQuotas:
         self._samples = window_num
         self._window_ms = window_size_seconds * 1000
         self._counts = counts or ProcessCounts()
-        self._new_rate = rates
+        self._rates_of = rates_of
         self._rates: dict[str, _AddressRate] = {}
         self._sweep_at = _SWEEP_FROM
         self._seen: QuotasImage | None = None
@@ -202,7 +203,9 @@ class ConnectionQuotas:
         if entry is None:
             self._sweep(now_ms)
             name = (CONNECTION_CREATION_RATE, address)
-            rate = self._new_rate(name, self._window_ms, self._samples)
+            entity = QuotaEntity(ip=address) if address in self._rate_limits else _ANY_ADDRESS
+            new_rate = self._rates_of(CONNECTION_CREATION_RATE, entity)
+            rate = new_rate(name, self._window_ms, self._samples)
             entry = self._rates[address] = _AddressRate(rate)
         entry.last_record_ms = now_ms
         entry.rate.record(1, now_ms)
@@ -283,3 +286,50 @@ def _rate_limits(quotas: QuotasImage) -> dict[str, float]:
             if limit is not None:
                 found[same_address(entity.ip)] = limit
     return found
+
+
+MAX_CONNECTION_CREATION_RATE = "max.connection.creation.rate"
+
+
+class AcceptRates:
+    """The accept rates of all listeners of one proxy (KIP-612).
+
+    As in Kafka's ConnectionQuotas, max.connection.creation.rate, in total and for a listener, delays
+    connections and closes none.
+    """
+
+    def __init__(
+        self,
+        total: int | None = None,
+        of_listener: Mapping[str, int] | None = None,
+        window_num: int = 11,
+        window_size_seconds: int = 1,
+        rates: Rates = unshared,
+    ) -> None:
+        """Limits are connections per second, None: unlimited. The windows are those of other quotas."""
+        self._limits = dict(of_listener or {})
+        self._total = total
+        self._window_ms = window_size_seconds * 1000
+        # No listener has the name "".
+        names = [*self._limits, *([] if total is None else [""])]
+        self._rates: dict[str, Rate] = {
+            name: rates((MAX_CONNECTION_CREATION_RATE, name), self._window_ms, window_num) for name in names
+        }
+
+    def limits(self, listener: str) -> bool:
+        """Whether connections of this listener may be delayed."""
+        return self._total is not None or listener in self._limits
+
+    def wait_ms(self, listener: str, now_ms: int) -> int:
+        """Count a connection; return how long to delay it, at most one window as in Kafka."""
+        waits = [
+            self._recorded_ms(name, limit, now_ms)
+            for name, limit in (("", self._total), (listener, self._limits.get(listener)))
+            if limit is not None
+        ]
+        return min(max(waits, default=0), self._window_ms)
+
+    def _recorded_ms(self, name: str, limit: int, now_ms: int) -> int:
+        rate = self._rates[name]
+        rate.record(1, now_ms)
+        return rate.throttle_ms(limit, now_ms)

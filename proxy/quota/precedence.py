@@ -1,10 +1,22 @@
-"""Which quota governs a client, and who shares its bucket (KIP-55, in Kafka's order)."""
+"""Which quota governs a client, and who shares its bucket (KIP-55, in Kafka's order).
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+And which quotas hold for all proxies together (SPEC Q13): quota.scope, quota.scope.by.quota and
+quota.scope.by.entity. Kafka's quota keys are fixed, so the scope cannot be part of the metadata log.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity, sanitize
+
+Scope: TypeAlias = Literal["proxy", "cluster"]
+
+ScopedQuota: TypeAlias = Literal[
+    "producer_byte_rate", "consumer_byte_rate", "request_percentage", "connection_creation_rate"
+]
+"""The quotas that proxies enforce. controller_mutation_rate always holds for the whole cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +74,34 @@ def governing(
                 limit, entity, sanitize(user) if per_user else "", client_id if per_client else ""
             )
     return None if static_default is None else Governing(static_default, None, "", client_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """The scope of each quota."""
+
+    default: Scope = "proxy"
+    by_quota: Mapping[str, Scope] = field(default_factory=dict)
+    """By quota key; overrides the default."""
+    by_entity: Mapping[str, Scope] = field(default_factory=dict)
+    """By the path of the entity that governs (`QuotaEntity.path`); overrides both."""
+
+    @property
+    def any_cluster(self) -> bool:
+        """Whether a quota may hold for all proxies together."""
+        return "cluster" in (self.default, *self.by_quota.values(), *self.by_entity.values())
+
+    def is_cluster(self, key: str, entity: QuotaEntity | None) -> bool:
+        """Return whether the quota `key` of this entity holds for all proxies together.
+
+        `entity`: None: the static default of the proxy governs.
+        """
+        scope = self.by_quota.get(key, self.default)
+        if self.by_entity and entity is not None:
+            scope = self.by_entity.get(entity.path, scope)
+        return scope == "cluster"
+
+    def recorded(self) -> str:
+        """Return the scopes for the audit trail: the default, and what differs from it."""
+        differing = sorted({**self.by_quota, **self.by_entity}.items())
+        return ";".join([self.default, *(f"{name}={scope}" for name, scope in differing)])

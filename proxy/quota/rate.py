@@ -29,6 +29,8 @@ class Rate:
         "samples",
     )
 
+    is_shared: bool = False
+    """Whether the limit is one for all proxies of the cluster (proxy.quota.cluster)."""
     divided_by: int = 1
     """The enforced limit is the requested one divided by this number (proxy.quota.shared)."""
 
@@ -72,6 +74,10 @@ class Rate:
         if window_ms < self._full_ms:
             window_ms = self._measured_ms(window_ms)
         return self._until_within(self._total, window_ms, bound)
+
+    def in_windows(self, bound: float) -> float:
+        """Return the most that may be recorded at once within `bound` per second."""
+        return bound / self.divided_by * self._full_ms / 1000
 
     @staticmethod
     def _until_within(total: float, window_ms: int, bound: float) -> int:

@@ -6,17 +6,27 @@ was used before a change of the limit still counts. The session mutes the channe
 """
 
 import math
-from collections.abc import Collection, Iterator
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterator
+from typing import Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 from proxy.metadata.image import QuotasImage
+from proxy.metadata.quota_entity import QuotaEntity
 from proxy.quota.precedence import Governing, governing
 from proxy.quota.rate import Rate, Rates, unshared
-from proxy.quota.request_time import REQUEST_PERCENTAGE
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
+REQUEST_PERCENTAGE = "request_percentage"
+"""KIP-124: time spent on requests. Its buckets count percent; 100 is the whole time of one event loop."""
+
+_PERCENT_A_SECOND_OF_ONE_NS = 100.0 / 1_000_000_000
+
+
+def percent(spent_ns: int) -> float:
+    """Convert nanoseconds to percent of a second: as a rate per second they are percent of the time."""
+    return spent_ns * _PERCENT_A_SECOND_OF_ONE_NS
+
 
 MAX_THROTTLE_MS = 2**31 - 1
 """The largest int32, the type in the protocol."""
@@ -26,6 +36,15 @@ MAX_RESOLVED = 30_000
 
 IDLE_MS = 3_600_000
 """Kafka removes the sensors of an entity after an hour without traffic."""
+
+
+RatesOf: TypeAlias = Callable[[str, QuotaEntity | None], Rates]
+"""Quota key and governing entity (None: a static default) -> where the use of its quota-ids is counted."""
+
+
+def never_shared(_key: str, _entity: QuotaEntity | None) -> Rates:
+    """Count the use of every quota-id in this process only."""
+    return unshared
 
 
 class QuotaSettings(Protocol):
@@ -146,11 +165,16 @@ class Bucket:
         return self.key, self.user_tag, self.client_tag
 
     @property
+    def is_shared(self) -> bool:
+        """Whether the limit is one for all proxies of the cluster."""
+        return self._rate.is_shared
+
+    @property
     def max_in_window_bytes(self) -> int:
         """A response with more bytes is always throttled: the cap for Fetch max_bytes."""
         if not self.enforced:
             return 2**31 - 1
-        return int(min(self.limit / self._rate.divided_by * self.window_ms / 1000, 2**31 - 1))
+        return int(min(self._rate.in_windows(self.limit), 2**31 - 1))
 
 
 class UnlimitedBucket(Bucket):
@@ -184,14 +208,15 @@ class ClientQuotas:
         settings: QuotaSettings,
         enforced: bool = True,
         excluded: Collection[str] = (),
-        rates: Rates = unshared,
+        rates_of: RatesOf = never_shared,
     ) -> None:
         """`enforced`: quota.mode; `excluded`: principals ("User:alice") without quotas.
 
-        `rates`: counts the use in this process, or with the other workers of its group.
+        `rates_of`: whether use is counted in this process, with the other workers of its group, or with the
+        proxies of the cluster.
         """
         self.enforced = enforced
-        self._rates = rates
+        self._rates_of = rates_of
         self._excluded = frozenset(excluded)
         self._window_ms = settings.quota_window_size_seconds * 1000
         self._samples = settings.quota_window_num
@@ -275,7 +300,8 @@ class ClientQuotas:
         name = (key, found.user_tag, found.client_tag)
         bucket = self._buckets.get(name)
         if bucket is None:
-            bucket = Bucket(key, found, self._window_ms, self._samples, self.enforced, self._rates)
+            rates = self._rates_of(key, found.entity)
+            bucket = Bucket(key, found, self._window_ms, self._samples, self.enforced, rates)
             self._buckets[name] = self._alive[name] = bucket
         if bucket.metadata_offset < 0 or bucket.limit != found.limit:
             bucket.metadata_offset = metadata_offset

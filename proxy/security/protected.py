@@ -1,15 +1,17 @@
 """Penstock's own topics, group and transactional id: no client may change them, and few may read them.
 
-    topics               metadata log, audit trail    read by super users, and by an ACL on exactly that name
+    topics               metadata log, audit trail,   read by super users, and by an ACL on exactly that name
+                         quota shares
     groups               election of the controllers  described by super users only
     transactional ids    the log's only writer        described by super users only
 
 ProtectedResources wraps the configured authorizer, at the proxy and at the controller. Not even super users
 may write: a client that writes the metadata log can give itself any right, one that writes the audit trail
-can forge it, and one that uses the transactional id or joins the election stops all administrative changes.
-The topics where brokers store groups and transactions are not writable either: a broker permits that to
-clients with the client id of Kafka's tools. The metadata log contains password verifiers, so ACLs on `*` or
-on a prefix do not allow to read it, nor do ownership or allow.everyone.if.no.acl.found (decision 0042).
+can forge it, one that writes quota shares can take all of them, and one that uses the transactional id or
+joins the election stops all administrative changes. The topics where brokers store groups and transactions
+are not writable either: a broker permits that to clients with the client id of Kafka's tools. The metadata
+log contains password verifiers, so ACLs on `*` or on a prefix do not allow to read it, nor do ownership or
+allow.everyone.if.no.acl.found (decision 0042).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +37,7 @@ PROTECTED_TRANSACTIONAL_ID = "protected.transactional.id"
 
 DEFAULT_METADATA_TOPIC = "__penstock_metadata"
 DEFAULT_AUDIT_TOPIC = "__penstock_audit"
+DEFAULT_SHARES_TOPIC = "__penstock_quota_shares"
 DEFAULT_TRANSACTIONAL_ID = "penstock-controller"
 
 _DENIED = {
@@ -78,9 +81,11 @@ class OwnResources:
         return COORDINATOR_TOPICS if self.transactional_ids else _NO_NAMES
 
     @classmethod
-    def of(cls, metadata_topic: str, audit_topic: str, transactional_id: str | None) -> "OwnResources":
+    def of(
+        cls, metadata_topic: str, audit_topic: str, transactional_id: str | None, *other_topics: str
+    ) -> "OwnResources":
         """`transactional_id`: None for Kafka's own metadata log, which has neither id nor group."""
-        own = cls(frozenset((metadata_topic, audit_topic)))
+        own = cls(frozenset((metadata_topic, audit_topic, *other_topics)))
         return own if transactional_id is None else own.with_transactional_id(transactional_id)
 
     def with_transactional_id(self, transactional_id: str) -> "OwnResources":

@@ -8,8 +8,15 @@ from collections.abc import Callable, Sequence
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.quota.request_time import REQUEST_PERCENTAGE, percent
-from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, UNLIMITED, Bucket, ClientQuotas
+from proxy.quota.throttle import (
+    CONSUMER_BYTE_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    UNLIMITED,
+    Bucket,
+    ClientQuotas,
+    percent,
+)
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.session.accounting.summaries import OBSERVE, Summary, Throttled, Unchecked, time_used
 from proxy.session.gate import Basis

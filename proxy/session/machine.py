@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any
 
 from proxy.audit.record import AuditEvent
-from proxy.quota.request_time import percent
+from proxy.quota.throttle import percent
 from proxy.security.authorizer import RequestContext
 from proxy.session import responses
 from proxy.session.authentication import Authentication

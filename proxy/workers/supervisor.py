@@ -33,7 +33,7 @@ from proxy.net.runtime.service_manager import notify
 from proxy.net.runtime.stop_signals import StopSignals
 from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.log_lines import LogSeries
-from proxy.net.telemetry.reload_status import ReloadMetrics
+from proxy.net.telemetry.status_files import ReloadMetrics
 from proxy.workers.child import Child, Inheritance
 from proxy.workers.control import RELOAD
 from proxy.workers.front import Front

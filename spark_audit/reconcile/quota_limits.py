@@ -18,12 +18,17 @@ USER_TAG, CLIENT_TAG, VALUE = "user_tag", "client_tag", "value"
 DEFAULT = "<default>"
 """No sanitised name is equal to this: `<` becomes %3C."""
 EXPECTED_LIMIT, EXPECTED_ID = "expected_limit", "expected_quota_id"
-MODE, EXCLUDED, WINDOW = "quota_mode", "excluded_principals", "window_s"
+ENTITY = "entity"
+"""The path of the entity that governs, as in the setting quota.scope.by.entity."""
+IS_CLUSTER = "is_cluster"
+"""Whether the limit holds for all proxies together (quota.scope)."""
+MODE, EXCLUDED, WINDOW, SCOPES = "quota_mode", "excluded_principals", "window_s", "scopes"
 PRODUCER_DEFAULT, CONSUMER_DEFAULT = "producer_default", "consumer_default"
 CLIENT = (S.PRINCIPAL, S.CLIENT_ID, S.QUOTA_KEY, S.METADATA_OFFSET)
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 TIME, MUTATIONS = "request_percentage", "controller_mutation_rate"
+CONNECTIONS = "connection_creation_rate"
 KEYS = (PRODUCER, CONSUMER, TIME, MUTATIONS)
 """The quotas of users and client ids. No audit records exist for those of addresses."""
 CONSUMING = ("Fetch", "ShareFetch")
@@ -31,7 +36,7 @@ BUCKET = (*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 
 
 def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Adds EXPECTED_LIMIT and EXPECTED_ID, null if there is no limit, and `quota_settings`.
+    """Adds EXPECTED_LIMIT and EXPECTED_ID, null if there is no limit, IS_CLUSTER and `quota_settings`.
 
     Leaves out offsets at which the log has a hole: the limit is not known there.
     """
@@ -51,6 +56,7 @@ def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) ->
         {
             EXPECTED_ID: F.when(limited, F.coalesce(EXPECTED_ID, of_default)),
             EXPECTED_LIMIT: F.when(limited, F.coalesce(EXPECTED_LIMIT, default)),
+            IS_CLUSTER: _is_cluster(),
         }
     )
 
@@ -93,7 +99,9 @@ def governing(clients: DataFrame, intervals: DataFrame) -> DataFrame:
     in_effect = (F.col(SET) <= F.col(S.METADATA_OFFSET)) & (F.col(S.METADATA_OFFSET) < F.col(UNSET))
     found = tagged.join(intervals, [S.QUOTA_KEY, USER_TAG, CLIENT_TAG]).where(in_effect)
     return found.groupBy(*CLIENT).agg(
-        F.min_by(VALUE, "rank").alias(EXPECTED_LIMIT), F.min_by("quota_id", "rank").alias(EXPECTED_ID)
+        F.min_by(VALUE, "rank").alias(EXPECTED_LIMIT),
+        F.min_by("quota_id", "rank").alias(EXPECTED_ID),
+        F.min_by(_entity_path(), "rank").alias(ENTITY),
     )
 
 
@@ -107,7 +115,29 @@ def quota_settings(records: DataFrame) -> DataFrame:
         recorded.getItem("quota.producer.default").try_cast("double").alias(PRODUCER_DEFAULT),
         recorded.getItem("quota.consumer.default").try_cast("double").alias(CONSUMER_DEFAULT),
         F.coalesce(_seconds("quota.window"), _seconds("controller.quota.window")).alias(WINDOW),
+        recorded.getItem("quota.scope").alias(SCOPES),
     )
+
+
+def _is_cluster() -> Column:
+    """Returns the scope of a quota: of its entity, else of its key, else the default of the process."""
+    differing = F.str_to_map(F.col(SCOPES), F.lit(";"), F.lit("="))
+    scope = F.coalesce(
+        differing[F.col(ENTITY)],
+        differing[F.col(S.QUOTA_KEY)],
+        F.substring_index(F.col(SCOPES), ";", 1),
+    )
+    return F.coalesce(scope == "cluster", F.lit(False))
+
+
+def _entity_path() -> Column:
+    """Returns the path below /config of the entity of two tags."""
+    user, client = F.col(USER_TAG), F.col(CLIENT_TAG)
+    parts = (
+        F.when(user != "", F.concat(F.lit("users/"), user)),
+        F.when(client != "", F.concat(F.lit("clients/"), client)),
+    )
+    return F.concat_ws("/", *parts)
 
 
 def _seconds(prefix: str) -> Column:

@@ -21,10 +21,12 @@ from spark_audit.reconcile.finding import findings, sentence
 from spark_audit.reconcile.quota_limits import (
     BUCKET,
     CLIENT,
+    CONNECTIONS,
     CONSUMER,
     CONSUMING,
     EXPECTED_ID,
     EXPECTED_LIMIT,
+    IS_CLUSTER,
     KEYS,
     MODE,
     MUTATIONS,
@@ -46,15 +48,19 @@ MOST = float(2**62)
 """Larger than any count, and still exact as a whole number."""
 _MICROSECONDS_OF_A_PERCENT = 10_000
 _PROXY, _STRETCH, _USED, _BURST, _WAITED = "proxy", "stretch", "used", "burst", "waited"
+_CLUSTER = "*"
+"""In place of a proxy's name, which cannot be that: the quota holds for all proxies together."""
 _SHARED = (_PROXY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 
 
 def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Returns buckets that used more than their limit allows. The workers of a proxy share one bucket.
 
-    A process starts with an empty bucket, so each boot of a proxy, or of its workers, adds one window.
+    With `quota.scope: cluster` all proxies share it. A process starts with an empty bucket, so each boot of a
+    proxy, or of its workers, adds one window.
     """
-    by_connection = _charged(records, metadata_log).withColumn(_PROXY, _whole_proxy())
+    whose = F.when(F.col(IS_CLUSTER), F.lit(_CLUSTER)).otherwise(_whole_proxy())
+    by_connection = _charged(records, metadata_log).withColumn(_PROXY, whose)
     starts = F.count_distinct(*S.BOOT_KEY) / F.count_distinct(S.PROXY_ID)
     by_bucket = by_connection.groupBy(*_SHARED, _STRETCH).agg(
         F.ceil(starts).alias("starts"),
@@ -74,8 +80,10 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         severity="high",
         date=S.DATE,
         explanation=sentence(
-            "proxy %s (%s) allowed %s %s for quota-id %s (%s): with a limit of %s it should be at most %s",
-            _PROXY,
+            "%s (%s) allowed %s %s for quota-id %s (%s): with a limit of %s it should be at most %s",
+            F.when(F.col(_PROXY) == _CLUSTER, F.lit("all proxies together")).otherwise(
+                F.concat(F.lit("proxy "), F.col(_PROXY))
+            ),
             F.array_join("processes", ", "),
             _USED,
             "unit",
@@ -85,6 +93,56 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
             "allowed",
         ),
         evidence=[*_SHARED, "processes", "from_ms", "to_ms", _USED, "unit", "allowed"],
+    )
+
+
+def beyond_share(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Returns processes that let more through than their share of a quota for the whole cluster.
+
+    A process records its share of each interval. What it let through is the larger of what that record says
+    and what the summaries of its connections add up to.
+    """
+    of_process = (*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, _STRETCH)
+    seconds = (F.col(S.INTERVAL_END_MS) - F.col(S.INTERVAL_START_MS)) / 1000
+    shared = records.where((F.col(S.EVENT) == "quota_share") & F.col(S.RULE).isNull())
+    shares = shared.groupBy(*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, _stretch()).agg(
+        F.min(S.DATE).alias(S.DATE),
+        F.sum(S.COUNT).alias(_USED),
+        F.sum(F.col(S.QUOTA_SHARE) * F.col(S.QUOTA_LIMIT) * seconds).alias("share_of_limit"),
+        F.max(S.QUOTA_LIMIT).alias(S.QUOTA_LIMIT),
+        F.min(S.INTERVAL_START_MS).alias("from_ms"),
+        F.max(S.INTERVAL_END_MS).alias("to_ms"),
+    )
+    summed = (
+        _charged(records, metadata_log)
+        .groupBy(*of_process)
+        .agg(F.sum(_USED).alias("summed"), F.sum(_BURST).alias(_BURST), F.max(WINDOW).alias(WINDOW))
+    )
+    burst = F.col(S.QUOTA_LIMIT) * F.coalesce(WINDOW, F.lit(WINDOW_S))
+    allowed = (F.col("share_of_limit") + burst) * _units() + F.coalesce(_BURST, F.lit(0))
+    judged = shares.join(summed, list(of_process), "left").withColumns(
+        {
+            _USED: F.greatest(_USED, F.coalesce("summed", F.lit(0))),
+            "allowed": F.least(allowed, F.lit(MOST)).cast("long"),
+        }
+    )
+    return findings(
+        judged.where(F.col(_USED) > F.col("allowed")).withColumn("unit", _unit()),
+        check="quotas.share_exceeded",
+        severity="high",
+        date=S.DATE,
+        explanation=sentence(
+            "process %s/%s allowed %s %s for quota-id %s (%s): with its share of the cluster's limit of %s it"
+            " should be at most %s",
+            *S.BOOT_KEY,
+            _USED,
+            "unit",
+            S.QUOTA_ID,
+            S.QUOTA_KEY,
+            S.QUOTA_LIMIT,
+            "allowed",
+        ),
+        evidence=[*of_process[:-1], S.QUOTA_LIMIT, "from_ms", "to_ms", _USED, "unit", "allowed"],
     )
 
 
@@ -113,7 +171,7 @@ def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         F.col(EXPECTED_LIMIT).isNotNull() & (F.coalesce(F.col(MODE), F.lit("enforce")) != "observe")
     )
     named = limited.withColumns({S.QUOTA_ID: F.col(EXPECTED_ID), S.QUOTA_LIMIT: F.col(EXPECTED_LIMIT)})
-    by_connection = named.groupBy(*BUCKET, _STRETCH, S.CONNECTION_ID)
+    by_connection = named.groupBy(*BUCKET, IS_CLUSTER, _STRETCH, S.CONNECTION_ID)
     return by_connection.agg(*_added_up(), F.max(_BURST).alias(_BURST))
 
 
@@ -161,6 +219,7 @@ def _unit() -> Column:
     return (
         F.when(F.col(S.QUOTA_KEY) == TIME, "us of an event loop")
         .when(F.col(S.QUOTA_KEY) == MUTATIONS, "partition changes")
+        .when(F.col(S.QUOTA_KEY) == CONNECTIONS, "connections")
         .otherwise("bytes")
     )
 
@@ -182,8 +241,9 @@ _CLIENT = (*BUCKET, S.PRINCIPAL, S.CLIENT_ID, S.SETTINGS_GENERATION)
 
 
 def quotas(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns the findings of both checks."""
-    return exceeded(records, metadata_log).unionByName(other_limit(records, metadata_log))
+    """Returns the findings of all three checks."""
+    used = exceeded(records, metadata_log).unionByName(beyond_share(records, metadata_log))
+    return used.unionByName(other_limit(records, metadata_log))
 
 
 def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:

@@ -63,6 +63,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
         "metadata_offset",
     ),
     "quota_changed": ("entity_path", "message"),
+    "quota_share": (*QUOTA, "quota_share", *COUNTED),
     "quota_used": ("quota_key", "metadata_offset", *COUNTED),
     "throttled": ("quota_key", "metadata_offset", "count", "throttle_time_ms"),
     "tokens_expired": ("method", "count", "first_offset", "last_offset", "metadata_offset"),

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.quota.accept_rate import AcceptRates
-from proxy.quota.connections import TOO_FAST, TOO_MANY_OF_ADDRESS, ConnectionLimits
+from proxy.quota.connections import TOO_FAST, TOO_MANY_OF_ADDRESS, AcceptRates, ConnectionLimits
 from proxy.session.gate import Gate
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

@@ -16,7 +16,7 @@ import yaml
 
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_lock import Holder, SpoolLocked, lock_spool, locked_by_another
-from proxy.net.telemetry import reload_status, restart_status
+from proxy.net.telemetry.status_files import RELOAD_FILE, RESTART_FILE
 from tests.lab.cluster.node import penstock
 from tests.lab.cluster.ports import free_addresses
 from tests.lab.cluster.process import ChildProcess
@@ -25,7 +25,7 @@ from tests.support.waiting import until
 pytestmark = [pytest.mark.slow, pytest.mark.spec("D3", "O5")]
 
 DEADLINE_MS = 60_000
-STATUS_FILES = (reload_status.STATUS, restart_status.STATUS)
+STATUS_FILES = (RELOAD_FILE, RESTART_FILE)
 PLAIN = [{"name": "PLAIN", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"}]
 _BETWEEN_LOOKS = Event()
 

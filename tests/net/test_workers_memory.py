@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from proxy.quota.connections import (
     ConnectionLimits,
     ConnectionQuotas,
 )
+from proxy.quota.rate import Rates
 from proxy.quota.shared import SAMPLES as FIRST_SAMPLE
 from proxy.quota.shared import TOTAL, VALUE, SharedRate, column_cells
 from proxy.workers.member import Member
@@ -33,6 +35,10 @@ WORKERS, WINDOW_MS, SAMPLES = 4, 1_000, 11
 ALICE = ("producer_byte_rate", "alice", "")
 CONNECTIONS = ("connections",)
 NOTHING = QuotasImage()
+
+
+def _rates_of(member: Member, _key: str, _entity: QuotaEntity | None) -> Rates:
+    return member.rate
 
 
 def configuration(workers: int = WORKERS) -> ProxyConfig:
@@ -152,7 +158,9 @@ async def test_a_change_is_waited_for_until_no_worker_that_serves_is_behind(memb
 def test_connections_are_turned_away_by_what_all_workers_have_let_in(members: list[Member]) -> None:
     limits = ConnectionLimits(max_connections=5, max_connections_per_ip=3, of_listener={"PLAIN": 4})
     image = quotas_image({QuotaEntity(ip=DEFAULT): {CONNECTION_CREATION_RATE: 0.4}})
-    doors = [ConnectionQuotas(limits, counts=member, rates=member.rate) for member in members[:2]]
+    doors = [
+        ConnectionQuotas(limits, counts=member, rates_of=partial(_rates_of, member)) for member in members[:2]
+    ]
     moment_ms = now_ms()
 
     def opened(worker: int, listener: str, address: str, image: QuotasImage = NOTHING) -> str | None:

@@ -6,8 +6,7 @@ import pytest
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.request_time import REQUEST_PERCENTAGE
-from proxy.quota.throttle import PRODUCER_BYTE_RATE, ClientQuotas
+from proxy.quota.throttle import PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas
 from proxy.session.gate import Gate
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

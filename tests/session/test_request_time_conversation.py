@@ -6,8 +6,13 @@ from dataclasses import replace
 import pytest
 
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.request_time import REQUEST_PERCENTAGE, percent
-from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, ClientQuotas
+from proxy.quota.throttle import (
+    CONSUMER_BYTE_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    ClientQuotas,
+    percent,
+)
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

@@ -253,3 +253,62 @@ def test_what_several_client_ids_used_together_is_held_against_no_quota(spark: S
 
     busy(trail, "greedy", 100_000, client_id=None)
     assert [row["check"] for row in quotas(*frames(spark, trail)).collect()] == ["quotas.exceeded"]
+
+
+@pytest.mark.spec("Q13")
+def test_a_quota_for_the_whole_cluster_is_judged_by_the_sum_of_all_proxies(spark: SparkSession) -> None:
+    """By its entity, else by its key, else by the default of the process."""
+    trail = Trail()
+    for user in ("shared", "frugal", "alone"):
+        trail.set_quota({"user": user}, RATE, 1_000.0)
+    scope = {"quota.scope": f"proxy;{RATE}=cluster;users/alone=proxy"}
+    for number in range(3):
+        proxy = trail.process(f"sidecar-{number}", settings=scope)
+        for user, per_second in (("shared", 400), ("frugal", 300), ("alone", 900)):
+            busy(trail, user, per_second, proxy=proxy)
+
+    [row] = quotas(*frames(spark, trail)).collect()
+
+    proof = json.loads(row["evidence"])
+    assert (row["check"], proof["quota_id"], proof["used"]) == ("quotas.exceeded", "shared:", 3 * 600 * 400)
+    assert proof["processes"] == ["sidecar-0/boot-1", "sidecar-1/boot-1", "sidecar-2/boot-1"]
+    assert row["explanation"].startswith("all proxies together (sidecar-0/boot-1, sidecar-1/boot-1")
+
+
+@pytest.mark.spec("Q13")
+def test_a_proxy_that_lets_more_through_than_its_share_is_found(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.set_quota({"user": "shared"}, RATE, 10_000.0)
+    scope = {"quota.scope": "cluster"}
+    honest, hidden, greedy = (trail.process(name, settings=scope) for name in ("honest", "hidden", "greedy"))
+
+    def used(proxy: Process, per_second: int) -> None:
+        """Ten minutes with a tenth of the limit."""
+        for second in range(0, 600, 10):
+            proxy.write(
+                "quota_share",
+                quota_key=RATE,
+                quota_id="shared:",
+                quota_limit=10_000.0,
+                quota_share=0.1,
+                count=10 * per_second,
+                interval_start_ms=NOON_MS + second * 1_000,
+                interval_end_ms=NOON_MS + second * 1_000 + 10_000,
+            )
+
+    used(honest, 1_000)
+    busy(trail, "shared", 1_000, proxy=honest)
+    used(greedy, 2_000)
+    busy(trail, "shared", 2_000, proxy=greedy)
+    used(hidden, 1_000)  # Its summaries say more.
+    busy(trail, "shared", 3_000, proxy=hidden)
+
+    rows = quotas(*frames(spark, trail)).orderBy("evidence").collect()
+
+    proofs = [json.loads(row["evidence"]) for row in rows]
+    assert [(row["check"], proof["proxy_id"]) for row, proof in zip(rows, proofs, strict=True)] == [
+        ("quotas.share_exceeded", "greedy"),
+        ("quotas.share_exceeded", "hidden"),
+    ]
+    assert proofs[0]["used"] == 600 * 2_000
+    assert proofs[0]["allowed"] == 600 * 1_000 + 11 * 10_000 + 20_000

@@ -14,7 +14,7 @@ from forwarding.envelope import ForwardedRequest, Sender
 from proxy.audit.record import EVENT_FIELDS, AuditEvent
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuotas
-from proxy.quota.request_time import REQUEST_PERCENTAGE
+from proxy.quota.throttle import REQUEST_PERCENTAGE
 from proxy.security.principal import Principal
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

@@ -84,6 +84,7 @@ def controller_settings(broker: EndpointSettings, topic: str, **changes: Any) ->
         broker=broker,
         topic=topic,
         audit_topic=f"{topic}-audit",
+        shares_topic=f"{topic}-shares",
         transactional_id=f"{topic}-writer",
     )
     return replace(settings, **changes)

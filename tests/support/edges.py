@@ -27,8 +27,7 @@ from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.logins.verification import Verifications
 from proxy.net.runtime.descriptors import UNLIMITED
 from proxy.net.telemetry.spans import Tracing
-from proxy.quota.accept_rate import AcceptRates
-from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
+from proxy.quota.connections import AcceptRates, ConnectionLimits, ConnectionQuotas
 from proxy.session.authentication import SaslListener
 from proxy.session.effects import ControllerResponse, ToController
 from proxy.session.gate import Gate, ListenerPolicy

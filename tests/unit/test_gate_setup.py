@@ -9,6 +9,7 @@ from proxy import gate_setup
 from proxy.config import ProxyConfig, load
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
+from proxy.quota.throttle import never_shared
 from proxy.security.authorizer import Action, RequestContext
 from proxy.security.principal import Principal
 from tests.unit.config.test_proxy_config import document, written
@@ -20,7 +21,7 @@ ADMIN = RequestContext(Principal("User", "admin"), "10.0.0.1", "SASL", None, ima
 def test_clients_are_kept_from_the_writer_that_the_file_names_and_from_the_one_the_controller_names(
     tmp_path: Path,
 ) -> None:
-    gate = gate_setup.gate(load(written(tmp_path, document()), ProxyConfig), None)
+    gate = gate_setup.gate(load(written(tmp_path, document()), ProxyConfig), never_shared)
 
     def kept_from(name: str) -> list[bool]:
         asked = [
@@ -54,9 +55,9 @@ def test_a_proxy_that_allows_everything_logs_a_warning(tmp_path: Path, authorize
     config = load(written(tmp_path, document(authorizer=authorizer, listeners=[plaintext])), ProxyConfig)
 
     with capture_logs() as lines:
-        gate_setup.gate(config, None)
+        gate_setup.gate(config, never_shared)
 
-    (decision,) = gate_setup.gate(config, None).authorizer.authorize(
+    (decision,) = gate_setup.gate(config, never_shared).authorizer.authorize(
         ADMIN, [Action(Operation.WRITE, ResourceType.TOPIC, "orders")]
     )
     warned = [line["event"] for line in lines if line["log_level"] == "warning"]

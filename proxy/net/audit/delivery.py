@@ -26,21 +26,18 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from proxy.net.kafka.channel import (
     AuthenticationError,
-    Channel,
     ChannelError,
     ChannelTimeout,
     EndpointSettings,
 )
 from proxy.net.kafka.channel import UnsupportedVersionError as NoCommonVersion
+from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import Backoff
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
-CREATE_TOPICS_VERSIONS = (4, 7)
-"""From version 4 on, a topic can have the broker's default replication factor."""
-METADATA_VERSIONS = (5, 12)
 INIT_PRODUCER_ID_VERSIONS = (0, 4)
 PRODUCE_VERSIONS = (3, 12)
 """Up to version 12, Produce has topic names instead of ids."""
@@ -109,16 +106,16 @@ class AuditProducer:
     def __init__(self, broker: EndpointSettings, topic: str) -> None:
         self._broker = broker
         self._topic = topic
-        self._channels: dict[str, Channel] = {}
-        self._leaders: dict[int, EndpointSettings] = {}
+        # One partition by default, so that the order of the trail is the order of the topic. An operator
+        # who wants more, or other retention, creates the topic beforehand.
+        self._leaders = TopicLeaders(broker, topic)
         self._partitions: frozenset[int] = frozenset()
         self._identity: Identity | None = None
 
     async def prepare(self) -> None:
         """Connect, create the topic if it is missing, get a producer id; NotDelivered when that fails."""
         try:
-            if not self._leaders:
-                await self._locate()
+            await self._locate()
             if self._identity is None:
                 self._identity = await self._init_producer_id()
         except ChannelError as error:
@@ -151,7 +148,7 @@ class AuditProducer:
         try:
             response = await self._produce(batch)
         except ChannelError as error:
-            self._leaders.clear()
+            self._leaders.forget()
             raise _not_delivered(error) from error
         result = response.responses[0].partition_responses[0]
         if result.error_code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
@@ -166,18 +163,15 @@ class AuditProducer:
 
     async def close(self) -> None:
         """Close the connections. The producer may be used again."""
-        self._leaders.clear()
-        while self._channels:
-            _, channel = self._channels.popitem()
-            await channel.close()
+        await self._leaders.close()
 
     def _partition(self, key: bytes) -> int:
         # The same partition as that of Kafka's own producers.
-        partitions = sorted(self._leaders)
+        partitions = self._leaders.partitions
         return int(DefaultPartitioner()(key, partitions, partitions))
 
     async def _produce(self, batch: Batch) -> types.ProduceResponse:
-        channel = await self._channel(self._leaders[batch.partition])
+        channel = await self._leaders.leader(batch.partition)
         request = types.ProduceRequest
         partition = request.PartitionProduceData(index=batch.partition, records=batch.data)
         message = request(
@@ -194,7 +188,7 @@ class AuditProducer:
         if code in REJECTED or code in _DENIED:
             pass
         elif code in _RETRIABLE:
-            self._leaders.clear()  # Most of them mean another leader: request Metadata.
+            self._leaders.forget()  # Most of them mean another leader: request Metadata.
         else:
             self._identity = None
         why = result.error_message or "; ".join(
@@ -203,57 +197,20 @@ class AuditProducer:
         return _error("Produce", code, why)
 
     async def _locate(self) -> None:
-        channel = await self._channel(self._broker)
-        response = await self._metadata(channel)
-        if response.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            await self._create(channel)
-            response = await self._metadata(channel)
-        topic = response.topics[0]
-        if topic.error_code != ErrorCode.NONE:
-            raise _error("Metadata", topic.error_code, f"topic {self._topic}")
-        brokers = {broker.node_id: self._broker.at(broker.host, broker.port) for broker in response.brokers}
-        for partition in topic.partitions:
-            if partition.leader_id not in brokers:
-                code = partition.error_code or ErrorCode.LEADER_NOT_AVAILABLE
-                raise _error("Metadata", code, f"partition {partition.partition_index} has no leader")
-        leaders = {part.partition_index: brokers[part.leader_id] for part in topic.partitions}
-        if self._partitions != leaders.keys():
+        await self._leaders.locate()
+        partitions = frozenset(self._leaders.partitions)
+        if self._partitions != partitions:
             self._identity = None  # A key may have another partition now.
-        self._leaders, self._partitions = leaders, frozenset(leaders)
-
-    async def _metadata(self, channel: Channel) -> types.MetadataResponse:
-        wanted = types.MetadataRequest.MetadataRequestTopic(name=self._topic)
-        request = types.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
-        version = channel.version(ApiKey.METADATA, METADATA_VERSIONS)
-        return await channel.request(ApiKey.METADATA, version, request)
-
-    async def _create(self, channel: Channel) -> None:
-        # One partition by default, so that the order of the trail is the order of the topic. An operator
-        # who wants more, or other retention, creates the topic beforehand.
-        request = types.CreateTopicsRequest
-        wanted = request.CreatableTopic(name=self._topic, num_partitions=1, replication_factor=-1)
-        version = channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS)
-        message = request(topics=[wanted], timeout_ms=self._broker.request_timeout_ms)
-        topic = (await channel.request(ApiKey.CREATE_TOPICS, version, message)).topics[0]
-        if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise _error("CreateTopics", topic.error_code, topic.error_message)
+        self._partitions = partitions
 
     async def _init_producer_id(self) -> Identity:
-        channel = await self._channel(self._broker)
+        channel = await self._leaders.bootstrap()
         version = channel.version(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSIONS)
         request = types.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
         response = await channel.request(ApiKey.INIT_PRODUCER_ID, version, request)
         if response.error_code != ErrorCode.NONE:
             raise _error("InitProducerId", response.error_code, None)
         return Identity(response.producer_id, response.producer_epoch)
-
-    async def _channel(self, endpoint: EndpointSettings) -> Channel:
-        channel = self._channels.get(endpoint.address)
-        if channel is None or channel.closed:
-            if channel is not None:
-                await channel.close()
-            channel = self._channels[endpoint.address] = await Channel.open(endpoint)
-        return channel
 
 
 def _error(api: str, code: int, detail: str | None) -> NotDelivered:
@@ -262,6 +219,8 @@ def _error(api: str, code: int, detail: str | None) -> NotDelivered:
 
 
 def _not_delivered(error: ChannelError) -> NotDelivered:
+    if isinstance(error, TopicError):
+        return NotDelivered(error.name, str(error), error.error_code)
     code = _ERROR_CODES.get(type(error))
     if code is not None:
         return NotDelivered(code.name, str(error), code)

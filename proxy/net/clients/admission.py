@@ -14,9 +14,9 @@ from proxy.metadata.image import MetadataImage
 from proxy.net.clients.acceptor import Pace
 from proxy.net.runtime import descriptors
 from proxy.net.runtime.clock import now_ms
-from proxy.quota.accept_rate import AcceptRates
 from proxy.quota.connections import (
     TOO_MANY,
+    AcceptRates,
     ConnectionLimits,
     ConnectionQuotas,
     RejectedConnection,

@@ -26,7 +26,6 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
-PARTITION = 0
 READ_COMMITTED = 1
 LATEST, EARLIEST = -1, -2
 """Timestamps of ListOffsets. Under read_committed the latest offset is the last stable offset."""
@@ -61,14 +60,17 @@ class PartitionLeader:
 
 
 class Partition:
-    """Partition 0 of a topic, at one broker."""
+    """A partition of a topic, at one broker."""
 
-    def __init__(self, channel: Channel, topic: str) -> None:
+    def __init__(self, channel: Channel, topic: str, index: int | None = None) -> None:
+        """`index`: None: the partition must be the only one of its topic."""
         self._channel = channel
         self._topic = topic
+        self._is_only = index is None
+        self._index = index or 0
 
     async def locate(self) -> PartitionLeader:
-        """Return the leader. PartitionError if the topic does not exist, or does not have one partition."""
+        """Return the leader. PartitionError if there is none, or if another partition must not exist."""
         version = self._channel.version(ApiKey.METADATA, METADATA_VERSIONS)
         wanted = types.MetadataRequest.MetadataRequestTopic(name=self._topic)
         request = types.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
@@ -76,11 +78,12 @@ class Partition:
         topic = response.topics[0]
         if topic.error_code != ErrorCode.NONE:
             raise PartitionError(f"topic {self._topic}: {_name(topic.error_code)}")
-        if len(topic.partitions) != 1:
+        if self._is_only and len(topic.partitions) != 1:
             raise PartitionError(f"topic {self._topic} has {len(topic.partitions)} partitions, not 1")
-        leader = next((b for b in response.brokers if b.node_id == topic.partitions[0].leader_id), None)
+        leaders = {each.partition_index: each.leader_id for each in topic.partitions}
+        leader = next((b for b in response.brokers if b.node_id == leaders.get(self._index)), None)
         if leader is None:
-            raise PartitionError(f"topic {self._topic} has no leader")
+            raise PartitionError(f"topic {self._topic}: partition {self._index} has no leader")
         topic_id = bytes(topic.topic_id) if version >= TOPIC_ID_SINCE_METADATA_VERSION else b""
         return PartitionLeader(topic_id, leader.host, leader.port)
 
@@ -96,7 +99,7 @@ class Partition:
         """Return record batches from `offset` on, read_committed; empty if none came within MAX_WAIT_MS."""
         request = types.FetchRequest
         partition = request.FetchPartition(
-            partition=PARTITION, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
+            partition=self._index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
         )
         response = await self._channel.request(
             ApiKey.FETCH,
@@ -116,7 +119,7 @@ class Partition:
 
     async def _list_offset(self, timestamp: int) -> int:
         request = types.ListOffsetsRequest
-        partition = request.ListOffsetsPartition(partition_index=PARTITION, timestamp=timestamp)
+        partition = request.ListOffsetsPartition(partition_index=self._index, timestamp=timestamp)
         response = await self._channel.request(
             ApiKey.LIST_OFFSETS,
             self._channel.version(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSIONS),
@@ -133,21 +136,21 @@ class Partition:
 
 @asynccontextmanager
 async def at_leader(
-    endpoint: EndpointSettings, topic: str
+    endpoint: EndpointSettings, topic: str, index: int | None = None
 ) -> AsyncIterator[tuple[Partition, PartitionLeader]]:
-    """Open a channel to the leader of the partition.
+    """Open a channel to the leader of the partition; `index`: None: the only one of the topic.
 
     The endpoint itself is tried first: if brokers advertise their proxies, the addresses in Metadata lead
     into a proxy.
     """
     async with await Channel.open(endpoint) as channel:
-        partition = Partition(channel, topic)
+        partition = Partition(channel, topic, index)
         leader = await partition.locate()
         if await _leads(partition):
             yield partition, leader
             return
     async with await Channel.open(endpoint.at(leader.host, leader.port)) as channel:
-        yield Partition(channel, topic), leader
+        yield Partition(channel, topic, index), leader
 
 
 async def _leads(partition: Partition) -> bool:

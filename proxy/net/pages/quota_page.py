@@ -8,6 +8,7 @@ import heapq
 import json
 from collections import Counter
 from collections.abc import Iterable
+from typing import Protocol
 
 from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.quota.connections import AddressQuota
@@ -22,12 +23,24 @@ _STATIC = {"producer_byte_rate": "quota.producer.default", "consumer_byte_rate":
 Row = dict[str, str | int | float | None]
 
 
+class Shares(Protocol):
+    """The quotas that hold for all proxies (proxy.quota_shares)."""
+
+    def page(self) -> dict[str, object]: ...
+    def row(self, bucket: Bucket) -> dict[str, str | float] | None: ...
+
+
 async def quota_page(
-    quotas: ClientQuotas, sessions: Iterable[Session], now_ms: int, addresses: Iterable[AddressQuota] = ()
+    quotas: ClientQuotas,
+    sessions: Iterable[Session],
+    now_ms: int,
+    addresses: Iterable[AddressQuota] = (),
+    shares: Shares | None = None,
 ) -> bytes:
     """Return the page of active quota-ids. `connections` counts those whose last request used the quota-id.
 
-    `addresses`: those with a limited connection rate that have connected recently.
+    `addresses`: those with a limited connection rate that have connected recently. `shares`: None: no quota
+    has the scope `cluster`.
     """
     holders = await _holders(list(sessions))
     buckets = quotas.active(now_ms)
@@ -35,12 +48,21 @@ async def quota_page(
     waits = [max(bucket.throttled_until_ms - now_ms, 0) for bucket in buckets]
     shown = heapq.nlargest(MAX_ROWS, range(len(buckets)), key=lambda at: (waits[at], rates[at]))
     rows = [
-        _row(buckets[at], rates[at], holders[id(buckets[at])], now_ms)
+        _row(buckets[at], rates[at], holders[id(buckets[at])], now_ms, shares)
         async for at in iterate_in_slices(shown)
     ]
     mode = "enforce" if quotas.enforced else "observe"
     limited = await _addresses(addresses)
-    head = json.dumps({"mode": mode, "time_ms": now_ms, "active": len(buckets), "addresses": limited})
+    cluster = None if shares is None else shares.page()
+    head = json.dumps(
+        {
+            "mode": mode,
+            "time_ms": now_ms,
+            "active": len(buckets),
+            "cluster": cluster,
+            "addresses": limited,
+        }
+    )
     listed = ",\n".join(rows)
     return f'{head[:-1]}, "quotas": [\n{listed}\n]}}\n'.encode()
 
@@ -68,11 +90,11 @@ async def _holders(sessions: list[Session]) -> Counter[int]:
     return holders
 
 
-def _row(bucket: Bucket, rate: float, connections: int, now_ms: int) -> str:
+def _row(bucket: Bucket, rate: float, connections: int, now_ms: int, shares: Shares | None) -> str:
     """Limits and rates are bytes a second, or percent; `governed_by` is a path of `penstock shell`."""
     throttled = bucket.throttled_until_ms > now_ms
     governed_by = _STATIC.get(bucket.key) if bucket.entity is None else f"/config/{bucket.entity.path}"
-    row: Row = {
+    row: dict[str, object] = {
         "quota_key": bucket.key,
         "quota_id": bucket.quota_id,
         "user": bucket.user_tag,
@@ -83,5 +105,6 @@ def _row(bucket: Bucket, rate: float, connections: int, now_ms: int) -> str:
         "throttled_for_ms": bucket.throttled_until_ms - now_ms if throttled else 0,
         "governed_by": governed_by,
         "connections": connections,
+        "cluster": None if shares is None else shares.row(bucket),
     }
     return json.dumps(row)

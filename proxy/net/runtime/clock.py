@@ -1,4 +1,6 @@
-"""The only reader of time: wall-clock milliseconds for all `now_ms`, nanoseconds for trace spans."""
+"""The only reader of time: wall-clock milliseconds for all `now_ms`, nanoseconds for trace spans, and a
+clock for durations, which nothing sets.
+"""
 
 import time
 
@@ -11,3 +13,8 @@ def now_ms() -> int:
 def now_ns() -> int:
     """Return nanoseconds since the epoch."""
     return time.time_ns()
+
+
+def monotonic_ms() -> int:
+    """Return milliseconds since some moment before the start of the process; the clock is never set."""
+    return time.monotonic_ns() // 1_000_000

@@ -8,6 +8,5 @@ log_lines        the format of log lines, their sampling, their settings, and a 
 spans            the interface of trace spans, without OpenTelemetry
 request_tracer   spans of the requests of one session
 otlp             exports spans to a receiver over OTLP/HTTP
-reload_status    the outcome of the last reload, for `penstock reload` and as metrics
-restart_status   the outcome of the last SIGUSR2, for `penstock restart`
+status_files     the outcomes of the last reload and restart, for the commands and as metrics
 """

@@ -16,6 +16,7 @@ QUIET_EVENTS = frozenset(
         "high_water",
         "throttled",
         "quota_used",
+        "quota_share",
         # The loader of a file logs the outcome.
         "configuration_changed",
         "settings_changed",

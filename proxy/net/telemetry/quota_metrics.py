@@ -16,8 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proxy.audit.record import AuditEvent
-from proxy.quota.request_time import REQUEST_PERCENTAGE
-from proxy.quota.throttle import IDLE_MS, Bucket, ClientQuotas
+from proxy.quota.throttle import IDLE_MS, REQUEST_PERCENTAGE, Bucket, ClientQuotas
 
 MAX_SHOWN = 100
 """Client ids with their own series, by kind of quota."""

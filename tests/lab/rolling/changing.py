@@ -15,7 +15,7 @@ import trustme
 import yaml
 
 from proxy.config import split_host_port
-from proxy.net.telemetry.restart_status import RestartStatus
+from proxy.net.telemetry.status_files import RestartStatus
 from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.node import CHECKOUT, Node
 from tests.lab.cluster.process import adopt_orphans

@@ -95,15 +95,18 @@ def test_the_names_of_the_controllers_are_known_without_being_told_and_can_be_to
     def own(**changes: Any) -> OwnResources:
         return load(written(tmp_path, document(**changes)), ProxyConfig).own_resources
 
-    assert own() == OwnResources.of("__penstock_metadata", "__penstock_audit", "penstock-controller")
+    shares = "__penstock_quota_shares"
+    assert own() == OwnResources.of("__penstock_metadata", "__penstock_audit", "penstock-controller", shares)
     other = own(
-        metadata={"topic": "log", "transactional.id": "writer"}, audit={"topic": "trail", "spool.dir": "s"}
+        metadata={"topic": "log", "transactional.id": "writer"},
+        audit={"topic": "trail", "spool.dir": "s"},
+        quota={"cluster.topic": "shares"},
     )
     assert other == OwnResources(
-        frozenset(("log", "trail")), frozenset(("writer-election",)), frozenset(("writer",))
+        frozenset(("log", "trail", "shares")), frozenset(("writer-election",)), frozenset(("writer",))
     )
     kraft = own(controller=controller(mode="kraft"))
-    assert kraft == OwnResources(frozenset(("__cluster_metadata", "__penstock_audit")))
+    assert kraft == OwnResources(frozenset(("__cluster_metadata", "__penstock_audit", shares)))
 
 
 def test_a_transactional_id_makes_no_sense_with_kafkas_own_controller(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.quota.accept_rate import AcceptRates
+from proxy.quota.connections import AcceptRates
 
 pytestmark = pytest.mark.spec("Q12")
 

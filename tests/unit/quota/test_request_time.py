@@ -3,8 +3,7 @@
 import pytest
 
 from proxy.metadata.quota_entity import QuotaEntity
-from proxy.quota.request_time import REQUEST_PERCENTAGE, percent
-from proxy.quota.throttle import Bucket, ClientQuotas
+from proxy.quota.throttle import REQUEST_PERCENTAGE, Bucket, ClientQuotas, percent
 from tests.support.metadata_log import quotas_image
 from tests.unit.quota.test_throttle import NOW, Settings
 

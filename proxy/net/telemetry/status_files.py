@@ -1,4 +1,4 @@
-"""The outcome of the last reload: a file in the spool directory for `penstock reload`, and two metrics.
+"""The outcomes of the last reload and restart: files in the spool directory, and two metrics.
 
 The process that holds the directory's lock replaces the file as a whole. Of the configuration's values it has
 only those that stay in effect until a restart.
@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from proxy.net.audit.spool_files import make_directory
 from proxy.net.runtime.clock import now_ms
 
-STATUS = "reload.json"
+RELOAD_FILE, RESTART_FILE = "reload.json", "restart.json"
 _MAX_BYTES = 1 << 20
 Status = TypeVar("Status")
 
@@ -42,12 +42,34 @@ class ReloadStatus:
 
     def write(self, directory: Path) -> None:
         """Replace the file. OSError when it cannot be written."""
-        replace_file(directory, STATUS, asdict(self))
+        _replace_file(directory, RELOAD_FILE, asdict(self))
 
     @classmethod
     def read(cls, directory: Path) -> "ReloadStatus | None":
         """Return the outcome; None if there is none, or it cannot be read."""
-        return read_file(directory, STATUS, cls)
+        return _read_file(directory, RELOAD_FILE, cls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartStatus:
+    """The last attempt of a process to start a successor; `attempts` 0: there was none."""
+
+    pid: int = field(default_factory=os.getpid)
+    attempts: int = 0
+    successor: int | None = None
+    """Process id of the new process that is ready; it serves when `pid` has ended."""
+    error: str | None = None
+    """Why there is no new process; `pid` serves on."""
+
+    def write_if_possible(self, directory: Path) -> None:
+        """Replace the file, and ignore a disk error: only `penstock restart` misses it."""
+        with suppress(OSError):
+            _replace_file(directory, RESTART_FILE, asdict(self))
+
+    @classmethod
+    def read(cls, directory: Path) -> "RestartStatus | None":
+        """Return the outcome; None if there is none, or it cannot be read."""
+        return _read_file(directory, RESTART_FILE, cls)
 
 
 class ReloadMetrics:
@@ -73,7 +95,7 @@ class ReloadMetrics:
             self._restart.set(len(status.restart))
 
 
-def replace_file(directory: Path, name: str, values: Mapping[str, object]) -> None:
+def _replace_file(directory: Path, name: str, values: Mapping[str, object]) -> None:
     """Replace a status file in the spool directory as a whole. OSError when it cannot be written."""
     make_directory(directory)
     beside = directory / f"{name}.{os.getpid()}"
@@ -82,7 +104,7 @@ def replace_file(directory: Path, name: str, values: Mapping[str, object]) -> No
     beside.replace(directory / name)
 
 
-def read_file(directory: Path, name: str, status: Callable[..., Status]) -> Status | None:
+def _read_file(directory: Path, name: str, status: Callable[..., Status]) -> Status | None:
     """Return what a status file contains; None if there is none, or it cannot be read."""
     try:
         with (directory / name).open("rb") as file:

@@ -1,0 +1,385 @@
+"""Decides on the shares of one shard: demands of members in, grants out. `Member` calls it.
+
+What a member may use is counted until the member acknowledges a decrease, or its lease has ended. So the
+sum of what may be in use never exceeds the capacity, whatever is delayed or lost. The capacity is the limit
+without the reserve, and without 1/N for each member that may be using its fallback.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from proxy.quota.cluster.membership import Membership, Seen
+from proxy.quota.cluster.messages import Change, Demand, Grants, Report, Target
+from proxy.quota.cluster.timing import (
+    HEARTBEAT_MS,
+    HOLD_AT_COORDINATOR_MS,
+    HOLD_MS,
+    LEASE_AT_COORDINATOR_MS,
+    MAX_CHANGES,
+    MAX_ENTRIES,
+    PROBE_MS,
+    RESERVE,
+    RESERVED_MS,
+)
+
+_HEADROOM = 1.1
+"""A member that is not throttled gets somewhat more than it uses, so that it can want more."""
+_TOLERANCE = 0.03
+"""A share stays as it is if it would change by less than this part."""
+_JOINING_MS = 1_000
+"""A member that was heard for this time without a settled lease may soon use its fallback."""
+
+
+@dataclass(slots=True)
+class Holding:
+    """What one member has of one quota-id."""
+
+    demand: float = 0.0
+    throttled: bool = False
+    share: float = 0.0
+    """What was granted last."""
+    held: float = 0.0
+    """The most that the member may be using: larger than `share` until a decrease is acknowledged."""
+    pending: list[tuple[int, float]] = field(default_factory=list)
+    """The numbers and shares of changes, from the last acknowledged one on."""
+
+    @property
+    def wanted(self) -> float:
+        return self.demand if self.throttled else min(self.demand * _HEADROOM, 1.0)
+
+
+@dataclass(slots=True)
+class Entry:
+    """One quota-id."""
+
+    pool: float
+    """Unused credit that members gave up. It comes with the next increase; 1 is one window of the limit."""
+    holdings: dict[bytes, Holding] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Peer:
+    """One run of a member, as this coordinator sees it."""
+
+    key: bytes
+    member: str
+    home: int
+    first_heard_ms: float
+    heard_at_ms: float
+    sequence: int
+    generation: int = 0
+    """The sequence of its last full report; 0: what it holds is not known."""
+    report_sequence: int = 0
+    number: int = 0
+    acked: int = 0
+    in_fallback: bool = False
+    """It used its fallback when it reported, and has not acknowledged any grants since then."""
+    parts: list[Report] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    unacked: deque[tuple[int, bytes]] = field(default_factory=deque)
+    digests: set[bytes] = field(default_factory=set)
+    probed_at_ms: float | None = None
+
+
+class Coordinator:
+    """One shard, from the moment that this member has read its own claim back."""
+
+    def __init__(
+        self, shard: int, epoch: int, membership: Membership, started_ms: float, now_ms: float
+    ) -> None:
+        """`started_ms`: since when this member reads the heartbeats."""
+        self.shard = shard
+        self.epoch = epoch
+        self._membership = membership
+        self._started_ms = started_ms
+        self._claimed_at_ms = now_ms
+        self._granting_since_ms: float | None = None
+        self._peers: dict[bytes, Peer] = {}
+        self._entries: dict[bytes, Entry] = {}
+        self._dirty: dict[bytes, None] = {}
+        self._reserved = 0.0
+        self._renewed_at_ms = -float(HEARTBEAT_MS)
+        for seen in membership.known:
+            self.heard(seen, seen.sequence, seen.heard_at_ms)
+
+    @property
+    def granting(self) -> bool:
+        """Whether it knows everything that may be in use."""
+        return self._granting_since_ms is not None
+
+    def heard(self, seen: Seen, sequence: int, now_ms: float) -> None:
+        """Count a batch of a member, of any partition."""
+        peer = self._peers.get(seen.key)
+        if peer is None:
+            home = self._membership.home_of(seen.member)
+            self._peers[seen.key] = Peer(seen.key, seen.member, home, now_ms, now_ms, sequence)
+        elif sequence > peer.sequence:
+            peer.sequence, peer.heard_at_ms, peer.probed_at_ms = sequence, now_ms, None
+
+    def report(self, key: bytes, sequence: int, report: Report) -> None:
+        """Take a report of a member that was heard; old ones and those to others do not count."""
+        peer = self._peers.get(key)
+        if peer is None or report.epoch != self.epoch or sequence <= peer.report_sequence:
+            return
+        peer.report_sequence = sequence
+        if report.full:
+            self._take_part(peer, sequence, report)
+        elif report.generation == peer.generation and peer.generation:
+            self._acknowledge(peer, report.applied)
+            for demand in report.demands:
+                self._demand(peer, demand)
+
+    def leave(self, key: bytes) -> None:
+        """The member uses no share any more: it said goodbye, or a probe found no process."""
+        peer = self._peers.pop(key, None)
+        if peer is not None:
+            self._release(peer)
+
+    def probes(self, now_ms: float) -> list[bytes]:
+        """Return the members that are silent for longer than a lease, each at intervals."""
+        silent = [
+            peer
+            for peer in self._peers.values()
+            if _lease_ended(peer, now_ms)
+            and (peer.probed_at_ms is None or now_ms - peer.probed_at_ms >= PROBE_MS)
+        ]
+        for peer in silent:
+            peer.probed_at_ms = now_ms
+        return [peer.key for peer in silent]
+
+    def tick(self, now_ms: float, fresh_ms: float) -> list[tuple[int, Grants]]:
+        """Return grants, each with the partition to write it to; to be called only while the claim holds.
+
+        `fresh_ms`: all heartbeats that were written before this moment have been read.
+        """
+        self._end_leases(now_ms)
+        if self._granting_since_ms is None and self._all_known(now_ms, fresh_ms):
+            self._granting_since_ms = now_ms
+            self._dirty = dict.fromkeys(self._entries)
+        if self._granting_since_ms is not None:
+            self._follow_reserve(now_ms)
+            self._share_out(now_ms)
+        return list(self._grants(now_ms))
+
+    def _all_known(self, now_ms: float, fresh_ms: float) -> bool:
+        """Whether no earlier coordinator can act, and no lease of theirs is unknown here.
+
+        Their claims hold for HOLD_MS at most. Then a member has reported to this coordinator, and so takes
+        nothing of the earlier ones, or its lease has ended.
+        """
+        ended_ms = self._claimed_at_ms + HOLD_AT_COORDINATOR_MS
+        if now_ms >= ended_ms + LEASE_AT_COORDINATOR_MS:
+            return True
+        return (
+            now_ms >= ended_ms
+            and fresh_ms >= self._claimed_at_ms + HOLD_MS
+            and now_ms >= self._started_ms + LEASE_AT_COORDINATOR_MS
+            and all(peer.generation or _lease_ended(peer, now_ms) for peer in self._peers.values())
+        )
+
+    def _end_leases(self, now_ms: float) -> None:
+        for peer in list(self._peers.values()):
+            if not _lease_ended(peer, now_ms):
+                continue
+            self._release(peer)
+            forgotten = self._membership.find(peer.key) is None
+            if forgotten or now_ms - peer.heard_at_ms >= RESERVED_MS:
+                del self._peers[peer.key]
+
+    def _release(self, peer: Peer) -> None:
+        """Forget what the member holds."""
+        for digest in peer.digests:
+            entry = self._entries[digest]
+            del entry.holdings[peer.key]
+            self._dirty[digest] = None
+        peer.generation = peer.number = peer.acked = 0
+        peer.digests.clear()
+        peer.unacked.clear()
+        peer.changes, peer.parts = [], []
+
+    def _follow_reserve(self, now_ms: float) -> None:
+        """Reserve 1/N of each limit for each member that may be using its fallback."""
+        outside = sum(1 for peer in self._peers.values() if _outside(peer, now_ms))
+        reserved = min(outside / self._membership.count, 1.0)
+        if reserved != self._reserved:
+            self._reserved = reserved
+            self._dirty = dict.fromkeys(self._entries)
+
+    def _take_part(self, peer: Peer, sequence: int, report: Report) -> None:
+        if report.part != len(peer.parts) % report.parts or report.part == 0:
+            peer.parts = []
+        if report.part != len(peer.parts):
+            return
+        peer.parts.append(report)
+        if len(peer.parts) < report.parts:
+            return
+        parts, peer.parts = peer.parts, []
+        self._release(peer)
+        peer.generation, peer.in_fallback = sequence, report.in_fallback
+        for part in parts:
+            for demand in part.demands:
+                holding = self._demand(peer, demand)
+                holding.share = holding.held = demand.share
+
+    def _demand(self, peer: Peer, demand: Demand) -> Holding:
+        entry = self._entries.get(demand.digest)
+        if entry is None:
+            # Long unused: a whole window of credit is there, as in a new bucket.
+            entry = self._entries[demand.digest] = Entry(1.0 if self.granting else 0.0)
+        holding = entry.holdings.get(peer.key)
+        if holding is None:
+            holding = entry.holdings[peer.key] = Holding()
+            peer.digests.add(demand.digest)
+        holding.demand, holding.throttled = demand.demand, demand.throttled
+        entry.pool += demand.surrendered
+        self._dirty[demand.digest] = None
+        return holding
+
+    def _acknowledge(self, peer: Peer, applied: int) -> None:
+        peer.in_fallback = False
+        peer.acked = max(peer.acked, min(applied, peer.number))
+        while peer.unacked and peer.unacked[0][0] <= peer.acked:
+            number, digest = peer.unacked.popleft()
+            entry = self._entries.get(digest)
+            holding = None if entry is None else entry.holdings.get(peer.key)
+            if holding is None:
+                continue
+            holding.pending = [change for change in holding.pending if change[0] >= number]
+            held = max(share for _, share in holding.pending)
+            if held < holding.held or not held:
+                self._dirty[digest] = None
+            holding.held = held
+
+    def _share_out(self, now_ms: float) -> None:
+        capacity = max(1.0 - RESERVE - self._reserved, 0.0)
+        changed = 0
+        for digest in list(self._dirty):
+            if changed >= MAX_CHANGES:
+                return
+            del self._dirty[digest]
+            entry = self._entries.get(digest)
+            if entry is not None:
+                changed += self._share_one(digest, entry, capacity)
+
+    def _share_one(self, digest: bytes, entry: Entry, capacity: float) -> int:
+        """Change the shares of one quota-id as far as its holders allow; return how many have changed."""
+        for key in [key for key, h in entry.holdings.items() if not (h.demand or h.share or h.held)]:
+            del entry.holdings[key]
+            self._peers[key].digests.discard(digest)
+        if not entry.holdings:
+            del self._entries[digest]
+            return 0
+        holdings = list(entry.holdings.items())
+        targets = shares_with_headroom([holding.wanted for _, holding in holdings], capacity)
+        changes: list[tuple[bytes, Holding, float]] = []
+        growing: list[tuple[bytes, Holding, float]] = []
+        for (key, holding), target in zip(holdings, targets, strict=True):
+            if abs(target - holding.share) <= _TOLERANCE * max(target, holding.share) and target:
+                continue
+            if target < holding.share:
+                changes.append((key, holding, target))
+            elif target > holding.share:
+                growing.append((key, holding, target))
+        free = max(capacity - sum(holding.held for _, holding in holdings), 0.0)
+        missing = sum(max(target - holding.held, 0.0) for _, holding, target in growing)
+        part = min(free / missing, 1.0) if missing > 0 else 1.0
+        for key, holding, target in growing:
+            share = min(target, holding.held) + max(target - holding.held, 0.0) * part
+            if share - holding.share > 0.2 * _TOLERANCE * target:
+                changes.append((key, holding, share))
+        grown = sum(max(share - holding.held, 0.0) for _, holding, share in changes)
+        for key, holding, share in changes:
+            more = max(share - holding.held, 0.0)
+            credit = min(entry.pool * more / grown, share) if more else 0.0
+            self._change(self._peers[key], digest, holding, share, credit)
+            entry.pool -= credit
+        entry.pool = min(entry.pool, max(1.0 - sum(holding.held for _, holding in holdings), 0.0))
+        return len(changes)
+
+    def _change(self, peer: Peer, digest: bytes, holding: Holding, share: float, credit: float) -> None:
+        holding.share = share
+        holding.held = max(holding.held, share)
+        holding.pending.append((peer.number + 1, share))
+        peer.changes.append(Change(digest, share, credit))
+
+    def _grants(self, now_ms: float) -> Iterator[tuple[int, Grants]]:
+        """Yield the grants of this tick: all changes, and at intervals the renewals."""
+        renewing = now_ms - self._renewed_at_ms >= HEARTBEAT_MS
+        if renewing:
+            self._renewed_at_ms = now_ms
+        targets: dict[int, list[Target]] = {}
+        for peer in self._peers.values():
+            if (renewing or peer.changes) and not _lease_ended(peer, now_ms):
+                targets.setdefault(peer.home, []).append(self._target(peer))
+        for home, found in targets.items():
+            for some in _portions(found):
+                yield home, Grants(self.shard, self.epoch, tuple(some))
+
+    def _target(self, peer: Peer) -> Target:
+        changes, peer.changes = tuple(peer.changes), []
+        if changes:
+            peer.number += 1
+            peer.unacked.extend((peer.number, change.digest) for change in changes)
+        return Target(
+            peer.key,
+            peer.sequence,
+            peer.generation,
+            peer.number,
+            changes,
+            report_all=not peer.generation,
+            ack_wanted=peer.in_fallback or peer.acked < peer.number,
+        )
+
+
+def _lease_ended(peer: Peer, now_ms: float) -> bool:
+    return now_ms >= peer.heard_at_ms + LEASE_AT_COORDINATOR_MS
+
+
+def _outside(peer: Peer, now_ms: float) -> bool:
+    """Whether the member may be using its fallback."""
+    if peer.generation:
+        return peer.in_fallback
+    return now_ms - peer.first_heard_ms >= _JOINING_MS
+
+
+def _portions(targets: list[Target]) -> Iterator[list[Target]]:
+    """Split targets so that no section is too long."""
+    portion: list[Target] = []
+    entries = 0
+    for target in targets:
+        if portion and entries + 1 + len(target.changes) > MAX_ENTRIES:
+            yield portion
+            portion, entries = [], 0
+        portion.append(target)
+        entries += 1 + len(target.changes)
+    if portion:
+        yield portion
+
+
+def fair_shares(demands: Sequence[float], capacity: float) -> list[float]:
+    """Return a share for each demand; their sum is the smaller one of `capacity` and all demands.
+
+    A demand up to the water level gets what it wants; all others get the level.
+    """
+    shares = [0.0] * len(demands)
+    left = max(capacity, 0.0)
+    order = sorted(range(len(demands)), key=demands.__getitem__)
+    for place, index in enumerate(order):
+        shares[index] = min(demands[index], left / (len(order) - place))
+        left -= shares[index]
+    return shares
+
+
+def shares_with_headroom(demands: Sequence[float], capacity: float) -> list[float]:
+    """Return fair shares, and hand out what is left over: half in proportion to demand, half in equal parts.
+
+    So no member is throttled while capacity is unused. A demand of 0 gets nothing.
+    """
+    shares = fair_shares(demands, capacity)
+    total = sum(shares)
+    left = capacity - total
+    wanting = sum(1 for demand in demands if demand > 0)
+    if left <= 0 or not wanting:
+        return shares
+    return [share + (left / 2) * (share / total + 1 / wanting) if share > 0 else 0.0 for share in shares]

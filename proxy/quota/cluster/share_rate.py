@@ -1,0 +1,183 @@
+"""The rate of a bucket that has a share of the cluster's limit: a token bucket, as Kafka's of KIP-599.
+
+Its credit is at most one window (quota.window.size.seconds) of the share. With Kafka's windows each move of a
+share to another proxy would bring a new burst; a token bucket integrates the share as it changes. The bucket
+calls it with the wall clock. `Member` sets the share at each tick, with the *duration* for which it is valid,
+so that no two clocks are compared.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from proxy.quota.rate import Rate
+
+MAX_AWAITING_MS: Final = 500
+"""The longest throttle time while a larger share is likely. The debt remains."""
+
+_MAX_THROTTLE_MS: Final = 2**31 - 1
+_OF_NEW = 0.25
+"""The weight of the last tick in the measured rate."""
+
+
+class ShareRate(Rate):
+    """Units per second within a share of the limit. Until the first `throttle_ms` the limit is unknown."""
+
+    is_shared = True
+
+    __slots__ = (
+        "__weakref__",
+        "_allowed_at_ms",
+        "_allowed_ms",
+        "_at_ms",
+        "_bound",
+        "_initial_credit",
+        "_measured",
+        "_muted_ms",
+        "_muted_until_ms",
+        "_on_touch",
+        "_share",
+        "_tokens",
+        "_touched",
+        "_turned_away",
+        "_used",
+        "_valid_ms",
+        "awaiting",
+        "digest",
+        "name",
+        "window_s",
+    )
+
+    def __init__(
+        self,
+        name: tuple[str, ...],
+        digest: bytes,
+        window_ms: int,
+        samples: int,
+        on_touch: "Callable[[ShareRate], None]",
+    ) -> None:
+        """`on_touch` is called at the first record after each tick; it calls `allow`."""
+        super().__init__(window_ms, samples)
+        self.name = name
+        self.digest = digest
+        self.window_s = window_ms / 1000.0
+        self.awaiting = True
+        """Whether a larger share is likely soon: throttling has just begun, or the share has just grown."""
+        self._on_touch = on_touch
+        self._touched = False
+        self._share = 0.0
+        self._allowed_at_ms = self._allowed_ms = self._valid_ms = 0.0
+        self._bound = 0.0
+        self._tokens = 0.0
+        self._initial_credit = 0.0
+        self._at_ms = -1.0
+        self._used = self._turned_away = self._measured = 0.0
+        self._muted_ms = 0.0
+        self._muted_until_ms = 0
+
+    def record(self, value: float, now_ms: int) -> None:
+        if not self._touched:
+            self._touched = True
+            self._on_touch(self)
+        self._refill(now_ms)
+        self._tokens -= value
+        self._used += value
+        if value < 0:
+            # A response that was not admitted: what its client wants, but did not get.
+            self._turned_away -= value
+
+    def record_within(self, value: float, bound: float, now_ms: int) -> bool:
+        # Tokens grow only in `record`: what is here is the least that there can be.
+        if not self._touched or value > self._tokens or bound != self._bound:
+            return False
+        self._tokens -= value
+        self._used += value
+        return True
+
+    def throttle_ms(self, bound: float, now_ms: int) -> int:
+        """Return how long nothing may be recorded until the debt is paid by the share of `bound`."""
+        if bound != self._bound:
+            self._change_bound(bound)
+        if self._tokens >= 0:
+            return 0
+        rate = self._share * bound
+        throttle_ms = int(-self._tokens / rate * 1000 + 0.5) if rate > 0 else _MAX_THROTTLE_MS
+        throttle_ms = min(max(throttle_ms, 1), MAX_AWAITING_MS if self.awaiting else _MAX_THROTTLE_MS)
+        muted_from_ms = max(now_ms, self._muted_until_ms)
+        self._muted_until_ms = max(self._muted_until_ms, now_ms + throttle_ms)
+        self._muted_ms += self._muted_until_ms - muted_from_ms if muted_from_ms < self._muted_until_ms else 0
+        return throttle_ms
+
+    def measure(self, now_ms: int) -> float:
+        """Return the rate per second over about the last second."""
+        return self._measured
+
+    def in_windows(self, bound: float) -> float:
+        return bound * self._share * self.window_s
+
+    @property
+    def limit(self) -> float:
+        """The limit of the whole cluster, 0 if it is not known yet."""
+        return self._bound
+
+    @property
+    def used(self) -> float:
+        """The units that were recorded since the last tick."""
+        return self._used
+
+    @property
+    def share(self) -> float:
+        return self._share
+
+    def allow(self, share: float, now_ms: float, valid_ms: float, credit: float = 0.0) -> float:
+        """Set the share from `now_ms` of the member's clock on, for `valid_ms`; return what is given up.
+
+        Credits are fractions: 1 is one window of the whole limit. `credit` comes with the share. What is
+        returned is the unused credit that does not fit a smaller share.
+        """
+        elapsed_ms = now_ms - self._allowed_at_ms
+        if self._at_ms >= 0:
+            # The time before this moment counts with the share of that time.
+            credited_ms = self._allowed_ms - self._valid_ms
+            self._credit(min(elapsed_ms, self._allowed_ms) - credited_ms)
+            self._at_ms += max(elapsed_ms - credited_ms, 0.0)
+        self._allowed_at_ms = now_ms
+        self._share, self._allowed_ms, self._valid_ms = share, valid_ms, valid_ms
+        whole = self._bound * self.window_s
+        if whole <= 0:
+            self._initial_credit += credit
+            return 0.0
+        self._tokens += credit * whole
+        surrendered = max(0.0, self._tokens - share * whole)
+        self._tokens -= surrendered
+        return surrendered / whole
+
+    def take_tick(self, passed_ms: float) -> tuple[float, float, float]:
+        """Return what was used and turned away in these ms, and in which part of them clients were muted."""
+        used, turned_away = self._used, self._turned_away
+        self._used = self._turned_away = 0.0
+        self._touched = False
+        self._measured += (used * 1000.0 / passed_ms - self._measured) * _OF_NEW
+        muted_ms = min(self._muted_ms, passed_ms)
+        self._muted_ms -= muted_ms
+        return used, turned_away, muted_ms / passed_ms
+
+    def _refill(self, now_ms: int) -> None:
+        # A clock that was set back, or far ahead, brings no more than the time for which the share is valid.
+        passed_ms = min(max(now_ms - self._at_ms, 0.0), self._valid_ms) if self._at_ms >= 0 else 0.0
+        self._at_ms = now_ms
+        self._valid_ms -= passed_ms
+        self._credit(passed_ms)
+
+    def _credit(self, passed_ms: float) -> None:
+        if passed_ms > 0:
+            rate = self._share * self._bound
+            self._tokens = min(self._tokens + rate * passed_ms / 1000.0, rate * self.window_s)
+
+    def _change_bound(self, bound: float) -> None:
+        """Use another limit. What was used stays used; unused credit is cut to the new window."""
+        first, self._bound = self._bound == 0, bound
+        whole = bound * self.window_s
+        if first:
+            self._tokens += self._initial_credit * whole
+            self._initial_credit = 0.0
+        self._tokens = min(self._tokens, max(self._share * whole, 0.0))

@@ -1,0 +1,324 @@
+"""The quotas that this proxy shares with all others (quota.scope: cluster, Q13), over a Kafka topic.
+
+proxy.quota.cluster decides on shares. This module sends what it returns at each tick, reads the partitions
+that it names, and probes proxies that have become silent; and it has what metrics, /quotas and the audit
+trail show. Records are of use only for a moment, so nothing is sent again: the next tick has newer ones. Made
+by proxy.process if a quota may have that scope.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+import structlog
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from proxy.audit import events
+from proxy.audit.record import AuditEvent
+from proxy.config import ProxyConfig, split_host_port
+from proxy.net.kafka.broker_watch import BrokerFacts
+from proxy.net.kafka.channel import ChannelError, EndpointSettings
+from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
+from proxy.net.metadata.topic_feed import PartitionError, at_leader
+from proxy.net.metadata.transactions import BrokenBatch, TransactionReader
+from proxy.net.runtime.chunked import iterate_in_slices
+from proxy.net.runtime.clock import monotonic_ms, now_ms
+from proxy.net.runtime.reachability import Reachability
+from proxy.quota.cluster.holdings import State
+from proxy.quota.cluster.member import Member, Outgoing, Used
+from proxy.quota.cluster.timing import TICK_MS
+from proxy.quota.rate import Rate
+from proxy.quota.throttle import REQUEST_PERCENTAGE, Bucket
+from proxy.session.accounting.summaries import OBSERVE
+from proxy.wire import types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
+
+PRODUCE_VERSIONS = (3, 12)
+"""Up to version 12, Produce has topic names instead of ids."""
+ACKS_LEADER = 1
+SEND_TIMEOUT_S = 2.0
+PROBE_TIMEOUT_S = 1.0
+TOPIC_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "600000", "segment.ms": "600000"}
+"""Of a topic that is created here. Records older than some seconds are not read."""
+
+log = structlog.get_logger(__name__)
+_MICROSECONDS_OF_A_PERCENT = 10_000
+
+
+class QuotaShares(Collector):
+    """This process among those that share quotas."""
+
+    def __init__(
+        self, config: ProxyConfig, broker: EndpointSettings, boot_id: str, registry: CollectorRegistry
+    ) -> None:
+        """`broker`: its internal listener, for the topic of shares; `boot_id`: 16 hexadecimal digits."""
+        quota = config.quota
+        self._workers = config.workers
+        self._configured = quota.quota_cluster_proxies
+        self._member = Member(
+            config.proxy_id,
+            bytes.fromhex(boot_id),
+            _probed_address(config),
+            quota.quota_cluster_partitions,
+            (self._configured or 1) * config.workers,
+            monotonic_ms(),
+        )
+        self._exchange = ShareExchange(
+            broker, quota.quota_cluster_topic, quota.quota_cluster_partitions, self._member
+        )
+        registry.register(self)
+
+    def rate(self, name: tuple[str, ...], window_ms: int, samples: int) -> Rate:
+        """Return the rate of a quota-id whose limit holds for the cluster; see proxy.quota.rate.Rates."""
+        return self._member.rate(name, window_ms, samples)
+
+    async def run(self) -> None:
+        """Exchange shares until cancelled."""
+        await self._exchange.run()
+
+    def update_brokers(self, facts: BrokerFacts) -> None:
+        """Without quota.cluster.proxies there is a proxy for each broker."""
+        if self._configured is None:
+            self._member.membership.configured = max(len(facts.nodes), 1) * self._workers
+
+    @property
+    def falls_back(self) -> str | None:
+        """Why quotas are limited to a fixed part for now; None if the proxies agree on all shares."""
+        states = [holdings.state for holdings in self._member.shards()]
+        if State.FALLBACK not in states:
+            return None
+        cause = self._exchange.reachability.cause
+        return "no other proxy or coordinator is heard" if cause is None else cause.reason
+
+    def events(self, *, enforced: bool) -> Iterator[AuditEvent]:
+        """Yield what was let through since the last call, a record for each quota-id."""
+        # Moments of the member are those of another clock.
+        behind_ms = now_ms() - monotonic_ms()
+        for used in self._member.take_used():
+            if used.amount > 0:
+                yield _event(used, behind_ms, enforced=enforced)
+
+    def page(self) -> dict[str, object]:
+        """Return the state of the exchange for /quotas."""
+        shards = self._member.shards()
+        return {
+            "proxies": self._member.membership.count,
+            "live": len(self._member.membership.live(monotonic_ms())),
+            "fallback": self.falls_back,
+            "coordinates": self._member.coordinated(),
+            "shards": [
+                {"state": str(each.state), "coordinator": each.coordinator or None} for each in shards
+            ],
+        }
+
+    def row(self, bucket: Bucket) -> dict[str, str | float] | None:
+        """Return the share of a quota-id for /quotas; None if the proxy has the quota for itself."""
+        if not bucket.is_shared:
+            return None
+        status = self._member.status(bucket.name)
+        return {
+            "state": str(status.state),
+            "share": round(status.share, 4),
+            "demand": round(status.demand, 4),
+        }
+
+    def collect(self) -> Iterable[Metric]:
+        shards, counts = self._member.shards(), self._member.counts
+        live = len(self._member.membership.live(monotonic_ms()))
+        yield _gauge("live_proxies", "Processes that share quotas and were heard lately, with this one", live)
+        fallen = sum(each.state is State.FALLBACK for each in shards)
+        yield _gauge(
+            "fallback_shards",
+            "Shards of the quotas that are limited to a fixed part: no coordinator is heard",
+            fallen,
+        )
+        yield _gauge("shards", "Shards of the quotas: quota.cluster.partitions", len(shards))
+        yield _gauge(
+            "coordinated_shards",
+            "Shards that this process divides among all",
+            len(self._member.coordinated()),
+        )
+        yield _counter("lost_leases_total", "Shards whose coordinator was lost", counts.leases_ended)
+        yield _counter("malformed_records_total", "Records that are of no known version", counts.malformed)
+        yield _counter("sent_bytes_total", "Bytes of records that were sent", counts.written_bytes)
+        yield _counter(
+            "received_bytes_total", "Bytes of record batches that were read", self._exchange.received_bytes
+        )
+
+
+class ShareExchange:
+    """The connection of one process to the topic of quota shares."""
+
+    def __init__(self, broker: EndpointSettings, topic: str, partitions: int, member: Member) -> None:
+        """`partitions`: of the topic; `member`: the state of this process among the proxies."""
+        self.member = member
+        self.received_bytes = 0
+        self.reachability = Reachability("exchanging quota shares", "quota shares cannot be exchanged")
+        self._broker = broker
+        self._topic = topic
+        self._partitions = partitions
+        self._leaders = TopicLeaders(broker, topic, partitions, TOPIC_SETTINGS)
+        self._readers: dict[int, asyncio.Task[None]] = {}
+        self._probes: set[bytes] = set()
+
+    async def run(self) -> None:
+        """Exchange shares until cancelled; then say goodbye, so that the others get this process's shares."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                sending: asyncio.Task[None] | None = None
+                while True:
+                    next_s = loop.time() + TICK_MS / 1000
+                    records = self.member.tick(monotonic_ms())
+                    # What a slow broker would get late is left out: the next tick has newer records.
+                    if sending is None or sending.done():
+                        sending = tasks.create_task(self._deliver(records))
+                    self._read_wanted(tasks)
+                    self._probe_silent(tasks)
+                    await asyncio.sleep(max(next_s - loop.time(), 0))
+        finally:
+            with suppress(ChannelError, TimeoutError):
+                async with asyncio.timeout(SEND_TIMEOUT_S):
+                    await self._send(self.member.leave(monotonic_ms()))
+            await self._leaders.close()
+
+    async def _deliver(self, records: Sequence[Outgoing]) -> None:
+        try:
+            async with asyncio.timeout(SEND_TIMEOUT_S):
+                await self._leaders.locate()
+                self._require_partitions()
+                await self._send(records)
+        except (ChannelError, TimeoutError) as error:
+            self._leaders.forget()
+            self.reachability.failed(error, topic=self._topic)
+        else:
+            self.reachability.reached(topic=self._topic)
+
+    def _probe_silent(self, tasks: asyncio.TaskGroup) -> None:
+        for key, address in self.member.probes(monotonic_ms()).items():
+            if key not in self._probes:
+                self._probes.add(key)
+                tasks.create_task(self._probe(key, address))
+
+    def _require_partitions(self) -> None:
+        # All proxies divide the quota-ids by this number.
+        if (count := len(self._leaders.partitions)) != self._partitions:
+            raise ChannelError(
+                f"topic {self._topic} has {count} partitions, not {self._partitions}; write"
+                f" quota.cluster.partitions: {count} in the files of all proxies"
+            )
+
+    async def _send(self, records: Iterable[Outgoing]) -> None:
+        """Send the records, one request for each leader, in parallel."""
+        values: dict[int, list[bytes]] = {}
+        for record in records:
+            values.setdefault(record.partition, []).append(record.value)
+        batches: dict[str, dict[int, bytes]] = {}
+        for partition, of_partition in values.items():
+            batches.setdefault(self._leaders.address(partition), {})[partition] = _batch(of_partition)
+        await asyncio.gather(*(self._produce(each) for each in batches.values()))
+
+    async def _produce(self, batches: Mapping[int, bytes]) -> None:
+        """Send one batch for each partition to the leader that they have in common."""
+        channel = await self._leaders.leader(next(iter(batches)))
+        request = types.ProduceRequest
+        data = [
+            request.PartitionProduceData(index=partition, records=batch)
+            for partition, batch in batches.items()
+        ]
+        message = request(
+            acks=ACKS_LEADER,
+            timeout_ms=int(SEND_TIMEOUT_S * 1000),
+            topic_data=[request.TopicProduceData(name=self._topic, partition_data=data)],
+        )
+        version = channel.version(ApiKey.PRODUCE, PRODUCE_VERSIONS)
+        response = await channel.request(ApiKey.PRODUCE, version, message)
+        for result in response.responses[0].partition_responses:
+            if result.error_code != ErrorCode.NONE:
+                raise TopicError("Produce", result.error_code, result.error_message)
+
+    def _read_wanted(self, tasks: asyncio.TaskGroup) -> None:
+        """Read the partitions that the member needs now, and no others."""
+        wanted = self.member.partitions()
+        for partition in self._readers.keys() - wanted:
+            self._readers.pop(partition).cancel()
+        for partition in wanted - self._readers.keys():
+            self._readers[partition] = tasks.create_task(self._follow(partition))
+
+    async def _follow(self, partition: int) -> None:
+        """Pass the records of one partition to the member, from its end on, until cancelled."""
+        reachability = Reachability("reading quota shares", "quota shares cannot be read")
+        while True:
+            try:
+                async with at_leader(self._broker, self._topic, partition) as (source, _):
+                    # What was written while this process did not read is out of date.
+                    reader = TransactionReader(await source.stable_offset())
+                    reachability.reached(topic=self._topic, partition=partition)
+                    while True:
+                        await self._receive(partition, reader, await source.fetch(reader.position))
+            except (ChannelError, PartitionError, BrokenBatch) as error:
+                reachability.failed(error, topic=self._topic, partition=partition)
+                await reachability.pause(1_000)
+
+    async def _receive(self, partition: int, reader: TransactionReader, records: bytes) -> None:
+        self.received_bytes += len(records)
+        async for step in iterate_in_slices(reader.steps(records)):
+            for value in () if step is None else step.values:
+                self.member.receive(partition, value, monotonic_ms())
+
+    async def _probe(self, key: bytes, address: str) -> None:
+        """Find out whether a silent proxy's process is gone: then nothing listens there."""
+        host, _, port = address.rpartition(":")
+        refused = False
+        try:
+            async with asyncio.timeout(PROBE_TIMEOUT_S):
+                _, writer = await asyncio.open_connection(host, int(port))
+            writer.close()
+        except ConnectionRefusedError:
+            refused = True
+        except (OSError, TimeoutError, ValueError) as error:
+            log.debug("silent proxy not reached", address=address, error=str(error))
+        self._probes.discard(key)
+        self.member.probed(key, refused)
+
+
+def _event(used: Used, behind_ms: int, *, enforced: bool) -> AuditEvent:
+    key, *tags = used.name
+    units = _MICROSECONDS_OF_A_PERCENT if key == REQUEST_PERCENTAGE else 1
+    return events.quota_share(
+        quota_key=key,
+        quota_id=":".join(tags),
+        quota_limit=used.limit,
+        quota_share=used.share,
+        count=int(used.amount * units),
+        rule=None if enforced else OBSERVE,
+        interval_start_ms=int(used.from_ms) + behind_ms,
+        interval_end_ms=int(used.to_ms) + behind_ms,
+    )
+
+
+def _probed_address(config: ProxyConfig) -> str:
+    """Return where others find out whether this process lives: at the first listener, as clients do."""
+    first = config.listeners[0]
+    return "" if split_host_port(first.bind)[1] == 0 else first.advertised or first.bind
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"penstock_quota_cluster_{name}", text, value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(f"penstock_quota_cluster_{name}", text, value)
+
+
+def _batch(values: Sequence[bytes]) -> bytes:
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
+    moment_ms = now_ms()
+    for number, value in enumerate(values):
+        builder.append(number, moment_ms, None, value, [])
+    return bytes(builder.build())

@@ -1,0 +1,153 @@
+"""A token bucket whose limit is a share: throttle times, credit that moves with a share, clocks that jump."""
+
+import pytest
+
+from proxy.quota.cluster.share_rate import ShareRate
+from proxy.quota.precedence import Governing
+from proxy.quota.throttle import Bucket
+
+pytestmark = pytest.mark.spec("Q13")
+
+NAME = ("consumer_byte_rate", "alice", "")
+LIMIT = 1000.0
+
+
+class Terms:
+    """Stands for the member: allows a share at the first record of each tick."""
+
+    def __init__(self, share: float, credit: float = 0.0) -> None:
+        self.rate = ShareRate(NAME, b"d" * 16, 1000, 11, self.touch)
+        self.rate.awaiting = False
+        self.touches = 0
+        self.rate.allow(share, 0, 60_000, credit)
+
+    def touch(self, rate: ShareRate) -> None:
+        self.touches += 1
+        assert rate is self.rate
+
+
+def recorded(rate: ShareRate, value: float, now_ms: int) -> int:
+    rate.record(value, now_ms)
+    return rate.throttle_ms(LIMIT, now_ms)
+
+
+def test_a_debt_is_paid_by_the_share_of_the_limit() -> None:
+    rate = Terms(0.5).rate
+
+    assert recorded(rate, 250, 1000) == 500
+    assert recorded(rate, 0, 1400) == 100
+    assert recorded(rate, 0, 1500) == 0
+
+
+def test_unused_time_brings_one_window_of_the_share_and_no_more() -> None:
+    rate = Terms(0.5).rate
+    recorded(rate, 0, 1000)
+
+    assert recorded(rate, 500, 60_000) == 0
+    assert recorded(rate, 1, 60_000) == 2
+
+
+def test_a_share_that_shrinks_takes_its_unused_credit_along_and_a_larger_one_brings_it() -> None:
+    losing, gaining = Terms(0.8).rate, Terms(0.0).rate
+    recorded(losing, 0, 1000)
+    recorded(losing, 0, 3000)
+    recorded(gaining, 0, 3000)
+
+    surrendered = losing.allow(0.3, 2000, 60_000)
+    gaining.allow(0.5, 2000, 60_000, surrendered)
+
+    assert surrendered == pytest.approx(0.5)
+    assert recorded(losing, 300, 3000) == 0
+    assert recorded(losing, 30, 3000) == 100
+    assert recorded(gaining, 500, 3000) == 0
+    assert recorded(gaining, 50, 3000) == 100
+
+
+def test_time_before_a_change_counts_with_the_former_share() -> None:
+    rate = Terms(0.1).rate
+    recorded(rate, 1000, 5000)
+
+    rate.allow(0.9, 1000, 60_000)
+
+    # A second at 0.1 has paid 100 of the debt of 1000: what is left takes a second at 0.9.
+    assert recorded(rate, 0, 6000) == 1000
+
+
+def test_time_after_the_end_of_the_lease_does_not_count() -> None:
+    rate = Terms(0.5).rate
+    recorded(rate, 1000, 5000)
+    rate.allow(0.5, 0, 400)
+
+    assert recorded(rate, 0, 5400) == 1600
+    assert recorded(rate, 0, 9000) == 1600
+
+
+def test_a_clock_that_is_set_far_ahead_or_back_brings_no_more_than_the_lease() -> None:
+    rate = Terms(0.5).rate
+    recorded(rate, 5000, 5000)
+    rate.allow(0.5, 0, 1000)
+
+    assert recorded(rate, 0, 3_600_000) == 9000
+    assert recorded(rate, 0, 5000) == 9000
+
+
+def test_throttle_times_are_short_while_a_larger_share_is_likely() -> None:
+    rate = Terms(0.01).rate
+    rate.awaiting = True
+
+    assert recorded(rate, 1000, 1000) == 500
+    rate.awaiting = False
+    assert recorded(rate, 0, 1000) == 100_000
+
+
+def test_the_fast_path_counts_within_the_credit_and_calls_the_member_once_a_tick() -> None:
+    terms = Terms(1.0, credit=1.0)
+    rate = terms.rate
+
+    assert not rate.record_within(10, LIMIT, 1000)
+    assert recorded(rate, 10, 1000) == 0
+    assert rate.record_within(900, LIMIT, 1000)
+    assert not rate.record_within(91, LIMIT, 1000)
+    assert not rate.record_within(1, 2 * LIMIT, 1000)
+    assert terms.touches == 1
+    assert rate.take_tick(1000) == (910, 0, 0)
+    assert not rate.record_within(1, LIMIT, 1000)
+    assert rate.measure(1000) == 910 * 0.25
+
+
+def test_a_changed_limit_applies_at_once_and_what_was_used_stays_used() -> None:
+    rate = Terms(1.0).rate
+    assert recorded(rate, 2000, 1000) == 2000
+
+    assert rate.throttle_ms(2 * LIMIT, 1000) == 1000
+
+
+def test_the_time_in_which_clients_were_muted_is_counted_once() -> None:
+    rate = Terms(1.0).rate
+    assert recorded(rate, 100, 1000) == 100
+    assert recorded(rate, 50, 1000) == 150
+
+    assert rate.take_tick(250) == (150, 0, 150 / 250)
+    assert rate.take_tick(250) == (0, 0, 0)
+
+
+def consuming(share: float) -> tuple[Bucket, ShareRate]:
+    terms = Terms(share)
+    governing = Governing(LIMIT, None, "alice", "")
+    return Bucket(NAME[0], governing, 1000, 11, rates=lambda *_: terms.rate), terms.rate
+
+
+def test_a_response_that_was_not_admitted_counts_as_demand_and_not_as_use() -> None:
+    bucket, rate = consuming(0.5)
+    assert bucket.admit(100, 1000) == (False, 200)
+
+    assert rate.take_tick(1000) == (0, 100, 0.2)
+
+
+def test_a_response_larger_than_the_window_of_the_share_is_admitted_when_nothing_is_owed() -> None:
+    bucket, _ = consuming(0.5)
+    assert bucket.max_in_window_bytes == 500
+    assert bucket.admit(600, 1000) == (True, 1200)
+    assert bucket.admit(600, 1100) == (False, 1100)
+
+    assert bucket.admit(600, 2200) == (True, 1200)

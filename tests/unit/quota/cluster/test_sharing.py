@@ -1,0 +1,318 @@
+"""Proxies that share a limit, in virtual time: where load is, shares follow; what fails, others make good."""
+
+import pytest
+
+from proxy.quota.cluster.holdings import State
+from proxy.quota.cluster.messages import digest_of
+from tests.lab.quota_cluster.world import NAMES, Proxy, World, quota_id
+
+pytestmark = pytest.mark.spec("Q13")
+
+ALICE = quota_id("alice")
+LIMIT = 10e6
+WINDOW_S = 1.0
+
+
+def running(proxies: int = 3, seed: int = 1, drift: float = 0.01) -> World:
+    """Proxies that have agreed on their coordinators, and no load."""
+    world = World(proxies, 4, seed=seed, drift=drift)
+    world.limits[ALICE] = LIMIT
+    world.run(5000)
+    return world
+
+
+def shares(world: World, name: NAMES = ALICE) -> list[float]:
+    return [share for _, share in world.shares(name)]
+
+
+def used_part(world: World, for_ms: int) -> float:
+    """Run, and return what was used as a part of the limit."""
+    from_ms = world.now_ms
+    world.run(for_ms)
+    return world.amount(ALICE, from_ms, world.now_ms) * 1000 / (LIMIT * for_ms)
+
+
+def coordinator_of(world: World, name: NAMES = ALICE) -> Proxy:
+    shard = world.proxies[0].member.shard_of(digest_of(name))
+    (found,) = (proxy for proxy in world.proxies if proxy.alive and shard in proxy.member.coordinated())
+    return found
+
+
+def another(world: World) -> Proxy:
+    coordinator = coordinator_of(world)
+    return next(proxy for proxy in world.proxies if proxy is not coordinator)
+
+
+def test_all_load_at_one_proxy_gets_the_whole_limit() -> None:
+    world = running()
+    world.offer(1, ALICE, 3 * LIMIT)
+    world.run(3000)
+
+    assert used_part(world, 10_000) == pytest.approx(0.99, abs=0.02)
+    assert shares(world)[1] > 0.95
+
+
+def test_load_at_all_proxies_is_shared_evenly() -> None:
+    world = running()
+    for number in range(3):
+        world.offer(number, ALICE, LIMIT)
+    world.run(3000)
+
+    assert used_part(world, 10_000) == pytest.approx(0.99, abs=0.02)
+    assert shares(world) == pytest.approx([1 / 3] * 3, abs=0.02)
+
+
+def test_a_small_demand_is_met_and_the_others_share_the_rest() -> None:
+    world = running()
+    for number, offered in enumerate((0.1, 1.0, 1.0)):
+        world.offer(number, ALICE, offered * LIMIT)
+    world.run(4000)
+
+    small, *others = shares(world)
+    assert 0.1 < small < 0.15
+    assert others == pytest.approx([0.44, 0.44], abs=0.03)
+
+
+def test_nobody_is_throttled_while_capacity_is_unused() -> None:
+    world = running()
+    for number, offered in enumerate((0.1, 0.2, 0.4)):
+        world.offer(number, ALICE, offered * LIMIT)
+    world.run(5000)
+
+    assert used_part(world, 10_000) == pytest.approx(0.7, abs=0.005)
+
+
+def test_load_that_moves_every_ten_seconds_stays_within_five_percent_of_the_limit() -> None:
+    world = running()
+    used = 0.0
+    for number in range(3):
+        world.offer(number, ALICE, 3 * LIMIT)
+        used += used_part(world, 10_000) / 3
+        world.offer(number, ALICE, 0)
+
+    assert used == pytest.approx(1.0, abs=0.05)
+
+
+def test_never_more_than_the_limit_and_the_burst_of_one_window_while_load_moves() -> None:
+    world = running(5, seed=7)
+    for turn in range(40):
+        for number in range(5):
+            world.offer(number, ALICE, 2 * LIMIT if number in (turn % 5, turn * 3 % 5) else 0)
+        world.run(700)
+
+    ends = range(5000, int(world.now_ms) - 100, 100)
+    used = [world.amount(ALICE, at_ms, at_ms + 100) - LIMIT / 10 for at_ms in ends]
+    most = beyond = 0.0
+    for excess in used:
+        beyond = max(beyond + excess, 0.0)
+        most = max(most, beyond)
+    one_request_each = 5 * 2 * LIMIT * 0.02
+    assert most <= LIMIT * WINDOW_S + one_request_each
+
+
+def test_a_share_that_is_not_used_is_released() -> None:
+    world = running()
+    world.offer(0, ALICE, LIMIT)
+    world.run(5000)
+    world.offer(0, ALICE, 0)
+    world.run(15_000)
+
+    assert shares(world) == pytest.approx([0.01 / 3] * 3)
+
+
+def test_quiet_quota_ids_are_not_reported() -> None:
+    world = running()
+    written = [proxy.written_bytes for proxy in world.proxies]
+    world.run(10_000)
+    idle = [proxy.written_bytes - before for proxy, before in zip(world.proxies, written, strict=True)]
+    for number in range(300):
+        name = quota_id(f"quiet-{number}")
+        world.limits[name] = LIMIT
+        world.offer(number % 3, name, LIMIT / 2000)
+
+    written = [proxy.written_bytes for proxy in world.proxies]
+    world.run(10_000)
+    busy = [proxy.written_bytes - before for proxy, before in zip(world.proxies, written, strict=True)]
+    assert busy == pytest.approx(idle, rel=0.1)
+
+
+def test_a_proxy_that_hears_nobody_uses_its_part_within_three_seconds_and_says_so() -> None:
+    world = running()
+    alone = another(world)
+    world.offer(alone.number, ALICE, 3 * LIMIT)
+    world.run(5000)
+    before = alone.member.counts.leases_ended
+
+    world.separate(alone.number)
+    world.run(3000)
+
+    status = alone.member.status(ALICE)
+    assert (status.state, status.members, status.share) == (State.FALLBACK, 3, 1 / 3)
+    assert 0 <= world.local_ms(alone) - status.since_ms <= 1500
+    assert alone.member.counts.leases_ended > before
+
+
+def test_a_separated_proxy_has_its_part_reserved_and_the_sum_stays_within_the_limit() -> None:
+    world = running()
+    alone = another(world)
+    for number in range(3):
+        world.offer(number, ALICE, 3 * LIMIT)
+    world.run(5000)
+
+    world.separate(alone.number)
+    world.run(6000)
+    assert sum(shares(world)) <= 1
+    assert used_part(world, 20_000) == pytest.approx(0.98, abs=0.03)
+
+    world.connect(alone.number)
+    world.run(4000)
+    assert {state for state, _ in world.shares(ALICE)} == {State.CLUSTER}
+    assert shares(world) == pytest.approx([1 / 3] * 3, abs=0.02)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_killed_proxy_gives_its_share_to_the_others_within_five_seconds(seed: int) -> None:
+    world = running(seed=seed)
+    killed = another(world)
+    for proxy in world.proxies:
+        world.offer(proxy.number, ALICE, 3 * LIMIT)
+    world.run(5000)
+
+    world.kill(killed.number)
+    world.run(5000)
+
+    assert sum(shares(world)) > 0.95
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_killed_coordinator_gives_its_share_to_the_others_within_five_seconds(seed: int) -> None:
+    world = running(seed=seed)
+    for proxy in world.proxies:
+        world.offer(proxy.number, ALICE, 3 * LIMIT)
+    world.run(5000)
+
+    world.kill(coordinator_of(world).number)
+    world.run(5000)
+
+    assert sum(shares(world)) > 0.95
+
+
+def test_a_stopped_proxy_gives_its_share_to_the_others_in_a_second() -> None:
+    world = running()
+    stopped = another(world)
+    for proxy in world.proxies:
+        world.offer(proxy.number, ALICE, 3 * LIMIT)
+    world.run(5000)
+
+    world.stop(stopped.number)
+    world.run(1000)
+
+    assert sum(shares(world)) > 0.95
+
+
+def test_clocks_that_differ_by_hours_and_one_percent_change_nothing() -> None:
+    world = running(drift=0.01)
+    assert len({round(world.local_ms(proxy) / 1000) for proxy in world.proxies}) == 3
+    for number in range(3):
+        world.offer(number, ALICE, LIMIT)
+    most = 0.0
+    for _ in range(600):
+        world.run(100)
+        most = max(most, sum(shares(world)))
+
+    assert 0.95 < most <= 1
+
+
+def test_a_restart_of_all_proxies_never_exceeds_the_limit_by_more_than_a_window() -> None:
+    world = running()
+    for number in range(3):
+        world.offer(number, ALICE, 3 * LIMIT)
+    world.run(10_000)
+    for number in range(3):
+        world.kill(number)
+    begin_ms = world.now_ms
+    for number in range(3):
+        world.add(number)
+        world.offer(number, ALICE, 3 * LIMIT)
+
+    world.run(10_000)
+
+    used = [
+        world.amount(ALICE, begin_ms, begin_ms + ms) - LIMIT * ms / 1000 for ms in range(100, 10_000, 100)
+    ]
+    one_request_each = 3 * 3 * LIMIT * 0.02
+    assert max(used) <= LIMIT * WINDOW_S + one_request_each
+    assert sum(shares(world)) > 0.95
+    assert {state for state, _ in world.shares(ALICE)} == {State.CLUSTER}
+
+
+def test_a_changed_quota_rescales_all_shares_at_once() -> None:
+    world = running()
+    for number in range(3):
+        world.offer(number, ALICE, LIMIT)
+    world.run(5000)
+
+    world.limits[ALICE] = LIMIT / 4
+    world.run(3000)
+
+    assert used_part(world, 10_000) == pytest.approx(0.25, abs=0.01)
+
+
+def test_a_quota_that_changes_while_a_proxy_is_separated_holds_there_too() -> None:
+    world = running()
+    alone = another(world)
+    for number in range(3):
+        world.offer(number, ALICE, LIMIT)
+    world.run(3000)
+    world.separate(alone.number)
+    world.limits[ALICE] = LIMIT / 4
+    world.run(6000)
+
+    assert used_part(world, 10_000) <= 0.25 * 1.01
+
+
+def test_a_new_proxy_joins_without_a_fallback_of_the_others() -> None:
+    world = running()
+    for number in range(3):
+        world.offer(number, ALICE, LIMIT)
+    world.run(3000)
+    ended = [proxy.member.counts.leases_ended for proxy in world.proxies]
+
+    joined = world.add()
+    world.offer(joined.number, ALICE, LIMIT)
+    world.run(6000)
+
+    assert [proxy.member.counts.leases_ended for proxy in world.proxies] == [*ended, 0]
+    assert shares(world) == pytest.approx([1 / 4] * 4, abs=0.02)
+    assert joined.member.status(ALICE).live == 4
+
+
+def test_a_new_proxy_has_one_window_of_its_part_before_it_has_heard_anyone() -> None:
+    world = World(1, 4, configured=4)
+    world.limits[ALICE] = LIMIT
+    world.separate(0)
+    world.offer(0, ALICE, 10 * LIMIT)
+
+    world.run(1000)
+    assert world.amount(ALICE, 0, 1000) == pytest.approx(LIMIT / 4, abs=LIMIT * 0.4)
+    assert world.proxies[0].member.status(ALICE).state is State.STARTING
+    world.run(2000)
+    assert world.proxies[0].member.status(ALICE).state is State.FALLBACK
+
+
+def test_what_was_let_through_is_reported_once_for_the_audit_trail() -> None:
+    world = running()
+    for number in range(3):
+        world.offer(number, ALICE, LIMIT)
+    world.run(10_000)
+
+    used = [record for proxy in world.proxies for record in proxy.member.take_used()]
+
+    assert {record.name for record in used} == {ALICE}
+    # What was used since the last tick is in the next interval.
+    assert sum(record.amount for record in used) == pytest.approx(
+        world.amount(ALICE, 0, world.now_ms), rel=0.05
+    )
+    assert [record.share for record in used] == pytest.approx([1 / 3] * 3, abs=0.06)
+    assert {record.limit for record in used} == {LIMIT}
+    assert [record.amount for record in world.proxies[0].member.take_used()] == []
