@@ -53,18 +53,16 @@ async def quota_page(
     ]
     mode = "enforce" if quotas.enforced else "observe"
     limited = await _addresses(addresses)
-    cluster = None if shares is None else shares.page()
-    head = json.dumps(
-        {
-            "mode": mode,
-            "time_ms": now_ms,
-            "active": len(buckets),
-            "cluster": cluster,
-            "addresses": limited,
-        }
-    )
+    head: dict[str, object] = {
+        "mode": mode,
+        "time_ms": now_ms,
+        "active": len(buckets),
+        "addresses": limited,
+    }
+    if shares is not None:
+        head["cluster"] = shares.page()
     listed = ",\n".join(rows)
-    return f'{head[:-1]}, "quotas": [\n{listed}\n]}}\n'.encode()
+    return f'{json.dumps(head)[:-1]}, "quotas": [\n{listed}\n]}}\n'.encode()
 
 
 async def _addresses(addresses: Iterable[AddressQuota]) -> list[Row]:
@@ -105,6 +103,7 @@ def _row(bucket: Bucket, rate: float, connections: int, now_ms: int, shares: Sha
         "throttled_for_ms": bucket.throttled_until_ms - now_ms if throttled else 0,
         "governed_by": governed_by,
         "connections": connections,
-        "cluster": None if shares is None else shares.row(bucket),
     }
+    if shares is not None:
+        row["cluster"] = shares.row(bucket)
     return json.dumps(row)
