@@ -22,6 +22,8 @@ class Known:
     api: str
     is_one: Callable[[Difference, Any], bool]
     """Given the difference and the step at which it came up."""
+    leaves_other_quotas: bool = False
+    """One side has carried the request out: what the case reads back afterwards differs too."""
 
 
 def _fault_before_right(difference: Difference, _step: Any) -> bool:
@@ -158,7 +160,7 @@ KNOWN = (
         _internal_topics,
     ),
     Known("AlterShareGroupOffsets of a denied topic", "AlterShareGroupOffsets", _id_of_a_denied_topic),
-    Known("A quota entity that names one type twice", "AlterClientQuotas", _type_twice),
+    Known("A quota entity that names one type twice", "AlterClientQuotas", _type_twice, True),
     Known("A share request without a group or a member", "ShareFetch", _nobody),
     Known("A share request without a group or a member", "ShareAcknowledge", _nobody),
 )
@@ -167,3 +169,6 @@ KNOWN = (
 def row_of(api: str, difference: Difference, step: Any) -> str | None:
     """The row that explains it; None: nothing does."""
     return next((k.row for k in KNOWN if k.api in (api, "*") and k.is_one(difference, step)), None)
+
+
+LEAVE_OTHER_QUOTAS = frozenset(known.row for known in KNOWN if known.leaves_other_quotas)
