@@ -403,3 +403,24 @@ async def test_a_handshake_that_is_never_finished_does_not_outlive_the_drain(tmp
 
         assert drained.connections == 0
         assert await stranger.is_cut_off() == b""
+
+
+@on_uvloop
+async def test_a_tls_connection_that_is_lost_while_it_closes_does_not_end_the_drain(tmp_path: Path) -> None:
+    tls, trusting = a_server_tls(tmp_path)
+    async with an_edge_and_its_broker(tls=tls) as (edge, _broker):
+        client = await edge.client(trusting)
+        await edge.until(lambda: len(edge.listener.connections) == 1)
+        connection, transport = edge.connection, edge.connection.transport
+        assert transport is not None
+        connection.close("idle")
+        client.leaves()
+        without_socket = 0
+
+        while edge.listener.connections:  # As drain() does, but in every turn of the loop.
+            without_socket += transport.get_extra_info("socket") is None
+            connection.end_if_unanswered(late=True)
+            await asyncio.sleep(0)
+
+        assert without_socket, "the transport has lost its socket before the connection is over"
+        assert edge.reasons == ["idle"]
