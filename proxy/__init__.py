@@ -17,9 +17,9 @@ gate_setup     from the configuration to what all sessions share
 listeners      the listeners of one proxy: opened, changed, drained
 process        the parts of a proxy, connected
 run            one proxy: from its file, as a worker, or as the successor of a running proxy
-restarting     SIGUSR2: a running proxy starts its successor
+handover       SIGUSR2: a running proxy starts its successor, and hands its clients over
 check          `penstock check`: what is wrong with a configuration file
-running        `penstock reload`, `penstock restart`: the commands to a running process
+reload_and_restart  `penstock reload`, `penstock restart`: the commands to a running process
 quota_shares   quotas that hold for all proxies together, over a topic
 starter        `penstock init`: example files to begin from
 __main__       the command line

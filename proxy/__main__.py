@@ -262,13 +262,13 @@ def _version() -> str:
 
 
 def _reload(arguments: argparse.Namespace) -> int:
-    from proxy.running import reload
+    from proxy.reload_and_restart import reload
 
     return reload(arguments.config, arguments.spool_dir, arguments.timeout_ms)
 
 
 def _restart(arguments: argparse.Namespace) -> int:
-    from proxy.running import restart
+    from proxy.reload_and_restart import restart
 
     return restart(arguments.config, arguments.spool_dir, arguments.timeout_ms)
 

@@ -28,6 +28,7 @@ from proxy.config.machine import report_files
 from proxy.config.proxy_principals import proxy_principals
 from proxy.config.reloading import Reloading, checked
 from proxy.control_plane import ControlPlane
+from proxy.handover import Handovers
 from proxy.listeners import Listeners, Prepared
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit.audit_log import AuditLog
@@ -64,7 +65,6 @@ from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
 from proxy.net.telemetry.quota_metrics import AcceptSeries
 from proxy.net.telemetry.status_files import ReloadMetrics
 from proxy.quota_shares import QuotaShares
-from proxy.restarting import Restarting
 from proxy.security.authorizer import Authorizer
 from proxy.security.backoff import LoginBackoff
 from proxy.session.apis.table import CHANGES_AT_BROKER, HANDLED_HERE, supported_versions
@@ -197,7 +197,7 @@ class ProxyProcess:
         self._stop = StopSignals(self._registry)
         alone = member is None and path is not None
         self._restarting = (
-            Restarting(self._stop, self._listeners.sockets, config.audit.spool_dir) if alone else None
+            Handovers(self._stop, self._listeners.sockets, config.audit.spool_dir) if alone else None
         )
         self._registry.register(
             StateCollector(

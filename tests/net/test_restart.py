@@ -15,7 +15,7 @@ import yaml
 
 from proxy.net.runtime.service_manager import ends_successors, notify
 from proxy.net.telemetry.status_files import RestartStatus
-from proxy.running import EXIT_NO_OUTCOME, EXIT_NOT_RESTARTED, restart
+from proxy.reload_and_restart import EXIT_NO_OUTCOME, EXIT_NOT_RESTARTED, restart
 from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import Client
 from tests.support.lone_processes import SHOULD_NOT_TAKE_S, LoneProcess, a_lone, address_of, is_alive

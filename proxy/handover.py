@@ -27,8 +27,8 @@ READY_S = 60.0
 log = structlog.get_logger(__name__)
 
 
-class Restarting:
-    """The restarts of one process: any number that fail, and one that succeeds."""
+class Handovers:
+    """The handovers of one process: any number that fail, and one that succeeds."""
 
     def __init__(
         self,
