@@ -16,8 +16,13 @@ from tests.lab.mutants import covering, making
 from tests.lab.mutants.running import CAUGHT, NOT_COVERED, SURVIVED, TIMED_OUT, Result, run
 
 WANTED_PERCENT = 85
-TESTS = ("tests/session", "tests/unit", "tests/property", "tests/net", "tests/contract")
-"""Those of them that need no JVM. docs/mutants.md says what that leaves out."""
+_CHECKS = ("boots", "chain", "decisions", "forwarded", "gaps", "kraft_changes", "quotas", "sessions")
+TESTS = (
+    *("tests/session", "tests/unit", "tests/property", "tests/net", "tests/contract"),
+    *(f"tests/spark/test_{name}.py" for name in _CHECKS),
+    "tests/spark/test_quotas_of_time_and_mutations.py",
+)
+"""Those of them that need no broker. docs/mutants.md says what that leaves out."""
 
 
 def main(argv: Sequence[str]) -> int:

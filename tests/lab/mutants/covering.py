@@ -12,7 +12,7 @@ from time import perf_counter
 import coverage
 import pytest
 
-OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not (kafka or spark or long)")
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not (kafka or long)")
 DETERMINISTIC = ("--hypothesis-seed=0",)
 
 

@@ -20,8 +20,6 @@ PACKAGES = {
     "controller": "forwarding/controller",
     "reconcile": "spark_audit/reconcile",
 }
-WITHOUT_SPARK = ("chain.py", "finding.py")
-"""Of `reconcile`: the others are plans of Spark, which a test without a JVM cannot run."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,7 @@ class Mutant:
 
 def files(packages: Sequence[str]) -> list[str]:
     """Paths of the product's files that are changed, below the checkout."""
-    found = (path for name in packages for path in sorted(Path(PACKAGES[name]).rglob("*.py")))
-    return [str(path) for path in found if "reconcile" not in path.parts or path.name in WITHOUT_SPARK]
+    return [str(path) for name in packages for path in sorted(Path(PACKAGES[name]).rglob("*.py"))]
 
 
 def sample(paths: Sequence[str], size: int, seed: int) -> tuple[int, list[Mutant]]:

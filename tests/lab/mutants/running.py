@@ -22,7 +22,7 @@ from tests.lab.mutants.making import Mutant
 
 CAUGHT, SURVIVED, TIMED_OUT, NOT_COVERED = "caught", "survived", "timed out", "not covered"
 BROKEN = "broken"
-"""Its tests could not be run: proves nothing."""
+"""Its tests could not be run to the end: proves nothing. The process's exit code follows in brackets."""
 NO_TEST_RUNS_SO_LONG_S = 60.0
 """Beside ten times what the tests took without a mutant."""
 LOOK_AGAIN_S = 1.0
@@ -100,7 +100,7 @@ def _ended(running: list[_Running]) -> Iterator[Result]:
             running.remove(each)
             os.close(each.ends)
             code = os.waitstatus_to_exitcode(status)
-            outcome = SURVIVED if code == 0 else CAUGHT if code in FAILED else BROKEN
+            outcome = SURVIVED if code == 0 else CAUGHT if code in FAILED else f"{BROKEN} ({code})"
             yield Result(each.mutant, TIMED_OUT if each.killed else outcome, each.tests)
         elif perf_counter() > each.deadline_s and not each.killed:
             each.killed = True
@@ -118,10 +118,17 @@ def _run_tests(mutant: Mutant, tests: Sequence[str]) -> None:
         for descriptor in (0, 1, 2):
             os.dup2(silence, descriptor)
         sys.meta_path.insert(0, _Changed(mutant))
-        outcome = int(pytest.main([*OPTIONS, *DETERMINISTIC, *PRELOADING, "-x", *tests]))
+        outcome = _outcome(tests)
+        if outcome == pytest.ExitCode.USAGE_ERROR:
+            # A test is not found by its id: its module cannot be imported, or its parameters are others.
+            outcome = _outcome(sorted({test.partition("::")[0] for test in tests}))
     finally:
         # Not sys.exit: what a test has left running would keep the process.
         os._exit(outcome)
+
+
+def _outcome(tests: Sequence[str]) -> int:
+    return int(pytest.main([*OPTIONS, *DETERMINISTIC, *PRELOADING, "-x", *tests]))
 
 
 class _Changed(MetaPathFinder):

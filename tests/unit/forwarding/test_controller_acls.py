@@ -171,6 +171,21 @@ def test_a_filter_removes_what_it_matches(changes: dict[str, Any], ids_removed: 
 
 
 @pytest.mark.spec("S8")
+def test_a_deletion_of_more_bindings_than_a_batch_may_hold_is_rejected_as_a_whole() -> None:
+    image = image_of(*(acl_record(number, f"t{number}") for number in range(1, 10_002)))
+
+    outcome = deleted(image, acl_filter())
+
+    assert outcome.records == ()
+    (result,) = outcome.response.filter_results
+    assert (result.error_code, result.error_message) == (
+        ErrorCode.POLICY_VIOLATION,
+        "Unable to perform a batch of 10001 records, the limit is 10000.",
+    )
+    assert len(deleted(image, acl_filter(resource_name_filter="t1")).records) == 1
+
+
+@pytest.mark.spec("S8")
 def test_two_filters_may_both_report_a_binding_that_is_removed_once() -> None:
     outcome = deleted(THREE, acl_filter(resource_name_filter="orders"), acl_filter())
 

@@ -18,7 +18,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.support.decisions import ADMIN, ALICE, allowed, decided
 from tests.support.images import acl_record, image_of
-from tests.support.metadata_log import owned
+from tests.support.metadata_log import owned, owner_record
 from tests.support.topic_requests import create_topics
 
 pytestmark = pytest.mark.spec("A6")
@@ -280,3 +280,16 @@ def test_a_topic_of_which_the_broker_does_not_say_is_left_alone() -> None:
     sweep = DeletedTopics()
 
     assert [sweep.records(image, {}) for _ in range(3)] == [(), (), ()]
+
+
+def test_a_deletion_removes_the_owner_of_a_topic_whose_own_record_was_compacted_away() -> None:
+    before = image_of(owner_record("orders", "User:alice"))
+    state, result = types.DeleteTopicsRequest.DeleteTopicState, types.DeleteTopicsResponse
+    request = types.DeleteTopicsRequest(topics=[state(name="orders", topic_id=bytes(16))])
+    answer = result(responses=[result.DeletableTopicResult(name="orders", topic_id=ID)])
+
+    decision = decided(ApiKey.DELETE_TOPICS, request, ADMIN, before).decision
+    _, after = outcome(decision, answer, before)
+
+    assert "orders" in before.topics.by_name
+    assert after.topics == MetadataImage.EMPTY.topics

@@ -95,6 +95,15 @@ def test_a_spike_is_taken_whole_after_a_time_within_the_quota_and_the_next_one_w
     assert quota(quotas, now_ms=now_ms).record(110, now_ms)
 
 
+def test_the_burst_is_the_whole_time_of_all_windows() -> None:
+    asked = quota(MutationQuotas(5, 4), strict=False)
+
+    asked.record(10 * 5 * 4, NOW)
+    assert asked.throttle_time_ms(NOW) == 0
+    asked.record(10, NOW)
+    assert asked.throttle_time_ms(NOW) == SECOND
+
+
 @pytest.mark.parametrize(
     ("api_key", "version", "strict"),
     [
