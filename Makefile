@@ -191,6 +191,7 @@ bench: setup ## Measure CPU per request, GiB and decision, memory per connection
 	$(BIN)/python -m tests.lab.bench
 	$(BIN)/python -m tests.lab.bench.decisions
 	$(BIN)/python -m tests.lab.bench.quotas
+	$(BIN)/python -m tests.lab.bench.decoded
 	$(BIN)/python -m tests.lab.bench.trail
 
 AWAY ?= 600000

@@ -16,10 +16,25 @@ from typing import Any
 from proxy.quota.throttle import Bucket
 from proxy.session.accounting import response_errors
 from proxy.session.data import fetch, produce
-from proxy.session.data.fast_lane import FETCH_HEAD_BYTES, FIRST_FLEXIBLE_FETCH, FastLane, is_plain
+from proxy.session.data.fast_lane import (
+    FETCH_HEAD_BYTES,
+    FIRST_FLEXIBLE_FETCH,
+    FastLane,
+    is_plain,
+    passes_to_several,
+)
 from proxy.session.effects import Close, Data, MuteClient, ToClient
 from proxy.session.gate import ListenerPolicy
-from proxy.session.in_flight import BrokerQuery, Fetched, InFlight, Pipeline, Produced, Rewritten, Timed
+from proxy.session.in_flight import (
+    BrokerQuery,
+    Fetched,
+    InFlight,
+    Pipeline,
+    Produced,
+    ProducedToSeveral,
+    Rewritten,
+    Timed,
+)
 from proxy.session.memory import FREE_BYTES
 from proxy.session.plan import CutOff, Plan, RecordDecisions, Rewrite
 from proxy.session.throttling import head_bytes, raise_to, throttle, write_throttle_time
@@ -282,7 +297,11 @@ class Responses:
 
     def _passes(self, data: memoryview, position: int, stop: int, entry: InFlight, now_ms: int) -> bool:
         """Whether a response that might have to change is whole, and passes as it is."""
-        return type(entry) is Produced and stop <= len(data) and is_plain(entry, data, position, stop, now_ms)
+        if stop > len(data):
+            return False
+        if type(entry) is ProducedToSeveral:
+            return passes_to_several(entry, data[position:stop], now_ms)
+        return type(entry) is Produced and is_plain(entry, data, position, stop, now_ms)
 
     def _may_rewrite(self, size_bytes: int, received_bytes: int) -> bool:
         """Whether a response is whole and may be rewritten now.

@@ -57,6 +57,7 @@ from proxy.wire.header import RequestHeader, decode_request_header
 _RESPONSES_ARE_DECODED = RESPONSES_PENDING | TURN_DUE | CLOSING
 
 _INT32 = Struct(">i").unpack_from
+_INT16 = Struct(">h").unpack_from
 _SLICE_BYTES, _STRANGERS_SLICE_BYTES = 256 * 1024, 8 * 1024  # Of the proxy's own responses in one slice.
 _FRAMES_AT_A_TIME = 64  # That pass without being decoded, between two looks at the clock.
 
@@ -379,13 +380,18 @@ class Session:
         """Let the frame at `position` pass if it is a Produce request that may; returns where it is
         counted."""
         lane = self._lane
-        if len(data) - position < HEAD_BYTES:
-            return None, []
+        if len(data) - position < HEAD_BYTES or _INT16(data, position + 4)[0]:
+            return None, []  # The API key of Produce is 0.
         summary = lane.produce_again(data, position, stop, now_ms)
         if summary is not None:
             return summary, []
         head = lane.head_of_produce(data, position, stop, now_ms)
-        return (None, []) if head is None else self._produce(head, data, position, now_ms)
+        if head is not None:
+            return self._produce(head, data, position, now_ms)
+        several = lane.produce_to_several(data, position, stop, now_ms)
+        return (
+            (None, []) if several is None else (several[0], self._charge(several[1], stop - position, now_ms))
+        )
 
     def _frames_taken(self, position: int) -> None:
         if position and not self._streaming_bytes:
@@ -448,10 +454,15 @@ class Session:
             summary, effects = self._decide_produce(head, now_ms)
         if summary is not None:
             self._lane.produce(head, data, position, summary, now_ms)
-            client = self.machine.client
-            if not head.acks and (client.producer.limited or client.request.limited):
-                effects += self.machine.apply(charge_unanswered(client, head.length, now_ms)[0])
+            effects += self._charge(head.acks, head.length + 4, now_ms)
         return summary, effects
+
+    def _charge(self, acks: int, size_bytes: int, now_ms: int) -> Effects:
+        """Charge a request that has passed, if it has no response with which it is charged."""
+        client = self.machine.client
+        if acks or not (client.producer.limited or client.request.limited):
+            return []
+        return self.machine.apply(charge_unanswered(client, size_bytes - 4, now_ms)[0])
 
     def _decide_produce(self, head: ProduceHead, now_ms: int) -> tuple[Summary | None, Effects]:
         gate, topic = self.gate, head.topic

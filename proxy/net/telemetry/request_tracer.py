@@ -290,8 +290,8 @@ class RequestTracer(deque[InFlight]):
             size_bytes = len(entry.data)
             if request.error_code is None:
                 _read_error(request, entry.data)
-        elif isinstance(entry, Produced) and entry.plain and entry.plain.head and self._passing_bytes:
-            request.error_code = 0  # Otherwise it would not have passed.
+        elif isinstance(entry, Produced) and entry.passes_without_error and self._passing_bytes:
+            request.error_code = 0
         call = entry.call if isinstance(entry, Rewritten | Awaited) else None
         if call is not None and call.denials is not None:
             request.is_denied = True

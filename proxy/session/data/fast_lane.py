@@ -2,9 +2,10 @@
 
 Clients write to one partition again and again, so a Produce request that begins like the last one is
 recognised by those bytes (`produce_again`): they are its `ProduceTemplate`. A first one is recognised by its
-head (`produce`), which has the topic. A Fetch is recognised by the topics in it (`fetch`), all of which the
-client is known to be allowed to read. Whatever is not as plain as this is decoded. What passes here is
-charged and counted as if it had been decoded.
+head (`produce`), which has the topic. A Produce to several partitions (`produce_to_several`) is recognised by
+its topics, and a Fetch by those in it (`fetch`), all of which the client is known to be allowed to write or
+read. Whatever is not as plain as this is decoded. What passes here is charged and counted as if it had been
+decoded.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,9 +18,17 @@ from proxy.session.accounting.summaries import Summary
 from proxy.session.authentication import Authentication, Phase
 from proxy.session.client_state import ClientState, topic_action
 from proxy.session.data import fetch
-from proxy.session.data.produce import FIRST_FLEXIBLE
+from proxy.session.data.produce import FIRST_FLEXIBLE, FIRST_WITH_ENDPOINTS
 from proxy.session.gate import Gate, ListenerPolicy, Rights
-from proxy.session.in_flight import MAX_IN_FLIGHT, Fetched, Pipeline, PlainResponse, Produced, Ready
+from proxy.session.in_flight import (
+    MAX_IN_FLIGHT,
+    Fetched,
+    Pipeline,
+    PlainResponse,
+    Produced,
+    ProducedToSeveral,
+    Ready,
+)
 from proxy.session.remembered import Remembered
 from proxy.wire import codecs, skim
 from proxy.wire.api_keys import ApiKey
@@ -254,6 +263,58 @@ class FastLane:
         if not client.request.limited:
             self._remember(data[position:], head, position, entry, summary)
 
+    def produce_to_several(
+        self, data: memoryview, position: int, stop: int, now_ms: int
+    ) -> tuple[Summary, int] | None:
+        """Let the whole frame at `position` pass if all of its topics are allowed.
+
+        Returns the summary that counts it, and acks: with acks=0 it has no place in flight.
+        """
+        length, api_key, version, correlation_id, id_length = _HEAD(data, position)
+        gate, client = self._gate, self.client
+        if (
+            api_key != _PRODUCE
+            or stop > len(data)
+            or gate.unrecorded
+            or client.basis is not gate.basis
+            or not self._may_stream(version, length, now_ms)
+        ):
+            return None
+        body = position + HEAD_BYTES + (id_length if id_length > 0 else 0)
+        if bytes(data[position + 12 : body]) != client.raw_id:
+            return None
+        if version >= FIRST_FLEXIBLE:
+            if body >= stop or data[body]:
+                return None
+            body += 1
+        found = skim.produce(data, body, version)
+        if found is None or found[2] != stop:
+            return None
+        acks, topics, _ = found
+        summaries = self._summaries_of(version, topics)
+        if summaries is None:
+            return None
+        for summary in summaries:
+            summary.count += 1
+        summaries[0].request_bytes += length + 4
+        counts = self._counts
+        counts.requests[_PRODUCE] = counts.requests.get(_PRODUCE, 0) + 1
+        if acks:
+            bucket = client.producer if client.producer.limited else None
+            common = (_PRODUCE, version, correlation_id, client, now_ms, 0, counts.passed[_PRODUCE])
+            self._queue.append(ProducedToSeveral(*common, length, bucket))
+        return summaries[0], acks
+
+    def _summaries_of(self, version: int, topics: list[bytes]) -> list[Summary] | None:
+        """The summaries of these topics, each once; None where one is not known to be allowed."""
+        writes, summaries = self.client.writes_of(version), []
+        for topic in dict.fromkeys(topics):
+            summary = writes.get(topic)
+            if summary is None:
+                return None
+            summaries.append(summary)
+        return summaries
+
     def _remember(
         self, frame: memoryview, head: ProduceHead, position: int, entry: Produced, summary: Summary
     ) -> None:
@@ -363,7 +424,10 @@ class FastLane:
         if type(entry) is Produced:
             if not is_plain(entry, data, 0, size_bytes, now_ms):
                 return False
-        elif type(entry) is not Fetched or not self._fetch_response(data, entry, now_ms):
+        elif type(entry) is Fetched:
+            if not self._fetch_response(data, entry, now_ms):
+                return False
+        elif type(entry) is not ProducedToSeveral or not passes_to_several(entry, data, now_ms):
             return False
         queue.popleft()
         self._counts.response_bytes += size_bytes
@@ -412,6 +476,18 @@ def is_plain(entry: Produced, data: memoryview, position: int, stop: int, now_ms
         plain is None
         or length < plain.min_bytes
         or plain.fields(data, position) != (length, entry.correlation_id, plain.head, plain.no_error)
+    ):
+        return False
+    bucket = entry.bucket
+    return bucket is None or bucket.record_within(entry.request_bytes, now_ms)
+
+
+def passes_to_several(entry: ProducedToSeveral, frame: memoryview, now_ms: int) -> bool:
+    """Whether `frame`, the whole response, passes as it is; the request is charged then."""
+    if _RESPONSE_HEAD(frame) != (len(frame) - 4, entry.correlation_id):
+        return False
+    if entry.version >= FIRST_WITH_ENDPOINTS and (
+        frame[8] or not skim.produced_without_error(frame, 9, entry.version)
     ):
         return False
     bucket = entry.bucket

@@ -1,8 +1,8 @@
 """Produce (KIP-98, KIP-516): WRITE on each topic; WRITE on the transactional id where there is one.
 
-Most requests go to one partition, and stream (proxy.session.data.fast_lane). All others come here decoded:
-topics that are denied are removed, and their partitions are put back into the response with
-TOPIC_AUTHORIZATION_FAILED, in the order of the request.
+Most requests go to one partition, and stream, or to several whose topics are known to be allowed
+(proxy.session.data.fast_lane). All others come here decoded: topics that are denied are removed, and their
+partitions are put back into the response with TOPIC_AUTHORIZATION_FAILED, in the order of the request.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,6 +45,8 @@ def decide(call: Call, message: Any) -> Verdict:
 def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -> Verdict:
     errors = _errors_by_topic(call, names)
     if not errors:
+        known = {key: name for key, name in paced(list(names.items())) if name is not None}
+        call.client.allow_writes(call.version, known, call.now_ms)
         return Forward()
     requested = message.topic_data
     message.topic_data = [topic for topic in paced(requested) if _key(call.version, topic) not in errors]

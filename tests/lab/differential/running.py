@@ -106,6 +106,8 @@ class Run:
     def __init__(self, broker: Side, proxy: Side, *, staged: bool = False) -> None:
         """`staged`: another run has set the stage for these sides."""
         self.sides = (broker, proxy)
+        self._other_records = False
+        """A Produce had different results, so the offsets of what cases produce to may differ from now on."""
         self._pool = ThreadPoolExecutor(len(self.sides))
         if not staged:
             self._both(staging.set_the_stage)
@@ -125,6 +127,9 @@ class Run:
         self._both(lambda side: staging.clear(side, case.names, topics=case.topics, groups=case.groups))
         if not LEAVE_OTHER_QUOTAS.isdisjoint(result.explained):
             self._both(staging.clear_quotas)
+        if self._other_records:
+            self._both(staging.create_sinks_again)
+            self._other_records = False
         return result
 
     def _both(self, do: Callable[[Side], None]) -> None:
@@ -158,6 +163,7 @@ class Run:
 
     def _note(self, step: Step, found: list[Difference], outcomes: Any, result: Result) -> None:
         rows = [row_of(ApiKey.name_of(step.api_key), difference, step) for difference in found]
+        self._other_records = self._other_records or (step.api_key == ApiKey.PRODUCE and bool(found))
         if step.api_key == ApiKey.DESCRIBE_CLIENT_QUOTAS:
             consequence = next((row for row in result.explained if row in LEAVE_OTHER_QUOTAS), None)
             rows = [row or consequence for row in rows]

@@ -56,6 +56,14 @@ def create_topics(side: Side, topics: Mapping[str, int]) -> None:
     until(lambda: _learn(side, topics), f"{side.name} has {', '.join(topics)}")
 
 
+def create_sinks_again(side: Side) -> None:
+    """Replace the topics that cases produce to by empty ones."""
+    states = [types.DeleteTopicsRequest.DeleteTopicState(name=name) for name in SINK_TOPICS]
+    side.admin(ApiKey.DELETE_TOPICS, 6, types.DeleteTopicsRequest(topics=states, timeout_ms=10_000))
+    until(lambda: not _exist(side, SINK_TOPICS), f"{side.name} has deleted {', '.join(SINK_TOPICS)}")
+    create_topics(side, SINK_TOPICS)
+
+
 def prepare(side: Side, names: Names, *, topics: bool, groups: bool) -> None:
     """What the case is going to change."""
     if topics:
@@ -141,6 +149,13 @@ def _learn(side: Side, topics: Iterable[str]) -> bool:
         topic.error_code == 0 and all(partition.error_code == 0 for partition in topic.partitions)
         for topic in answer.topics
     )
+
+
+def _exist(side: Side, topics: Iterable[str]) -> bool:
+    request = types.MetadataRequest
+    asked = [request.MetadataRequestTopic(name=name) for name in topics]
+    answer = side.admin(ApiKey.METADATA, 12, request(topics=asked, allow_auto_topic_creation=False))
+    return any(topic.error_code == 0 for topic in answer.topics)
 
 
 def _has_coordinator(side: Side, kind: int) -> bool:
