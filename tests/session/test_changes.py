@@ -170,3 +170,26 @@ def test_the_changes_of_a_large_request_are_written_down_in_slices_whether_few_o
     assert none_made == ()
     assert stops > 20_000 // 64
     assert more_stops > 2 * (20_000 // 64 - 1)
+
+
+def test_of_configs_those_are_told_that_were_accepted_and_are_in_the_log() -> None:
+    request, response = types.AlterConfigsRequest, types.AlterConfigsResponse
+    resources = [
+        request.AlterConfigsResource(resource_type=kind, resource_name=name, configs=[])
+        for kind, name in ((2, "orders"), (2, "payments"), (4, "1"), (8, "1"))
+    ]
+    answer = response(
+        responses=[
+            response.AlterConfigsResourceResponse(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                error_code=REFUSED if resource.resource_name == "payments" else 0,
+            )
+            for resource in resources
+        ]
+    )
+
+    told = expected_records(ApiKey.ALTER_CONFIGS, request(resources=resources), answer)
+
+    # Levels of loggers (8) are not in the log.
+    assert told == (("ConfigRecord", "TOPIC", "orders"), ("ConfigRecord", "BROKER", "1"))

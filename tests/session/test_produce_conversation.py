@@ -241,10 +241,15 @@ def test_a_client_with_two_throttled_answers_is_heard_again_when_both_times_are_
 
 
 @pytest.mark.spec("O1")
+@pytest.mark.parametrize("produced_before", [False, True])
 @pytest.mark.parametrize("version", range(10, 14))
-def test_the_address_of_a_leader_elsewhere_is_that_of_its_proxy(version: int) -> None:
+def test_the_address_of_a_leader_elsewhere_is_that_of_its_proxy(version: int, produced_before: bool) -> None:
     talk = Conversation(*WRITES)
     topics = at(version, "orders")
+    for _ in range(3 if produced_before else 0):  # The fast path knows them by then.
+        talk.asks(PRODUCE, version, produce(*topics))
+        talk.answers(PRODUCE, version, produced(*topics))
+        talk.heard_bytes()
     endpoint = t.ProduceResponse.NodeEndpoint
     nodes = [endpoint(node_id=2, host="broker-two", port=9092), endpoint(node_id=3, host="b3", port=9092)]
 

@@ -78,6 +78,24 @@ def test_every_other_right_on_the_cluster_does_not(key: ApiKey, version: int, op
     assert asked.denials == [f"{operation} {CLUSTER_RIGHT}"]
 
 
+@pytest.mark.parametrize("version", codecs.request_versions(ApiKey.ALTER_REPLICA_LOG_DIRS))
+def test_each_partition_of_a_denied_move_between_log_dirs_has_the_error(version: int) -> None:
+    request = t.AlterReplicaLogDirsRequest
+    topics = [
+        request.AlterReplicaLogDirTopic(name=name, partitions=partitions)
+        for name, partitions in (("orders", [0, 2]), ("payments", [1]))
+    ]
+    directory = request.AlterReplicaLogDir(path="/a", topics=topics)
+
+    answer = Asking(ApiKey.ALTER_REPLICA_LOG_DIRS, version).for_(request(dirs=[directory])).answer
+
+    assert answer is not None
+    assert [
+        (topic.topic_name, [(part.partition_index, part.error_code) for part in topic.partitions])
+        for topic in answer.results
+    ] == [("orders", [(0, DENIED), (2, DENIED)]), ("payments", [(1, DENIED)])]
+
+
 @pytest.mark.spec("E2")
 def test_what_the_text_forwards_is_forwarded_and_an_admin_request() -> None:
     forwarded = {ApiKey(key) for key, api in TABLE.items() if api.forwarded}

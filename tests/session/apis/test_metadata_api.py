@@ -218,6 +218,15 @@ def test_versions_10_and_11_ask_by_name_only(version: int) -> None:
     assert errors(response) == [("", ErrorCode.INVALID_REQUEST)]
 
 
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_topic_with_neither_name_nor_id_is_an_invalid_request(version: int) -> None:
+    wanted = [t.MetadataRequest.MetadataRequestTopic(name=None)]
+
+    response = asking(version, "DESCRIBE TOPIC *").for_(t.MetadataRequest(topics=wanted)).answer
+
+    assert errors(response) == [("", ErrorCode.INVALID_REQUEST)]
+
+
 def test_topic_ids_are_learned_from_answers() -> None:
     asked = asking(12, "DESCRIBE TOPIC new").for_(request("new"))
 

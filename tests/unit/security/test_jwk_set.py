@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.security.jwk_set import JwkSet, JwkSetError
+from proxy.security.jwk_set import MAX_KEYS, JwkSet, JwkSetError
 from tests.support.identity_provider import ec, ed25519, jwks, rsa
 
 pytestmark = pytest.mark.spec("R9")
@@ -30,6 +30,14 @@ def test_keys_of_every_kind_are_taken_for_the_algorithms_that_fit_them() -> None
         "Ed25519": {"EdDSA", "Ed25519"},
     }
     assert keys.skipped == ()
+
+
+def test_as_many_keys_as_the_limit_are_accepted_and_one_more_is_not() -> None:
+    entries = [{"kty": "oct", "kid": str(number)} for number in range(MAX_KEYS)]
+
+    assert len(JwkSet.parse(document(*entries[1:], public())).keys) == 1
+    with pytest.raises(JwkSetError, match="257 keys, limit 256"):
+        JwkSet.parse(document(*entries, public()))
 
 
 def test_a_key_that_names_its_algorithm_is_for_no_other() -> None:
