@@ -31,9 +31,10 @@ from spark_audit.ingest.topics import kafka_options
 from spark_audit.kraft.commit import SETTLE_MS
 from spark_audit.kraft.log_import import import_kraft_log
 from spark_audit.reconcile.reconciliation import reconcile
+from spark_audit.report import coverage
 from spark_audit.report.coverage import NotChecked
 from spark_audit.report.page import render
-from spark_audit.tables import delta, files, findings
+from spark_audit.tables import delta, files, findings, manifest
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.findings import Summary
@@ -69,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
     reading.add_argument("--continuous", action="store_true", help="read until stopped by a signal")
     rereading = commands.add_parser("reprocess", help="decode quarantined records again, after an upgrade")
     _topic_arguments(rereading)
+    _key_argument(rereading)
     importing = commands.add_parser("import-kraft-log", help="import the metadata log of KRaft nodes")
     _kraft_arguments(importing, "--log-dir", required=True)
     checking = commands.add_parser("reconcile", help="check the tables; exit code 1 if there are findings")
@@ -80,6 +82,12 @@ def parser() -> argparse.ArgumentParser:
     showing.add_argument("--findings", required=True, metavar="DIR", help="the --out directory of reconcile")
     showing.add_argument("--out", required=True, metavar="FILE", help="path of the page")
     _days_argument(showing)
+    _key_argument(showing)
+    verifying = commands.add_parser("verify", help="compare the tables and all outputs with the manifest")
+    verifying.add_argument(
+        "--accept", action="store_true", help="sign the tables as they are, if the differences are explained"
+    )
+    _key_argument(verifying)
     compacting = commands.add_parser(
         "compact", help="compact small files, and delete old files of the tables"
     )
@@ -90,6 +98,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="H",
         help="retain old files for this many hours; default 168 (a week)",
     )
+    _key_argument(compacting)
     expiring = commands.add_parser("expire", help="delete old days that were reconciled without findings")
     expiring.add_argument(
         "--before", required=True, type=_day, metavar="D", help="delete days before this day, YYYY-MM-DD"
@@ -98,6 +107,7 @@ def parser() -> argparse.ArgumentParser:
     expiring.add_argument(
         "--force", action="store_true", help="also delete days without reconciliation or with findings"
     )
+    _key_argument(expiring)
     everything = commands.add_parser("run", help="ingest, reconcile and report in one session")
     _kafka_arguments(everything)
     _kraft_arguments(everything, "--kraft-log-dir", required=False)
@@ -111,6 +121,7 @@ def parser() -> argparse.ArgumentParser:
         (importing, _import),
         (checking, _reconcile),
         (showing, _report),
+        (verifying, _verify),
         (compacting, _compact),
         (expiring, _expire),
         (everything, _run),
@@ -177,6 +188,10 @@ def _days_argument(command: argparse.ArgumentParser) -> None:
 
 def _checking_arguments(command: argparse.ArgumentParser) -> None:
     _days_argument(command)
+    _key_argument(command)
+
+
+def _key_argument(command: argparse.ArgumentParser) -> None:
     command.add_argument("--chain-key", metavar="FILE", help="the file of audit.chain.key.file")
 
 
@@ -254,7 +269,8 @@ def _import(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 
 def _reprocess(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    done = reprocess(spark, Tables(arguments.tables), arguments.audit_topic, arguments.metadata_topic)
+    topics = arguments.audit_topic, arguments.metadata_topic
+    done = reprocess(spark, Tables(arguments.tables), *topics, files.read_chain_key(arguments.chain_key))
     _say(
         f"moved out of quarantine: {done.audit} audit records, {done.metadata_log} metadata log records;"
         f" {done.left} left"
@@ -274,6 +290,9 @@ def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     key = files.read_chain_key(arguments.chain_key)
     # The versions first, so that a table that is written meanwhile counts as newer than what was checked.
     versions = delta.versions(spark, tables)
+    runs = manifest.check(spark, tables, key)
+    replaced = manifest.outputs_of(spark, arguments.out)
+    faults = manifest.output_faults(runs, replaced, _named_run(spark, arguments.out))
     audit, quarantine, log = _trail(spark, arguments)
     result = reconcile(
         *(audit, quarantine, log),
@@ -281,6 +300,7 @@ def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
         days=arguments.date,
         chain_key=key,
         expired=delta.read_state(spark, tables.expired, S.EXPIRED),
+        of_manifest=manifest.findings(runs, faults),
     )
     # Frees what the checks have persisted.
     spark.catalog.clearCache()
@@ -289,38 +309,97 @@ def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
         "days": sorted(set(arguments.date)),
         "tables": tables.root,
         "versions": versions,
+        "run": runs.newest.number + 1,
     }
     findings.write_findings(spark, arguments.out, result.findings, summary)
     found = spark.createDataFrame(list(result.findings), S.FINDING)
     days = reconciled_days(audit, quarantine, found, versions["audit"], arguments.date)
     delta.append_state(days, tables.reconciled, S.RECONCILED)
+    signed = manifest.sign(
+        spark,
+        runs,
+        "reconcile",
+        manifest.appended(spark, tables, runs, "reconciled"),
+        judged={"versions": versions, "days": summary["days"], "findings": summary["findings"]},
+        outputs=manifest.outputs_of(spark, arguments.out),
+        **runs.unfinished,
+    )
+    _say(f"manifest: {signed.newest}")
     counts = ", ".join(f"{number} {severity}" for severity, number in result.summary["findings"].items())
     _say(f"findings: {counts}; decisions: {result.summary['decisions']}")
     return FINDINGS if result.findings else CLEAN
 
 
 def _compact(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    compact(spark, Tables(arguments.tables), arguments.retain_hours)
+    key = files.read_chain_key(arguments.chain_key)
+    compact(spark, Tables(arguments.tables), arguments.retain_hours, key)
     _say("compacted")
     return CLEAN
 
 
 def _expire(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    done = expire(spark, Tables(arguments.tables), date.fromisoformat(arguments.before), arguments.force)
+    key, before = files.read_chain_key(arguments.chain_key), date.fromisoformat(arguments.before)
+    done = expire(spark, Tables(arguments.tables), before, arguments.force, key)
     _say(f"expired: {done.records} records of {done.days} days")
     return CLEAN
 
 
 def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
     document = findings.read_findings(spark, arguments.findings)
-    versions = delta.versions(spark, Tables(arguments.tables))
+    tables = Tables(arguments.tables)
+    versions = delta.versions(spark, tables)
     try:
-        text = render(*_trail(spark, arguments), document, arguments.date, versions)
+        coverage.of_days(document, arguments.date)
     except NotChecked as error:
         raise AuditError(f"{arguments.findings} cannot be used: {error}") from error
+    days = arguments.date or document["summary"].get("days") or ()
+    runs = manifest.check(spark, tables, files.read_chain_key(arguments.chain_key), days)
+    _require_signed(spark, runs, document, arguments.findings)
+    text = render(*_trail(spark, arguments), document, arguments.date, versions)
     files.write_text(spark, arguments.out, text)
+    if runs.runs:
+        outputs = manifest.page_output(spark, arguments.out)
+        runs = manifest.sign(spark, runs, "report", runs.signed, outputs=outputs, **runs.unfinished)
+    _say(f"manifest: {runs.newest}")
     _say(f"report: {arguments.out}")
     return CLEAN
+
+
+def _named_run(spark: SparkSession, directory: str) -> int | None:
+    """Returns the run that findings.json names, None if it names none or cannot be read."""
+    try:
+        return findings.read_findings(spark, directory)["summary"].get("run")
+    except AuditError:
+        # There was no run yet. If the file was damaged, it is not as its run wrote it, which is a finding.
+        return None
+
+
+def _require_signed(
+    spark: SparkSession, runs: manifest.Manifest, document: findings.Document, directory: str
+) -> None:
+    """Raises AuditError if no run wrote these findings, or the tables were changed since.
+
+    The page shows what was wrong with the tables when they were reconciled.
+    """
+    known = {each["id"] for each in document["findings"]}
+    outputs, named = manifest.outputs_of(spark, directory), document["summary"].get("run")
+    faults = manifest.output_faults(runs, outputs, named, unknown_too=True)
+    for fault in manifest.findings(runs, faults):
+        if fault[S.ID] not in known:
+            raise AuditError(f"no page was written, because {fault[S.EXPLANATION]}")
+
+
+def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    tables = Tables(arguments.tables)
+    runs = manifest.check(spark, tables, files.read_chain_key(arguments.chain_key))
+    faults = manifest.findings(runs, manifest.output_faults(runs, manifest.outputs_now(spark, runs)))
+    for fault in faults:
+        print(f"penstock audit: {fault[S.EXPLANATION]}", file=sys.stderr)
+    if arguments.accept:
+        found = [fault[S.EXPLANATION] for fault in faults]
+        runs = manifest.sign(spark, runs, manifest.ACCEPT, runs.now, accepted=found)
+    _say(f"manifest: {runs.newest}; differences: {len(faults)}")
+    return FINDINGS if faults and not arguments.accept else CLEAN
 
 
 def _trail(spark: SparkSession, arguments: argparse.Namespace) -> tuple[DataFrame, DataFrame, DataFrame]:

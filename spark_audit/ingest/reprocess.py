@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.ingest import decode
-from spark_audit.tables import delta
+from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables, sole_writer
 
 AUDIT_PLACE = (S.DATE, S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.BODY_SHA256)
@@ -31,18 +31,27 @@ class Reprocessed:
     left: int
 
 
-def reprocess(spark: SparkSession, tables: Tables, audit_topic: str, metadata_topic: str) -> Reprocessed:
-    """Decodes each quarantined record of these topics again. Records of other topics are left alone."""
+def reprocess(
+    spark: SparkSession, tables: Tables, audit_topic: str, metadata_topic: str, key: bytes | None = None
+) -> Reprocessed:
+    """Decodes each quarantined record of these topics again. Records of other topics are left alone.
+
+    Signs the tables in the manifest. AuditError if they contradict it.
+    """
     with sole_writer(spark, tables):
         delta.create_tables(spark, tables)
+        begun = manifest.begin(spark, tables, key, "reprocess")
         quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE)
         audit = quarantine.where(F.col(S.KAFKA_TOPIC) == audit_topic).transform(_as_received)
         log = quarantine.where(F.col(S.KAFKA_TOPIC) == metadata_topic).transform(_as_received)
-        return Reprocessed(
+        done = Reprocessed(
             _moved(audit.transform(decode.check_audit), decode.audit_rows, tables, tables.audit, AUDIT_PLACE),
             _moved(log.transform(decode.check_log), decode.log_rows, tables, tables.metadata_log, LOG_PLACE),
             delta.read_table(spark, tables.quarantine).count(),
         )
+        moved = {"audit": done.audit, "metadata_log": done.metadata_log}
+        manifest.end(spark, tables, begun, "reprocess", moved=moved)
+        return done
 
 
 def _as_received(quarantine: DataFrame) -> DataFrame:

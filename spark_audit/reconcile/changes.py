@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, sentence
+from spark_audit.reconcile.forwarded import named_forward
 from spark_audit.trail.acl_history import orphan_removals
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.claims import (
@@ -62,10 +63,10 @@ def foreign_kind(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         severity="critical",
         date=S.DATE,
         explanation=sentence(
-            "the controller claims metadata offset %s for a %s (forward %s), which cannot write a %s",
+            "the controller claims metadata offset %s for a %s (%s), which cannot write a %s",
             S.LOG_OFFSET,
             S.METHOD,
-            S.FORWARD_ID,
+            named_forward(),
             S.RECORD,
         ),
         evidence=[S.LOG_OFFSET, S.METHOD, S.FORWARD_ID, S.RECORD, S.BODY],

@@ -28,7 +28,7 @@ from spark_audit.reconcile.acl_matches import (
     in_effect,
     with_acl_matches,
 )
-from spark_audit.reconcile.finding import fault, findings, sentence, with_first_fault
+from spark_audit.reconcile.finding import fault, findings, or_else, sentence, with_first_fault
 from spark_audit.tables.delta import coalesce_small
 from spark_audit.trail.acl_history import (
     ADDED,
@@ -174,19 +174,18 @@ def coverage(judged: DataFrame) -> DataFrame:
 def decision_findings(judged: DataFrame) -> DataFrame:
     """Returns the findings of the verdicts."""
     decision = sentence(
-        "process %s/%s %s %s on %s %s to %s from %s (rule %s, ACL %s), %s record(s) at offset %s to %s",
+        "process %s/%s %s %s on %s %s to %s from %s (rule %s%s), %s record(s) %s",
         *S.BOOT_KEY,
-        F.when(F.col(S.GRANTED), "granted").otherwise("denied"),
+        F.when(F.col(S.GRANTED), "granted").when(~F.col(S.GRANTED), "denied").otherwise("decided"),
         S.OPERATION,
         S.RESOURCE_TYPE,
         F.coalesce(S.RESOURCE_NAME, F.lit("(any)")),
-        S.PRINCIPAL,
-        S.HOST,
+        F.nullif(S.PRINCIPAL, F.lit("")),
+        F.nullif(S.HOST, F.lit("")),
         S.RULE,
-        S.ACL_ID,
+        or_else(F.concat(F.lit(", ACL "), S.ACL_ID), ""),
         RECORDS,
-        LOWEST,
-        HIGHEST,
+        or_else(F.concat(F.lit("at offset "), LOWEST, F.lit(" to "), HIGHEST), "without a metadata offset"),
     )
     expected = sentence(
         "; by the ACLs of that offset it is %s (rule %s%s)",

@@ -13,6 +13,8 @@ from spark_audit import schema as S
 
 SAMPLE = 20
 """The evidence of one finding names at most this many sequences or offsets."""
+ABSENT = "(not recorded)"
+"""In an explanation: what the record does not have."""
 _FAULT = "fault"
 
 
@@ -73,11 +75,14 @@ def sample(column: str | Column) -> Column:
 
 
 def sentence(template: str, *columns: str | Column) -> Column:
-    """Returns the template with `%s` replaced by each column, of any type. Null is shown as `null`."""
-    shown = [
-        F.coalesce((F.col(c) if isinstance(c, str) else c).cast("string"), F.lit("null")) for c in columns
-    ]
-    return F.format_string(template, *shown)
+    """Returns the template with `%s` replaced by each column, of any type. Null is shown as ABSENT."""
+    return F.format_string(template, *(or_else(column, ABSENT) for column in columns))
+
+
+def or_else(column: str | Column, otherwise: str) -> Column:
+    """Returns the column, of any type, as text, and `otherwise` for null."""
+    text = (F.col(column) if isinstance(column, str) else column).cast("string")
+    return F.coalesce(text, F.lit(otherwise))
 
 
 def _column(name: str, value: str | Column | None) -> Column:

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import fault, findings, sample, sentence, with_every_fault
+from spark_audit.reconcile.finding import fault, findings, or_else, sample, sentence, with_every_fault
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.claims import claimed_offsets, possible_range, received
 
@@ -43,6 +43,11 @@ def forwarded(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAY
     return pairs(records, until_ms).unionByName(claims).unionByName(not_in_the_log(records, metadata_log))
 
 
+def named_forward() -> Column:
+    """Returns the forward id in words. What the controller changes by itself has none."""
+    return or_else(F.concat(F.lit("forward "), S.FORWARD_ID), "without a forward id")
+
+
 def pairs(records: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     """Compares the proxy's and the controller's records of each forward. Each difference is a finding."""
     paired = _by_proxy(records).join(_by_controller(records), S.FORWARD_ID, "full_outer")
@@ -53,7 +58,7 @@ def pairs(records: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     return findings(
         with_every_fault(paired, _faults()),
         date=S.DATE,
-        explanation=F.concat(sentence("forward %s: ", S.FORWARD_ID), F.col(S.EXPLANATION)),
+        explanation=F.concat(named_forward(), F.lit(": "), F.col(S.EXPLANATION)),
         evidence=_PAIR,
     )
 
@@ -67,8 +72,8 @@ def impossible_offsets(records: DataFrame) -> DataFrame:
         severity="critical",
         date=S.DATE,
         explanation=sentence(
-            "forward %s: the controller claims metadata offsets %s to %s, which no request can have written",
-            S.FORWARD_ID,
+            "%s: the controller claims metadata offsets %s to %s, which no request can have written",
+            named_forward(),
             S.FIRST_OFFSET,
             S.LAST_OFFSET,
         ),
@@ -108,8 +113,8 @@ def not_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         severity="critical",
         date=S.DATE,
         explanation=sentence(
-            "forward %s: the controller committed a %s at metadata offset(s) %s, where the log has no record",
-            S.FORWARD_ID,
+            "%s: the controller committed a %s at metadata offset(s) %s, where the log has no record",
+            named_forward(),
             S.METHOD,
             F.array_join("missing_offsets", ", "),
         ),

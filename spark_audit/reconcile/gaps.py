@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import proven_ends
-from spark_audit.reconcile.finding import findings, sample, sentence
+from spark_audit.reconcile.finding import findings, or_else, sample, sentence
 from spark_audit.trail.audit_records import (
     BEFORE,
     SILENCE_MS,
@@ -217,10 +217,10 @@ def dropped(reports: DataFrame) -> DataFrame:
         severity="high",
         date=S.DATE,
         explanation=sentence(
-            "process %s/%s reports at sequence %s that it dropped %s record(s): %s",
+            "process %s/%s reports at sequence %s that it dropped %s record(s)%s",
             *S.RECORD_KEY,
-            S.COUNT,
-            S.MESSAGE,
+            or_else(S.COUNT, "an unknown number of"),
+            or_else(F.concat(F.lit(": "), S.MESSAGE), ""),
         ),
         evidence=[*S.RECORD_KEY, S.COUNT, S.MESSAGE],
     )

@@ -25,6 +25,8 @@ IS_CLUSTER = "is_cluster"
 MODE, EXCLUDED, WINDOW, SCOPES = "quota_mode", "excluded_principals", "window_s", "scopes"
 PRODUCER_DEFAULT, CONSUMER_DEFAULT = "producer_default", "consumer_default"
 CLIENT = (S.PRINCIPAL, S.CLIENT_ID, S.QUOTA_KEY, S.METADATA_OFFSET)
+ANONYMOUS = "User:ANONYMOUS"
+"""Kafka's principal of a client that has not logged in. Its records name none, but it has a quota."""
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 TIME, MUTATIONS = "request_percentage", "controller_mutation_rate"
@@ -62,10 +64,18 @@ def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) ->
 
 
 def with_key(records: DataFrame) -> DataFrame:
-    """Sets the quota key if a record has none, by its API. Client id and generation are not null either."""
+    """Sets the quota key if a record has none, by its API.
+
+    Principal, client id and generation are not null either: a quota applies before the login too.
+    """
     of_api = F.when(F.col(S.METHOD) == "Produce", PRODUCER).when(F.col(S.METHOD).isin(*CONSUMING), CONSUMER)
-    keyed = with_generation(records).withColumn(S.QUOTA_KEY, F.coalesce(S.QUOTA_KEY, of_api))
-    return keyed.withColumn(S.CLIENT_ID, F.coalesce(S.CLIENT_ID, F.lit("")))
+    return with_generation(records).withColumns(
+        {
+            S.QUOTA_KEY: F.coalesce(S.QUOTA_KEY, of_api),
+            S.PRINCIPAL: F.coalesce(S.PRINCIPAL, F.lit(ANONYMOUS)),
+            S.CLIENT_ID: F.coalesce(S.CLIENT_ID, F.lit("")),
+        }
+    )
 
 
 def quota_intervals(metadata_log: DataFrame) -> DataFrame:

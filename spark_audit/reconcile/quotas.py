@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, sentence
+from spark_audit.reconcile.finding import findings, or_else, sentence
 from spark_audit.reconcile.quota_limits import (
     BUCKET,
     CLIENT,
@@ -277,15 +277,14 @@ def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         severity="high",
         date=S.DATE,
         explanation=sentence(
-            "process %s/%s limited %s to %s %s of quota-id %s; from offset %s on it is %s of quota-id %s",
+            "process %s/%s limited %s to %s %s of quota-id %s; from offset %s on it is %s",
             *S.BOOT_KEY,
             S.PRINCIPAL,
             S.QUOTA_KEY,
             S.QUOTA_LIMIT,
             S.QUOTA_ID,
             "lowest_offset",
-            EXPECTED_LIMIT,
-            EXPECTED_ID,
+            or_else(F.concat(EXPECTED_LIMIT, F.lit(" of quota-id "), EXPECTED_ID), "not limited"),
         ),
         evidence=[*evident, "records", "lowest_offset", "first_sequence", "last_sequence"],
     )

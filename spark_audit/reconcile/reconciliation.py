@@ -39,6 +39,7 @@ FAMILIES = {
     "sessions": "No request was served after the deadline of its session.",
     "settings": "Each process has recorded the settings by which it decides.",
     "quarantine": "Each line of the topics can be decoded.",
+    "manifest": "Tables and findings are as the runs before have left and signed them.",
 }
 """Family of checks, which is the part of a check's name before the dot -> what is true without a finding."""
 
@@ -60,6 +61,7 @@ def reconcile(
     days: Sequence[str] = (),
     chain_key: bytes | None = None,
     expired: DataFrame | None = None,
+    of_manifest: Sequence[Row] = (),
     on_check: Callable[[str], None] = lambda name: None,
 ) -> Result:
     """Returns the findings; with `days` (YYYY-MM-DD), only those that show on these days.
@@ -67,8 +69,8 @@ def reconcile(
     With days, only their lines, decisions and traffic, and those of the days next to them, are read. What may
     have begun on an earlier day is read from the whole trail, in few columns: sequences, logins,
     administration. `log_end` is the offset after the last one that was read of the metadata topic, None if
-    not known. `chain_key` is the key of the hash chains, `expired` is table `expired`. `on_check` is called
-    with the name of each check that is done.
+    not known. `chain_key` is the key of the hash chains, `expired` is table `expired`, `of_manifest` are the
+    findings about the tables themselves. `on_check` is called with the name of each check that is done.
     """
     index = sequence_index(audit).persist()
     with_lines = deduplicate(audit, later_copies(audit, index).persist())
@@ -96,7 +98,7 @@ def reconcile(
     }
     if not of_kafka(log).isEmpty():
         checks["kraft"] = kraft_changes(records, log)
-    found: dict[str, Row] = {}
+    found = {row[S.ID]: row for row in of_manifest}
     # One after the other: Spark would plan their union again after each of its stages.
     for name, check in checks.items():
         found |= {row[S.ID]: row for row in check.transform(_on, days).collect()}

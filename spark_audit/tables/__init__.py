@@ -3,5 +3,6 @@
 files        single files, local or by URI; AuditError
 delta        the Delta tables of a trail, and their one writer
 findings     findings.json and table `findings`
+manifest     what each run judged, removed and wrote, signed
 retention    deletes old days, compacts small files
 """

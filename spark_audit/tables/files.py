@@ -5,11 +5,14 @@ with `local[*]`.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+_BLOCK_BYTES = 1 << 16
 Java = Any
 """A JVM object as Py4J exposes it. Its methods are known to the JVM only."""
 
@@ -39,9 +42,37 @@ def write_text(spark: SparkSession, path: str, text: str) -> None:
         return
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        _replace(Path(path), text)
+        with _complete(Path(path), text) as new:
+            new.replace(path)
     except OSError as error:
         raise AuditError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def write_new(spark: SparkSession, path: str, text: str) -> None:
+    """Writes a file that must not exist. FileExistsError if it does. On a local disk it appears whole."""
+    if not _on_local_disk(spark, path):
+        _write_uri(spark, path, text.encode(), replace=False)
+        return
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with _complete(Path(path), text) as new:
+            os.link(new, path)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise AuditError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def sha256_of(spark: SparkSession, uri: str) -> str:
+    """Returns the SHA-256 of a file in hex. The JVM reads it in small blocks, from any file system."""
+    jvm: Java = spark.sparkContext._jvm
+    place = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))
+    filesystem = place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    digest = jvm.java.security.MessageDigest.getInstance("SHA-256")
+    stream = jvm.java.security.DigestInputStream(filesystem.open(place), digest)
+    nowhere = jvm.java.io.OutputStream.nullOutputStream()
+    jvm.org.apache.hadoop.io.IOUtils.copyBytes(stream, nowhere, _BLOCK_BYTES, True)
+    return bytes(digest.digest()).hex()
 
 
 def names_in(spark: SparkSession, directory: str) -> list[str]:
@@ -72,18 +103,22 @@ def _on_local_disk(spark: SparkSession, path: str) -> bool:
     return "://" not in path and default.getScheme() == "file"
 
 
-def _replace(path: Path, text: str) -> None:
+@contextmanager
+def _complete(path: Path, text: str) -> Iterator[Path]:
+    """Yields a file beside `path` that has the text, and removes it afterwards."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         new.write_text(text, encoding="utf-8")
-        new.replace(path)
+        yield new
     finally:
         new.unlink(missing_ok=True)
 
 
-def _write_uri(spark: SparkSession, uri: str, content: bytes) -> None:
+def _write_uri(spark: SparkSession, uri: str, content: bytes, *, replace: bool = True) -> None:
     filesystem, place = _hadoop_path(spark, uri)
-    stream = filesystem.create(place, True)
+    if not replace and filesystem.exists(place):
+        raise FileExistsError(f"{uri} exists")
+    stream = filesystem.create(place, replace)
     try:
         stream.write(bytearray(content))
     finally:

@@ -36,6 +36,8 @@ class Summary(TypedDict):
     tables: NotRequired[str]
     versions: NotRequired[dict[str, int]]
     """Table -> the version that was read."""
+    run: NotRequired[int]
+    """The number of this run in the manifest."""
 
 
 class Document(TypedDict):

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.tables import delta
+from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables, sole_writer
 from spark_audit.tables.files import AuditError
 
@@ -39,13 +39,18 @@ class Expired:
     records: int
 
 
-def expire(spark: SparkSession, tables: Tables, before: date, force: bool = False) -> Expired:
-    """Deletes the days before `before`. AuditError if one of them is not reconciled or has findings."""
+def expire(
+    spark: SparkSession, tables: Tables, before: date, force: bool = False, key: bytes | None = None
+) -> Expired:
+    """Deletes the days before `before`, and signs in the manifest what was deleted.
+
+    AuditError if one of them is not reconciled or has findings, or if the tables contradict the manifest.
+    """
     with sole_writer(spark, tables):
-        return _expire(spark, tables, before, force)
+        return _expire(spark, tables, before, force, key)
 
 
-def _expire(spark: SparkSession, tables: Tables, before: date, force: bool) -> Expired:
+def _expire(spark: SparkSession, tables: Tables, before: date, force: bool, key: bytes | None) -> Expired:
     audit = delta.read_table(spark, tables.audit, S.AUDIT)
     old = audit.where(F.col(S.DATE) < F.lit(before))
     quarantine = delta.read_table(spark, tables.quarantine).where(F.col(S.DATE) < F.lit(before))
@@ -54,6 +59,16 @@ def _expire(spark: SparkSession, tables: Tables, before: date, force: bool) -> E
         _require_settled(
             days.where("unexpired > 0"), delta.read_state(spark, tables.reconciled, S.RECONCILED)
         )
+    begun = manifest.begin(spark, tables, key, "expire")
+    done = _delete_days(spark, tables, before, old, days)
+    removed = {"before": str(before), "days": done.days, "records": done.records}
+    manifest.end(spark, tables, begun, "expire", removed=removed)
+    return done
+
+
+def _delete_days(
+    spark: SparkSession, tables: Tables, before: date, old: DataFrame, days: DataFrame
+) -> Expired:
     counted = days.agg(F.count_if(F.col("unexpired") > 0), F.sum("audited")).first()
     if counted is None or counted[1] is None:
         return Expired(0, 0)
@@ -109,14 +124,19 @@ def reconciled_days(
     )
 
 
-def compact(spark: SparkSession, tables: Tables, retain_hours: float) -> None:
-    """Replaces many small files by a few large ones, and deletes files that no newer version needs."""
+def compact(spark: SparkSession, tables: Tables, retain_hours: float, key: bytes | None = None) -> None:
+    """Replaces many small files by a few large ones, and deletes files that no newer version needs.
+
+    Signs the new files in the manifest. AuditError if the tables contradict it.
+    """
     with sole_writer(spark, tables):
+        begun = manifest.begin(spark, tables, key, "compact")
         for path in (tables.audit, tables.quarantine, tables.metadata_log):
             delta.read_table(spark, path)
             table = DeltaTable.forPath(spark, path)
             table.optimize().executeCompaction()
             table.vacuum(retain_hours)
+        manifest.end(spark, tables, begun, "compact")
 
 
 def _require_settled(days: DataFrame, reconciled: DataFrame) -> None:

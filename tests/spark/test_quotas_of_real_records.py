@@ -12,6 +12,7 @@ from forwarding.controller.audit_events import mutations_counted, mutations_thro
 from forwarding.controller.mutations import charge_creation
 from forwarding.envelope import ForwardedRequest, Sender
 from proxy.audit.record import EVENT_FIELDS, AuditEvent
+from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuotas
 from proxy.quota.throttle import REQUEST_PERCENTAGE
@@ -21,7 +22,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import RequestHeader
 from spark_audit.reconcile.quotas import quotas
 from tests.session.apis.asking import image_with
-from tests.session.conversation import Conversation, gate_with
+from tests.session.conversation import Conversation, gate_with, sasl
 from tests.spark.audit_trail import Process, Record, Trail
 from tests.spark.frames import frames
 from tests.support.metadata_log import quotas_image
@@ -56,6 +57,16 @@ def of_a_session(trail: Trail) -> list[AuditEvent]:
         talk.answers(ApiKey.HEARTBEAT, 4, t.HeartbeatResponse())
         talk.passes(1_000)
     assert talk.mutes
+    return talk.summaries()
+
+
+def of_a_login(trail: Trail, limits: QuotasImage) -> list[AuditEvent]:
+    """The interval ends while a client is in the middle of its login."""
+    image = replace(image_with(), quotas=limits, offset=trail.offset + 1)
+    talk = Conversation(gate=gate_with(image), sasl_listener=sasl(), principal="ANONYMOUS")
+    talk.shakes_hands()
+    talk.session.machine.spent_on_requests(3_000_000, talk.now_ms)
+    talk.passes(1_000)
     return talk.summaries()
 
 
@@ -121,3 +132,27 @@ def test_a_limit_changed_in_any_of_them_is_found(spark: SparkSession, whole: Tra
     told = [(proof["proxy_id"], proof["first_sequence"], proof["quota_limit"]) for proof in proofs]
     assert sorted(told) == sorted(spoiled)
     assert len(spoiled) == len(rows) == 4
+
+
+@pytest.mark.parametrize(
+    ("entity", "quota_id"),
+    [({"client-id": None}, ":"), ({"user": None}, "ANONYMOUS:")],
+    ids=["client", "user"],
+)
+def test_the_time_of_a_login_has_the_default_quota_of_anonymous(
+    spark: SparkSession, entity: dict[str, str | None], quota_id: str
+) -> None:
+    trail = Trail()
+    trail.set_quota(entity, REQUEST_PERCENTAGE, 50.0)
+    governing = QuotaEntity.of(entity.items())
+    [used] = of_a_login(trail, quotas_image({governing: {REQUEST_PERCENTAGE: 50.0}}))
+    record = keep(trail.proxy, used)
+    shown = record["event"], record["principal"], record["quota_id"], record["quota_limit"]
+    assert shown == ("quota_used", None, quota_id, 50.0)
+
+    assert quotas(*frames(spark, trail)).collect() == []
+
+    record["quota_limit"] = 60.0
+    [found] = quotas(*frames(spark, trail)).collect()
+    assert found["check"] == "quotas.other_limit"
+    assert "limited User:ANONYMOUS to request_percentage 60.0" in found["explanation"]

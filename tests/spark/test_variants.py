@@ -1,6 +1,6 @@
 """Three more variants of each kind of tampering, in one trail: each is named, and nothing else is."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -71,8 +71,8 @@ def lines_of(trail: Trail) -> Iterator[Line]:
             yield from boot
 
 
-def as_ingested(spark: SparkSession, trail: Trail) -> tuple[DataFrame, DataFrame]:
-    kafka = kafka_frame(spark, [(line.key, line.value) for line in lines_of(trail)])
+def as_ingested(spark: SparkSession, lines: Iterable[Line]) -> tuple[DataFrame, DataFrame]:
+    kafka = kafka_frame(spark, [(line.key, line.value) for line in lines])
     judged = kafka.transform(decode.check_audit).persist()
     return judged.transform(decode.audit_rows).persist(), judged.transform(decode.quarantine_rows)
 
@@ -84,7 +84,7 @@ def test_each_variant_is_named_and_nothing_else_is(spark: SparkSession) -> None:
     done = list(administered(trail))
     trail.controller.stop()
     trail.proxy.stop()
-    audit, quarantine = as_ingested(spark, trail)
+    audit, quarantine = as_ingested(spark, lines_of(trail))
 
     found: Found = told_by_proxy(list(reconcile(audit, quarantine, log_frame(spark, trail.log)).findings))
 

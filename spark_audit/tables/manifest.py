@@ -1,0 +1,420 @@
+"""The manifest: what each run of a job judged, removed and wrote, signed and chained to the run before.
+
+Directory `runs` beside the tables has one file per run: one line of JSON, which ends with `link`. As in an
+audit line (reconcile/chain.py), this is the hash of the link before and of the line up to there, with the key
+of the hash chains HMAC-SHA256. A run lists the files of each table with their SHA-256, so that a later run
+sees which of them were altered, removed or added since.
+
+Ingest signs nothing, because it has no key. So the tables of a trail may grow between two runs: what is added
+there is judged by its own chains. Nothing else may happen to them, and nothing at all to `reconciled` and
+`expired` (docs/decisions/0074).
+"""
+
+import hmac
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from functools import reduce
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple, TypedDict
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError, names_in, read_text, sha256_of, write_new
+
+PLAIN, KEYED = "sha256", "hmac-sha256"
+ACCEPT = "accept"
+"""The job that signs the tables as they are. It begins a new chain of runs."""
+UNFINISHED = "unfinished"
+"""In a run: the job that has begun to rewrite tables, and has not ended."""
+_SEED = sha256(b"penstock audit runs").hexdigest()
+_LINK = ',"link":"'
+_TAIL = len(_LINK) + len(_SEED) + len('"}')
+_GONE = ""
+_NAMED = 3
+"""An explanation names at most this many files."""
+
+
+class Signed(TypedDict):
+    """What is signed of one table."""
+
+    columns: list[str]
+    properties: dict[str, str]
+    files: dict[str, str]
+    """Relative path -> SHA-256, number of records, first and last day."""
+
+
+_ABSENT: Signed = {"columns": [], "properties": {}, "files": {}}
+Tree = dict[str, Signed]
+"""Table -> what is signed of it."""
+
+
+class Fault(NamedTuple):
+    """What contradicts the manifest. `evidence` is the same in every run."""
+
+    check: str
+    severity: str
+    explanation: str
+    evidence: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run. `fits`: its link follows from the run before, with the key if there is one."""
+
+    number: int
+    link: str
+    fits: bool
+    content: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"run {self.number} {self.link}" if self.number else "no run yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The runs since the tables were accepted, and what contradicts them.
+
+    `now` describes the tables as they are. `signed` is what the next run signs: the same, except that what
+    was altered or removed stays as it was, so that each later run finds it again.
+    """
+
+    directory: str
+    key: bytes | None
+    runs: Sequence[Run]
+    now: Tree
+    signed: Tree
+    faults: Sequence[Fault]
+
+    @property
+    def newest(self) -> Run:
+        return _newest(self.runs)
+
+    @property
+    def unfinished(self) -> dict[str, str]:
+        """The field that a run has while another job is unfinished."""
+        job = self.newest.content.get(UNFINISHED)
+        return {} if job is None else {UNFINISHED: job}
+
+
+def check(spark: SparkSession, tables: Tables, key: bytes | None, days: Sequence[str] = ()) -> Manifest:
+    """Reads the manifest and compares the tables with it. Without any run they are accepted as they are.
+
+    With `days` (YYYY-MM-DD) reads only the files of these days, and `signed` is what the newest run signed.
+    AuditError if the runs are signed with a key and there is none.
+    """
+    directory = f"{tables.root.rstrip('/')}/runs"
+    runs, faults = _runs(spark, directory, key)
+    now = contents(spark, _paths(tables), days)
+    trusted = next((run.content for run in reversed(runs) if run.fits), None)
+    then: Tree = now if trusted is None or UNFINISHED in trusted else trusted["tables"]
+    signed: Tree = {}
+    for name in _paths(tables):
+        # A data table may come later. The others come with a run, so before it they are empty.
+        found = now.get(name, _ABSENT)
+        before = then.get(name, _ABSENT if name in CLOSED else found)
+        signed[name] = before if days else _to_sign(name, before, found)
+        if (fault := _difference(name, _of_days(name, before, days), found)) is not None:
+            faults.append(fault)
+    if job := _newest(runs).content.get(UNFINISHED):
+        text = f"{job} has begun to change the tables and has not ended: run {job} again"
+        faults.append(Fault("manifest.unfinished", "medium", text, {"job": job}))
+    return Manifest(directory, key, runs, now, signed, faults)
+
+
+def sign(spark: SparkSession, manifest: Manifest, job: str, tables: Tree, **done: object) -> Manifest:
+    """Writes the next run of the manifest, and returns the manifest with it.
+
+    `done` is what the job judged, removed or wrote. AuditError if another run was written meanwhile.
+    """
+    number = manifest.newest.number + 1
+    content: dict[str, object] = {"run": number, "job": job, "time_ms": time.time_ns() // 1_000_000}
+    content |= {"signed_with": PLAIN if manifest.key is None else KEYED, **done, "tables": tables}
+    body = json.dumps(content, separators=(",", ":"))[:-1]
+    link = _digest((_SEED if job == ACCEPT else manifest.newest.link) + body, manifest.key)
+    try:
+        write_new(spark, _place(manifest.directory, number), f'{body}{_LINK}{link}"}}')
+    except FileExistsError as error:
+        raise AuditError(
+            f"another job has written run {number} of the manifest: run this one again"
+        ) from error
+    return replace(manifest, runs=[*manifest.runs, Run(number, link, True, content)])
+
+
+def begin(spark: SparkSession, tables: Tables, key: bytes | None, job: str) -> Manifest:
+    """Signs that a job is going to change files of the tables. AuditError if they contradict the manifest.
+
+    If the job is killed, its next run goes on from there.
+    """
+    manifest = check(spark, tables, key)
+    for fault in manifest.faults:
+        if fault.check != "manifest.unfinished":
+            raise AuditError(f"nothing was changed, because {fault.explanation}")
+    return sign(spark, manifest, job, manifest.signed, **{UNFINISHED: job})
+
+
+def end(spark: SparkSession, tables: Tables, manifest: Manifest, job: str, **done: object) -> None:
+    """Signs the tables as the job has left them. Others may have written runs since it began."""
+    runs, _ = _runs(spark, manifest.directory, manifest.key)
+    sign(spark, replace(manifest, runs=runs), job, contents(spark, _paths(tables)), **done)
+
+
+def appended(spark: SparkSession, tables: Tables, manifest: Manifest, name: str) -> Tree:
+    """Returns what to sign after this job has appended to one of the CLOSED tables."""
+    after = contents(spark, {name: _paths(tables)[name]})[name]
+    new = {path: text for path, text in after["files"].items() if path not in _files(manifest.now, name)}
+    return {**manifest.signed, name: {**after, "files": _files(manifest.signed, name) | new}}
+
+
+def outputs_of(spark: SparkSession, out: str) -> dict[str, str]:
+    """Returns path -> SHA-256 of findings.json and of table `findings` in a directory, if they exist."""
+    place = _absolute(out)
+    return _digests(spark, [f"{place}/findings.json", f"{place}/findings"])
+
+
+def page_output(spark: SparkSession, path: str) -> dict[str, str]:
+    """Returns path -> SHA-256 of a page."""
+    return _digests(spark, [_absolute(path)])
+
+
+def outputs_now(spark: SparkSession, manifest: Manifest) -> dict[str, str]:
+    """Returns path -> SHA-256 of everything that the runs have written, "" for what is gone."""
+    return {path: _digests(spark, [path]).get(path, _GONE) for path in _signed_outputs(manifest)}
+
+
+def output_faults(
+    manifest: Manifest, found: Mapping[str, str], named_run: int | None = None, *, unknown_too: bool = False
+) -> list[Fault]:
+    """Returns which of these files and tables are not as a run wrote them. None if there is no run.
+
+    `named_run` is the run that findings.json names. With `unknown_too`, also those that no run wrote. Copies
+    of what a run wrote may lie elsewhere.
+    """
+    if named_run is not None and named_run > manifest.newest.number:
+        text = (
+            f"findings.json is of run {named_run}, but the manifest ends with run {manifest.newest.number}:"
+            " its newest runs were removed"
+        )
+        return [Fault("manifest.cut", "critical", text, {"run": named_run})]
+    if not manifest.runs:
+        return []
+    signed = _signed_outputs(manifest)
+    known = {digest for run in manifest.runs for digest in _written(run).values()}
+    faults = []
+    for path, digest in found.items():
+        number, wanted = signed.get(path, (0, None))
+        if digest == wanted or (wanted is None and (digest in known or not unknown_too)):
+            continue
+        text = f"{path} was written by no run of the manifest"
+        if number:
+            text = f"{path} is {'gone: run' if digest == _GONE else 'not as run'} {number} wrote it"
+        evidence = {"file": path.rpartition("/")[2], "sha256": digest}
+        faults.append(Fault("manifest.output_altered", "critical", text, evidence))
+    return faults
+
+
+def _absolute(path: str) -> str:
+    return path.rstrip("/") if "://" in path else str(Path(path).resolve())
+
+
+def _digests(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
+    """Returns path -> SHA-256 of the files of text and the Delta tables that exist."""
+    found = {}
+    for path in paths:
+        if DeltaTable.isDeltaTable(spark, path):
+            files = contents(spark, {"table": path})["table"]["files"]
+            found[path] = _digest(json.dumps(files), None)
+        elif names_in(spark, path):
+            found[path] = _digest(read_text(spark, path), None)
+    return found
+
+
+def _signed_outputs(manifest: Manifest) -> dict[str, tuple[int, str]]:
+    """Returns path -> the newest run that wrote it, and its SHA-256."""
+    return {path: (run.number, digest) for run in manifest.runs for path, digest in _written(run).items()}
+
+
+def _written(run: Run) -> Mapping[str, str]:
+    outputs: Mapping[str, str] = run.content.get("outputs", {}) if run.fits else {}
+    return outputs
+
+
+def findings(manifest: Manifest, more: Sequence[Fault] = ()) -> list[Row]:
+    """Returns the faults as rows of table `findings`. Their day is that of the newest run."""
+    signed_ms = manifest.newest.content.get("time_ms", time.time_ns() // 1_000_000)
+    day = datetime.fromtimestamp(signed_ms / 1000, UTC).date()
+    rows = []
+    for fault in (*manifest.faults, *more):
+        proof = json.dumps(fault.evidence, separators=(",", ":"))
+        digest = sha256(f"{fault.check}|{proof}".encode()).hexdigest()[:16]
+        values = (digest, fault.check, fault.severity, day, fault.explanation, proof)
+        rows.append(Row(**dict(zip(S.FINDING.names, values, strict=True))))
+    return rows
+
+
+def contents(spark: SparkSession, paths: Mapping[str, str], days: Sequence[str] = ()) -> Tree:
+    """Returns what is to be signed of the tables that exist, by name. Reads every file of them.
+
+    With `days`, of the tables BY_DAY only the files of these.
+    """
+    found: Tree = {}
+    frames: list[DataFrame] = []
+    for name, path in paths.items():
+        if not DeltaTable.isDeltaTable(spark, path):
+            continue
+        frame = spark.read.format("delta").load(path)
+        detail = DeltaTable.forPath(spark, path).detail().select("properties").first()
+        own = {} if detail is None else detail["properties"]
+        properties = {key: value for key, value in sorted(own.items()) if key.startswith("delta.")}
+        columns = [f"{field.name} {field.dataType.simpleString()}" for field in frame.schema]
+        found[name] = {"columns": columns, "properties": properties, "files": {}}
+        day = F.col(S.DATE).cast("string") if S.DATE in frame.columns else F.lit("")
+        if days and name in BY_DAY:
+            frame = frame.where(F.col(S.DATE).isin(*(date.fromisoformat(day) for day in days)))
+        frames.append(frame.select(F.lit(name).alias("name"), "_metadata.file_path", day.alias("day")))
+    if not frames:
+        return found
+    rows, first, last = (
+        F.count(F.lit(1)).alias("rows"),
+        F.min("day").alias("first"),
+        F.max("day").alias("last"),
+    )
+    by_file = reduce(DataFrame.unionByName, frames).groupBy("name", "file_path").agg(rows, first, last)
+    for row in by_file.orderBy("name", "file_path").collect():
+        relative = row["file_path"].rpartition(f"/{paths[row['name']].rstrip('/').rpartition('/')[2]}/")[2]
+        days = f"{row['first']}..{row['last']}"
+        text = f"{sha256_of(spark, row['file_path'])} {row['rows']} {days}"
+        found[row["name"]]["files"][relative] = text
+    return found
+
+
+def _paths(tables: Tables) -> dict[str, str]:
+    data = {"audit": tables.audit, "quarantine": tables.quarantine, "metadata_log": tables.metadata_log}
+    return data | {name: getattr(tables, name) for name in CLOSED}
+
+
+CLOSED = ("reconciled", "expired")
+"""The tables that only jobs with the key write."""
+BY_DAY = ("audit", "quarantine")
+"""The tables of which a report of some days reads only these."""
+
+
+def _place(directory: str, number: int) -> str:
+    return f"{directory}/{number:08}.json"
+
+
+def _runs(spark: SparkSession, directory: str, key: bytes | None) -> tuple[list[Run], list[Fault]]:
+    """Returns the runs since the newest accepted one, and what is wrong with them."""
+    runs: list[Run] = []
+    faults: list[Fault] = []
+    link, before = _SEED, 0
+    for number in sorted(int(name[:-5]) for name in names_in(spark, directory) if name[:-5].isdigit()):
+        run = _run(number, read_text(spark, _place(directory, number)), link, key)
+        if run.content.get("job") == ACCEPT and run.fits:
+            runs, faults, before = [], [], number - 1
+        faults += _faults_of(run, before, key)
+        runs.append(run)
+        link, before = run.link, number
+    if key is None and _newest(runs).content.get("signed_with") == KEYED:
+        raise AuditError("the runs of these tables are signed with a key: pass it with --chain-key")
+    return runs, faults
+
+
+def _newest(runs: Sequence[Run]) -> Run:
+    return runs[-1] if runs else Run(0, _SEED, True, {})
+
+
+def _run(number: int, text: str, link_before: str, key: bytes | None) -> Run:
+    body, link = text[:-_TAIL], text[-_TAIL + len(_LINK) : -len('"}')]
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return Run(number, link, False, {})
+    if not isinstance(content, dict):
+        return Run(number, link, False, {})
+    start = _SEED if content.get("job") == ACCEPT else link_before
+    fits = hmac.compare_digest(_digest(start + body, key).encode(), link.encode())
+    return Run(number, link, fits and content.get("run") == number, content)
+
+
+def _faults_of(run: Run, before: int, key: bytes | None) -> Iterator[Fault]:
+    if run.number != before + 1:
+        first, last = before + 1, run.number - 1
+        named = f"run {first}" if first == last else f"runs {first} to {last}"
+        text = f"{named} of the manifest cannot be found"
+        yield Fault("manifest.run_missing", "critical", text, {"first_run": first, "last_run": last})
+    if not run.fits:
+        why = "was altered, or does not follow from the run before"
+        if key is not None:
+            why += ", or is not signed with the key"
+        yield Fault(
+            "manifest.run_altered", "critical", f"run {run.number} of the manifest {why}", {"run": run.number}
+        )
+
+
+def _digest(text: str, key: bytes | None) -> str:
+    message = text.encode()
+    return sha256(message).hexdigest() if key is None else hmac.new(key, message, sha256).hexdigest()
+
+
+def _files(tables: Tree, name: str) -> dict[str, str]:
+    return dict(tables.get(name, _ABSENT)["files"])
+
+
+def _to_sign(name: str, then: Signed, now: Signed) -> Signed:
+    """Returns what was signed before, and what may have been added to it since."""
+    return {
+        "columns": now["columns"] if _starts_with(now["columns"], then["columns"]) else then["columns"],
+        "properties": then["properties"],
+        "files": then["files"] if name in CLOSED else now["files"] | then["files"],
+    }
+
+
+def _difference(name: str, then: Signed, now: Signed) -> Fault | None:
+    """Returns what was done to a table by no run that is signed."""
+    before, files = then["files"], now["files"]
+    gone = sorted(before.keys() - files.keys())
+    altered = sorted(path for path in before.keys() & files.keys() if before[path] != files[path])
+    added = sorted(files.keys() - before.keys()) if name in CLOSED else []
+    described = _starts_with(now["columns"], then["columns"]) and now["properties"] == then["properties"]
+    parts = [
+        *([f"{_named(gone)} removed ({_rows(gone, before)} records)"] if gone else []),
+        *([f"{_named(altered)} altered ({_rows(altered, before)} records)"] if altered else []),
+        *([f"{_named(added)} added ({_rows(added, files)} records)"] if added else []),
+        *([] if described else ["its columns or properties changed"]),
+    ]
+    if not parts:
+        return None
+    text = f"table {name} does not match the manifest: {'; '.join(parts)}, by no run"
+    evidence = {"table": name, "removed": gone, "altered": altered, "added": added, "described": described}
+    return Fault("manifest.table_altered", "critical", text, evidence)
+
+
+def _of_days(name: str, table: Signed, days: Sequence[str]) -> Signed:
+    if not days or name not in BY_DAY:
+        return table
+    folders = tuple(f"{S.DATE}={day}/" for day in days)
+    return {
+        **table,
+        "files": {path: text for path, text in table["files"].items() if path.startswith(folders)},
+    }
+
+
+def _starts_with(now: Sequence[str], then: Sequence[str]) -> bool:
+    return now[: len(then)] == then
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return f"{', '.join(paths[:_NAMED])}{more}"
+
+
+def _rows(paths: Sequence[str], files: Mapping[str, str]) -> int:
+    return sum(int(files[path].split()[1]) for path in paths)

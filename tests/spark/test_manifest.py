@@ -1,0 +1,298 @@
+"""The manifest of runs: what is done to tables, findings, page and runs by somebody else is found."""
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_audit import __main__ as command_line
+from spark_audit import schema as S
+from spark_audit.tables import delta, manifest, retention
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
+from tests.spark.audit_trail import DAY, Trail
+from tests.spark.frames import audit_frame, log_frame
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D8")]
+
+SECRET, GUESS = bytes(range(40)), bytes(40)
+Edit = Callable[[SparkSession, Tables], object]
+Found = list[tuple[str, str]]
+
+
+def a_trail() -> Trail:
+    trail = Trail()
+    trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL orders")
+    trail.ask("User:alice 10.0.0.1 READ TOPIC orders", method="Fetch")
+    return trail.stop()
+
+
+def write(spark: SparkSession, tables: Tables, trail: Trail) -> None:
+    delta.create_tables(spark, tables)
+    delta.append_once(audit_frame(spark, trail.audit), tables.audit, "test", 0)
+    delta.append_once(log_frame(spark, trail.log), tables.metadata_log, "test", 0)
+
+
+def expired(spark: SparkSession, tables: Tables) -> None:
+    row = ("proxy-1", "boot-1", 3, date.fromisoformat(DAY))
+    delta.append_state(spark.createDataFrame([row], S.EXPIRED), tables.expired, S.EXPIRED)
+
+
+@pytest.fixture(scope="module")
+def signed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables after two runs, which are signed with the key."""
+    directory = tmp_path_factory.mktemp("signed") / "tables"
+    tables = Tables(str(directory))
+    write(spark, tables, a_trail())
+    expired(spark, tables)
+    for job in ("expire", "reconcile"):
+        runs = manifest.check(spark, tables, SECRET)
+        manifest.sign(spark, runs, job, runs.signed)
+    return directory
+
+
+@pytest.fixture
+def tables(signed: Path, tmp_path: Path) -> Tables:
+    """A copy of them."""
+    return Tables(str(shutil.copytree(signed, tmp_path / "copy")))
+
+
+def sql(text: str) -> Edit:
+    return lambda spark, tables: spark.sql(text.replace("AUDIT", f"delta.`{tables.audit}`"))
+
+
+def file_of(path: str) -> Path:
+    [file] = Path(path).rglob("*.parquet")
+    return file
+
+
+def other_bytes(spark: SparkSession, tables: Tables) -> None:
+    """As from a program that knows Parquet: no commit of Delta's shows it."""
+    file = file_of(tables.audit)
+    frame = spark.read.parquet(str(file)).withColumn(S.HOST, F.lit("10.9.9.9")).localCheckpoint()
+    other = Path(tables.root).with_name("other")
+    frame.coalesce(1).write.parquet(str(other))
+    shutil.copy(file_of(str(other)), file)
+    file.with_name(f".{file.name}.crc").unlink()
+
+
+def other_day(spark: SparkSession, tables: Tables) -> None:
+    for commit in Path(tables.audit, "_delta_log").glob("*.json"):
+        text = commit.read_text(encoding="utf-8")
+        commit.write_text(text.replace(f'"date":"{DAY}"', '"date":"2026-11-20"'), encoding="utf-8")
+    for checksum in Path(tables.audit, "_delta_log").glob("*.crc"):
+        checksum.unlink()
+
+
+def copied(spark: SparkSession, tables: Tables) -> None:
+    rows = spark.read.format("delta").load(tables.expired)
+    delta.append_state(rows, tables.expired, S.EXPIRED)
+
+
+EDITS: dict[str, tuple[Edit, str]] = {
+    "edited": (sql("UPDATE AUDIT SET host = '10.9.9.9' WHERE sequence = 1"), "audit"),
+    "deleted": (sql("DELETE FROM AUDIT WHERE sequence = 1"), "audit"),
+    "deleted by a deletion vector": (
+        lambda spark, tables: [
+            sql("ALTER TABLE AUDIT SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")(
+                spark, tables
+            ),
+            sql("DELETE FROM AUDIT WHERE sequence = 1")(spark, tables),
+        ],
+        "audit",
+    ),
+    "edited in its file": (other_bytes, "audit"),
+    "moved to another day": (other_day, "audit"),
+    "a row of expired twice": (copied, "expired"),
+    "expired removed": (lambda spark, tables: shutil.rmtree(tables.expired), "expired"),
+    "reconciled made": (
+        lambda spark, tables: delta.append_state(
+            spark.createDataFrame([(date.fromisoformat(DAY), 9, 0, 1, None)], S.RECONCILED),
+            tables.reconciled,
+            S.RECONCILED,
+        ),
+        "reconciled",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", EDITS)
+def test_a_table_that_somebody_has_changed_is_named_in_every_later_run(
+    spark: SparkSession, tables: Tables, kind: str
+) -> None:
+    edit, name = EDITS[kind]
+    edit(spark, tables)
+
+    runs = manifest.check(spark, tables, SECRET)
+    found = manifest.findings(runs)
+    assert [(row[S.CHECK], json.loads(row[S.EVIDENCE])["table"]) for row in found] == [
+        ("manifest.table_altered", name)
+    ]
+    assert found[0][S.EXPLANATION].startswith(f"table {name} does not match the manifest: ")
+
+    manifest.sign(spark, runs, "reconcile", runs.signed)
+    again = manifest.findings(manifest.check(spark, tables, SECRET))
+    assert [row[S.ID] for row in again] == [row[S.ID] for row in found]
+    with pytest.raises(AuditError, match=f"nothing was changed, because table {name} does not match"):
+        manifest.begin(spark, tables, SECRET, "compact")
+
+
+def test_the_tables_of_a_trail_may_grow(spark: SparkSession, tables: Tables) -> None:
+    more = Trail().stop()
+    delta.append_once(audit_frame(spark, more.audit), tables.audit, "test", 1)
+
+    runs = manifest.check(spark, tables, SECRET)
+    assert runs.faults == []
+
+    manifest.sign(spark, runs, "reconcile", runs.signed)
+    sql("DELETE FROM AUDIT WHERE kafka_offset = 0")(spark, tables)
+    [fault] = manifest.check(spark, tables, SECRET).faults
+    assert len(list(fault.evidence["removed"])) == 2  # type: ignore[call-overload]  # JSON
+
+
+def place(tables: Tables, number: int) -> Path:
+    return Path(tables.root, "runs", f"{number:08}.json")
+
+
+def other_run(tables: Tables) -> None:
+    text = place(tables, 1).read_text(encoding="utf-8")
+    place(tables, 1).write_text(text.replace('"job":"expire"', '"job":"report"'), encoding="utf-8")
+
+
+def forged(
+    spark: SparkSession, tables: Tables, job: str, key: bytes | None, before: list[manifest.Run]
+) -> None:
+    """The newest run again, with the tables as they are after an edit."""
+    sql("DELETE FROM AUDIT WHERE sequence = 1")(spark, tables)
+    now = manifest.contents(spark, {"audit": tables.audit})
+    runs = manifest.Manifest(str(place(tables, 1).parent), key, before, now, now, [])
+    manifest.sign(spark, runs, job, now)
+
+
+def forged_run(spark: SparkSession, tables: Tables) -> None:
+    link = json.loads(place(tables, 1).read_text(encoding="utf-8"))["link"]
+    place(tables, 2).unlink()
+    forged(spark, tables, "reconcile", GUESS, [manifest.Run(1, link, True, {})])
+
+
+def accepted(key: bytes | None) -> Edit:
+    def edit(spark: SparkSession, tables: Tables) -> None:
+        shutil.rmtree(place(tables, 1).parent)
+        forged(spark, tables, manifest.ACCEPT, key, [])
+
+    return edit
+
+
+RUNS: dict[str, tuple[Edit, Found]] = {
+    "removed": (
+        lambda spark, tables: place(tables, 1).unlink(),
+        [("manifest.run_missing", "run 1"), ("manifest.run_altered", "run 2")],
+    ),
+    "altered": (lambda spark, tables: other_run(tables), [("manifest.run_altered", "run 1")]),
+    "damaged": (
+        lambda spark, tables: place(tables, 2).write_text("{", encoding="utf-8"),
+        [("manifest.run_altered", "run 2")],
+    ),
+    "forged with another key": (
+        forged_run,
+        [("manifest.run_altered", "run 2"), ("manifest.table_altered", "table audit")],
+    ),
+    "accepted with another key": (accepted(GUESS), [("manifest.run_altered", "run 1")]),
+    "accepted without a key": (accepted(None), [("manifest.run_altered", "run 1")]),
+}
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_runs_that_somebody_has_changed_are_named(spark: SparkSession, tables: Tables, kind: str) -> None:
+    edit, expected = RUNS[kind]
+    edit(spark, tables)
+
+    faults = manifest.check(spark, tables, SECRET).faults
+
+    subjects = [" ".join(fault.explanation.split()[:2]) for fault in faults]
+    assert list(zip([fault.check for fault in faults], subjects, strict=True)) == expected
+
+
+def test_signed_runs_need_the_key(spark: SparkSession, tables: Tables) -> None:
+    with pytest.raises(AuditError, match="signed with a key: pass it with --chain-key"):
+        manifest.check(spark, tables, None)
+
+
+def test_a_job_that_was_killed_is_run_again(
+    spark: SparkSession, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_arguments: object) -> retention.Expired:
+        sql("DELETE FROM AUDIT WHERE sequence = 1")(spark, tables)
+        raise KeyboardInterrupt
+
+    whole = retention._delete_days
+    monkeypatch.setattr(retention, "_delete_days", killed)
+    with pytest.raises(KeyboardInterrupt):
+        retention.expire(spark, tables, date.fromisoformat("2026-11-24"), force=True, key=SECRET)
+
+    runs = manifest.check(spark, tables, SECRET)
+    assert [fault.explanation for fault in runs.faults] == [
+        "expire has begun to change the tables and has not ended: run expire again"
+    ]
+    manifest.sign(spark, runs, "reconcile", runs.signed, **runs.unfinished)
+    assert [fault.check for fault in manifest.check(spark, tables, SECRET).faults] == ["manifest.unfinished"]
+
+    monkeypatch.setattr(retention, "_delete_days", whole)
+    retention.expire(spark, tables, date.fromisoformat("2026-11-24"), force=True, key=SECRET)
+    assert manifest.check(spark, tables, SECRET).faults == []
+
+
+def run(*arguments: object) -> int:
+    return command_line.main([str(argument) for argument in arguments])
+
+
+def test_findings_and_page_are_evidence_too(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Findings that are emptied by hand give no page, and an edited page is named."""
+    trail = a_trail()
+    del trail.proxy.records[1]
+    tables, out = Tables(str(tmp_path / "tables")), tmp_path / "out"
+    write(spark, tables, trail)
+    (tmp_path / "key").write_bytes(SECRET)
+    common = "--tables", tables.root, "--chain-key", tmp_path / "key"
+    report = "report", *common, "--findings", out, "--out", out / "report.html"
+    assert run("reconcile", *common, "--out", out) == 1
+    assert run(*report) == 0
+    assert run("verify", *common) == 0
+    assert "differences: 0" in capsys.readouterr().out
+    json_file, page = out / "findings.json", out / "report.html"
+    true, shown = json_file.read_text(encoding="utf-8"), page.read_text(encoding="utf-8")
+
+    document = json.loads(true)
+    document["summary"]["findings"] = dict.fromkeys(document["summary"]["findings"], 0)
+    json_file.write_text(json.dumps(document | {"findings": []}), encoding="utf-8")
+    page.unlink()
+    assert (run(*report), page.exists()) == (2, False)
+    assert capsys.readouterr().err == (
+        f"penstock audit: no page was written, because {json_file} is not as run 1 wrote it\n"
+    )
+
+    json_file.write_text(true, encoding="utf-8")
+    page.write_text(shown.replace("finding", "no finding"), encoding="utf-8")
+    assert run("verify", *common) == 1
+    assert capsys.readouterr().err == f"penstock audit: {page} is not as run 2 wrote it\n"
+    assert run(*report) == 0
+
+    place(tables, 3).unlink()
+    document["summary"]["run"] = 3
+    json_file.write_text(json.dumps(document), encoding="utf-8")
+    assert run("reconcile", *common, "--out", out) == 1
+    found = {each["check"] for each in json.loads(json_file.read_text(encoding="utf-8"))["findings"]}
+    assert found > {"manifest.cut", "gaps.hole"}
+
+    expired(spark, tables)
+    assert run("verify", *common) == 1
+    assert "table expired does not match the manifest" in capsys.readouterr().err
+    assert run("verify", *common, "--accept") == 0
+    assert run("verify", *common) == 0
