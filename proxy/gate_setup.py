@@ -34,6 +34,7 @@ def gate(config: ProxyConfig, rates_of: RatesOf) -> Gate:
         limits(config),
         serde=load_principal_serde(config.principal_serde_class),
         stores_topic_configs=own_controller,
+        describes_topic_configs=config.topics.topic_owner_described,
         creates_topics_at_controller=own_controller,
         memory=RequestMemory(config.limits.queued_max_request_bytes),
         pace=Pace(perf_counter_ns),

@@ -354,6 +354,7 @@ class ProxyProcess:
         self._gate.limits = gate_setup.limits(config)
         self._gate.memory.limit(config.limits.queued_max_request_bytes)
         self._gate.proxy_principals = prepared.proxy_principals
+        self._gate.describes_topic_configs = config.topics.topic_owner_described
         self._backoff.settings = config.login_backoff.settings()
         self._audit.reconfigure(prepared.audit_policy)
         log_lines.set_level(config.log.level)

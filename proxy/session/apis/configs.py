@@ -6,9 +6,11 @@ is named twice or of an unknown type, or if a config key is named twice or has n
 controller, unless it is about one broker: only that broker's process can check it, and it is the one behind
 this proxy.
 
-No broker knows the configs `owner` and `acls` of topics (KIP-11, decision 0028). DescribeConfigs returns them
-from the image, with the broker's own configs. The controller decides who may set them. A KRaft controller has
-no such configs; with it, requests that set them are rejected.
+No broker knows the configs `owner` and `acls` of topics (KIP-11, decision 0028). DescribeConfigs adds them
+from the image to those of the broker, if the request names them or topic.owner.described is set: tools that
+copy or compare all configs of a topic must not find configs that a broker does not have (decision 0072). The
+controller decides who may set them. A KRaft controller has no such configs; with it, requests that set them
+are rejected.
 """
 
 from __future__ import annotations
@@ -92,17 +94,20 @@ def names_penstock_configs(configs: Iterable[Named]) -> bool:
     return any(config.name in (OWNER, ACLS) for config in configs)
 
 
-def penstock_configs(image: MetadataImage, topic: str) -> dict[str, str]:
-    """Return name -> value, without those that are not set."""
-    acls = topic_acls(image, topic)
-    values = {OWNER: image.topics.owner(topic), ACLS: _shown(topic, acls) if acls else None}
+def penstock_configs(image: MetadataImage, topic: str, names: Container[str]) -> dict[str, str]:
+    """Return name -> value of those in `names`, without those that are not set."""
+    values: dict[str, str | None] = {}
+    if OWNER in names:
+        values[OWNER] = image.topics.owner(topic)
+    if ACLS in names and (acls := topic_acls(image, topic)):
+        values[ACLS] = _shown(topic, acls)
     return {name: value for name, value in values.items() if value}
 
 
 def described(
-    values: dict[str, str], requested: Container[str] | None, synonyms: bool, documentation: bool
+    values: dict[str, str], synonyms: bool, documentation: bool
 ) -> list[types.DescribeConfigsResponse.DescribeConfigsResourceResult]:
-    """Return parts of a DescribeConfigsResponse for the `requested` names; None: for all."""
+    """Return the configs as parts of a DescribeConfigsResponse."""
     response = types.DescribeConfigsResponse
     return [
         response.DescribeConfigsResourceResult(
@@ -116,7 +121,6 @@ def described(
             else [],
         )
         for name, value in values.items()
-        if requested is None or name in requested
     ]
 
 
@@ -226,15 +230,11 @@ def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -
         for resource in paced(requested)
         if (error := errors[resource]) is not None
     ]
-    additional = _penstock_configs(
-        call, [resource for resource, error in paced(list(errors.items())) if error is None]
-    )
+    allowed = [r for r in paced(request.resources) if errors[resource_key(r)] is None]
+    additional = _penstock_configs(call, allowed)
     if not denials and not additional:
         return Forward()
-    wanted = {
-        resource_key(resource): resource.configuration_keys or None for resource in paced(request.resources)
-    }
-    request.resources = [r for r in paced(request.resources) if errors[resource_key(r)] is None]
+    request.resources = allowed
     if not request.resources:
         return Respond(types.DescribeConfigsResponse(results=denials))
 
@@ -244,21 +244,26 @@ def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -
             if result.error_code == ErrorCode.NONE and key in additional:
                 result.configs = [
                     *result.configs,
-                    *described(
-                        additional[key], wanted[key], request.include_synonyms, request.include_documentation
-                    ),
+                    *described(additional[key], request.include_synonyms, request.include_documentation),
                 ]
         response.results = in_request_order(requested, [*response.results, *denials], resource_key)
 
     return Forward(request if denials else None, on_response)
 
 
-def _penstock_configs(call: Call, resources: list[tuple[int, str]]) -> dict[tuple[int, str], dict[str, str]]:
-    """Return owner and ACLs of each topic, if the controller stores them."""
+def _penstock_configs(
+    call: Call, resources: list[types.DescribeConfigsRequest.DescribeConfigsResource]
+) -> dict[tuple[int, str], dict[str, str]]:
+    """Return owner and ACLs of each topic, if they are requested and the controller stores them."""
     if not call.gate.stores_topic_configs or not acls_in_log(call.basis.authorizer):
         return {}
+    without_names = (OWNER, ACLS) if call.gate.describes_topic_configs else ()
     found = {
-        resource: penstock_configs(call.image, resource[1]) for resource in resources if resource[0] == TOPIC
+        resource_key(resource): penstock_configs(
+            call.image, resource.resource_name, resource.configuration_keys or without_names
+        )
+        for resource in paced(resources)
+        if resource.resource_type == TOPIC
     }
     return {resource: configs for resource, configs in found.items() if configs}
 
