@@ -107,8 +107,8 @@ def _type_twice(difference: Difference, step: Any) -> bool:
     return any(len(set(named)) < len(named) for named in types) and difference.path.startswith("entries")
 
 
-def _acls_of_a_topic(difference: Difference, _step: Any) -> bool:
-    return difference.path.endswith((".configs.acls", ".configs.owner")) and difference.broker == ABSENT
+def _no_leader(difference: Difference, _step: Any) -> bool:
+    return difference.path.endswith("current_leader.leader_id") and difference.proxy == -1
 
 
 def _coordinators_topics(difference: Difference, step: Any) -> bool:
@@ -128,7 +128,6 @@ def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
 
 
 KNOWN = (
-    Known("Topic configs `owner` and `acls`", "DescribeConfigs", _acls_of_a_topic),
     Known("An ACL on `*`, and a resource whose name begins with `*`", "*", _starred),
     Known("An invalid change of configs that is also denied", "IncrementalAlterConfigs", _fault_before_right),
     Known("A request that alters the configs of a resource twice", "AlterConfigs", _twice),
@@ -160,6 +159,10 @@ KNOWN = (
         _internal_topics,
     ),
     Known("AlterShareGroupOffsets of a denied topic", "AlterShareGroupOffsets", _id_of_a_denied_topic),
+    *(
+        Known("The leader of a denied partition of a share group", api, _no_leader)
+        for api in ("ShareFetch", "ShareAcknowledge")
+    ),
     Known("A quota entity that names one type twice", "AlterClientQuotas", _type_twice, True),
     Known("A share request without a group or a member", "ShareFetch", _nobody),
     Known("A share request without a group or a member", "ShareAcknowledge", _nobody),
