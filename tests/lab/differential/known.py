@@ -18,7 +18,7 @@ class Known:
     """One row of docs/differences.md."""
 
     row: str
-    """What stands in its first column."""
+    """What its first column has, up to its examples in brackets."""
     api: str
     is_one: Callable[[Difference, Any], bool]
     """Given the difference and the step at which it came up."""
@@ -129,9 +129,9 @@ def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
 
 KNOWN = (
     Known("An ACL on `*`, and a resource whose name begins with `*`", "*", _starred),
-    Known("An invalid change of configs that is also denied", "IncrementalAlterConfigs", _fault_before_right),
-    Known("A request that alters the configs of a resource twice", "AlterConfigs", _twice),
-    Known("A request that alters the configs of a resource twice", "IncrementalAlterConfigs", _twice),
+    Known("A request that is invalid and denied", "IncrementalAlterConfigs", _fault_before_right),
+    Known("Requests to which Kafka does not always respond", "AlterConfigs", _twice),
+    Known("Requests to which Kafka does not always respond", "IncrementalAlterConfigs", _twice),
     Known(
         "Produce with a transactional id and records that are not transactional",
         "Produce",
@@ -141,20 +141,20 @@ KNOWN = (
         Known("WRITE on `__consumer_offsets` and `__transaction_state`", api, _coordinators_topics)
         for api in ("Produce", "Metadata", "DescribeTopicPartitions")
     ),
-    Known("Fetch of the zero topic id", "Fetch", _zero_id),
+    Known("Requests that fail with UNKNOWN_SERVER_ERROR", "Fetch", _zero_id),
     Known("AddPartitionsToTxn with denied topics", "AddPartitionsToTxn", _not_attempted),
-    Known("CreateAcls with a number that is valid only in filters", "CreateAcls", _for_filters),
+    Known("Requests that fail with UNKNOWN_SERVER_ERROR", "CreateAcls", _for_filters),
     Known("Addresses of controllers in DescribeQuorum", "DescribeQuorum", _addresses_of_controllers),
     Known("Fetch with denied topics", "Fetch", _no_session),
     Known(
-        "Unauthorized DescribeUserScramCredentials for all users",
+        "Requests to which Kafka does not always respond",
         "DescribeUserScramCredentials",
         _never_answered,
     ),
-    Known("Metadata of a topic with neither name nor id", "Metadata", _nothing_named),
+    Known("Requests that fail with UNKNOWN_SERVER_ERROR", "Metadata", _nothing_named),
     Known("APIs of share coordinators (keys 83 to 87)", "ApiVersions", _among_brokers),
     Known(
-        "A Streams topology with a missing internal topic, without CREATE",
+        "An internal topic of a Streams group that is missing, without CREATE",
         "StreamsGroupHeartbeat",
         _internal_topics,
     ),
@@ -164,8 +164,8 @@ KNOWN = (
         for api in ("ShareFetch", "ShareAcknowledge")
     ),
     Known("A quota entity that names one type twice", "AlterClientQuotas", _type_twice, True),
-    Known("A share request without a group or a member", "ShareFetch", _nobody),
-    Known("A share request without a group or a member", "ShareAcknowledge", _nobody),
+    Known("Requests that fail with UNKNOWN_SERVER_ERROR", "ShareFetch", _nobody),
+    Known("Requests that fail with UNKNOWN_SERVER_ERROR", "ShareAcknowledge", _nobody),
 )
 
 
