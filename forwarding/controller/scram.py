@@ -37,6 +37,8 @@ Deletion: TypeAlias = "types.AlterUserScramCredentialsRequest.ScramCredentialDel
 Upsertion: TypeAlias = "types.AlterUserScramCredentialsRequest.ScramCredentialUpsertion"
 Fault = tuple[ErrorCode, str | None]
 NO_FAULT: Fault = (ErrorCode.NONE, None)
+NO_KEY: Fault = (ErrorCode.UNKNOWN_SERVER_ERROR, None)
+"""For an empty salted password: HMAC in Java rejects an empty key, so Kafka's controller fails."""
 
 
 def alter_user_scram_credentials(
@@ -47,18 +49,22 @@ def alter_user_scram_credentials(
     names = dict.fromkeys(alteration.name for alteration in alterations)
     if len(names) > MAX_RECORDS_PER_REQUEST:
         return over_limit(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request, f"{len(names)} users in one request")
-    records: dict[str, Message] = {}
+    accepted: dict[str, Deletion | Upsertion] = {}
     faults: dict[str, Fault] = {}
-    for alteration in paced(alterations, _ALTERATION_UNITS):
+    for alteration in paced(alterations):
         name = alteration.name
-        fault = faults.get(name) or _twice(name in records) or _fault(alteration, image)
+        fault = faults.get(name) or _twice(name in accepted) or _fault(alteration, image)
         if fault is None:
-            records[name] = _record(alteration)
+            accepted[name] = alteration
         else:
-            records.pop(name, None)
+            accepted.pop(name, None)
             faults[name] = fault
+    # Only now, as in Kafka: a user that is altered twice has that fault.
+    faults |= {name: NO_KEY for name, alteration in accepted.items() if _makes_no_key(alteration)}
+    stored = [alteration for name, alteration in accepted.items() if name not in faults]
+    records = tuple(_record(alteration) for alteration in paced(stored, _ALTERATION_UNITS))
     results = [_result(name, *faults.get(name, NO_FAULT)) for name in names]
-    return Outcome(tuple(records.values()), types.AlterUserScramCredentialsResponse(results=results))
+    return Outcome(records, types.AlterUserScramCredentialsResponse(results=results))
 
 
 def _result(
@@ -98,10 +104,13 @@ def _upsertion_fault(alteration: Upsertion) -> Fault | None:
         return code, f"Too few iterations: {alteration.iterations}, at least {MIN_ITERATIONS}"
     if alteration.iterations > MAX_ITERATIONS:
         return code, f"Too many iterations: {alteration.iterations}, at most {MAX_ITERATIONS}"
-    if not alteration.salted_password:
-        # HMAC in Java rejects an empty key, so Kafka's controller fails. It accepts any other length.
-        return ErrorCode.UNKNOWN_SERVER_ERROR, None
     return None
+
+
+def _makes_no_key(alteration: Deletion | Upsertion) -> bool:
+    if isinstance(alteration, types.AlterUserScramCredentialsRequest.ScramCredentialDeletion):
+        return False
+    return not alteration.salted_password
 
 
 def _record(alteration: Deletion | Upsertion) -> Message:

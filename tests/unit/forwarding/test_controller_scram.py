@@ -121,6 +121,7 @@ def test_only_what_is_there_can_be_deleted(asked: Any, error_code: ErrorCode) ->
         ((deletion("alice"),), (upsertion("alice"),)),
         ((), (upsertion("alice", 1), upsertion("alice", 2))),
         ((deletion("alice"), deletion("alice")), (upsertion("alice"),)),
+        ((), (upsertion("alice", salted_password=b""), upsertion("alice"))),
     ],
 )
 def test_a_user_altered_twice_in_one_request_is_refused_and_told_once(
