@@ -1,20 +1,32 @@
 """Makes the gate that all sessions of a proxy share, and its identity at the broker, from a configuration.
 
-proxy.process uses it, and replaces what changes later: image, versions, the broker's features.
+proxy.process uses it, and replaces what changes later: image, versions, the broker's features. With that
+identity the broker may apply a quota to all users of the proxy as one (decision 0073).
 """
 
+from collections.abc import Iterator
 from time import perf_counter_ns
 
 import structlog
 
 from proxy.config import ProxyConfig
-from proxy.config.proxy_principals import proxy_principals
+from proxy.config.proxy_principals import principals_at_broker, proxy_principals
+from proxy.metadata.image import QuotasImage
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.kafka.user_tokens import Identity, ProxyIdentity, UserTokens
+from proxy.net.pages.readiness import Note
 from proxy.net.runtime.clock import now_ms
+from proxy.quota.precedence import defaults_without_own
 from proxy.quota.rate import Rates, unshared
-from proxy.quota.throttle import ClientQuotas, RatesOf
+from proxy.quota.throttle import (
+    CONSUMER_BYTE_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    ClientQuotas,
+    RatesOf,
+)
 from proxy.security.authorizer import Authorizer, load_authorizer
+from proxy.security.principal import parse_principal
 from proxy.security.principal_serde import load_principal_serde
 from proxy.security.protected import ProtectedResources
 from proxy.session.gate import Basis, Gate
@@ -34,6 +46,7 @@ def gate(config: ProxyConfig, rates_of: RatesOf) -> Gate:
         limits(config),
         serde=load_principal_serde(config.principal_serde_class),
         stores_topic_configs=own_controller,
+        describes_topic_configs=config.topics.topic_owner_described,
         creates_topics_at_controller=own_controller,
         memory=RequestMemory(config.limits.queued_max_request_bytes),
         pace=Pace(perf_counter_ns),
@@ -73,6 +86,49 @@ def identity(config: ProxyConfig, broker: EndpointSettings) -> Identity:
     if upstream.identity == "proxy":
         return ProxyIdentity(broker.sasl)
     return UserTokens(broker, upstream.identity_sasl_mechanism, upstream.identity_token_idle_ms, now_ms)
+
+
+class QuotasAtBroker:
+    """Notices default quotas that the broker applies to this proxy as if all its clients were one user.
+
+    With `controller.mode: kraft` they are in the broker's metadata too. It sees the proxy's principal in
+    place of the users, so a limit for each of them becomes one for all.
+    """
+
+    def __init__(self, config: ProxyConfig) -> None:
+        is_kraft = config.controller.mode == "kraft"
+        principals = principals_at_broker(config) if is_kraft else ()
+        self._users = sorted(parse_principal(each).name for each in principals)
+        self._found: tuple[str, ...] = ()
+
+    def update(self, quotas: QuotasImage) -> None:
+        """Look again. A log line reports what is new."""
+        if not self._users:
+            return
+        before, self._found = (
+            self._found,
+            tuple(
+                f"{key} of {entity.path}"
+                for key in (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
+                for entity in defaults_without_own(quotas, self._users, key)
+            ),
+        )
+        if set(self._found).difference(before):
+            log.warning(
+                "the broker applies default quotas to all users of this proxy as one",
+                quotas=self._found,
+                user=self._users[0],
+                message="Set a quota of the same keys on this user that no traffic reaches, or"
+                " upstream.identity: user (docs/kraft.md).",
+            )
+
+    def notes(self) -> Iterator[Note]:
+        """Yield a line of /readyz, if there are such quotas."""
+        if self._found:
+            what = "degraded: the broker applies default quotas to all users of this proxy as one"
+            yield Note(
+                what, f"{what}: {', '.join(self._found)}; user {self._users[0]} has no quota of its own"
+            )
 
 
 def authorizer(config: ProxyConfig) -> Authorizer:

@@ -170,6 +170,7 @@ class ProxyProcess:
             backoff=self._backoff,
         )
         self._identity = gate_setup.identity(config, self._broker)
+        self._quotas_at_broker = gate_setup.QuotasAtBroker(config)
         self._listeners = Listeners(
             config,
             self._gate,
@@ -245,6 +246,7 @@ class ProxyProcess:
         if self._loader.ready and not self._feed.connected:
             cause = self._feed.reachability.cause or NOT_YET
             yield from degraded("changes of the metadata do not arrive", cause)
+        yield from self._quotas_at_broker.notes()
 
     async def run(self) -> bool:
         """Serve until SIGTERM, SIGINT or a restart, then drain. Return False if the successor is lost."""
@@ -354,6 +356,7 @@ class ProxyProcess:
         self._gate.limits = gate_setup.limits(config)
         self._gate.memory.limit(config.limits.queued_max_request_bytes)
         self._gate.proxy_principals = prepared.proxy_principals
+        self._gate.describes_topic_configs = config.topics.topic_owner_described
         self._backoff.settings = config.login_backoff.settings()
         self._audit.reconfigure(prepared.audit_policy)
         log_lines.set_level(config.log.level)
@@ -484,6 +487,7 @@ class ProxyProcess:
         if before is None or before.scram is not image.scram or before.tokens is not image.tokens:
             self._credentials_changed()
         if changed_quota_paths:
+            self._quotas_at_broker.update(image.quotas)
             self._quota_changes.extend(zip(repeat(image.offset), changed_quota_paths, strict=False))
             self._quotas_changed.set()
 

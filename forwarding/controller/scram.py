@@ -1,7 +1,9 @@
 """AlterUserScramCredentials (KIP-554): deletions and upsertions -> SCRAM credential records.
 
 The client sends the salted password, never the password. The log stores the two keys derived from it (RFC
-5802), as Kafka does. controller.py calls this once ALTER on the cluster is granted.
+5802), as Kafka does: it checks neither the salt nor the length of the salted password, so a client that sends
+others than its mechanism computes has stored a credential that no login matches. controller.py calls this
+once ALTER on the cluster is granted.
 """
 
 from __future__ import annotations
@@ -28,16 +30,15 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 from proxy.wire.work import paced
 
-SALTED_PASSWORD_BYTES = {ScramMechanism.SCRAM_SHA_256: 32, ScramMechanism.SCRAM_SHA_512: 64}
-"""The size of each mechanism's hash, which is the size of a salted password."""
-
 _ALTERATION_UNITS = 64
 """The largest cost of deriving the keys, in the units of proxy.wire.work."""
 
 Deletion: TypeAlias = "types.AlterUserScramCredentialsRequest.ScramCredentialDeletion"
 Upsertion: TypeAlias = "types.AlterUserScramCredentialsRequest.ScramCredentialUpsertion"
-Fault = tuple[ErrorCode, str]
-NO_FAULT: tuple[ErrorCode, str | None] = (ErrorCode.NONE, None)
+Fault = tuple[ErrorCode, str | None]
+NO_FAULT: Fault = (ErrorCode.NONE, None)
+NO_KEY: Fault = (ErrorCode.UNKNOWN_SERVER_ERROR, None)
+"""For an empty salted password: HMAC in Java rejects an empty key, so Kafka's controller fails."""
 
 
 def alter_user_scram_credentials(
@@ -48,18 +49,22 @@ def alter_user_scram_credentials(
     names = dict.fromkeys(alteration.name for alteration in alterations)
     if len(names) > MAX_RECORDS_PER_REQUEST:
         return over_limit(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request, f"{len(names)} users in one request")
-    records: dict[str, Message] = {}
+    accepted: dict[str, Deletion | Upsertion] = {}
     faults: dict[str, Fault] = {}
-    for alteration in paced(alterations, _ALTERATION_UNITS):
+    for alteration in paced(alterations):
         name = alteration.name
-        fault = faults.get(name) or _twice(name in records) or _fault(alteration, image)
+        fault = faults.get(name) or _twice(name in accepted) or _fault(alteration, image)
         if fault is None:
-            records[name] = _record(alteration)
+            accepted[name] = alteration
         else:
-            records.pop(name, None)
+            accepted.pop(name, None)
             faults[name] = fault
+    # Only now, as in Kafka: a user that is altered twice has that fault.
+    faults |= {name: NO_KEY for name, alteration in accepted.items() if _makes_no_key(alteration)}
+    stored = [alteration for name, alteration in accepted.items() if name not in faults]
+    records = tuple(_record(alteration) for alteration in paced(stored, _ALTERATION_UNITS))
     results = [_result(name, *faults.get(name, NO_FAULT)) for name in names]
-    return Outcome(tuple(records.values()), types.AlterUserScramCredentialsResponse(results=results))
+    return Outcome(records, types.AlterUserScramCredentialsResponse(results=results))
 
 
 def _result(
@@ -84,7 +89,7 @@ def _fault(alteration: Deletion | Upsertion, image: MetadataImage) -> Fault | No
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
     if isinstance(alteration, types.AlterUserScramCredentialsRequest.ScramCredentialDeletion):
         return _deletion_fault(alteration, mechanism, image)
-    return _upsertion_fault(alteration, mechanism)
+    return _upsertion_fault(alteration)
 
 
 def _deletion_fault(alteration: Deletion, mechanism: ScramMechanism, image: MetadataImage) -> Fault | None:
@@ -93,19 +98,19 @@ def _deletion_fault(alteration: Deletion, mechanism: ScramMechanism, image: Meta
     return None
 
 
-def _upsertion_fault(alteration: Upsertion, mechanism: ScramMechanism) -> Fault | None:
+def _upsertion_fault(alteration: Upsertion) -> Fault | None:
     code = ErrorCode.UNACCEPTABLE_CREDENTIAL
     if alteration.iterations < MIN_ITERATIONS:
         return code, f"Too few iterations: {alteration.iterations}, at least {MIN_ITERATIONS}"
     if alteration.iterations > MAX_ITERATIONS:
         return code, f"Too many iterations: {alteration.iterations}, at most {MAX_ITERATIONS}"
-    digest_bytes = SALTED_PASSWORD_BYTES[mechanism]
-    if len(alteration.salted_password) != digest_bytes:
-        # Kafka would store keys that no client can match.
-        return code, f"Salted password of {len(alteration.salted_password)} bytes, expected {digest_bytes}"
-    if not alteration.salt:
-        return code, "Salt must not be empty"
     return None
+
+
+def _makes_no_key(alteration: Deletion | Upsertion) -> bool:
+    if isinstance(alteration, types.AlterUserScramCredentialsRequest.ScramCredentialDeletion):
+        return False
+    return not alteration.salted_password
 
 
 def _record(alteration: Deletion | Upsertion) -> Message:

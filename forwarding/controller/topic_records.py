@@ -8,7 +8,7 @@ broker's metadata can be stale, so a topic has to be missing twice in a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -131,8 +131,10 @@ class Alteration:
         return [*owner, *acl_records(name, change.acls, image, self.new_id, keep_existing=False)]
 
 
-def add_configs(topic: types.CreateTopicsResponse.CreatableTopicResult, change: OwnerAndAcls | None) -> None:
-    """Add owner and ACLs to a created topic's configs, if the broker returned its configs (KIP-525)."""
+def add_configs(
+    topic: types.CreateTopicsResponse.CreatableTopicResult, change: OwnerAndAcls | None, names: Container[str]
+) -> None:
+    """Add owner and ACLs in `names` to a created topic's configs, if the broker returned them (KIP-525)."""
     if change is None or topic.error_code != ErrorCode.NONE or not topic.configs:
         return
     values = {
@@ -145,7 +147,7 @@ def add_configs(topic: types.CreateTopicsResponse.CreatableTopicResult, change: 
         *(
             config(name=name, value=value, config_source=DYNAMIC_TOPIC_CONFIG)
             for name, value in values.items()
-            if value
+            if value and name in names
         ),
     ]
 

@@ -63,10 +63,11 @@ def create_topics(inputs: DecisionInputs[types.CreateTopicsRequest]) -> Decision
     if count > MAX_RECORDS_PER_REQUEST:
         return over_limit(ApiKey.CREATE_TOPICS, request, f"Unable to store {count} records of new topics")
     merge: Merge[types.CreateTopicsResponse] = Merge(CREATE_TOPICS, request, errors)
+    named = {topic.name: {config.name for config in topic.configs} for topic in creatable}
 
     def finish(response: types.CreateTopicsResponse) -> types.CreateTopicsResponse:
         for topic in response.topics:
-            add_configs(topic, changes.get(topic.name))
+            add_configs(topic, changes.get(topic.name), named.get(topic.name, ()))
         hide_configs(response.topics, describable)
         return merge.into(response)
 

@@ -187,10 +187,10 @@ class Forwarder:
         # All attempts have the same bytes and the same id. Version 1 has the layout of version 0.
         encoded = codecs.of(types.EnvelopeRequest, 0).encode(message)
         request = _Request(api_key, api_version, correlation_id, forward_id, encoded, span)
-        self._metrics.count(client_id)
+        in_flight = self._metrics.count(client_id)
         reply = None
         try:
-            with self._metrics.in_flight.track_inprogress(), self._metrics.seconds.time():
+            with in_flight.track_inprogress(), self._metrics.seconds.time():
                 reply = await self._attempts(request, deadline_ms)
         finally:
             span.ended(reply)

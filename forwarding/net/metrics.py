@@ -71,9 +71,10 @@ class ForwarderMetrics:
             ("client_id",),
             registry=registry,
         )
-        self.in_flight = Gauge(
+        self._in_flight = Gauge(
             "penstock_forwarding_in_flight",
             "Requests waiting for the controller",
+            ("client_id",),
             registry=registry,
         )
         self.seconds = Histogram(
@@ -89,8 +90,8 @@ class ForwarderMetrics:
         )
         self._client_ids: set[str] = set()
 
-    def count(self, client_id: str | None) -> None:
-        """Count one request of this client.
+    def count(self, client_id: str | None) -> Gauge:
+        """Count one request of this client, and return the gauge of its requests in flight.
 
         Clients choose their ids, so beyond a number they share a label.
         """
@@ -99,3 +100,4 @@ class ForwarderMetrics:
             label = OTHER_CLIENT_ID
         self._client_ids.add(label)
         self._requests.labels(label).inc()
+        return self._in_flight.labels(label)

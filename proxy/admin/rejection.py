@@ -19,8 +19,9 @@ MESSAGES = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.ILLEGAL_SASL_STATE: "Request is not valid given the current SASL state.",
 }
-"""The messages that Kafka's own clients print for a denial."""
+"""The texts of error codes, as Kafka's own clients print them."""
 
 Part = TypeVar("Part")
 Key = TypeVar("Key", bound=Hashable)

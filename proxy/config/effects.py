@@ -186,6 +186,7 @@ PROXY: Effects = MappingProxyType(
             "max_connection_creation_rate max_connections_per_ip max_connections_per_ip_overrides",
         ),
     )
+    | _under("topics", _each(Effect.LIVE, "topic_owner_described"))
     | _under("http", _HTTP)
     | _under("log", _each(Effect.LIVE, "level"))
     | _under("telemetry", _TELEMETRY)

@@ -395,6 +395,14 @@ class ProxyLimits(Limits):
         return self
 
 
+class Topics(Part):
+    """The `topics:` section of a proxy."""
+
+    model_config = without("topic_")
+    repeated: ClassVar[str] = "topic."
+    topic_owner_described: bool = False
+
+
 class Log(Part):
     """The `log:` section."""
 
@@ -420,6 +428,7 @@ class ProxyConfig(Part):
     proxy_principals: PrincipalTexts = ()
     delegation_token: DelegationToken = DelegationToken()
     quota: Quota = Quota()
+    topics: Topics = Topics()
     audit: Audit
     limits: ProxyLimits = ProxyLimits()
     http: Http | None = None

@@ -1,7 +1,8 @@
-"""Finds the principals that proxies have at the controllers.
+"""Finds the principals that proxies have at the controllers, and that this proxy has at the broker.
 
-proxy.gate_setup calls it. A client with such a principal has a proxy's credentials, leaked or by mistake; its
-administrative requests are rejected (KIP-590).
+proxy.gate_setup calls it. A client with such a principal at the controllers has a proxy's credentials, leaked
+or by mistake; its administrative requests are rejected (KIP-590). With `controller.mode: kraft` the broker
+applies its quotas to the principal that the proxy has there.
 """
 
 from contextlib import suppress
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from proxy.config.listener import Listener
 from proxy.config.parts import ConfigError
-from proxy.config.peer import ControllerPeer
+from proxy.config.peer import Peer
 from proxy.config.proxy import ProxyConfig
 from proxy.security.principal import ANONYMOUS, USER_TYPE, Principal
 from proxy.security.principal_builder import AuthenticationContext
@@ -20,20 +21,34 @@ def proxy_principals(config: ProxyConfig) -> frozenset[str]:
 
     Never ANONYMOUS: without logins all clients have this principal, proxies and administrators included.
     """
-    found = {*config.proxy_principals, *_own(config.controller, config.listeners)}
+    found = {*config.proxy_principals, *_own("controller", config.controller, config.listeners)}
     return frozenset(found - {str(ANONYMOUS)})
 
 
-def _own(controller: ControllerPeer, listeners: tuple[Listener, ...]) -> set[str]:
-    if controller.sasl is not None:
-        name = controller.sasl.sasl_login().username
+def principals_at_broker(config: ProxyConfig) -> frozenset[str]:
+    """The principals that the broker may see in place of all clients; none if it sees their users.
+
+    Of a certificate these are its subject and what the listeners map it to, as the broker may have the same
+    rules. None too if only a token contains the principal.
+    """
+    upstream = config.upstream
+    if upstream.identity == "user":
+        return frozenset()
+    if upstream.sasl is None and (upstream.ssl is None or upstream.ssl.certificate is None):
+        return frozenset({str(ANONYMOUS)})
+    return frozenset(_own("upstream", upstream, config.listeners))
+
+
+def _own(section: str, peer: Peer, listeners: tuple[Listener, ...]) -> set[str]:
+    if peer.sasl is not None:
+        name = peer.sasl.sasl_login().username
         return {str(Principal(USER_TYPE, name))} if name else set()
-    if controller.uses_ssl and controller.ssl is not None and controller.ssl.certificate is not None:
-        return _of_certificate(controller.ssl.certificate, listeners)
+    if peer.uses_ssl and peer.ssl is not None and peer.ssl.certificate is not None:
+        return _of_certificate(section, peer.ssl.certificate, listeners)
     return set()
 
 
-def _of_certificate(path: Path, listeners: tuple[Listener, ...]) -> set[str]:
+def _of_certificate(section: str, path: Path, listeners: tuple[Listener, ...]) -> set[str]:
     """The subject of the certificate, and the principals that the listeners map it to."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding
@@ -43,7 +58,7 @@ def _of_certificate(path: Path, listeners: tuple[Listener, ...]) -> set[str]:
     try:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ConfigError(f"controller: ssl: certificate: {path}: {error}") from error
+        raise ConfigError(f"{section}: ssl: certificate: {path}: {error}") from error
     der = certificate.public_bytes(Encoding.DER)
     found = {str(Principal(USER_TYPE, rfc2253(certificate.subject)))}
     for listener in listeners:

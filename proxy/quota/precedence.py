@@ -4,7 +4,7 @@ And which quotas hold for all proxies together (SPEC Q13): quota.scope, quota.sc
 quota.scope.by.entity. Kafka's quota keys are fixed, so the scope cannot be part of the metadata log.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -74,6 +74,24 @@ def governing(
                 limit, entity, sanitize(user) if per_user else "", client_id if per_client else ""
             )
     return None if static_default is None else Governing(static_default, None, "", client_id)
+
+
+def defaults_without_own(quotas: QuotasImage, users: Collection[str], key: str) -> list[QuotaEntity]:
+    """Return the default quotas on `key` that govern these users; none if a user has a quota of its own.
+
+    `users` are the names that one client may have, such as a proxy at a broker.
+    """
+    own = (QuotaEntity(user=user, client_id=client) for user in users for client in (None, DEFAULT))
+    if any(quotas.limit(entity, key) is not None for entity in own):
+        return []
+    return [entity for entity in _DEFAULTS if quotas.limit(entity, key) is not None]
+
+
+_DEFAULTS = (
+    QuotaEntity(user=DEFAULT, client_id=DEFAULT),
+    QuotaEntity(user=DEFAULT),
+    QuotaEntity(client_id=DEFAULT),
+)
 
 
 @dataclass(frozen=True, slots=True)

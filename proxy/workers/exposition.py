@@ -41,6 +41,7 @@ GAUGES = {
     "penstock_quorum_connected": min,
     "penstock_quorum_applied_offset": min,
     "penstock_quorum_leader_epoch": max,
+    "penstock_reauthentication_latency_max_seconds": max,
     "penstock_jwks_loaded_timestamp_seconds": min,
     "penstock_certificate_expiry_timestamp_seconds": min,
     "process_start_time_seconds": min,

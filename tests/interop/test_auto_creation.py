@@ -9,8 +9,9 @@ from confluent_kafka import KafkaError, Producer
 
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import User, librdkafka_settings
-from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin, admin
+from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin
 from tests.support.gates import EVERYBODY_COMES_FROM_HERE
+from tests.support.named_configs import topic_configs
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("E9", "A6")]
 
@@ -57,12 +58,6 @@ def producer(stack: Stack, user: User) -> Producer:
     return Producer(librdkafka_settings(user, stack.entrance()))
 
 
-def configs(as_admin: ClusterAdmin, topic: str) -> dict[str, str]:
-    resource = admin.ConfigResource(admin.ResourceType.TOPIC, topic)
-    (future,) = as_admin.client.describe_configs([resource]).values()
-    return {name: entry.value for name, entry in future.result(timeout=TIMEOUT_S).items()}
-
-
 def test_a_producers_first_record_makes_its_topic_and_the_topic_is_the_producers(
     own_stack: Stack, as_admin: ClusterAdmin, olga: User
 ) -> None:
@@ -73,7 +68,8 @@ def test_a_producers_first_record_makes_its_topic_and_the_topic_is_the_producers
     left = with_olga.flush(TIMEOUT_S * 2)
 
     assert (left, told) == (0, [None])
-    assert configs(as_admin, "team.new")["owner"] == "User:olga"
+    owner = topic_configs(own_stack, own_stack.users["admin"], "team.new", "owner")
+    assert owner == {"owner": "User:olga"}
     assert len(as_admin.client.list_topics("team.new", timeout=TIMEOUT_S).topics["team.new"].partitions) == 2
 
 
@@ -100,4 +96,5 @@ def test_while_the_controller_is_away_nothing_is_made_and_later_it_is(
     assert away.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
     assert "team.late" not in there
     assert with_admin.flush(TIMEOUT_S * 2) == 0
-    assert configs(as_admin, "team.late")["owner"] == "User:admin"
+    owner = topic_configs(own_stack, own_stack.users["admin"], "team.late", "owner")
+    assert owner == {"owner": "User:admin"}

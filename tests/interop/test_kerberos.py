@@ -218,18 +218,22 @@ async def test_a_replayed_ticket_is_answered_as_by_a_broker(stage: Stage) -> Non
 @pytest.mark.spec("R9")
 async def test_what_is_refused_here_and_taken_by_a_broker_has_its_row(stage: Stage) -> None:
     rows = (stage.stack.checkout / "docs" / "differences.md").read_text(encoding="utf-8")
-    different = {
-        "GSSAPI, an authorization id of another user": ("alice", _choosing(wanted=f"bob@{REALM}")),
-        "GSSAPI, several security layers selected at once": ("alice", _choosing(b"\x03\0\0\0")),
-        "GSSAPI, a Kerberos name without a mapping rule": ("carol/x/y", _choosing()),
-    }
-    for row, (user, choosing) in different.items():
+    row = (
+        "GSSAPI, a login for another authorization id, with several security layers, or of a name without a"
+        " mapping rule"
+    )
+    assert f"| {row} |" in rows
+    different = [
+        ("alice", _choosing(wanted=f"bob@{REALM}")),
+        ("alice", _choosing(b"\x03\0\0\0")),
+        ("carol/x/y", _choosing()),
+    ]
+    for user, choosing in different:
         ours, kafkas = [
             (await played(address, stage.client(user).login(), _before(choosing)))[-1]
             for address in (stage.proxy, stage.broker)
         ]
-        assert (row, ours[:3:2], kafkas[:3:2]) == (row, (58, 0), (0, SESSION_MS))
-        assert f"| {row} |" in rows
+        assert (user, ours[:3:2], kafkas[:3:2]) == (user, (58, 0), (0, SESSION_MS))
 
 
 @pytest.mark.spec("R5", "R9")

@@ -3,19 +3,23 @@
 `make interop TARGET=kraft` is all of tests/interop on such a stack.
 """
 
+import asyncio
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.wire.api_keys import ApiKey
 from tests.interop import test_kafka_tools as kafka_tools_tests
 from tests.interop import test_live_changes as live_changes
+from tests.lab.cluster import probe
 from tests.lab.cluster.stack import Stack
-from tests.support.cluster_admin import ClusterAdmin
+from tests.lab.cluster.users import User, librdkafka_settings
+from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin
 from tests.support.gates import Gate, a_stack
 from tests.support.two_sides import (
     Door,
@@ -29,6 +33,8 @@ from tests.support.two_sides import (
 )
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+DEFAULT_QUOTAS = "degraded: the broker applies default quotas to all users of this proxy as one"
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +88,48 @@ async def test_what_is_changed_at_one_door_counts_at_the_other(gate: Stack, topi
 
     sys.stderr.write(f"changed at the {here.name}, counts at the {there.name} after (ms): {took_ms}\n")
     assert token.error_code == 0
+
+
+@pytest.mark.spec("Q8", "O2")
+def test_a_default_quota_is_one_limit_for_all_users_until_the_proxys_own_user_has_one(
+    gate: Stack, cluster_admin: ClusterAdmin, topic: str
+) -> None:
+    proxy, limit, own = doors(gate)[1], 20_100.0, gate.wiring.broker_login.name
+
+    def limited(user: str | None, limit: float | None) -> None:
+        asyncio.run(proxy.ask(ApiKey.ALTER_CLIENT_QUOTAS, limit_request(user, limit)))
+
+    def bursts(*names: str) -> list[bool]:
+        """Whether each of these users is throttled after a burst that a quota of its own would allow."""
+        users = [cluster_admin.user(f"quota-{name}") for name in names]
+        for user in users:
+            cluster_admin.allow(user, "WRITE", "DESCRIBE", topic=topic)
+        return [_is_throttled(gate, user, topic, 8 * limit) for user in users]
+
+    def degraded() -> bool:
+        ready = probe.get(gate.wiring.proxy_http, "/readyz")[1]
+        return f"{DEFAULT_QUOTAS}: producer_byte_rate of users/<default>; user {own}" in ready
+
+    limited(None, limit)
+    try:
+        assert degraded()
+        assert bursts("one", "two") == [False, True]
+        limited(own, 1e12)
+        assert not degraded()
+        assert bursts("three", "four") == [False, False]
+    finally:
+        limited(None, None)
+        limited(own, None)
+
+
+def _is_throttled(stack: Stack, user: User, topic: str, size: float) -> bool:
+    throttled: list[float] = []
+    settings = {"throttle_cb": lambda event: throttled.append(event.throttle_time), "linger.ms": 0}
+    producer = Producer(librdkafka_settings(user, stack.entrance()) | settings)
+    producer.produce(topic, bytes(int(size)))
+    assert producer.flush(TIMEOUT_S) == 0
+    producer.poll(0.1)
+    return any(throttled)
 
 
 async def hides(door: Door, topic: str, endpoint: EndpointSettings) -> bool:

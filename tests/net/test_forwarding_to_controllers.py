@@ -310,7 +310,7 @@ async def test_forwards_are_counted_by_client_and_retries_by_reason() -> None:
     retries = "penstock_forwarding_retries_total"
     assert value(retries, {"reason": "AUTHORIZER_NOT_READY"}) == 1
     assert value(retries, {"reason": "connection lost"}) == 1
-    assert value("penstock_forwarding_in_flight") == 0
+    assert value("penstock_forwarding_in_flight", {"client_id": "admin-client"}) == 0
     assert value("penstock_forwarding_latency_seconds_count") == 1
 
 
@@ -323,7 +323,7 @@ async def test_a_request_that_the_controller_has_not_answered_is_in_flight() -> 
         return answered(request)
 
     def in_flight() -> float | None:
-        return registry.get_sample_value("penstock_forwarding_in_flight")
+        return registry.get_sample_value("penstock_forwarding_in_flight", {"client_id": "admin-client"})
 
     async with (
         FakeBroker({ApiKey.ENVELOPE: answered_later}) as controller,
@@ -337,7 +337,7 @@ async def test_a_request_that_the_controller_has_not_answered_is_in_flight() -> 
         meanwhile = in_flight()
         release.set()
 
-    assert (before, meanwhile, in_flight()) == (0, 1, 0)
+    assert (before, meanwhile, in_flight()) == (None, 1, 0)
 
 
 @pytest.mark.spec("E11", "Q10")

@@ -169,6 +169,20 @@ async def test_other_limits_hold_at_once(tmp_path: Path) -> None:
 
 
 @on_uvloop
+@pytest.mark.spec("A6", "O11")
+async def test_owners_are_described_at_once_where_the_file_says_so(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    async with place.runs() as process:
+        before = process._gate.describes_topic_configs
+        place.document["topics"] = {"owner.described": True}
+        await place.changes()
+
+        assert (before, process._gate.describes_topic_configs) == (False, True)
+        rates_of = gate_setup.rates_of(process._config, None, None)
+        assert gate_setup.gate(process._config, rates_of).describes_topic_configs
+
+
+@on_uvloop
 async def test_an_address_that_is_taken_leaves_everything_as_it_was(tmp_path: Path) -> None:
     place = Place(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -36,6 +36,10 @@ def cases(now_s: int) -> dict[str, list[bytes]]:
         "no audience": {"aud": ABSENT},
         "empty audience": {"aud": []},
         "audience no text": {"aud": 7},
+        "issued in the future": {"iat": now_s + 200},
+        "issued after its end": {"iat": now_s + 7_200},
+        # Between 292 years and this a broker that limits no sessions closes the connection.
+        "end beyond 64 bits": {"exp": 2**70},
         "no end": {"exp": ABSENT},
         "end no number": {"exp": "soon"},
         "no beginning": {"iat": ABSENT},

@@ -89,8 +89,10 @@ def user_request(user: str, password: str) -> Any:
     return request(upsertions=[upsertion])
 
 
-def limit_request(name: str, limit: float | None, key: str = "producer_byte_rate", kind: str = "user") -> Any:
-    """A quota of a user, or of an entity of another kind; None: it is removed."""
+def limit_request(
+    name: str | None, limit: float | None, key: str = "producer_byte_rate", kind: str = "user"
+) -> Any:
+    """A quota of a user, or of an entity of another kind; no name: the default; no limit: it is removed."""
     request = types.AlterClientQuotasRequest
     entity = [request.EntityData(entity_type=kind, entity_name=name)]
     ops = [request.OpData(key=key, value=limit or 0.0, remove=limit is None)]

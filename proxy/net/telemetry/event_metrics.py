@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 from platform import python_version
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, Info
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector
 from proxy.audit.record import AuditEvent
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.metrics import AuditCollector
+from proxy.net.runtime.clock import now_ms
 from proxy.net.telemetry.event_lines import log_event
 from proxy.net.telemetry.quota_metrics import ShownClients, ThrottledSeries, quota_series
 from proxy.quota.connections import REJECTION_REASONS
@@ -34,10 +35,32 @@ EXPORTED_BUCKETS = 17
 """From 1 ms to 65.536 s, each twice the one before; longer requests count in +Inf only."""
 
 
+MAXIMUM_WINDOW_MS = 30_000
+"""Kafka's default of metrics.sample.window.ms; metrics.num.samples is 2."""
+
+
+class RecentMaximum:
+    """The maximum of the current window and of the one before it, as Kafka's Max has it."""
+
+    def __init__(self) -> None:
+        self._by_window: dict[int, float] = {}
+
+    def observe(self, value: float, at_ms: int) -> None:
+        """Count a value of this moment."""
+        window = at_ms // MAXIMUM_WINDOW_MS
+        self._by_window = {number: most for number, most in self._by_window.items() if number >= window - 1}
+        self._by_window[window] = max(value, self._by_window.get(window, value))
+
+    def value(self, now_ms: int) -> float:
+        """Return the maximum; 0 if there was no value."""
+        window = now_ms // MAXIMUM_WINDOW_MS
+        return max(self._by_window.get(number, 0.0) for number in (window - 1, window))
+
+
 class LoginMetrics:
     """The metrics of logins and of the ends of sessions."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], int] = now_ms) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(name, text, labels, registry=registry)
 
@@ -62,10 +85,16 @@ class LoginMetrics:
         )
         self._reauth_latency = Histogram(
             "penstock_reauthentication_latency_seconds",
-            "Kafka: reauthentication-latency-avg and -max",
+            "Kafka: reauthentication-latency-avg",
             registry=registry,
             buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
         )
+        self._longest_reauth = RecentMaximum()
+        Gauge(
+            "penstock_reauthentication_latency_max_seconds",
+            "Kafka: reauthentication-latency-max; of the last 30 to 60 seconds, 0 if there was none",
+            registry=registry,
+        ).set_function(lambda: self._longest_reauth.value(clock()))
         self._killed = counter(
             "penstock_expired_connections_killed_total", "Kafka: expired-connections-killed-count", "listener"
         )
@@ -109,7 +138,9 @@ class LoginMetrics:
         self._reauthentication.labels(event.listener, event.mechanism or "", outcome).inc()
         self._read_delay(event)
         if event.interval_start_ms is not None and event.interval_end_ms is not None:
-            self._reauth_latency.observe((event.interval_end_ms - event.interval_start_ms) / 1000)
+            latency_s = (event.interval_end_ms - event.interval_start_ms) / 1000
+            self._reauth_latency.observe(latency_s)
+            self._longest_reauth.observe(latency_s, event.interval_end_ms)
 
     def _read_delay(self, event: AuditEvent) -> None:
         if event.throttle_time_ms:

@@ -8,7 +8,7 @@ proxy reaches its own broker.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Protocol, TypeVar
 
 from proxy.session.gate import ListenerPolicy
@@ -35,6 +35,13 @@ class Node(HasAddress, Protocol):
 
 class NodeOfCluster(HasAddress, Protocol):
     broker_id: int
+
+
+class HasReplicas(Protocol):
+    """A partition in a response."""
+
+    replica_nodes: list[int]
+    offline_replicas: list[int]
 
 
 Endpoint = TypeVar("Endpoint", bound=Node)
@@ -67,6 +74,12 @@ def controller_id(reported: int, live_nodes: Iterable[int]) -> int:
     """Return a live broker that clients can reach (KIP-590): the reported one if it is among them."""
     reachable = list(live_nodes)
     return reported if reported in reachable else next(iter(reachable), NO_NODE)
+
+
+def offline_replicas(partition: HasReplicas, hidden: Container[int]) -> list[int]:
+    """Return the offline replicas of a partition, the hidden brokers among them, as a broker reports them."""
+    offline = set(partition.offline_replicas)
+    return [node for node in partition.replica_nodes if node in offline or node in hidden]
 
 
 def _rewrite(listener: ListenerPolicy, node_id: int, node: HasAddress) -> bool:

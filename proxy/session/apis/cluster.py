@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from proxy.admin.rejection import Error, code_and_message, code_only, in_request_order
+from proxy.admin.rejection import MESSAGES, Error, code_and_message, code_only, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import (
     NO_HOST,
@@ -125,8 +125,11 @@ def _reject(
 ) -> types.FindCoordinatorResponse:
     nowhere = Nowhere(node_id=NO_NODE, host=NO_HOST, port=NO_PORT)
     response = types.FindCoordinatorResponse
-    if version < 4:
-        return response(**error, **nowhere)
+    code = error["error_code"]
+    if version < _FIRST_WITH_KEYS:
+        # As in Kafka, these versions have the text of the code, whatever the reason.
+        message = MESSAGES.get(ErrorCode(code), error["error_message"])
+        return response(error_code=code, error_message=message, **nowhere)
     return response(
         coordinators=[response.Coordinator(key=key, **error, **nowhere) for key in request.coordinator_keys]
     )

@@ -6,9 +6,11 @@ is named twice or of an unknown type, or if a config key is named twice or has n
 controller, unless it is about one broker: only that broker's process can check it, and it is the one behind
 this proxy.
 
-No broker knows the configs `owner` and `acls` of topics (KIP-11, decision 0028). DescribeConfigs returns them
-from the image, with the broker's own configs. The controller decides who may set them. A KRaft controller has
-no such configs; with it, requests that set them are rejected.
+No broker knows the configs `owner` and `acls` of topics (KIP-11, decision 0028). DescribeConfigs adds them
+from the image to those of the broker, if the request names them or topic.owner.described is set: tools that
+copy or compare all configs of a topic must not find configs that a broker does not have (decision 0072). The
+controller decides who may set them. Requests that set them are rejected if they would have no effect: a KRaft
+controller has no such configs, and not every authorizer reads the metadata log.
 """
 
 from __future__ import annotations
@@ -57,6 +59,11 @@ NOT_STORED = (
     " Kafka's (controller.mode: kraft), which has no owners. Use kafka-acls."
 )
 
+NOT_READ = (
+    "The configs owner and acls of a topic have no effect at this proxy: its authorizer does not read the"
+    " metadata log."
+)
+
 DYNAMIC_TOPIC_CONFIG = 1
 """DescribeConfigsResponse.ConfigSource, by Kafka's number."""
 STRING = 2
@@ -87,22 +94,20 @@ class Named(Protocol):
     name: str
 
 
-def names_penstock_configs(configs: Iterable[Named]) -> bool:
-    """Whether any of the configs in a request is `owner` or `acls`."""
-    return any(config.name in (OWNER, ACLS) for config in configs)
-
-
-def penstock_configs(image: MetadataImage, topic: str) -> dict[str, str]:
-    """Return name -> value, without those that are not set."""
-    acls = topic_acls(image, topic)
-    values = {OWNER: image.topics.owner(topic), ACLS: _shown(topic, acls) if acls else None}
+def penstock_configs(image: MetadataImage, topic: str, names: Container[str]) -> dict[str, str]:
+    """Return name -> value of those in `names`, without those that are not set."""
+    values: dict[str, str | None] = {}
+    if OWNER in names:
+        values[OWNER] = image.topics.owner(topic)
+    if ACLS in names and (acls := topic_acls(image, topic)):
+        values[ACLS] = _shown(topic, acls)
     return {name: value for name, value in values.items() if value}
 
 
 def described(
-    values: dict[str, str], requested: Container[str] | None, synonyms: bool, documentation: bool
+    values: dict[str, str], synonyms: bool, documentation: bool
 ) -> list[types.DescribeConfigsResponse.DescribeConfigsResourceResult]:
-    """Return parts of a DescribeConfigsResponse for the `requested` names; None: for all."""
+    """Return the configs as parts of a DescribeConfigsResponse."""
     response = types.DescribeConfigsResponse
     return [
         response.DescribeConfigsResourceResult(
@@ -116,7 +121,6 @@ def described(
             else [],
         )
         for name, value in values.items()
-        if requested is None or name in requested
     ]
 
 
@@ -180,10 +184,19 @@ def _alteration_error(call: Call, resource: Alterable, count: int, incremental: 
 
 
 def _unsupported(call: Call, resource: Alterable) -> PartError | None:
-    """Return the error for the owner or ACLs of a topic, if the controller does not store them."""
-    if call.gate.stores_topic_configs or resource.resource_type != TOPIC:
+    return unsupported_configs(call, resource.configs) if resource.resource_type == TOPIC else None
+
+
+def unsupported_configs(call: Call, configs: Iterable[Named]) -> PartError | None:
+    """Return the error for `owner` or `acls` among the configs of a topic, if they would have no effect."""
+    if _penstock_configs_count(call) or not any(config.name in (OWNER, ACLS) for config in configs):
         return None
-    return (ErrorCode.INVALID_CONFIG, NOT_STORED) if names_penstock_configs(resource.configs) else None
+    return ErrorCode.INVALID_CONFIG, (NOT_READ if call.gate.stores_topic_configs else NOT_STORED)
+
+
+def _penstock_configs_count(call: Call) -> bool:
+    """Whether the controller stores the configs, and the authorizer of this proxy reads them."""
+    return call.gate.stores_topic_configs and acls_in_log(call.basis.authorizer)
 
 
 def _malformed(resource: Alterable, count: int, incremental: bool) -> str | None:
@@ -226,15 +239,11 @@ def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -
         for resource in paced(requested)
         if (error := errors[resource]) is not None
     ]
-    additional = _penstock_configs(
-        call, [resource for resource, error in paced(list(errors.items())) if error is None]
-    )
+    allowed = [r for r in paced(request.resources) if errors[resource_key(r)] is None]
+    additional = _penstock_configs(call, allowed)
     if not denials and not additional:
         return Forward()
-    wanted = {
-        resource_key(resource): resource.configuration_keys or None for resource in paced(request.resources)
-    }
-    request.resources = [r for r in paced(request.resources) if errors[resource_key(r)] is None]
+    request.resources = allowed
     if not request.resources:
         return Respond(types.DescribeConfigsResponse(results=denials))
 
@@ -244,21 +253,26 @@ def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -
             if result.error_code == ErrorCode.NONE and key in additional:
                 result.configs = [
                     *result.configs,
-                    *described(
-                        additional[key], wanted[key], request.include_synonyms, request.include_documentation
-                    ),
+                    *described(additional[key], request.include_synonyms, request.include_documentation),
                 ]
         response.results = in_request_order(requested, [*response.results, *denials], resource_key)
 
     return Forward(request if denials else None, on_response)
 
 
-def _penstock_configs(call: Call, resources: list[tuple[int, str]]) -> dict[tuple[int, str], dict[str, str]]:
-    """Return owner and ACLs of each topic, if the controller stores them."""
-    if not call.gate.stores_topic_configs or not acls_in_log(call.basis.authorizer):
+def _penstock_configs(
+    call: Call, resources: list[types.DescribeConfigsRequest.DescribeConfigsResource]
+) -> dict[tuple[int, str], dict[str, str]]:
+    """Return owner and ACLs of each topic, if they are requested and the controller stores them."""
+    if not _penstock_configs_count(call):
         return {}
+    without_names = (OWNER, ACLS) if call.gate.describes_topic_configs else ()
     found = {
-        resource: penstock_configs(call.image, resource[1]) for resource in resources if resource[0] == TOPIC
+        resource_key(resource): penstock_configs(
+            call.image, resource.resource_name, resource.configuration_keys or without_names
+        )
+        for resource in paced(resources)
+        if resource.resource_type == TOPIC
     }
     return {resource: configs for resource, configs in found.items() if configs}
 

@@ -3,7 +3,7 @@
 Requested by name, denied topics are TOPIC_AUTHORIZATION_FAILED whether they exist or not. A list of all
 topics omits them, and so do the ends of its pages: neither a page nor the cursor to the next one may show
 where a hidden topic is. So a page of all topics is made of as many of the broker's pages as needed.
-Authorized operations are always included.
+Authorized operations are always included. A leader that clients cannot reach is -1.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from proxy.admin.rejection import TopicShape
 from proxy.metadata.acl import Operation, ResourceType
+from proxy.session.apis.addresses import NO_NODE, offline_replicas
 from proxy.session.apis.authorized_operations import of_topic
 from proxy.session.call import Api, Call, Forward, QueryBroker, Respond, Verdict, reject
 from proxy.wire import types
@@ -54,21 +55,23 @@ def _by_name(call: Call, request: types.DescribeTopicPartitionsRequest, begin: s
     if denied and not allowed:
         return Respond(types.DescribeTopicPartitionsResponse(topics=denied))
 
+    raw = () if call.listener.unreachable else RAW
+
     def on_response(response: types.DescribeTopicPartitionsResponse) -> None:
         found = [topic for topic in response.topics if topic.name in allowed]
-        _finish(call, found)
+        _finish(call, found, are_raw=bool(raw))
         # The broker has sorted its topics for the cursor; rejected ones follow.
-        for part in denied:
+        for part in denied if raw else ():
             part.partitions = _NO_PARTITIONS  # type: ignore[assignment] # of RAW: as encoded
         response.topics = [*found, *denied]
 
     if not denied:
-        return Forward(None, on_response, RAW)
+        return Forward(None, on_response, raw)
     request.topics = [topic for topic in request.topics if topic.name in allowed]
     if request.cursor is not None and begin not in allowed:
         # A broker requires the cursor's topic in the request; without a cursor the page begins after it.
         request.cursor = None
-    return Forward(request, on_response, RAW)
+    return Forward(request, on_response, raw)
 
 
 def _rejected(topic: types.DescribeTopicPartitionsRequest.TopicRequest) -> Topic:
@@ -76,8 +79,13 @@ def _rejected(topic: types.DescribeTopicPartitionsRequest.TopicRequest) -> Topic
     return rejected
 
 
-def _finish(call: Call, topics: list[Topic]) -> None:
+def _finish(call: Call, topics: list[Topic], are_raw: bool = False) -> None:
+    hidden = () if are_raw else call.listener.unreachable
     for topic in topics:
+        for partition in topic.partitions if hidden else ():
+            if partition.leader_id in hidden:
+                partition.leader_id = NO_NODE
+            partition.offline_replicas = offline_replicas(partition, hidden)
         call.gate.topic_names.learn(bytes(topic.topic_id), topic.name or "")
         topic.topic_authorized_operations = of_topic(call, topic.name or "")
 

@@ -8,19 +8,20 @@ Missing topics that may not be created are TOPIC_AUTHORIZATION_FAILED at a broke
 auto.create.topics.enable, which would create them, and UNKNOWN_TOPIC_OR_PARTITION at any other. With our own
 controller the topics are created there, and the broker never gets the switch (create_missing). Brokers have
 the addresses of their proxies; the proxy's authorizer decides the authorized operations. Partitions are
-skipped, not decoded.
+skipped, not decoded, unless there are brokers that clients of the listener cannot reach: then partitions with
+such a leader are LISTENER_NOT_FOUND.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from proxy.admin.rejection import Error, in_request_order
 from proxy.admin.topics import is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
-from proxy.session.apis.addresses import controller_id, rewrite_endpoints
+from proxy.session.apis.addresses import NO_NODE, controller_id, offline_replicas, rewrite_endpoints
 from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_cluster, of_topic
 from proxy.session.apis.topic_existence import create_at_broker, create_missing
 from proxy.session.call import Api, Call, Forward, Verdict, reject
@@ -36,22 +37,38 @@ _NO_TOPIC_ID = bytes(16)
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _FIRST_WITH_TOPIC_IDS = 12
 _FIRST_WITH_CREATION_SWITCH = 4
+_FIRST_WITH_LISTENER_NOT_FOUND = 6
 
 
 def decide(call: Call, request: types.MetadataRequest) -> Verdict:
     """Decide a Metadata request."""
     if _wants_all(call, request):
-        return Forward(None, lambda response: _finish(call, request, response, _shown(call, response)), RAW)
+        return _forward(call, request, None, lambda response: _shown(call, response))
     assert request.topics is not None
     if call.version < _FIRST_WITH_TOPIC_IDS and any(_names_by_id(topic) for topic in request.topics):
         message = f"Version {call.version} supports topic names only."
         return reject(call, request, ErrorCode.INVALID_REQUEST, message)
     if any(any(topic.topic_id) for topic in request.topics):
         # If one topic has an id, a broker ignores names.
-        return Forward(None, lambda response: _finish(call, request, response, _by_id(call, response)), RAW)
+        return _forward(call, request, None, lambda response: _by_id(call, response))
     if any(topic.name is None for topic in request.topics):
         return reject(call, request, ErrorCode.INVALID_REQUEST, "A topic has neither name nor id.")
     return _by_name(call, request)
+
+
+def _forward(
+    call: Call,
+    request: types.MetadataRequest,
+    message: types.MetadataRequest | None,
+    shown: Callable[[types.MetadataResponse], list[Topic]],
+) -> Forward:
+    """Forward `message`, None for the request as it came; `shown` returns the topics for the client."""
+    hidden = frozenset(call.listener.unreachable)
+
+    def on_response(response: types.MetadataResponse) -> None:
+        _finish(call, request, response, shown(response), hidden)
+
+    return Forward(message, on_response, () if hidden else RAW)
 
 
 def _wants_all(call: Call, request: types.MetadataRequest) -> bool:
@@ -72,7 +89,7 @@ def _by_id(call: Call, response: types.MetadataResponse) -> list[Topic]:
     names = [topic.name for topic in response.topics if topic.name]
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, names)
     return [
-        topic if not topic.name or topic.name in allowed else _denied(call, None, topic.topic_id)
+        topic if not topic.name or topic.name in allowed else _denied(None, topic.topic_id)
         for topic in response.topics
     ]
 
@@ -124,9 +141,9 @@ class _ByName:
 
 def _forwarded(call: Call, request: types.MetadataRequest, requested: _ByName) -> Verdict:
     changed = len(requested.allowed) < len(requested.names) or requested.switched_off
-    denied_topics = [_denied(call, name) for name in paced(requested.names) if name not in requested.allowed]
+    denied_topics = [_denied(name) for name in paced(requested.names) if name not in requested.allowed]
 
-    def on_response(response: types.MetadataResponse) -> None:
+    def shown(response: types.MetadataResponse) -> list[Topic]:
         found = [
             topic
             for topic in paced(response.topics)
@@ -137,13 +154,10 @@ def _forwarded(call: Call, request: types.MetadataRequest, requested: _ByName) -
         for name in missing:
             call.gate.topic_names.forget(name)
         parts = [*found, *denied_topics, *_missing(call, missing, requested, response)]
-        _finish(call, request, response, in_request_order(requested.names, parts, lambda topic: topic.name))
+        return in_request_order(requested.names, parts, lambda topic: topic.name)
 
-    return Forward(
-        _narrowed(call, request, requested.allowed, requested.switched_off) if changed else None,
-        on_response,
-        RAW,
-    )
+    message = _narrowed(call, request, requested.allowed, requested.switched_off) if changed else None
+    return _forward(call, request, message, shown)
 
 
 def _is_missing(topic: Topic) -> bool:
@@ -162,7 +176,7 @@ def _missing(
     return [
         reported[name]
         if name in reported and name not in errors
-        else _topic(call, name, _NO_TOPIC_ID, errors.get(name, _code(name)))
+        else _topic(name, _NO_TOPIC_ID, errors.get(name, _code(name)))
         for name in names
     ]
 
@@ -192,33 +206,49 @@ def _narrowed(
     return request
 
 
-def _denied(call: Call, name: str | None, topic_id: bytes = _NO_TOPIC_ID) -> Topic:
-    return _topic(call, name, topic_id, _DENIED)
+def _denied(name: str | None, topic_id: bytes = _NO_TOPIC_ID) -> Topic:
+    return _topic(name, topic_id, _DENIED)
 
 
-def _topic(call: Call, name: str | None, topic_id: bytes, error_code: int) -> Topic:
-    no_partitions = b"\x01" if codecs.is_flexible(ApiKey.METADATA, call.version) else bytes(4)
-    return types.MetadataResponse.MetadataResponseTopic(
-        name=name,
-        topic_id=topic_id,
-        error_code=error_code,
-        partitions=no_partitions,  # type: ignore[arg-type] # of RAW: as encoded
-    )
+def _topic(name: str | None, topic_id: bytes, error_code: int) -> Topic:
+    return types.MetadataResponse.MetadataResponseTopic(name=name, topic_id=topic_id, error_code=error_code)
 
 
 def _finish(
-    call: Call, request: types.MetadataRequest, response: types.MetadataResponse, topics: list[Topic]
+    call: Call,
+    request: types.MetadataRequest,
+    response: types.MetadataResponse,
+    topics: list[Topic],
+    hidden: frozenset[int],
 ) -> None:
+    """Complete the response. `hidden`: brokers that clients do not see; without any, partitions are raw."""
+    no_partitions = b"\x01" if codecs.is_flexible(ApiKey.METADATA, call.version) else bytes(4)
     for topic in paced(topics):
         if topic.name:
             call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
         if topic.error_code == ErrorCode.POLICY_VIOLATION and call.version < 10:
             # Clients of these versions do not expect this error (KIP-590).
             topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if hidden:
+            _hide_leaders(call, topic, hidden)
+        elif not topic.partitions:
+            topic.partitions = no_partitions  # type: ignore[assignment] # of RAW: as encoded
     response.topics = topics
     response.brokers = rewrite_endpoints(call.listener, response.brokers)
     response.controller_id = controller_id(response.controller_id, [b.node_id for b in response.brokers])
     _set_authorized_operations(call, request, response)
+
+
+def _hide_leaders(call: Call, topic: Topic, hidden: frozenset[int]) -> None:
+    """Report partitions whose leader is hidden as a broker without the listener does; clients retry."""
+    has_code = call.version >= _FIRST_WITH_LISTENER_NOT_FOUND
+    for partition in paced(topic.partitions):
+        if partition.leader_id in hidden:
+            partition.leader_id = NO_NODE
+            partition.error_code = (
+                ErrorCode.LISTENER_NOT_FOUND if has_code else ErrorCode.LEADER_NOT_AVAILABLE
+            )
+        partition.offline_replicas = offline_replicas(partition, hidden)
 
 
 def _set_authorized_operations(

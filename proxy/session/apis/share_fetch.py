@@ -191,6 +191,8 @@ def _rejected(topic_id: bytes, denied: _Denied) -> types.ShareFetchResponse.Shar
                 partition_index=index,
                 error_code=code if index in fetched else ErrorCode.NONE,
                 acknowledge_error_code=code if index in acknowledged else ErrorCode.NONE,
+                # The schema's default is broker 0, where franz-go would look for the leader.
+                current_leader=response.LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1),
                 records=b"",
             )
             for index in sorted(fetched | acknowledged)

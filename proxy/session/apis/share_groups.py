@@ -110,7 +110,12 @@ def _rejected_acknowledgements(
     return response.ShareAcknowledgeTopicResponse(
         topic_id=topic.topic_id,
         partitions=[
-            response.PartitionData(partition_index=partition.partition_index, error_code=error_code)
+            response.PartitionData(
+                partition_index=partition.partition_index,
+                error_code=error_code,
+                # The schema's default is broker 0, where franz-go would look for the leader.
+                current_leader=response.LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1),
+            )
             for partition in topic.partitions
         ],
     )

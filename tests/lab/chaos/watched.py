@@ -20,7 +20,7 @@ LATE_MS = 300_000
 TRIES = 6
 RECORDS = "penstock_audit_records_total{"
 DROPPED = "penstock_audit_dropped_total{"
-FORWARDING = "penstock_forwarding_in_flight"
+FORWARDING = "penstock_forwarding_in_flight{"
 """A controller has none."""
 
 
@@ -102,7 +102,7 @@ class Watched:
             {name.split('"')[1]: value for name, value in _values(series, RECORDS).items()},
             int(series["penstock_audit_queue_bytes"]),
             int(series["penstock_audit_unshipped_records"]),
-            int(series.get(FORWARDING, 0)),
+            sum(_values(series, FORWARDING).values()),
         )
         self.readings.append(reading)
         return reading

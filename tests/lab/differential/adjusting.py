@@ -137,11 +137,6 @@ def _create_delegation_token(choice: Choice, message: Any, version: int) -> None
         message.owner_principal_type = None if message.owner_principal_name is None else "User"
 
 
-def _alter_user_scram_credentials(_choice: Choice, message: Any, _version: int) -> None:
-    for upsertion in message.upsertions:
-        upsertion.salted_password = bytes(64 if upsertion.mechanism == 2 else 32)
-
-
 def _alter_client_quotas(choice: Choice, message: Any, _version: int) -> None:
     """An address needs an address, and each type stands once."""
     for entry in message.entries:
@@ -169,6 +164,5 @@ ADJUSTMENTS: dict[str, Callable[[Choice, Any, int], None]] = {
     "FindCoordinator": _find_coordinator,
     "CreateAcls": _create_acls,
     "CreateDelegationToken": _create_delegation_token,
-    "AlterUserScramCredentials": _alter_user_scram_credentials,
     "AlterClientQuotas": _alter_client_quotas,
 }

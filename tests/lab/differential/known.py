@@ -18,7 +18,7 @@ class Known:
     """One row of docs/differences.md."""
 
     row: str
-    """What stands in its first column."""
+    """What its first column has, up to its examples in brackets."""
     api: str
     is_one: Callable[[Difference, Any], bool]
     """Given the difference and the step at which it came up."""
@@ -107,8 +107,8 @@ def _type_twice(difference: Difference, step: Any) -> bool:
     return any(len(set(named)) < len(named) for named in types) and difference.path.startswith("entries")
 
 
-def _acls_of_a_topic(difference: Difference, _step: Any) -> bool:
-    return difference.path.endswith((".configs.acls", ".configs.owner")) and difference.broker == ABSENT
+def _no_leader(difference: Difference, _step: Any) -> bool:
+    return difference.path.endswith("current_leader.leader_id") and difference.proxy == -1
 
 
 def _coordinators_topics(difference: Difference, step: Any) -> bool:
@@ -128,11 +128,10 @@ def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
 
 
 KNOWN = (
-    Known("Topic configs `owner` and `acls`", "DescribeConfigs", _acls_of_a_topic),
     Known("An ACL on `*`, and a resource whose name begins with `*`", "*", _starred),
-    Known("An invalid change of configs that is also denied", "IncrementalAlterConfigs", _fault_before_right),
-    Known("A request that alters the configs of a resource twice", "AlterConfigs", _twice),
-    Known("A request that alters the configs of a resource twice", "IncrementalAlterConfigs", _twice),
+    Known("A request that is invalid and denied", "IncrementalAlterConfigs", _fault_before_right),
+    Known("Requests to which Kafka does not always respond", "AlterConfigs", _twice),
+    Known("Requests to which Kafka does not always respond", "IncrementalAlterConfigs", _twice),
     Known(
         "Produce with a transactional id and records that are not transactional",
         "Produce",
@@ -142,27 +141,31 @@ KNOWN = (
         Known("WRITE on `__consumer_offsets` and `__transaction_state`", api, _coordinators_topics)
         for api in ("Produce", "Metadata", "DescribeTopicPartitions")
     ),
-    Known("Fetch of the zero topic id", "Fetch", _zero_id),
+    Known("Requests that fail with UNKNOWN_SERVER_ERROR", "Fetch", _zero_id),
     Known("AddPartitionsToTxn with denied topics", "AddPartitionsToTxn", _not_attempted),
-    Known("CreateAcls with a number that is valid only in filters", "CreateAcls", _for_filters),
+    Known("Requests that fail with UNKNOWN_SERVER_ERROR", "CreateAcls", _for_filters),
     Known("Addresses of controllers in DescribeQuorum", "DescribeQuorum", _addresses_of_controllers),
     Known("Fetch with denied topics", "Fetch", _no_session),
     Known(
-        "Unauthorized DescribeUserScramCredentials for all users",
+        "Requests to which Kafka does not always respond",
         "DescribeUserScramCredentials",
         _never_answered,
     ),
-    Known("Metadata of a topic with neither name nor id", "Metadata", _nothing_named),
+    Known("Requests that fail with UNKNOWN_SERVER_ERROR", "Metadata", _nothing_named),
     Known("APIs of share coordinators (keys 83 to 87)", "ApiVersions", _among_brokers),
     Known(
-        "A Streams topology with a missing internal topic, without CREATE",
+        "An internal topic of a Streams group that is missing, without CREATE",
         "StreamsGroupHeartbeat",
         _internal_topics,
     ),
     Known("AlterShareGroupOffsets of a denied topic", "AlterShareGroupOffsets", _id_of_a_denied_topic),
+    *(
+        Known("The leader of a denied partition of a share group", api, _no_leader)
+        for api in ("ShareFetch", "ShareAcknowledge")
+    ),
     Known("A quota entity that names one type twice", "AlterClientQuotas", _type_twice, True),
-    Known("A share request without a group or a member", "ShareFetch", _nobody),
-    Known("A share request without a group or a member", "ShareAcknowledge", _nobody),
+    Known("Requests that fail with UNKNOWN_SERVER_ERROR", "ShareFetch", _nobody),
+    Known("Requests that fail with UNKNOWN_SERVER_ERROR", "ShareAcknowledge", _nobody),
 )
 
 

@@ -29,7 +29,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 DIFFERENT = {
     "SCRAM, the first message of an unknown user": "SCRAM, unknown user or delegation token",
-    "FindCoordinator v3 after the handshake": "Another request where a SASL token is expected",
 }
 """Scenario -> its row in docs/differences.md."""
 

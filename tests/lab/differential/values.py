@@ -208,8 +208,8 @@ _USERS = {
     "AlterUserScramCredentials:name": Choice.user,
     "AlterUserScramCredentials:mechanism": among(1, 1, 2, 2, 0),
     "AlterUserScramCredentials:iterations": among(4096, 4096, 8192, 100, 20_000),
-    "AlterUserScramCredentials:salt": among(b"salt"),
-    "AlterUserScramCredentials:salted_password": among(bytes(32)),
+    "AlterUserScramCredentials:salt": among(b"salt", b"salt", b""),
+    "AlterUserScramCredentials:salted_password": among(bytes(32), bytes(64), b"p", b""),
 }
 
 VALUES: dict[str, Value] = {**_NUMBERS, **_NAMES, **_DATA, **_GROUPS, **_ADMIN, **_USERS}

@@ -179,6 +179,8 @@ class Asking:
     image: MetadataImage = field(init=False)
     gate: Gate = field(init=False)
     remembered: Remembered = field(init=False)
+    unreachable: tuple[int, ...] = field(init=False, default=())
+    """Brokers that have no proxy for clients, as the proxy knows."""
 
     def __init__(self, api_key: int, version: int, *rights: str, base: MetadataImage | None = None) -> None:
         self.api_key, self.version, self.rights = api_key, version, rights
@@ -199,6 +201,7 @@ class Asking:
         api = TABLE[self.api_key]
         context = RequestContext(self.principal, "10.0.0.1", "SASL", "app", image=self.image)
         listener = ListenerPolicy("SASL", None, addresses=ADDRESSES, security_protocol=self.security_protocol)
+        listener.unreachable = self.unreachable
         basis = replace(self.gate.basis, image=self.image)
         client = ClientState(b"app", context, basis, None)
         peer = Peer("c0ffee", "10.0.0.1", bytes([10, 0, 0, 1]))

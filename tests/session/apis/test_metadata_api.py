@@ -246,6 +246,60 @@ def test_brokers_are_told_by_the_addresses_of_their_proxies_only(version: int) -
     ]
 
 
+@pytest.mark.spec("O1")
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("all_topics", [False, True])
+def test_a_leader_that_clients_cannot_reach_is_an_error_of_its_partition(
+    version: int, all_topics: bool
+) -> None:
+    alice = asking(version, "DESCRIBE TOPIC a")
+    alice.unreachable = (3,)
+    led = topic("a", version=version)
+    led.partitions.append(
+        PARTITION(
+            partition_index=1, leader_id=3, leader_epoch=7, replica_nodes=[3, 2, 4], offline_replicas=[4]
+        )
+    )
+    wanted = request("a", "b", create=version < 4)
+    if all_topics:
+        wanted.topics = None if version else []
+
+    (one, *denied) = alice.for_(wanted).told(answer(led, topic("b", version=version))).topics
+
+    code = ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
+    assert [(part.leader_id, part.error_code) for part in one.partitions] == [(1, 0), (-1, code)]
+    assert [part.replica_nodes for part in one.partitions] == [[1, 2], [3, 2, 4]]
+    if version >= 5:
+        assert [part.offline_replicas for part in one.partitions] == [[], [3, 4]]
+    assert [(topic.name, topic.partitions) for topic in denied] == ([] if all_topics else [("b", [])])
+
+
+@pytest.mark.spec("O1")
+@pytest.mark.parametrize("by_name", [False, True])
+def test_described_partitions_have_no_leader_that_clients_cannot_reach(by_name: bool) -> None:
+    response = t.DescribeTopicPartitionsResponse
+    part = response.DescribeTopicPartitionsResponsePartition
+    led = response.DescribeTopicPartitionsResponseTopic(
+        name="a",
+        topic_id=b"a" * 16,
+        partitions=[
+            part(partition_index=0, leader_id=1, replica_nodes=[1, 3]),
+            part(partition_index=1, leader_id=3, replica_nodes=[3, 2]),
+        ],
+    )
+    alice = Asking(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, "DESCRIBE TOPIC a")
+    alice.unreachable = (3,)
+    wanted = [t.DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in ("a", "b") if by_name]
+    asked = alice.for_(t.DescribeTopicPartitionsRequest(topics=wanted))
+
+    told = asked.told(response(topics=[led])) if by_name else asked.once(response(topics=[led])).answer
+
+    assert [(each.name, len(each.partitions)) for each in told.topics] == [("a", 2), ("b", 0)][: 1 + by_name]
+    parts = told.topics[0].partitions
+    assert [(each.leader_id, each.error_code) for each in parts] == [(1, 0), (-1, 0)]
+    assert [each.offline_replicas for each in parts] == [[3], [3]]
+
+
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize(("told_by_broker", "expected"), [(2, 2), (3, 1), (-1, 1)])
 def test_the_controller_is_some_broker_that_can_be_reached(told_by_broker: int, expected: int) -> None:

@@ -1,4 +1,4 @@
-"""Owner and ACLs of a topic among its configs, as a client is told them, and where nobody keeps them."""
+"""Owner and ACLs of a topic among its configs: who gets them in a response, and where nothing stores them."""
 
 from typing import Any
 
@@ -51,9 +51,21 @@ def told(result: Any) -> list[tuple[str, str]]:
     return [(config.name, config.value) for config in result.configs]
 
 
+BOTH = ["owner", "acls"]
+O11 = pytest.mark.spec("O11")
+
+
+def all_described() -> Asking:
+    """Where topic.owner.described is set."""
+    asking = Asking(ApiKey.DESCRIBE_CONFIGS, 4, *RIGHTS, base=OWNED)
+    asking.gate.describes_topic_configs = True
+    return asking
+
+
 @pytest.mark.parametrize("version", codecs.request_versions(ApiKey.DESCRIBE_CONFIGS))
-def test_owner_and_acls_stand_among_the_configs_of_a_topic(version: int) -> None:
-    asked = Asking(ApiKey.DESCRIBE_CONFIGS, version, *RIGHTS, base=OWNED).for_(question("orders"))
+def test_owner_and_acls_are_returned_to_a_request_that_names_them(version: int) -> None:
+    request = question("orders", keys=["retention.ms", *BOTH])
+    asked = Asking(ApiKey.DESCRIBE_CONFIGS, version, *RIGHTS, base=OWNED).for_(request)
 
     assert asked.goes_as_it_came
     (result,) = asked.told(answered("orders")).results
@@ -62,26 +74,52 @@ def test_owner_and_acls_stand_among_the_configs_of_a_topic(version: int) -> None
     assert [config.config_source for config in result.configs] == [5, 1, 1]
 
 
+@O11
+@pytest.mark.parametrize("version", codecs.request_versions(ApiKey.DESCRIBE_CONFIGS))
+@pytest.mark.parametrize("keys", [None, [], ["retention.ms"]])
+def test_a_request_that_names_neither_gets_what_the_broker_has(version: int, keys: list[str] | None) -> None:
+    asking = Asking(ApiKey.DESCRIBE_CONFIGS, version, *RIGHTS, base=OWNED)
+
+    assert asking.for_(question("orders", keys=keys)).passes_unread
+
+
 @pytest.mark.parametrize(
     ("keys", "names"),
     [
-        (None, ["owner", "acls"]),
-        ([], ["owner", "acls"]),
+        (None, BOTH),
+        ([], BOTH),
         (["owner"], ["owner"]),
         (["acls", "retention.ms"], ["acls"]),
         (["retention.ms"], []),
     ],
 )
-def test_only_what_was_asked_for_is_told(keys: list[str] | None, names: list[str]) -> None:
-    asked = Asking(ApiKey.DESCRIBE_CONFIGS, 4, *RIGHTS, base=OWNED).for_(question("orders", keys=keys))
+def test_with_the_setting_a_request_without_names_gets_both(keys: list[str] | None, names: list[str]) -> None:
+    asked = all_described().for_(question("orders", keys=keys))
 
     (result,) = asked.told(answered("orders")).results
     assert [config.name for config in result.configs] == ["retention.ms", *names]
 
 
+@O11
+def test_of_several_topics_each_gets_what_is_named_for_it() -> None:
+    request, both = question("orders"), ("DESCRIBE_CONFIGS TOPIC *",)
+    request.resources += question("payments", keys=["owner"]).resources
+    base = image_of(*owned("payments", "User:olga", 3), base=OWNED)
+
+    orders, payments = (
+        Asking(ApiKey.DESCRIBE_CONFIGS, 4, *both, base=base)
+        .for_(request)
+        .told(answered("orders", "payments"))
+        .results
+    )
+
+    assert told(orders) == [("retention.ms", "1")]
+    assert told(payments) == [("retention.ms", "1"), OWNER]
+
+
 @pytest.mark.parametrize("wanted", [True, False])
 def test_synonyms_and_documentation_are_told_when_asked_for(wanted: bool) -> None:
-    request = question("orders", include_synonyms=wanted, include_documentation=wanted)
+    request = question("orders", keys=BOTH, include_synonyms=wanted, include_documentation=wanted)
 
     (result,) = (
         Asking(ApiKey.DESCRIBE_CONFIGS, 4, *RIGHTS, base=OWNED).for_(request).told(answered("orders")).results
@@ -95,8 +133,8 @@ def test_synonyms_and_documentation_are_told_when_asked_for(wanted: bool) -> Non
 
 def test_a_topic_without_either_and_one_that_is_not_there_are_told_as_the_broker_tells_them() -> None:
     rights = ("DESCRIBE_CONFIGS TOPIC *",)
-    none = Asking(ApiKey.DESCRIBE_CONFIGS, 4, *rights).for_(question("payments"))
-    missing = Asking(ApiKey.DESCRIBE_CONFIGS, 4, *rights, base=OWNED).for_(question("orders"))
+    none = Asking(ApiKey.DESCRIBE_CONFIGS, 4, *rights).for_(question("payments", keys=BOTH))
+    missing = Asking(ApiKey.DESCRIBE_CONFIGS, 4, *rights, base=OWNED).for_(question("orders", keys=BOTH))
 
     assert none.passes_unread
     (result,) = missing.told(answered("orders", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)).results
@@ -104,7 +142,9 @@ def test_a_topic_without_either_and_one_that_is_not_there_are_told_as_the_broker
 
 
 def test_one_who_may_not_describe_the_configs_learns_no_owner() -> None:
-    answer = Asking(ApiKey.DESCRIBE_CONFIGS, 4, "READ TOPIC orders", base=OWNED).for_(question("orders"))
+    answer = Asking(ApiKey.DESCRIBE_CONFIGS, 4, "READ TOPIC orders", base=OWNED).for_(
+        question("orders", keys=BOTH)
+    )
 
     (result,) = answer.answer.results
     assert (result.error_code, result.configs) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, [])
@@ -114,14 +154,15 @@ def test_where_acls_of_the_log_do_not_count_neither_is_told() -> None:
     asking = Asking(ApiKey.DESCRIBE_CONFIGS, 4, base=OWNED)
     asking.gate.authorizer = AllowAll()
 
-    assert asking.for_(question("orders")).passes_unread
+    assert asking.for_(question("orders", keys=BOTH)).passes_unread
 
 
 def test_a_text_too_long_for_old_clients_says_where_to_look_instead() -> None:
     image = image_of(*(acl_record(n, "orders", principal=f"User:{'x' * 100}{n}") for n in range(300)))
 
-    assert penstock_configs(image, "orders") == {"acls": "(300 ACLs: kafka-acls --list --topic orders)"}
-    assert penstock_configs(MetadataImage.EMPTY, "orders") == {}
+    text = "(300 ACLs: kafka-acls --list --topic orders)"
+    assert penstock_configs(image, "orders", BOTH) == {"acls": text}
+    assert penstock_configs(MetadataImage.EMPTY, "orders", BOTH) == {}
 
 
 def creation(name: str = "owner") -> Any:
@@ -158,6 +199,21 @@ def test_under_a_kraft_controller_they_are_refused_with_the_reason(
 
     assert result.error_code == ErrorCode.INVALID_CONFIG
     assert "stored by Penstock's own controller" in result.error_message
+
+
+@pytest.mark.parametrize(("key", "request_", "parts"), REQUESTS)
+@pytest.mark.parametrize("name", ["owner", "acls"])
+def test_they_are_rejected_where_the_authorizer_does_not_read_them(
+    key: int, request_: Any, parts: str, name: str
+) -> None:
+    asking = Asking(key, codecs.request_versions(key)[-1], *RIGHTS)
+    asking.gate.authorizer = AllowAll()
+
+    (result,) = getattr(asking.for_(request_(name)).answer, parts)
+
+    assert result.error_code == ErrorCode.INVALID_CONFIG
+    assert "no effect at this proxy" in result.error_message
+    assert isinstance(asking.for_(request_("retention.ms")).verdict, ForwardToController)
 
 
 @pytest.mark.parametrize(("key", "request_", "parts"), REQUESTS)

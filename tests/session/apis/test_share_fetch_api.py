@@ -321,6 +321,20 @@ def test_topics_that_may_not_be_read_may_not_be_acknowledged(version: int) -> No
     assert [(node.node_id, node.port) for node in told.node_endpoints] == [(2, 29092)]
 
 
+@pytest.mark.parametrize("key", [ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE])
+@pytest.mark.parametrize("topic_id", [SECRETS, STRANGE])
+def test_an_error_partition_names_no_leader(key: ApiKey, topic_id: bytes) -> None:
+    """franz-go looks for any leader that is not -1, whatever the error."""
+    is_fetch = key == ApiKey.SHARE_FETCH
+    request = fetch(0, (topic_id, [0])) if is_fetch else acknowledge((topic_id, [0]))
+
+    told = Asking(key, 2, GROUP).for_(request).told(answer() if is_fetch else acknowledged())
+
+    ((part,),) = (topic.partitions for topic in told.responses)
+    assert part.error_code != ErrorCode.NONE
+    assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == (-1, -1)
+
+
 def test_an_acknowledgement_of_which_nothing_is_left_still_counts_at_the_broker() -> None:
     asked = Asking(ApiKey.SHARE_ACKNOWLEDGE, 2, GROUP).for_(acknowledge((SECRETS, [1])))
 

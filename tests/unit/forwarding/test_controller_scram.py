@@ -8,7 +8,7 @@ import pytest
 from forwarding.controller.api import Outcome
 from forwarding.controller.scram import alter_user_scram_credentials
 from proxy.metadata.image import MetadataImage
-from proxy.metadata.scram import ScramMechanism, salted_password
+from proxy.metadata.scram import ScramMechanism, credential_from_password, salted_password
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from tests.support.images import image_of, scram_record
@@ -68,8 +68,10 @@ def test_the_keys_stored_are_those_of_rfc_5802() -> None:
         (upsertion("a", mechanism=0), ErrorCode.UNSUPPORTED_SASL_MECHANISM),
         (upsertion("a", mechanism=3), ErrorCode.UNSUPPORTED_SASL_MECHANISM),
         (upsertion(""), ErrorCode.UNACCEPTABLE_CREDENTIAL),
-        (upsertion("a", salt=b""), ErrorCode.UNACCEPTABLE_CREDENTIAL),
-        (upsertion("a", salted_password=b"short"), ErrorCode.UNACCEPTABLE_CREDENTIAL),
+        (upsertion("a", salt=b""), ErrorCode.NONE),
+        (upsertion("a", salted_password=b"short"), ErrorCode.NONE),
+        (upsertion("a", salted_password=b"p" * 200), ErrorCode.NONE),
+        (upsertion("a", salted_password=b""), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
 def test_a_credential_is_stored_only_if_it_is_acceptable(asked: Any, error_code: ErrorCode) -> None:
@@ -77,6 +79,19 @@ def test_a_credential_is_stored_only_if_it_is_acceptable(asked: Any, error_code:
 
     assert errors(outcome) == [(asked.name, error_code)]
     assert len(outcome.records) == (error_code == ErrorCode.NONE)
+
+
+@pytest.mark.spec("S8", "R9")
+@pytest.mark.parametrize("salt", [b"", b"s", bytes(255)])
+@pytest.mark.parametrize("mechanism", [ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512])
+def test_a_credential_of_any_salt_is_the_one_that_its_password_makes(
+    salt: bytes, mechanism: ScramMechanism
+) -> None:
+    salted = salted_password(mechanism, "secret", salt, 4096)
+    outcome = altered(upsertions=(upsertion("a", mechanism, salt=salt, salted_password=salted),))
+
+    stored = image_of(*outcome.records).scram.credential(mechanism, "a")
+    assert stored == credential_from_password(mechanism, "secret", salt)
 
 
 @pytest.mark.spec("S8")
@@ -106,6 +121,7 @@ def test_only_what_is_there_can_be_deleted(asked: Any, error_code: ErrorCode) ->
         ((deletion("alice"),), (upsertion("alice"),)),
         ((), (upsertion("alice", 1), upsertion("alice", 2))),
         ((deletion("alice"), deletion("alice")), (upsertion("alice"),)),
+        ((), (upsertion("alice", salted_password=b""), upsertion("alice"))),
     ],
 )
 def test_a_user_altered_twice_in_one_request_is_refused_and_told_once(

@@ -72,10 +72,24 @@ def test_the_creator_owns_where_the_setting_says_so_and_the_broker_hears_nothing
     assert decision.request.topics[0].configs == []
     assert after.topics.owner("orders") == "User:alice"
     assert after.topics.by_name["orders"].id == uuid_text(ID)
-    assert [(config.name, config.value) for config in response.topics[0].configs] == [
-        ("retention.ms", "1"),
-        ("owner", "User:alice"),
-    ]
+    assert shown(response) == {"retention.ms": "1"}
+
+
+def shown(response: Any) -> dict[str, str]:
+    return {config.name: config.value for config in response.topics[0].configs}
+
+
+@pytest.mark.spec("O11")
+@pytest.mark.parametrize(
+    "requested", [{"owner": "User:bob"}, {"acls": TWO_ACLS}, {"owner": "User:bob", "acls": TWO_ACLS}]
+)
+def test_the_response_to_a_creation_has_those_that_the_request_named(requested: dict[str, str]) -> None:
+    request = creation(False, **requested)
+    decision = decided(ApiKey.CREATE_TOPICS, request, ADMIN, owners=CREATORS_OWN).decision
+    response, _ = outcome(decision, created(), MAY_CREATE)
+
+    assert shown(response).keys() == {"retention.ms", *requested}
+    assert shown(response).get("owner") == requested.get("owner")
 
 
 def test_without_the_setting_a_creation_leaves_nothing_in_the_log() -> None:

@@ -1,9 +1,11 @@
 """The metrics of KIP-368, moved by the events of whole conversations."""
 
+from dataclasses import replace
+
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from proxy.net.telemetry.event_metrics import Telemetry
+from proxy.net.telemetry.event_metrics import MAXIMUM_WINDOW_MS, LoginMetrics, Telemetry
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import Conversation, plain_token, sasl
@@ -73,6 +75,32 @@ def test_each_event_of_a_session_moves_the_metrics_that_kafka_has_for_it() -> No
     }
 
 
+@pytest.mark.spec("R7")
+def test_the_longest_reauthentication_is_shown_for_two_windows_of_kafkas() -> None:
+    talk, registry = again(), CollectorRegistry()
+    started_ms = talk.now_ms - talk.now_ms % MAXIMUM_WINDOW_MS + MAXIMUM_WINDOW_MS
+    clock_ms = started_ms
+    metrics = LoginMetrics(registry, lambda: clock_ms)
+    (event,) = (event for event in talk.events if event.event == "reauthentication")
+
+    def ends(at_ms: int, latency_ms: int) -> None:
+        metrics.read(replace(event, interval_start_ms=at_ms - latency_ms, interval_end_ms=at_ms))
+
+    def longest() -> float | None:
+        return registry.get_sample_value("penstock_reauthentication_latency_max_seconds")
+
+    shown = [longest()]
+    for latency_ms in (20, 700, 30):
+        ends(started_ms, latency_ms)
+    shown.append(longest())
+    ends(started_ms + MAXIMUM_WINDOW_MS, 40)
+    for windows in (1, 2, 3):
+        clock_ms = started_ms + windows * MAXIMUM_WINDOW_MS
+        shown.append(longest())
+
+    assert shown == [0.0, 0.7, 0.7, 0.04, 0.0]
+
+
 @pytest.mark.spec("R7", "R4")
 def test_clients_that_cannot_reauthenticate_are_counted_once() -> None:
     old, bare = (Conversation(sasl_listener=sasl(MINUTE_MS)) for _ in range(2))
@@ -105,6 +133,7 @@ def test_an_idle_connection_that_is_swept_is_not_counted_as_killed() -> None:
         "failed-reauthentication-total",
         "successful-authentication-no-reauth-total",
         "reauthentication-latency-avg",
+        "reauthentication-latency-max",
         "expired-connections-killed-count",
     ],
 )

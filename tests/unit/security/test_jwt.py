@@ -58,12 +58,22 @@ def test_a_token_signed_by_any_allowed_algorithm_is_valid(algorithm: str, key: A
         {"exp": float(NOW_S + 300)},
         {"exp": NOW_S + 300, "nbf": NOW_S + 30},
         {"iat": NOW_S + 30},
+        {"iat": NOW_S + 290},
         {"sub": " alice "},
         {"header": {"typ": ABSENT, "x5c": ["A" * 4000]}},
     ],
 )
 def test_a_token_may_say_the_same_in_other_ways(claims: dict[str, Any]) -> None:
     assert verdict(token(NOW_S, **claims)) == ALICE
+
+
+def test_a_token_may_expire_in_any_year_that_a_response_can_express() -> None:
+    """An expiry in milliseconds by mistake among them."""
+    for expires_s in (NOW_S * 1000, (2**63 - 1) // 1000):
+        found = verdict(token(NOW_S, exp=expires_s))
+
+        assert isinstance(found, Claims)
+        assert found.expires_at_ms == expires_s * 1000
 
 
 WRONG_CLAIMS = [
@@ -86,10 +96,9 @@ WRONG_CLAIMS = [
     ({"exp": True}, "exp is not a number"),
     ({"exp": -1}, "exp is out of range"),
     ({"exp": 1e300}, "exp is out of range"),
-    ({"exp": 2**63}, "exp is out of range"),
+    ({"exp": 2**63 // 1000 + 1}, "exp is out of range"),
     ({"iat": ABSENT}, "no iat claim"),
     ({"iat": "now"}, "iat is not a number"),
-    ({"iat": NOW_S + 31}, "issued 31 s in the future"),
     ({"nbf": NOW_S + 31}, "not valid for another 31 s"),
     ({"nbf": "soon"}, "nbf is not a number"),
     ({"exp": NOW_S - 20, "iat": NOW_S}, "exp is before iat or nbf"),
