@@ -9,8 +9,8 @@ this proxy.
 No broker knows the configs `owner` and `acls` of topics (KIP-11, decision 0028). DescribeConfigs adds them
 from the image to those of the broker, if the request names them or topic.owner.described is set: tools that
 copy or compare all configs of a topic must not find configs that a broker does not have (decision 0072). The
-controller decides who may set them. A KRaft controller has no such configs; with it, requests that set them
-are rejected.
+controller decides who may set them. Requests that set them are rejected if they would have no effect: a KRaft
+controller has no such configs, and not every authorizer reads the metadata log.
 """
 
 from __future__ import annotations
@@ -59,6 +59,11 @@ NOT_STORED = (
     " Kafka's (controller.mode: kraft), which has no owners. Use kafka-acls."
 )
 
+NOT_READ = (
+    "The configs owner and acls of a topic have no effect at this proxy: its authorizer does not read the"
+    " metadata log."
+)
+
 DYNAMIC_TOPIC_CONFIG = 1
 """DescribeConfigsResponse.ConfigSource, by Kafka's number."""
 STRING = 2
@@ -87,11 +92,6 @@ class Named(Protocol):
     """A config in a request."""
 
     name: str
-
-
-def names_penstock_configs(configs: Iterable[Named]) -> bool:
-    """Whether any of the configs in a request is `owner` or `acls`."""
-    return any(config.name in (OWNER, ACLS) for config in configs)
 
 
 def penstock_configs(image: MetadataImage, topic: str, names: Container[str]) -> dict[str, str]:
@@ -184,10 +184,19 @@ def _alteration_error(call: Call, resource: Alterable, count: int, incremental: 
 
 
 def _unsupported(call: Call, resource: Alterable) -> PartError | None:
-    """Return the error for the owner or ACLs of a topic, if the controller does not store them."""
-    if call.gate.stores_topic_configs or resource.resource_type != TOPIC:
+    return unsupported_configs(call, resource.configs) if resource.resource_type == TOPIC else None
+
+
+def unsupported_configs(call: Call, configs: Iterable[Named]) -> PartError | None:
+    """Return the error for `owner` or `acls` among the configs of a topic, if they would have no effect."""
+    if _penstock_configs_count(call) or not any(config.name in (OWNER, ACLS) for config in configs):
         return None
-    return (ErrorCode.INVALID_CONFIG, NOT_STORED) if names_penstock_configs(resource.configs) else None
+    return ErrorCode.INVALID_CONFIG, (NOT_READ if call.gate.stores_topic_configs else NOT_STORED)
+
+
+def _penstock_configs_count(call: Call) -> bool:
+    """Whether the controller stores the configs, and the authorizer of this proxy reads them."""
+    return call.gate.stores_topic_configs and acls_in_log(call.basis.authorizer)
 
 
 def _malformed(resource: Alterable, count: int, incremental: bool) -> str | None:
@@ -255,7 +264,7 @@ def _penstock_configs(
     call: Call, resources: list[types.DescribeConfigsRequest.DescribeConfigsResource]
 ) -> dict[tuple[int, str], dict[str, str]]:
     """Return owner and ACLs of each topic, if they are requested and the controller stores them."""
-    if not call.gate.stores_topic_configs or not acls_in_log(call.basis.authorizer):
+    if not _penstock_configs_count(call):
         return {}
     without_names = (OWNER, ACLS) if call.gate.describes_topic_configs else ()
     found = {

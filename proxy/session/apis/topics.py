@@ -30,12 +30,11 @@ from proxy.admin.topics import (
     topics_to_delete,
 )
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.configs import NOT_STORED, names_penstock_configs
+from proxy.session.apis.configs import unsupported_configs
 from proxy.session.apis.topic_existence import find_existing, with_names
 from proxy.session.call import Api, Call, Change, Respond, ResponseHandler, Verdict, forward_to_controller
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
-from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import paced
 
 
@@ -43,10 +42,10 @@ def decide_create_topics(call: Call, request: types.CreateTopicsRequest) -> Verd
     """Decide a CreateTopics request."""
     errors = creation_errors(call, request)
     creatable = dict.fromkeys(topic.name for topic in paced(request.topics) if topic.name not in errors)
-    if not call.gate.stores_topic_configs:
-        for topic in paced(request.topics):
-            if names_penstock_configs(topic.configs):
-                errors.setdefault(topic.name, (ErrorCode.INVALID_CONFIG, NOT_STORED))
+    for topic in paced(request.topics):
+        unsupported = unsupported_configs(call, topic.configs)
+        if unsupported is not None:
+            errors.setdefault(topic.name, unsupported)
     shown = call.shows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, creatable)
 
     def hide(response: types.CreateTopicsResponse) -> None:

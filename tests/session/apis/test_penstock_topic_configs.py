@@ -202,6 +202,21 @@ def test_under_a_kraft_controller_they_are_refused_with_the_reason(
 
 
 @pytest.mark.parametrize(("key", "request_", "parts"), REQUESTS)
+@pytest.mark.parametrize("name", ["owner", "acls"])
+def test_they_are_rejected_where_the_authorizer_does_not_read_them(
+    key: int, request_: Any, parts: str, name: str
+) -> None:
+    asking = Asking(key, codecs.request_versions(key)[-1], *RIGHTS)
+    asking.gate.authorizer = AllowAll()
+
+    (result,) = getattr(asking.for_(request_(name)).answer, parts)
+
+    assert result.error_code == ErrorCode.INVALID_CONFIG
+    assert "no effect at this proxy" in result.error_message
+    assert isinstance(asking.for_(request_("retention.ms")).verdict, ForwardToController)
+
+
+@pytest.mark.parametrize(("key", "request_", "parts"), REQUESTS)
 def test_otherwise_they_go_to_the_controller_as_they_are(key: int, request_: Any, parts: str) -> None:
     asked = Asking(key, codecs.request_versions(key)[-1], *RIGHTS).for_(request_())
 
