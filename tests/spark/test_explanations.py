@@ -1,7 +1,9 @@
 """Explanations of findings whose records lack values: they say so in words, and never print null."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +49,8 @@ KINDS = (
     *("flipped", "flipped: denied", "flipped: before its ACL"),
 )
 """What is done to the boots of a proxy: names of EDITED, EDITS and LIES."""
+WRITTEN_DOWN = Path(__file__).with_name("explanations.txt")
+"""PENSTOCK_WRITE_EXPLANATIONS=1 writes it anew: read what has changed."""
 QUOTED = re.compile(r"[\[{].*[\]}]", re.DOTALL)
 """A record of the metadata log, or a list: JSON has nulls of its own."""
 
@@ -114,6 +118,20 @@ def test_no_explanation_has_a_null(spark: SparkSession) -> None:
     assert EXPECTED - {row[S.CHECK] for row in found} == set()
     assert [text for text in texts if "null" in QUOTED.sub("", text).lower()] == []
     assert any(ABSENT in text for text in texts)
+
+
+def test_every_finding_says_what_is_written_down(spark: SparkSession) -> None:
+    trail = a_true_trail(KINDS)
+    forwards(trail, "")
+    audit, quarantine = as_ingested(spark, lines_of(trail))
+
+    found = reconcile(audit, quarantine, log_frame(spark, trail.log)).findings
+
+    lines = sorted({f"{row[S.CHECK]} ({row[S.SEVERITY]}): {row[S.EXPLANATION]}" for row in found})
+    if os.environ.get("PENSTOCK_WRITE_EXPLANATIONS"):
+        WRITTEN_DOWN.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert lines == WRITTEN_DOWN.read_text(encoding="utf-8").splitlines()
+    assert EXPECTED - {row[S.CHECK] for row in found} == set()
 
 
 def test_a_sentence_has_words_for_what_is_absent(spark: SparkSession) -> None:

@@ -16,7 +16,17 @@ from tests.lab.mutants import covering, making
 from tests.lab.mutants.running import CAUGHT, NOT_COVERED, SURVIVED, TIMED_OUT, Result, run
 
 WANTED_PERCENT = 85
-_CHECKS = ("boots", "chain", "decisions", "forwarded", "gaps", "kraft_changes", "quotas", "sessions")
+_CHECKS = (
+    "boots",
+    "chain",
+    "decisions",
+    "explanations",
+    "forwarded",
+    "gaps",
+    "kraft_changes",
+    "quotas",
+    "sessions",
+)
 TESTS = (
     *("tests/session", "tests/unit", "tests/property", "tests/net", "tests/contract"),
     *(f"tests/spark/test_{name}.py" for name in _CHECKS),
