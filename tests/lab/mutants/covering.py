@@ -13,6 +13,7 @@ import coverage
 import pytest
 
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not (kafka or long)")
+SPARK = "tests/spark/"
 DETERMINISTIC = ("--hypothesis-seed=0",)
 
 
@@ -33,6 +34,9 @@ class Covered:
         """Node ids of the tests that run the statement on that line, the shortest first."""
         of_file = self.lines.get(path, {})
         found = {test for each in statement_lines(source, line) for test in of_file.get(each, ())}
+        # Plans of Spark are made by a fixture of the module, in the first test that uses it.
+        modules = {test.partition("::")[0] for test in found if test.startswith(SPARK)}
+        found |= {test for test in self.seconds if test.partition("::")[0] in modules}
         return sorted(found, key=lambda test: (self.seconds[test], test))
 
 
