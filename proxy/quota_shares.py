@@ -67,6 +67,7 @@ class QuotaShares(Collector):
             quota.quota_cluster_partitions,
             (self._configured or 1) * config.workers,
             monotonic_ms(),
+            quota.quota_window_size_seconds * 1000,
         )
         self._exchange = ShareExchange(
             broker, quota.quota_cluster_topic, quota.quota_cluster_partitions, self._member
