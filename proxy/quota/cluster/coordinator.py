@@ -79,7 +79,7 @@ class Peer:
     number: int = 0
     acked: int = 0
     in_fallback: bool = False
-    """It used its fallback when it reported, and has not acknowledged any grants since then."""
+    """It used its fallback when it reported last."""
     parts: list[Report] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     unacked: deque[tuple[int, bytes]] = field(default_factory=deque)
@@ -140,6 +140,7 @@ class Coordinator:
         if report.full:
             self._take_part(peer, sequence, report)
         elif report.generation == peer.generation and peer.generation:
+            peer.in_fallback = report.in_fallback
             self._acknowledge(peer, report.applied)
             for demand in report.demands:
                 self._demand(peer, demand)
@@ -254,7 +255,6 @@ class Coordinator:
         return holding
 
     def _acknowledge(self, peer: Peer, applied: int) -> None:
-        peer.in_fallback = False
         peer.acked = max(peer.acked, min(applied, peer.number))
         while peer.unacked and peer.unacked[0][0] <= peer.acked:
             number, digest = peer.unacked.popleft()
@@ -282,17 +282,12 @@ class Coordinator:
 
     def _share_one(self, digest: bytes, entry: Entry, capacity: float, now_ms: float) -> int:
         """Change the shares of one quota-id as far as its holders allow; return how many have changed."""
-        for key in [key for key, h in entry.holdings.items() if not (h.demand or h.share or h.held)]:
-            del entry.holdings[key]
-            self._peers[key].digests.discard(digest)
-        if not entry.holdings:
-            del self._entries[digest]
-            return 0
-        holdings = list(entry.holdings.items())
-        free = max(capacity - sum(holding.held for _, holding in holdings), 0.0)
+        free = max(capacity - sum(holding.held for holding in entry.holdings.values()), 0.0)
         free_ms = now_ms - max(entry.free_since_ms, self._capacity_since_ms)
         entry.free_since_ms = now_ms
         entry.pool += free * max(free_ms, 0.0) / self._window_ms
+        self._drop_unused(digest, entry)
+        holdings = list(entry.holdings.items())
         targets = shares_with_headroom([holding.wanted for _, holding in holdings], capacity)
         changes: list[tuple[bytes, Holding, float]] = []
         growing: list[tuple[bytes, Holding, float]] = []
@@ -317,6 +312,15 @@ class Coordinator:
             entry.pool -= credit
         entry.pool = min(entry.pool, max(1.0 - sum(holding.held for _, holding in holdings), 0.0))
         return len(changes)
+
+    def _drop_unused(self, digest: bytes, entry: Entry) -> None:
+        for key in [key for key, h in entry.holdings.items() if not (h.demand or h.share or h.held)]:
+            del entry.holdings[key]
+            self._peers[key].digests.discard(digest)
+        if not entry.holdings and entry.pool >= 1:
+            del self._entries[digest]
+        elif not entry.holdings:
+            self._dirty[digest] = None  # What its last holder used is not paid for yet.
 
     def _change(self, peer: Peer, digest: bytes, holding: Holding, share: float, credit: float) -> None:
         holding.share = share

@@ -178,7 +178,14 @@ class Holdings:
         elif self.generation:
             demands = self._changed(now_ms, floor)
             if demands or self.acknowledge:
-                yield Report(self.shard, self.epoch, self.generation, self.applied, tuple(demands))
+                yield Report(
+                    self.shard,
+                    self.epoch,
+                    self.generation,
+                    self.applied,
+                    tuple(demands),
+                    in_fallback=self.state is not State.CLUSTER,
+                )
                 self.acknowledge = False
 
     def _full_report(self, now_ms: float, floor: float, next_sequence: int) -> Iterator[Report]:

@@ -220,7 +220,7 @@ def play(
     for_s: float,
     wait: Callable[[float], None],
 ) -> list[dict[int, int]]:
-    """Let the load work at each of these sets of nodes for so long; return what each got, interval by interval."""
+    """Let the load work at each of these sets of nodes for so long; return what each got in each time."""
     before = load.amounts()
     found = []
     for numbers in patterns:
