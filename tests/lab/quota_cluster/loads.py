@@ -7,7 +7,7 @@ clients work from now on; the others stop, and what they have in flight is still
 import json
 import subprocess
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +22,8 @@ QUEUED = 400
 """Records that a producer of librdkafka has queued and in flight: some 20 MB."""
 JAVA_SOURCE = Path(__file__).with_name("Load.java")
 _POLL_S = 0.02
+_NEVER = threading.Event()
+"""Never set."""
 
 
 class Load(Protocol):
@@ -97,8 +99,15 @@ class _Threads:
 class RdkafkaProducers(_Threads):
     """Producers of librdkafka with as many requests in flight as they like."""
 
-    def __init__(self, login: Mapping[str, Any], topics: Mapping[int, str]) -> None:
+    def __init__(
+        self,
+        login: Mapping[str, Any],
+        topics: Mapping[int, str],
+        record_bytes: int = RECORD_BYTES,
+        **more: Any,
+    ) -> None:
         super().__init__(topics)
+        self._record_bytes = record_bytes
         self._settings = {
             **login,
             "acks": 1,
@@ -106,15 +115,16 @@ class RdkafkaProducers(_Threads):
             "compression.type": "none",
             "throttle_cb": self._throttled,
             "error_cb": self._failed,
+            **more,
         }
 
     def _work(self, number: int, topic: str) -> None:
         producer = Producer(self._settings)
-        value = bytes(RECORD_BYTES)
+        value = bytes(self._record_bytes)
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                self._amounts[number] += RECORD_BYTES
+                self._amounts[number] += self._record_bytes
             else:
                 self._errors.append(f"{topic}: {error}")
 
@@ -138,7 +148,7 @@ class RdkafkaConsumers(_Threads):
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
-            "queued.max.messages.kbytes": 4_000,
+            "fetch.queue.backoff.ms": 10,
             "fetch.max.bytes": 2_000_000,
             "throttle_cb": self._throttled,
             "error_cb": self._failed,
@@ -214,11 +224,15 @@ class JavaClients:
         return found
 
 
+def wait(for_s: float) -> None:
+    """Let the clients work."""
+    _NEVER.wait(for_s)
+
+
 def play(
     load: Load,
     patterns: Collection[Collection[int]],
     for_s: float,
-    wait: Callable[[float], None],
 ) -> list[dict[int, int]]:
     """Let the load work at each of these sets of nodes for so long; return what each got in each time."""
     before = load.amounts()
