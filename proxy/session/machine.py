@@ -184,11 +184,14 @@ class Machine:
             return []
         effects: Effects = []
         if self.shared_debts:
-            effects = self.follow_basis(now_ms)  # The quota may be another one now.
-            buckets = self.client.buckets
-            owed_ms = [bucket.record(0, now_ms) for bucket in self.shared_debts if bucket in buckets]
-            if any(owed_ms):
-                return effects + self.apply([MuteClient(min(max(owed_ms), _LOOK_AGAIN_MS))])
+            if self.client.basis is not self.gate.basis and not self.slices.unfinished:
+                # The quota may be another one now.
+                effects = self.follow_basis(now_ms)
+                buckets = self.client.buckets
+                self.shared_debts = tuple(bucket for bucket in self.shared_debts if bucket in buckets)
+            owed_ms = max((bucket.record(0, now_ms) for bucket in self.shared_debts), default=0)
+            if owed_ms:
+                return effects + self.apply([MuteClient(min(owed_ms, _LOOK_AGAIN_MS))])
             self.shared_debts = ()
         self.flags &= ~MUTED
         return effects

@@ -88,6 +88,23 @@ def test_a_share_that_grows_ends_the_pause_early() -> None:
     assert talk.forwarded_bytes() == next_one
 
 
+def test_the_debt_of_one_client_id_is_paid_before_another_one_of_the_connection_goes_on() -> None:
+    shared = Shared(0.01)
+    talk = shared.talk
+    asked = [
+        talk.asks(PRODUCE, 9, produce("orders", records=bytes(size)), client_id=client_id)
+        for client_id, size in (("app", 90_000), ("other", 10))
+    ]
+    for correlation_id in asked:
+        talk.broker_sends(talk.response(PRODUCE, 9, produced("orders"), correlation_id))
+    talk.forwarded_bytes()
+    talk.sends(talk.request(PRODUCE, 9, produce("orders"), client_id="other"))
+
+    shared.waits(WINDOW_MS)
+
+    assert (talk.forwarded_bytes(), talk.mutes) == (b"", [LOOK_AGAIN_MS])
+
+
 def test_a_quota_that_was_deleted_mutes_no_longer_than_the_throttle_time_that_was_sent() -> None:
     shared = Shared(0.01)
     talk = shared.talk
