@@ -56,10 +56,10 @@ class Entry:
     pool: float
     """Unused credit. It comes with the next increase; 1 is one window of the limit.
 
-    Members gave it up, or nobody held the share that it comes from.
+    Members gave it up, or no member held the share that it comes from.
     """
     free_since_ms: float
-    """From when on `pool` does not contain what nobody holds."""
+    """From when on `pool` does not contain what no member holds."""
     holdings: dict[bytes, Holding] = field(default_factory=dict)
 
 

@@ -382,8 +382,8 @@ class Member:
             self._follow_state(holdings, now_ms)
             for change in changes:
                 want = holdings.wants.get(change.digest)
-                # A smaller share applies from the next tick on, which acknowledges it: until then nobody
-                # else has the difference.
+                # A smaller share applies from the next tick on, which acknowledges it: until then no other
+                # member has the difference.
                 if want is not None and self._share(holdings, change.digest) > want.rate.share:
                     want.surrendered += self._allow(holdings, want.rate, now_ms, change.credit)
             if holdings.state is not was:

@@ -109,7 +109,7 @@ class ShareRate(Rate):
         return self._measured
 
     def forgive(self) -> None:
-        # Nobody waits for it to be paid: it would only grow, and be due on the day the quota is enforced.
+        # No client waits for it to be paid: it would only grow, and be due on the day the quota is enforced.
         self._tokens = max(self._tokens, 0.0)
 
     def in_windows(self, bound: float) -> float:

@@ -121,7 +121,8 @@ final class Load {
     private void consume(String topic, Properties settings) throws Exception {
         Properties own = new Properties();
         own.putAll(settings);
-        own.putAll(Map.of("client.id", topic, "enable.auto.commit", "false", "auto.offset.reset", "earliest"));
+        // At the end of the partition a fetch waits for so long, before the consumer begins again.
+        own.putAll(Map.of("client.id", topic, "enable.auto.commit", "false", "fetch.max.wait.ms", "10"));
         TopicPartition partition = new TopicPartition(topic, 0);
         try (var consumer = new KafkaConsumer<>(own, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             consumer.assign(List.of(partition));

@@ -148,6 +148,8 @@ class RdkafkaConsumers(_Threads):
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
+            # At the end of the partition a fetch waits for so long, before the consumer begins again.
+            "fetch.wait.max.ms": 10,
             "fetch.queue.backoff.ms": 10,
             "fetch.max.bytes": 2_000_000,
             "throttle_cb": self._throttled,

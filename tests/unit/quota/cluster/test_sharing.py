@@ -114,6 +114,19 @@ def test_load_with_many_requests_in_flight_gets_the_limit_again_where_it_comes_b
     assert longest_ms <= WINDOW_S * 1000
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_share_follows_load_within_two_seconds(seed: int) -> None:
+    world = running(seed=seed)
+    world.offer(0, ALICE, 3 * LIMIT, in_flight=10)
+    world.run(5000)
+
+    world.offer(0, ALICE, 0)
+    world.offer(1, ALICE, 3 * LIMIT, in_flight=10)
+    world.run(1900)
+
+    assert shares(world)[1] > 0.9
+
+
 def slow_channel(slow_ms: float, random: Random) -> float:
     return random.uniform(slow_ms / 4, slow_ms)
 
