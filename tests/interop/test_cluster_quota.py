@@ -18,10 +18,20 @@ import pytest
 
 from proxy.net.runtime.clock import monotonic_ms
 from tests.lab.cluster import probe
+from tests.lab.cluster.at_once import at_once
 from tests.lab.cluster.node import Node
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import User, librdkafka_settings
-from tests.lab.quota_cluster.loads import JavaClients, Load, RdkafkaConsumers, RdkafkaProducers, play, wait
+from tests.lab.quota_cluster.loads import (
+    QUEUED,
+    RECORD_BYTES,
+    JavaClients,
+    Load,
+    RdkafkaConsumers,
+    RdkafkaProducers,
+    play,
+    wait,
+)
 from tests.support.cluster_admin import ClusterAdmin, admin, done
 from tests.support.waiting import until
 
@@ -257,8 +267,26 @@ def test_a_proxy_that_hears_nobody_has_a_third_reserved_and_comes_back(place: Pl
     assert left == pytest.approx(0.98 - 1 / 3, abs=0.02)
 
 
-def test_a_quota_that_changes_meanwhile_holds_at_once_for_all(place: Place) -> None:
+def test_a_restart_of_all_proxies_lets_no_more_through_than_a_window_besides(place: Place) -> None:
     load = place.load("librdkafka", "produce")
+    with load.at_work():
+        warm_up(load)
+        load.place(NODES)
+        since_ms, before = monotonic_ms(), sum(load.amounts().values())
+        for node in place.stack.nodes:
+            node.proxy.kill()
+        at_once([node.start_proxy for node in place.stack.nodes])
+        within(20_000, lambda: all_in_the_cluster(place), "shared after a restart")
+        got = sum(load.amounts().values()) - before
+        most = LIMIT * (monotonic_ms() - since_ms + WINDOW_MS) / 1000
+
+    assert got > 0
+    assert got <= most + len(NODES) * QUEUED * RECORD_BYTES
+
+
+def test_a_quota_that_changes_meanwhile_holds_at_once_for_all(place: Place) -> None:
+    # Little in flight: what the former limit let through is soon paid for.
+    load = RdkafkaProducers(librdkafka_settings(place.user, place.stack.entrance()), place.topics, queued=20)
     with load.at_work():
         warm_up(load)
         try:
@@ -268,5 +296,4 @@ def test_a_quota_that_changes_meanwhile_holds_at_once_for_all(place: Place) -> N
         finally:
             place.limits(LIMIT)
 
-    # What was in flight under the former limit is paid for now.
-    assert 0.2 < got < 1.1 / 3
+    assert got == pytest.approx(1 / 3, rel=0.15)

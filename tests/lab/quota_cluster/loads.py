@@ -104,15 +104,18 @@ class RdkafkaProducers(_Threads):
         login: Mapping[str, Any],
         topics: Mapping[int, str],
         record_bytes: int = RECORD_BYTES,
+        queued: int = QUEUED,
         **more: Any,
     ) -> None:
+        """`queued`: records; `more`: settings of librdkafka."""
         super().__init__(topics)
-        self._record_bytes = record_bytes
+        self._record_bytes, self._queued = record_bytes, queued
         self._settings = {
             **login,
             "acks": 1,
             "linger.ms": 5,
             "compression.type": "none",
+            "log_level": 0,
             "throttle_cb": self._throttled,
             "error_cb": self._failed,
             **more,
@@ -129,7 +132,7 @@ class RdkafkaProducers(_Threads):
                 self._errors.append(f"{topic}: {error}")
 
         while not self._over.is_set():
-            if number in self._working and len(producer) < QUEUED:
+            if number in self._working and len(producer) < self._queued:
                 producer.produce(topic, value, partition=0, on_delivery=delivered)
                 producer.poll(0)
             else:
@@ -152,6 +155,7 @@ class RdkafkaConsumers(_Threads):
             "fetch.wait.max.ms": 10,
             "fetch.queue.backoff.ms": 10,
             "fetch.max.bytes": 2_000_000,
+            "log_level": 0,
             "throttle_cb": self._throttled,
             "error_cb": self._failed,
         }
