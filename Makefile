@@ -19,7 +19,7 @@ LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test test-fast test-all kafka-away differential envelopes model chaos soak hostile mutants rolling pictures quota-cluster ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test test-fast test-all kafka-away differential envelopes model chaos soak hostile mutants rolling pictures quota-cluster quota-cluster-clients ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
 	check-helm check-rules check-otel manifests format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -112,6 +112,9 @@ ingest-kills: setup ## Kill the ingest at KILLS=30 random moments (SEED=1), then
 
 pictures: setup ## Draw the dashboard over a live run into docs/pictures (AGAIN=1: use the last run)
 	$(BIN)/python -m tests.lab.pictures $(if $(AGAIN),--again)
+
+quota-cluster-clients: setup ## Move the load of Java and librdkafka clients between three proxies with one quota, and compare with the limit
+	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/pytest -v -s tests/interop/test_cluster_quota.py
 
 quota-cluster: $(INSTALLED) ## Simulate one quota for 3 and 50 proxies, print the figures and draw their picture
 	$(BIN)/python -m tests.lab.quota_cluster

@@ -67,6 +67,7 @@ class QuotaShares(Collector):
             quota.quota_cluster_partitions,
             (self._configured or 1) * config.workers,
             monotonic_ms(),
+            quota.quota_window_size_seconds * 1000,
         )
         self._exchange = ShareExchange(
             broker, quota.quota_cluster_topic, quota.quota_cluster_partitions, self._member
@@ -130,24 +131,42 @@ class QuotaShares(Collector):
     def collect(self) -> Iterable[Metric]:
         shards, counts = self._member.shards(), self._member.counts
         live = len(self._member.membership.live(monotonic_ms()))
-        yield _gauge("live_proxies", "Processes that share quotas and were heard lately, with this one", live)
+        yield GaugeMetricFamily(
+            "penstock_quota_cluster_live_proxies",
+            "Processes that share quotas and were heard lately, with this one",
+            live,
+        )
         fallen = sum(each.state is State.FALLBACK for each in shards)
-        yield _gauge(
-            "fallback_shards",
+        yield GaugeMetricFamily(
+            "penstock_quota_cluster_fallback_shards",
             "Shards of the quotas that are limited to a fixed part: no coordinator is heard",
             fallen,
         )
-        yield _gauge("shards", "Shards of the quotas: quota.cluster.partitions", len(shards))
-        yield _gauge(
-            "coordinated_shards",
+        yield GaugeMetricFamily(
+            "penstock_quota_cluster_shards", "Shards of the quotas: quota.cluster.partitions", len(shards)
+        )
+        yield GaugeMetricFamily(
+            "penstock_quota_cluster_coordinated_shards",
             "Shards that this process divides among all",
             len(self._member.coordinated()),
         )
-        yield _counter("lost_leases_total", "Shards whose coordinator was lost", counts.leases_ended)
-        yield _counter("malformed_records_total", "Records that are of no known version", counts.malformed)
-        yield _counter("sent_bytes_total", "Bytes of records that were sent", counts.written_bytes)
-        yield _counter(
-            "received_bytes_total", "Bytes of record batches that were read", self._exchange.received_bytes
+        yield CounterMetricFamily(
+            "penstock_quota_cluster_lost_leases_total",
+            "Shards whose coordinator was lost",
+            counts.leases_ended,
+        )
+        yield CounterMetricFamily(
+            "penstock_quota_cluster_malformed_records_total",
+            "Records that are of no known version",
+            counts.malformed,
+        )
+        yield CounterMetricFamily(
+            "penstock_quota_cluster_sent_bytes_total", "Bytes of records that were sent", counts.written_bytes
+        )
+        yield CounterMetricFamily(
+            "penstock_quota_cluster_received_bytes_total",
+            "Bytes of record batches that were read",
+            self._exchange.received_bytes,
         )
 
 
@@ -306,14 +325,6 @@ def _probed_address(config: ProxyConfig) -> str:
     """Return where others find out whether this process lives: at the first listener, as clients do."""
     first = config.listeners[0]
     return "" if split_host_port(first.bind)[1] == 0 else first.advertised or first.bind
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"penstock_quota_cluster_{name}", text, value)
-
-
-def _counter(name: str, text: str, value: float) -> Metric:
-    return CounterMetricFamily(f"penstock_quota_cluster_{name}", text, value)
 
 
 def _batch(values: Sequence[bytes]) -> bytes:

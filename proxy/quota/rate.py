@@ -75,6 +75,9 @@ class Rate:
             window_ms = self._measured_ms(window_ms)
         return self._until_within(self._total, window_ms, bound)
 
+    def forgive(self) -> None:
+        """Forget the debt, because the quota is not enforced. Windows do so by themselves."""
+
     def in_windows(self, bound: float) -> float:
         """Return the most that may be recorded at once within `bound` per second."""
         return bound / self.divided_by * self._full_ms / 1000

@@ -122,6 +122,8 @@ class Bucket:
         throttle_ms = rate.throttle_ms(self.limit, now_ms)
         if throttle_ms:
             throttle_ms = min(throttle_ms, self.max_throttle_ms)
+            if not self.enforced:
+                rate.forgive()
             self.throttled_until_ms = max(self.throttled_until_ms, now_ms + throttle_ms)
         return throttle_ms
 

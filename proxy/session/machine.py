@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any
 
 from proxy.audit.record import AuditEvent
-from proxy.quota.throttle import percent
+from proxy.quota.throttle import Bucket, percent
 from proxy.security.authorizer import RequestContext
 from proxy.session import responses
 from proxy.session.authentication import Authentication
@@ -80,6 +80,7 @@ from proxy.wire.work import paced
 
 _HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
 _BORROWED_BYTES = 256 * 1024  # The largest frame that the receive buffer may hold.
+_LOOK_AGAIN_MS = 250  # As often as shares of a cluster's quota change.
 _SUMMARY_UNITS = 2  # What counting a decision costs, in the units of proxy.wire.work.
 
 
@@ -113,6 +114,8 @@ class Machine:
         """The state, as a number."""
         self.mutes = 0
         """The number of `MuteClient` effects without an `unmuted` yet."""
+        self.shared_debts: tuple[Bucket, ...] = ()
+        """The buckets of a cluster's quota that have muted the client."""
         self.waits_for: Awaited | LookUp | None = None
         self.held_frame: memoryview | None = None
         """A frame that is handled again before anything else is taken."""
@@ -168,6 +171,29 @@ class Machine:
                 effects.append(step)  # type: ignore[arg-type] # every other step is an effect
             else:
                 effects += apply(self, step)
+        return effects
+
+    def unmute(self, now_ms: int) -> Effects:
+        """The time of a `MuteClient` is over; requests are taken again after that of the last one.
+
+        The throttle time of a quota for the whole cluster is an estimate, because shares change. Its client
+        stays muted until the debt is paid.
+        """
+        self.mutes = max(0, self.mutes - 1)
+        if self.mutes:
+            return []
+        effects: Effects = []
+        if self.shared_debts:
+            if self.client.basis is not self.gate.basis and not self.slices.unfinished:
+                # The quota may be another one now.
+                effects = self.follow_basis(now_ms)
+                buckets = self.client.buckets
+                self.shared_debts = tuple(bucket for bucket in self.shared_debts if bucket in buckets)
+            owed_ms = max((bucket.record(0, now_ms) for bucket in self.shared_debts), default=0)
+            if owed_ms:
+                return effects + self.apply([MuteClient(min(owed_ms, _LOOK_AGAIN_MS))])
+            self.shared_debts = ()
+        self.flags &= ~MUTED
         return effects
 
     # Whose requests come now.
@@ -472,9 +498,12 @@ class Machine:
 
     def _throttle(self, step: Throttle) -> Effects:
         # At the present state of the client: that of the request may have been recorded for the last time.
-        self.client.throttled(step.bucket, step.throttle_time_ms, self.now_ms)
+        bucket = step.bucket
+        if bucket.is_shared and bucket.enforced and bucket not in self.shared_debts:
+            self.shared_debts += (bucket,)
+        self.client.throttled(bucket, step.throttle_time_ms, self.now_ms)
         if self.observer is not None:
-            self.observer.throttled(step.bucket, step.throttle_time_ms)
+            self.observer.throttled(bucket, step.throttle_time_ms)
         return []
 
     def _verify(self, step: Verify) -> Effects:

@@ -42,7 +42,6 @@ from proxy.session.state import (
     AWAITING_MEMORY,
     CLOSING,
     LOOKING_UP_TOPICS,
-    MUTED,
     RESPONSES_PENDING,
     TURN_DUE,
     VERIFYING,
@@ -227,12 +226,9 @@ class Session:
         return effects + self._end_if_drained() + self._take_more(now_ms)
 
     def unmuted(self, now_ms: int) -> Effects:
-        """The time of a `MuteClient` is over; requests are taken again when that of each of them is."""
+        """The time of a `MuteClient` is over: see `Machine.unmute`."""
         self.machine.begin(now_ms)
-        self.machine.mutes = max(0, self.machine.mutes - 1)
-        if not self.machine.mutes:
-            self.machine.flags &= ~MUTED
-        return self._take_more(now_ms)
+        return self.machine.unmute(now_ms) + self._take_more(now_ms)
 
     def topics_looked_up(self) -> None:
         """The topics of a `LookUpTopics` have names now, as far as the broker knows them: `take_turn`."""

@@ -27,6 +27,7 @@ HEALTHY = "\n  ".join(
         f"penstock_metadata_offset{{{PROXY}}} 5+1x240",
         f"penstock_controller_metadata_offset{{{CONTROLLER}}} 5+1x240",
         f"penstock_controller_connected{{{PROXY}}} 1x240",
+        f"penstock_quota_cluster_fallback_shards{{{PROXY}}} 0x240",
         f"penstock_controller_active{{{CONTROLLER}}} 1x240",
         'penstock_controller_active{job="penstock-controller",instance="controller-1"} 0x240',
         f"penstock_audit_oldest_unshipped_seconds{{{PROXY}}} 0.1x240",
@@ -151,6 +152,7 @@ CASES: dict[str, tuple[str, set[str]]] = {
         + f'\n  penstock_controller_commit_seconds_bucket{{{CONTROLLER},le="+Inf"}} 0+1x240',
         set(),
     ),
+    "PenstockQuotaFallback": (proxy("penstock_quota_cluster_fallback_shards", "3x240"), set()),
     "PenstockErrors": (
         proxy(
             "penstock_request_errors_total",

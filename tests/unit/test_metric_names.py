@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "proxy" / "examples" / "grafana" / "penstock.json"
 RULES = ROOT / "proxy" / "examples" / "prometheus" / "rules.yaml"
 FOLDERS = ("proxy/net", "proxy/workers", "forwarding/net")
+BESIDE = ("proxy/quota_shares.py",)
+"""A module that is in none of them."""
 NAMED = re.compile(r"\b(?:penstock|process)_\w+")
 
 # What Prometheus calls the series of each kind of metric, after the name without its `_total`.
@@ -33,6 +35,7 @@ MAKERS = re.compile(r"(?P<kind>counter|Counter|Gauge|Histogram|Info)(MetricFamil
 def families() -> dict[str, tuple[str, ...]]:
     """Name of each metric of ours -> the names of its series."""
     sources = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    sources += [ROOT / path for path in BESIDE]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources]
     calls = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args)
     found: dict[str, tuple[str, ...]] = {}

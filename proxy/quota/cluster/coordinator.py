@@ -54,7 +54,12 @@ class Entry:
     """One quota-id."""
 
     pool: float
-    """Unused credit that members gave up. It comes with the next increase; 1 is one window of the limit."""
+    """Unused credit. It comes with the next increase; 1 is one window of the limit.
+
+    Members gave it up, or no member held the share that it comes from.
+    """
+    free_since_ms: float
+    """From when on `pool` does not contain what no member holds."""
     holdings: dict[bytes, Holding] = field(default_factory=dict)
 
 
@@ -74,7 +79,7 @@ class Peer:
     number: int = 0
     acked: int = 0
     in_fallback: bool = False
-    """It used its fallback when it reported, and has not acknowledged any grants since then."""
+    """It used its fallback when it reported last."""
     parts: list[Report] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     unacked: deque[tuple[int, bytes]] = field(default_factory=deque)
@@ -86,14 +91,22 @@ class Coordinator:
     """One shard, from the moment that this member has read its own claim back."""
 
     def __init__(
-        self, shard: int, epoch: int, membership: Membership, started_ms: float, now_ms: float
+        self,
+        shard: int,
+        epoch: int,
+        membership: Membership,
+        started_ms: float,
+        now_ms: float,
+        window_ms: float = 1_000,
     ) -> None:
-        """`started_ms`: since when this member reads the heartbeats."""
+        """`started_ms`: since when this member reads the heartbeats; `window_ms`: that of the quotas."""
         self.shard = shard
         self.epoch = epoch
         self._membership = membership
         self._started_ms = started_ms
-        self._claimed_at_ms = now_ms
+        self._window_ms = window_ms
+        self._claimed_at_ms = self._now_ms = now_ms
+        self._capacity_since_ms = now_ms
         self._granting_since_ms: float | None = None
         self._peers: dict[bytes, Peer] = {}
         self._entries: dict[bytes, Entry] = {}
@@ -110,6 +123,7 @@ class Coordinator:
 
     def heard(self, seen: Seen, sequence: int, now_ms: float) -> None:
         """Count a batch of a member, of any partition."""
+        self._now_ms = now_ms
         peer = self._peers.get(seen.key)
         if peer is None:
             home = self._membership.home_of(seen.member)
@@ -126,6 +140,7 @@ class Coordinator:
         if report.full:
             self._take_part(peer, sequence, report)
         elif report.generation == peer.generation and peer.generation:
+            peer.in_fallback = report.in_fallback
             self._acknowledge(peer, report.applied)
             for demand in report.demands:
                 self._demand(peer, demand)
@@ -153,9 +168,10 @@ class Coordinator:
 
         `fresh_ms`: all heartbeats that were written before this moment have been read.
         """
+        self._now_ms = now_ms
         self._end_leases(now_ms)
         if self._granting_since_ms is None and self._all_known(now_ms, fresh_ms):
-            self._granting_since_ms = now_ms
+            self._granting_since_ms = self._capacity_since_ms = now_ms
             self._dirty = dict.fromkeys(self._entries)
         if self._granting_since_ms is not None:
             self._follow_reserve(now_ms)
@@ -192,6 +208,7 @@ class Coordinator:
         for digest in peer.digests:
             entry = self._entries[digest]
             del entry.holdings[peer.key]
+            entry.free_since_ms = self._now_ms
             self._dirty[digest] = None
         peer.generation = peer.number = peer.acked = 0
         peer.digests.clear()
@@ -203,7 +220,7 @@ class Coordinator:
         outside = sum(1 for peer in self._peers.values() if _outside(peer, now_ms))
         reserved = min(outside / self._membership.count, 1.0)
         if reserved != self._reserved:
-            self._reserved = reserved
+            self._reserved, self._capacity_since_ms = reserved, now_ms
             self._dirty = dict.fromkeys(self._entries)
 
     def _take_part(self, peer: Peer, sequence: int, report: Report) -> None:
@@ -226,7 +243,8 @@ class Coordinator:
         entry = self._entries.get(demand.digest)
         if entry is None:
             # Long unused: a whole window of credit is there, as in a new bucket.
-            entry = self._entries[demand.digest] = Entry(1.0 if self.granting else 0.0)
+            pool = 1.0 if self.granting else 0.0
+            entry = self._entries[demand.digest] = Entry(pool, self._now_ms)
         holding = entry.holdings.get(peer.key)
         if holding is None:
             holding = entry.holdings[peer.key] = Holding()
@@ -237,16 +255,16 @@ class Coordinator:
         return holding
 
     def _acknowledge(self, peer: Peer, applied: int) -> None:
-        peer.in_fallback = False
         peer.acked = max(peer.acked, min(applied, peer.number))
         while peer.unacked and peer.unacked[0][0] <= peer.acked:
             number, digest = peer.unacked.popleft()
             entry = self._entries.get(digest)
-            holding = None if entry is None else entry.holdings.get(peer.key)
-            if holding is None:
+            if entry is None or (holding := entry.holdings.get(peer.key)) is None:
                 continue
             holding.pending = [change for change in holding.pending if change[0] >= number]
             held = max(share for _, share in holding.pending)
+            if held < holding.held:
+                entry.free_since_ms = self._now_ms
             if held < holding.held or not held:
                 self._dirty[digest] = None
             holding.held = held
@@ -260,16 +278,15 @@ class Coordinator:
             del self._dirty[digest]
             entry = self._entries.get(digest)
             if entry is not None:
-                changed += self._share_one(digest, entry, capacity)
+                changed += self._share_one(digest, entry, capacity, now_ms)
 
-    def _share_one(self, digest: bytes, entry: Entry, capacity: float) -> int:
+    def _share_one(self, digest: bytes, entry: Entry, capacity: float, now_ms: float) -> int:
         """Change the shares of one quota-id as far as its holders allow; return how many have changed."""
-        for key in [key for key, h in entry.holdings.items() if not (h.demand or h.share or h.held)]:
-            del entry.holdings[key]
-            self._peers[key].digests.discard(digest)
-        if not entry.holdings:
-            del self._entries[digest]
-            return 0
+        free = max(capacity - sum(holding.held for holding in entry.holdings.values()), 0.0)
+        free_ms = now_ms - max(entry.free_since_ms, self._capacity_since_ms)
+        entry.free_since_ms = now_ms
+        entry.pool += free * max(free_ms, 0.0) / self._window_ms
+        self._drop_unused(digest, entry)
         holdings = list(entry.holdings.items())
         targets = shares_with_headroom([holding.wanted for _, holding in holdings], capacity)
         changes: list[tuple[bytes, Holding, float]] = []
@@ -281,7 +298,6 @@ class Coordinator:
                 changes.append((key, holding, target))
             elif target > holding.share:
                 growing.append((key, holding, target))
-        free = max(capacity - sum(holding.held for _, holding in holdings), 0.0)
         missing = sum(max(target - holding.held, 0.0) for _, holding, target in growing)
         part = min(free / missing, 1.0) if missing > 0 else 1.0
         for key, holding, target in growing:
@@ -296,6 +312,15 @@ class Coordinator:
             entry.pool -= credit
         entry.pool = min(entry.pool, max(1.0 - sum(holding.held for _, holding in holdings), 0.0))
         return len(changes)
+
+    def _drop_unused(self, digest: bytes, entry: Entry) -> None:
+        for key in [key for key, h in entry.holdings.items() if not (h.demand or h.share or h.held)]:
+            del entry.holdings[key]
+            self._peers[key].digests.discard(digest)
+        if not entry.holdings and entry.pool >= 1:
+            del self._entries[digest]
+        elif not entry.holdings:
+            self._dirty[digest] = None  # What its last holder used is not paid for yet.
 
     def _change(self, peer: Peer, digest: bytes, holding: Holding, share: float, credit: float) -> None:
         holding.share = share

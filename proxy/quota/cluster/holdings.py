@@ -16,6 +16,9 @@ from proxy.quota.cluster.timing import (
 
 _OF_NEW = 0.5
 """The weight of the last tick in the demand, unless clients are throttled: then it grows at once."""
+_PAUSE_MS = 500
+_OF_PAUSING = 0.1
+"""What is left of a demand per tick after that time without use, because others may want the share now."""
 _MORE = 1.5
 """Who is throttled wants at least this many times its share."""
 _CHANGED = 0.05
@@ -23,8 +26,6 @@ _CHANGED = 0.05
 _WORTH_REPORTING = 0.005
 """Less credit than this waits for the next report."""
 _MOSTLY_MUTED = 0.9
-AWAITING_MS = 1_500
-"""How long a larger share may take once clients are throttled: until then throttle times are short."""
 AGAIN_MS = 750
 """The least time between two full reports."""
 
@@ -44,7 +45,6 @@ class Want:
 
     rate: ShareRate
     used_at_ms: float
-    awaiting_until_ms: float
     demand: float = 0.0
     throttled: bool = False
     surrendered: float = 0.0
@@ -56,15 +56,15 @@ class Want:
         """Take what was used in the last `passed_ms`, with `share` in use."""
         rate = self.rate
         used, turned_away, muted = rate.take_tick(passed_ms)
-        if used or turned_away:
+        self.throttled = muted > 0 or turned_away > 0 or rate.in_debt
+        if used or self.throttled:
             self.used_at_ms = now_ms
         if rate.limit <= 0:
             return
-        self.throttled = muted > 0 or turned_away > 0
-        if not self.throttled:
-            self.awaiting_until_ms = now_ms + AWAITING_MS
         demand = min((used + turned_away) * 1000.0 / (rate.limit * passed_ms) / max(1 - muted, 0.05), 1.0)
-        if not self.throttled:
+        if now_ms - self.used_at_ms >= _PAUSE_MS:
+            self.demand *= _OF_PAUSING
+        elif not self.throttled:
             self.demand += _OF_NEW * (demand - self.demand)
         elif muted > _MOSTLY_MUTED:
             self.demand = min(max(self.demand, demand, _MORE * share), 1.0)
@@ -178,7 +178,14 @@ class Holdings:
         elif self.generation:
             demands = self._changed(now_ms, floor)
             if demands or self.acknowledge:
-                yield Report(self.shard, self.epoch, self.generation, self.applied, tuple(demands))
+                yield Report(
+                    self.shard,
+                    self.epoch,
+                    self.generation,
+                    self.applied,
+                    tuple(demands),
+                    in_fallback=self.state is not State.CLUSTER,
+                )
                 self.acknowledge = False
 
     def _full_report(self, now_ms: float, floor: float, next_sequence: int) -> Iterator[Report]:

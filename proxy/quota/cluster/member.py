@@ -17,7 +17,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from proxy.quota.cluster.coordinator import Coordinator
-from proxy.quota.cluster.holdings import AWAITING_MS, Holdings, State, Want
+from proxy.quota.cluster.holdings import Holdings, State, Want
 from proxy.quota.cluster.membership import MAX_EPOCH, Membership
 from proxy.quota.cluster.messages import (
     BOOT_BYTES,
@@ -41,8 +41,6 @@ from proxy.quota.rate import Rate
 
 _CLAIM_AFTER_MS: Final = 250
 """How long a member reads a shard before it claims it, so that it knows the highest epoch."""
-_GREW: Final = 1.1
-"""A share that grew by more than this is probably about to grow further."""
 _LISTEN_MS: Final = 1_500
 """How long a member that has started listens to heartbeats before it claims anything."""
 
@@ -115,12 +113,19 @@ class Member:
     """The shares of one process, and the shards that it coordinates."""
 
     def __init__(
-        self, member: str, boot: bytes, address: str, partitions: int, configured: int, now_ms: float
+        self,
+        member: str,
+        boot: bytes,
+        address: str,
+        partitions: int,
+        configured: int,
+        now_ms: float,
+        window_ms: float = 1_000,
     ) -> None:
         """`member`: an id that no other process has, such as "proxy-1/0"; `boot`: 8 random bytes.
 
         `address`: host:port of a client listener, which others probe. `configured`: the configured number of
-        members, or the number of brokers.
+        members, or the number of brokers. `window_ms`: quota.window.size.seconds, the same at all members.
         """
         if len(boot) != BOOT_BYTES:
             raise ValueError(f"a boot id has {BOOT_BYTES} bytes, not {len(boot)}")
@@ -135,6 +140,7 @@ class Member:
         self._sent_ms: dict[int, float] = {}
         self._fresh_ms = now_ms
         self._left = False
+        self._window_ms = window_ms
         self._shards = [Holdings(shard, since_ms=now_ms) for shard in range(partitions)]
         self._rates: WeakValueDictionary[bytes, ShareRate] = WeakValueDictionary()
         self._used: dict[bytes, _Use] = {}
@@ -292,7 +298,7 @@ class Member:
         """Called at the first record of a rate after a tick."""
         holdings = self._shards[self.shard_of(rate.digest)]
         if rate.digest not in holdings.wants:
-            holdings.wants[rate.digest] = Want(rate, self._ticked_ms, self._ticked_ms + AWAITING_MS)
+            holdings.wants[rate.digest] = Want(rate, self._ticked_ms)
             self._allow(holdings, rate, self._ticked_ms)
 
     def _share(self, holdings: Holdings, digest: bytes) -> float:
@@ -305,12 +311,7 @@ class Member:
                 return self.floor
 
     def _allow(self, holdings: Holdings, rate: ShareRate, now_ms: float, credit: float = 0.0) -> float:
-        want = holdings.wants.get(rate.digest)
         share = self._share(holdings, rate.digest)
-        if want is not None:
-            if share > _GREW * rate.share:
-                want.awaiting_until_ms = now_ms + AWAITING_MS
-            rate.awaiting = now_ms < want.awaiting_until_ms and holdings.state is State.CLUSTER
         match holdings.state:
             case State.CLUSTER:
                 valid_ms = max(holdings.until_ms - now_ms, 0.0)
@@ -381,7 +382,9 @@ class Member:
             self._follow_state(holdings, now_ms)
             for change in changes:
                 want = holdings.wants.get(change.digest)
-                if want is not None:
+                # A smaller share applies from the next tick on, which acknowledges it: until then no other
+                # member has the difference.
+                if want is not None and self._share(holdings, change.digest) > want.rate.share:
                     want.surrendered += self._allow(holdings, want.rate, now_ms, change.credit)
             if holdings.state is not was:
                 for want in holdings.wants.values():
@@ -401,7 +404,7 @@ class Member:
             coordinator = self._coordinators.get(shard)
             if coordinator is None or coordinator.epoch != claim.epoch:
                 self._coordinators[shard] = Coordinator(
-                    shard, claim.epoch, self.membership, self._started_ms, now_ms
+                    shard, claim.epoch, self.membership, self._started_ms, now_ms, self._window_ms
                 )
 
     def _claim(self, now_ms: float, beating: bool, sections: dict[int, list[Section]]) -> None:

@@ -6,15 +6,11 @@ calls it with the wall clock. `Member` sets the share at each tick, with the *du
 so that no two clocks are compared.
 """
 
+import math
 from collections.abc import Callable
-from typing import Final
 
 from proxy.quota.rate import Rate
 
-MAX_AWAITING_MS: Final = 500
-"""The longest throttle time while a larger share is likely. The debt remains."""
-
-_MAX_THROTTLE_MS: Final = 2**31 - 1
 _OF_NEW = 0.25
 """The weight of the last tick in the measured rate."""
 
@@ -41,7 +37,6 @@ class ShareRate(Rate):
         "_turned_away",
         "_used",
         "_valid_ms",
-        "awaiting",
         "digest",
         "name",
         "window_s",
@@ -60,8 +55,6 @@ class ShareRate(Rate):
         self.name = name
         self.digest = digest
         self.window_s = window_ms / 1000.0
-        self.awaiting = True
-        """Whether a larger share is likely soon: throttling has just begun, or the share has just grown."""
         self._on_touch = on_touch
         self._touched = False
         self._share = 0.0
@@ -94,14 +87,18 @@ class ShareRate(Rate):
         return True
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """Return how long nothing may be recorded until the debt is paid by the share of `bound`."""
+        """Return how long nothing may be recorded until the debt is paid by the share of `bound`.
+
+        At most one window, because the share may be another one then; Kafka limits the throttle time of
+        request_percentage in the same way. The debt remains, and the session stays muted until it is paid.
+        """
         if bound != self._bound:
             self._change_bound(bound)
         if self._tokens >= 0:
             return 0
         rate = self._share * bound
-        throttle_ms = int(-self._tokens / rate * 1000 + 0.5) if rate > 0 else _MAX_THROTTLE_MS
-        throttle_ms = min(max(throttle_ms, 1), MAX_AWAITING_MS if self.awaiting else _MAX_THROTTLE_MS)
+        whole_ms = -self._tokens / rate * 1000 if rate > 0 else math.inf
+        throttle_ms = max(int(min(whole_ms, self._window_ms) + 0.5), 1)
         muted_from_ms = max(now_ms, self._muted_until_ms)
         self._muted_until_ms = max(self._muted_until_ms, now_ms + throttle_ms)
         self._muted_ms += self._muted_until_ms - muted_from_ms if muted_from_ms < self._muted_until_ms else 0
@@ -111,6 +108,10 @@ class ShareRate(Rate):
         """Return the rate per second over about the last second."""
         return self._measured
 
+    def forgive(self) -> None:
+        # No client waits for it to be paid: it would only grow, and be due on the day the quota is enforced.
+        self._tokens = max(self._tokens, 0.0)
+
     def in_windows(self, bound: float) -> float:
         return bound * self._share * self.window_s
 
@@ -118,6 +119,11 @@ class ShareRate(Rate):
     def limit(self) -> float:
         """The limit of the whole cluster, 0 if it is not known yet."""
         return self._bound
+
+    @property
+    def in_debt(self) -> bool:
+        """Whether more was let through than the share has paid for by now."""
+        return self._tokens < 0
 
     @property
     def used(self) -> float:

@@ -22,6 +22,9 @@ from proxy.quota.throttle import PRODUCER_BYTE_RATE, Bucket
 
 NAMES = tuple[str, str, str]
 CLIENT_STEP_MS = 20
+LATENCY_MS = 20
+LOOK_AGAIN_MS = 250
+"""How often a session looks whether a debt is paid (proxy.session.machine)."""
 WALL_MS = 1_700_000_000_000
 
 
@@ -51,7 +54,15 @@ class Client:
 
     bucket: Bucket
     offered: float
+    in_flight: int = 1
+    """How many requests it sends before the first response mutes it. With more than one, all that have piled
+    up while it was muted are sent at once, and the responses take `LATENCY_MS`."""
+    outstanding: int = 0
+    piled_up: int = 0
     muted_until_ms: int = 0
+    was_muted: bool = False
+    longest_ms: int = 0
+    """The longest throttle time that it was sent."""
 
 
 @dataclass
@@ -152,14 +163,14 @@ class World:
         while proxy.backlog:
             self._read(proxy, *proxy.backlog.popleft())
 
-    def offer(self, number: int, name: NAMES, offered: float) -> None:
-        """Let the clients of a quota-id at one proxy offer this many units per second."""
+    def offer(self, number: int, name: NAMES, offered: float, in_flight: int = 1) -> None:
+        """Let the clients of a quota-id at one proxy offer this many units per second; see `Client`."""
         proxy = self.proxies[number]
         client = proxy.clients.get(name)
         if offered <= 0:
             proxy.clients.pop(name, None)
         elif client is None:
-            proxy.clients[name] = Client(self.bucket(proxy, name), offered)
+            proxy.clients[name] = Client(self.bucket(proxy, name), offered, in_flight)
         else:
             client.offered = offered
 
@@ -197,7 +208,10 @@ class World:
                 holdings = proxy.member.shards()[proxy.member.shard_of(digest)]
                 status = proxy.member.status(name)
                 stopped = status.state is State.CLUSTER and not holdings.leased(self.local_ms(proxy))
-                yield status.state, 0.0 if stopped or status.state is State.STARTING else status.share
+                # A decrease applies from the next tick on.
+                want = holdings.wants.get(digest)
+                share = status.share if want is None else max(status.share, want.rate.share)
+                yield status.state, 0.0 if stopped or status.state is State.STARTING else share
 
     def amount(self, name: NAMES, from_ms: float, to_ms: float) -> float:
         """Return what all proxies let through of a quota-id, between two multiples of 100 ms."""
@@ -264,19 +278,42 @@ class World:
 
     def _clients(self) -> None:
         self.after(self.client_step_ms, self._clients)
-        slot = int(self.now_ms) // 100
         for proxy in self.proxies:
             wall_ms = WALL_MS + int(self.local_ms(proxy))
             for name, client in proxy.clients.items():
-                if wall_ms < client.muted_until_ms:
-                    continue
-                client.bucket.limit = self.limits[name]
-                value = client.offered * self.client_step_ms / 1000
-                self.used[name, slot] += value
-                if not client.bucket.record_within(value, wall_ms):
-                    client.muted_until_ms = wall_ms + client.bucket.record(value, wall_ms)
+                self._step(proxy, name, client, wall_ms)
         for watch in self.watchers:
             watch()
+
+    def _step(self, proxy: Proxy, name: NAMES, client: Client, wall_ms: int) -> None:
+        client.bucket.limit = self.limits[name]
+        client.piled_up = min(client.piled_up + 1, client.in_flight)
+        if wall_ms < client.muted_until_ms:
+            return
+        if client.was_muted:
+            owed_ms = client.bucket.record(0, wall_ms)
+            if owed_ms:
+                client.muted_until_ms = wall_ms + min(owed_ms, LOOK_AGAIN_MS)
+                return
+            client.was_muted = False
+        value = client.offered * self.client_step_ms / 1000
+        for _ in range(min(client.piled_up, client.in_flight - client.outstanding)):
+            client.piled_up -= 1
+            client.outstanding += 1
+            if client.in_flight == 1:
+                self._respond(proxy, name, client, value)
+            else:
+                self.after(LATENCY_MS, partial(self._respond, proxy, name, client, value))
+
+    def _respond(self, proxy: Proxy, name: NAMES, client: Client, value: float) -> None:
+        wall_ms = WALL_MS + int(self.local_ms(proxy))
+        client.outstanding -= 1
+        self.used[name, int(self.now_ms) // 100] += value
+        if not client.bucket.record_within(value, wall_ms):
+            throttle_ms = client.bucket.record(value, wall_ms)
+            client.longest_ms = max(client.longest_ms, throttle_ms)
+            client.muted_until_ms = max(client.muted_until_ms, wall_ms + throttle_ms)
+            client.was_muted = throttle_ms > 0 or client.was_muted
 
 
 def quota_id(user: str) -> NAMES:

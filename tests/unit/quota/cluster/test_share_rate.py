@@ -17,7 +17,6 @@ class Terms:
 
     def __init__(self, share: float, credit: float = 0.0) -> None:
         self.rate = ShareRate(NAME, b"d" * 16, 1000, 11, self.touch)
-        self.rate.awaiting = False
         self.touches = 0
         self.rate.allow(share, 0, 60_000, credit)
 
@@ -75,29 +74,38 @@ def test_time_before_a_change_counts_with_the_former_share() -> None:
 
 def test_time_after_the_end_of_the_lease_does_not_count() -> None:
     rate = Terms(0.5).rate
-    recorded(rate, 1000, 5000)
+    recorded(rate, 600, 5000)
     rate.allow(0.5, 0, 400)
 
-    assert recorded(rate, 0, 5400) == 1600
-    assert recorded(rate, 0, 9000) == 1600
+    assert recorded(rate, 0, 5400) == 800
+    assert recorded(rate, 0, 9000) == 800
 
 
 def test_a_clock_that_is_set_far_ahead_or_back_brings_no_more_than_the_lease() -> None:
     rate = Terms(0.5).rate
-    recorded(rate, 5000, 5000)
+    recorded(rate, 900, 5000)
     rate.allow(0.5, 0, 1000)
 
-    assert recorded(rate, 0, 3_600_000) == 9000
-    assert recorded(rate, 0, 5000) == 9000
+    assert recorded(rate, 0, 3_600_000) == 800
+    assert recorded(rate, 0, 5000) == 800
 
 
-def test_throttle_times_are_short_while_a_larger_share_is_likely() -> None:
+def test_a_throttle_time_is_at_most_a_window_and_the_debt_is_paid_by_the_share_that_grows() -> None:
     rate = Terms(0.01).rate
-    rate.awaiting = True
 
-    assert recorded(rate, 1000, 1000) == 500
-    rate.awaiting = False
-    assert recorded(rate, 0, 1000) == 100_000
+    assert recorded(rate, 1000, 1000) == 1000
+    assert recorded(rate, 0, 2000) == 1000
+    rate.allow(0.9, 1000, 60_000)
+    assert recorded(rate, 0, 2900) == 200
+    assert recorded(rate, 0, 3100) == 0
+
+
+def test_a_debt_that_nobody_waits_for_does_not_grow() -> None:
+    bucket, rate = consuming(0.5)
+    bucket.enforced = False
+
+    assert [bucket.record(500, now_ms) for now_ms in (1000, 1000, 2000)] == [1000, 1000, 0]
+    assert not rate.in_debt
 
 
 def test_the_fast_path_counts_within_the_credit_and_calls_the_member_once_a_tick() -> None:
@@ -117,9 +125,9 @@ def test_the_fast_path_counts_within_the_credit_and_calls_the_member_once_a_tick
 
 def test_a_changed_limit_applies_at_once_and_what_was_used_stays_used() -> None:
     rate = Terms(1.0).rate
-    assert recorded(rate, 2000, 1000) == 2000
+    assert recorded(rate, 800, 1000) == 800
 
-    assert rate.throttle_ms(2 * LIMIT, 1000) == 1000
+    assert rate.throttle_ms(2 * LIMIT, 1000) == 400
 
 
 def test_the_time_in_which_clients_were_muted_is_counted_once() -> None:
@@ -147,7 +155,7 @@ def test_a_response_that_was_not_admitted_counts_as_demand_and_not_as_use() -> N
 def test_a_response_larger_than_the_window_of_the_share_is_admitted_when_nothing_is_owed() -> None:
     bucket, _ = consuming(0.5)
     assert bucket.max_in_window_bytes == 500
-    assert bucket.admit(600, 1000) == (True, 1200)
-    assert bucket.admit(600, 1100) == (False, 1100)
+    assert bucket.admit(600, 1000) == (True, 1000)
+    assert bucket.admit(600, 1300) == (False, 900)
 
-    assert bucket.admit(600, 2200) == (True, 1200)
+    assert bucket.admit(600, 2200) == (True, 1000)

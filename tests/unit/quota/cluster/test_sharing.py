@@ -1,5 +1,8 @@
 """Proxies that share a limit, in virtual time: where load is, shares follow; what fails, others make good."""
 
+from functools import partial
+from random import Random
+
 import pytest
 
 from proxy.quota.cluster.holdings import State
@@ -91,6 +94,41 @@ def test_load_that_moves_every_ten_seconds_stays_within_five_percent_of_the_limi
         world.offer(number, ALICE, 0)
 
     assert used == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize("slow_ms", [20, 400])
+def test_load_with_many_requests_in_flight_gets_the_limit_again_where_it_comes_back(slow_ms: int) -> None:
+    """With throttle times computed for the share of an idle proxy it would wait for minutes."""
+    delay_ms = partial(slow_channel, slow_ms)
+    world = World(3, 4, drift=0.01, write_ms=delay_ms, read_ms=delay_ms)
+    world.limits[ALICE] = LIMIT
+    world.run(5000)
+    used, longest_ms = [], 0
+    for turn in range(6):
+        world.offer(turn % 3, ALICE, 3 * LIMIT, in_flight=10)
+        used.append(used_part(world, 10_000))
+        longest_ms = max(longest_ms, world.proxies[turn % 3].clients[ALICE].longest_ms)
+        world.offer(turn % 3, ALICE, 0)
+
+    assert min(used) > (0.9 if slow_ms < 100 else 0.7)
+    assert longest_ms <= WINDOW_S * 1000
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_share_follows_load_within_two_seconds(seed: int) -> None:
+    world = running(seed=seed)
+    world.offer(0, ALICE, 3 * LIMIT, in_flight=10)
+    world.run(5000)
+
+    world.offer(0, ALICE, 0)
+    world.offer(1, ALICE, 3 * LIMIT, in_flight=10)
+    world.run(1900)
+
+    assert shares(world)[1] > 0.9
+
+
+def slow_channel(slow_ms: float, random: Random) -> float:
+    return random.uniform(slow_ms / 4, slow_ms)
 
 
 def test_never_more_than_the_limit_and_the_burst_of_one_window_while_load_moves() -> None:
