@@ -176,6 +176,7 @@ async def _run(
         audit.allows_change,
         until_durable,
         None if isinstance(tracing, NoTraces) else tracing.spans,
+        lambda: audit.end,
     )
     stop = StopSignals(registry)
     stop.install()

@@ -3,10 +3,15 @@
 from collections.abc import Collection, Mapping
 
 from proxy.session.apis.table import FORWARDED
+from proxy.wire import types
 
 TRANSACTIONAL_ID_TAG = 10_000
 """Tagged field of the controller's ApiVersions response: the transactional id that clients may not use, UTF-8
 (decision 0007)."""
+
+AUDIT_END_TAG = 10_001
+"""Tagged field of ApiVersions, of the proxy's request and of the controller's response: the end of the
+sender's audit trail, UTF-8, so that the receiver witnesses it (decision 0075)."""
 
 VersionRange = tuple[int, int]
 """Lowest and highest version, both inclusive."""
@@ -18,6 +23,13 @@ def transactional_id_of(tags: Mapping[int, bytes]) -> str | None:
         return tags.get(TRANSACTIONAL_ID_TAG, b"").decode() or None
     except UnicodeDecodeError:
         return None
+
+
+def witness_request(end: str) -> types.ApiVersionsRequest:
+    """Return the request by which proxy and controller exchange the ends of their audit trails."""
+    request = types.ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1")
+    request.unknown_tags = {AUDIT_END_TAG: end.encode()}
+    return request
 
 
 def common(one: VersionRange, other: VersionRange) -> VersionRange | None:

@@ -157,6 +157,8 @@ class ProxyProcess:
             self._plane.feed,
             self._plane.forwarder,
         )
+        self._forwarder.audit_end = lambda: self._audit.end
+        self._forwarder.on_witnessed = lambda end: self._audit.append(events.witnessed(message=end))
         self._watch = BrokerWatch(self._broker, self._on_broker)
         link(self._watch.reachability, self._feed.reachability, self._forwarder.reachability)
         self._verifications = Verifications(self._registry, hashing_threads(config.workers))

@@ -143,6 +143,7 @@ EVENTS = (
     "stopped",
     "settings_changed",
     "high_water",
+    "witnessed",
     "authentication",
     "reauthentication",
     "authentication_failed",

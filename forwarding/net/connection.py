@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from forwarding.envelope import MAX_VERSION, OLDEST_VERSION, Sender
-from forwarding.versions import TRANSACTIONAL_ID_TAG
+from forwarding.versions import AUDIT_END_TAG, TRANSACTIONAL_ID_TAG
 from proxy.audit import events
+from proxy.audit.chain import witnessed_end
 from proxy.audit.record import AuditEvent
 from proxy.net.logins.verification import Client, Verifications
 from proxy.security.principal import Principal
@@ -30,6 +31,8 @@ from proxy.wire.message import Message
 
 VersionRange = tuple[int, int]
 
+MIN_WITNESS_INTERVAL_MS = 10_000
+"""Ends of an audit trail that come sooner are not recorded, so that no peer fills the controller's trail."""
 ENVELOPE_VERSIONS = (OLDEST_VERSION, MAX_VERSION)
 LISTENER_APIS: Mapping[int, VersionRange] = {
     ApiKey.SASL_HANDSHAKE: (0, 1),
@@ -59,6 +62,8 @@ class ListenerContext:
     """sessions.revoke.immediately."""
     transactional_id: str = ""
     """The controller's own, which proxies reject from clients."""
+    audit_end: Callable[[], str] = str
+    """Returns the end of the controller's audit trail."""
 
 
 class UnknownPrincipal(Exception):
@@ -89,6 +94,7 @@ class Connection:
         Raises UnknownPrincipal, which is recorded.
         """
         self._is_connected = is_connected
+        self._witnessed_ms = -MIN_WITNESS_INTERVAL_MS
         self._connection_id = connection_id
         self._host = host
         self._context = context
@@ -159,7 +165,7 @@ class Connection:
             case ApiKey.SASL_HANDSHAKE | ApiKey.SASL_AUTHENTICATE:
                 return await self._sasl(header, frame, now_ms)
             case ApiKey.API_VERSIONS if authentication.phase in (Phase.VERSIONS, Phase.COMPLETE):
-                return self._api_versions(header)
+                return self._api_versions(header, frame, now_ms)
         if authentication.under_way:
             self._record(authentication.fail(ApiKey.name_of(header.api_key)), header)
             return Reply(close="not authenticated")
@@ -200,7 +206,7 @@ class Connection:
             return Reply(close="authentication failed")
         return Reply(len(step.response).to_bytes(4, "big") + step.response)
 
-    def _api_versions(self, header: RequestHeader) -> Reply:
+    def _api_versions(self, header: RequestHeader, frame: bytes, now_ms: int) -> Reply:
         offered = {**LISTENER_APIS, **self._context.forwardable_versions()}
         low, high = offered[ApiKey.API_VERSIONS]
         if not low <= header.api_version <= high:
@@ -211,7 +217,28 @@ class Connection:
         response = _versions_response(offered, ErrorCode.NONE)
         if codecs.is_flexible(header.api_key, header.api_version):
             response.unknown_tags = {TRANSACTIONAL_ID_TAG: self._context.transactional_id.encode()}
+            if self.authenticated and self._witness(header, frame, now_ms):
+                response.unknown_tags[AUDIT_END_TAG] = self._context.audit_end().encode()
         return Reply(_frame(header, response))
+
+    def _witness(self, header: RequestHeader, frame: bytes, now_ms: int) -> bool:
+        """Record the end of the proxy's audit trail, if the request has it; whether it has."""
+        message, _ = codecs.request(header.api_key, header.api_version).decode(frame, header.body_offset)
+        end = witnessed_end((message.unknown_tags or {}).get(AUDIT_END_TAG, b""))
+        if end is None:
+            return False
+        if now_ms - self._witnessed_ms >= MIN_WITNESS_INTERVAL_MS:
+            self._witnessed_ms = now_ms
+            self._context.record(
+                events.witnessed(
+                    listener=self._context.listener,
+                    host=self._host,
+                    principal=str(self._authentication.principal),
+                    client_id=header.client_id,
+                    message=end,
+                )
+            )
+        return True
 
     def _unexpected(self, header: RequestHeader) -> Reply:
         name = ApiKey.name_of(header.api_key)

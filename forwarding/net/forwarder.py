@@ -19,8 +19,15 @@ from forwarding import envelope
 from forwarding.envelope import CONNECTION_LOST, Step, next_step
 from forwarding.net.forward_spans import ForwardSpan
 from forwarding.net.metrics import ForwarderMetrics
-from forwarding.versions import transactional_id_of
-from proxy.net.kafka.channel import Channel, ChannelError, ChannelTimeout, EndpointSettings
+from forwarding.versions import AUDIT_END_TAG, transactional_id_of, witness_request
+from proxy.audit.chain import witnessed_end
+from proxy.net.kafka.channel import (
+    API_VERSIONS_VERSION,
+    Channel,
+    ChannelError,
+    ChannelTimeout,
+    EndpointSettings,
+)
 from proxy.net.runtime.reachability import CLOSED, Backoff, Cause, Reachability
 from proxy.net.telemetry.spans import NO_SPANS, Spans
 from proxy.session.effects import ControllerResponse
@@ -36,6 +43,9 @@ is tried. If it was only slow, it gets the same forward id again, and responds a
 
 MAX_PAUSE_MS = 1_000
 """The longest pause between two attempts of one request."""
+
+WITNESS_INTERVAL_MS = 60_000
+"""How often proxy and controller exchange the ends of their audit trails, from the connection on."""
 
 ApiVersions = Mapping[int, tuple[int, int]]
 
@@ -77,8 +87,11 @@ class Forwarder:
     ) -> None:
         """`forward_id_prefix`: unique to this boot, "<proxy id>/<boot id>".
 
-        `leader` returns the active controller if it is known; it is tried first.
+        `leader` returns the active controller if it is known; it is tried first. If `audit_end` is set before
+        `run`, Penstock's controller and the proxy witness each other's audit trail (`on_witnessed`).
         """
+        self.audit_end: Callable[[], str] | None = None
+        self.on_witnessed: Callable[[str], None] = lambda _end: None
         if not endpoints:
             raise ValueError("no controller endpoint")
         self._attempt_timeout_ms = attempt_timeout_ms
@@ -354,9 +367,27 @@ class Forwarder:
                 tasks.create_task(self._abandoned.wait()),
                 tasks.create_task(self._until_silent(channel)),
             ]
+            witness = tasks.create_task(self._witness(channel))
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for end in ends:
+            for end in (*ends, witness):
                 end.cancel()
+
+    async def _witness(self, channel: Channel) -> None:
+        """Exchange the ends of the audit trails with Penstock's controller. Kafka's does not know the tag."""
+        if self.audit_end is None or self.controller_transactional_id is None:
+            return
+        while True:
+            request = witness_request(self.audit_end())
+            try:
+                response = await channel.request(ApiKey.API_VERSIONS, API_VERSIONS_VERSION, request)
+            except ChannelError as error:
+                # The channel is closed then, or about to be, and the next one begins again.
+                log.info("audit trail not witnessed", error=str(error))
+                return
+            end = witnessed_end((response.unknown_tags or {}).get(AUDIT_END_TAG, b""))
+            if end is not None:
+                self.on_witnessed(end)
+            await asyncio.sleep(WITNESS_INTERVAL_MS / 1000)
 
     async def _until_silent(self, channel: Channel) -> None:
         left_ms = self._attempt_timeout_ms

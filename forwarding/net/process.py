@@ -108,12 +108,13 @@ class ControllerProcess:
         may_record_changes: Callable[[], Awaitable[bool]] = _always,
         until_durable: Callable[[], Awaitable[bool]] = _always,
         spans: Spans | None = None,
+        audit_end: Callable[[], str] = str,
     ) -> None:
         """`sasl` builds the SASL settings from a way to read the current image.
 
         `may_record_changes`: whether the audit trail has room; without it changes are rejected (D3).
         `until_durable` returns once the audit records are durable; no response is sent before. `spans`: None
-        for no trace spans.
+        for no trace spans. `audit_end`: the end of the audit trail, for proxies to witness.
         """
         self._settings = settings
         self._drained = asyncio.Event()
@@ -176,6 +177,7 @@ class ControllerProcess:
             settings.principal_builder,
             settings.revoke_immediately,
             settings.transactional_id,
+            audit_end,
         )
         tls = None if settings.tls is None else settings.tls.context
         self.server = Server(

@@ -8,9 +8,13 @@ with what proxy.audit.record encodes; spark_audit verifies it.
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Callable
 
 MIN_KEY_BYTES = 32
+LONGEST_END = 1_024
+"""No process has a longer end of its trail: what another one claims is recorded."""
+_END_OF_TRAIL = re.compile(r"[^/\x00-\x1f][^\x00-\x1f]*/[^/\x00-\x1f]+/(-1|[0-9]{1,18})/[0-9a-f]{64}")
 _MARK = b',"chain":"'
 _END = b'"}'
 
@@ -42,6 +46,14 @@ def link(line: bytes) -> str:
     record = json.loads(line)
     data = record["data"]
     return f"{data['boot_id']}/{data['sequence']}/{record.get('chain', '')}"
+
+
+def witnessed_end(text: bytes) -> str | None:
+    """Return the end of a trail as another process claims it, None if it has not the form of AuditLog.end."""
+    if len(text) > LONGEST_END:
+        return None
+    claimed = text.decode(errors="replace")
+    return claimed if _END_OF_TRAIL.fullmatch(claimed) else None
 
 
 def _sha256(data: bytes) -> str:

@@ -106,6 +106,18 @@ def high_water(*, count: int) -> None:
     """The current sequence number, so that a lost tail is detected."""
 
 
+@_event(SUMMARY)
+def witnessed(
+    *,
+    listener: str | None = None,
+    host: str | None = None,
+    principal: str | None = None,
+    client_id: str | None = None,
+    message: str,
+) -> None:
+    """Another process was there, and had written so many records. `message`: the end of its trail."""
+
+
 @_event(ADMIN)
 def configuration_changed(*, settings: Mapping[str, str], message: str | None) -> None:
     """A file was read again. `message`: why it was rejected."""

@@ -19,7 +19,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import fault, findings, sentence, with_every_fault
+from spark_audit.reconcile.finding import fault, findings, sentence, with_every_fault, with_first_fault
+from spark_audit.tables.delta import empty_frame
+from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.processes import starts
 
 PLAIN, KEYED = "sha256", "hmac-sha256"
@@ -318,3 +320,114 @@ def _faults() -> list[Column]:
             F.lit(": its spool was lost, with all records that were not shipped"),
         ),
     ]
+
+
+UNSEEN_MS = 120_000
+"""A proxy that has run for this long was witnessed, if any other one was: proxies do it each minute."""
+_CLAIM = "^(.+)/([^/]+)/([0-9]{1,18})/([0-9a-f]{64})$"
+_SEEN, _SEEN_LINK, _BY = "seen_sequence", "seen_link", "seen_by"
+_FIRST_MS, _LAST_MS = "first_time_ms", "last_time_ms"
+
+
+def witnesses(few: DataFrame, records: DataFrame, ends: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
+    """Returns what processes have witnessed of each other but the table does not show, and who was not seen.
+
+    A controller records the end of the trail of each proxy that is connected, and the proxy that of the
+    controller (docs/decisions/0075). `few` has all records but traffic, `ends` is `boots` of the sequence
+    index, `until_ms` its `complete_until_ms`.
+    """
+    claims = _claims(few).where(F.col(S.TIME_MS) <= until_ms).persist()
+    if claims.isEmpty():
+        return empty_frame(records.sparkSession, S.FINDING)
+    proxies = few.where(F.col(S.ROLE) == "proxy").select(*S.BOOT_KEY).distinct()
+    return _missing_ends(records, ends, claims).unionByName(
+        _unseen(ends.join(proxies, list(S.BOOT_KEY)), claims)
+    )
+
+
+def _claims(records: DataFrame) -> DataFrame:
+    """Returns one row per `witnessed` record: the boot that was seen, and who has seen it."""
+    parts = [F.regexp_extract(S.MESSAGE, _CLAIM, number) for number in range(1, 5)]
+    found = records.where((F.col(S.EVENT) == "witnessed") & F.col(S.MESSAGE).rlike(_CLAIM))
+    return found.select(
+        parts[0].alias(S.PROXY_ID),
+        parts[1].alias(S.BOOT_ID),
+        parts[2].cast("long").alias(_SEEN),
+        parts[3].alias(_SEEN_LINK),
+        F.concat_ws("/", *S.BOOT_KEY).alias(_BY),
+        F.col(S.ROLE),
+        S.PRINCIPAL,
+        S.TIME_MS,
+        S.DATE,
+    )
+
+
+def _missing_ends(records: DataFrame, ends: DataFrame, claims: DataFrame) -> DataFrame:
+    """Returns boots that others have seen at a sequence that the table does not have, or has otherwise."""
+    claim = F.struct(S.PRINCIPAL, _SEEN_LINK, _BY, S.DATE)
+    newest = claims.groupBy(*S.BOOT_KEY).agg(
+        F.max_by(claim, F.struct(_SEEN, S.TIME_MS)).alias("claim"), F.max(_SEEN).alias(_SEEN)
+    )
+    seen = newest.select(*S.BOOT_KEY, _SEEN, "claim.*").persist()
+    places = F.broadcast(seen.select(*S.BOOT_KEY, F.col(_SEEN).alias(S.SEQUENCE)))
+    there = records.select(*S.RECORD_KEY, S.CHAIN).join(places, list(S.RECORD_KEY))
+    links = there.select(*S.BOOT_KEY, hexadecimal(F.col(S.CHAIN)).alias(LINK_THERE))
+    last = ends.select(*S.BOOT_KEY, F.col("last_sequence").alias(LAST))
+    joined = seen.join(last, list(S.BOOT_KEY), "left").join(links, list(S.BOOT_KEY), "left")
+    faulty = with_first_fault(joined, _claim_faults())
+    return findings(faulty, date=S.DATE, evidence=[*S.BOOT_KEY, _SEEN, _SEEN_LINK, _BY, LAST, LINK_THERE])
+
+
+def _claim_faults() -> list[Column]:
+    who = sentence("process %s/%s was seen by %s at sequence %s", *S.BOOT_KEY, _BY, _SEEN)
+    own = F.coalesce(F.concat(F.lit(", as "), S.PRINCIPAL, F.lit(" reported")), F.lit(""))
+    return [
+        fault(
+            F.col(LAST).isNull(),
+            "chain.process_missing",
+            "critical",
+            who,
+            own,
+            F.lit(": none of its records is in the table"),
+        ),
+        fault(
+            F.col(LAST) < F.col(_SEEN),
+            "chain.end_missing",
+            "critical",
+            who,
+            own,
+            sentence(": the last record in the table is %s, others were removed or not shipped", LAST),
+        ),
+        fault(
+            F.col(LINK_THERE) != F.col(_SEEN_LINK),
+            "chain.other_link_seen",
+            "critical",
+            who,
+            own,
+            F.lit(": that record has another link in the table, so it was rewritten"),
+        ),
+    ]
+
+
+def _unseen(proxies: DataFrame, claims: DataFrame) -> DataFrame:
+    """Returns proxies that no controller has seen, while controllers saw others."""
+    by_controllers = claims.where(F.col(S.ROLE) == "controller")
+    # Releases before this check did not do it.
+    since = by_controllers.agg(F.min(S.TIME_MS).alias("since_ms"))
+    seen = by_controllers.select(*S.BOOT_KEY).distinct()
+    unseen = proxies.join(F.broadcast(seen), list(S.BOOT_KEY), "left_anti")
+    unseen = unseen.crossJoin(F.broadcast(since)).where(F.col(_FIRST_MS) > F.col("since_ms"))
+    while_it_ran = by_controllers.select(F.col(S.TIME_MS).alias("seen_ms")).distinct()
+    meanwhile = F.col("seen_ms").between(F.col(_FIRST_MS) + UNSEEN_MS, F.col(_LAST_MS))
+    return findings(
+        unseen.join(F.broadcast(while_it_ran), meanwhile, "left_semi"),
+        check="chain.unknown_process",
+        severity="high",
+        date="last_date",
+        explanation=sentence(
+            "no controller has seen process %s/%s, although controllers saw others while it ran: it had no"
+            " connection to them, or it is forged",
+            *S.BOOT_KEY,
+        ),
+        evidence=[*S.BOOT_KEY, _FIRST_MS],
+    )

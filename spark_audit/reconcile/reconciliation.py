@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.chain import boots, chain
+from spark_audit.reconcile.chain import boots, chain, witnesses
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
 from spark_audit.reconcile.forwarded import forwarded
@@ -25,6 +25,7 @@ from spark_audit.reconcile.sessions import TRAFFIC, sessions
 from spark_audit.reconcile.settings import known_settings
 from spark_audit.tables.delta import coalesce_small
 from spark_audit.tables.findings import Summary
+from spark_audit.trail.audit_records import boots as ends_of_boots
 from spark_audit.trail.audit_records import complete_until_ms, deduplicate, later_copies, sequence_index
 from spark_audit.trail.metadata_log import of_kafka, of_topic, without_aborted
 from spark_audit.trail.processes import SETTINGS_EVENTS
@@ -88,6 +89,7 @@ def reconcile(
         "gaps": gaps(audit, index, expired),
         "chain": chain(with_lines, chain_key, days=wanted),
         "boots": boots(records),
+        "witnesses": witnesses(few, records, ends_of_boots(index), until_ms),
         "decisions": decision_findings(judged),
         "forwarded": forwarded(to_penstock_controllers(few), of_topic(log), until_ms),
         "quotas": quotas(near, log),

@@ -24,6 +24,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "stopped": (),
     "settings_changed": ("settings", "settings_generation"),
     "high_water": ("count",),
+    "witnessed": ("message",),
     "records_dropped": ("count", "message"),
     "configuration_changed": ("settings",),
     "authentication": (*WHO, "principal", "mechanism"),

@@ -62,6 +62,9 @@ class AuditLog:
         self._policy = policy
         self._encoder = Encoder(author)
         self._chain = Chain(author.key, policy.chain_key)
+        self.end = self._end()
+        """A recent record that is written, and so is not lost with the process, for others to witness it:
+        `<proxy_id>/<boot_id>/<sequence>/<chain>`. The sequence is -1 before the first record."""
         self._reported_losses = 0
         self._last_watch_ms = 0
         self._previous = spool.last_value
@@ -214,7 +217,12 @@ class AuditLog:
         self._chain.last = chain
         return True
 
+    def _end(self) -> str:
+        return f"{self.author.key.decode()}/{self.sequence - 1}/{self._chain.last}"
+
     def _written(self) -> None:
+        if self.writer.written_count == self.sequence:
+            self.end = self._end()
         self.shipper.more.set()
         self._record_losses()
         self._report_rejected_classes()

@@ -14,6 +14,7 @@ QUIET_EVENTS = frozenset(
         "authorization_summary",
         "request_summary",
         "high_water",
+        "witnessed",
         "throttled",
         "quota_used",
         "quota_share",

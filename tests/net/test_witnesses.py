@@ -1,0 +1,141 @@
+"""Proxy and controller exchange the ends of their audit trails, and each records that of the other."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from forwarding.net import forwarder as forwarder_module
+from forwarding.net.connection import MIN_WITNESS_INTERVAL_MS, ListenerContext
+from forwarding.net.metrics import ControllerMetrics
+from forwarding.net.server import Server, ServerLimits
+from forwarding.versions import AUDIT_END_TAG, TRANSACTIONAL_ID_TAG, witness_request
+from proxy.audit.chain import LONGEST_END, Chain, witnessed_end
+from proxy.audit.record import AuditEvent
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.writer import Fsync
+from proxy.net.kafka.channel import EndpointSettings
+from proxy.net.logins.verification import Verifications
+from proxy.wire.api_keys import ApiKey
+from tests.net.test_audit_log_and_http import AUTHOR, running
+from tests.net.test_audit_path import SlowDisk, an_audit_log, fill
+from tests.net.test_controller_logins import Endpoint, asked, logged_in
+from tests.support.controllers import a_forwarder
+from tests.support.edges import on_uvloop
+from tests.support.waiting import turns_until
+
+pytestmark = pytest.mark.spec("D8")
+
+LINK = "ab" * 32
+OF_PROXY, OF_CONTROLLER = f"proxy-1/b007/41/{LINK}", f"controller-1/b008/7/{LINK}"
+
+
+@pytest.mark.parametrize("end", [OF_PROXY, f"a/b/c/-1/{LINK}", f"ä/b/{10**17}/{LINK}"])
+def test_an_end_of_a_trail_is_taken_as_it_is(end: str) -> None:
+    assert witnessed_end(end.encode()) == end
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"proxy-1/b007/41/",
+        OF_PROXY.encode()[:-1],
+        OF_PROXY.encode() + b"\n",
+        f"proxy-1/b007/-2/{LINK}".encode(),
+        f"proxy\n1/b007/4/{LINK}".encode(),
+        f"{'p' * LONGEST_END}/b007/4/{LINK}".encode(),
+    ],
+)
+def test_anything_else_is_none(text: bytes) -> None:
+    assert witnessed_end(text) is None
+
+
+@on_uvloop
+async def test_a_controller_records_the_end_that_an_authenticated_proxy_sends() -> None:
+    endpoint = Endpoint()
+    object.__setattr__(endpoint.context, "audit_end", lambda: OF_CONTROLLER)
+    connection = endpoint.connection()
+
+    async def witness(end: str) -> bytes | None:
+        _, response = await asked(connection, ApiKey.API_VERSIONS, 3, witness_request(end))
+        tags: dict[int, bytes] = response.unknown_tags
+        assert TRANSACTIONAL_ID_TAG in tags
+        return tags.get(AUDIT_END_TAG)
+
+    assert await witness(OF_PROXY) is None
+    await logged_in(connection)
+    assert await witness("no end") is None
+    assert await witness(OF_PROXY) == OF_CONTROLLER.encode()
+    # A peer that does it all the time is answered, and recorded as often as it may be.
+    assert await witness(OF_PROXY) == OF_CONTROLLER.encode()
+    endpoint.now_ms += MIN_WITNESS_INTERVAL_MS
+    assert await witness(OF_PROXY) == OF_CONTROLLER.encode()
+
+    seen = [event for event in endpoint.events if event.event == "witnessed"]
+    assert [(e.message, e.principal, e.host, e.listener) for e in seen] == [
+        (OF_PROXY, "User:proxy-1", "10.0.0.1", "CONTROLLER")
+    ] * 2
+
+
+@on_uvloop
+async def test_a_proxy_and_its_controller_witness_each_other_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forwarder_module, "WITNESS_INTERVAL_MS", 1)
+    recorded: list[AuditEvent] = []
+    now_ms = 0
+
+    def passing() -> int:
+        nonlocal now_ms
+        now_ms += MIN_WITNESS_INTERVAL_MS
+        return now_ms
+
+    async def serve(*_envelope: Any) -> Any:
+        raise AssertionError("no Envelope comes here")
+
+    context = ListenerContext(
+        *("CONTROLLER", None, dict, serve, recorded.append, passing, Verifications(CollectorRegistry())),
+        transactional_id="ours",
+        audit_end=lambda: OF_CONTROLLER,
+    )
+    server = Server("127.0.0.1", 0, None, context, ServerLimits(), ControllerMetrics(CollectorRegistry()))
+    seen: list[str] = []
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(20):
+        run = tasks.create_task(server.run())
+        await server.listening.wait()
+        async with a_forwarder(EndpointSettings(host="127.0.0.1", port=server.port)) as forwarder:
+            forwarder.audit_end = lambda: OF_PROXY
+            forwarder.on_witnessed = seen.append
+            await turns_until(lambda: len(seen) > 1)
+        server.drain()
+        await asyncio.wait([run])
+
+    assert set(seen) == {OF_CONTROLLER}
+    assert {(event.event, event.message) for event in recorded} == {("witnessed", OF_PROXY)}
+    assert len(recorded) > 1
+
+
+async def test_an_end_is_of_a_record_that_is_written(tmp_path: Path) -> None:
+    """What waits for a disk that hangs would be lost with the process, and is not to be missed then."""
+    start = f"{AUTHOR.key.decode()}/-1/{Chain(AUTHOR.key).last}"
+    spool = Spool(tmp_path, 1 << 24)
+    async with running(an_audit_log(spool, fsync=Fsync.NEVER)) as audit, asyncio.timeout(20):
+        assert audit.end == start
+        audit.append(AuditEvent(event="authentication"))
+        await turns_until(lambda: audit.end != start)
+        written = audit.end
+        assert written.startswith(f"{AUTHOR.key.decode()}/0/")
+
+        disk = SlowDisk(spool)
+        fill(
+            audit, AuditEvent(event="authorization_summary", message="s" * 2_000), lambda: audit.sequence > 30
+        )
+        # A report of what was written before comes late.
+        audit.writer.on_written()
+        assert audit.end == written
+        disk.answers()
+        await turns_until(lambda: audit.end.startswith(f"{AUTHOR.key.decode()}/30/"))
+    await audit.close(1_000)

@@ -1,0 +1,88 @@
+"""(g) What processes have witnessed of each other and the table does not show; and who was seen by nobody."""
+
+import json
+from copy import deepcopy
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_audit import schema as S
+from spark_audit.reconcile.reconciliation import reconcile
+from spark_audit.tables.delta import empty_frame
+from tests.spark.audit_trail import Process, Trail
+from tests.spark.frames import log_frame
+from tests.spark.sealed import Line, seal, table
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D8")]
+
+MINUTE_MS = 60_000
+SEEN = ("untouched", "vanished", "cut", "rewritten")
+LINK = "ab" * 32
+
+
+def a_trail() -> tuple[Trail, dict[str, Process], dict[str, list[Line]]]:
+    """Proxies that run for four minutes, all but `forged` seen by a controller each minute.
+
+    They see a controller of which the table has nothing. `proxy-1`, of an earlier release, is not seen.
+    """
+    trail = Trail()
+    proxies = {name: trail.process(name) for name in SEEN}
+    claims = []
+    for minute in range(4):
+        trail.clock.now_ms += MINUTE_MS
+        for name in SEEN:
+            mark = proxies[name].high_water()
+            claim = trail.controller.write("witnessed", principal=f"User:{name}", message="")
+            claims.append((claim, name, mark["sequence"]))
+        proxies["untouched"].write("witnessed", message=f"controller-9/boot-1/{minute}/{LINK}")
+        if minute == 0:
+            proxies["forged"] = trail.process("forged")
+            trail.process("short-lived").stop()
+        proxies["forged"].high_water()
+    # While processes run, the last seconds are checked by the next run.
+    trail.clock.now_ms += MINUTE_MS
+    for process in (*proxies.values(), trail.proxy):
+        process.stop()
+    sealed = {each.proxy_id: seal(each) for each in trail.processes if each is not trail.controller}
+    for claim, name, sequence in claims:
+        link = json.loads(sealed[name][sequence].value)["chain"]
+        claim["message"] = f"{name}/boot-1/{sequence}/{link}"
+    trail.controller.stop()
+    return trail, proxies, sealed | {"controller-1": seal(trail.controller)}
+
+
+def test_who_vanished_was_cut_rewritten_or_forged_is_named(spark: SparkSession) -> None:
+    trail, proxies, lines = a_trail()
+    lines["vanished"] = []
+    # Sequences 0 to 2 are left of 0 to 5; the last claim is about 4.
+    lines["cut"] = lines["cut"][:3]
+    other = deepcopy(proxies["rewritten"])
+    other.records[1]["client_id"] = "another"
+    lines["rewritten"] = seal(other)
+    audit = table(spark, [line for of_one in lines.values() for line in of_one]).persist()
+
+    found = reconcile(audit, empty_frame(spark, S.QUARANTINE), log_frame(spark, trail.log)).findings
+
+    told = {(row["check"], json.loads(row["evidence"])["proxy_id"]): row["explanation"] for row in found}
+    assert told == {
+        ("chain.process_missing", "vanished"): f"{claim('vanished')}: none of its records is in the table",
+        ("chain.process_missing", "controller-9"): (
+            "process controller-9/boot-1 was seen by untouched/boot-1 at sequence 3:"
+            " none of its records is in the table"
+        ),
+        ("chain.end_missing", "cut"): (
+            f"{claim('cut')}: the last record in the table is 2, others were removed or not shipped"
+        ),
+        ("chain.other_link_seen", "rewritten"): (
+            f"{claim('rewritten')}: that record has another link in the table, so it was rewritten"
+        ),
+        ("chain.unknown_process", "forged"): (
+            "no controller has seen process forged/boot-1, although controllers saw others while it ran:"
+            " it had no connection to them, or it is forged"
+        ),
+    }
+
+
+def claim(name: str) -> str:
+    seen = f"process {name}/boot-1 was seen by controller-1/boot-1 at sequence 4"
+    return f"{seen}, as User:{name} reported"
