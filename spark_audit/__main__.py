@@ -30,6 +30,7 @@ from spark_audit.ingest.streams import INTERVAL_MS, Topics, ingest, ingest_conti
 from spark_audit.ingest.topics import kafka_options
 from spark_audit.kraft.commit import SETTLE_MS
 from spark_audit.kraft.log_import import import_kraft_log
+from spark_audit.reconcile.chain import columns
 from spark_audit.reconcile.reconciliation import reconcile
 from spark_audit.report import coverage
 from spark_audit.report.coverage import NotChecked
@@ -294,13 +295,14 @@ def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     replaced = manifest.outputs_of(spark, arguments.out)
     faults = manifest.output_faults(runs, replaced, _named_run(spark, arguments.out))
     audit, quarantine, log = _trail(spark, arguments)
+    edited = columns(manifest.not_checked(spark, tables, runs)).collect()
     result = reconcile(
         *(audit, quarantine, log),
         log_end=delta.log_end(spark, tables),
         days=arguments.date,
         chain_key=key,
         expired=delta.read_state(spark, tables.expired, S.EXPIRED),
-        of_manifest=manifest.findings(runs, faults),
+        of_tables=[*manifest.findings(runs, faults), *edited],
     )
     # Frees what the checks have persisted.
     spark.catalog.clearCache()

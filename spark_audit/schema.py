@@ -11,6 +11,9 @@ READABLE_VERSIONS = (1, 2)
 CHAINED_SINCE = 2
 """From this version on, a line ends with its link of the hash chain of its boot."""
 
+LAST_TIME_MS = 253402300799999
+"""The end of the year 9999, the last date in Spark."""
+
 # Which process wrote the record, and its place among the records of that process.
 RECORD_SCHEMA_VERSION = "schema_version"
 ROLE = "role"

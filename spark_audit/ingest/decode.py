@@ -16,8 +16,6 @@ from spark_audit.kraft import metadata_records
 # The executors of a cluster need not have this package: the decoder is pickled with the plan.
 cloudpickle.register_pickle_by_value(metadata_records)  # type: ignore[no-untyped-call]  # not typed there
 
-LAST_TIME_MS = 253402300799999
-"""The end of the year 9999, the last date in Spark."""
 LARGEST = 2**48
 """No count, size, offset or duration is larger, so that one forged line cannot overflow a sum."""
 _LINK = 64
@@ -153,12 +151,12 @@ def _data(name: str) -> Column:
 
 
 def _is_out_of_range(name: str, lowest: int) -> Column:
-    return ~_data(name).between(lowest, LAST_TIME_MS if name in _MOMENTS else LARGEST)
+    return ~_data(name).between(lowest, S.LAST_TIME_MS if name in _MOMENTS else LARGEST)
 
 
 def _in_range_of_dates(time_ms: Column) -> Column:
     """Returns the time, or null if Spark has no date for it: an overflow would stop the stream."""
-    return F.when(time_ms.between(0, LAST_TIME_MS), time_ms)
+    return F.when(time_ms.between(0, S.LAST_TIME_MS), time_ms)
 
 
 def _unlike(actual: Column, expected: Column, what: str) -> Column:

@@ -19,7 +19,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import fault, findings, sentence, with_every_fault, with_first_fault
+from spark_audit.reconcile.finding import (
+    fault,
+    findings,
+    sample,
+    sentence,
+    with_every_fault,
+    with_first_fault,
+)
 from spark_audit.tables.delta import empty_frame
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.processes import starts
@@ -202,6 +209,46 @@ def _fits(key: bytes | None) -> Column:
     first = F.col(S.SEQUENCE) == 0
     previous = F.when(first, seed(key)).otherwise(hexadecimal(F.col(_BEFORE)))
     return digest(F.concat(previous, F.col(S.LINE)), key) == F.col(S.CHAIN)
+
+
+ADDED_LATER = (S.SETTINGS_GENERATION, S.QUOTA_SHARE)
+"""Fields of version 2 that an older release of ingest did not read: the line has them, the column is null."""
+
+
+def columns(audit: DataFrame) -> DataFrame:
+    """Returns one finding per boot and day with records whose columns are not those of their lines.
+
+    The chain protects the line, and the other checks and the page read the columns. Records of version 1 have
+    no line in the table.
+    """
+    data = F.from_json(F.concat(S.LINE, F.lit("}")), S.ENVELOPE)["data"]
+    sealed = F.concat(S.LINE, F.lit(',"chain":"'), hexadecimal(F.col(S.CHAIN)), F.lit('"}'))
+    day = F.to_date(F.timestamp_millis(F.when(data[S.TIME_MS].between(0, S.LAST_TIME_MS), data[S.TIME_MS])))
+    # Maps cannot be compared, but their text can.
+    names = [name for name in S.DATA.names if name not in ADDED_LATER]
+    same = F.to_json(F.struct(*names)) == F.to_json(F.struct(*(data[name].alias(name) for name in names)))
+    same = same & (F.unhex(F.sha2(sealed, 256)) == F.col(S.BODY_SHA256)) & F.col(S.DATE).eqNullSafe(day)
+    for name in ADDED_LATER:
+        same = same & (F.col(name).isNull() | F.col(name).eqNullSafe(data[name]))
+    chained = F.col(S.LINE).isNotNull() | F.col(S.CHAIN).isNotNull()
+    other = audit.where(chained & ~F.coalesce(same, F.lit(False)))
+    by_boot = other.groupBy(*S.BOOT_KEY, S.DATE).agg(
+        F.count(F.lit(1)).alias("records"), sample(S.SEQUENCE).alias("sequences")
+    )
+    return findings(
+        by_boot,
+        check="chain.other_columns",
+        severity="critical",
+        date=S.DATE,
+        explanation=sentence(
+            "%s record(s) of process %s/%s are not in the table as their lines say: their columns were edited"
+            " (sequences %s)",
+            "records",
+            *S.BOOT_KEY,
+            F.array_join("sequences", ", "),
+        ),
+        evidence=[*S.BOOT_KEY, S.DATE, "records", "sequences"],
+    )
 
 
 NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK = "named_boot", "named_sequence", "named_link"

@@ -62,7 +62,7 @@ def reconcile(
     days: Sequence[str] = (),
     chain_key: bytes | None = None,
     expired: DataFrame | None = None,
-    of_manifest: Sequence[Row] = (),
+    of_tables: Sequence[Row] = (),
     on_check: Callable[[str], None] = lambda name: None,
 ) -> Result:
     """Returns the findings; with `days` (YYYY-MM-DD), only those that show on these days.
@@ -70,7 +70,7 @@ def reconcile(
     With days, only their lines, decisions and traffic, and those of the days next to them, are read. What may
     have begun on an earlier day is read from the whole trail, in few columns: sequences, logins,
     administration. `log_end` is the offset after the last one that was read of the metadata topic, None if
-    not known. `chain_key` is the key of the hash chains, `expired` is table `expired`, `of_manifest` are the
+    not known. `chain_key` is the key of the hash chains, `expired` is table `expired`, `of_tables` are the
     findings about the tables themselves. `on_check` is called with the name of each check that is done.
     """
     index = sequence_index(audit).persist()
@@ -100,7 +100,7 @@ def reconcile(
     }
     if not of_kafka(log).isEmpty():
         checks["kraft"] = kraft_changes(records, log)
-    found = {row[S.ID]: row for row in of_manifest}
+    found = {row[S.ID]: row for row in of_tables}
     # One after the other: Spark would plan their union again after each of its stages.
     for name, check in checks.items():
         found |= {row[S.ID]: row for row in check.transform(_on, days).collect()}

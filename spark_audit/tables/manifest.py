@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.tables.delta import Tables
+from spark_audit.tables.delta import Tables, read_table
 from spark_audit.tables.files import AuditError, names_in, read_text, sha256_of, write_new
 
 PLAIN, KEYED = "sha256", "hmac-sha256"
@@ -92,6 +92,8 @@ class Manifest:
     now: Tree
     signed: Tree
     faults: Sequence[Fault]
+    checked: Tree
+    """The tables as the newest run has signed them, empty if there is none."""
 
     @property
     def newest(self) -> Run:
@@ -126,7 +128,15 @@ def check(spark: SparkSession, tables: Tables, key: bytes | None, days: Sequence
     if job := _newest(runs).content.get(UNFINISHED):
         text = f"{job} has begun to change the tables and has not ended: run {job} again"
         faults.append(Fault("manifest.unfinished", "medium", text, {"job": job}))
-    return Manifest(directory, key, runs, now, signed, faults)
+    return Manifest(directory, key, runs, now, signed, faults, {} if then is now else then)
+
+
+def not_checked(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
+    """Returns the records in files of table `audit` that no run has signed: they were not reconciled yet."""
+    before, now = _files(manifest.checked, "audit"), _files(manifest.now, "audit")
+    same = [path.rpartition("/")[2] for path, text in before.items() if now.get(path) == text]
+    audit = read_table(spark, tables.audit, S.AUDIT)
+    return audit.where(~F.col("_metadata.file_name").isin(*same)) if same else audit
 
 
 def sign(spark: SparkSession, manifest: Manifest, job: str, tables: Tree, **done: object) -> Manifest:
@@ -185,8 +195,13 @@ def page_output(spark: SparkSession, path: str) -> dict[str, str]:
 
 
 def outputs_now(spark: SparkSession, manifest: Manifest) -> dict[str, str]:
-    """Returns path -> SHA-256 of everything that the runs have written, "" for what is gone."""
-    return {path: _digests(spark, [path]).get(path, _GONE) for path in _signed_outputs(manifest)}
+    """Returns path -> SHA-256 of everything that the runs have written, "" for what is gone.
+
+    What earlier runs of a job wrote may be gone.
+    """
+    newest = {run.content["job"]: run for run in manifest.runs if run.fits}
+    expected = {path: _GONE for run in newest.values() for path in _written(run)}
+    return expected | _digests(spark, list(_signed_outputs(manifest)))
 
 
 def output_faults(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from spark_audit import __main__ as command_line
 from spark_audit import schema as S
@@ -170,7 +171,7 @@ def forged(
     """The newest run again, with the tables as they are after an edit."""
     sql("DELETE FROM AUDIT WHERE sequence = 1")(spark, tables)
     now = manifest.contents(spark, {"audit": tables.audit})
-    runs = manifest.Manifest(str(place(tables, 1).parent), key, before, now, now, [])
+    runs = manifest.Manifest(str(place(tables, 1).parent), key, before, now, now, [], {})
     manifest.sign(spark, runs, job, now)
 
 
@@ -296,3 +297,67 @@ def test_findings_and_page_are_evidence_too(
     assert "table expired does not match the manifest" in capsys.readouterr().err
     assert run("verify", *common, "--accept") == 0
     assert run("verify", *common) == 0
+
+
+ROWS: dict[str, tuple[T.StructType, tuple[object, ...]]] = {
+    "quarantine": (S.QUARANTINE, (date.fromisoformat(DAY), "not UTF-8", b"k", b"v", "audit", 0, 99, None)),
+    "reconciled": (S.RECONCILED, (date.fromisoformat(DAY), 9, 0, 1, None)),
+    "expired": (S.EXPIRED, ("proxy-1", "boot-1", 3, date.fromisoformat(DAY))),
+}
+EDITED = {
+    "audit": "host = '10.9.9.9'",
+    "quarantine": "reason = 'another'",
+    "metadata_log": "body = '{}'",
+    "reconciled": "findings = 0, records = 1",
+    "expired": "last_sequence = 9",
+}
+TABLES = tuple(EDITED)
+FOUND, JUDGED = "`manifest.table_altered`", "by its chain and its claims only"
+MATRIX = {
+    "edit": dict.fromkeys(TABLES, FOUND),
+    "delete": dict.fromkeys(TABLES, FOUND),
+    "insert": dict.fromkeys(TABLES, FOUND) | {"audit": JUDGED, "metadata_log": JUDGED, "quarantine": JUDGED},
+    "move": dict.fromkeys(TABLES, FOUND),
+    "duplicate": dict.fromkeys(TABLES, FOUND) | dict.fromkeys(TABLES[:3], JUDGED),
+}
+"""What is done to a row -> table -> how it is found, once the table is signed."""
+
+
+def done_to(spark: SparkSession, path: str, name: str, what: str) -> None:
+    table = f"delta.`{path}`"
+    day = "before" if name == "expired" else S.DATE
+    rows = spark.read.format("delta").load(path).limit(1).localCheckpoint()
+    if what == "insert" and name == "audit":
+        rows = rows.withColumn(S.SEQUENCE, F.lit(1_000).cast("long"))
+    if what in ("insert", "duplicate"):
+        rows.write.format("delta").mode("append").save(path)
+    elif what == "delete":
+        spark.sql(f"DELETE FROM {table}")
+    else:
+        spark.sql(
+            f"UPDATE {table} SET {EDITED[name] if what == 'edit' else f'''{day} = DATE'2026-01-01' '''}"
+        )
+
+
+def test_the_matrix_of_tables_and_of_what_is_done_to_their_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """The page has the matrix that is found here."""
+    signed = Tables(str(tmp_path / "signed"))
+    write(spark, signed, a_trail())
+    for name, (schema, row) in ROWS.items():
+        rows = spark.createDataFrame([row], schema)
+        rows.write.format("delta").mode("append").save(getattr(signed, name))
+    runs = manifest.check(spark, signed, SECRET)
+    manifest.sign(spark, runs, "reconcile", runs.signed)
+    found: dict[str, dict[str, str]] = {}
+    for what in MATRIX:
+        copy = Tables(str(shutil.copytree(signed.root, tmp_path / what)))
+        for name in TABLES:
+            done_to(spark, getattr(copy, name), name, what)
+        faults = manifest.check(spark, copy, SECRET).faults
+        altered = {fault.evidence["table"] for fault in faults}
+        found[what] = {name: FOUND if name in altered else JUDGED for name in TABLES}
+
+    assert found == MATRIX
+    page = Path("docs/reconciliation.md").read_text(encoding="utf-8")
+    for name in TABLES:
+        assert f"| `{name}` | {' | '.join(found[what][name] for what in MATRIX)} |" in page
