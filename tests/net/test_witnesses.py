@@ -14,6 +14,7 @@ from forwarding.net.server import Server, ServerLimits
 from forwarding.versions import AUDIT_END_TAG, TRANSACTIONAL_ID_TAG, witness_request
 from proxy.audit.chain import LONGEST_END, Chain, witnessed_end
 from proxy.audit.record import AuditEvent
+from proxy.net.audit import audit_log as audit_log_module
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.writer import Fsync
 from proxy.net.kafka.channel import EndpointSettings
@@ -118,8 +119,10 @@ async def test_a_proxy_and_its_controller_witness_each_other_again_and_again(
     assert len(recorded) > 1
 
 
-async def test_an_end_is_of_a_record_that_is_written(tmp_path: Path) -> None:
+async def test_an_end_is_of_a_record_that_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for a disk that hangs would be lost with the process, and is not to be missed then."""
+    # A look at the segment would find the pipe in its place.
+    monkeypatch.setattr(audit_log_module, "WATCH_INTERVAL_MS", 2**62)
     start = f"{AUTHOR.key.decode()}/-1/{Chain(AUTHOR.key).last}"
     spool = Spool(tmp_path, 1 << 24)
     async with running(an_audit_log(spool, fsync=Fsync.NEVER)) as audit, asyncio.timeout(20):
