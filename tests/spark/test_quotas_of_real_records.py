@@ -146,7 +146,9 @@ def test_the_time_of_a_login_has_the_default_quota_of_anonymous(
     trail.set_quota(entity, REQUEST_PERCENTAGE, 50.0)
     governing = QuotaEntity.of(entity.items())
     [used] = of_a_login(trail, quotas_image({governing: {REQUEST_PERCENTAGE: 50.0}}))
-    record = keep(trail.proxy, used)
+    # A process that records its own settings is also checked where the log has no limit.
+    proxy = trail.process("proxy-2", settings={"quota.mode": "enforce"})
+    record = keep(proxy, used)
     shown = record["event"], record["principal"], record["quota_id"], record["quota_limit"]
     assert shown == ("quota_used", None, quota_id, 50.0)
 
