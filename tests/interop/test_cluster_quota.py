@@ -219,6 +219,7 @@ def test_a_killed_proxy_gives_its_share_to_the_others_within_five_seconds(place:
     assert got[0] == pytest.approx(1.0, abs=0.15)
 
 
+@pytest.mark.long
 def test_proxies_that_reach_no_broker_use_a_third_each_within_three_seconds_and_say_so(place: Place) -> None:
     """The exchange goes on by itself afterwards, without more than the limit meanwhile."""
     load = place.load("librdkafka", "produce")
@@ -247,6 +248,7 @@ def test_proxies_that_reach_no_broker_use_a_third_each_within_three_seconds_and_
     assert got[0] == pytest.approx(1.0, abs=0.15)
 
 
+@pytest.mark.long
 def test_a_proxy_that_hears_nobody_has_a_third_reserved_and_comes_back(place: Place) -> None:
     load = place.load("librdkafka", "produce")
     *others, frozen = place.stack.nodes
@@ -267,6 +269,7 @@ def test_a_proxy_that_hears_nobody_has_a_third_reserved_and_comes_back(place: Pl
     assert left == pytest.approx(0.98 - 1 / 3, abs=0.02)
 
 
+@pytest.mark.long
 def test_a_restart_of_all_proxies_lets_no_more_through_than_a_window_besides(place: Place) -> None:
     load = place.load("librdkafka", "produce")
     with load.at_work():
@@ -284,6 +287,7 @@ def test_a_restart_of_all_proxies_lets_no_more_through_than_a_window_besides(pla
     assert got <= most + len(NODES) * QUEUED * RECORD_BYTES
 
 
+@pytest.mark.long
 def test_a_quota_that_changes_meanwhile_holds_at_once_for_all(place: Place) -> None:
     # Little in flight: what the former limit let through is soon paid for.
     load = RdkafkaProducers(librdkafka_settings(place.user, place.stack.entrance()), place.topics, queued=20)

@@ -106,6 +106,7 @@ def forwards(trail: Trail, ending: str) -> None:
         process.stop()
 
 
+@pytest.mark.long
 def test_no_explanation_has_a_null(spark: SparkSession) -> None:
     trail = a_true_trail([f"{kind}{ending}" for kind in KINDS for ending in LACKING])
     for ending in LACKING:

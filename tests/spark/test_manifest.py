@@ -2,9 +2,10 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -122,7 +123,22 @@ EDITS: dict[str, tuple[Edit, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", EDITS)
+IN_SHORT = {
+    "edited",
+    "deleted by a deletion vector",
+    "reconciled made",
+    "removed",
+    "altered",
+    "forged with another key",
+}
+"""The others are of the long ring."""
+
+
+def ringed(kinds: Iterable[str]) -> list[Any]:
+    return [kind if kind in IN_SHORT else pytest.param(kind, marks=pytest.mark.long) for kind in kinds]
+
+
+@pytest.mark.parametrize("kind", ringed(EDITS))
 def test_a_table_that_somebody_has_changed_is_named_in_every_later_run(
     spark: SparkSession, tables: Tables, kind: str
 ) -> None:
@@ -208,7 +224,7 @@ RUNS: dict[str, tuple[Edit, Found]] = {
 }
 
 
-@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("kind", ringed(RUNS))
 def test_runs_that_somebody_has_changed_are_named(spark: SparkSession, tables: Tables, kind: str) -> None:
     edit, expected = RUNS[kind]
     edit(spark, tables)
