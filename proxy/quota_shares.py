@@ -193,7 +193,8 @@ class ShareExchange:
                 sending: asyncio.Task[None] | None = None
                 while True:
                     next_s = loop.time() + TICK_MS / 1000
-                    records = self.member.tick(monotonic_ms())
+                    steps = iterate_in_slices(self.member.steps(monotonic_ms))
+                    records = [record async for record in steps if record is not None]
                     # What a slow broker would get late is left out: the next tick has newer records.
                     if sending is None or sending.done():
                         sending = tasks.create_task(self._deliver(records))
@@ -201,9 +202,11 @@ class ShareExchange:
                     self._probe_silent(tasks)
                     await asyncio.sleep(max(next_s - loop.time(), 0))
         finally:
+            goodbye = self.member.leave(monotonic_ms())
             with suppress(ChannelError, TimeoutError):
                 async with asyncio.timeout(SEND_TIMEOUT_S):
-                    await self._send(self.member.leave(monotonic_ms()))
+                    await self._leaders.locate()
+                    await self._send(goodbye)
             await self._leaders.close()
 
     async def _deliver(self, records: Sequence[Outgoing]) -> None:

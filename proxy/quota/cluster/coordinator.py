@@ -8,6 +8,7 @@ without the reserve, and without 1/N for each member that may be using its fallb
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from proxy.quota.cluster.membership import Membership, Seen
 from proxy.quota.cluster.messages import Change, Demand, Grants, Report, Target
@@ -16,11 +17,12 @@ from proxy.quota.cluster.timing import (
     HOLD_AT_COORDINATOR_MS,
     HOLD_MS,
     LEASE_AT_COORDINATOR_MS,
-    MAX_CHANGES,
     MAX_ENTRIES,
+    MAX_SHARED_OUT,
     PROBE_MS,
     RESERVE,
     RESERVED_MS,
+    STEP_QUOTA_IDS,
 )
 
 _HEADROOM = 1.1
@@ -164,9 +166,16 @@ class Coordinator:
         return [peer.key for peer in silent]
 
     def tick(self, now_ms: float, fresh_ms: float) -> list[tuple[int, Grants]]:
-        """Return grants, each with the partition to write it to; to be called only while the claim holds.
+        """Do all `steps`, and return the `grants`."""
+        for _ in self.steps(now_ms, fresh_ms):
+            pass
+        return list(self.grants(now_ms))
 
-        `fresh_ms`: all heartbeats that were written before this moment have been read.
+    def steps(self, now_ms: float, fresh_ms: float) -> Iterator[None]:
+        """Decide on shares in short steps; to be called only while the claim holds.
+
+        `fresh_ms`: all heartbeats that were written before this moment have been read. Between two steps
+        it may hear members, take reports and let members leave.
         """
         self._now_ms = now_ms
         self._end_leases(now_ms)
@@ -175,8 +184,7 @@ class Coordinator:
             self._dirty = dict.fromkeys(self._entries)
         if self._granting_since_ms is not None:
             self._follow_reserve(now_ms)
-            self._share_out(now_ms)
-        return list(self._grants(now_ms))
+            yield from self._share_out(now_ms)
 
     def _all_known(self, now_ms: float, fresh_ms: float) -> bool:
         """Whether no earlier coordinator can act, and no lease of theirs is unknown here.
@@ -269,22 +277,21 @@ class Coordinator:
                 self._dirty[digest] = None
             holding.held = held
 
-    def _share_out(self, now_ms: float) -> None:
+    def _share_out(self, now_ms: float) -> Iterator[None]:
         capacity = max(1.0 - RESERVE - self._reserved, 0.0)
-        changed = 0
-        for digest in list(self._dirty):
-            if changed >= MAX_CHANGES:
-                return
+        for place, digest in enumerate(list(islice(self._dirty, MAX_SHARED_OUT)), 1):
             del self._dirty[digest]
             entry = self._entries.get(digest)
             if entry is not None:
-                changed += self._share_one(digest, entry, capacity, now_ms)
+                self._share_one(digest, entry, capacity, now_ms)
+            if place % STEP_QUOTA_IDS == 0:
+                yield
 
-    def _share_one(self, digest: bytes, entry: Entry, capacity: float, now_ms: float) -> int:
-        """Change the shares of one quota-id as far as its holders allow; return how many have changed."""
+    def _share_one(self, digest: bytes, entry: Entry, capacity: float, now_ms: float) -> None:
+        """Change the shares of one quota-id as far as its holders allow."""
         free = max(capacity - sum(holding.held for holding in entry.holdings.values()), 0.0)
         free_ms = now_ms - max(entry.free_since_ms, self._capacity_since_ms)
-        entry.free_since_ms = now_ms
+        entry.free_since_ms = max(now_ms, entry.free_since_ms)  # A report between two steps is later.
         entry.pool += free * max(free_ms, 0.0) / self._window_ms
         self._drop_unused(digest, entry)
         holdings = list(entry.holdings.items())
@@ -311,7 +318,6 @@ class Coordinator:
             self._change(self._peers[key], digest, holding, share, credit)
             entry.pool -= credit
         entry.pool = min(entry.pool, max(1.0 - sum(holding.held for _, holding in holdings), 0.0))
-        return len(changes)
 
     def _drop_unused(self, digest: bytes, entry: Entry) -> None:
         for key in [key for key, h in entry.holdings.items() if not (h.demand or h.share or h.held)]:
@@ -328,8 +334,11 @@ class Coordinator:
         holding.pending.append((peer.number + 1, share))
         peer.changes.append(Change(digest, share, credit))
 
-    def _grants(self, now_ms: float) -> Iterator[tuple[int, Grants]]:
-        """Yield the grants of this tick: all changes, and at intervals the renewals."""
+    def grants(self, now_ms: float) -> Iterator[tuple[int, Grants]]:
+        """Yield the grants of this tick, each with the partition to write it to.
+
+        They are all changes, and at intervals the renewals. To be called only while the claim holds.
+        """
         renewing = now_ms - self._renewed_at_ms >= HEARTBEAT_MS
         if renewing:
             self._renewed_at_ms = now_ms

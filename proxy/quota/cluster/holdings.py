@@ -1,6 +1,6 @@
 """The shares that a member has in one shard, their lease, and what it reports. `Member` calls it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -12,6 +12,7 @@ from proxy.quota.cluster.timing import (
     MAX_ENTRIES,
     MAX_REPORTED,
     REFRESH_MS,
+    STEP_QUOTA_IDS,
 )
 
 _OF_NEW = 0.5
@@ -168,16 +169,19 @@ class Holdings:
         if state is not self.state:
             self.state, self.since_ms = state, now_ms
 
-    def reports(self, now_ms: float, floor: float, next_sequence: int) -> Iterator[Report]:
+    def reports(self, now_ms: float, floor: float, next_sequence: int) -> Iterator[Report | None]:
         """Yield what has to be written to the shard's partition, each in a batch of its own.
 
         `next_sequence` is that of the first batch: the last batch of a full report names the generation.
+        None: a step of the work is done.
         """
         if self.report_all and self.epoch:
             yield from self._full_report(now_ms, floor, next_sequence)
         elif self.generation:
-            demands = self._changed(now_ms, floor)
-            if demands or self.acknowledge:
+            changed = yield from self._changed(now_ms, floor)
+            demands = [self._demand(digest, now_ms) for digest in changed]
+            # Grants that were taken meanwhile may have ended the generation.
+            if self.generation and (demands or self.acknowledge):
                 yield Report(
                     self.shard,
                     self.epoch,
@@ -207,14 +211,16 @@ class Holdings:
         want = self.wants.get(digest)
         return want.report(now_ms, share) if want is not None else Demand(digest, 0.0, False, share)
 
-    def _changed(self, now_ms: float, floor: float) -> list[Demand]:
-        """Return the demands that have to be reported, the most urgent first, at most MAX_REPORTED."""
+    def _changed(self, now_ms: float, floor: float) -> Generator[None, None, list[bytes]]:
+        """Return what has to be reported, the most urgent first, at most MAX_REPORTED."""
         urgent = []
-        for digest, want in self.wants.items():
+        for place, (digest, want) in enumerate(list(self.wants.items()), 1):
             if want.demand > floor or want.reported or digest in self.shares:
                 urgency = want.urgency(floor / 2, now_ms)
                 if urgency:
                     urgent.append((urgency, digest))
+            if place % STEP_QUOTA_IDS == 0:
+                yield
         if len(urgent) > MAX_REPORTED:
             urgent.sort(reverse=True)
-        return [self._demand(digest, now_ms) for _, digest in urgent[:MAX_REPORTED]]
+        return [digest for _, digest in urgent[:MAX_REPORTED]]

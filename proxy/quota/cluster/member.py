@@ -1,6 +1,6 @@
 """One proxy process among those that share limits: the interface to the caller.
 
-The channel is one Kafka topic with P partitions. The caller writes what `tick` returns, reads `partitions()`
+The channel is one Kafka topic with P partitions. The caller writes what `steps` yields, reads `partitions()`
 and calls `receive` for each record, in the order of each partition. Nothing here raises because of what was
 read: foreign and malformed records are counted.
 
@@ -11,7 +11,7 @@ read: foreign and malformed records are counted.
 Times are ms of one monotonic clock of this process. Rates take the wall clock, as all buckets do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
@@ -36,7 +36,14 @@ from proxy.quota.cluster.messages import (
     section_bytes,
 )
 from proxy.quota.cluster.share_rate import ShareRate
-from proxy.quota.cluster.timing import FLOORS, HEARTBEAT_MS, HOLD_MS, LEASE_MS, MAX_BATCH_BYTES
+from proxy.quota.cluster.timing import (
+    FLOORS,
+    HEARTBEAT_MS,
+    HOLD_MS,
+    LEASE_MS,
+    MAX_BATCH_BYTES,
+    STEP_QUOTA_IDS,
+)
 from proxy.quota.rate import Rate
 
 _CLAIM_AFTER_MS: Final = 250
@@ -134,7 +141,8 @@ class Member:
         self.counts = Counts()
         self.membership = Membership(partitions, configured)
         self._home = self.membership.home_of(member)
-        self._started_ms = self._ticked_ms = now_ms
+        self._started_ms = self._ticked_ms = self._now_ms = now_ms
+        self._in_tick = False
         self._beat_ms = now_ms - HEARTBEAT_MS
         self._sequence = 0
         self._sent_ms: dict[int, float] = {}
@@ -181,14 +189,31 @@ class Member:
             self._take_section(partition, batch, key, section, now_ms)
 
     def tick(self, now_ms: float) -> list[Outgoing]:
-        """Measure demand, follow leases, and return what is to be written; to be called every TICK_MS."""
+        """Do all `steps` at once."""
+        return [out for out in self.steps(lambda: now_ms) if out is not None]
+
+    def steps(self, clock: Callable[[], float]) -> Iterator[Outgoing | None]:
+        """Measure demand, follow leases, and yield what is to be written; to be called every TICK_MS.
+
+        Each step is short. Between two of them, the caller may do all that it does between two ticks, but
+        begin no other tick. None: nothing is to be written. `clock`: ms of the member's clock.
+        """
+        now_ms = self._now_ms = clock()
         passed_ms = max(now_ms - self._ticked_ms, 1.0)
         self._ticked_ms = now_ms
-        for holdings in self._shards:
-            self._follow_state(holdings, now_ms)
-            self._measure(holdings, now_ms, passed_ms)
-        if self._left:
-            return []
+        self._in_tick = True
+        try:
+            for holdings in self._shards:
+                self._now_ms = clock()
+                self._follow_state(holdings, self._now_ms)
+                yield from self._measure(holdings, clock, passed_ms)
+            if not self._left:
+                # All is written with the time at which the tick began: leases end rather too early.
+                yield from self._exchange(clock, now_ms)
+        finally:
+            self._in_tick = False
+
+    def _exchange(self, clock: Callable[[], float], now_ms: float) -> Iterator[Outgoing | None]:
         self._forget_sent(now_ms)
         beating = now_ms - self._beat_ms >= HEARTBEAT_MS
         sections: dict[int, list[Section]] = {}
@@ -197,14 +222,15 @@ class Member:
             self.membership.drop_silent()
             sections[0] = [Heartbeat(self.address)]
         self._claim(now_ms, beating, sections)
-        self._coordinate(now_ms, sections)
-        outgoing = [
-            out for partition, found in sections.items() for out in self._write(partition, found, now_ms)
-        ]
+        yield from self._coordinate(clock, sections)
+        for partition, found in sections.items():
+            yield from self._write(partition, found, now_ms)
         for holdings in self._shards:
             for report in holdings.reports(now_ms, self.floor, self._sequence + 1):
-                outgoing += self._write(holdings.shard, [report], now_ms)
-        return outgoing
+                if report is None:
+                    yield None
+                else:
+                    yield from self._write(holdings.shard, [report], now_ms)
 
     def leave(self, now_ms: float) -> list[Outgoing]:
         """Give up all shares, and return the goodbye; from now on this member has only the floor."""
@@ -212,7 +238,7 @@ class Member:
         self._coordinators.clear()
         for holdings in self._shards:
             self._follow_state(holdings, now_ms)
-        return self._write(0, [Goodbye()], now_ms)
+        return list(self._write(0, [Goodbye()], now_ms))
 
     # Silent members.
 
@@ -243,7 +269,7 @@ class Member:
         if rate is None:
             rate = self._rates[digest] = ShareRate(name, digest, window_ms, samples, self._touched)
             holdings = self._shards[self.shard_of(digest)]
-            self._allow(holdings, rate, self._ticked_ms, credit=self._share(holdings, digest))
+            self._allow(holdings, rate, self._now_ms, credit=self._share(holdings, digest))
         return rate
 
     def status(self, name: Sequence[str]) -> Status:
@@ -298,8 +324,8 @@ class Member:
         """Called at the first record of a rate after a tick."""
         holdings = self._shards[self.shard_of(rate.digest)]
         if rate.digest not in holdings.wants:
-            holdings.wants[rate.digest] = Want(rate, self._ticked_ms)
-            self._allow(holdings, rate, self._ticked_ms)
+            holdings.wants[rate.digest] = Want(rate, self._now_ms)
+            self._allow(holdings, rate, self._now_ms)
 
     def _share(self, holdings: Holdings, digest: bytes) -> float:
         match holdings.state:
@@ -334,8 +360,9 @@ class Member:
         if was is State.CLUSTER and holdings.state is State.FALLBACK:
             self.counts.leases_ended += 1
 
-    def _measure(self, holdings: Holdings, now_ms: float, passed_ms: float) -> None:
-        for digest, want in list(holdings.wants.items()):
+    def _measure(self, holdings: Holdings, clock: Callable[[], float], passed_ms: float) -> Iterator[None]:
+        now_ms = self._now_ms
+        for place, (digest, want) in enumerate(list(holdings.wants.items()), 1):
             rate = want.rate
             self._count_use(rate, now_ms, passed_ms)
             want.measure(rate.share, now_ms, passed_ms)
@@ -344,6 +371,9 @@ class Member:
             if not held and want.used_at_ms < now_ms:
                 # Quiet quota-ids cost something only in the ticks in which they are used.
                 del holdings.wants[digest]
+            if place % STEP_QUOTA_IDS == 0:
+                yield
+                now_ms = self._now_ms = clock()
 
     def _count_use(self, rate: ShareRate, now_ms: float, passed_ms: float) -> None:
         use = self._used.get(rate.digest)
@@ -383,8 +413,10 @@ class Member:
             for change in changes:
                 want = holdings.wants.get(change.digest)
                 # A smaller share applies from the next tick on, which acknowledges it: until then no other
-                # member has the difference.
-                if want is not None and self._share(holdings, change.digest) > want.rate.share:
+                # member has the difference. A tick that is under way acknowledges it soon.
+                if want is not None and (
+                    self._in_tick or self._share(holdings, change.digest) > want.rate.share
+                ):
                     want.surrendered += self._allow(holdings, want.rate, now_ms, change.credit)
             if holdings.state is not was:
                 for want in holdings.wants.values():
@@ -427,15 +459,28 @@ class Member:
                 epoch = self.membership.claimed(shard).epoch + 1
                 sections.setdefault(shard, []).append(Claim(shard, epoch))
 
-    def _coordinate(self, now_ms: float, sections: dict[int, list[Section]]) -> None:
-        for shard, coordinator in self._coordinators.items():
-            mine = self.membership.claimed(shard).owner == self.key
-            if mine and now_ms - self._confirmed_ms[shard] < HOLD_MS:
-                for home, grants in coordinator.tick(now_ms, self._fresh_ms):
+    def _coordinate(self, clock: Callable[[], float], sections: dict[int, list[Section]]) -> Iterator[None]:
+        for shard, coordinator in list(self._coordinators.items()):
+            self._now_ms = clock()
+            if not self._may_act(shard, coordinator):
+                continue
+            yield from coordinator.steps(self._now_ms, self._fresh_ms)
+            self._now_ms = clock()
+            if self._may_act(shard, coordinator):
+                for home, grants in coordinator.grants(self._now_ms):
                     sections.setdefault(home, []).append(grants)
+                    yield
 
-    def _write(self, partition: int, sections: list[Section], now_ms: float) -> list[Outgoing]:
-        outgoing = []
+    def _may_act(self, shard: int, coordinator: Coordinator) -> bool:
+        """Whether no other member can coordinate the shard by now."""
+        return (
+            self._coordinators.get(shard) is coordinator
+            and self.membership.claimed(shard).owner == self.key
+            and self._now_ms - self._confirmed_ms[shard] < HOLD_MS
+        )
+
+    def _write(self, partition: int, sections: list[Section], now_ms: float) -> Iterator[Outgoing]:
+        """Yield batches as they are written, so that each of them may be a step."""
         portion: list[Section] = []
         size = 0
         for section in sections:
@@ -445,11 +490,10 @@ class Member:
                 self._sequence += 1
                 self._sent_ms[self._sequence] = now_ms
                 value = encode(Batch(self.member, self.boot, self._sequence, tuple(portion)))
-                outgoing.append(Outgoing(partition, value))
                 self.counts.written += 1
                 self.counts.written_bytes += len(value)
                 portion, size = [], 0
-        return outgoing
+                yield Outgoing(partition, value)
 
     def _forget_sent(self, now_ms: float) -> None:
         for sequence, sent_ms in list(self._sent_ms.items()):

@@ -47,11 +47,14 @@ do not count the same number of members at once."""
 MAX_REPORTED: Final = 1_000
 """The demands that a member reports in a tick, apart from a full report; the others follow."""
 
-MAX_CHANGES: Final = 4_000
-"""The shares that a coordinator changes in a tick; the others follow."""
+MAX_SHARED_OUT: Final = 4_000
+"""The quota-ids that a coordinator divides again in a tick; the others follow. So heartbeats are in time."""
+
+STEP_QUOTA_IDS: Final = 100
+"""How many quota-ids one step of a tick takes: about 1 ms. The caller may serve clients between two steps."""
 
 MAX_BATCH_BYTES: Final = 256 * 1024
 """A batch takes no further section above this size."""
 
-MAX_ENTRIES: Final = 8_000
-"""The entries of one section: some 200 KiB."""
+MAX_ENTRIES: Final = 2_000
+"""The entries of one section: some 56 KiB, and some ms of work."""
