@@ -208,12 +208,26 @@ class ConnectionQuotas:
             rate = new_rate(name, self._window_ms, self._samples)
             entry = self._rates[address] = _AddressRate(rate)
         entry.last_record_ms = now_ms
-        entry.rate.record(1, now_ms)
-        throttle_ms = entry.rate.throttle_ms(limit, now_ms)
-        if throttle_ms > 0 and self.enforced:
-            # It is rejected, so it does not count against accepted ones.
-            entry.rate.record(-1, now_ms)
-        return min(throttle_ms, self._window_ms)
+        return min(self._recorded_ms(entry.rate, limit, now_ms), self._window_ms)
+
+    def _recorded_ms(self, rate: Rate, limit: float, now_ms: int) -> int:
+        """Count a connection if it is accepted; return its throttle time."""
+        rate.record(1, now_ms)
+        throttle_ms = rate.throttle_ms(limit, now_ms)
+        if not throttle_ms:
+            return 0
+        if not self.enforced:
+            rate.forgive()
+            return throttle_ms
+        # It is rejected, so it does not count against accepted ones.
+        rate.record(-1, now_ms)
+        if not rate.is_shared or not 0 < rate.in_windows(limit) < 1:
+            return throttle_ms
+        # A small share has no credit for a whole connection: it is accepted when nothing is owed.
+        owed_ms = rate.throttle_ms(limit, now_ms)
+        if not owed_ms:
+            rate.record(1, now_ms)
+        return owed_ms
 
     def _rate_limit(self, address: str, quotas: QuotasImage) -> float | None:
         if quotas is not self._seen:

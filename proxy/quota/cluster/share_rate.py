@@ -13,6 +13,8 @@ from proxy.quota.rate import Rate
 
 _OF_NEW = 0.25
 """The weight of the last tick in the measured rate."""
+_QUIET_MS = 1_000
+"""A rate without a tick for this time is 0."""
 
 
 class ShareRate(Rate):
@@ -106,7 +108,8 @@ class ShareRate(Rate):
 
     def measure(self, now_ms: int) -> float:
         """Return the rate per second over about the last second."""
-        return self._measured
+        # Ticks leave out what is not used.
+        return self._measured if now_ms - self._at_ms <= _QUIET_MS else 0.0
 
     def forgive(self) -> None:
         # No client waits for it to be paid: it would only grow, and be due on the day the quota is enforced.
