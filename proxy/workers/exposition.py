@@ -38,6 +38,10 @@ GAUGES = {
     "penstock_quota_byte_rate_limit": max,
     "penstock_quota_request_time_ratio": max,
     "penstock_quota_request_time_limit_ratio": max,
+    # Each worker is a member of its own among those that share quotas.
+    "penstock_quota_cluster_live_proxies": max,
+    "penstock_quota_cluster_shards": max,
+    "penstock_quota_cluster_fallback_shards": max,
     "penstock_quorum_connected": min,
     "penstock_quorum_applied_offset": min,
     "penstock_quorum_leader_epoch": max,

@@ -113,7 +113,8 @@ def test_a_default_quota_is_one_limit_for_all_users_until_the_proxys_own_user_ha
     limited(None, limit)
     try:
         assert degraded()
-        assert bursts("one", "two") == [False, True]
+        # The first one too, if others have used the proxy in the broker's windows.
+        assert bursts("one", "two")[1]
         limited(own, 1e12)
         assert not degraded()
         assert bursts("three", "four") == [False, False]

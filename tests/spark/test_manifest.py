@@ -355,6 +355,7 @@ def done_to(spark: SparkSession, path: str, name: str, what: str) -> None:
         )
 
 
+@pytest.mark.long
 def test_the_matrix_of_tables_and_of_what_is_done_to_their_rows(spark: SparkSession, tmp_path: Path) -> None:
     """The page has the matrix that is found here."""
     signed = Tables(str(tmp_path / "signed"))

@@ -12,7 +12,7 @@ from tests.lab.chaos.running import run_chaos
 from tests.lab.chaos.table import told_by
 from tests.support.spark_session import LEAVES_A_SOCKET
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, LEAVES_A_SOCKET]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.long, LEAVES_A_SOCKET]
 
 IN_TURN = ("proxy", "controller", "broker", "proxy")
 

@@ -58,7 +58,7 @@ def test_a_seed_chooses_the_same_mutants_each_time() -> None:
         assert old[1:] in Path(each.path).read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("tests", "survive"),
     [

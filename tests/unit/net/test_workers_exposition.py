@@ -19,6 +19,7 @@ SUMMED = {
     "penstock_audit_unshipped_records",
     "penstock_authentication_checks_waiting",
     "penstock_connections",
+    "penstock_quota_cluster_coordinated_shards",
     "penstock_quota_exempt_request_time_ratio",
     "penstock_request_memory_bytes",
     "penstock_requests_without_room",
