@@ -19,6 +19,8 @@ from proxy.wire.errors import WireError
 from proxy.wire.header import FrameDecoder, RequestHeader, decode_request_header, encode_response
 
 MAX_FRAME_BYTES = 32 * 1024 * 1024
+TURNS_TO_ACCEPT = 10
+"""Of the event loop: by then a connection that was accepted before the end is served, and can be cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,9 @@ class FakeBroker:
     async def __aexit__(self, *_: object) -> None:
         server = self._listening()
         server.close()
-        self.hang_up()
+        for _ in range(TURNS_TO_ACCEPT):
+            self.hang_up()
+            await asyncio.sleep(0)
         await server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
