@@ -83,7 +83,7 @@ class FakeBroker:
     async def __aexit__(self, *_: object) -> None:
         server = self._listening()
         server.close()
-        for _ in range(TURNS_TO_ACCEPT):
+        for _turn in range(TURNS_TO_ACCEPT):
             self.hang_up()
             await asyncio.sleep(0)
         await server.wait_closed()
