@@ -221,9 +221,9 @@ class ConnectionQuotas:
             return throttle_ms
         # It is rejected, so it does not count against accepted ones.
         rate.record(-1, now_ms)
-        if not rate.is_shared or not 0 < rate.in_windows(limit) < 1:
+        if not rate.is_shared or not rate.in_windows(limit):
             return throttle_ms
-        # A small share has no credit for a whole connection: it is accepted when nothing is owed.
+        # A share may have no credit for a whole connection yet: it is accepted when nothing is owed.
         owed_ms = rate.throttle_ms(limit, now_ms)
         if not owed_ms:
             rate.record(1, now_ms)

@@ -55,14 +55,19 @@ class Place:
     stack: Stack
     user: User
     topics: dict[int, str]
+    read_topics: dict[int, str]
+    """With records that nobody else writes."""
 
     def load(self, client: str, does: str) -> Worker:
         if client == "java":
             properties, log = self.stack.properties_file(self.user.name), self.stack.logs / f"java-{does}.log"
             bootstrap = self.stack.entrance().bootstrap
-            return JavaClients(self.stack.libs, properties, bootstrap, does, self.topics, log)
+            return JavaClients(self.stack.libs, properties, bootstrap, does, self._topics(does), log)
         login = librdkafka_settings(self.user, self.stack.entrance())
-        return (RdkafkaProducers if does == "produce" else RdkafkaConsumers)(login, self.topics)
+        return (RdkafkaProducers if does == "produce" else RdkafkaConsumers)(login, self._topics(does))
+
+    def _topics(self, does: str) -> dict[int, str]:
+        return self.topics if does == "produce" else self.read_topics
 
     def limits(self, limit: int) -> None:
         entity = ("--entity-type", "users", "--entity-name", self.user.name)
@@ -107,13 +112,17 @@ def place(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     )
     with Stack(wanted).running() as stack:
         by_admin = ClusterAdmin(stack)
-        topics = {number: f"load-{number}" for number in NODES}
-        new = [admin.NewTopic(name, 1, replica_assignment=[[number]]) for number, name in topics.items()]
+        topics, read_topics = ({node: f"load-{of}-{node}" for node in NODES} for of in ("write", "read"))
+        new = [
+            admin.NewTopic(name, 1, replica_assignment=[[number]])
+            for some in (topics, read_topics)
+            for number, name in some.items()
+        ]
         done(by_admin.client.create_topics(new))
         user = by_admin.user("carol")
         by_admin.allow(user, "READ", "WRITE", "DESCRIBE", topic="load-", prefixed=True)
         by_admin.allow(user, "READ", group="load")
-        found = Place(stack, user, topics)
+        found = Place(stack, user, topics, read_topics)
         found.limits(LIMIT)
         yield found
 
@@ -122,7 +131,7 @@ def place(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def stored(place: Place) -> None:
     """Records to read, in batches that are small beside a fetch: a part of one at its end is charged too."""
     login = librdkafka_settings(place.stack.users["admin"], place.stack.entrance())
-    load = RdkafkaProducers(login, place.topics, 5_000, **{"batch.num.messages": 1})
+    load = RdkafkaProducers(login, place.read_topics, 5_000, **{"batch.num.messages": 1})
     with load.at_work():
         load.place(NODES)
         until(lambda: min(load.amounts().values()) >= STORED_BYTES, "stored")
@@ -173,8 +182,13 @@ def test_load_at_one_proxy_at_all_and_moving_gets_the_limit(
     with load.at_work():
         for pattern in (ONE, EVEN, MOVING):
             warm_up(load)
+            before = load.received()
             got = parts(play(load, pattern, 10), 10)
-            assert sum(got) / 3 == pytest.approx(1.0, abs=0.05 if does == "produce" else 0.1), pattern
+            received = (load.received() - before) / (LIMIT * 30)
+            sys.stderr.write(f"records {sum(got) / 3:.3f}, responses {received:.3f} of the limit\n")
+            # A quota counts bytes of responses: 1.4 % more than the records in them, and parts of batches.
+            counted = sum(got) / 3 if does == "produce" else received
+            assert counted == pytest.approx(1.0, abs=0.05), pattern
         sys.stderr.write(f"leases lost: {place.lost_leases()}\n")
         assert load.errors() == []
         assert 0 < max(load.throttle_times_ms()) <= WINDOW_MS
@@ -189,12 +203,12 @@ def within(duration_ms: float, holds: Callable[[], bool], what: str) -> None:
 
 
 def all_in_the_cluster(place: Place) -> bool:
-    """Every proxy has a share of a coordinator, and together they have nearly all of the limit."""
+    """Every proxy has about a third of the limit from a coordinator."""
     shares = place.shares()
     return (
         len(shares) == len(NODES)
         and {state for state, _ in shares.values()} == {"cluster"}
-        and sum(share for _, share in shares.values()) > 0.95
+        and min(share for _, share in shares.values()) > 0.3
     )
 
 

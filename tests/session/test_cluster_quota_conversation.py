@@ -15,6 +15,8 @@ pytestmark = pytest.mark.spec("Q13")
 PRODUCE = ApiKey.PRODUCE
 LIMIT = 100_000
 WINDOW_MS, LOOK_AGAIN_MS = 1_000, 250
+AT_FIRST_MS = 250
+"""The longest throttle time of a client that has just begun: its share is about to change."""
 VALID_MS = 60_000
 
 
@@ -55,13 +57,13 @@ def test_what_was_in_flight_is_paid_for_before_anything_else_is_taken() -> None:
     shared = Shared(0.5)
     talk = shared.talk
 
-    # Debts of 1, 2 and 3 s: each throttle time is at most a window.
-    assert shared.has_used(50_000, 50_000, 50_000) == [WINDOW_MS] * 3
+    # Debts of 1, 2 and 3 s.
+    assert shared.has_used(50_000, 50_000, 50_000) == [AT_FIRST_MS] * 3
     next_one = talk.request(PRODUCE, 9, produce("orders"))
     talk.sends(next_one)
-    shared.waits(WINDOW_MS)
+    shared.waits(AT_FIRST_MS)
     assert talk.mutes == [LOOK_AGAIN_MS]
-    muted_ms = WINDOW_MS
+    muted_ms = AT_FIRST_MS
     while talk.mutes:
         assert talk.forwarded_bytes() == b""
         muted_ms += talk.mutes[0]
@@ -74,7 +76,7 @@ def test_what_was_in_flight_is_paid_for_before_anything_else_is_taken() -> None:
 def test_a_share_that_grows_ends_the_pause_early() -> None:
     shared = Shared(0.01)
     talk = shared.talk
-    assert shared.has_used(90_000) == [WINDOW_MS]
+    assert shared.has_used(90_000) == [AT_FIRST_MS]
     next_one = talk.request(PRODUCE, 9, produce("orders"))
     talk.sends(next_one)
     shared.waits(WINDOW_MS)

@@ -45,10 +45,21 @@ class Holding:
     """The most that the member may be using: larger than `share` until a decrease is acknowledged."""
     pending: list[tuple[int, float]] = field(default_factory=list)
     """The numbers and shares of changes, from the last acknowledged one on."""
+    credit: float = 0.0
+    """The unused credit that the member had when it reported last, at `reported_ms`."""
+    reported_ms: float = 0.0
+    granted: float = 0.0
+    """The credit that came with changes up to `granted_number`, which that report does not contain."""
+    granted_number: int = 0
 
     @property
     def wanted(self) -> float:
         return self.demand if self.throttled else min(self.demand * _HEADROOM, 1.0)
+
+    def most_credit(self, now_ms: float, window_ms: float) -> float:
+        """Return the most unused credit that the member may have now."""
+        gained = self.granted + self.held * (now_ms - self.reported_ms) / window_ms
+        return min(self.credit + gained, self.held)
 
 
 @dataclass(slots=True)
@@ -245,7 +256,7 @@ class Coordinator:
         for part in parts:
             for demand in part.demands:
                 holding = self._demand(peer, demand)
-                holding.share = holding.held = demand.share
+                holding.share = holding.held = demand.held
 
     def _demand(self, peer: Peer, demand: Demand) -> Holding:
         entry = self._entries.get(demand.digest)
@@ -258,6 +269,9 @@ class Coordinator:
             holding = entry.holdings[peer.key] = Holding()
             peer.digests.add(demand.digest)
         holding.demand, holding.throttled = demand.demand, demand.throttled
+        holding.credit, holding.reported_ms = demand.held, self._now_ms
+        if peer.acked >= holding.granted_number:
+            holding.granted = 0.0
         entry.pool += demand.surrendered
         self._dirty[demand.digest] = None
         return holding
@@ -293,6 +307,8 @@ class Coordinator:
         free_ms = now_ms - max(entry.free_since_ms, self._capacity_since_ms)
         entry.free_since_ms = max(now_ms, entry.free_since_ms)  # A report between two steps is later.
         entry.pool += free * max(free_ms, 0.0) / self._window_ms
+        unused = sum(each.most_credit(now_ms, self._window_ms) for each in entry.holdings.values())
+        entry.pool = min(entry.pool, max(1.0 - unused, 0.0))
         self._drop_unused(digest, entry)
         holdings = list(entry.holdings.items())
         targets = shares_with_headroom([holding.wanted for _, holding in holdings], capacity)
@@ -317,7 +333,6 @@ class Coordinator:
             credit = min(entry.pool * more / grown, share) if more else 0.0
             self._change(self._peers[key], digest, holding, share, credit)
             entry.pool -= credit
-        entry.pool = min(entry.pool, max(1.0 - sum(holding.held for _, holding in holdings), 0.0))
 
     def _drop_unused(self, digest: bytes, entry: Entry) -> None:
         for key in [key for key, h in entry.holdings.items() if not (h.demand or h.share or h.held)]:
@@ -333,6 +348,9 @@ class Coordinator:
         holding.held = max(holding.held, share)
         holding.pending.append((peer.number + 1, share))
         peer.changes.append(Change(digest, share, credit))
+        if credit:
+            holding.granted += credit
+            holding.granted_number = peer.number + 1
 
     def grants(self, now_ms: float) -> Iterator[tuple[int, Grants]]:
         """Yield the grants of this tick, each with the partition to write it to.

@@ -49,8 +49,12 @@ class Want:
     demand: float = 0.0
     throttled: bool = False
     surrendered: float = 0.0
+    overflow: float = 0.0
+    """Credit of the last tick that did not fit the window of the share. It is given up with a report of that
+    tick. It causes no report, because most shares are never used up."""
     reported: float = 0.0
     reported_throttled: bool = False
+    reported_share: float = 0.0
     reported_at_ms: float = 0.0
 
     def measure(self, share: float, now_ms: float, passed_ms: float) -> None:
@@ -67,7 +71,8 @@ class Want:
             self.demand *= _OF_PAUSING
         elif not self.throttled:
             self.demand += _OF_NEW * (demand - self.demand)
-        elif muted > _MOSTLY_MUTED:
+        elif muted > _MOSTLY_MUTED or (rate.in_debt and not used):
+            # Sessions stay muted until the debt is paid.
             self.demand = min(max(self.demand, demand, _MORE * share), 1.0)
         else:
             self.demand = min(max(self.demand + _OF_NEW * (demand - self.demand), demand, _MORE * share), 1.0)
@@ -78,6 +83,9 @@ class Want:
         """Return by how much the report is out of date; 0: it need not be repeated."""
         if self.throttled != self.reported_throttled:
             return 1.0
+        if self.throttled and self.rate.share != self.reported_share:
+            # The coordinator learns how much of the credit is left, and gives as much more.
+            return least
         changed = abs(self.demand - self.reported)
         if changed > max(_CHANGED * max(self.demand, self.reported), least) or (
             self.reported and not self.demand
@@ -89,11 +97,13 @@ class Want:
             return least
         return 0.0
 
-    def report(self, now_ms: float, share: float) -> Demand:
+    def report(self, now_ms: float, held: float) -> Demand:
         """Return the demand as it is to be written, and count it as reported."""
-        surrendered, self.surrendered = self.surrendered, 0.0
+        surrendered = self.surrendered + self.overflow
+        self.surrendered = self.overflow = 0.0
         self.reported, self.reported_throttled, self.reported_at_ms = self.demand, self.throttled, now_ms
-        return Demand(self.rate.digest, self.demand, self.throttled, share, min(surrendered, 1.0))
+        self.reported_share = self.rate.share
+        return Demand(self.rate.digest, self.demand, self.throttled, held, min(surrendered, 1.0))
 
 
 @dataclass(slots=True)
@@ -179,7 +189,7 @@ class Holdings:
             yield from self._full_report(now_ms, floor, next_sequence)
         elif self.generation:
             changed = yield from self._changed(now_ms, floor)
-            demands = [self._demand(digest, now_ms) for digest in changed]
+            demands = [self._demand(digest, now_ms, full=False) for digest in changed]
             # Grants that were taken meanwhile may have ended the generation.
             if self.generation and (demands or self.acknowledge):
                 yield Report(
@@ -202,14 +212,16 @@ class Holdings:
         self.generation, self.applied = next_sequence + parts - 1, 0
         for part in range(parts):
             some = digests[part * MAX_ENTRIES : (part + 1) * MAX_ENTRIES]
-            demands = tuple(self._demand(digest, now_ms) for digest in some)
+            demands = tuple(self._demand(digest, now_ms, full=True) for digest in some)
             in_fallback = self.state is not State.CLUSTER
             yield Report(self.shard, self.epoch, 0, 0, demands, True, in_fallback, part, parts)
 
-    def _demand(self, digest: bytes, now_ms: float) -> Demand:
+    def _demand(self, digest: bytes, now_ms: float, *, full: bool) -> Demand:
         share = self.shares.get(digest, 0.0)
         want = self.wants.get(digest)
-        return want.report(now_ms, share) if want is not None else Demand(digest, 0.0, False, share)
+        if want is None:
+            return Demand(digest, 0.0, False, share)
+        return want.report(now_ms, share if full else want.rate.credit)
 
     def _changed(self, now_ms: float, floor: float) -> Generator[None, None, list[bytes]]:
         """Return what has to be reported, the most urgent first, at most MAX_REPORTED."""

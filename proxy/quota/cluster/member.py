@@ -367,6 +367,7 @@ class Member:
             self._count_use(rate, now_ms, passed_ms)
             want.measure(rate.share, now_ms, passed_ms)
             want.surrendered += self._allow(holdings, rate, now_ms)
+            want.overflow = rate.take_overflow()
             held = want.reported or want.throttled or digest in holdings.shares
             if not held and want.used_at_ms < now_ms:
                 # Quiet quota-ids cost something only in the ticks in which they are used.

@@ -64,10 +64,11 @@ class Demand:
     demand: float
     throttled: bool = False
     """Its clients are throttled: they want more than they use."""
-    share: float = 0.0
-    """In a full report: what was granted to the member, and may be in use."""
+    held: float = 0.0
+    """In a full report: the share that was granted to the member, and may be in use. Otherwise the unused
+    credit that the member still has: 1 is one window of the whole limit."""
     surrendered: float = 0.0
-    """The unused credit that it gave up with a decrease: 1 is one window of the whole limit."""
+    """The unused credit that it gave up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,7 @@ def _encoded_report(report: Report) -> bytes:
         _DEMAND.pack(
             demand.digest,
             _integer(demand.demand) | _THROTTLED * demand.throttled,
-            _integer(demand.share),
+            _integer(demand.held),
             _integer(demand.surrendered),
         )
         for demand in report.demands

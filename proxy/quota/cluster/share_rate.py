@@ -15,6 +15,10 @@ _OF_NEW = 0.25
 """The weight of the last tick in the measured rate."""
 _QUIET_MS = 1_000
 """A rate without a tick for this time is 0."""
+_BEGINNING = 1.0
+"""For so many windows after a pause the share is that of the pause, and soon another one."""
+_AT_FIRST = 0.25
+"""The longest throttle time meanwhile, in windows."""
 
 
 class ShareRate(Rate):
@@ -27,12 +31,15 @@ class ShareRate(Rate):
         "_allowed_at_ms",
         "_allowed_ms",
         "_at_ms",
+        "_begun_ms",
         "_bound",
         "_initial_credit",
         "_measured",
         "_muted_ms",
         "_muted_until_ms",
         "_on_touch",
+        "_overflow",
+        "_recorded_ms",
         "_share",
         "_tokens",
         "_touched",
@@ -62,18 +69,22 @@ class ShareRate(Rate):
         self._share = 0.0
         self._allowed_at_ms = self._allowed_ms = self._valid_ms = 0.0
         self._bound = 0.0
-        self._tokens = 0.0
+        self._tokens = self._overflow = 0.0
         self._initial_credit = 0.0
         self._at_ms = -1.0
         self._used = self._turned_away = self._measured = 0.0
         self._muted_ms = 0.0
         self._muted_until_ms = 0
+        self._begun_ms = self._recorded_ms = 0
 
     def record(self, value: float, now_ms: int) -> None:
         if not self._touched:
             self._touched = True
             self._on_touch(self)
         self._refill(now_ms)
+        if not 0 <= now_ms - self._recorded_ms <= 2 * self._window_ms:
+            self._begun_ms = now_ms
+        self._recorded_ms = now_ms
         self._tokens -= value
         self._used += value
         if value < 0:
@@ -92,7 +103,8 @@ class ShareRate(Rate):
         """Return how long nothing may be recorded until the debt is paid by the share of `bound`.
 
         At most one window, because the share may be another one then; Kafka limits the throttle time of
-        request_percentage in the same way. The debt remains, and the session stays muted until it is paid.
+        request_percentage in the same way. At most a quarter of one after a pause, because the share is about
+        to follow the load. The debt remains, and the session stays muted until it is paid.
         """
         if bound != self._bound:
             self._change_bound(bound)
@@ -100,7 +112,9 @@ class ShareRate(Rate):
             return 0
         rate = self._share * bound
         whole_ms = -self._tokens / rate * 1000 if rate > 0 else math.inf
-        throttle_ms = max(int(min(whole_ms, self._window_ms) + 0.5), 1)
+        beginning = now_ms - self._begun_ms < _BEGINNING * self._window_ms
+        longest_ms = self._window_ms * _AT_FIRST if beginning else self._window_ms
+        throttle_ms = max(int(min(whole_ms, longest_ms) + 0.5), 1)
         muted_from_ms = max(now_ms, self._muted_until_ms)
         self._muted_until_ms = max(self._muted_until_ms, now_ms + throttle_ms)
         self._muted_ms += self._muted_until_ms - muted_from_ms if muted_from_ms < self._muted_until_ms else 0
@@ -132,6 +146,12 @@ class ShareRate(Rate):
     def used(self) -> float:
         """The units that were recorded since the last tick."""
         return self._used
+
+    @property
+    def credit(self) -> float:
+        """What may be used at once: 1 is one window of the whole limit."""
+        whole = self._bound * self.window_s
+        return max(self._tokens, 0.0) / whole if whole > 0 else self._share
 
     @property
     def share(self) -> float:
@@ -170,6 +190,12 @@ class ShareRate(Rate):
         self._muted_ms -= muted_ms
         return used, turned_away, muted_ms / passed_ms
 
+    def take_overflow(self) -> float:
+        """Return the credit since the last call for which the window of the share had no room, as `allow`."""
+        overflow, self._overflow = self._overflow, 0.0
+        whole = self._bound * self.window_s
+        return overflow / whole if whole > 0 else 0.0
+
     def _refill(self, now_ms: int) -> None:
         # A clock that was set back, or far ahead, brings no more than the time for which the share is valid.
         passed_ms = min(max(now_ms - self._at_ms, 0.0), self._valid_ms) if self._at_ms >= 0 else 0.0
@@ -180,7 +206,9 @@ class ShareRate(Rate):
     def _credit(self, passed_ms: float) -> None:
         if passed_ms > 0:
             rate = self._share * self._bound
-            self._tokens = min(self._tokens + rate * passed_ms / 1000.0, rate * self.window_s)
+            tokens, most = self._tokens + rate * passed_ms / 1000.0, rate * self.window_s
+            self._overflow += max(tokens - most, 0.0)
+            self._tokens = min(tokens, most)
 
     def _change_bound(self, bound: float) -> None:
         """Use another limit. What was used stays used; unused credit is cut to the new window."""

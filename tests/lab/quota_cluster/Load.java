@@ -26,7 +26,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Clients of one user that use as much as they get: a producer or a consumer for each topic, in a thread of its own.
  *
  * <p>Arguments: "produce" or "consume", bootstrap servers, a properties file, bytes of a record, topics. Each line on
- * standard input is answered by a line of JSON: "place TOPIC...", "amounts", "throttled", "errors", "end".
+ * standard input is answered by a line of JSON: "place TOPIC...", "amounts", "received", "throttled", "errors", "end".
  */
 final class Load {
     private static final int QUEUED = 400;
@@ -34,6 +34,7 @@ final class Load {
     private final Map<String, AtomicLong> amounts = new ConcurrentHashMap<>();
     private final Map<String, String> errors = new ConcurrentHashMap<>();
     private final Map<String, Double> throttled = new ConcurrentHashMap<>();
+    private final Map<String, Double> received = new ConcurrentHashMap<>();
     private final Map<String, Long> noted = new ConcurrentHashMap<>();
     private volatile Set<String> working = Set.of();
     private volatile boolean over;
@@ -75,6 +76,7 @@ final class Load {
                     say("{}");
                 }
                 case "amounts" -> say(json(amounts, AtomicLong::toString));
+                case "received" -> say(json(received, bytes -> Long.toString(bytes.longValue())));
                 case "throttled" -> say(json(throttled, Object::toString));
                 case "errors" -> say(json(errors, error -> '"' + error + '"'));
                 default -> over = true;
@@ -156,9 +158,13 @@ final class Load {
             return;
         }
         for (var each : metrics.entrySet()) {
-            if (each.getKey().name().equals(name) && each.getValue().metricValue() instanceof Double longest
-                    && !longest.isNaN()) {
-                throttled.merge(topic, longest, Math::max);
+            if (!(each.getValue().metricValue() instanceof Double found) || found.isNaN()) {
+                continue;
+            }
+            if (each.getKey().name().equals(name)) {
+                throttled.merge(topic, found, Math::max);
+            } else if (each.getKey().name().equals("incoming-byte-total") && each.getKey().tags().size() == 1) {
+                received.put(topic, found);
             }
         }
     }

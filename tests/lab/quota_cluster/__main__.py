@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
 def _uses(most: int) -> None:
     _say("| proxies | load | used in 30 s | most above the limit | steady after |")
     _say("|---|---|---|---|---|")
-    uses = [use(proxies, pattern) for proxies in (3, 50) if proxies <= most for pattern in PATTERNS]
+    uses = [use(proxies, pattern) for proxies in (3, 50, 1000) if proxies <= most for pattern in PATTERNS]
     for found in uses:
         _say(
             f"| {found.proxies} | {found.pattern} | {found.used:.1%} | {found.most_beyond:.2f} windows"

@@ -35,6 +35,9 @@ class Load(Protocol):
     def amounts(self) -> Mapping[int, int]:
         """Return the bytes that were acknowledged, or consumed, by node."""
 
+    def received(self) -> int:
+        """Return the bytes of all responses at the clients since the start, up to a second ago."""
+
     def throttle_times_ms(self) -> list[float]:
         """Return the throttle times above 0 that clients were sent, as far as the client shows them."""
 
@@ -47,6 +50,7 @@ class _Threads:
 
     def __init__(self, topics: Mapping[int, str]) -> None:
         self._amounts = dict.fromkeys(topics, 0)
+        self._received: dict[str, int] = {}
         self._working: frozenset[int] = frozenset()
         self._over = threading.Event()
         self._throttled_ms: list[float] = []
@@ -72,6 +76,9 @@ class _Threads:
     def amounts(self) -> Mapping[int, int]:
         return dict(self._amounts)
 
+    def received(self) -> int:
+        return sum(self._received.values())
+
     def throttle_times_ms(self) -> list[float]:
         return list(self._throttled_ms)
 
@@ -91,6 +98,10 @@ class _Threads:
     def _throttled(self, event: Any) -> None:
         if event.throttle_time > 0:
             self._throttled_ms.append(event.throttle_time * 1000)
+
+    def _statistics(self, statistics: str) -> None:
+        found = json.loads(statistics)
+        self._received[found["name"]] = found["rx_bytes"]
 
     def _failed(self, error: KafkaError) -> None:
         self._errors.append(str(error))
@@ -118,6 +129,8 @@ class RdkafkaProducers(_Threads):
             "log_level": 0,
             "throttle_cb": self._throttled,
             "error_cb": self._failed,
+            "stats_cb": self._statistics,
+            "statistics.interval.ms": 200,
             **more,
         }
 
@@ -158,6 +171,8 @@ class RdkafkaConsumers(_Threads):
             "log_level": 0,
             "throttle_cb": self._throttled,
             "error_cb": self._failed,
+            "stats_cb": self._statistics,
+            "statistics.interval.ms": 200,
         }
 
     def _work(self, number: int, topic: str) -> None:
@@ -211,6 +226,9 @@ class JavaClients:
     def amounts(self) -> Mapping[int, int]:
         amounts = self._asks("amounts")
         return {number: int(amounts[topic]) for number, topic in self._topics.items()}
+
+    def received(self) -> int:
+        return sum(int(each) for each in self._asks("received").values())
 
     def throttle_times_ms(self) -> list[float]:
         return [float(longest) for longest in self._asks("throttled").values() if longest > 0]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.quota.cluster.coordinator import Coordinator
+from proxy.quota.cluster.coordinator import Coordinator, Holding
 from proxy.quota.cluster.membership import Membership
 from proxy.quota.cluster.messages import Batch, Demand, Heartbeat, Report, member_key
 from proxy.quota.cluster.timing import RESERVE
@@ -107,6 +107,14 @@ def test_a_share_that_is_still_held_brings_nothing() -> None:
     shard.reports("a", 2500, 0.0, applied=2)
 
     assert shard.grants(2500) == {"b": (ALL, 0.02)}
+
+
+def test_a_member_may_have_the_credit_that_it_reported_and_what_came_since() -> None:
+    holding = Holding(held=0.5, credit=0.1, reported_ms=1000, granted=0.05)
+
+    assert holding.most_credit(1000, 1000) == pytest.approx(0.15)
+    assert holding.most_credit(1200, 1000) == pytest.approx(0.25)
+    assert holding.most_credit(9000, 1000) == 0.5
 
 
 def test_a_killed_member_brings_what_nobody_held_since_its_lease_ended() -> None:

@@ -100,7 +100,7 @@ def test_every_field_arrives() -> None:
     assert isinstance(grants, Grants)
     assert read.sections[:3] == batch.sections[:3]
     assert report.demands[0].throttled
-    assert [report.demands[0].demand, report.demands[0].share, report.demands[0].surrendered] == (
+    assert [report.demands[0].demand, report.demands[0].held, report.demands[0].surrendered] == (
         pytest.approx([0.5, 0.25, 0.125])
     )
     assert (report.full, report.in_fallback, report.part, report.parts) == (True, True, 1, 2)

@@ -62,6 +62,16 @@ def test_a_share_that_shrinks_takes_its_unused_credit_along_and_a_larger_one_bri
     assert recorded(gaining, 50, 3000) == 100
 
 
+def test_credit_that_does_not_fit_the_window_of_the_share_is_given_up_once() -> None:
+    rate = Terms(0.5).rate
+    recorded(rate, 0, 1000)
+    recorded(rate, 0, 4000)
+
+    assert (rate.credit, rate.take_overflow(), rate.take_overflow()) == (0.5, 1.0, 0.0)
+    assert recorded(rate, 600, 4000) == 200
+    assert (rate.credit, rate.take_overflow()) == (0.0, 0.0)
+
+
 def test_time_before_a_change_counts_with_the_former_share() -> None:
     rate = Terms(0.1).rate
     recorded(rate, 1000, 5000)
@@ -77,8 +87,8 @@ def test_time_after_the_end_of_the_lease_does_not_count() -> None:
     recorded(rate, 600, 5000)
     rate.allow(0.5, 0, 400)
 
-    assert recorded(rate, 0, 5400) == 800
-    assert recorded(rate, 0, 9000) == 800
+    assert recorded(rate, 0, 6200) == 800
+    assert recorded(rate, 0, 8000) == 800
 
 
 def test_a_clock_that_is_set_far_ahead_or_back_brings_no_more_than_the_lease() -> None:
@@ -86,18 +96,30 @@ def test_a_clock_that_is_set_far_ahead_or_back_brings_no_more_than_the_lease() -
     recorded(rate, 900, 5000)
     rate.allow(0.5, 0, 1000)
 
-    assert recorded(rate, 0, 3_600_000) == 800
-    assert recorded(rate, 0, 5000) == 800
+    assert recorded(rate, 0, 3_600_000) == 250
+    assert rate.throttle_ms(LIMIT, 3_601_000) == 800
+    assert recorded(rate, 0, 5000) == 250
+    assert rate.throttle_ms(LIMIT, 6000) == 800
 
 
 def test_a_throttle_time_is_at_most_a_window_and_the_debt_is_paid_by_the_share_that_grows() -> None:
     rate = Terms(0.01).rate
 
-    assert recorded(rate, 1000, 1000) == 1000
-    assert recorded(rate, 0, 2000) == 1000
+    recorded(rate, 0, 1000)
+    assert recorded(rate, 1000, 2000) == 1000
     rate.allow(0.9, 1000, 60_000)
     assert recorded(rate, 0, 2900) == 200
     assert recorded(rate, 0, 3100) == 0
+
+
+def test_in_the_first_window_after_a_pause_a_throttle_time_is_at_most_a_quarter_of_a_window() -> None:
+    rate = Terms(0.01).rate
+
+    assert recorded(rate, 1000, 11_000) == 250
+    assert recorded(rate, 0, 11_999) == 250
+    assert recorded(rate, 0, 12_000) == 1000
+    assert recorded(rate, 1000, 14_000) == 1000
+    assert recorded(rate, 0, 16_001) == 250
 
 
 def test_a_debt_that_nobody_waits_for_does_not_grow() -> None:
