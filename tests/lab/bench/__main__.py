@@ -15,15 +15,18 @@ from tests.lab.bench.stage import PARTITIONS, SMALL_TOPIC, Target, targets
 from tests.lab.bench.workloads import QUICK, Cost, Sizes, Workloads
 
 BUILD = Path(__file__).resolve().parents[3] / "build"
-_NAMES = ("idle", "connect", "small_requests", "produce", "consume")
-_MORE = ("connect_and_produce",)
+_NAMES = (
+    *("idle", "connect", "connect_and_produce", "connect_plain", "connect_scram", "connect_tls_scram"),
+    *("connect_mtls", "storm", "small_requests", "latency", "latency_beside_bulk"),
+    *("produce", "consume", "produce_tls", "consume_tls"),
+)
 
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="shorter, and less exact")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", choices=_NAMES + _MORE, default=_NAMES, metavar="WORKLOAD")
+    parser.add_argument("--only", nargs="+", choices=_NAMES, default=_NAMES, metavar="WORKLOAD")
     arguments = parser.parse_args(argv)
     _allow_many_files()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
@@ -41,14 +44,14 @@ def _measure(directory: Path, sizes: Sizes, rounds: int, names: Sequence[str]) -
         # Each workload once for nothing much: code is compiled, caches are filled, pages are touched.
         for name in names:
             with ExitStack() as held:
-                _, workload = Workloads(generator, _brief(sizes), held).all[name]
+                workload = Workloads(generator, _brief(sizes), held).all[name]
                 for target in found:
                     workload(target)
         for name in names:
             with ExitStack() as held:
-                figure, workload = Workloads(generator, sizes, held).all[name]
+                workload = Workloads(generator, sizes, held).all[name]
                 _report(f"{name}: {rounds} rounds")
-                measured += _rounds(name, figure, workload, found, rounds)
+                measured += _rounds(name, workload, found, rounds)
     return measured
 
 
@@ -59,11 +62,13 @@ def _brief(sizes: Sizes) -> Sizes:
         bulk_bytes=sizes.bulk_bytes // 8,
         idle_connections=100,
         connects=200,
+        logins=40,
+        storm=100,
     )
 
 
 def _rounds(
-    name: str, figure: str, workload: Callable[[Target], Cost], found: Sequence[Target], rounds: int
+    name: str, workload: Callable[[Target], Cost], found: Sequence[Target], rounds: int
 ) -> list[Measured]:
     """Targets take turns, so that what else the machine does falls on all of them."""
     costs: dict[str, list[Cost]] = {target.name: [] for target in found}
@@ -76,9 +81,10 @@ def _rounds(
             workload=name,
             target=target,
             figure=figure,
-            values=[cost.value for cost in each if cost.value is not None],
+            values=[value for cost in each if (value := cost.values[figure]) is not None],
             relative_speed=median(cost.rate for cost in each) / direct,
         )
+        for figure in costs["direct"][0].values
         for target, each in costs.items()
     ]
 

@@ -131,8 +131,8 @@ CASES: dict[str, Callable[[int], tuple[int, int, Any, Any]]] = {
 }
 
 
-def round_trips(make: Callable[[int], tuple[int, int, Any, Any]]) -> Callable[[], float]:
-    """CPU µs of one request and its response, each time it is called."""
+def round_trip(make: Callable[[int], tuple[int, int, Any, Any]]) -> Callable[[], None]:
+    """Returns a function that sends the next request of a case, and its response, through a session."""
     talk = Conversation(gate=gate_with(image_with(*RIGHTS)))
     pairs = [_frames(talk, *make(variant)) for variant in range(VARIANTS)]
     session, clock = talk.session, [talk.now_ms]
@@ -148,6 +148,12 @@ def round_trips(make: Callable[[int], tuple[int, int, Any, Any]]) -> Callable[[]
 
     once()
     assert not session.pipeline, "the response was not passed on"
+    return once
+
+
+def round_trips(make: Callable[[int], tuple[int, int, Any, Any]]) -> Callable[[], float]:
+    """Returns a function that measures the CPU µs of one request and its response."""
+    once = round_trip(make)
     return lambda: took_us(once, TIMES)
 
 

@@ -23,18 +23,22 @@ class Done:
 
     count: int
     seconds: float
+    p50_ms: float
+    p99_ms: float
+    p999_ms: float
+    most_ms: float
 
 
 class LoadGenerator:
     def __init__(self, program: Path, requests: Mapping[str, Sequence[Path]]) -> None:
         """`requests`: the files of each kind."""
         self._program = program
-        self._requests = requests
+        self.requests = requests
 
     @contextmanager
     def running(self, mode: str, port: int, *numbers: float, request: str = PRODUCE) -> Iterator["Run"]:
         """One run in that mode; ended, if it has not ended by itself, when the block is left."""
-        words = [mode, port, *numbers, *self._requests[request]]
+        words = [mode, port, *numbers, *self.requests[request]]
         command = [str(self._program), *map(str, words)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdin is not None

@@ -3,10 +3,13 @@
 //   loadgen requests PORT CONNECTIONS WARM_S SECONDS TEMPLATE...   one request in flight on each connection
 //   loadgen idle     PORT CONNECTIONS TEMPLATE...                  one request on each, then held until stdin ends
 //   loadgen connect  PORT CONCURRENT TOTAL TEMPLATE...             connect, one request, its answer, close
+//   loadgen paced    PORT CONNECTIONS PER_SECOND SECONDS TEMPLATE...   requests at a fixed rate, answered or not
 //
 // A template is a file that holds one whole request with its length prefix; only its correlation id is
 // changed. An answer of another length than the first one ends the run: it is an error in disguise.
-// `requests` prints START when the warm-up is over; each mode ends with one line of JSON.
+// `requests` prints START when the warm-up is over; each mode ends with one line of JSON. Latencies of `connect`
+// begin when the connection is opened, those of `paced` when the request was due, so that none is left out
+// because another one was late.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,8 +26,11 @@
 
 enum { MAX_TEMPLATES = 16, MAX_TEMPLATE = 1 << 20, EVENTS = 1024, OPENING = 32, PER_ADDRESS = 8000, ADDRESSES = 20 };
 
+enum { MAX_LATENCIES = 1 << 20 };
+
 typedef struct {
   int fd, connected, template;
+  double due;
   uint32_t correlation, head_bytes, missing;
   unsigned char head[4];
 } Connection;
@@ -62,6 +68,7 @@ static void open_connection(Connection *connection, int number, int flags) {
   int one = 1, spread = (number / PER_ADDRESS + number) % ADDRESSES;
   memset(connection, 0, sizeof *connection);
   connection->template = number % template_count;
+  connection->due = now();
   connection->fd = socket(AF_INET, SOCK_STREAM | flags, 0);
   if (connection->fd < 0) fail("socket");
   setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -111,8 +118,27 @@ static int receive(Connection *connection) {
   return whole;
 }
 
+static float latencies[MAX_LATENCIES];
+static long latency_count;
+
+static void note_latency(double since) {
+  if (latency_count < MAX_LATENCIES) latencies[latency_count++] = (now() - since) * 1e3;
+}
+
+static int compare(const void *a, const void *b) {
+  float x = *(const float *)a, y = *(const float *)b;
+  return (x > y) - (x < y);
+}
+
+static double percentile(double part) {
+  long at = latency_count * part;
+  return latency_count ? latencies[at < latency_count ? at : latency_count - 1] : 0;
+}
+
 static void tell(long count, double seconds) {
-  printf("{\"count\": %ld, \"seconds\": %.4f}\n", count, seconds);
+  qsort(latencies, latency_count, sizeof latencies[0], compare);
+  printf("{\"count\": %ld, \"seconds\": %.4f, \"p50_ms\": %.3f, \"p99_ms\": %.3f, \"p999_ms\": %.3f, \"most_ms\": %.3f}\n",
+         count, seconds, percentile(0.5), percentile(0.99), percentile(0.999), percentile(1));
   fflush(stdout);
 }
 
@@ -179,6 +205,7 @@ static void run_connect(int concurrent, int total) {
         watch(connection, EPOLL_CTL_MOD, EPOLLIN);
       } else if (receive(connection)) {
         close(connection->fd);
+        note_latency(connection->due);
         done++;
         if (opened < total) {
           open_connection(connection, opened++, SOCK_NONBLOCK);
@@ -188,6 +215,46 @@ static void run_connect(int concurrent, int total) {
     }
   }
   tell(done, now() - from);
+}
+
+// One request in flight on a connection: one that is due meanwhile waits, and its latency contains the wait.
+static void run_paced(int count, double per_second, double seconds) {
+  Connection *connections = calloc(count, sizeof(Connection));
+  double *due = calloc(count, sizeof(double)), between = count / per_second, from = now();
+  int *busy = calloc(count, sizeof(int));
+  long done = 0;
+  for (int i = 0; i < count; i++) {
+    open_connection(&connections[i], i, 0);
+    watch(&connections[i], EPOLL_CTL_ADD, EPOLLIN);
+    due[i] = from + 0.2 + between * i / count;
+  }
+  double end = from + 0.2 + seconds;
+  for (double moment = now(); moment < end; moment = now()) {
+    double next = end;
+    for (int i = 0; i < count; i++) {
+      if (busy[i]) continue;
+      if (due[i] <= moment) {
+        connections[i].due = due[i];
+        due[i] += between;
+        busy[i] = 1;
+        send_request(&connections[i]);
+      } else if (due[i] < next) {
+        next = due[i];
+      }
+    }
+    double wait = next - now();
+    struct timespec pause = {.tv_sec = wait > 0 ? (time_t)wait : 0, .tv_nsec = wait > 0 ? (long)((wait - (time_t)wait) * 1e9) : 0};
+    int ready = epoll_pwait2(poll_fd, events, EVENTS, &pause, NULL);
+    for (int i = 0; i < ready; i++) {
+      Connection *connection = events[i].data.ptr;
+      if (receive(connection)) {
+        busy[connection - connections] = 0;
+        note_latency(connection->due);
+        done++;
+      }
+    }
+  }
+  tell(done, seconds);
 }
 
 int main(int count, char **words) {
@@ -204,6 +271,9 @@ int main(int count, char **words) {
   } else if (!strcmp(words[1], "connect") && count > 5) {
     load_templates(count - 5, words + 5);
     run_connect(number, atoi(words[4]));
+  } else if (!strcmp(words[1], "paced") && count > 6) {
+    load_templates(count - 6, words + 6);
+    run_paced(number, atof(words[4]), atof(words[5]));
   } else {
     return fprintf(stderr, "see the head of loadgen.c\n"), 2;
   }

@@ -6,14 +6,17 @@ proxy with quotas must; everything else passes unseen. usage: relay.py LISTEN_PO
 
 import asyncio
 import gc
+import ssl
 import sys
 from collections import deque
+from functools import partial
 from struct import Struct
 from typing import cast
 
 import uvloop
 
 _BUFFER_BYTES = 256 * 1024
+_TLS_FULL_BYTES = 64 * 1024
 _REQUEST = Struct(">ihhih").unpack_from  # length, api key, version, correlation id, client id length
 _REQUEST_BYTES = 14
 _ANSWER = Struct(">ii").unpack_from
@@ -53,7 +56,10 @@ class _Side(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(0)
+        # uvloop's TLS copies at once, and never drains an empty buffer whose limit is 0.
+        self.transport.set_write_buffer_limits(
+            _TLS_FULL_BYTES if transport.get_extra_info("sslcontext") else 0
+        )
 
     def get_buffer(self, sizehint: int) -> memoryview:
         kept = self.kept
@@ -136,7 +142,11 @@ def _patch(buffer: memoryview, offset: int) -> None:
 class _ClientSide(_Side):
     """What the client sends."""
 
-    __slots__ = ()
+    __slots__ = ("target_port",)
+
+    def __init__(self, target_port: int) -> None:
+        super().__init__()
+        self.target_port = target_port
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -148,7 +158,7 @@ class _ClientSide(_Side):
         loop = asyncio.get_running_loop()
         assert self.transport is not None
         try:
-            _, broker = await loop.create_connection(_BrokerSide, "127.0.0.1", int(sys.argv[2]))
+            _, broker = await loop.create_connection(_BrokerSide, "127.0.0.1", self.target_port)
         except OSError:
             self.transport.close()
             return
@@ -194,10 +204,26 @@ async def _serve() -> None:
     loop = asyncio.get_running_loop()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    server = await loop.create_server(_ClientSide, "127.0.0.1", int(sys.argv[1]), backlog=4096)
+    for words in sys.argv[1:]:
+        listen_port, target_port, *files = words.split(",")
+        await loop.create_server(
+            partial(_ClientSide, int(target_port)),
+            "127.0.0.1",
+            int(listen_port),
+            backlog=4096,
+            ssl=_context(*files) if files else None,
+        )
     sys.stdout.write("listening\n")
     sys.stdout.flush()
-    await server.serve_forever()
+    await loop.create_future()
+
+
+def _context(certificate_and_key: str, ca: str | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=ca)
+    context.load_cert_chain(certificate_and_key)
+    if ca is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
 
 
 if __name__ == "__main__":

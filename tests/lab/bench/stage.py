@@ -1,13 +1,14 @@
 """What is measured, set up on loopback: a broker, and before it the relay and the whole of Penstock.
 
 The proxy decides by ACLs on a PLAINTEXT listener, charges the buckets of quotas that nobody reaches, and
-writes its audit trail. Each of the three targets has a listener at the broker that tells clients its address,
-so that real clients stay on the path they came in by.
+writes its audit trail. It has a listener for each way to log in, and so have the broker and the relay, which
+passes logins on to the broker. Bulk traffic of real clients uses PLAINTEXT and SSL, whose listeners at the
+broker advertise the addresses of the target.
 """
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,51 +17,65 @@ from typing import Any
 import yaml
 
 from tests.lab.cluster import kafka
+from tests.lab.cluster.certificates import Certificates
 from tests.lab.cluster.ports import free_addresses
 from tests.lab.cluster.process import ChildProcess
 from tests.lab.cluster.stack import Stack, StackSettings
-from tests.lab.cluster.users import librdkafka_settings
+from tests.lab.cluster.users import User, librdkafka_settings
 
 SMALL_TOPIC, BULK_TOPIC = "bench-small", "bench-bulk"
 PARTITIONS = 4
+USER = "bench"
+"""Known by SCRAM, PLAIN (with the same password) and a certificate."""
 OTHER_ACLS = 1_000
 """That say nothing of the client, so that there is something to look through."""
 _OUT_OF_REACH = 1e12  # Bytes per second.
 _TIMEOUT_S = 30
+_ALL_COMPILERS = ("-XX:TieredStopAtLevel=4",)
+"""Tests start faster with the first one only. But without the second one, TLS costs Java 30 times as much."""
 
 _admin: Any = importlib.import_module("confluent_kafka.admin")  # Its names are not exported in mypy's sense.
+
+
+PLAIN, TLS, MTLS, SASL, SASL_TLS = "PLAINTEXT", "SSL", "MTLS", "SASL_PLAINTEXT", "SASL_SSL"
+"""The listeners of each target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     name: str
-    address: str
+    addresses: Mapping[str, str]
+    """By listener."""
     process: ChildProcess
     """Whose CPU is counted: for `direct` the broker's own."""
+    user: User
+    """Who logs in by SCRAM-SHA-256."""
+    tls: Certificates
 
-    @property
-    def port(self) -> int:
-        return int(self.address.rpartition(":")[2])
+    def port(self, listener: str = PLAIN) -> int:
+        return int(_port(self.addresses[listener]))
 
 
 @contextmanager
 def targets(directory: Path, report: Callable[[str], None]) -> Iterator[list[Target]]:
     """`direct`, `relay` and `proxy`, up and ready; everything is stopped at the end."""
-    relay_address, behind_relay, anonymous = free_addresses(3)
+    places = iter(free_addresses(12))
+    relayed = {name: next(places) for name in (PLAIN, TLS, MTLS, SASL, SASL_TLS)}
+    behind = {name: next(places) for name in (PLAIN, TLS)}
+    own = {name: next(places) for name in (MTLS, SASL_TLS)}
+    opened = {name: next(places) for name in (PLAIN, TLS, MTLS)}
     properties: dict[str, str] = {}
-    stack = Stack(StackSettings(directory=directory, libs=kafka.libs(), broker_properties=properties))
-    # The broker's own addresses are known only now; it reads the properties when it starts.
-    properties |= _listeners(stack, behind_relay, relay_address)
-    _open_to_anonymous(stack, anonymous)
-    relay = ChildProcess(
-        "the relay",
-        [
-            sys.executable,
-            str(Path(__file__).with_name("relay.py")),
-            *map(_port, (relay_address, behind_relay)),
-        ],
-        stack.logs / "relay.log",
+    settings = StackSettings(
+        directory=directory, libs=kafka.libs(), broker_properties=properties, broker_flags=_ALL_COMPILERS
     )
+    stack = Stack(settings)
+    broker, tls = stack.broker, stack.tls
+    own |= {PLAIN: broker.plaintext, TLS: broker.ssl, SASL: broker.sasl_plaintext}
+    # The broker's own addresses are known only now; it reads the properties when it starts.
+    properties |= _properties(stack, own, behind, relayed)
+    _open(stack, opened)
+    relay = _relay(stack, own, behind, relayed)
+    by_proxy = stack.wiring.listeners
     with ExitStack() as cleanup:
         cleanup.callback(stack.stop)
         cleanup.callback(relay.stop)
@@ -68,52 +83,104 @@ def targets(directory: Path, report: Callable[[str], None]) -> Iterator[list[Tar
         relay.start()
         relay.wait_until(lambda: "listening" in relay.log_text(), _TIMEOUT_S * 1000)
         report("making topics and ACLs")
-        _make_topics_and_acls(stack)
+        user = User(USER, "SCRAM-SHA-256", stack.users["admin"].password)
+        _make_topics_users_and_acls(stack, user)
         yield [
-            Target("direct", stack.broker.plaintext, stack.broker.process),
-            Target("relay", relay_address, relay),
-            Target("proxy", anonymous, stack.proxy),
+            Target("direct", own, broker.process, user, tls),
+            Target("relay", relayed, relay, user, tls),
+            Target("proxy", {**by_proxy, **opened}, stack.proxy, user, tls),
         ]
+
+
+def _relay(
+    stack: Stack, own: Mapping[str, str], behind: Mapping[str, str], relayed: Mapping[str, str]
+) -> ChildProcess:
+    files = [str(stack.tls.key_and_certificate), str(stack.tls.ca)]
+    ways = [
+        (PLAIN, behind[PLAIN], []),
+        (TLS, behind[TLS], files[:1]),
+        (MTLS, behind[TLS], files),
+        (SASL, own[SASL], []),
+        (SASL_TLS, own[SASL], files[:1]),
+    ]
+    words = [",".join([_port(relayed[name]), _port(to), *more]) for name, to, more in ways]
+    command = [sys.executable, str(Path(__file__).with_name("relay.py")), *words]
+    return ChildProcess("the relay", command, stack.logs / "relay.log")
 
 
 def _port(address: str) -> str:
     return address.rpartition(":")[2]
 
 
-def _listeners(stack: Stack, behind_relay: str, relay_address: str) -> dict[str, str]:
-    broker = stack.broker
-    own = f"PLAINTEXT://{broker.plaintext},SASL_PLAINTEXT://{broker.sasl_plaintext}"
+def _properties(
+    stack: Stack, own: Mapping[str, str], behind: Mapping[str, str], relayed: Mapping[str, str]
+) -> dict[str, str]:
+    """Those of the broker: its listeners for the three targets, and how to log in to them."""
+    known = f'user_{USER}="{stack.users["admin"].password}"'
+    module = "org.apache.kafka.common.security"
+    logins = {
+        f"listener.name.{listener.lower()}.{mechanism}.sasl.jaas.config": f"{module}.{login} required {more};"
+        for listener in (SASL, SASL_TLS)
+        for mechanism, login, more in (
+            ("scram-sha-256", "scram.ScramLoginModule", ""),
+            ("scram-sha-512", "scram.ScramLoginModule", ""),
+            ("plain", "plain.PlainLoginModule", known),
+        )
+    }
+    listeners = [f"{name}://{address}" for name, address in own.items()]
+    addresses = [f"BEHIND_{name}://{address}" for name, address in behind.items()]
+    advertised = [f"BEHIND_{name}://{relayed[name]}" for name in behind]
+    protocols = {MTLS: TLS, "CONTROLLER": PLAIN} | {f"BEHIND_{name}": PLAIN for name in behind}
+    protocols |= {name: name for name in (PLAIN, TLS, SASL, SASL_TLS)}
     return {
-        "listeners": f"{own},RELAY://{behind_relay},CONTROLLER://{broker.controller}",
-        "advertised.listeners": f"{own},RELAY://{relay_address}",
-        "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,RELAY:PLAINTEXT,CONTROLLER:PLAINTEXT"
-        ),
+        "listeners": ",".join([*listeners, *addresses, f"CONTROLLER://{stack.broker.controller}"]),
+        "advertised.listeners": ",".join([*listeners, *advertised]),
+        "listener.security.protocol.map": ",".join(f"{name}:{to}" for name, to in protocols.items()),
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(stack.tls.key_and_certificate),
+        "listener.name.mtls.ssl.client.auth": "required",
+        "listener.name.mtls.ssl.truststore.type": "PEM",
+        "listener.name.mtls.ssl.truststore.location": str(stack.tls.ca),
+        **logins,
     }
 
 
-def _open_to_anonymous(stack: Stack, address: str) -> None:
+def _open(stack: Stack, addresses: Mapping[str, str]) -> None:
+    """Add listeners without SASL to the proxy."""
     document = yaml.safe_load(stack.proxy_file.read_text(encoding="utf-8"))
-    document["listeners"].append(
-        {"name": "ANONYMOUS", "bind": address, "security.protocol": "PLAINTEXT"},
-    )
+    files = {"certificate": str(stack.tls.certificate), "key": str(stack.tls.key)}
+    more = {PLAIN: {}, TLS: {"ssl": files}}
+    mapped = {"principal.mapping.rules": f"RULE:^.*$/{USER}/"}
+    more[MTLS] = {"ssl": files | {"ca": str(stack.tls.ca), "client.auth": "required"} | mapped}
+    document["listeners"] += [
+        {"name": name, "bind": addresses[name], "security.protocol": TLS if ssl else PLAIN, **ssl}
+        for name, ssl in more.items()
+    ]
     document["upstream"] = {"bootstrap": stack.broker.plaintext, "security.protocol": "PLAINTEXT"}
     document["quota"] = {"producer.default": _OUT_OF_REACH, "consumer.default": _OUT_OF_REACH}
     del document["audit"]["summary.interval.ms"]  # The demo's is short; here the default is to be measured.
     stack.proxy_file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    users_file = stack.proxy_file.with_name("users.yaml")
+    users = yaml.safe_load(users_file.read_text(encoding="utf-8"))
+    users["users"][USER] = users["users"]["admin"]
+    users_file.write_text(yaml.safe_dump(users), encoding="utf-8")
 
 
-def _make_topics_and_acls(stack: Stack) -> None:
+def _make_topics_users_and_acls(stack: Stack, user: User) -> None:
     admin = _admin.AdminClient(librdkafka_settings(stack.users["admin"], stack.entrance()))
     topics = [_admin.NewTopic(name, PARTITIONS, 1) for name in (SMALL_TOPIC, BULK_TOPIC)]
-    rules = [
-        _rule("ANONYMOUS", "TOPIC", "bench", "WRITE"),
-        _rule("ANONYMOUS", "TOPIC", "bench", "READ"),
-        _rule("ANONYMOUS", "GROUP", "bench", "READ"),
-    ]
+    rules = [_rule(name, "TOPIC", "bench", "WRITE") for name in ("ANONYMOUS", USER)]
+    rules += [_rule("ANONYMOUS", kind, "bench", "READ") for kind in ("TOPIC", "GROUP")]
     rules += [_rule(f"user-{i}", "TOPIC", f"bench-small-{i}", "WRITE") for i in range(OTHER_ACLS)]
     for futures in (admin.create_topics(topics), admin.create_acls(rules)):
         for future in futures.values():
+            future.result(timeout=_TIMEOUT_S)
+    at_broker = _admin.AdminClient({"bootstrap.servers": stack.broker.plaintext})
+    scram = _admin.ScramCredentialInfo(_admin.ScramMechanism.SCRAM_SHA_256, 4096)
+    for client in (admin, at_broker):
+        change = _admin.UserScramCredentialUpsertion(USER, scram, user.password.encode())
+        for future in client.alter_user_scram_credentials([change]).values():
             future.result(timeout=_TIMEOUT_S)
 
 

@@ -1,25 +1,54 @@
-"""The workloads: each loads one target once and gives back what that cost its process.
+"""The workloads: each loads one target once and returns what that cost its process.
 
-Each checks that the work was done: a proxy that refuses everything would be very cheap.
+Each checks that the work was done: a proxy that rejects everything would be very cheap.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.lab.bench.load import API_VERSIONS, PRODUCE, LoadGenerator
+from tests.lab.bench.load import API_VERSIONS, PRODUCE, Done, LoadGenerator
 from tests.lab.bench.process_cost import cpu_s, resident_kib
-from tests.lab.bench.stage import BULK_TOPIC, PARTITIONS, SMALL_TOPIC, Target
+from tests.lab.bench.results import (
+    CPU_PER_CONNECTION,
+    CPU_PER_GIB,
+    CPU_PER_REQUEST,
+    KIB_PER_CONNECTION,
+    LAST,
+    P50,
+    P99,
+    P999,
+)
+from tests.lab.bench.stage import (
+    BULK_TOPIC,
+    MTLS,
+    PARTITIONS,
+    PLAIN,
+    SASL,
+    SASL_TLS,
+    SMALL_TOPIC,
+    TLS,
+    Target,
+)
 from tests.lab.cluster.errors import SetupError
 
 RECORD = b"x" * 1024
 _GIB = 1 << 30
 _CONNECTIONS = 64
 _CONCURRENT = 32
+_PACED_CONNECTIONS = 16
+_PACED_PER_S = 1_000
+_LOGINS_TIMEOUT_S = 300
 _SETTLE_MS = 300
 _TIMEOUT_S = 30
 
@@ -33,17 +62,27 @@ class Sizes:
     bulk_bytes: int = 256 << 20
     idle_connections: int = 1_000
     connects: int = 3_000
+    logins: int = 400
+    storm: int = 2_000
 
 
-QUICK = Sizes(seconds=1.0, warm_s=0.5, bulk_bytes=64 << 20, idle_connections=500, connects=1_000)
+QUICK = Sizes(
+    seconds=1.0,
+    warm_s=0.5,
+    bulk_bytes=64 << 20,
+    idle_connections=500,
+    connects=1_000,
+    logins=200,
+    storm=1_000,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Of one round."""
 
-    value: float | None
-    """In the figure's unit; None where the target has no such cost."""
+    values: Mapping[str, float | None]
+    """By figure, in its unit; None where the target has no such cost."""
     rate: float
     """Requests, bytes or connections a second, by the clock on the wall."""
 
@@ -56,18 +95,27 @@ class Workloads:
         self._held = held
 
     @property
-    def all(self) -> Mapping[str, tuple[str, Callable[[Target], Cost]]]:
-        """Figure and workload by name, in the order to run them in.
+    def all(self) -> Mapping[str, Callable[[Target], Cost]]:
+        """Workload by name, in the order to run them in.
 
         Memory first: what earlier connections left behind would be used again by later ones.
         """
         return {
-            "idle": ("kib_per_connection", self.idle),
-            "connect": ("cpu_us_per_connection", self.connect),
-            "connect_and_produce": ("cpu_us_per_connection", self.connect_and_produce),
-            "small_requests": ("cpu_us_per_request", self.small_requests),
-            "produce": ("cpu_s_per_gib", self.produce),
-            "consume": ("cpu_s_per_gib", self.consume),
+            "idle": self.idle,
+            "connect": self.connect,
+            "connect_and_produce": self.connect_and_produce,
+            "connect_plain": partial(self._log_in, SASL, "PLAIN"),
+            "connect_scram": partial(self._log_in, SASL, "SCRAM-SHA-256"),
+            "connect_tls_scram": partial(self._log_in, SASL_TLS, "SCRAM-SHA-256"),
+            "connect_mtls": partial(self._log_in, MTLS, None),
+            "storm": self.storm,
+            "small_requests": self.small_requests,
+            "latency": self.latency,
+            "latency_beside_bulk": self.latency_beside_bulk,
+            "produce": partial(self.produce, PLAIN),
+            "consume": partial(self.consume, PLAIN),
+            "produce_tls": partial(self.produce, TLS),
+            "consume_tls": partial(self.consume, TLS),
         }
 
     def small_requests(self, target: Target) -> Cost:
@@ -75,14 +123,37 @@ class Workloads:
         sizes, pid = self._sizes, target.process.pid
         before = end_offset(target, SMALL_TOPIC)
         with self._load.running(
-            "requests", target.port, _CONNECTIONS, sizes.warm_s, sizes.seconds
+            "requests", target.port(), _CONNECTIONS, sizes.warm_s, sizes.seconds
         ) as running:
             running.wait_for_start()
             used_s = cpu_s(pid)
             done = running.wait_for_end()
             used_s = cpu_s(pid) - used_s
         _check("records written", end_offset(target, SMALL_TOPIC) - before, done.count)
-        return Cost(1e6 * used_s / done.count, done.count / done.seconds)
+        return Cost({CPU_PER_REQUEST: 1e6 * used_s / done.count}, done.count / done.seconds)
+
+    def latency(self, target: Target) -> Cost:
+        """The same requests at a fixed rate that no target is near to, on 16 connections."""
+        before = end_offset(target, SMALL_TOPIC)
+        with self._load.running(
+            "paced", target.port(), _PACED_CONNECTIONS, _PACED_PER_S, self._sizes.seconds
+        ) as running:
+            done = running.wait_for_end()
+        _check("records written", end_offset(target, SMALL_TOPIC) - before, done.count)
+        return _latencies(done)
+
+    def latency_beside_bulk(self, target: Target) -> Cost:
+        """The same, while another client consumes as much as it gets."""
+        with self._bulk_reader(target):
+            return self.latency(target)
+
+    def storm(self, target: Target) -> Cost:
+        """Clients that all connect at the same moment, each with one produce request."""
+        before, count = end_offset(target, SMALL_TOPIC), self._sizes.storm
+        with self._load.running("connect", target.port(), count, count) as running:
+            done = running.wait_for_end()
+        _check("records written", end_offset(target, SMALL_TOPIC) - before, count)
+        return Cost({P99: done.p99_ms, LAST: done.most_ms}, done.count / done.seconds)
 
     def connect(self, target: Target) -> Cost:
         """A connection that asks ApiVersions and closes: what a port check or a client's start costs."""
@@ -99,46 +170,102 @@ class Workloads:
         pid = target.process.pid
         used_s = cpu_s(pid)
         with self._load.running(
-            "connect", target.port, _CONCURRENT, self._sizes.connects, request=request
+            "connect", target.port(), _CONCURRENT, self._sizes.connects, request=request
         ) as running:
             done = running.wait_for_end()
         target.process.wait(_SETTLE_MS)
         used_s = cpu_s(pid) - used_s
-        return Cost(1e6 * used_s / done.count, done.count / done.seconds)
+        return Cost({CPU_PER_CONNECTION: 1e6 * used_s / done.count}, done.count / done.seconds)
+
+    def _log_in(self, listener: str, mechanism: str | None, target: Target) -> Cost:
+        """A connection that logs in and sends one produce request."""
+        before, count, pid = end_offset(target, SMALL_TOPIC), self._sizes.logins, target.process.pid
+        user, tls = target.user, target.tls
+        login = [mechanism, user.name, user.password] if mechanism else ["-"] * 3
+        files = [tls.ca if listener in (SASL_TLS, MTLS) else "-"]
+        files.append(tls.key_and_certificate if listener == MTLS else "-")
+        words = [
+            target.addresses[listener],
+            *login,
+            *files,
+            count,
+            _CONCURRENT,
+            self._load.requests[PRODUCE][0],
+        ]
+        command = [sys.executable, "-m", "tests.lab.bench.logins", *map(str, words)]
+        used_s = cpu_s(pid)
+        output = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=_LOGINS_TIMEOUT_S).stdout
+        target.process.wait(_SETTLE_MS)
+        used_s = cpu_s(pid) - used_s
+        done = Done(**json.loads(output))
+        _check("records written", end_offset(target, SMALL_TOPIC) - before, count)
+        return Cost({CPU_PER_CONNECTION: 1e6 * used_s / done.count}, done.count / done.seconds)
 
     def idle(self, target: Target) -> Cost:
         """Connections that have had one request answered and stay; the JVM's memory tells nothing here."""
         pid = target.process.pid
         before_kib = resident_kib(pid)
         count = self._sizes.idle_connections
-        done = self._held.enter_context(self._load.running("idle", target.port, count)).wait_for_end()
+        done = self._held.enter_context(self._load.running("idle", target.port(), count)).wait_for_end()
         kib = (resident_kib(pid) - before_kib) / count
-        return Cost(None if target.name == "direct" else kib, done.count / done.seconds)
+        value = None if target.name == "direct" else kib
+        return Cost({KIB_PER_CONNECTION: value}, done.count / done.seconds)
 
-    def produce(self, target: Target) -> Cost:
+    def produce(self, listener: str, target: Target) -> Cost:
         """Records of 1 KiB with librdkafka, acks=1, uncompressed, as large batches as it makes."""
         count = self._sizes.bulk_bytes // len(RECORD)
         before = end_offset(target, BULK_TOPIC)
         producer = Producer(
-            {**_client(target), "acks": 1, "linger.ms": 5, "queue.buffering.max.kbytes": 65_536}
+            {**_client(target, listener), "acks": 1, "linger.ms": 5, "queue.buffering.max.kbytes": 65_536}
         )
         producer.list_topics(BULK_TOPIC, timeout=_TIMEOUT_S)
         return _bulk(
             target, lambda: _produce(producer, count), lambda: end_offset(target, BULK_TOPIC) - before, count
         )
 
-    def consume(self, target: Target) -> Cost:
+    def consume(self, listener: str, target: Target) -> Cost:
         """The same records back, all partitions from the beginning."""
-        count = self._sizes.bulk_bytes // len(RECORD)
-        if end_offset(target, BULK_TOPIC) < count:
-            self.produce(target)
-        consumer = _consumer(target)
+        count = self._stored(target)
+        consumer = _consumer(target, listener)
         consumer.list_topics(BULK_TOPIC, timeout=_TIMEOUT_S)
         got: list[int] = []
         try:
             return _bulk(target, lambda: got.append(_consume(consumer, count)), lambda: got[0], count)
         finally:
             consumer.close()
+
+    def _stored(self, target: Target) -> int:
+        """Return the number of records of a round, which are in the topic."""
+        count = self._sizes.bulk_bytes // len(RECORD)
+        if end_offset(target, BULK_TOPIC) < count:
+            self.produce(PLAIN, target)
+        return count
+
+    @contextmanager
+    def _bulk_reader(self, target: Target) -> Iterator[None]:
+        count = self._stored(target)
+        over = threading.Event()
+
+        def read() -> None:
+            consumer = _consumer(target)
+            try:
+                while not over.is_set():
+                    _consume(consumer, count, over)
+            finally:
+                consumer.close()
+
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(read)
+            try:
+                yield
+            finally:
+                over.set()
+            reading.result()
+
+
+def _latencies(done: Done) -> Cost:
+    values = {P50: done.p50_ms, P99: done.p99_ms, P999: done.p999_ms}
+    return Cost(values, done.count / done.seconds)
 
 
 def _bulk(target: Target, work: Callable[[], object], done: Callable[[], int], count: int) -> Cost:
@@ -150,7 +277,7 @@ def _bulk(target: Target, work: Callable[[], object], done: Callable[[], int], c
     records = done()
     _check("records", records, count)
     gib = records * len(RECORD) / _GIB
-    return Cost(used_s / gib, gib / seconds)
+    return Cost({CPU_PER_GIB: used_s / gib}, gib / seconds)
 
 
 def _produce(producer: Any, count: int) -> None:
@@ -165,12 +292,12 @@ def _produce(producer: Any, count: int) -> None:
         raise SetupError(f"records were not delivered within {_TIMEOUT_S} s")
 
 
-def _consume(consumer: Any, count: int) -> int:
-    """The records received: `count`, and those of the last batch beyond it."""
+def _consume(consumer: Any, count: int, over: threading.Event | None = None) -> int:
+    """Return the number of records received: `count`, or fewer if it is over."""
     consumer.assign([TopicPartition(BULK_TOPIC, partition, 0) for partition in range(PARTITIONS)])
     got = 0
-    while got < count:
-        messages = consumer.consume(10_000, timeout=_TIMEOUT_S)
+    while got < count and not (over is not None and over.is_set()):
+        messages = consumer.consume(min(10_000, count - got), timeout=_TIMEOUT_S)
         if not messages or messages[0].error() is not None:
             raise SetupError(f"{got} of {count} records, then {messages[:1]}")
         got += len(messages)
@@ -189,12 +316,13 @@ def end_offset(target: Target, topic: str) -> int:
         consumer.close()
 
 
-def _consumer(target: Target) -> Any:
-    return Consumer({**_client(target), "group.id": "bench", "enable.auto.commit": False})
+def _consumer(target: Target, listener: str = PLAIN) -> Any:
+    return Consumer({**_client(target, listener), "group.id": "bench", "enable.auto.commit": False})
 
 
-def _client(target: Target) -> dict[str, Any]:
-    return {"bootstrap.servers": target.address, "client.id": "bench", "log_level": 3}
+def _client(target: Target, listener: str) -> dict[str, Any]:
+    tls = {"security.protocol": "SSL", "ssl.ca.location": str(target.tls.ca)} if listener == TLS else {}
+    return {"bootstrap.servers": target.addresses[listener], "client.id": "bench", "log_level": 3, **tls}
 
 
 def _check(what: str, done: int, at_least: int) -> None:
