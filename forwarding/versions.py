@@ -1,4 +1,4 @@
-"""The API versions that the proxy, its broker and the controller all support (KIP-590, E8)."""
+"""The API versions that the proxy supports together with its broker or the controller (KIP-590, E8)."""
 
 from collections.abc import Collection, Mapping
 
@@ -46,30 +46,20 @@ def for_clients(
 ) -> dict[int, VersionRange]:
     """Return the versions for the ApiVersions response to clients, by API key.
 
-    `controller` is None until one was reached: then no forwarded API is offered, and clients have to
-    reconnect to see them. `local_apis`: APIs that the proxy serves itself, whatever the broker supports.
+    The broker never gets a forwarded API: the controller decides, and restricts what it sends to a broker to
+    that broker's versions (decision 0079). `controller` is None until one was reached: then no forwarded API
+    is offered, and clients have to reconnect to see them. `local_apis`: APIs that the proxy serves itself.
     """
     offered = {}
-    for api_key, spoken in proxy.items():
-        peers = _peer_versions(api_key, upstream, controller, local_apis)
-        for other in peers:
-            spoken_by_both = common(spoken, other) if other is not None else None
-            if spoken_by_both is None:
-                break
-            spoken = spoken_by_both
-        else:
-            offered[api_key] = spoken
+    for api_key, own in proxy.items():
+        peer = own if api_key in local_apis else _served_by(api_key, upstream, controller).get(api_key)
+        spoken_by_both = common(own, peer) if peer is not None else None
+        if spoken_by_both is not None:
+            offered[api_key] = spoken_by_both
     return offered
 
 
-def _peer_versions(
-    api_key: int,
-    upstream: Mapping[int, VersionRange],
-    controller: Mapping[int, VersionRange] | None,
-    local_apis: Collection[int],
-) -> list[VersionRange | None]:
-    if api_key in local_apis:
-        return []
-    if api_key in FORWARDED:
-        return [upstream.get(api_key), (controller or {}).get(api_key)]
-    return [upstream.get(api_key)]
+def _served_by(
+    api_key: int, upstream: Mapping[int, VersionRange], controller: Mapping[int, VersionRange] | None
+) -> Mapping[int, VersionRange]:
+    return (controller or {}) if api_key in FORWARDED else upstream

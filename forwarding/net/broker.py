@@ -12,6 +12,7 @@ import structlog
 
 from forwarding.controller.mutations import ExistingTopic
 from proxy.admin.topics import NO_TOPIC_ID, TopicKey
+from proxy.net.kafka.active_controller import active_controller
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -126,7 +127,11 @@ class Broker:
         async with self._opening:
             if self._channel is None or self._channel.closed:
                 self._channel = await Channel.open(self._endpoint)
-                self.known_versions = dict(self._channel.api_versions)
+            endpoint = await active_controller(self._channel)
+            if endpoint.address != self._channel.endpoint.address:
+                await self._channel.close()
+                self._channel = await Channel.open(endpoint)
+            self.known_versions = dict(self._channel.api_versions)
             return self._channel
 
     async def _topics_of_ids(self, topic_ids: list[bytes]) -> list[ExistingTopic]:

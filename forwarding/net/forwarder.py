@@ -373,7 +373,10 @@ class Forwarder:
                 end.cancel()
 
     async def _witness(self, channel: Channel) -> None:
-        """Exchange the ends of the audit trails with Penstock's controller. Kafka's does not know the tag."""
+        """Exchange the ends of the audit trails with Penstock's controller, and request its versions again.
+
+        Kafka's controller does not know the tag. Its versions change only when it restarts.
+        """
         if self.audit_end is None or self.controller_transactional_id is None:
             return
         while True:
@@ -384,6 +387,11 @@ class Forwarder:
                 # The channel is closed then, or about to be, and the next one begins again.
                 log.info("audit trail not witnessed", error=str(error))
                 return
+            versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+            if versions != self.controller_api_versions:
+                # A broker was upgraded that the controller sends requests to.
+                self.controller_api_versions = versions
+                self._on_api_versions(versions)
             end = witnessed_end((response.unknown_tags or {}).get(AUDIT_END_TAG, b""))
             if end is not None:
                 self.on_witnessed(end)

@@ -31,6 +31,7 @@ from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.files.tls import ServerTls
+from proxy.net.kafka.broker_watch import REFRESH_INTERVAL_S
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.logins.verification import Verifications
 from proxy.net.metadata.topic_feed import TopicFeed
@@ -272,11 +273,12 @@ class ControllerProcess:
         self.server.end_at_once()
 
     async def _request_api_versions(self) -> None:
-        """Request the broker's versions once; each new connection to it updates them."""
-        while not self._broker.known_versions:
+        """Connect to the broker again when the connection was lost: it may have been upgraded."""
+        while True:
             try:
                 await self._broker.api_versions()
                 self._versions.reached()
+                await asyncio.sleep(REFRESH_INTERVAL_S)
             except ChannelError as error:
                 self._versions.failed(error)
                 await self._versions.pause()
@@ -314,8 +316,7 @@ def forwardable_versions(broker: Mapping[int, VersionRange]) -> dict[int, Versio
     """Return the versions accepted in an Envelope: the codec's, and the broker's for what it carries out.
 
     `broker` is empty until the broker was reached: then only the codec limits them. A proxy requests them
-    once, when it connects, and limits its clients to them for as long as it is connected, and to its broker's
-    versions.
+    when it connects and every minute, and limits its clients to them.
     """
     offered: dict[int, VersionRange] = {}
     for api_key in FORWARDED:

@@ -17,6 +17,7 @@ from proxy.wire.api_keys import ApiKey
 from tests.interop import test_kafka_tools as kafka_tools_tests
 from tests.interop import test_live_changes as live_changes
 from tests.lab.cluster import probe
+from tests.lab.cluster.release import Feature
 from tests.lab.cluster.stack import Stack
 from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin
@@ -32,7 +33,7 @@ from tests.support.two_sides import (
     withdraw_request,
 )
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.needs(Feature.KRAFT)]
 
 DEFAULT_QUOTAS = "degraded: the broker applies default quotas to all users of this proxy as one"
 

@@ -11,11 +11,12 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.process import ChildProcess
+from tests.lab.cluster.release import Feature
 from tests.lab.cluster.users import User, channel_settings
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.needs(Feature.SHARE_GROUPS)]
 
 TIMEOUT_MS = 30_000
 RECORDS = [f"order-{number}" for number in range(20)]

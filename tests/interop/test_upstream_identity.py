@@ -7,12 +7,18 @@ import pytest
 import yaml
 from confluent_kafka import KafkaError, Producer
 
+from tests.lab.cluster.release import Feature, Release
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.steady_clients import SteadyClients
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("O7")]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.needs(Feature.TOKENS_FOR_OTHERS),
+    pytest.mark.spec("O7"),
+]
 
 TIMEOUT_S = 30
 TOKEN_MS, TOKEN_MAX_MS = 6_000, 10_000
@@ -23,7 +29,7 @@ LOAD_S = 16.0
 @pytest.fixture(scope="module")
 def stack(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     properties = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "authorizer.class.name": Release.chosen().authorizer,
         "super.users": "User:penstock;User:admin;User:ANONYMOUS",
         "delegation.token.secret.key": "a-secret-of-the-brokers",
         "delegation.token.expiry.time.ms": str(TOKEN_MS),

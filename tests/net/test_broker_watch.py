@@ -17,9 +17,9 @@ OWN_NODE = "2"
 
 
 def cluster(_: Request) -> Any:
-    broker = t.DescribeClusterResponse.DescribeClusterBroker
-    return t.DescribeClusterResponse(
-        brokers=[broker(broker_id=node, host=f"broker-{node}", port=9092) for node in (1, 2)]
+    broker = t.MetadataResponse.MetadataResponseBroker
+    return t.MetadataResponse(
+        brokers=[broker(node_id=node, host=f"broker-{node}", port=9092) for node in (1, 2)]
     )
 
 
@@ -46,7 +46,7 @@ def settings_of_node_2(value: str, error_code: int = 0) -> Answer:
 
 async def facts_of(answers: Mapping[int, Answer]) -> BrokerFacts:
     told: list[BrokerFacts] = []
-    async with FakeBroker({ApiKey.DESCRIBE_CLUSTER: cluster, **answers}) as broker:
+    async with FakeBroker({ApiKey.METADATA: cluster, **answers}) as broker:
         host, port = broker.address.split(":")
         watch = BrokerWatch(EndpointSettings(host=host, port=int(port)), told.append)
         async with asyncio.TaskGroup() as tasks:
@@ -73,4 +73,12 @@ async def test_a_broker_is_asked_whether_it_makes_topics(
     facts = await facts_of(answers)
 
     assert facts.auto_creates_topics is expected
+    assert facts.nodes == {1: ("broker-1", 9092), 2: ("broker-2", 9092)}
+
+
+@pytest.mark.spec("O10")
+async def test_the_nodes_are_known_of_a_broker_without_describe_cluster() -> None:
+    facts = await facts_of({})
+
+    assert ApiKey.DESCRIBE_CLUSTER not in facts.api_versions
     assert facts.nodes == {1: ("broker-1", 9092), 2: ("broker-2", 9092)}

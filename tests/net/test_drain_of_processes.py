@@ -14,7 +14,7 @@ from tests.lab.cluster import probe
 from tests.session.conversation import produce, produced
 from tests.support.edges import on_uvloop
 from tests.support.fake_broker import Answer, FakeBroker, Request
-from tests.support.lone_processes import SHOULD_NOT_TAKE_S, LoneProcess, a_lone, describe_cluster
+from tests.support.lone_processes import SHOULD_NOT_TAKE_S, LoneProcess, a_lone, metadata
 
 pytestmark = pytest.mark.spec("O4")
 
@@ -34,7 +34,7 @@ class _Busy:
 
     @asynccontextmanager
     async def process(self, directory: Path, workers: int) -> AsyncIterator[LoneProcess]:
-        answers: dict[int, Answer] = {ApiKey.DESCRIBE_CLUSTER: describe_cluster, PRODUCE: self.produced}
+        answers: dict[int, Answer] = {ApiKey.METADATA: metadata, PRODUCE: self.produced}
         async with FakeBroker(answers) as broker:
             upstream = {"bootstrap": broker.address}
             async with a_lone("proxy", directory, upstream=upstream, workers=workers) as lone:

@@ -127,3 +127,19 @@ async def test_all_tokens_expire_at_the_broker_when_the_proxy_stops() -> None:
             run.cancel()
 
     assert (place.asked(EXPIRE), tokens.count) == ([b"alice", b"bob"], 0)
+
+
+async def test_a_token_whose_time_is_over_is_not_expired_again_when_the_proxy_stops() -> None:
+    place = Place()
+    async with place.broker, asyncio.timeout(SHOULD_NOT_TAKE_S):
+        tokens = place.tokens()
+        await tokens.login(ALICE)
+        place.now_ms += LIFETIME_MS - 1
+        await tokens.login(BOB)
+        place.now_ms += 1
+        async with asyncio.TaskGroup() as tasks:
+            run = tasks.create_task(tokens.run())
+            await asyncio.sleep(0)
+            run.cancel()
+
+    assert (place.asked(EXPIRE), tokens.count) == ([b"bob"], 0)

@@ -1,6 +1,9 @@
 """Proxy and controller exchange the ends of their audit trails, and each records that of the other."""
 
 import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,42 +84,65 @@ async def test_a_controller_records_the_end_that_an_authenticated_proxy_sends() 
     ] * 2
 
 
+@asynccontextmanager
+async def a_controller(
+    versions: Callable[[], dict[int, tuple[int, int]]], record: Callable[[AuditEvent], None]
+) -> AsyncIterator[EndpointSettings]:
+    """Penstock's, whose clock goes on by MIN_WITNESS_INTERVAL_MS at each look."""
+    clock = itertools.count(step=MIN_WITNESS_INTERVAL_MS)
+
+    async def serve(*_envelope: Any) -> Any:
+        raise AssertionError("no Envelope comes here")
+
+    context = ListenerContext(
+        *("CONTROLLER", None, versions, serve, record, clock.__next__, Verifications(CollectorRegistry())),
+        transactional_id="ours",
+        audit_end=lambda: OF_CONTROLLER,
+    )
+    server = Server("127.0.0.1", 0, None, context, ServerLimits(), ControllerMetrics(CollectorRegistry()))
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(20):
+        run = tasks.create_task(server.run())
+        await server.listening.wait()
+        yield EndpointSettings(host="127.0.0.1", port=server.port)
+        server.drain()
+        await asyncio.wait([run])
+
+
 @on_uvloop
 async def test_a_proxy_and_its_controller_witness_each_other_again_and_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(forwarder_module, "WITNESS_INTERVAL_MS", 1)
     recorded: list[AuditEvent] = []
-    now_ms = 0
-
-    def passing() -> int:
-        nonlocal now_ms
-        now_ms += MIN_WITNESS_INTERVAL_MS
-        return now_ms
-
-    async def serve(*_envelope: Any) -> Any:
-        raise AssertionError("no Envelope comes here")
-
-    context = ListenerContext(
-        *("CONTROLLER", None, dict, serve, recorded.append, passing, Verifications(CollectorRegistry())),
-        transactional_id="ours",
-        audit_end=lambda: OF_CONTROLLER,
-    )
-    server = Server("127.0.0.1", 0, None, context, ServerLimits(), ControllerMetrics(CollectorRegistry()))
     seen: list[str] = []
-    async with asyncio.TaskGroup() as tasks, asyncio.timeout(20):
-        run = tasks.create_task(server.run())
-        await server.listening.wait()
-        async with a_forwarder(EndpointSettings(host="127.0.0.1", port=server.port)) as forwarder:
-            forwarder.audit_end = lambda: OF_PROXY
-            forwarder.on_witnessed = seen.append
-            await turns_until(lambda: len(seen) > 1)
-        server.drain()
-        await asyncio.wait([run])
+    async with a_controller(dict, recorded.append) as endpoint, a_forwarder(endpoint) as forwarder:
+        forwarder.audit_end = lambda: OF_PROXY
+        forwarder.on_witnessed = seen.append
+        await turns_until(lambda: len(seen) > 1)
 
     assert set(seen) == {OF_CONTROLLER}
     assert {(event.event, event.message) for event in recorded} == {("witnessed", OF_PROXY)}
     assert len(recorded) > 1
+
+
+@pytest.mark.spec("E8", "O10")
+@on_uvloop
+async def test_a_proxy_learns_the_versions_of_a_controller_whose_broker_was_upgraded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forwarder_module, "WITNESS_INTERVAL_MS", 1)
+    before, after = {int(ApiKey.UPDATE_FEATURES): (0, 1)}, {int(ApiKey.UPDATE_FEATURES): (0, 2)}
+    versions, offered = [before], list[Mapping[int, tuple[int, int]]]()
+    async with (
+        a_controller(lambda: versions[-1], lambda _event: None) as endpoint,
+        a_forwarder(endpoint, on_api_versions=offered.append) as forwarder,
+    ):
+        forwarder.audit_end = lambda: OF_PROXY
+        await turns_until(lambda: len(offered) == 1)
+        versions.append(after)
+        await turns_until(lambda: len(offered) > 1)
+
+    assert [{key: each.get(key) for key in after} for each in offered] == [before, after]
 
 
 async def test_an_end_is_of_a_record_that_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 Both have a super user `admin` and an entrance where SCRAM users log in, so one test says what both must do.
 PENSTOCK_INTEROP_TARGET=broker runs the tests on the broker, to see that they ask for what Kafka does;
-PENSTOCK_INTEROP_TARGET=kraft on a stack without a controller of ours.
+PENSTOCK_INTEROP_TARGET=kraft on a stack without a controller of ours. PENSTOCK_KAFKA selects the brokers'
+release; tests of what a release does not have are marked `needs(Feature.X)` and skipped.
 """
 
 import os
@@ -14,6 +15,7 @@ from typing import Literal, Protocol
 import pytest
 
 from tests.lab.cluster.process import ChildProcess
+from tests.lab.cluster.release import Release
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.tools import KafkaTools
 from tests.lab.cluster.users import Entrance, User
@@ -34,6 +36,16 @@ class Gate(Protocol):
     def add_user(self, name: str, mechanism: str = "SCRAM-SHA-256") -> User: ...
 
     def tools(self, user: str, listener: str = "SASL_PLAINTEXT") -> KafkaTools: ...
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip before any process is started for the test."""
+    release = Release.chosen()
+    for mark in item.iter_markers("needs"):
+        for feature in mark.args:
+            if not release.has(feature):
+                pytest.skip(release.lacks(feature))
 
 
 @pytest.fixture(scope="session")

@@ -23,13 +23,14 @@ BROKER_LOGIN = ("penstock", "penstock-secret")
 
 @pytest.fixture(scope="session")
 def kafka_libs() -> Path:
+    """The jars of Kafka's tools and Java client, 2.8.2 with PENSTOCK_TOOLS=2.8.2."""
     try:
         java()
     except SetupError as error:
         if os.environ.get("PENSTOCK_REQUIRE_KAFKA") == "1":
             raise
         pytest.skip(str(error))
-    return kafka_jars.libs()
+    return kafka_jars.libs(os.environ.get("PENSTOCK_TOOLS") or kafka_jars.KAFKA_VERSION)
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ import yaml
 from proxy.security.passwords import hash_password
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster import probe
 from tests.lab.cluster.held_sockets import as_service
 from tests.lab.cluster.node import CHECKOUT
@@ -32,9 +33,15 @@ PASSWORD = "admin-secret"
 SHOULD_NOT_TAKE_S = 60.0
 
 
-def describe_cluster(_: Request) -> Any:
-    broker = t.DescribeClusterResponse.DescribeClusterBroker
-    return t.DescribeClusterResponse(brokers=[broker(broker_id=1, host="127.0.0.1", port=9092)])
+def metadata(request: Request) -> Any:
+    """One node, and no topic."""
+    response = t.MetadataResponse
+    topics = [
+        response.MetadataResponseTopic(name=topic.name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        for topic in request.message.topics or ()
+    ]
+    nodes = [response.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=9092)]
+    return response(brokers=nodes, topics=topics)
 
 
 @dataclass
@@ -188,7 +195,7 @@ async def a_lone(
     users: Mapping[str, Any] = {"users": {"admin": {"password.hash": hash_password(PASSWORD, bytes(16))}}}
     (directory / "users.yaml").write_text(yaml.safe_dump(users), encoding="utf-8")
     output = directory / "stderr"
-    async with FakeBroker({ApiKey.DESCRIBE_CLUSTER: describe_cluster}) as broker:
+    async with FakeBroker({ApiKey.METADATA: metadata}) as broker:
         document = _document(command, broker.address, bind, http) | changes
         file = directory / f"{command}.yaml"
         file.write_text(yaml.safe_dump(document), encoding="utf-8")

@@ -1,6 +1,7 @@
 """Penstock's own connections to brokers and controllers.
 
 channel            a connection: TLS, ApiVersions, SASL login, pipelined requests and their responses
+active_controller  the broker that carries out administrative requests
 topic_leaders      leaders of a topic's partitions, and connections to them
 broker_watch       supported versions and nodes of the broker behind the proxy, and whether it is up
 user_tokens        delegation tokens for logins at the broker as the client's user (KIP-48)

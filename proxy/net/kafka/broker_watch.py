@@ -68,15 +68,16 @@ async def _request(channel: Channel) -> BrokerFacts:
     version = channel.version(ApiKey.API_VERSIONS, (0, 4))
     request = types.ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1")
     response = await channel.request(ApiKey.API_VERSIONS, version, request)
-    cluster_version = channel.version(ApiKey.DESCRIBE_CLUSTER, _range(ApiKey.DESCRIBE_CLUSTER))
-    cluster = await channel.request(ApiKey.DESCRIBE_CLUSTER, cluster_version, types.DescribeClusterRequest())
+    # Metadata of no topics, because some brokers have no DescribeCluster: Kafka before 2.8, and others'.
+    metadata_version = channel.version(ApiKey.METADATA, (1, _range(ApiKey.METADATA)[1]))
+    cluster = await channel.request(ApiKey.METADATA, metadata_version, types.MetadataRequest(topics=[]))
     return BrokerFacts(
         {api.api_key: (api.min_version, api.max_version) for api in response.api_keys},
-        {broker.broker_id: (broker.host, broker.port) for broker in cluster.brokers},
+        {broker.node_id: (broker.host, broker.port) for broker in cluster.brokers},
         {f.name: (f.min_version, f.max_version) for f in response.supported_features},
         {f.name: (f.min_version_level, f.max_version_level) for f in response.finalized_features},
         response.finalized_features_epoch,
-        await _auto_creates_topics(channel, [broker.broker_id for broker in cluster.brokers]),
+        await _auto_creates_topics(channel, [broker.node_id for broker in cluster.brokers]),
     )
 
 

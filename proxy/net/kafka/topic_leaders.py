@@ -7,6 +7,7 @@ call `forget` after an error that another leader may explain, and `locate` befor
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from proxy.net.kafka.active_controller import active_controller
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -105,6 +106,7 @@ class TopicLeaders:
         wanted = request.CreatableTopic(
             name=self.topic, num_partitions=count, replication_factor=-1, configs=configs
         )
+        channel = await self._channel(await active_controller(channel))
         version = channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS)
         message = request(topics=[wanted], timeout_ms=self._broker.request_timeout_ms)
         topic = (await channel.request(ApiKey.CREATE_TOPICS, version, message)).topics[0]

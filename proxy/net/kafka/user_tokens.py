@@ -193,7 +193,7 @@ class UserTokens:
                 await self._expire(principal, token)
 
     async def _expire(self, principal: Principal, token: _Token) -> None:
-        if not token.hmac:
+        if not token.hmac or token.expires_at_ms <= self._now_ms():
             return
         message = types.ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=-1)
         try:

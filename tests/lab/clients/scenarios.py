@@ -7,8 +7,11 @@ scenario is a line here; a new word is a function in each driver, or a line in C
 from collections.abc import Mapping
 from typing import Any
 
+from tests.lab.cluster.release import Feature, Release
+
 Scenario = Mapping[str, Any]
 
+_PROTOCOLS = ["classic", *(["consumer"] if Release.chosen().has(Feature.CONSUMER_GROUPS) else [])]
 _COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 SCENARIOS: dict[str, Scenario] = {
@@ -39,7 +42,7 @@ SCENARIOS: dict[str, Scenario] = {
     "admin-acls": {"does": "acls"},
     "admin-quotas": {"does": "quotas"},
     "admin-scram": {"does": "scram"},
-    "admin-groups": {"does": "groups"},
+    "admin-groups": {"does": "groups", "protocols": _PROTOCOLS},
     "admin-offsets": {"does": "offsets"},
     "admin-delete-records": {"does": "delete-records"},
     "admin-list-offsets": {"does": "list-offsets"},
@@ -66,6 +69,15 @@ SHORT = (
 
 CANNOT: dict[str, dict[str, str]] = {
     "java": {"admin-configs": "no call: it is gone from the client of Kafka 4"},
+    "java 2.8.2": {
+        "admin-configs": "not called: see java",
+        **dict.fromkeys(
+            ("admin-topics", "admin-partitions", "admin-groups"), "the driver calls a newer method"
+        ),
+        **dict.fromkeys(
+            ("group-consumer", "admin-list-offsets", "admin-producers", "admin-transactions"), "no call"
+        ),
+    },
     "librdkafka": {
         "admin-quotas": "no call",
         "admin-log-dirs": "no call",
@@ -99,3 +111,15 @@ CANNOT: dict[str, dict[str, str]] = {
     "franz-go": {},
 }
 """What a client has no call for, by driver: the driver says so itself, and this says the same."""
+
+NEEDS: dict[str, Feature] = {
+    "group-consumer": Feature.CONSUMER_GROUPS,
+    "admin-transactions": Feature.TRANSACTIONS_LISTED,
+    "java admin-list-offsets": Feature.EARLIEST_LOCAL,
+    "kafka-python admin-list-offsets": Feature.MAX_TIMESTAMP,
+    "kafka-python admin-cluster": Feature.ENDPOINT_TYPE,
+}
+"""What not every broker has, by scenario, or by driver and scenario.
+
+kafka-python 3.0.12 fails with an older DescribeCluster.
+"""

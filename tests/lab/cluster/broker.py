@@ -1,9 +1,11 @@
 """An Apache Kafka broker on loopback: KRaft, broker and controller in one process, its own directory.
 
 It has a PLAINTEXT listener and a SASL_PLAINTEXT one (SCRAM), and an SSL one when a certificate is given.
-Alone it is a cluster of one; `join` makes one of several. Knows nothing of Penstock.
+Alone it is a cluster of one; `join` makes one of several. With the address of a ZooKeeper it is a broker of
+that cluster instead, without a controller listener. Knows nothing of Penstock.
 """
 
+import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +21,9 @@ from tests.lab.cluster.process import ChildProcess
 START_TIMEOUT_MS = 90_000
 BROKER_AT_CONTROLLER = "kafka"
 """Who brokers are at the controller listener, where that asks for a login."""
-_STARTED = "Kafka Server started"
+_STARTED = re.compile(r"Kafka Server started|\[KafkaServer id=\d+\] started")
+"""With KRaft, and with ZooKeeper."""
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 # object 16 bytes in base64url would do; one that says what it is makes the logs easier to read.
 _CLUSTER_ID = "PenstockDemoCluster0AA"
 
@@ -31,7 +35,9 @@ class BrokerSettings:
     properties: Mapping[str, str] = field(default_factory=dict)
     """Added to the broker's own, or in their place."""
     scram_users: Mapping[str, str] = field(default_factory=dict)
-    """User to password, known to the SASL listener from the first moment."""
+    """User to password, known to the SASL listener from the first moment. ZooKeeper keeps its own."""
+    zookeeper: str | None = None
+    """Its address, for a broker without KRaft."""
     certificate: Path | None = None
     """A PEM file of private key and certificate chain for the SSL listener."""
     controller_users: Mapping[str, str] = field(default_factory=dict)
@@ -52,13 +58,16 @@ class Broker:
         """Node id -> controller address of all brokers of the cluster."""
         self.behind: tuple[str, str] | None = None
         """Address and advertised address of one more SASL_PLAINTEXT listener: one that is behind a proxy."""
-        heap = [f"-Xmx{settings.heap_mb}m", f"-Xms{settings.heap_mb}m"]
-        flags = [*heap, "-XX:+UseSerialGC", *jvm.FIRST_COMPILER, *settings.flags]
         self.process = ChildProcess(
             "the Kafka broker" if settings.node_id == 1 else f"Kafka broker {settings.node_id}",
-            jvm.command(libs, "kafka.Kafka", [str(self._properties_file)], flags, "INFO"),
+            self._command(),
             settings.log or settings.directory / "broker.log",
         )
+
+    def upgrade(self, libs: Path) -> None:
+        """From its next start on it runs these jars."""
+        self._libs = libs
+        self.process.change_command(self._command())
 
     @property
     def pid(self) -> int:
@@ -83,11 +92,11 @@ class Broker:
         self._settings.directory.mkdir(parents=True, exist_ok=True)
         properties = "".join(f"{name}={value}\n" for name, value in self._properties().items())
         self._properties_file.write_text(properties, encoding="utf-8")
-        if not (self._data / "meta.properties").exists():
+        if self._settings.zookeeper is None and not (self._data / "meta.properties").exists():
             self._format()
-        starts = self.process.log_text().count(_STARTED)
+        starts = self._starts()
         self.process.start()
-        self.process.wait_until(lambda: self.process.log_text().count(_STARTED) > starts, timeout_ms)
+        self.process.wait_until(lambda: self._starts() > starts, timeout_ms)
 
     def stop(self) -> bool:
         """True when it stopped by itself after SIGTERM."""
@@ -101,6 +110,14 @@ class Broker:
             yield self
         finally:
             self.stop()
+
+    def _command(self) -> list[str]:
+        heap = [f"-Xmx{self._settings.heap_mb}m", f"-Xms{self._settings.heap_mb}m"]
+        flags = [*heap, "-XX:+UseSerialGC", *jvm.FIRST_COMPILER, *self._settings.flags]
+        return jvm.command(self._libs, "kafka.Kafka", [str(self._properties_file)], flags, "INFO")
+
+    def _starts(self) -> int:
+        return len(_STARTED.findall(self.process.log_text()))
 
     @property
     def _properties_file(self) -> Path:
@@ -133,13 +150,7 @@ class Broker:
         if self.behind is not None:
             listeners["BEHIND"], advertised["BEHIND"] = self.behind
         return {
-            "process.roles": "broker,controller",
-            "node.id": str(self.node_id),
-            "controller.quorum.voters": ",".join(
-                f"{node}@{address}" for node, address in self.quorum.items()
-            ),
-            "controller.listener.names": "CONTROLLER",
-            "listeners": _listed({**listeners, "CONTROLLER": self.controller}),
+            **self._cluster(listeners),
             "advertised.listeners": _listed(advertised),
             "listener.security.protocol.map": (
                 "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,BEHIND:SASL_PLAINTEXT,SSL:SSL"
@@ -154,6 +165,35 @@ class Broker:
             **_controller_login(self._settings.controller_users),
             **self._settings.properties,
         }
+
+    def _cluster(self, listeners: Mapping[str, str]) -> dict[str, str]:
+        if self._settings.zookeeper is not None:
+            return {
+                "broker.id": str(self.node_id),
+                "zookeeper.connect": self._settings.zookeeper,
+                # The last broker to stop looks for a controller in vain.
+                "controlled.shutdown.retry.backoff.ms": "500",
+                "listeners": _listed(listeners),
+            }
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(self.node_id),
+            "controller.quorum.voters": ",".join(
+                f"{node}@{address}" for node, address in self.quorum.items()
+            ),
+            "controller.listener.names": "CONTROLLER",
+            "listeners": _listed({**listeners, "CONTROLLER": self.controller}),
+        }
+
+
+def by_plain(passwords: Mapping[str, str]) -> dict[str, str]:
+    """Properties of a broker whose SASL listener takes these users by PLAIN, and others by SCRAM."""
+    users = " ".join(f'user_{name}="{password}"' for name, password in passwords.items())
+    return {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{_PLAIN} required {users};",
+        "listener.name.behind.plain.sasl.jaas.config": f"{_PLAIN} required {users};",
+    }
 
 
 def guard(super_users: Sequence[str], token_key: str) -> dict[str, str]:
@@ -189,11 +229,10 @@ def _controller_login(users: Mapping[str, str]) -> dict[str, str]:
         return {}
     known = " ".join(f'user_{user}="{password}"' for user, password in users.items())
     own = f'username="{BROKER_AT_CONTROLLER}" password="{users[BROKER_AT_CONTROLLER]}"'
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     return {
         "sasl.mechanism.controller.protocol": "PLAIN",
         "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.controller.plain.sasl.jaas.config": f"{module} required {own} {known};",
+        "listener.name.controller.plain.sasl.jaas.config": f"{_PLAIN} required {own} {known};",
     }
 
 

@@ -4,6 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +29,10 @@ def write(directory: Path) -> Certificates:
     authority.cert_pem.write_to_path(paths.ca)
     server.private_key_pem.write_to_path(paths.key)
     server.cert_chain_pems[0].write_to_path(paths.certificate)
-    server.private_key_and_cert_chain_pem.write_to_path(paths.key_and_certificate)
+    # Java reads PKCS #8 only.
+    key = load_pem_private_key(server.private_key_pem.bytes(), None)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    paths.key_and_certificate.write_bytes(pem + server.cert_chain_pems[0].bytes())
     paths.key.chmod(0o600)
     paths.key_and_certificate.chmod(0o600)
     return paths

@@ -10,7 +10,11 @@ from tests.lab.cluster.java import java, java_build
 # comes too late.
 FIRST_COMPILER = ("-XX:TieredStopAtLevel=1",)
 SHORT_LIVED = (*FIRST_COMPILER, "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
-_LOGGING = Path(__file__).with_name("log4j2.properties")
+_LOGGING = (
+    f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
+    # Of Kafka before 4.0.
+    f"-Dlog4j.configuration=file:{Path(__file__).with_name('log4j.properties')}",
+)
 # What it does not like about an archive a Java tells on standard output, among the tool's own lines.
 _QUIET = ("-Xlog:cds=off", "-Xlog:class+path=off")
 
@@ -27,7 +31,7 @@ def command(
 
     `classes`: a directory with classes of one's own.
     """
-    logging = [f"-Dlog4j2.configurationFile={_LOGGING}", f"-Dpenstock.log.level={level}"]
+    logging = [*_LOGGING, f"-Dpenstock.log.level={level}"]
     paths = [class_path(libs), *([] if classes is None else [str(classes)])]
     return [
         java(),

@@ -1,8 +1,9 @@
 """Apache Kafka's jars on this machine: fetched once, checked against the list, kept in a cache.
 
 `libs()` returns the directory; `python -m tests.lab.cluster.kafka` (`make setup`) fills the cache, with
-the archive of classes, and prints the directory. With `--lock VERSION` it writes the list for another
-version. The cache is `$PENSTOCK_CACHE` or `~/.cache/penstock`.
+the archive of classes, and prints the directory. `libs(VERSION)` fetches any version that has a list, when
+it is first needed, `connect_libs()` Kafka Connect, MirrorMaker and Streams. `--lock VERSION` writes the list
+for another version, with `--connect` that of Connect. The cache is `$PENSTOCK_CACHE` or `~/.cache/penstock`.
 """
 
 import argparse
@@ -20,12 +21,22 @@ from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.jar_list import Jar
 
 KAFKA_VERSION = "4.2.1"
-LIST = Path(__file__).with_name(f"kafka-{KAFKA_VERSION}.lock")
+CONNECT_VERSION = "4.2.0"
+"""Some jars of Connect's 4.2.1 are not in Maven Central."""
 
 _ROOTS = (("org.apache.kafka", "kafka_2.13"), ("org.apache.kafka", "kafka-tools"))
-_LOG_BINDING = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
-# Kafka Connect and the web server it brings: 46 of 93 jars, for one tool that nobody calls here.
+_CONNECT_ROOTS = tuple(
+    ("org.apache.kafka", name)
+    for name in ("connect-runtime", "connect-mirror", "connect-file", "kafka-streams")
+)
+_LOG4J_2 = (("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),)
+# Brokers before 4.0 call classes of Log4j 1, which is not among their own dependencies.
+_LOG4J_1 = (("ch.qos.reload4j", "reload4j", "1.2.26"), ("org.slf4j", "slf4j-reload4j", "1.7.36"))
 _WITHOUT = (
+    # Replaced by reload4j.
+    ("log4j", "log4j"),
+    ("org.slf4j", "slf4j-log4j12"),
+    # Kafka Connect and the web server it brings: 46 of 93 jars, for one tool that nobody calls here.
     ("org.apache.kafka", "connect-(runtime|transforms|json)"),
     (
         r"(com\.fasterxml\.jackson\.jakarta\.rs|org\.glassfish.*|org\.eclipse\.jetty.*|javax.*|jakarta.*)",
@@ -38,19 +49,29 @@ def cache_directory() -> Path:
     return Path(os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache" / "penstock")
 
 
-def libs(report: Callable[[str], None] = print) -> Path:
+def list_of(version: str, what: str = "kafka") -> Path:
+    """Where the list of jars of that version of Kafka is, or would be."""
+    return Path(__file__).with_name(f"{what}-{version}.lock")
+
+
+def libs(version: str = KAFKA_VERSION, report: Callable[[str], None] = print, what: str = "kafka") -> Path:
     """The directory of Kafka's jars, all whole; fetches them when they are not, or raises SetupError."""
-    jars = jar_list.read(LIST)
-    directory = cache_directory() / f"kafka-{KAFKA_VERSION}"
+    jars = jar_list.read(list_of(version, what))
+    directory = cache_directory() / f"{what}-{version}"
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(directory.parent / f"kafka-{KAFKA_VERSION}.lock"):
+    with _alone(directory.parent / f"{what}-{version}.lock"):
         if jar_list.faults(directory, jars):
             _fetch(directory, jars, report)
     return directory
 
 
+def connect_libs() -> Path:
+    """The directory of the jars of Kafka Connect, MirrorMaker and Streams; as `libs`."""
+    return libs(CONNECT_VERSION, what="connect")
+
+
 def _fetch(directory: Path, jars: Sequence[Jar], report: Callable[[str], None]) -> None:
-    report(f"fetching Apache Kafka {KAFKA_VERSION}: {len(jars)} jars, 45 MB, into {directory}")
+    report(f"fetching Apache {directory.name}: {len(jars)} jars, some 50 MB, into {directory}")
     # Whole or not at all: the jars arrive elsewhere on the same disk and are moved here in one rename.
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=directory.parent) as name:
         work = Path(name)
@@ -77,11 +98,12 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-def write_list(version: str, into: Path) -> list[Jar]:
+def write_list(version: str, into: Path, *, connect: bool = False) -> list[Jar]:
     """Resolve a Kafka version from its descriptors and write the list that pins it."""
     with tempfile.TemporaryDirectory() as name:
-        roots = [(*root, version) for root in _ROOTS]
-        resolved = ivy.resolve([*roots, _LOG_BINDING], _WITHOUT, Path(name))
+        roots = [(*root, version) for root in (_CONNECT_ROOTS if connect else _ROOTS)]
+        logging = _LOG4J_1 if version < "4" else _LOG4J_2
+        resolved = ivy.resolve([*roots, *logging], () if connect else _WITHOUT, Path(name))
         jars = [Jar(*coordinate, jar_list.sha256(path)) for coordinate, path in resolved]
     jar_list.write(into, jars)
     return jars
@@ -98,13 +120,14 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--lock", metavar="VERSION", help="write the list of jars for this Kafka version instead"
     )
+    parser.add_argument("--connect", action="store_true", help="with --lock: of Kafka Connect")
     arguments = parser.parse_args(argv)
     try:
         if arguments.lock:
-            into = LIST.with_name(f"kafka-{arguments.lock}.lock")
-            print(f"{into}: {len(write_list(arguments.lock, into))} jars")
+            into = list_of(arguments.lock, "connect" if arguments.connect else "kafka")
+            print(f"{into}: {len(write_list(arguments.lock, into, connect=arguments.connect))} jars")
         else:
-            directory = libs(_tell)
+            directory = libs(report=_tell)
             class_archive.ensure(directory, _tell)
             print(directory)
     except SetupError as error:

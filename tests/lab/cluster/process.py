@@ -95,6 +95,10 @@ class ChildProcess:
                 pass_fds=[each.fileno() for each in self._held],
             )
 
+    def change_command(self, command: Sequence[str]) -> None:
+        """For the next start; of a child that holds no sockets."""
+        self._command = list(command)
+
     def continue_as(self, pid: int) -> None:
         """The process has ended, and the successor that it has started is this child from now on.
 

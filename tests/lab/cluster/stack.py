@@ -14,14 +14,16 @@ from typing import Literal, Self
 
 from tests.lab.cluster import certificates, probe, settings
 from tests.lab.cluster.at_once import at_once
-from tests.lab.cluster.broker import BROKER_AT_CONTROLLER, Broker, BrokerSettings, guard, join
+from tests.lab.cluster.broker import BROKER_AT_CONTROLLER, Broker, BrokerSettings, by_plain, guard, join
 from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.node import CHECKOUT, READY_TIMEOUT_MS, node, numbered, penstock
 from tests.lab.cluster.ports import free_addresses
 from tests.lab.cluster.process import ChildProcess
+from tests.lab.cluster.release import Feature, Release
 from tests.lab.cluster.settings import Wiring
 from tests.lab.cluster.tools import KafkaTools, ToolRun
 from tests.lab.cluster.users import Entrance, User, java_properties
+from tests.lab.cluster.zookeeper import ZooKeeper
 
 LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL", "REAUTH")
 
@@ -30,6 +32,9 @@ LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL", "REAUTH")
 class StackSettings:
     directory: Path
     libs: Path
+    """Of Kafka's tools."""
+    release: Release = field(default_factory=Release.chosen)
+    """Of the brokers."""
     brokers: int = 1
     """1, or 3 with a quorum of all three and everything replicated."""
     controller: Literal["penstock", "kraft"] = "penstock"
@@ -40,6 +45,8 @@ class StackSettings:
     """Read when a broker starts: what depends on its addresses may be put in once the stack is made."""
     broker_certificate: Path | None = None
     """A PEM file of private key and certificate chain: the brokers have an SSL listener then."""
+    broker_flags: Sequence[str] = ()
+    """Further flags for the brokers' Java."""
     proxy_changes: Mapping[str, object] = field(default_factory=dict)
     """Parts of proxy.yaml to be replaced, by their top-level key."""
     controller_changes: Mapping[str, object] = field(default_factory=dict)
@@ -60,7 +67,10 @@ class Stack:
         self.users = {name: User(name, *login) for name, login in _logins().items()}
         self._wanted = wanted
         self.tls = certificates.write(self.directory / "tls")
-        broker_login = User("penstock", "SCRAM-SHA-256", secrets.token_urlsafe(16))
+        mechanism = "SCRAM-SHA-256" if wanted.release.has(Feature.SCRAM) else "PLAIN"
+        broker_login = User("penstock", mechanism, secrets.token_urlsafe(16))
+        self._zookeeper = self._a_zookeeper()
+        self._broker_login = broker_login
         self._proxies = [
             User(f"proxy-{number}", "PLAIN", secrets.token_urlsafe(16))
             for number in range(1, wanted.brokers + 1)
@@ -133,6 +143,11 @@ class Stack:
         return *brokers, *self._controllers, *(each.proxy for each in self.nodes)
 
     @property
+    def release(self) -> Release:
+        """The release of the brokers."""
+        return self._wanted.release
+
+    @property
     def logs(self) -> Path:
         return self.directory / "logs"
 
@@ -167,6 +182,9 @@ class Stack:
         """Everything up and ready, or SetupError; what did start before an error is stopped by `stop`."""
         several = len(self.nodes) > 1
         report(f"starting {len(self.nodes)} Kafka brokers" if several else "starting a Kafka broker")
+        if self._zookeeper is not None:
+            self._zookeeper.start()
+            self._zookeeper.add_scram_users({self._broker_login.name: self._broker_login.password})
         # At once: none of several is up before most of them are.
         at_once([each.broker.start for each in self.nodes])
         if not self.kraft:
@@ -195,6 +213,8 @@ class Stack:
         # At once here too: a broker hands over its partitions first, to those that are there to take them.
         stopped = at_once([process.stop for process in brokers])
         names = [process.name for process, by_itself in zip(brokers, stopped, strict=True) if not by_itself]
+        if self._zookeeper is not None:
+            self._zookeeper.process.stop()
         return killed + names
 
     @contextmanager
@@ -227,18 +247,27 @@ class Stack:
         )
         return penstock("controller", "controller", file, self.logs, self._wanted.controller_environment)
 
+    def _a_zookeeper(self) -> ZooKeeper | None:
+        if not self.release.zookeeper:
+            return None
+        return ZooKeeper(self.release.libs, self.directory / "zookeeper", self.logs / "zookeeper.log")
+
     def _broker(self, number: int, login: User) -> Broker:
+        by_scram = login.mechanism != "PLAIN"
+        login_properties = {} if by_scram else by_plain({login.name: login.password})
         wanted = BrokerSettings(
             directory=self.directory / numbered("broker", number),
             node_id=number,
             log=self.logs / f"{numbered('broker', number)}.log",
-            properties=ChainMap(self._wanted.broker_properties, self._guard(login)),
+            properties=ChainMap(self._wanted.broker_properties, self._guard(login), login_properties),
             controller_users=self._controller_users,
             certificate=self._wanted.broker_certificate,
-            scram_users={login.name: login.password},
+            flags=self._wanted.broker_flags,
+            scram_users={login.name: login.password} if by_scram else {},
+            zookeeper=None if self._zookeeper is None else self._zookeeper.address,
             heap_mb=512 if self._wanted.brokers == 1 else 384,
         )
-        return Broker(self.libs, wanted)
+        return Broker(self.release.libs, wanted)
 
     def _wirings(self, brokers: Sequence[Broker], broker_login: User) -> list[Wiring]:
         controller, controller_http = free_addresses(2)

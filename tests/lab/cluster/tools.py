@@ -1,6 +1,7 @@
 """Kafka's own command-line tools, by the names they have in Kafka's bin directory.
 
-Given a bootstrap address and a client's .properties file, runs one and gives back what it said.
+Given a bootstrap address and a client's .properties file, runs one and gives back what it said. The jars of
+2.8 have tools too, with the arguments of that time.
 """
 
 from dataclasses import dataclass
@@ -28,6 +29,26 @@ MAIN_CLASSES = {
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+}
+_OF_2_8 = {
+    "kafka-acls": "kafka.admin.AclCommand",
+    "kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
+    "kafka-console-consumer": "kafka.tools.ConsoleConsumer",
+    "kafka-console-producer": "kafka.tools.ConsoleProducer",
+    "kafka-consumer-groups": "kafka.admin.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": "kafka.tools.ConsumerPerformance",
+    "kafka-delegation-tokens": "kafka.admin.DelegationTokenCommand",
+    "kafka-get-offsets": "kafka.tools.GetOffsetShell",
+    "kafka-leader-election": "kafka.admin.LeaderElectionCommand",
+    "kafka-reassign-partitions": "kafka.admin.ReassignPartitionsCommand",
+    "kafka-topics": "kafka.admin.TopicCommand",
+}
+_PROPERTIES_OF_2_8 = {
+    "kafka-console-consumer": "--consumer.config",
+    "kafka-console-producer": "--producer.config",
+    "kafka-consumer-perf-test": "--consumer.config",
+    "kafka-leader-election": "--admin.config",
+    "kafka-producer-perf-test": "--producer.config",
 }
 _WITHOUT_BOOTSTRAP = {"kafka-dump-log"}
 
@@ -59,9 +80,12 @@ class KafkaTools:
         return ToolRun(tool, arguments, done.returncode, done.stdout, done.stderr)
 
     def command(self, tool: str, *arguments: str) -> list[str]:
+        of_2_8 = self.libs.name.startswith("kafka-2.8")
+        main_class = (_OF_2_8 if of_2_8 else {}).get(tool, MAIN_CLASSES[tool])
+        option = (_PROPERTIES_OF_2_8 if of_2_8 else {}).get(tool, "--command-config")
         connection: list[str] = []
         if tool not in _WITHOUT_BOOTSTRAP:
             connection += ["--bootstrap-server", self.bootstrap]
             if self.properties is not None:
-                connection += ["--command-config", str(self.properties)]
-        return jvm.command(self.libs, MAIN_CLASSES[tool], [*connection, *arguments], jvm.SHORT_LIVED, "WARN")
+                connection += [option, str(self.properties)]
+        return jvm.command(self.libs, main_class, [*connection, *arguments], jvm.SHORT_LIVED, "WARN")

@@ -15,10 +15,9 @@ from proxy.config import Listener as ListenerSettings
 from proxy.metadata.scram import ScramMechanism, credential_from_password
 from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener
 from proxy.security.passwords import hash_password
-from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.broker import Broker, BrokerSettings, by_plain
 from tests.lab.cluster.node import CHECKOUT
 from tests.lab.differential.logins import PLAIN_MS, SCENARIOS, SCRAM_256_MS, USERS
-from tests.lab.side_by_side.guarded import by_plain
 from tests.lab.side_by_side.steps import both
 from tests.session.conversation import gate_with
 from tests.support.edges import an_edge

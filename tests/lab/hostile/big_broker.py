@@ -34,15 +34,13 @@ class BigBroker(FakeBroker):
         self._body = cache(self._encoded)
         super().__init__(
             {
-                ApiKey.METADATA: lambda request: self._body(request.header.api_version),
+                ApiKey.METADATA: self._metadata,
                 ApiKey.PRODUCE: _produced,
-                ApiKey.DESCRIBE_CLUSTER: lambda _: self._cluster(),
             },
             versions={
                 ApiKey.API_VERSIONS: (0, 4),
                 ApiKey.METADATA: (0, 9),
                 ApiKey.PRODUCE: (3, 9),
-                ApiKey.DESCRIBE_CLUSTER: (0, 1),
                 **FORWARDED,
             },
         )
@@ -53,10 +51,14 @@ class BigBroker(FakeBroker):
             tasks.create_task(_report_lag())
             await self._server.serve_forever()
 
-    def _cluster(self) -> Any:
-        response = t.DescribeClusterResponse
-        broker = response.DescribeClusterBroker(broker_id=1, host="127.0.0.1", port=self._port)
-        return response(brokers=[broker], cluster_id="big", controller_id=1)
+    def _metadata(self, request: Request) -> Any:
+        if request.message.topics == []:
+            return t.MetadataResponse(brokers=[self._node()], cluster_id="big", controller_id=1)
+        return self._body(request.header.api_version)
+
+    def _node(self) -> Any:
+        broker = t.MetadataResponse.MetadataResponseBroker
+        return broker(node_id=1, host="127.0.0.1", port=self._port)
 
     def _encoded(self, version: int) -> bytes:
         response = t.MetadataResponse
@@ -65,8 +67,7 @@ class BigBroker(FakeBroker):
             _topic(f"topic-{number}", PARTITIONS_OF_A_TOPIC)
             for number in range(self._partitions // PARTITIONS_OF_A_TOPIC)
         ]
-        broker = response.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self._port)
-        message = response(brokers=[broker], cluster_id="big", controller_id=1, topics=topics)
+        message = response(brokers=[self._node()], cluster_id="big", controller_id=1, topics=topics)
         return codecs.response(ApiKey.METADATA, version).encode(message)
 
 

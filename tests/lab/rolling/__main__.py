@@ -13,12 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.lab.cluster import kafka
+from tests.lab.cluster.release import Release
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.rolling.clients import KINDS
 from tests.lab.rolling.franz_go import FRANZ_GO
 from tests.lab.rolling.java import JAVA
 from tests.lab.rolling.kafka_python import KAFKA_PYTHON
 from tests.lab.rolling.running import roll
+from tests.lab.rolling.upgrading import upgrade
 
 
 def main(argv: Sequence[str]) -> int:
@@ -32,15 +34,28 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--plain", action="store_true", help="stop the proxies and start them again, without a successor"
     )
+    parser.add_argument(
+        "--upgrade",
+        type=Release.of,
+        metavar="VERSION",
+        help="upgrade the brokers from this release instead of restarting everything",
+    )
     arguments = parser.parse_args(argv)
+    release = arguments.upgrade or Release.chosen()
     with tempfile.TemporaryDirectory() as directory:
         place = arguments.keep or Path(directory)
         stack = Stack(
-            StackSettings(directory=place, libs=kafka.libs(), brokers=3, holds_sockets=arguments.held)
+            StackSettings(
+                directory=place, libs=kafka.libs(), release=release, brokers=3, holds_sockets=arguments.held
+            )
         )
+        kinds = {**JAVA, **KINDS, **FRANZ_GO, **KAFKA_PYTHON}
         try:
             stack.start(_say)
-            faults = roll(stack, {**JAVA, **KINDS, **FRANZ_GO, **KAFKA_PYTHON}, _say, plain=arguments.plain)
+            if arguments.upgrade:
+                faults = upgrade(stack, kinds, _say, Release())
+            else:
+                faults = roll(stack, kinds, _say, plain=arguments.plain)
         finally:
             killed = stack.stop()
     faults += [f"{name} had to be killed" for name in killed]

@@ -15,6 +15,7 @@ from proxy.net.runtime.clock import now_ms
 from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.node import Node
 from tests.lab.cluster.process import ChildProcess
+from tests.lab.cluster.release import Release
 from tests.lab.cluster.stack import Stack
 from tests.lab.cluster.users import Entrance, User, librdkafka_settings
 from tests.lab.rolling import changing
@@ -40,6 +41,8 @@ class Step:
 
     name: str
     does: Callable[[], object]
+    then: Callable[[], object] = lambda: None
+    """What is looked at when the clients have caught up."""
 
 
 class Rolling:
@@ -78,6 +81,13 @@ class Rolling:
         process = node.broker.process
         return Step(f"{process.name} restarts", partial(self._restart, process, node.broker.start))
 
+    def upgrade(self, node: Node, release: Release, then: Callable[[], object]) -> Step:
+        def upgraded() -> None:
+            node.broker.upgrade(release.libs)
+            self._restart(node.broker.process, node.broker.start)
+
+        return Step(f"{node.broker.process.name} restarts with Kafka {release}", upgraded, then)
+
     def reload(self, change: changing.Change, *, by_signal: bool = False) -> Step:
         """Of all proxies, by SIGHUP or by `penstock reload`."""
         way = "SIGHUP" if by_signal else "penstock reload"
@@ -93,6 +103,7 @@ class Rolling:
                 self._say(step.name)
                 step.does()
                 self._catch_up(f"after: {step.name}")
+                step.then()
                 waits = ", ".join(f"{each.name} {each.lap()} ms" for each in self.ledgers)
                 self._say(f"  longest waits: {waits}")
         for client in self._clients:

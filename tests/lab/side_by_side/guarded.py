@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.broker import Broker, BrokerSettings, by_plain
+from tests.lab.cluster.release import Release
 from tests.lab.cluster.tools import KafkaTools
 from tests.lab.cluster.users import Entrance, User, java_properties
-
-_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 class GuardedBroker:
@@ -38,7 +37,8 @@ class GuardedBroker:
         # `admin` logs in by PLAIN then, and both sides of a comparison have the same SCRAM users: none.
         scram_users = {} if plain else {user.name: user.password for user in self.users.values()}
         self.broker = Broker(
-            libs, BrokerSettings(directory=directory, scram_users=scram_users, properties=properties)
+            Release.chosen().libs,
+            BrokerSettings(directory=directory, scram_users=scram_users, properties=properties),
         )
 
     @contextmanager
@@ -59,12 +59,3 @@ class GuardedBroker:
         path = self._directory / f"{user}.properties"
         path.write_text(java_properties(self.users[user], self.entrance(listener)), encoding="utf-8")
         return KafkaTools(self._libs, self.broker.sasl_plaintext, path)
-
-
-def by_plain(passwords: Mapping[str, str]) -> dict[str, str]:
-    """Properties of a broker whose SASL listener takes these users by PLAIN, and others by SCRAM."""
-    users = " ".join(f'user_{name}="{password}"' for name, password in passwords.items())
-    return {
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{_PLAIN} required {users};",
-    }

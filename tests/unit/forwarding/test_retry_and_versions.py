@@ -55,15 +55,23 @@ def test_no_pause_goes_beyond_the_requests_own_deadline(left_ms: int, pause_ms: 
     assert Backoff(initial_ms=1_000, maximum_ms=1_000).pause_ms(1, 0.5, left_ms) == pause_ms
 
 
-@pytest.mark.spec("E8")
-def test_a_forwardable_api_is_offered_in_the_versions_all_three_speak() -> None:
+@pytest.mark.spec("E8", "O10")
+def test_a_forwarded_api_has_the_versions_of_the_controller_even_if_the_broker_lacks_it() -> None:
     offered = for_clients(
-        proxy={ApiKey.CREATE_ACLS: (0, 3), ApiKey.FETCH: (4, 17)},
-        upstream={ApiKey.CREATE_ACLS: (1, 3), ApiKey.FETCH: (4, 13)},
-        controller={ApiKey.CREATE_ACLS: (0, 2)},
+        proxy={
+            ApiKey.CREATE_ACLS: (1, 3),
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
+            ApiKey.FETCH: (4, 17),
+        },
+        upstream={ApiKey.CREATE_ACLS: (3, 3), ApiKey.FETCH: (4, 13)},
+        controller={ApiKey.CREATE_ACLS: (0, 2), ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (0, 0)},
     )
 
-    assert offered == {ApiKey.CREATE_ACLS: (1, 2), ApiKey.FETCH: (4, 13)}
+    assert offered == {
+        ApiKey.CREATE_ACLS: (1, 2),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
+        ApiKey.FETCH: (4, 13),
+    }
 
 
 @pytest.mark.spec("E8")

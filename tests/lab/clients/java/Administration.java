@@ -1,3 +1,4 @@
+import com.fasterxml.jackson.databind.JsonNode;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -174,7 +175,8 @@ final class Administration {
 
     private static void groups(Driver.Work work, Admin admin) throws Exception {
         TopicPartition part = filled(work);
-        for (String protocol : List.of("classic", "consumer")) {
+        for (JsonNode each : work.scenario().get("protocols")) {
+            String protocol = each.asText();
             String group = consumed(work, part, protocol);
             Driver.check(listed(admin).contains(group), listed(admin));
             Driver.until(() -> admin.describeConsumerGroups(List.of(group)).all().get().get(group)

@@ -13,6 +13,7 @@ import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -178,6 +179,9 @@ final class Data {
 
     private static KafkaConsumer<String, String> member(Driver.Work work, String topic) {
         String protocol = work.scenario().get("protocol").asText();
+        if (protocol.equals("consumer") && !ConsumerConfig.configNames().contains("group.protocol")) {
+            throw new LinkageError("no group.protocol");
+        }
         KafkaConsumer<String, String> member =
             consumer(work, "group.id", work.name() + "-group", "group.protocol", protocol);
         member.subscribe(List.of(topic));

@@ -93,6 +93,8 @@ public final class Driver {
         try {
             play.of(work);
             line.put("result", "PASS");
+        } catch (LinkageError absent) {
+            line.put("detail", String.valueOf(absent));
         } catch (Exception | AssertionError failure) {
             StringWriter trace = new StringWriter();
             failure.printStackTrace(new PrintWriter(trace));

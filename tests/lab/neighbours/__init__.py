@@ -1,0 +1,6 @@
+"""Tools that run beside a cluster, through Penstock, with the ACLs that docs/neighbours.md lists.
+
+connect          a worker of Kafka Connect, and its REST interface
+test_neighbours  MirrorMaker in Connect between two clusters, and a lag exporter
+test_streams_app an application of Kafka Streams
+"""

@@ -1,0 +1,76 @@
+"""A rolling upgrade of three brokers under load: each restarts with a newer release, then come its features.
+
+After each step every proxy has to offer its clients exactly what its own broker supports by then. For APIs
+that Penstock's controller sends to a broker, that is the one which the controller is connected to.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from threading import Event
+
+from forwarding.net.forwarder import WITNESS_INTERVAL_MS
+from proxy.net.kafka.broker_watch import REFRESH_INTERVAL_S
+from proxy.wire.api_keys import ApiKey
+from tests.lab.cluster.node import Node
+from tests.lab.cluster.release import Release
+from tests.lab.cluster.stack import Stack
+from tests.lab.cluster.users import channel_settings
+from tests.lab.rolling.place import Kinds
+from tests.lab.rolling.running import Rolling, Say, Step
+from tests.support.cluster_admin import ClusterAdmin
+from tests.support.controllers import endpoint_of
+from tests.support.offered_apis import Told, expected, told
+
+LOOK_S = 0.5
+WITHIN_S = 2 * (REFRESH_INTERVAL_S + WITNESS_INTERVAL_MS / 1000)
+"""Proxies ask their broker and the controller at these intervals."""
+
+
+def upgrade(stack: Stack, kinds: Kinds, say: Say, release: Release) -> list[str]:
+    """What was found: faults of the clients, and versions that a proxy offers and its broker does not."""
+    rolling = Rolling(stack, ClusterAdmin(stack), kinds, say)
+    offers = _Offers(stack, say, rolling.faults)
+    steps = [rolling.upgrade(node, release, offers.check) for node in stack.nodes]
+    finalized = Step(
+        f"the features of {release} are enabled", partial(_finalize, stack, release), offers.check
+    )
+    rolling.play([rolling.nothing(), *steps, finalized])
+    return rolling.faults
+
+
+def _finalize(stack: Stack, release: Release) -> None:
+    major, minor = release.version.split(".")[:2]
+    run = stack.tools("admin").run("kafka-features", "upgrade", "--release-version", f"{major}.{minor}")
+    assert run.returncode == 0, run.said
+
+
+class _Offers:
+    def __init__(self, stack: Stack, say: Say, faults: list[str]) -> None:
+        self._stack, self._say, self._faults = stack, say, faults
+
+    def check(self) -> None:
+        """Each proxy offers what its broker has."""
+        for node in self._stack.nodes:
+            if not self._within(WITHIN_S, partial(self._is_right, node)):
+                self._faults.append(f"{node.proxy.name} does not offer what its broker supports")
+        heights = [self._offered(node)[0].get(ApiKey.FETCH) for node in self._stack.nodes]
+        groups = [ApiKey.CONSUMER_GROUP_HEARTBEAT in self._offered(node)[0] for node in self._stack.nodes]
+        self._say(f"  the proxies offer Fetch {heights}, groups of KIP-848 {groups}")
+
+    def _is_right(self, node: Node) -> bool:
+        behind = asyncio.run(told(endpoint_of(node.broker.plaintext)))
+        offered = self._offered(node)
+        return (offered[0], *offered[1:]) == (expected(behind[0]), *behind[1:])
+
+    def _offered(self, node: Node) -> Told:
+        entrance = self._stack.entrance(number=node.number)
+        return asyncio.run(told(channel_settings(self._stack.users["admin"], entrance.bootstrap)))
+
+    @staticmethod
+    def _within(time_s: float, holds: Callable[[], bool]) -> bool:
+        for _ in range(int(time_s / LOOK_S)):
+            if holds():
+                return True
+            Event().wait(LOOK_S)
+        return holds()
