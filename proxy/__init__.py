@@ -19,6 +19,7 @@ process        the parts of a proxy, connected
 run            one proxy: from its file, as a worker, or as the successor of a running proxy
 handover       SIGUSR2: a running proxy starts its successor, and hands its clients over
 check          `penstock check`: what is wrong with a configuration file
+proposal_check  `penstock check --proposal`: what a proposed change of policy does
 reload_and_restart  `penstock reload`, `penstock restart`: the commands to a running process
 quota_shares   quotas that hold for all proxies together, over a topic
 starter        `penstock init`: example files to begin from

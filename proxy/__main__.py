@@ -9,10 +9,15 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proxy.net.runtime import garbage_collector
 from proxy.net.runtime.operator_signals import HANGUP, RESTART
 from proxy.net.telemetry import log_lines
+
+if TYPE_CHECKING:
+    from proxy.check import Config
+    from proxy.proposal_check import CheckedProposal
 
 EXIT_CONFIG = 2
 SPARK = ("pyspark", "delta", "py4j", "jinja2", "markupsafe")
@@ -138,6 +143,20 @@ def _check_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--users", type=Path, action="append", metavar="FILE", help="a users file; repeatable"
     )
+    command.add_argument(
+        "--proposal",
+        type=Path,
+        metavar="FILE",
+        help="kafka-acls and kafka-configs commands and settings to check, not to run; compared with the"
+        " metadata log if -c or --log names one",
+    )
+    command.add_argument("--log", metavar="topic|kraft|PATH", help="the log, as for penstock shell")
+    command.add_argument(
+        "--questions",
+        type=Path,
+        metavar="FILE",
+        help="lines PRINCIPAL HOST OPERATION RESOURCE-TYPE NAME: print what the proposal changes for each",
+    )
 
 
 def _shell_arguments(command: argparse.ArgumentParser) -> None:
@@ -214,21 +233,39 @@ def _check(arguments: argparse.Namespace) -> int:
     from proxy.check import checked, checked_users, compared
 
     configs, users = arguments.config or [], arguments.users or []
-    if not configs and not users:
+    if not configs and not users and arguments.proposal is None:
         print(
-            "penstock check: give a configuration file with -c or a users file with --users", file=sys.stderr
+            "penstock check: name a configuration file with -c, a users file with --users or a proposal with"
+            " --proposal",
+            file=sys.stderr,
         )
         return EXIT_CONFIG
     all_checked = [*map(checked, configs), *map(checked_users, users)]
     problems = [problem for each in all_checked for problem in each.problems] + compared(all_checked)
+    warnings = [warning for each in all_checked for warning in each.warnings]
+    lines = [f"{each.path}: ok" for each in all_checked]
+    if arguments.proposal is not None and not problems:
+        proposed = _check_proposal(arguments, all_checked[0].config if configs else None)
+        problems, warnings = proposed.problems, warnings + proposed.warnings
+        lines += [f"{arguments.proposal}: ok", *proposed.lines]
     for problem in problems:
         print(problem, file=sys.stderr)
-    for warning in (warning for each in all_checked for warning in each.warnings):
+    for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if not problems:
-        for each in all_checked:
-            print(f"{each.path}: ok")
+        print("\n".join(lines))
     return EXIT_CONFIG if problems else 0
+
+
+def _check_proposal(arguments: argparse.Namespace, config: "Config | None") -> "CheckedProposal":
+    from proxy.proposal_check import check_proposal
+
+    path = arguments.config[0] if arguments.config else None
+    settings = {} if config is None else config.authorizer.settings()
+    log = arguments.log or ("topic" if path else None)
+    # Without the setting, each class has its own default.
+    known = {name: value for name, value in settings.items() if value}
+    return check_proposal(arguments.proposal, log, path, known, arguments.questions)
 
 
 def _init(arguments: argparse.Namespace) -> int:

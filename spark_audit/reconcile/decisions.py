@@ -152,12 +152,12 @@ def verdicts(
     """
     known = settings(records if starts is None else starts)
     questions = _grouped(records, metadata_log).join(F.broadcast(known), list(BY_SETTINGS), "left").persist()
-    evaluated = _with_evidence(questions, metadata_log)
+    evaluated = with_evidence(questions, metadata_log)
     # Without the true end, the last record and the marker after it are all that is known.
     end = F.coalesce(F.lit(log_end).cast("long"), F.max(S.LOG_OFFSET) + 2, F.lit(0)).alias(LOG_END)
     bounds = metadata_log.agg(end).crossJoin(missing_history(metadata_log))
     evaluated = evaluated.crossJoin(F.broadcast(bounds))
-    judged = evaluated.withColumn(EXPECTED, F.coalesce(*_expectations()))
+    judged = evaluated.withColumn(EXPECTED, F.coalesce(*expectations()))
     judged = judged.withColumn(UNVERIFIABLE, F.coalesce(*_missing_evidence()))
     judged = judged.withColumn(NOT_EVALUATED, F.coalesce(*_exemptions()))
     return judged.select(
@@ -206,8 +206,11 @@ def decision_findings(judged: DataFrame) -> DataFrame:
     )
 
 
-def _with_evidence(questions: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Adds the matching ACLs and owners. Plans no joins for questions that do not occur."""
+def with_evidence(questions: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Adds the matching ACLs and owners to rows that have a QUESTION and ALLOW_EVERYONE.
+
+    Plans no joins for questions that do not occur.
+    """
     rows, any_unnamed, any_open = _overview(questions)
     few = coalesce_small(questions, rows)
     intervals = acl_intervals(metadata_log).persist()
@@ -249,8 +252,11 @@ def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     )
 
 
-def _expectations() -> list[Column]:
-    """Returns the conditions in order: the first that holds gives the expected outcome."""
+def expectations() -> list[Column]:
+    """Returns the conditions in order: the first that holds gives the expected outcome.
+
+    For rows of `with_evidence` that have S.RULE and the settings of their process.
+    """
     super_user = F.array_contains(SUPER_USERS, F.col(S.PRINCIPAL))
     unprotected = F.coalesce(ON_RESOURCE, F.lit(0)) == 0
     by_acl = F.col(BY_NAME) | F.col(BY_TYPE) | F.coalesce(OWNS_SOME, F.lit(False))

@@ -59,7 +59,7 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     With `quota.scope: cluster` all proxies share it. A process starts with an empty bucket, so each boot of a
     proxy, or of its workers, adds one window.
     """
-    whose = F.when(F.col(IS_CLUSTER), F.lit(_CLUSTER)).otherwise(_whole_proxy())
+    whose = F.when(F.col(IS_CLUSTER), F.lit(_CLUSTER)).otherwise(whole_proxy())
     by_connection = _charged(records, metadata_log).withColumn(_PROXY, whose)
     starts = F.count_distinct(*S.BOOT_KEY) / F.count_distinct(S.PROXY_ID)
     by_bucket = by_connection.groupBy(*_SHARED, _STRETCH).agg(
@@ -71,11 +71,11 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     seconds = (F.col("to_ms") - F.col("from_ms")) / 1000
     seconds = seconds + F.coalesce(WINDOW, F.lit(WINDOW_S)) * F.col("starts")
     # "Unlimited" is often written as the largest number that there is.
-    allowed = F.least(F.col(S.QUOTA_LIMIT) * _units() * seconds + F.col(_BURST), F.lit(MOST)).cast("long")
+    allowed = F.least(F.col(S.QUOTA_LIMIT) * units() * seconds + F.col(_BURST), F.lit(MOST)).cast("long")
     softly = (F.col(S.QUOTA_KEY) == TIME) & F.col(_WAITED)
     over = by_bucket.withColumn("allowed", allowed).where((F.col(_USED) > F.col("allowed")) & ~softly)
     return findings(
-        over.withColumn("unit", _unit()),
+        over.withColumn("unit", unit()),
         check="quotas.exceeded",
         severity="high",
         date=S.DATE,
@@ -119,7 +119,7 @@ def beyond_share(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         .agg(F.sum(_USED).alias("summed"), F.sum(_BURST).alias(_BURST), F.max(WINDOW).alias(WINDOW))
     )
     burst = F.col(S.QUOTA_LIMIT) * F.coalesce(WINDOW, F.lit(WINDOW_S))
-    allowed = (F.col("share_of_limit") + burst) * _units() + F.coalesce(_BURST, F.lit(0))
+    allowed = (F.col("share_of_limit") + burst) * units() + F.coalesce(_BURST, F.lit(0))
     judged = shares.join(summed, list(of_process), "left").withColumns(
         {
             _USED: F.greatest(_USED, F.coalesce("summed", F.lit(0))),
@@ -127,7 +127,7 @@ def beyond_share(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         }
     )
     return findings(
-        judged.where(F.col(_USED) > F.col("allowed")).withColumn("unit", _unit()),
+        judged.where(F.col(_USED) > F.col("allowed")).withColumn("unit", unit()),
         check="quotas.share_exceeded",
         severity="high",
         date=S.DATE,
@@ -160,8 +160,8 @@ def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         .groupBy(*BY_SETTINGS, *CLIENT, S.CONNECTION_ID, _stretch())
         .agg(
             F.min(S.DATE).alias(S.DATE),
-            F.sum(_counted()).alias(_USED),
-            F.max(_counted()).alias(_BURST),
+            F.sum(counted()).alias(_USED),
+            F.max(counted()).alias(_BURST),
             F.min(from_ms).alias("from_ms"),
             F.max(F.coalesce(S.INTERVAL_END_MS, S.TIME_MS)).alias("to_ms"),
             F.max(F.col(S.EVENT) == "throttled").alias(_WAITED),
@@ -192,16 +192,25 @@ def _counts() -> Column:
 
     Summaries of several client ids of one connection do not count: their quotas are not known.
     """
-    of_many = F.col(S.CLIENT_ID).isNull() & F.col(S.MESSAGE).isNotNull()
-    traffic = (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", *CONSUMING)
     strict = F.lit(False)
     for method, version in STRICT_SINCE.items():
         strict = strict | ((F.col(S.METHOD) == method) & (F.col(S.API_VERSION) >= version))
     used = (F.col(S.EVENT) == "quota_used") & ((F.col(S.QUOTA_KEY) == TIME) | strict)
-    return (traffic | used | (F.col(S.EVENT) == "throttled")) & ~of_many
+    return (is_traffic() | used | (F.col(S.EVENT) == "throttled")) & ~of_several_clients()
 
 
-def _counted() -> Column:
+def is_traffic() -> Column:
+    """Returns whether the record is a summary of bytes that a quota limits."""
+    return (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", *CONSUMING)
+
+
+def of_several_clients() -> Column:
+    """Returns whether the record stands for several client ids of one connection."""
+    return F.col(S.CLIENT_ID).isNull() & F.col(S.MESSAGE).isNotNull()
+
+
+def counted() -> Column:
+    """Returns what a record with a quota key says was used; 0 if it only reports throttling."""
     return F.coalesce(
         F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(S.REQUEST_BYTES)),
         F.when(F.col(S.QUOTA_KEY) == CONSUMER, F.col(S.RESPONSE_BYTES)),
@@ -210,12 +219,12 @@ def _counted() -> Column:
     )
 
 
-def _units() -> Column:
+def units() -> Column:
     """Returns how much a limit of 1 allows per second."""
     return F.when(F.col(S.QUOTA_KEY) == TIME, _MICROSECONDS_OF_A_PERCENT).otherwise(1)
 
 
-def _unit() -> Column:
+def unit() -> Column:
     return (
         F.when(F.col(S.QUOTA_KEY) == TIME, "us of an event loop")
         .when(F.col(S.QUOTA_KEY) == MUTATIONS, "partition changes")
@@ -232,7 +241,7 @@ def _stretch() -> Column:
     return F.floor(_from_ms() / STRETCH_MS).alias(_STRETCH)
 
 
-def _whole_proxy() -> Column:
+def whole_proxy() -> Column:
     """Returns `proxy-1` for its workers `proxy-1.w0` and `proxy-1.w1`."""
     return F.regexp_replace(S.PROXY_ID, r"\.w[0-9]+$", "")
 

@@ -1,0 +1,206 @@
+"""`penstock check --proposal`: what a proposed change of ACLs and quotas does, without the audit trail.
+
+Takes a proposal (spark_audit.proposal), the metadata log that `penstock shell` reads, and questions: lines
+`PRINCIPAL HOST OPERATION RESOURCE-TYPE NAME`. The proxy's own StandardAuthorizer decides each question on the
+image and on the image with the proposal.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from proxy.metadata.acl import Acl as ImageAcl
+from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType, uuid_text
+from proxy.metadata.acls_image import AclsImage
+from proxy.metadata.delta import AclsDelta
+from proxy.metadata.image import MetadataImage
+from proxy.security.authorizer import Action, Decision, RequestContext
+from proxy.security.principal import parse_principal
+from proxy.security.standard import StandardAuthorizer
+from proxy.shell.source import LogError, UsageError, find
+from spark_audit.proposal import (
+    ALLOW_EVERYONE,
+    SUPER_USERS,
+    SUPPORTED,
+    USER,
+    Acl,
+    Proposal,
+    ProposalError,
+    Quota,
+    Resolved,
+    constant,
+    operation_named,
+    parse_proposal,
+    resolve,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_QUESTION = "PRINCIPAL HOST OPERATION RESOURCE-TYPE NAME"
+
+
+@dataclass(slots=True)
+class CheckedProposal:
+    """`lines` are the results: a summary, and one line for each question."""
+
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    principal: str
+    host: str
+    action: Action
+
+    def __str__(self) -> str:
+        kind = self.action.resource_type.name
+        return f"{self.principal} {self.host} {self.action.operation.name} {kind} {self.action.resource_name}"
+
+
+def check_proposal(
+    path: Path,
+    log: str | None = None,
+    config: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    questions: Path | None = None,
+) -> CheckedProposal:
+    """Checks a proposal by itself, and against the end of a log unless `log` is None.
+
+    `log` and `config` are those of `penstock shell`; `settings` are the authorizer's, by Kafka's names.
+    """
+    found = CheckedProposal()
+    try:
+        proposal = parse_proposal(path.read_text(encoding="utf-8"), str(path))
+        asked = _questions(questions)
+        image = None if log is None else find(log, config, None).image
+    except ProposalError as error:
+        found.problems += error.problems
+    except (OSError, UnicodeDecodeError) as error:
+        found.problems.append(f"{path if questions is None else f'{path} or {questions}'}: {error}")
+    except (LogError, UsageError, TimeoutError) as error:
+        found.problems.append(f"{path}: the metadata log cannot be read: {error or 'no response in time'}")
+    else:
+        if image is not None:
+            _compare(found, proposal, image, dict(settings or {}), asked)
+        elif asked:
+            found.problems.append(f"{questions}: questions need the log; add -c FILE or --log")
+    return found
+
+
+def _compare(
+    found: CheckedProposal,
+    proposal: Proposal,
+    image: MetadataImage,
+    settings: dict[str, str],
+    asked: list[_Question],
+) -> None:
+    changes = _resolved(proposal, image, settings)
+    found.problems += changes.problems
+    found.warnings += changes.warnings
+    if found.problems:
+        return
+    proposed = dict(settings)
+    if proposal.super_users is not None:
+        proposed[SUPER_USERS] = ";".join(proposal.super_users)
+    if proposal.allow_everyone is not None:
+        proposed[ALLOW_EVERYONE] = str(proposal.allow_everyone).lower()
+    changed = MetadataImage(image.offset, _with_changes(image, changes), topics=image.topics)
+    found.lines.append(
+        f"at offset {image.offset}: {len(changes.added)} ACLs to add, {len(changes.removed)} to remove,"
+        f" {len(proposal.quotas)} quotas and {len(proposal.settings)} settings to change"
+    )
+    for question in asked:
+        now, then = _decide(question, image, settings), _decide(question, changed, proposed)
+        effect = "unchanged" if now.allowed == then.allowed else f"NEWLY {_outcome(then).upper()}"
+        found.lines.append(
+            f"{question}: {effect}: {_outcome(now)} ({now.rule}) -> {_outcome(then)} ({then.rule})"
+        )
+
+
+def _resolved(proposal: Proposal, image: MetadataImage, settings: Mapping[str, str]) -> Resolved:
+    acls = {acl.id: _texts(acl) for acl in image.acls.by_id.each_value()}
+    quotas: set[Quota] = set()
+    for entity in image.quotas.limits:
+        limits = image.quotas.limits.get(entity) or {}
+        quotas |= {(tuple(sorted(entity.parts.items())), key) for key in limits}
+    users = [*image.scram.users(), *(dict(entity).get(USER) for entity, _ in quotas)]
+    principals = {acl.principal for acl in acls.values()} | {f"User:{user}" for user in users if user}
+    named = {name.strip() for name in settings.get(SUPER_USERS, "").split(";")}
+    return resolve(proposal, acls, quotas, principals | named)
+
+
+def _texts(acl: ImageAcl) -> Acl:
+    return Acl(
+        acl.resource_type.name,
+        acl.resource_name,
+        acl.pattern_type.name,
+        acl.principal,
+        acl.host,
+        acl.operation.name,
+        acl.permission_type.name,
+    )
+
+
+def _with_changes(image: MetadataImage, changes: Resolved) -> AclsImage:
+    delta = AclsDelta(image.acls, compacted=False)
+    for acl_id in changes.removed:
+        delta.remove(acl_id)
+    for number, acl in enumerate(changes.added):
+        delta.add(
+            ImageAcl(
+                # Kafka's ids are random: none is such a small number.
+                uuid_text(number.to_bytes(16, "little")),
+                ResourceType[acl.resource_type],
+                acl.resource_name,
+                PatternType[acl.pattern_type],
+                acl.principal,
+                acl.host,
+                Operation[acl.operation],
+                PermissionType[acl.permission_type],
+            )
+        )
+    return delta.apply()
+
+
+def _decide(question: _Question, image: MetadataImage, settings: Mapping[str, str]) -> Decision:
+    authorizer = StandardAuthorizer()
+    authorizer.configure(settings)
+    context = RequestContext(parse_principal(question.principal), question.host, "", None, image=image)
+    return authorizer.authorize(context, [question.action])[0]
+
+
+def _outcome(decision: Decision) -> str:
+    return "allowed" if decision.allowed else "denied"
+
+
+def _questions(path: Path | None) -> list[_Question]:
+    """Reads the questions. ProposalError has the errors of all lines."""
+    asked, problems = [], []
+    lines = [] if path is None else path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
+        try:
+            if words := shlex.split(line, comments=True):
+                asked.append(_question(words))
+        except ValueError as error:
+            problems.append(f"{path}:{number}: {error}")
+    if problems:
+        raise ProposalError(problems)
+    return asked
+
+
+def _question(words: list[str]) -> _Question:
+    if len(words) != len(_QUESTION.split()):
+        raise ValueError(f"a question has the form {_QUESTION}")
+    principal, host, operation, kind, name = words
+    parse_principal(principal)
+    resource_type = constant(kind).replace("-", "_")
+    if resource_type not in SUPPORTED:
+        raise ValueError(f"{kind!r} is no resource type; there are {', '.join(SUPPORTED)}")
+    action = Action(Operation[operation_named(operation)], ResourceType[resource_type], name)
+    return _Question(principal, host, action)

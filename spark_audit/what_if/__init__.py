@@ -1,0 +1,9 @@
+"""What a proposed change of policy would do to recorded traffic. Reads the tables, writes none of them.
+
+proposed_log     the metadata log as it would be with the proposal
+traffic          the recorded decisions and summaries that are decided again
+access           who would be newly denied or allowed
+throttling       who would be throttled, when and for how long
+sessions         who would have to re-authenticate
+result           all of these as one document
+"""

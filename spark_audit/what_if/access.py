@@ -1,0 +1,115 @@
+"""Who would be newly denied or allowed: each question decided by the current policy and by the proposed one.
+
+Both decisions use what reconciliation uses (reconcile.decisions, reconcile.acl_matches), at the two offsets
+of the proposed log. So the difference is that of the proposal alone, whatever has changed since the traffic
+was recorded; how many requests had another outcome then is counted beside it.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.proposal import Proposal
+from spark_audit.reconcile.decisions import EXPECTED, expectations, with_evidence
+from spark_audit.trail.acl_history import EPOCH
+from spark_audit.trail.processes import ALLOW_EVERYONE, SUPER_USERS
+from spark_audit.what_if.traffic import (
+    BYTES,
+    EITHER,
+    FIRST_MS,
+    LAST_MS,
+    QUESTION,
+    REQUESTS,
+    RESOURCE,
+    UNKNOWN_BECAUSE,
+)
+
+OUTCOME, REASON, OTHER_THEN = "outcome", "reason", "other_outcome_then"
+NEWLY_DENIED, NEWLY_ALLOWED, UNCHANGED, CANNOT_BE_SAID = (
+    "newly_denied",
+    "newly_allowed",
+    "unchanged",
+    "cannot_be_said",
+)
+OUTCOMES = (NEWLY_DENIED, NEWLY_ALLOWED, CANNOT_BE_SAID, UNCHANGED)
+NOW, PROPOSED = "now", "proposed"
+"""Structs of granted, rule and acls (the ids of those that decide)."""
+_WHO = (S.PRINCIPAL, S.HOST, S.CLIENT_ID, S.METHOD, *RESOURCE)
+_DECIDED = (S.PROXY_ID, S.PRINCIPAL, S.HOST, S.RULE)
+_PLACE, _RIGHT = "place", "right"
+
+
+def access(
+    questions: DataFrame, policies: DataFrame, log: DataFrame, now: int, proposed: int, proposal: Proposal
+) -> DataFrame:
+    """Returns one row per question and outcome, with REQUESTS, BYTES, FIRST_MS, LAST_MS and OTHER_THEN.
+
+    `log` is the proposed log, `now` and `proposed` are the two offsets in it. `policies` are those of
+    traffic.newest_policies.
+    """
+    asked = questions.where(F.col(UNKNOWN_BECAUSE).isNull())
+    numbered = asked.withColumn(_RIGHT, F.explode(EITHER))
+    each = numbered.select(*_DECIDED, *(F.col(f"{_RIGHT}.{name}") for name in RESOURCE)).distinct()
+    epochs = F.explode(F.array(*(F.lit(offset).cast("long") for offset in sorted({now, proposed}))))
+    decided = decide(each.withColumn(EPOCH, epochs), policies, log, proposed, proposal)
+    # Null in all rows of the other offset, so that one pass over the decisions is enough.
+    by_right = decided.groupBy(*_DECIDED, *RESOURCE).agg(
+        *(
+            F.max(F.when(F.col(EPOCH) == offset, F.col(EXPECTED))).alias(name)
+            for name, offset in ((NOW, now), (PROPOSED, proposed))
+        )
+    )
+    same_right = [numbered[name].eqNullSafe(by_right[name]) for name in _DECIDED]
+    same_right += [numbered[_RIGHT][name].eqNullSafe(by_right[name]) for name in RESOURCE]
+    joined = numbered.join(by_right.select("*", F.lit(True).alias("_")), same_right).select(
+        numbered["*"], NOW, PROPOSED
+    )
+    best = {name: F.max_by(name, F.col(f"{name}.granted")).alias(name) for name in (NOW, PROPOSED)}
+    measures = [F.first(name).alias(name) for name in (REQUESTS, BYTES, FIRST_MS, LAST_MS)]
+    judged = joined.groupBy(*QUESTION).agg(*best.values(), *measures)
+    unknown = questions.where(F.col(UNKNOWN_BECAUSE).isNotNull()).drop(EITHER)
+    return _outcomes(judged.unionByName(unknown, allowMissingColumns=True))
+
+
+def decide(
+    rights: DataFrame, policies: DataFrame, log: DataFrame, proposed: int, proposal: Proposal
+) -> DataFrame:
+    """Adds EXPECTED: the decision at EPOCH, where the settings of the proposal apply from `proposed` on."""
+    known = rights.join(F.broadcast(policies), S.PROXY_ID, "left")
+    is_proposed = F.col(EPOCH) >= proposed
+    if proposal.super_users is not None:
+        named = F.array(*map(F.lit, proposal.super_users)).cast("array<string>")
+        known = known.withColumn(SUPER_USERS, F.when(is_proposed, named).otherwise(F.col(SUPER_USERS)))
+    if proposal.allow_everyone is not None:
+        default = F.when(is_proposed, F.lit(proposal.allow_everyone)).otherwise(F.col(ALLOW_EVERYONE))
+        known = known.withColumn(ALLOW_EVERYONE, default)
+    return with_evidence(known.persist(), log).withColumn(EXPECTED, F.coalesce(*expectations()))
+
+
+def _outcomes(judged: DataFrame) -> DataFrame:
+    now, proposed = F.col(f"{NOW}.granted"), F.col(f"{PROPOSED}.granted")
+    of_cluster = (S.METHOD, S.RESOURCE_TYPE)
+    lost_right = now & ~proposed & F.col(of_cluster[0]).isin("CreateTopics", "DeleteTopics")
+    lost_right = lost_right & (F.col(of_cluster[1]) == "CLUSTER")
+    reason = F.coalesce(
+        UNKNOWN_BECAUSE,
+        F.when(lost_right, "a right on each topic would do, and the record does not name the topics"),
+    )
+    outcome = (
+        F.when(F.col(REASON).isNotNull(), CANNOT_BE_SAID)
+        .when(now & ~proposed, NEWLY_DENIED)
+        .when(~now & proposed, NEWLY_ALLOWED)
+        .otherwise(UNCHANGED)
+    )
+    named = judged.withColumn(REASON, reason).withColumn(OUTCOME, outcome)
+    return named.groupBy(OUTCOME, REASON, *_WHO, NOW, PROPOSED).agg(
+        F.sum(REQUESTS).alias(REQUESTS),
+        F.sum(BYTES).alias(BYTES),
+        F.min(FIRST_MS).alias(FIRST_MS),
+        F.max(LAST_MS).alias(LAST_MS),
+        _sum_if(now != F.col(S.GRANTED)).alias(OTHER_THEN),
+    )
+
+
+def _sum_if(condition: Column) -> Column:
+    return F.coalesce(F.sum(F.when(condition, F.col(REQUESTS))), F.lit(0))

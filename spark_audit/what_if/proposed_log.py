@@ -1,0 +1,106 @@
+"""The metadata log as it would be if a proposal were carried out at its end.
+
+The changes are appended as the records that a controller would write. So the functions that find the ACLs,
+owners and quotas of an offset find the current ones at `now` and the proposed ones at `proposed`.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.proposal import Acl, Entity, Proposal, Quota, Resolved, resolve
+from spark_audit.reconcile.quota_limits import CLIENT_TAG, DEFAULT, UNSET, USER_TAG, quota_intervals
+from spark_audit.tables.files import AuditError
+from spark_audit.trail.acl_history import ADDED, NEVER, REMOVED, acl_intervals
+from spark_audit.trail.metadata_log import HOLE_LAST, any_hole, holes, of_kafka
+
+LogRecord = tuple[int, str, dict[str, object]]
+"""API key, name and body of a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The ACLs and quotas at the end of a log, whose last record has the offset `now`."""
+
+    now: int
+    acls: dict[str, Acl]
+    """By id."""
+    quotas: set[Quota]
+
+    @property
+    def principals(self) -> set[str]:
+        users = {dict(entity).get("user") for entity, _ in self.quotas}
+        return {acl.principal for acl in self.acls.values()} | {f"User:{user}" for user in users if user}
+
+
+def state_of(log: DataFrame) -> State:
+    """Reads the end of a log. AuditError if records before it are missing, so that it is not known."""
+    if any_hole(log):
+        snapshots = log.where(S.FROM_SNAPSHOT).agg(F.max(S.LOG_OFFSET)).collect()[0][0]
+        last = holes(log).agg(F.max(HOLE_LAST)).collect()[0][0]
+        if snapshots is None or last > snapshots:
+            raise AuditError(
+                f"the current ACLs are not known: the metadata log has no record up to offset {last};"
+                " import the log of another node, or a snapshot"
+            )
+    end = log.agg(F.max(S.LOG_OFFSET)).collect()[0][0]
+    rows = acl_intervals(log).where(F.col(REMOVED) == NEVER).drop(ADDED, REMOVED).collect()
+    acls = {acl_id: Acl(*fields) for acl_id, *fields in rows}
+    limits = quota_intervals(log).where(F.col(UNSET) == NEVER)
+    quotas = {(_entity(row[USER_TAG], row[CLIENT_TAG]), row[S.QUOTA_KEY]) for row in limits.collect()}
+    return State(-1 if end is None else int(end), acls, quotas)
+
+
+def acl_records(added: Iterable[Acl], removed: Iterable[str]) -> list[LogRecord]:
+    """Returns the records that add ACLs and remove others by id. Ids of added ACLs are `proposed-<n>`."""
+    records: list[LogRecord] = [
+        (S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD, "RemoveAccessControlEntryRecord", {S.ID: acl_id})
+        for acl_id in removed
+    ]
+    return records + [acl_record(f"proposed-{number}", acl) for number, acl in enumerate(added)]
+
+
+def acl_record(acl_id: str, acl: Acl) -> LogRecord:
+    return (
+        S.ACCESS_CONTROL_ENTRY_RECORD,
+        "AccessControlEntryRecord",
+        {S.ID: acl_id, **acl._asdict()},
+    )
+
+
+def quota_records(proposal: Proposal) -> list[LogRecord]:
+    return [
+        (
+            S.CLIENT_QUOTA_RECORD,
+            "ClientQuotaRecord",
+            {"entity": dict(entity), "key": key, "value": limit or 0.0, "remove": limit is None},
+        )
+        for (entity, key), (limit, _) in proposal.quotas.items()
+    ]
+
+
+def with_records(log: DataFrame, state: State, records: Sequence[LogRecord]) -> DataFrame:
+    """Returns the log with records after its end: the first one at offset `now + 1`."""
+    kafkas = not of_kafka(log).isEmpty()
+    rows = [
+        (None, offset, None, api_key, name, 0, json.dumps(body), None, False if kafkas else None)
+        for offset, (api_key, name, body) in enumerate(records, state.now + 1)
+    ]
+    if not rows:
+        return log
+    return log.unionByName(log.sparkSession.createDataFrame(rows, S.METADATA_LOG))
+
+
+def resolved(proposal: Proposal, state: State, principals: Iterable[str]) -> Resolved:
+    """Compares the proposal with the state; `principals` are those that the trail has seen."""
+    return resolve(proposal, state.acls, state.quotas, state.principals | set(principals))
+
+
+def _entity(user_tag: str, client_tag: str) -> Entity:
+    parts = (("client-id", client_tag), ("user", user_tag))
+    return tuple((kind, None if tag == DEFAULT else unquote(tag)) for kind, tag in parts if tag)

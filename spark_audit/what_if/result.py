@@ -1,0 +1,153 @@
+"""All that a proposal would do to the traffic of a period, as one document for a file and for people."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import TypedDict
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.proposal import Proposal
+from spark_audit.tables.files import AuditError
+from spark_audit.trail.audit_records import deduplicate, later_copies, sequence_index
+from spark_audit.trail.metadata_log import without_aborted
+from spark_audit.what_if import access as A
+from spark_audit.what_if import sessions, throttling, traffic
+from spark_audit.what_if.proposed_log import acl_records, quota_records, resolved, state_of, with_records
+
+SHOWN = 20
+"""Rows of each kind among the lines for people. The document has all of them."""
+NEWLY_DENIED, NEWLY_ALLOWED, NEWLY_THROTTLED, CANNOT_BE_SAID = (
+    "newly-denied",
+    "newly-allowed",
+    "newly-throttled",
+    "cannot-be-said",
+)
+EFFECTS = (NEWLY_DENIED, NEWLY_ALLOWED, NEWLY_THROTTLED, CANNOT_BE_SAID)
+"""What a pipeline may fail on."""
+_OF_ACCESS = {A.NEWLY_DENIED: NEWLY_DENIED, A.NEWLY_ALLOWED: NEWLY_ALLOWED, A.CANNOT_BE_SAID: CANNOT_BE_SAID}
+_OF_QUOTAS = {throttling.THROTTLED: NEWLY_THROTTLED, throttling.CANNOT_BE_SAID: CANNOT_BE_SAID}
+_OF_SESSIONS = {sessions.CANNOT_BE_SAID: CANNOT_BE_SAID}
+Plain = dict[str, object]
+
+
+class Document(TypedDict):
+    """The content of what-if.json. Times are in ms since the epoch, amounts in requests and bytes."""
+
+    offset: int
+    """Of the last record of the metadata log that the proposal was compared with."""
+    days: list[str | None]
+    """The first and the last day, null for no bound."""
+    warnings: list[str]
+    requests: dict[str, int]
+    """Outcome -> number of requests that were decided again."""
+    effects: dict[str, int]
+    """EFFECTS -> number of rows."""
+    access: list[Plain]
+    """Without unchanged rows."""
+    throttling: list[Plain]
+    sessions: list[Plain]
+
+
+def document(
+    audit: DataFrame, metadata_log: DataFrame, proposal: Proposal, first: date | None, last: date | None
+) -> Document:
+    """Returns what the proposal would have done to the traffic of these days, both included.
+
+    AuditError if the proposal does not fit the ACLs and quotas at the end of the log.
+    """
+    log = without_aborted(metadata_log).persist()
+    records = (
+        deduplicate(audit, later_copies(audit, sequence_index(audit))).drop(S.LINE, S.BODY_SHA256).persist()
+    )
+    state = state_of(log)
+    seen = [row[0] for row in records.select(S.PRINCIPAL).distinct().collect() if row[0]]
+    changes = resolved(proposal, state, seen)
+    if changes.problems:
+        raise AuditError("; ".join(changes.problems))
+    added = acl_records(changes.added, changes.removed) + quota_records(proposal)
+    # Settings are in effect from `proposed` on, so it differs from `now` without any record too.
+    now, proposed = state.now, state.now + max(1, len(added))
+    proposed_log = with_records(log, state, added).persist()
+    period = traffic.of_period(records, first, last)
+    asked = traffic.questions(records, first, last).persist()
+    decided = A.access(
+        asked, traffic.newest_policies(records), proposed_log, now, proposed, proposal
+    ).persist()
+    quotas = throttling.throttling(period, records, proposed_log, now, proposed) if proposal.quotas else None
+    lifetime_ms = proposal.max_reauth_ms
+    longer = sessions.longer_sessions(period, lifetime_ms) if lifetime_ms else None
+    by_access = _rows(decided.where(F.col(A.OUTCOME) != A.UNCHANGED), A.OUTCOMES)
+    by_quotas, by_sessions = _rows(quotas, (throttling.THROTTLED,)), _rows(longer, ())
+    counted = decided.groupBy(A.OUTCOME).agg(F.sum(traffic.REQUESTS).cast("long").alias("requests")).collect()
+    found: Document = {
+        "offset": now,
+        "days": [None if day is None else day.isoformat() for day in (first, last)],
+        "warnings": changes.warnings,
+        "requests": dict.fromkeys(A.OUTCOMES, 0) | {row[0]: row[1] for row in counted},
+        "effects": dict.fromkeys(EFFECTS, 0),
+        "access": by_access,
+        "throttling": by_quotas,
+        "sessions": by_sessions,
+    }
+    for rows, effects in ((by_access, _OF_ACCESS), (by_quotas, _OF_QUOTAS), (by_sessions, _OF_SESSIONS)):
+        for row in rows:
+            if effect := effects.get(str(row[A.OUTCOME])):
+                found["effects"][effect] += 1
+    return found
+
+
+def _rows(frame: DataFrame | None, order: Sequence[str]) -> list[Plain]:
+    """Returns the rows, those of the outcomes in `order` first."""
+    rows = [] if frame is None else [row.asDict(recursive=True) for row in frame.collect()]
+    places = {outcome: place for place, outcome in enumerate(order)}
+    return sorted(rows, key=lambda row: (places.get(row[A.OUTCOME], len(places)), str(row)))
+
+
+def lines(found: Document) -> Iterator[str]:
+    """Yields what people read: the counts, then the first rows of each kind."""
+    yield from (f"warning: {warning}" for warning in found["warnings"])
+    counts = ", ".join(
+        f"{number} {outcome.replace('_', ' ')}" for outcome, number in found["requests"].items()
+    )
+    yield f"at offset {found['offset']}: requests {counts}"
+    for rows, line in (
+        (found["access"], _access),
+        (found["throttling"], _throttling),
+        (found["sessions"], _session),
+    ):
+        yield from (line(row) for row in rows[:SHOWN])
+        if len(rows) > SHOWN:
+            yield f"... and {len(rows) - SHOWN} more"
+
+
+def _access(row: Mapping[str, object]) -> str:
+    what = f"{row[S.OPERATION]} {row[S.RESOURCE_TYPE]} {row[S.RESOURCE_NAME] or '(any)'}"
+    who = f"{row[S.PRINCIPAL]} from {row[S.HOST]}, client id {row[S.CLIENT_ID]}, {row[S.METHOD]}"
+    why = f": {row[A.REASON]}" if row[A.REASON] else ""
+    return (
+        f"{_outcome(row)}: {who}: {what}: {row[traffic.REQUESTS]} requests, {row[traffic.BYTES]} bytes{why}"
+    )
+
+
+def _throttling(row: Mapping[str, object]) -> str:
+    why = f": {row['reason']}" if row["reason"] else f": {row[throttling.THROTTLED_MS]} ms"
+    bucket = f"{row[S.QUOTA_KEY]} {row[S.QUOTA_LIMIT]} of {row[S.QUOTA_ID]} at {row['proxy']}"
+    return f"{_outcome(row)}: {bucket}{why}"
+
+
+def _session(row: Mapping[str, object]) -> str:
+    return (
+        f"{_outcome(row)}: {row[S.PRINCIPAL]}, client id {row[S.CLIENT_ID]}: {row['connections']} connections"
+        f" of up to {row['longest_ms']} ms"
+    )
+
+
+def _outcome(row: Mapping[str, object]) -> str:
+    return str(row[A.OUTCOME]).replace("_", " ")
+
+
+def holds(found: Document, effects: Iterable[str]) -> bool:
+    """Returns whether one of these effects occurs."""
+    return any(found["effects"][effect] for effect in effects)

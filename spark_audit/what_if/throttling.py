@@ -1,0 +1,228 @@
+"""Who would be throttled: the recorded use of each bucket against the limit that it would have.
+
+Only clients whose limit or quota-id changes are looked at. Their use is spread over slots of SLOT_MS, which
+is the default interval of summaries. A bucket may use its limit times the quota window at once
+(quota.window.num samples); what is above that waits. Within a slot nothing is known, so there are two bounds:
+use spread evenly, and all of it at once. If even the first one has to wait, the client would be throttled. If
+not even the second one has to, it would not. Otherwise it cannot be said.
+
+What waits is the length of a queue that is served at the limit: with X(t) the use up to t less what the limit
+allows up to t, it is X(t) less the smallest X before t.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.reconcile.quota_limits import (
+    CONSUMER,
+    CONSUMING,
+    EXPECTED_ID,
+    EXPECTED_LIMIT,
+    IS_CLUSTER,
+    MODE,
+    MUTATIONS,
+    PRODUCER,
+    TIME,
+    WINDOW,
+    governed,
+    with_key,
+)
+from spark_audit.reconcile.quotas import (
+    STRICT_SINCE,
+    WINDOW_S,
+    counted,
+    is_traffic,
+    of_several_clients,
+    units,
+    whole_proxy,
+)
+from spark_audit.trail.processes import BY_SETTINGS, SETTINGS_EVENTS
+
+SLOT_MS = 10_000
+MOST_SLOTS = 8_640
+"""A record of a longer interval than a day is forged. It counts in its last slots."""
+THROTTLED, CANNOT_BE_SAID, NOT_THROTTLED = "newly_throttled", "cannot_be_said", "not_throttled"
+LIMIT_NOW, THROTTLED_MS, UNSURE_MS, BEHIND_MS = "limit_now", "throttled_ms", "unsure_ms", "behind_ms"
+_PROXY, _SLOT, _USED, _CLIENTS, _THEN = "proxy", "slot", "used", "clients", "throttled_then"
+_OFFERED, _WORST, _AFTER = "offered", "worst", "after"
+_CLIENT = (*BY_SETTINGS, S.PRINCIPAL, S.CLIENT_ID, S.QUOTA_KEY)
+_BUCKET = (_PROXY, S.QUOTA_KEY, S.QUOTA_ID, S.QUOTA_LIMIT, LIMIT_NOW)
+MOST_CLIENTS = 20
+
+
+def throttling(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, proposed: int) -> DataFrame:
+    """Returns one row per bucket whose quota changes: outcome, reason, how long and when, and its clients.
+
+    `records` are those of the period, `audit` has those that hold settings. `now` and `proposed` are the
+    offsets in the proposed log. Times are in ms; `hours` has the time throttled by hour of the day (UTC).
+    """
+    clients = _changed(records, audit, log, now, proposed).persist()
+    counts = is_traffic() | F.col(S.EVENT).isin("quota_used", "throttled")
+    used = with_key(records.where(counts).withColumn("several", of_several_clients()))
+    used = used.select(
+        *_CLIENT, S.TIME_MS, S.INTERVAL_START_MS, S.INTERVAL_END_MS, S.EVENT, "several", *_use()
+    )
+    ours = used.where(~F.col("several")).join(F.broadcast(clients), list(_CLIENT))
+    slots = ours.withColumn(_SLOT, F.explode(_slots())).withColumn(_USED, _share())
+    per_slot = slots.groupBy(*_BUCKET, _SLOT).agg(
+        F.sum(_USED).alias(_USED),
+        F.max(WINDOW).alias(WINDOW),
+        F.max(F.col(S.EVENT) == "throttled").alias(_THEN),
+        F.collect_set(_client()).alias(_CLIENTS),
+    )
+    return _by_bucket(_with_queue(per_slot)).unionByName(_unrecorded(clients, used))
+
+
+def _use() -> list[Column]:
+    return [counted().alias(_USED)]
+
+
+def _client() -> Column:
+    return F.struct(S.PRINCIPAL, S.CLIENT_ID)
+
+
+def _changed(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, proposed: int) -> DataFrame:
+    """Returns the clients of the period whose limit or bucket changes, with both limits and the bucket."""
+    quota_of_method = F.array_compact(
+        F.array(
+            F.when(F.col(S.METHOD) == "Produce", PRODUCER),
+            F.when(F.col(S.METHOD).isin(*CONSUMING), CONSUMER),
+            F.when(F.col(S.METHOD).isin(*STRICT_SINCE), MUTATIONS),
+            F.when(F.col(S.METHOD).isNotNull() & (F.col(S.ROLE) == "proxy"), TIME),
+            F.col(S.QUOTA_KEY),
+        )
+    )
+    asked = records.where(F.col(S.CONNECTION_ID).isNotNull() | F.col(S.QUOTA_KEY).isNotNull())
+    keyed = asked.withColumn(S.QUOTA_KEY, F.explode(quota_of_method))
+    seen = with_key(keyed.where(~of_several_clients())).select(*_CLIENT).distinct()
+    offsets = F.explode(F.array(F.lit(now).cast("long"), F.lit(proposed).cast("long")))
+    settings = audit.where(F.col(S.EVENT).isin(*SETTINGS_EVENTS))
+    both = governed(seen.withColumn(S.METADATA_OFFSET, offsets), settings, log)
+    enforced = both.where(F.coalesce(F.col(MODE), F.lit("enforce")) != "observe")
+    at_now, then = (F.col(S.METADATA_OFFSET) == offset for offset in (now, proposed))
+    sides = enforced.groupBy(*_CLIENT).agg(
+        F.max(F.when(at_now, F.col(EXPECTED_LIMIT))).alias(LIMIT_NOW),
+        F.max(F.when(at_now, F.col(EXPECTED_ID))).alias("id_now"),
+        F.max(F.when(then, F.col(EXPECTED_LIMIT))).alias(S.QUOTA_LIMIT),
+        F.max(F.when(then, F.col(EXPECTED_ID))).alias(S.QUOTA_ID),
+        F.max(F.when(then, F.col(IS_CLUSTER))).alias(IS_CLUSTER),
+        F.coalesce(F.max(WINDOW), F.lit(WINDOW_S)).alias(WINDOW),
+    )
+    same = F.col(LIMIT_NOW).eqNullSafe(F.col(S.QUOTA_LIMIT)) & F.col("id_now").eqNullSafe(F.col(S.QUOTA_ID))
+    shared = F.col(IS_CLUSTER) | (F.col(S.QUOTA_KEY) == MUTATIONS)
+    proxy = F.when(shared, F.lit("*")).otherwise(whole_proxy()).alias(_PROXY)
+    limited = sides.where(F.col(S.QUOTA_LIMIT).isNotNull() & ~same)
+    return limited.select(*_CLIENT, LIMIT_NOW, S.QUOTA_LIMIT, S.QUOTA_ID, WINDOW, proxy)
+
+
+def _bounds() -> tuple[Column, Column]:
+    end = F.coalesce(S.INTERVAL_END_MS, S.TIME_MS)
+    begin = F.coalesce(S.INTERVAL_START_MS, S.TIME_MS)
+    return F.when(begin.between(0, end), begin).otherwise(end), end
+
+
+def _slots() -> Column:
+    begin, end = _bounds()
+    last = F.floor(F.greatest(begin, end - 1) / SLOT_MS)
+    return F.sequence(F.greatest(F.floor(begin / SLOT_MS), last - MOST_SLOTS + 1), last)
+
+
+def _share() -> Column:
+    """Returns the part of a record's use that is in its slot, by time."""
+    begin, end = _bounds()
+    within = F.least(end, (F.col(_SLOT) + 1) * SLOT_MS) - F.greatest(begin, F.col(_SLOT) * SLOT_MS)
+    return F.when(end > begin, F.col(_USED) * within / (end - begin)).otherwise(F.col(_USED))
+
+
+def _with_queue(per_slot: DataFrame) -> DataFrame:
+    """Adds what waits beyond the burst, in units of the quota: evenly offered, at worst, after the slot."""
+    in_order = Window.partitionBy(*_BUCKET).orderBy(_SLOT)
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    # Since the first slot: the time since the epoch would cost digits.
+    passed = (F.col(_SLOT) - F.min(_SLOT).over(Window.partitionBy(*_BUCKET))) * _allowed(SLOT_MS)
+    ahead = F.sum(_USED).over(so_far) - F.col(_USED) - passed
+    burst = _allowed(1_000) * F.col(WINDOW)
+    end = F.col("ahead") + F.col(_USED) - _allowed(SLOT_MS)
+    queued = per_slot.withColumn("ahead", ahead).withColumn("least", F.min("ahead").over(so_far) + burst)
+    gap = (F.lead(_SLOT).over(in_order) - F.col(_SLOT) - 1) * SLOT_MS
+    return queued.withColumns(
+        {
+            _OFFERED: F.greatest(F.col("ahead"), end) - F.col("least"),
+            _WORST: F.col("ahead") + F.col(_USED) - F.col("least"),
+            _AFTER: F.least(
+                F.greatest(F.lit(0.0), end - F.col("least")) / _allowed(1),
+                F.coalesce(gap, F.lit(2**53)).cast("double"),
+            ),
+        }
+    )
+
+
+def _allowed(time_ms: int) -> Column:
+    return F.col(S.QUOTA_LIMIT) * units() * (time_ms / 1_000)
+
+
+def _by_bucket(queued: DataFrame) -> DataFrame:
+    is_throttled, may_be = F.col(_OFFERED) > 0, (F.col(_OFFERED) <= 0) & (F.col(_WORST) > 0)
+    begin_ms = F.col(_SLOT) * SLOT_MS
+    timed = queued.withColumns(
+        {
+            THROTTLED_MS: F.when(is_throttled, F.lit(SLOT_MS) + F.col(_AFTER)).otherwise(0.0),
+            UNSURE_MS: F.when(may_be, F.lit(SLOT_MS)).otherwise(0),
+            BEHIND_MS: F.greatest(F.lit(0.0), F.col(_OFFERED) / _allowed(1)),
+            "hour": F.hour(F.timestamp_millis(begin_ms)),
+            "waits_from": F.when(is_throttled, begin_ms),
+        }
+    )
+    hourly = timed.groupBy(*_BUCKET, "hour").agg(
+        *(F.sum(name).cast("long").alias(name) for name in (THROTTLED_MS, UNSURE_MS, _USED)),
+        F.max(BEHIND_MS).cast("long").alias(BEHIND_MS),
+        F.max(_THEN).alias(_THEN),
+        F.min("waits_from").alias("first_ms"),
+        (F.max("waits_from") + SLOT_MS).alias("last_ms"),
+        F.flatten(F.collect_set(_CLIENTS)).alias(_CLIENTS),
+    )
+    hours = F.filter(
+        F.sort_array(F.collect_list(F.struct("hour", THROTTLED_MS))), lambda each: each[THROTTLED_MS] > 0
+    )
+    summed = hourly.groupBy(*_BUCKET).agg(
+        *(F.sum(name).alias(name) for name in (THROTTLED_MS, UNSURE_MS, _USED)),
+        F.max(BEHIND_MS).alias(BEHIND_MS),
+        F.max(_THEN).alias(_THEN),
+        F.min("first_ms").alias("first_ms"),
+        F.max("last_ms").alias("last_ms"),
+        hours.alias("hours"),
+        _few(F.flatten(F.collect_list(_CLIENTS))).alias(_CLIENTS),
+    )
+    reason = F.when(
+        F.col(_THEN), "the present quota throttles it, so that it is not known how much it would use"
+    ).when(F.col(UNSURE_MS) > 0, "a burst within a summary may exceed the limit, or may not")
+    throttled = F.col(THROTTLED_MS) > 0
+    outcome = F.when(throttled, THROTTLED).when(reason.isNotNull(), CANNOT_BE_SAID).otherwise(NOT_THROTTLED)
+    return summed.select(
+        outcome.alias("outcome"),
+        F.when(~throttled, reason).alias("reason"),
+        *_BUCKET,
+        *(THROTTLED_MS, UNSURE_MS, BEHIND_MS, _USED, "first_ms", "last_ms", "hours", _CLIENTS),
+    )
+
+
+def _few(clients: Column) -> Column:
+    return F.slice(F.array_sort(F.array_distinct(clients)), 1, MOST_CLIENTS)
+
+
+def _unrecorded(clients: DataFrame, used: DataFrame) -> DataFrame:
+    """Returns the buckets of which the trail does not show the use."""
+    only_with_quota = clients.where(
+        F.col(S.QUOTA_KEY).isin(TIME, MUTATIONS) & F.col(LIMIT_NOW).isNull()
+    ).withColumn("reason", F.lit("use is recorded only for clients that have such a quota"))
+    several = used.where("several").select(S.PRINCIPAL, S.QUOTA_KEY).distinct()
+    also_several = clients.join(F.broadcast(several), [S.PRINCIPAL, S.QUOTA_KEY], "left_semi").withColumn(
+        "reason", F.lit("some records stand for several client ids of one connection")
+    )
+    grouped = only_with_quota.unionByName(also_several).groupBy("reason", *_BUCKET)
+    counts = {name: F.lit(0).cast("long") for name in (THROTTLED_MS, UNSURE_MS, BEHIND_MS, _USED)}
+    counts |= {name: F.lit(None).cast("long") for name in ("first_ms", "last_ms")}
+    counts |= {"hours": F.array().cast(f"array<struct<hour: int, {THROTTLED_MS}: bigint>>")}
+    named = grouped.agg(_few(F.collect_set(_client())).alias(_CLIENTS))
+    return named.withColumns(counts | {"outcome": F.lit(CANNOT_BE_SAID)})

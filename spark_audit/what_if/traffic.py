@@ -1,0 +1,148 @@
+"""The recorded decisions and summaries of a period, grouped into questions that can be decided again.
+
+A question is what one principal did from one host, with one client id and API, to one resource at one proxy.
+Decisions that a record does not describe well enough have a reason (UNKNOWN_BECAUSE) instead.
+
+Not every right is recorded. InitProducerId is allowed by IDEMPOTENT_WRITE on the cluster, which is only
+counted, or by WRITE on any topic; CreateTopics and DeleteTopics by a right on the cluster or on each topic
+(KIP-599 has the APIs, proxy.admin.authorization the order). Such questions are asked in both forms, and one
+that is allowed is enough. A Fetch that continues a session (KIP-227) is counted at some of its topics only,
+so the topics that a connection fetched before the period count too, with no requests.
+"""
+
+from datetime import date
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.reconcile.decisions import EVALUATED, FAILED, PROTECTED
+from spark_audit.trail.processes import (
+    ALLOW_EVERYONE,
+    AUTHORIZER,
+    BY_SETTINGS,
+    SETTINGS_EVENTS,
+    SUPER_USERS,
+    recorded_settings,
+    settings,
+)
+
+REQUESTS, BYTES, FIRST_MS, LAST_MS = "requests", "bytes", "first_ms", "last_ms"
+UNKNOWN_BECAUSE = "unknown_because"
+RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
+QUESTION = (S.PROXY_ID, S.PRINCIPAL, S.HOST, S.CLIENT_ID, S.METHOD, *RESOURCE, S.RULE, S.GRANTED)
+"""What makes a question. `rule` is one of PROTECTED, else null: no other rule is decided again."""
+EITHER = "either"
+"""The rights of a question, an array of RESOURCE: each of them allows it."""
+
+_SUMMARY, _COLLAPSED, _UNCHECKED = "authorization_summary", "authorization_collapsed", "request_summary"
+_ON_TOPICS_OR_CLUSTER = ("CreateTopics", "DeleteTopics")
+_CLUSTER = "kafka-cluster"
+
+
+def questions(audit: DataFrame, first: date | None = None, last: date | None = None) -> DataFrame:
+    """Returns one row per QUESTION and UNKNOWN_BECAUSE, with EITHER, requests, bytes, first_ms, last_ms.
+
+    `audit` has each record once; `first` and `last` are days, both included.
+    """
+    decided = _decisions(audit)
+    recorded = of_period(decided, first, last)
+    if first is not None:
+        recorded = recorded.unionByName(_fetched_before(decided, recorded, first))
+    policies = F.broadcast(newest_policies(audit))
+    known = recorded.join(policies, S.PROXY_ID, "left").withColumn(UNKNOWN_BECAUSE, F.coalesce(*_reasons()))
+    protected = F.when(F.col(S.RULE).isin(*PROTECTED), F.col(S.RULE))
+    grouped = known.withColumn(S.RULE, protected).groupBy(*QUESTION, UNKNOWN_BECAUSE)
+    return grouped.agg(
+        F.sum(REQUESTS).alias(REQUESTS),
+        F.sum(BYTES).alias(BYTES),
+        F.min(FIRST_MS).alias(FIRST_MS),
+        F.max(S.TIME_MS).alias(LAST_MS),
+    ).withColumn(EITHER, _either())
+
+
+def of_period(records: DataFrame, first: date | None, last: date | None) -> DataFrame:
+    """Returns the records of some days, without reading others."""
+    if first is not None:
+        records = records.where(F.col(S.DATE) >= first)
+    return records if last is None else records.where(F.col(S.DATE) <= last)
+
+
+def newest_policies(audit: DataFrame) -> DataFrame:
+    """Returns the newest settings of each proxy: proxy_id, super_users, allow_everyone, authorizer."""
+    of_settings = audit.where(F.col(S.EVENT).isin(*SETTINGS_EVENTS))
+    place = F.struct(*BY_SETTINGS[1:])
+    by_proxy = recorded_settings(of_settings).groupBy(S.PROXY_ID)
+    newest = by_proxy.agg(F.max_by(place, F.struct(S.TIME_MS, S.SEQUENCE)).alias("newest"))
+    named = newest.select(S.PROXY_ID, "newest.*")
+    joined = settings(of_settings).join(named, list(BY_SETTINGS), "left_semi")
+    return joined.select(S.PROXY_ID, SUPER_USERS, ALLOW_EVERYONE, AUTHORIZER)
+
+
+def _decisions(audit: DataFrame) -> DataFrame:
+    init = (F.col(S.EVENT) == _UNCHECKED) & (F.col(S.METHOD) == "InitProducerId")
+    decided = F.col(S.EVENT).isin("authorization", _SUMMARY, _COLLAPSED) | init
+    # The controller decides again what a proxy has forwarded, and records it too.
+    own = F.col(S.FORWARDING_PRINCIPAL).isNull()
+    cluster = {S.RESOURCE_TYPE: "CLUSTER", S.RESOURCE_NAME: _CLUSTER, S.OPERATION: "IDEMPOTENT_WRITE"}
+    return audit.where(decided & own).select(
+        S.DATE,
+        S.EVENT,
+        S.TIME_MS,
+        *S.BOOT_KEY,
+        S.CONNECTION_ID,
+        *(F.coalesce(name, F.lit("")).alias(name) for name in (S.PRINCIPAL, S.HOST)),
+        S.CLIENT_ID,
+        S.METHOD,
+        *(F.when(init, value).otherwise(F.col(name)).alias(name) for name, value in cluster.items()),
+        F.coalesce(S.GRANTED, init).alias(S.GRANTED),
+        S.RULE,
+        F.coalesce(S.COUNT, F.lit(1).cast("long")).alias(REQUESTS),
+        (F.coalesce(S.REQUEST_BYTES, F.lit(0)) + F.coalesce(S.RESPONSE_BYTES, F.lit(0))).alias(BYTES),
+        F.coalesce(S.INTERVAL_START_MS, S.TIME_MS).alias(FIRST_MS),
+    )
+
+
+def _fetched_before(decided: DataFrame, recorded: DataFrame, first: date) -> DataFrame:
+    of_fetch = (F.col(S.EVENT) == _SUMMARY) & F.col(S.METHOD).isin("Fetch", "ShareFetch")
+    connection = [*S.BOOT_KEY, S.CONNECTION_ID]
+    open_then = recorded.where(of_fetch).select(*connection).distinct()
+    before = decided.where((F.col(S.DATE) < first) & of_fetch).join(open_then, connection, "left_semi")
+    return before.withColumns({REQUESTS: F.lit(0).cast("long"), BYTES: F.lit(0).cast("long")})
+
+
+def _reasons() -> list[Column]:
+    standard = F.col(AUTHORIZER).endswith(EVALUATED) | (F.col(AUTHORIZER) == "")
+    return [
+        F.when(F.col(S.EVENT) == _COLLAPSED, "one record stands for several denials and names no resource"),
+        F.when(F.col(AUTHORIZER).isNull(), "the settings of the process are not recorded"),
+        F.when(~standard, F.concat(F.lit("decided by "), F.col(AUTHORIZER))),
+        F.when(F.col(S.RULE) == FAILED, "denied on an error of the authorizer"),
+        F.when(
+            F.col(S.RESOURCE_TYPE).isNull() | F.col(S.OPERATION).isNull() | F.col(S.GRANTED).isNull(),
+            "the record has no resource or no outcome",
+        ),
+        # Written by jobs and tests only: no reason.
+        F.lit(None).cast("string"),
+    ]
+
+
+def _either() -> Column:
+    own = F.struct(*RESOURCE)
+    init = F.col(S.METHOD) == "InitProducerId"
+    of_topics = F.col(S.METHOD).isin(*_ON_TOPICS_OR_CLUSTER) & (F.col(S.RESOURCE_TYPE) == "TOPIC")
+    any_topic = F.array(_right("TOPIC", None, "WRITE"), _right("CLUSTER", _CLUSTER, "IDEMPOTENT_WRITE"))
+    return (
+        F.when(init & (F.col(S.RESOURCE_TYPE) != "TRANSACTIONAL_ID"), any_topic)
+        .when(of_topics, F.array(own, _right("CLUSTER", _CLUSTER, F.col(S.OPERATION))))
+        .otherwise(F.array(own))
+    )
+
+
+def _right(resource_type: str, name: str | None, operation: str | Column) -> Column:
+    what = F.lit(operation) if isinstance(operation, str) else operation
+    return F.struct(
+        F.lit(resource_type).alias(S.RESOURCE_TYPE),
+        F.lit(name).cast("string").alias(S.RESOURCE_NAME),
+        what.alias(S.OPERATION),
+    )

@@ -1,0 +1,184 @@
+"""What a proposal would have done to recorded traffic: who is newly denied, allowed or throttled."""
+
+import json
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_audit import __main__ as command_line
+from spark_audit.proposal import parse_proposal
+from spark_audit.tables import delta
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
+from spark_audit.what_if.result import Document, document
+from tests.spark.audit_trail import Trail
+from tests.spark.frames import audit_frame, log_frame
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D10")]
+
+SECOND_MS = 1_000
+PRODUCED = {"event": "authorization_summary", "method": "Produce", "connection_id": "c", "client_id": "app"}
+
+
+def a_trail() -> Trail:
+    """Alice reads by a wide ACL and writes by her own; bob is denied; a super user does as he likes."""
+    trail = Trail()
+    trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL *")
+    trail.add_acl(2, "ALLOW User:alice * WRITE TOPIC LITERAL orders")
+    trail.add_acl(3, "ALLOW User:carol * READ TOPIC PREFIXED o")
+    for topic in ("orders", "payments"):
+        trail.ask(f"User:alice 10.0.0.1 READ TOPIC {topic}", client_id="app", method="Fetch")
+    trail.ask("User:bob 10.0.0.2 READ TOPIC orders", client_id="bobs", method="Fetch")
+    trail.ask("User:carol 10.0.0.3 READ TOPIC orders", client_id="app", method="Fetch")
+    trail.ask("User:admin 10.0.0.9 READ TOPIC payments", client_id="shell", method="Fetch")
+    trail.proxy.write("authorization_collapsed", principal="User:bob", granted=False, count=7)
+    return trail
+
+
+def tried(spark: SparkSession, trail: Trail, proposal: str, **days: date) -> Document:
+    frames = audit_frame(spark, trail.audit), log_frame(spark, trail.log)
+    return document(*frames, parse_proposal(proposal, "p"), days.get("first"), days.get("last"))
+
+
+def changed(found: Document) -> set[tuple[object, ...]]:
+    names = "outcome", "principal", "operation", "resource_name"
+    return {
+        tuple(row[name] for name in names) for row in found["access"] if row["outcome"] != "cannot_be_said"
+    }
+
+
+@pytest.mark.parametrize(
+    ("proposal", "expected"),
+    [
+        (
+            "kafka-acls --remove --allow-principal User:alice --operation Read --topic '*'\n"
+            "kafka-acls --add --allow-principal User:alice --operation Read --topic pay"
+            " --resource-pattern-type prefixed",
+            {("newly_denied", "User:alice", "READ", "orders")},
+        ),
+        (
+            "kafka-acls --add --allow-principal User:bob --operation Read --topic orders",
+            {("newly_allowed", "User:bob", "READ", "orders")},
+        ),
+        (
+            "kafka-acls --add --deny-principal User:* --operation Read --topic orders",
+            {("newly_denied", f"User:{name}", "READ", "orders") for name in ("alice", "carol")},
+        ),
+        (
+            "super.users=User:bob",
+            {
+                ("newly_allowed", "User:bob", "READ", "orders"),
+                ("newly_denied", "User:admin", "READ", "payments"),
+            },
+        ),
+        (
+            "kafka-acls --remove --allow-principal User:alice --operation Read --topic '*'\n"
+            "allow.everyone.if.no.acl.found=true",
+            {("newly_denied", "User:alice", "READ", "orders")},
+        ),
+        ("kafka-acls --remove --allow-principal User:alice --operation Write --topic orders", set()),
+    ],
+)
+def test_exactly_the_decisions_that_change_are_named(
+    spark: SparkSession, proposal: str, expected: set[tuple[object, ...]]
+) -> None:
+    found = tried(spark, a_trail(), proposal)
+
+    assert changed(found) == expected
+    assert found["requests"]["cannot_be_said"] == 7
+    newly = sum(found["requests"][name] for name in ("newly_denied", "newly_allowed"))
+    assert (newly, found["requests"]["unchanged"]) == (len(expected), 5 - len(expected))
+
+
+def test_a_denial_that_names_no_resource_cannot_be_said(spark: SparkSession) -> None:
+    found = tried(spark, a_trail(), "kafka-acls --add --allow-principal User:bob --operation Read --topic x")
+
+    [row] = found["access"]
+    assert (row["outcome"], row["principal"], row["requests"]) == ("cannot_be_said", "User:bob", 7)
+    assert row["reason"] == "one record stands for several denials and names no resource"
+    assert found["effects"] == {
+        "newly-denied": 0,
+        "newly-allowed": 0,
+        "newly-throttled": 0,
+        "cannot-be-said": 1,
+    }
+
+
+def test_only_traffic_of_the_period_counts(spark: SparkSession) -> None:
+    later = date(2026, 11, 24)
+
+    found = tried(spark, a_trail(), "super.users=User:bob", first=later)
+
+    assert (found["access"], set(found["requests"].values())) == ([], {0})
+
+
+def test_a_proposal_that_does_not_fit_the_log_is_an_error(spark: SparkSession) -> None:
+    with pytest.raises(AuditError, match="p:1: there is no such ACL: ALLOW User:dave"):
+        tried(spark, a_trail(), "kafka-acls --remove --allow-principal User:dave --operation Read --topic x")
+
+
+def produced(trail: Trail, principal: str, seconds: int, byte_rate: int) -> None:
+    for _ in range(seconds // 10):
+        start_ms = trail.clock.now_ms
+        trail.clock.now_ms += 10 * SECOND_MS
+        trail.proxy.write(
+            **PRODUCED,
+            principal=principal,
+            host="10.0.0.1",
+            resource_type="TOPIC",
+            resource_name="orders",
+            operation="WRITE",
+            granted=True,
+            rule="acl",
+            count=10,
+            request_bytes=10 * byte_rate,
+            interval_start_ms=start_ms,
+            interval_end_ms=trail.clock.now_ms,
+            metadata_offset=trail.offset,
+        )
+
+
+def by_quota_id(found: Document) -> Mapping[object, dict[str, object]]:
+    return {row["quota_id"]: row for row in found["throttling"]}
+
+
+def test_who_would_be_throttled_is_said_with_the_time(spark: SparkSession) -> None:
+    trail = a_trail()
+    produced(trail, "User:alice", 600, 2_000)
+    produced(trail, "User:carol", 600, 500)
+    limit = "kafka-configs --alter --add-config producer_byte_rate=1000 --entity-type users --entity-name"
+
+    found = tried(spark, trail, f"{limit} alice\n{limit} carol")
+
+    rows = by_quota_id(found)
+    alice, carol = (next(rows[key] for key in rows if name in str(key)) for name in ("alice", "carol"))
+    assert (alice["outcome"], carol["outcome"]) == ("newly_throttled", "not_throttled")
+    # 1.2 MB at 1 kB/s take 1,200 s, less the burst of one window: within a tenth of the time after it.
+    assert 1_200_000 * 0.9 <= int(str(alice["throttled_ms"])) <= 1_200_000 * 1.1
+    assert found["effects"]["newly-throttled"] == 1
+
+
+def test_the_command_writes_the_document_and_fails_on_what_it_is_told(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trail, tables = a_trail().stop(), Tables(str(tmp_path / "tables"))
+    delta.create_tables(spark, tables)
+    delta.append_once(audit_frame(spark, trail.audit), tables.audit, "test", 0)
+    delta.append_once(log_frame(spark, trail.log), tables.metadata_log, "test", 0)
+    proposal = tmp_path / "p.txt"
+    proposal.write_text("super.users=User:bob\n", encoding="utf-8")
+    common = ["what-if", "--tables", tables.root, "--proposal", str(proposal), "--out", str(tmp_path)]
+
+    assert command_line.main(common) == 0
+    assert command_line.main([*common, "--fail-on", "newly-throttled"]) == 0
+    assert command_line.main([*common, "--fail-on", "newly-throttled", "--fail-on", "newly-denied"]) == 1
+    said = capsys.readouterr().out
+    assert "newly denied: User:admin from 10.0.0.9, client id shell, Fetch: READ TOPIC payments" in said
+    written: Document = json.loads((tmp_path / "what-if.json").read_text(encoding="utf-8"))
+    assert written["effects"]["newly-denied"] == 1
+    proposal.write_text("kafka-acl --add\n", encoding="utf-8")
+    assert command_line.main(common) == 2
+    assert f"{proposal}:1: 'kafka-acl' is no change" in capsys.readouterr().err

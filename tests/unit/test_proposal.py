@@ -1,0 +1,272 @@
+"""A proposal: read from commands, compared with a log, with the effect on single questions."""
+
+from pathlib import Path
+
+import pytest
+
+from proxy.__main__ import command_line
+from proxy.starter import Wanted, write_examples
+from spark_audit.proposal import Acl, ProposalError, Removal, parse_proposal, resolve
+from tests.support.images import acl_record, quota_record, scram_record
+from tests.support.log_files import batch, segment
+
+pytestmark = pytest.mark.spec("D10")
+
+ALICE_READS = Acl("TOPIC", "orders", "LITERAL", "User:alice", "*", "READ", "ALLOW")
+
+
+def test_commands_and_settings_become_changes() -> None:
+    proposal = parse_proposal(
+        "# Retire the wildcard.\n"
+        "bin/kafka-acls.sh --bootstrap-server b:9092 --remove --force \\\n"
+        "    --allow-principal User:alice --operation Read --topic '*'  # from 2019\n"
+        "\n"
+        "kafka-acls --add --deny-principal=User:bob --deny-host 10.0.0.1 --operation DescribeConfigs"
+        " --group g\n"
+        "kafka-configs.sh --alter --entity-type users --entity-default --entity-type clients --entity-name c"
+        " --add-config producer_byte_rate=1024,request_percentage=50.5 --delete-config consumer_byte_rate\n"
+        "super.users = User:admin; User:CN=a,O=b\n"
+        "allow.everyone.if.no.acl.found=false\n"
+        "connections.max.reauth.ms=3600000\n",
+        "p",
+    )
+
+    entity = (("client-id", "c"), ("user", None))
+    assert proposal.removed == {Removal("TOPIC", "*", "LITERAL", ("User:alice", "*", "READ", "ALLOW")): "p:2"}
+    assert proposal.added == {
+        Acl("GROUP", "g", "LITERAL", "User:bob", "10.0.0.1", "DESCRIBE_CONFIGS", "DENY"): "p:5"
+    }
+    assert proposal.quotas == {
+        (entity, "producer_byte_rate"): (1024.0, "p:6"),
+        (entity, "request_percentage"): (50.5, "p:6"),
+        (entity, "consumer_byte_rate"): (None, "p:6"),
+    }
+    assert proposal.super_users == ("User:admin", "User:CN=a,O=b")
+    assert (proposal.allow_everyone, proposal.max_reauth_ms) == (False, 3_600_000)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("kafka-acl --add", "'kafka-acl' is no change; write kafka-acls, kafka-configs or KEY=VALUE"),
+        ("kafka-acls --add --topics t", "--topics is unknown; did you mean --topic?"),
+        ("kafka-acls --topic t", "write either --add or --remove"),
+        ("kafka-acls --add --topic t", "--add needs --allow-principal or --deny-principal"),
+        ("kafka-acls --add --topic", "argument --topic: expected one argument"),
+        ("kafka-acls --add --topic 't", "No closing quotation"),
+        ("kafka-acls --add --allow-principal User:a", "no resource is named; write --topic NAME"),
+        ("kafka-acls --add --topic '' --allow-principal User:a", "the name of a resource is empty"),
+        (
+            "kafka-acls --add --topic t --allow-principal alice",
+            "write its type before it, such as User:alice",
+        ),
+        ("kafka-acls --add --topic t --allow-principal User:a --operation Reed", "did you mean Read?"),
+        ("kafka-acls --add --group g --allow-principal User:a --operation Write", "no operation on a GROUP"),
+        (
+            "kafka-acls --add --topic t --allow-principal User:a --resource-pattern-type match",
+            "is literal or prefixed",
+        ),
+        ("kafka-acls --add --producer --group g --allow-principal User:a", "--producer needs --topic"),
+        ("kafka-acls --add --consumer --topic t --allow-principal User:a", "--consumer needs --topic and"),
+        ("kafka-acls --add --topic t --idempotent --allow-principal User:a", "--idempotent needs --producer"),
+        ("kafka-configs --alter --add-config producer_rate=3 --user a", "did you mean producer_byte_rate?"),
+        ("kafka-configs --alter --add-config producer_byte_rate=0 --user a", "write a number above 0"),
+        (
+            "kafka-configs --alter --add-config producer_byte_rate=1 --entity-type users",
+            "needs one --entity-",
+        ),
+        (
+            "kafka-configs --alter --add-config x=1 --entity-type ips --entity-name 1",
+            "quotas of ips cannot be",
+        ),
+        ("kafka-configs --alter --add-config producer_byte_rate=1", "the quota needs --entity-type"),
+        ("kafka-configs --add-config producer_byte_rate=1 --user a", "is changed with --alter"),
+        ("super.user=User:a", "did you mean super.users?"),
+        ("super.users=alice", "write its type before it"),
+        ("allow.everyone.if.no.acl.found=yes", "write true or false"),
+        ("connections.max.reauth.ms=1h", "write a number of milliseconds"),
+    ],
+)
+def test_an_error_names_the_line_and_what_to_write(line: str, problem: str) -> None:
+    with pytest.raises(ProposalError) as error:
+        parse_proposal(f"super.users=User:a\n\n{line}", "p")
+
+    assert [found.partition(": ")[0] for found in error.value.problems] == ["p:3"]
+    assert problem in error.value.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "the file proposes nothing"),
+        (
+            "kafka-acls --add --topic t --allow-principal User:a\n"
+            "kafka-acls --remove --topic t --allow-principal User:a",
+            "p:2: ALLOW User:a from * ALL TOPIC LITERAL t is removed here and added at p:1",
+        ),
+        (
+            "kafka-configs --alter --add-config producer_byte_rate=1 --user a\n"
+            "kafka-configs --alter --delete-config producer_byte_rate --user a",
+            "p:2: producer_byte_rate of the same entity has another value at p:1",
+        ),
+        ("super.users=User:a\nsuper.users=User:b", "p:2: super.users is set at p:1 already"),
+    ],
+)
+def test_a_contradiction_is_an_error(text: str, problem: str) -> None:
+    with pytest.raises(ProposalError) as error:
+        parse_proposal(text, "p")
+
+    assert [problem in found for found in error.value.problems] == [True]
+
+
+def test_a_removal_selects_what_kafka_acls_would_delete() -> None:
+    there = {
+        "1": ALICE_READS,
+        "2": ALICE_READS._replace(resource_name="or", pattern_type="PREFIXED", operation="ALL"),
+        "3": ALICE_READS._replace(resource_name="*"),
+        "4": ALICE_READS._replace(host="10.0.0.1"),
+        "5": ALICE_READS._replace(resource_type="GROUP"),
+    }
+
+    def removed(line: str) -> list[str]:
+        return sorted(resolve(parse_proposal(f"kafka-acls --remove {line}", "p"), there, (), ()).removed)
+
+    one = "--allow-principal User:alice --topic orders"
+    assert removed(f"{one} --operation Read") == ["1"]
+    assert removed(one) == []  # The default is the operation All, not any operation.
+    assert removed("--topic orders") == ["1", "4"]
+    assert removed("--topic orders --resource-pattern-type match") == ["1", "2", "3", "4"]
+    assert removed("--topic or --resource-pattern-type any") == ["2"]
+
+
+def test_what_does_not_fit_the_state_is_said() -> None:
+    proposal = parse_proposal(
+        "kafka-acls --remove --allow-principal User:alice --operation Read --topic order\n"
+        "kafka-acls --add --allow-principal User:alice --operation Read --topic orders\n"
+        "kafka-acls --add --allow-principal User:alcie --operation Read --topic orders\n"
+        "kafka-configs --alter --delete-config producer_byte_rate --user alice\n",
+        "p",
+    )
+
+    found = resolve(proposal, {"1": ALICE_READS}, (), {"User:alice"})
+
+    assert found.problems == [
+        "p:1: there is no such ACL: ALLOW User:alice from * READ TOPIC LITERAL order; did you mean"
+        " ALLOW User:alice from * READ TOPIC LITERAL orders?",
+        "p:4: no producer_byte_rate is set for this entity",
+    ]
+    assert found.warnings == [
+        "p:2: there is this ACL already: ALLOW User:alice from * READ TOPIC LITERAL orders",
+        "p:3: User:alcie is in no ACL, quota or login yet; did you mean User:alice?",
+    ]
+    assert found.added == [ALICE_READS._replace(principal="User:alcie")]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    records = [
+        acl_record(1, "orders"),
+        quota_record("producer_byte_rate", 5.0, user="al/ice"),
+        scram_record("bob"),
+    ]
+    return segment(tmp_path, batch(0, *records))
+
+
+def check(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, list[str], list[str]]:
+    # Without main: its log lines would go to this test's standard error for good.
+    arguments = command_line().parse_args(["check", *map(str, words)])
+    code = arguments.run(arguments)
+    said = capsys.readouterr()
+    return code, said.out.splitlines(), said.err.splitlines()
+
+
+def test_penstock_check_says_what_a_proposal_changes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, log: Path
+) -> None:
+    proposal, questions = tmp_path / "proposal", tmp_path / "questions"
+    proposal.write_text(
+        "kafka-acls --remove --allow-principal User:alice --operation Read --topic orders\n"
+        "kafka-acls --add --allow-principal User:bob --operation Write --topic ord"
+        " --resource-pattern-type prefixed\n"
+        "kafka-configs --alter --delete-config producer_byte_rate --user al/ice\n"
+    )
+    questions.write_text(
+        "User:alice 10.0.0.1 Read Topic orders\nUser:bob 10.0.0.1 Describe topic orders\n"
+        "User:admin 10.0.0.1 Write TransactionalId t\n"
+    )
+    write_examples(Wanted(tmp_path, "controller"))
+    config = tmp_path / "controller.yaml"  # User:admin is a super user there.
+
+    code, out, err = check(
+        capsys, "--proposal", proposal, "--log", log, "--questions", questions, "-c", config
+    )
+
+    assert (code, [line for line in err if "warning" not in line]) == (0, [])
+    assert out[1:] == [
+        f"{proposal}: ok",
+        "at offset 2: 1 ACLs to add, 1 to remove, 1 quotas and 0 settings to change",
+        "User:alice 10.0.0.1 READ TOPIC orders: NEWLY DENIED: allowed (acl) -> denied (default.deny)",
+        "User:bob 10.0.0.1 DESCRIBE TOPIC orders: NEWLY ALLOWED: denied (default.deny) -> allowed (acl)",
+        "User:admin 10.0.0.1 WRITE TRANSACTIONAL_ID t: unchanged: allowed (super.users)"
+        " -> allowed (super.users)",
+    ]
+
+
+def test_penstock_check_applies_proposed_settings(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, log: Path
+) -> None:
+    proposal, questions = tmp_path / "proposal", tmp_path / "questions"
+    proposal.write_text("super.users=User:root\nallow.everyone.if.no.acl.found=true\n")
+    questions.write_text("User:root h Read Topic orders\nUser:x h Read Topic orders\nUser:x h Read Topic t\n")
+
+    code, out, err = check(capsys, "--proposal", proposal, "--log", log, "--questions", questions)
+
+    assert code == 0
+    assert [line.partition(": ")[2].partition(":")[0] for line in out[2:]] == [
+        "NEWLY ALLOWED",
+        "unchanged",
+        "NEWLY ALLOWED",
+    ]
+    assert err == [f"warning: {proposal}:1: User:root is in no ACL, quota or login yet"]
+
+
+@pytest.mark.parametrize(
+    ("proposal", "questions", "words", "problem"),
+    [
+        ("kafka-acls --remove --topic t", "", ["--log", "LOG"], "proposal:1: there is no such ACL"),
+        ("super.users=", "User:a h Read Topic", ["--log", "LOG"], "questions:1: a question has the form"),
+        ("super.users=", "User:a h Read Tpic t", ["--log", "LOG"], "'Tpic' is no resource type"),
+        ("super.users=", "a h Read Topic t", ["--log", "LOG"], "questions:1: "),
+        ("super.users=", "User:a h Read Topic t", [], "questions need the log"),
+        ("super.users=", "", ["--log", "/nowhere"], "the metadata log cannot be read: /nowhere"),
+        ("super.users=", "", ["--log", "topic"], "needs --config"),
+    ],
+)
+def test_penstock_check_ends_with_2_if_it_cannot_say(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    log: Path,
+    proposal: str,
+    questions: str,
+    words: list[str],
+    problem: str,
+) -> None:
+    (tmp_path / "proposal").write_text(proposal)
+    (tmp_path / "questions").write_text(questions)
+    words = [str(log) if word == "LOG" else word for word in words]
+
+    code, out, err = check(
+        capsys, "--proposal", tmp_path / "proposal", "--questions", tmp_path / "questions", *words
+    )
+
+    assert (code, out, len(err)) == (2, [], 1)
+    assert problem in err[0]
+
+
+def test_a_proposal_is_parsed_without_a_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "proposal"
+    path.write_text("allow.everyone.if.no.acl.found=true")
+
+    assert check(capsys, "--proposal", path) == (0, [f"{path}: ok"], [])
+    path.unlink()
+    assert check(capsys, "--proposal", path)[0] == 2
