@@ -1,6 +1,7 @@
 """The audit jobs in Spark: Kafka topics -> Delta tables -> findings -> a page.
 
 schema      the columns of all tables; knows nothing else
+proposal    reads a file of proposed changes; needs no Spark
 tables/     reads and writes the tables and single files
 session     the Spark session
 trail/      the audit trail and the metadata log as the checks read them
@@ -8,7 +9,10 @@ kraft/      imports Kafka's own metadata log
 ingest/     reads the Kafka topics into the tables
 reconcile/  the checks: tables -> findings
 report/     tables and findings -> one HTML page
+what_if/    recorded traffic under a proposed change of policy
+jobs        reconciles tables, and writes pages, with the manifest
+service/    ingests, reconciles and reports until it is stopped
 __main__    the command line
 
-Imports only pyspark, delta, jinja2 and itself, never the proxy.
+Imports only pyspark, delta, jinja2, prometheus_client and itself, never the proxy.
 """

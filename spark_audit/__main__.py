@@ -5,9 +5,11 @@ Exit code: 0 no findings, 1 findings, 2 failed (the reason is on stderr).
 """
 
 import argparse
+import json
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
 from threading import Event
@@ -21,25 +23,26 @@ if not __package__:
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
 from spark_audit import session
 from spark_audit.ingest.reprocess import reprocess
-from spark_audit.ingest.streams import INTERVAL_MS, Topics, ingest, ingest_continuously
+from spark_audit.ingest.streams import INTERVAL_MS, Alone, Topics, ingest, ingest_continuously
 from spark_audit.ingest.topics import kafka_options
+from spark_audit.jobs import differences_from_topics, reconcile_tables, trail, write_page
 from spark_audit.kraft.commit import SETTLE_MS
 from spark_audit.kraft.log_import import import_kraft_log
+from spark_audit.proposal import ProposalError, parse_proposal
 from spark_audit.reconcile.chain import columns
-from spark_audit.reconcile.reconciliation import reconcile
-from spark_audit.report import coverage
-from spark_audit.report.coverage import NotChecked
-from spark_audit.report.page import render
-from spark_audit.tables import delta, files, findings, manifest
+from spark_audit.service.exposition import Metrics, serving
+from spark_audit.service.schedule import Schedule
+from spark_audit.service.service import Service
+from spark_audit.tables import delta, files, manifest
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
-from spark_audit.tables.findings import Summary
-from spark_audit.tables.retention import compact, expire, reconciled_days
+from spark_audit.tables.retention import compact, expire
+from spark_audit.what_if.result import EFFECTS, document, holds, lines
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 Command = Callable[[SparkSession, argparse.Namespace], int]
@@ -49,15 +52,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code. argparse itself exits with 2 on a wrong command line."""
     arguments = parser().parse_args(argv)
     command: Command = arguments.command
+    log, is_log_of_use = session.new_log(), False
     try:
-        spark = session.open_session(arguments.master, arguments.ivy_dir, dict(arguments.conf))
+        with session.jvm_prints_into(log):
+            spark = session.open_session(arguments.master, arguments.ivy_dir, dict(arguments.conf))
         return command(spark, arguments)
     except (AuditError, OSError) as error:
         return _failed(str(error))
     except (PySparkException, Py4JError) as error:
-        return _failed(_reason(error))
+        is_log_of_use = log is not None
+        return _failed(_reason(error) + (f" (more in {log})" if is_log_of_use else ""))
     except KeyboardInterrupt:
         return _failed("interrupted; the next ingest continues from the checkpoints")
+    finally:
+        if log is not None and not is_log_of_use:
+            log.unlink()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -67,6 +76,7 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(required=True, metavar="COMMAND")
     reading = commands.add_parser("ingest", help="read the Kafka topics into tables")
     _kafka_arguments(reading)
+    _progress_argument(reading)
     _kraft_arguments(reading, "--kraft-log-dir", required=False)
     reading.add_argument("--continuous", action="store_true", help="read until stopped by a signal")
     rereading = commands.add_parser("reprocess", help="decode quarantined records again, after an upgrade")
@@ -89,6 +99,24 @@ def parser() -> argparse.ArgumentParser:
         "--accept", action="store_true", help="sign the tables as they are, if the differences are explained"
     )
     _key_argument(verifying)
+    _kafka_arguments(verifying, required=False)
+    verifying.set_defaults(log_dirs=[])
+    trying = commands.add_parser("what-if", help="say what a proposed change would do to recorded traffic")
+    trying.add_argument(
+        "--proposal", required=True, metavar="FILE", help="kafka-acls and kafka-configs commands"
+    )
+    for name, which in (("--from", "first"), ("--to", "last")):
+        trying.add_argument(
+            name, dest=which, type=date.fromisoformat, metavar="D", help=f"{which} day, YYYY-MM-DD"
+        )
+    trying.add_argument("--out", required=True, metavar="DIR", help="directory for what-if.json")
+    trying.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        choices=EFFECTS,
+        help="end with exit code 1 if this occurs; repeatable",
+    )
     compacting = commands.add_parser(
         "compact", help="compact small files, and delete old files of the tables"
     )
@@ -111,11 +139,13 @@ def parser() -> argparse.ArgumentParser:
     _key_argument(expiring)
     everything = commands.add_parser("run", help="ingest, reconcile and report in one session")
     _kafka_arguments(everything)
+    _progress_argument(everything)
     _kraft_arguments(everything, "--kraft-log-dir", required=False)
     everything.add_argument(
         "--out", required=True, metavar="DIR", help="directory for findings.json and report.html"
     )
     _checking_arguments(everything)
+    _service_arguments(everything)
     for command, run in (
         (reading, _ingest),
         (rereading, _reprocess),
@@ -123,6 +153,7 @@ def parser() -> argparse.ArgumentParser:
         (checking, _reconcile),
         (showing, _report),
         (verifying, _verify),
+        (trying, _what_if),
         (compacting, _compact),
         (expiring, _expire),
         (everything, _run),
@@ -132,11 +163,16 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
-def _kafka_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--bootstrap", required=True, metavar="HOST:PORT", help="brokers, separated by commas"
-    )
+def _kafka_arguments(command: argparse.ArgumentParser, *, required: bool = True) -> None:
+    purpose = "brokers, separated by commas"
+    if not required:
+        purpose += "; compare the tables with the topics too, as far as these have the records"
+    command.add_argument("--bootstrap", required=required, metavar="HOST:PORT", help=purpose)
     command.add_argument("--kafka-options", metavar="FILE", help="properties file of a Kafka client")
+    _topic_arguments(command)
+
+
+def _progress_argument(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--reporting-interval",
         type=_at_least(1),
@@ -144,7 +180,6 @@ def _kafka_arguments(command: argparse.ArgumentParser) -> None:
         metavar="MS",
         help="interval of progress reports in milliseconds; default 10000",
     )
-    _topic_arguments(command)
 
 
 def _topic_arguments(command: argparse.ArgumentParser) -> None:
@@ -192,6 +227,29 @@ def _checking_arguments(command: argparse.ArgumentParser) -> None:
     _key_argument(command)
 
 
+def _service_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--continuous",
+        action="store_true",
+        help="ingest until stopped by a signal; reconcile and report days with new records at intervals",
+    )
+    service = command.add_argument_group("with --continuous")
+    service.add_argument(
+        "--interval",
+        type=_at_least(0.1, float),
+        default=60.0,
+        metavar="MIN",
+        help="minutes between reconciliations; default 60",
+    )
+    service.add_argument(
+        "--retain-days",
+        type=_at_least(1),
+        metavar="N",
+        help="delete days older than this that were reconciled without findings; default: none",
+    )
+    service.add_argument("--http", metavar="HOST:PORT", help="serve /metrics, /livez and /readyz there")
+
+
 def _key_argument(command: argparse.ArgumentParser) -> None:
     command.add_argument("--chain-key", metavar="FILE", help="the file of audit.chain.key.file")
 
@@ -226,7 +284,7 @@ def _setting(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _at_least(least: int, number: Callable[[str], float] = int) -> Callable[[str], float]:
+def _at_least(least: float, number: Callable[[str], float] = int) -> Callable[[str], float]:
     def read(text: str) -> float:
         try:
             value = number(text)
@@ -240,17 +298,15 @@ def _at_least(least: int, number: Callable[[str], float] = int) -> Callable[[str
 
 
 def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    options = kafka_options(arguments.kafka_options)
-    metadata = "" if arguments.log_dirs else arguments.metadata_topic
-    topics = Topics(arguments.bootstrap, arguments.audit_topic, metadata, options)
-    tables = Tables(arguments.tables)
+    topics, tables = _topics(arguments), Tables(arguments.tables)
     if getattr(arguments, "continuous", False):
         if arguments.log_dirs:
             raise AuditError(
                 "--continuous reads topics only: omit --kraft-log-dir, pass --metadata-topic '', and run"
                 " import-kraft-log from time to time"
             )
-        ingest_continuously(spark, topics, tables, _say, arguments.reporting_interval, _stop_on_signal())
+        interval, stop_requested = arguments.reporting_interval, _stop_on_signal()
+        ingest_continuously(spark, topics, tables, _say, interval, stop_requested, Alone())
         return CLEAN
     ingest(spark, topics, tables, _say, arguments.reporting_interval)
     return _import(spark, arguments) if arguments.log_dirs else CLEAN
@@ -271,7 +327,8 @@ def _import(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 def _reprocess(spark: SparkSession, arguments: argparse.Namespace) -> int:
     topics = arguments.audit_topic, arguments.metadata_topic
-    done = reprocess(spark, Tables(arguments.tables), *topics, files.read_chain_key(arguments.chain_key))
+    key = files.read_chain_key(arguments.chain_key)
+    done = reprocess(spark, Tables(arguments.tables), *topics, key, columns)
     _say(
         f"moved out of quarantine: {done.audit} audit records, {done.metadata_log} metadata log records;"
         f" {done.left} left"
@@ -287,114 +344,60 @@ def _stop_on_signal() -> Event:
 
 
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    tables, key = Tables(arguments.tables), files.read_chain_key(arguments.chain_key)
+    summary, run = reconcile_tables(spark, tables, arguments.out, arguments.date, key)
+    _say(f"manifest: {run}")
+    counts = ", ".join(f"{number} {severity}" for severity, number in summary["findings"].items())
+    _say(f"findings: {counts}; decisions: {summary['decisions']}")
+    return FINDINGS if any(summary["findings"].values()) else CLEAN
+
+
+def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    text = Path(arguments.proposal).read_text(encoding="utf-8")
+    try:
+        proposal = parse_proposal(text, arguments.proposal)
+    except ProposalError as error:
+        raise AuditError("; ".join(error.problems)) from error
     tables = Tables(arguments.tables)
-    key = files.read_chain_key(arguments.chain_key)
-    # The versions first, so that a table that is written meanwhile counts as newer than what was checked.
-    versions = delta.versions(spark, tables)
-    runs = manifest.check(spark, tables, key)
-    replaced = manifest.outputs_of(spark, arguments.out)
-    faults = manifest.output_faults(runs, replaced, _named_run(spark, arguments.out))
-    audit, quarantine, log = _trail(spark, arguments)
-    edited = columns(manifest.not_checked(spark, tables, runs)).collect()
-    result = reconcile(
-        *(audit, quarantine, log),
-        log_end=delta.log_end(spark, tables),
-        days=arguments.date,
-        chain_key=key,
-        expired=delta.read_state(spark, tables.expired, S.EXPIRED),
-        of_tables=[*manifest.findings(runs, faults), *edited],
-    )
-    # Frees what the checks have persisted.
-    spark.catalog.clearCache()
-    summary: Summary = {
-        **result.summary,
-        "days": sorted(set(arguments.date)),
-        "tables": tables.root,
-        "versions": versions,
-        "run": runs.newest.number + 1,
-    }
-    findings.write_findings(spark, arguments.out, result.findings, summary)
-    found = spark.createDataFrame(list(result.findings), S.FINDING)
-    days = reconciled_days(audit, quarantine, found, versions["audit"], arguments.date)
-    delta.append_state(days, tables.reconciled, S.RECONCILED)
-    signed = manifest.sign(
-        spark,
-        runs,
-        "reconcile",
-        manifest.appended(spark, tables, runs, "reconciled"),
-        judged={"versions": versions, "days": summary["days"], "findings": summary["findings"]},
-        outputs=manifest.outputs_of(spark, arguments.out),
-        **runs.unfinished,
-    )
-    _say(f"manifest: {signed.newest}")
-    counts = ", ".join(f"{number} {severity}" for severity, number in result.summary["findings"].items())
-    _say(f"findings: {counts}; decisions: {result.summary['decisions']}")
-    return FINDINGS if result.findings else CLEAN
+    audit, _, log = trail(spark, tables, delta.versions(spark, tables))
+    found = document(audit, log, proposal, arguments.first, arguments.last)
+    place = f"{arguments.out.rstrip('/')}/what-if.json"
+    files.write_text(spark, place, json.dumps(found, indent=1) + "\n")
+    for line in lines(found):
+        _say(line)
+    _say(f"what if: {place}")
+    return FINDINGS if holds(found, arguments.fail_on) else CLEAN
 
 
 def _compact(spark: SparkSession, arguments: argparse.Namespace) -> int:
     key = files.read_chain_key(arguments.chain_key)
-    compact(spark, Tables(arguments.tables), arguments.retain_hours, key)
+    compact(spark, Tables(arguments.tables), arguments.retain_hours, key, columns)
     _say("compacted")
     return CLEAN
 
 
 def _expire(spark: SparkSession, arguments: argparse.Namespace) -> int:
     key, before = files.read_chain_key(arguments.chain_key), date.fromisoformat(arguments.before)
-    done = expire(spark, Tables(arguments.tables), before, arguments.force, key)
+    done = expire(spark, Tables(arguments.tables), before, key, columns, force=arguments.force)
     _say(f"expired: {done.records} records of {done.days} days")
     return CLEAN
 
 
 def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    document = findings.read_findings(spark, arguments.findings)
-    tables = Tables(arguments.tables)
-    versions = delta.versions(spark, tables)
-    try:
-        coverage.of_days(document, arguments.date)
-    except NotChecked as error:
-        raise AuditError(f"{arguments.findings} cannot be used: {error}") from error
-    days = arguments.date or document["summary"].get("days") or ()
-    runs = manifest.check(spark, tables, files.read_chain_key(arguments.chain_key), days)
-    _require_signed(spark, runs, document, arguments.findings)
-    text = render(*_trail(spark, arguments), document, arguments.date, versions)
-    files.write_text(spark, arguments.out, text)
-    if runs.runs:
-        outputs = manifest.page_output(spark, arguments.out)
-        runs = manifest.sign(spark, runs, "report", runs.signed, outputs=outputs, **runs.unfinished)
-    _say(f"manifest: {runs.newest}")
+    tables, key = Tables(arguments.tables), files.read_chain_key(arguments.chain_key)
+    run = write_page(spark, tables, arguments.findings, arguments.out, arguments.date, key)
+    _say(f"manifest: {run}")
     _say(f"report: {arguments.out}")
     return CLEAN
-
-
-def _named_run(spark: SparkSession, directory: str) -> int | None:
-    """Returns the run that findings.json names, None if it names none or cannot be read."""
-    try:
-        return findings.read_findings(spark, directory)["summary"].get("run")
-    except AuditError:
-        # There was no run yet. If the file was damaged, it is not as its run wrote it, which is a finding.
-        return None
-
-
-def _require_signed(
-    spark: SparkSession, runs: manifest.Manifest, document: findings.Document, directory: str
-) -> None:
-    """Raises AuditError if no run wrote these findings, or the tables were changed since.
-
-    The page shows what was wrong with the tables when they were reconciled.
-    """
-    known = {each["id"] for each in document["findings"]}
-    outputs, named = manifest.outputs_of(spark, directory), document["summary"].get("run")
-    faults = manifest.output_faults(runs, outputs, named, unknown_too=True)
-    for fault in manifest.findings(runs, faults):
-        if fault[S.ID] not in known:
-            raise AuditError(f"no page was written, because {fault[S.EXPLANATION]}")
 
 
 def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
     runs = manifest.check(spark, tables, files.read_chain_key(arguments.chain_key))
     faults = manifest.findings(runs, manifest.output_faults(runs, manifest.outputs_now(spark, runs)))
+    faults += columns(manifest.not_checked(spark, tables, runs)).collect()
+    if arguments.bootstrap:
+        faults += differences_from_topics(spark, tables, _topics(arguments))
     for fault in faults:
         print(f"penstock audit: {fault[S.EXPLANATION]}", file=sys.stderr)
     if arguments.accept:
@@ -404,20 +407,48 @@ def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
     return FINDINGS if faults and not arguments.accept else CLEAN
 
 
-def _trail(spark: SparkSession, arguments: argparse.Namespace) -> tuple[DataFrame, DataFrame, DataFrame]:
-    tables = Tables(arguments.tables)
-    audit = delta.read_table(spark, tables.audit, S.AUDIT)
-    delta.adapt_plans(spark, tables)
-    quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE)
-    return audit, quarantine, delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)
-
-
 def _run(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    if arguments.continuous:
+        return _serve(spark, arguments)
     _ingest(spark, arguments)
     verdict = _reconcile(spark, arguments)
     arguments.findings, arguments.out = arguments.out, f"{arguments.out.rstrip('/')}/report.html"
     _report(spark, arguments)
     return verdict
+
+
+def _serve(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    if arguments.date:
+        raise AuditError("--continuous reconciles each day that has new records: omit --date")
+    tables, stop_requested, metrics = Tables(arguments.tables), _stop_on_signal(), Metrics()
+    service = Service(
+        spark,
+        tables,
+        arguments.out,
+        files.read_chain_key(arguments.chain_key),
+        Schedule(arguments.interval * 60, arguments.retain_days),
+        metrics,
+        _say,
+        stop_requested,
+        (lambda: _import(spark, arguments)) if arguments.log_dirs else lambda: None,
+        _reason,
+    )
+    with ExitStack() as opened:
+        opened.callback(service.close)
+        if arguments.http:
+            port = opened.enter_context(serving(arguments.http, metrics, service.problems))
+            _say(f"serving /metrics, /livez and /readyz at port {port}")
+        topics = _topics(arguments)
+        ingest_continuously(
+            spark, topics, tables, _say, arguments.reporting_interval, stop_requested, service
+        )
+    return CLEAN
+
+
+def _topics(arguments: argparse.Namespace) -> Topics:
+    options = kafka_options(arguments.kafka_options)
+    metadata = "" if arguments.log_dirs else arguments.metadata_topic
+    return Topics(arguments.bootstrap, arguments.audit_topic, metadata, options)
 
 
 def _say(line: str) -> None:

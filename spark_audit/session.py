@@ -4,11 +4,15 @@ Also caches Java classes that PySpark would look up again and again. Reads no ta
 """
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkstemp
 
 import pyspark
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spark_audit.tables.files import AuditError, Java
@@ -77,6 +81,35 @@ def open_session(
     if submitted:
         _require_packages(session)
     return session
+
+
+def new_log() -> Path | None:
+    """Creates a file for what the JVM prints: the download of packages, warnings, stacks.
+
+    Returns None if there is a JVM already: with spark-submit its output goes where that of spark-submit goes.
+    """
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return None
+    descriptor, name = mkstemp(prefix="penstock-audit-", suffix=".log")
+    os.close(descriptor)
+    return Path(name)
+
+
+@contextmanager
+def jvm_prints_into(log: Path | None) -> Iterator[None]:
+    """While this block runs, a JVM that starts gets the file as its stderr."""
+    if log is None:
+        yield
+        return
+    sys.stderr.flush()
+    own_stderr = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(own_stderr, 2)
+        os.close(own_stderr)
 
 
 def _require_packages(session: SparkSession) -> None:

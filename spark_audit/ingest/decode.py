@@ -5,6 +5,8 @@ decoded record and a `reason`, which is null for a good row. `audit_rows` and `l
 `quarantine_rows` the others. Knows no storage and no streams.
 """
 
+from collections.abc import Callable
+
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -16,6 +18,8 @@ from spark_audit.kraft import metadata_records
 # The executors of a cluster need not have this package: the decoder is pickled with the plan.
 cloudpickle.register_pickle_by_value(metadata_records)  # type: ignore[no-untyped-call]  # not typed there
 
+Step = Callable[[DataFrame], DataFrame]
+"""One step of decoding the rows of a topic."""
 LARGEST = 2**48
 """No count, size, offset or duration is larger, so that one forged line cannot overflow a sum."""
 _LINK = 64

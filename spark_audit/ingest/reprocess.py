@@ -32,7 +32,12 @@ class Reprocessed:
 
 
 def reprocess(
-    spark: SparkSession, tables: Tables, audit_topic: str, metadata_topic: str, key: bytes | None = None
+    spark: SparkSession,
+    tables: Tables,
+    audit_topic: str,
+    metadata_topic: str,
+    key: bytes | None,
+    compare: manifest.Compare,
 ) -> Reprocessed:
     """Decodes each quarantined record of these topics again. Records of other topics are left alone.
 
@@ -40,7 +45,7 @@ def reprocess(
     """
     with sole_writer(spark, tables):
         delta.create_tables(spark, tables)
-        begun = manifest.begin(spark, tables, key, "reprocess")
+        begun = manifest.begin(spark, tables, key, compare, "reprocess")
         quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE)
         audit = quarantine.where(F.col(S.KAFKA_TOPIC) == audit_topic).transform(_as_received)
         log = quarantine.where(F.col(S.KAFKA_TOPIC) == metadata_topic).transform(_as_received)

@@ -14,11 +14,11 @@ names in the message, because Spark wraps a cause many times, also as text.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -44,12 +44,13 @@ class Progress:
     """Counts the progress of one stream, over all of its queries in this process."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._last_batch = -1
         self._batches = self._records = 0
         self._end: str | None = None
         self._behind: int | None = None
         self._last_line = ""
+        self._last_poll: str | None = None
 
     def update(self, query: StreamingQuery) -> None:
         """Adds the batches since the last call."""
@@ -61,11 +62,30 @@ class Progress:
                 self._records += batch["numInputRows"]
                 self._end = source["endOffset"]
             self._behind = behind(source["endOffset"], source["latestOffset"], self._behind)
+            self._last_poll = batch["timestamp"]
+
+    @property
+    def records(self) -> int:
+        return self._records
+
+    @property
+    def batches(self) -> int:
+        return self._batches
+
+    @property
+    def offsets_behind(self) -> int | None:
+        """The number of offsets that were left at the last batch. None if it is not known yet."""
+        return self._behind
+
+    @property
+    def last_poll(self) -> str | None:
+        """When the stream last looked for new records, in UTC as ISO 8601. None if it has not yet."""
+        return self._last_poll
 
     def line(self) -> str:
         """Returns how far the stream is."""
         if not self._batches and self._behind is None:
-            return f"{self._name}: the first batch is running"
+            return f"{self.name}: the first batch is running"
         return self._counted() + ("" if self._behind is None else f", {self._behind} offsets left")
 
     def changed_line(self) -> str | None:
@@ -78,7 +98,7 @@ class Progress:
         return f"{self._counted()}, read up to {self._end if self._end is not None else 'as before'}"
 
     def _counted(self) -> str:
-        return f"{self._name}: {self._records} records in {self._batches} batches"
+        return f"{self.name}: {self._records} records in {self._batches} batches"
 
 
 def behind(end: str | None, latest: str | None, unknown: int | None = None) -> int | None:
@@ -200,6 +220,26 @@ def ingest(
             report(stream.progress.summary())
 
 
+class Companion(Protocol):
+    """What a process does beside the streams. Both functions run in the thread that started the streams."""
+
+    def while_reading(self, progress: Sequence[Progress]) -> bool:
+        """Called each second. Returns whether the streams are to be stopped for `while_stopped`."""
+
+    def while_stopped(self) -> None:
+        """Called while no stream runs, and no other process writes to the tables."""
+
+
+class Alone(Companion):
+    """Does nothing beside the streams."""
+
+    def while_reading(self, progress: Sequence[Progress]) -> bool:
+        return False
+
+    def while_stopped(self) -> None:
+        """The streams end only if there is an error."""
+
+
 def ingest_continuously(
     spark: SparkSession,
     topics: Topics,
@@ -207,13 +247,16 @@ def ingest_continuously(
     report: Report,
     interval_ms: int,
     stop_requested: Event,
+    companion: Companion,
 ) -> None:
     """Reads until `stop_requested` is set. Retries if no broker is available; raises any other error."""
     with _ready(spark, topics, tables) as streams:
-        report(f"reading {topics.audit} and {topics.metadata} every {CONTINUOUS_TRIGGER}")
+        named = f"{topics.audit} and {topics.metadata}" if topics.metadata else topics.audit
+        report(f"reading {named} every {CONTINUOUS_TRIGGER}")
         while not stop_requested.is_set():
             try:
-                _read_until_end(spark, topics, streams, report, interval_ms, stop_requested)
+                if _read_until_end(spark, topics, streams, report, interval_ms, stop_requested, companion):
+                    companion.while_stopped()
             except KafkaUnavailable as unavailable:
                 report(f"{unavailable}; retrying every {RETRY_MS // 1000} seconds")
                 stop_requested.wait(RETRY_MS / 1000)
@@ -227,8 +270,9 @@ def _read_until_end(
     report: Report,
     interval_ms: int,
     stop_requested: Event,
-) -> None:
-    """Runs all streams at once, until one ends or a stop is requested."""
+    companion: Companion,
+) -> bool:
+    """Runs all streams at once until a stop is requested. Returns whether `companion` has requested it."""
     trigger = {"processingTime": CONTINUOUS_TRIGGER}
     queries = [_start(spark, topics, stream, trigger) for stream in streams]
     waited_ms = 0
@@ -240,10 +284,13 @@ def _read_until_end(
                 if not query.isActive:
                     with explained_errors(stream.topic, stream.checkpoint):
                         query.awaitTermination()
-                    return
+                    raise AuditError(f"the stream of topic {stream.topic} has ended without an error")
                 stream.progress.update(query)
                 if waited_ms % interval_ms < STOP_CHECK_MS and (line := stream.progress.changed_line()):
                     report(line)
+            if companion.while_reading([stream.progress for stream in streams]):
+                return True
+    return False
 
 
 @contextmanager

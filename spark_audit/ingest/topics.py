@@ -96,6 +96,17 @@ def kafka_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mappi
     return reader.load()
 
 
+def kafka_records(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> DataFrame:
+    """Returns the committed records that a topic has now, as `kafka_stream` does."""
+    own = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "kafka.isolation.level": "read_committed",
+    }
+    settings = {name: value for name, value in options.items() if name.startswith("kafka.")}
+    return spark.read.format("kafka").options(**(own | settings)).load()
+
+
 def topic_ids(
     spark: SparkSession, bootstrap: str, names: Sequence[str], options: Mapping[str, str]
 ) -> dict[str, str]:

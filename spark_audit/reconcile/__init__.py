@@ -14,6 +14,7 @@ changes               (f) unexplained changes in the metadata log
 chain                 (g) the hash chain of each boot, and how boots follow each other
 settings              settings that records name
 quarantined           records that could not be decoded
+topics                the tables against the topics, for `verify`
 
 kraft_changes         (c) and (f) with Kafka's own controller
 kraft_claims          the changes that proxies claim, and those that brokers make by themselves

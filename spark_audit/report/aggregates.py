@@ -5,20 +5,34 @@ is small too, whatever the number of principals and quota-ids. A summary counts 
 other record as one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from spark_audit import schema as S
 from spark_audit.report.plots import MOST_SERIES, OTHERS
+from spark_audit.tables.delta import empty_frame
+from spark_audit.tables.findings import Finding
 from spark_audit.trail.claims import claimed_offsets, received
 
 ROWS = 20
 """Rows of a ranking."""
 LATEST = 50
 """Rows of a list that is ordered by time."""
+PROVEN, PROOFS = 50, 3
+"""For so many findings, so many of their records are shown."""
+_PLACE = T.StructType(
+    [
+        T.StructField("id", T.StringType()),
+        T.StructField(S.PROXY_ID, T.StringType()),
+        T.StructField(S.BOOT_ID, T.StringType()),
+        T.StructField(S.SEQUENCE, T.LongType()),
+    ]
+)
+_PROOF = T.StructType([T.StructField("id", T.StringType()), T.StructField("record", T.StringType())])
 WRITTEN = 5
 """Log records that are shown for one request."""
 _SASL_EVENTS = ("authentication", "authentication_failed", "reauthentication", "reauthentication_failed")
@@ -174,6 +188,51 @@ def admin_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         "written",
         S.SEQUENCE,
     ).orderBy(F.col(S.TIME_MS).desc(), F.col(S.SEQUENCE).desc())
+
+
+def errors(records: DataFrame) -> DataFrame:
+    """Returns the admin requests that had errors, by error code."""
+    counted = (
+        records.where(is_event("forwarded") & (F.col(S.ERROR_CODE) != 0))
+        .groupBy(S.ERROR_CODE, S.METHOD)
+        .agg(
+            F.count(F.lit(1)).alias("requests"),
+            F.count_distinct(S.PRINCIPAL).alias("principals"),
+            F.max_by(S.PRINCIPAL, F.struct(S.TIME_MS, S.SEQUENCE)).alias("last_principal"),
+            F.max(S.TIME_MS).alias("last_ms"),
+        )
+    )
+    return counted.orderBy(F.col("requests").desc(), S.ERROR_CODE, S.METHOD).limit(ROWS)
+
+
+def proving(records: DataFrame, findings: Sequence[Finding]) -> DataFrame:
+    """Returns the records that the evidence of these findings names: id of the finding, record as JSON.
+
+    At most PROOFS records of each of the first PROVEN findings, without the fields that a record does not
+    have.
+    """
+    places = [(found["id"], *place) for found in findings[:PROVEN] for place in _places(found["evidence"])]
+    if not places:
+        return empty_frame(records.sparkSession, _PROOF)
+    named = records.sparkSession.createDataFrame(places, _PLACE)
+    found = records.join(F.broadcast(named), list(S.RECORD_KEY))
+    return found.select("id", F.to_json(F.struct(*READ)).alias("record"), *S.RECORD_KEY).orderBy(
+        "id", *S.RECORD_KEY
+    )
+
+
+def _places(evidence: object) -> Iterator[tuple[str, str, int]]:
+    """Yields the first PROOFS keys of records that a finding's evidence names."""
+    if not isinstance(evidence, Mapping):
+        return
+    proxy_id, boot_id = evidence.get(S.PROXY_ID), evidence.get(S.BOOT_ID)
+    named = [evidence.get(name) for name in (S.SEQUENCE, "first_sequence", "last_sequence")]
+    sequences = dict.fromkeys(
+        each for each in [*evidence.get("sequences", ()), *named] if isinstance(each, int)
+    )
+    if isinstance(proxy_id, str) and isinstance(boot_id, str):
+        for sequence in list(sequences)[:PROOFS]:
+            yield proxy_id, boot_id, sequence
 
 
 def log_tail(metadata_log: DataFrame, days: Sequence[str] = ()) -> DataFrame:

@@ -12,12 +12,13 @@ from pyspark.sql import DataFrame
 
 from spark_audit import schema as S
 from spark_audit.report import aggregates, coverage, formatting, plots
-from spark_audit.tables.findings import Document
+from spark_audit.tables.findings import Document, Finding
 from spark_audit.trail.audit_records import deduplicate
 
 FINDINGS = 500
 """The page shows at most this many findings. findings.json has all of them."""
-_SECOND_MS = 1_000
+_UNITS = (("Milliseconds", 1), ("Seconds", 1_000), ("Minutes", 60_000), ("Hours", 3_600_000))
+"""Of the plot of throttling, in ms: the largest one of which the highest column has two."""
 Rows = list[dict[str, Any]]
 """The rows of a table of the page. The template knows the columns."""
 
@@ -37,11 +38,16 @@ def render(
     """
     days = days or document["summary"].get("days") or ()
     limited = coverage.of_days(document, days)
-    return fill(limited, collected(audit, quarantine, metadata_log, days), days, versions or {})
+    shown = limited["findings"][:FINDINGS]
+    return fill(limited, collected(audit, quarantine, metadata_log, days, shown), days, versions or {})
 
 
 def collected(
-    audit: DataFrame, quarantine: DataFrame, metadata_log: DataFrame, days: Sequence[str] = ()
+    audit: DataFrame,
+    quarantine: DataFrame,
+    metadata_log: DataFrame,
+    days: Sequence[str] = (),
+    findings: Sequence[Finding] = (),
 ) -> dict[str, Any]:
     """Returns what the page shows of the tables, as plain rows and plots."""
     wanted = audit.transform(aggregates.of_days, days).select(*aggregates.READ)
@@ -52,7 +58,8 @@ def collected(
         tables = _tables(records, quarantine.transform(aggregates.of_days, days), log, days)
         return {
             "totals": totals,
-            "plots": _plots(records, totals),
+            "proofs": _proofs(records, findings),
+            **_plots(records, totals),
             **{name: _rows(table) for name, table in tables.items()},
         }
     finally:
@@ -93,13 +100,22 @@ def _tables(
         "authentications": aggregates.authentications(records),
         "ended": aggregates.ended_sessions(records),
         "changes": aggregates.admin_changes(records, log),
+        "errors": aggregates.errors(records),
         "log_tail": aggregates.log_tail(log, days),
         "processes": aggregates.processes(records),
         "unreadable": aggregates.unreadable(quarantine),
     }
 
 
-def _plots(records: DataFrame, totals: Mapping[str, Any]) -> dict[str, plots.Plot]:
+def _proofs(records: DataFrame, findings: Sequence[Finding]) -> dict[str, list[str]]:
+    """Returns id of a finding -> the records that its evidence names, as JSON."""
+    proofs: dict[str, list[str]] = {}
+    for row in aggregates.proving(records, findings).collect():
+        proofs.setdefault(row["id"], []).append(row["record"])
+    return proofs
+
+
+def _plots(records: DataFrame, totals: Mapping[str, Any]) -> dict[str, Any]:
     first_ms, last_ms = totals["first_ms"] or 0, totals["last_ms"] or 0
     bucket_ms = plots.bucket_for(first_ms, last_ms)
     counts: dict[str, dict[int, dict[str, float]]] = {}
@@ -109,25 +125,30 @@ def _plots(records: DataFrame, totals: Mapping[str, Any]) -> dict[str, plots.Plo
     # The interval of a summary may begin before the first record was written.
     first_ms = min([first_ms, *(moment_ms for of_plot in counts.values() for moment_ms in of_plot)])
     span = bucket_ms, first_ms, last_ms
-    return {
+    throttled = counts.get("throttled", {})
+    unit_name, unit_ms = unit(throttled)
+    drawn = {
         "allowed": plots.stacked(counts.get("allowed", {}), *span),
         "denied": plots.stacked(counts.get("denied", {}), *span),
-        "throttled": plots.stacked(_in_seconds(counts.get("throttled", {})), *span, shown=_seconds),
+        "throttled": plots.stacked(
+            {
+                moment_ms: {name: amount_ms / unit_ms for name, amount_ms in series.items()}
+                for moment_ms, series in throttled.items()
+            },
+            *span,
+            shown=lambda amount: formatting.span(round(amount * unit_ms)),
+        ),
         "logins": plots.stacked(
             counts.get("logins", {}), *span, order=tuple(dict.fromkeys(aggregates.LOGINS.values()))
         ),
     }
+    return {"plots": drawn, "unit_of_throttling": unit_name}
 
 
-def _in_seconds(counts: plots.Counts) -> plots.Counts:
-    return {
-        moment_ms: {name: amount / _SECOND_MS for name, amount in series.items()}
-        for moment_ms, series in counts.items()
-    }
-
-
-def _seconds(amount: float) -> str:
-    return formatting.span(round(amount * _SECOND_MS))
+def unit(counts_ms: plots.Counts) -> tuple[str, int]:
+    """Returns the name and the ms of the unit in which these times are plotted."""
+    highest_ms = max((sum(series.values()) for series in counts_ms.values()), default=0)
+    return next((name, ms) for name, ms in reversed(_UNITS) if highest_ms >= 2 * ms or ms == 1)
 
 
 def _rows(table: DataFrame) -> Rows:

@@ -14,6 +14,8 @@ WIDTH, HEIGHT = 1000, 200
 BARS = 72
 MOST_SERIES = 6
 OTHERS = "others"
+LEAST_HEIGHT = 2.0
+"""Of a piece: one of a thousand requests is as visible as the other 999."""
 LABELS = 8
 """The largest number of labels on the time axis."""
 
@@ -126,8 +128,10 @@ def _pieces(series: Mapping[str, float], names: Sequence[str], top: int) -> list
     pieces, below = [], 0.0
     for place, name in enumerate(names):
         if count := series.get(name, 0):
-            y, floor = _y(below + count, top), _y(below, top)
-            pieces.append(Piece(y, round(floor - y, 2), place))
+            # A small piece is drawn over the one below it.
+            y, floor = _y(below + count, top), max(_y(below, top), LEAST_HEIGHT)
+            height = round(max(floor - y, LEAST_HEIGHT), 2)
+            pieces.append(Piece(round(floor - height, 2), height, place))
             below += count
     return pieces
 

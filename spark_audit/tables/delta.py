@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import local
 
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
@@ -171,10 +172,16 @@ def _require_table(spark: SparkSession, path: str) -> None:
         raise AuditError(f"{path} is not a Delta table: run `ingest` into this directory first")
 
 
-def read_table(spark: SparkSession, path: str, schema: StructType | None = None) -> DataFrame:
-    """Reads a whole table. With a `schema`, columns that an older table lacks are null."""
+def read_table(
+    spark: SparkSession, path: str, schema: StructType | None = None, version: int | None = None
+) -> DataFrame:
+    """Reads a whole table. With a `schema`, columns that an older table lacks are null.
+
+    Without a `version`, each use of the rows reads the newest version, and an ingest may write meanwhile.
+    """
     _require_table(spark, path)
-    table = spark.read.format("delta").load(path)
+    reader = spark.read.format("delta")
+    table = (reader if version is None else reader.option("versionAsOf", version)).load(path)
     absent = [field for field in schema or () if field.name not in table.columns]
     return table.withColumns({field.name: F.lit(None).cast(field.dataType) for field in absent})
 
@@ -207,19 +214,24 @@ def version(spark: SparkSession, path: str) -> int:
     return int(newest["version"])
 
 
+def ends_read(spark: SparkSession, tables: Tables, stream: str) -> dict[str, int]:
+    """Returns partition -> the offset after the last one that ingest has read, empty if it has not run."""
+    checkpoint = tables.checkpoint(stream)
+    batches = [int(name) for name in names_in(spark, f"{checkpoint}/commits") if name.isdigit()]
+    if not batches:
+        return {}
+    # A version, the batch's settings, then one line per source: {"topic": {"partition": offset}}.
+    source = read_text(spark, f"{checkpoint}/offsets/{max(batches)}").splitlines()[-1]
+    (partitions,) = json.loads(source).values()
+    return {partition: int(offset) for partition, offset in partitions.items()}
+
+
 def log_end(spark: SparkSession, tables: Tables) -> int | None:
     """Returns the offset after the last one that ingest has read of the metadata topic, None if it has not.
 
     The table does not show it: the log may end with transaction markers, which have no row.
     """
-    checkpoint = tables.checkpoint(METADATA_STREAM)
-    batches = [int(name) for name in names_in(spark, f"{checkpoint}/commits") if name.isdigit()]
-    if not batches:
-        return None
-    # A version, the batch's settings, then one line per source: {"topic": {"partition": offset}}.
-    source = read_text(spark, f"{checkpoint}/offsets/{max(batches)}").splitlines()[-1]
-    (partitions,) = json.loads(source).values()
-    return max(int(offset) for offset in partitions.values())
+    return max(ends_read(spark, tables, METADATA_STREAM).values(), default=None)
 
 
 def highest_metadata_offset(spark: SparkSession, tables: Tables) -> int:
@@ -234,11 +246,17 @@ def highest_metadata_offset(spark: SparkSession, tables: Tables) -> int:
 HELD_BY_THIS_JVM = "OverlappingFileLockException"
 
 
+_held = local()
+
+
 @contextmanager
 def sole_writer(spark: SparkSession, tables: Tables) -> Iterator[None]:
-    """Raises AuditError if another process, or another thread of this one, is writing to these tables."""
+    """Raises AuditError if another process, or another thread of this one, is writing to these tables.
+
+    A thread that holds the lock may lock again.
+    """
     root = tables.root.removeprefix("file://")
-    if "://" in root:
+    if "://" in root or root in vars(_held):
         yield
         return
     file = _open(spark, Path(root) / "_checkpoints" / "writer.lock")
@@ -248,8 +266,10 @@ def sole_writer(spark: SparkSession, tables: Tables) -> Iterator[None]:
                 f"another ingest, reprocess, compact or expire is running on {tables.root}:"
                 " wait for it or stop it"
             )
+        vars(_held)[root] = file
         yield
     finally:
+        vars(_held).pop(root, None)
         file.close()
 
 

@@ -47,12 +47,17 @@ class Document(TypedDict):
     findings: list[Finding]
 
 
-def write_findings(spark: SparkSession, out: str, findings: Sequence[Row], summary: Summary) -> None:
+def as_text(findings: Sequence[Row], summary: Summary) -> str:
+    """Returns the content of findings.json."""
+    document = {"summary": summary, "findings": [_plain(row) for row in findings]}
+    return json.dumps(document, indent=1) + "\n"
+
+
+def write_findings(spark: SparkSession, out: str, findings: Sequence[Row], text: str) -> None:
     """Writes `findings.json` for readers without Spark, and the Delta table `findings` for those with it."""
     frame = spark.createDataFrame(list(findings), S.FINDING)
     frame.coalesce(1).write.format("delta").mode("overwrite").save(f"{out.rstrip('/')}/findings")
-    document = {"summary": summary, "findings": [_plain(row) for row in findings]}
-    write_text(spark, f"{out.rstrip('/')}/findings.json", json.dumps(document, indent=1) + "\n")
+    write_text(spark, f"{out.rstrip('/')}/findings.json", text)
 
 
 def read_findings(spark: SparkSession, directory: str) -> Document:

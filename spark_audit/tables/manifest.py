@@ -13,7 +13,7 @@ there is judged by its own chains. Nothing else may happen to them, and nothing 
 import hmac
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import reduce
@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.tables.delta import Tables, read_table
+from spark_audit.tables.delta import Tables, empty_frame, read_table
 from spark_audit.tables.files import AuditError, names_in, read_text, sha256_of, write_new
 
 PLAIN, KEYED = "sha256", "hmac-sha256"
@@ -34,6 +34,9 @@ ACCEPT = "accept"
 """The job that signs the tables as they are. It begins a new chain of runs."""
 UNFINISHED = "unfinished"
 """In a run: the job that has begun to rewrite tables, and has not ended."""
+RECONCILE = "reconcile"
+INTENDED = "intended"
+"""In an unfinished run of RECONCILE: what it is about to write. A job that was killed may have written it."""
 _SEED = sha256(b"penstock audit runs").hexdigest()
 _LINK = ',"link":"'
 _TAIL = len(_LINK) + len(_SEED) + len('"}')
@@ -100,10 +103,14 @@ class Manifest:
         return _newest(self.runs)
 
     @property
-    def unfinished(self) -> dict[str, str]:
-        """The field that a run has while another job is unfinished."""
-        job = self.newest.content.get(UNFINISHED)
-        return {} if job is None else {UNFINISHED: job}
+    def unfinished(self) -> dict[str, object]:
+        """The fields that a run has while another job is unfinished."""
+        return {name: value for name, value in self.newest.content.items() if name in (UNFINISHED, INTENDED)}
+
+    @property
+    def rewriting(self) -> dict[str, object]:
+        """The same for a reconciliation, which completes one that was killed."""
+        return {} if self.unfinished.get(UNFINISHED) == RECONCILE else self.unfinished
 
 
 def check(spark: SparkSession, tables: Tables, key: bytes | None, days: Sequence[str] = ()) -> Manifest:
@@ -116,7 +123,10 @@ def check(spark: SparkSession, tables: Tables, key: bytes | None, days: Sequence
     runs, faults = _runs(spark, directory, key)
     now = contents(spark, _paths(tables), days)
     trusted = next((run.content for run in reversed(runs) if run.fits), None)
-    then: Tree = now if trusted is None or UNFINISHED in trusted else trusted["tables"]
+    rewriting = trusted is not None and trusted.get(UNFINISHED, RECONCILE) != RECONCILE
+    then: Tree = now if trusted is None or rewriting else trusted["tables"]
+    if trusted is not None and INTENDED in trusted:
+        then |= _with_intended(spark, tables, trusted[INTENDED][RECONCILED], then, now)
     signed: Tree = {}
     for name in _paths(tables):
         # A data table may come later. The others come with a run, so before it they are empty.
@@ -125,14 +135,35 @@ def check(spark: SparkSession, tables: Tables, key: bytes | None, days: Sequence
         signed[name] = before if days else _to_sign(name, before, found)
         if (fault := _difference(name, _of_days(name, before, days), found)) is not None:
             faults.append(fault)
-    if job := _newest(runs).content.get(UNFINISHED):
+    if (job := _newest(runs).content.get(UNFINISHED)) and job != RECONCILE:
         text = f"{job} has begun to change the tables and has not ended: run {job} again"
         faults.append(Fault("manifest.unfinished", "medium", text, {"job": job}))
     return Manifest(directory, key, runs, now, signed, faults, {} if then is now else then)
 
 
+def _with_intended(spark: SparkSession, tables: Tables, rows_intended: object, then: Tree, now: Tree) -> Tree:
+    """Returns table `reconciled` as it is, if a job that was killed has appended what it had signed to it."""
+    before, after = _files(then, RECONCILED), _files(now, RECONCILED)
+    added = [path.rpartition("/")[2] for path in after.keys() - before.keys()]
+    if not added:
+        return {}
+    table = read_table(spark, tables.reconciled)
+    rows = table.where(F.col("_metadata.file_name").isin(*added))
+    if plain_rows(rows) != rows_intended:
+        return {}
+    return {RECONCILED: {**now[RECONCILED], "files": {**after, **before}}}
+
+
+def plain_rows(days: DataFrame) -> list[list[object]]:
+    """Returns rows for table `reconciled` in the form of INTENDED."""
+    rows = days.select(F.col(S.DATE).cast("string"), "records", "findings", "audit_version")
+    return sorted([list(row) for row in rows.collect()])
+
+
 def not_checked(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
     """Returns the records in files of table `audit` that no run has signed: they were not reconciled yet."""
+    if "audit" not in manifest.now:
+        return empty_frame(spark, S.AUDIT)
     before, now = _files(manifest.checked, "audit"), _files(manifest.now, "audit")
     same = [path.rpartition("/")[2] for path, text in before.items() if now.get(path) == text]
     audit = read_table(spark, tables.audit, S.AUDIT)
@@ -158,15 +189,22 @@ def sign(spark: SparkSession, manifest: Manifest, job: str, tables: Tree, **done
     return replace(manifest, runs=[*manifest.runs, Run(number, link, True, content)])
 
 
-def begin(spark: SparkSession, tables: Tables, key: bytes | None, job: str) -> Manifest:
+Compare = Callable[[DataFrame], DataFrame]
+"""Records of table `audit` -> the findings about those whose columns are not as their lines say."""
+
+
+def begin(spark: SparkSession, tables: Tables, key: bytes | None, compare: Compare, job: str) -> Manifest:
     """Signs that a job is going to change files of the tables. AuditError if they contradict the manifest.
 
-    If the job is killed, its next run goes on from there.
+    Records that were never reconciled are compared first, because the job signs the files that it leaves. If
+    the job is killed, its next run goes on from there.
     """
     manifest = check(spark, tables, key)
-    for fault in manifest.faults:
-        if fault.check != "manifest.unfinished":
-            raise AuditError(f"nothing was changed, because {fault.explanation}")
+    found = [fault.explanation for fault in manifest.faults if fault.check != "manifest.unfinished"]
+    if not found:
+        found = [row[S.EXPLANATION] for row in compare(not_checked(spark, tables, manifest)).collect()]
+    if found:
+        raise AuditError(f"nothing was changed, because {found[0]}")
     return sign(spark, manifest, job, manifest.signed, **{UNFINISHED: job})
 
 
@@ -185,8 +223,22 @@ def appended(spark: SparkSession, tables: Tables, manifest: Manifest, name: str)
 
 def outputs_of(spark: SparkSession, out: str) -> dict[str, str]:
     """Returns path -> SHA-256 of findings.json and of table `findings` in a directory, if they exist."""
+    return _digests(spark, _findings_in(out))
+
+
+def outputs_to_be(out: str, text: str, found: Sequence[Row]) -> dict[str, str]:
+    """Returns what `outputs_of` is to return: of findings.json with this text, and a table of these rows."""
+    digests = _digest(text, None), _digest(_rows_as_text(found), None)
+    return dict(zip(_findings_in(out), digests, strict=True))
+
+
+def _findings_in(out: str) -> list[str]:
     place = _absolute(out)
-    return _digests(spark, [f"{place}/findings.json", f"{place}/findings"])
+    return [f"{place}/findings.json", f"{place}/findings"]
+
+
+def _rows_as_text(rows: Sequence[Row]) -> str:
+    return json.dumps(sorted([str(row[name]) for name in S.FINDING.names] for row in rows))
 
 
 def page_output(spark: SparkSession, path: str) -> dict[str, str]:
@@ -210,9 +262,11 @@ def output_faults(
     """Returns which of these files and tables are not as a run wrote them. None if there is no run.
 
     `named_run` is the run that findings.json names. With `unknown_too`, also those that no run wrote. Copies
-    of what a run wrote may lie elsewhere.
+    of what a run wrote may lie elsewhere. A reconciliation that was killed may have written what it intended.
     """
-    if named_run is not None and named_run > manifest.newest.number:
+    intended: Mapping[str, str] = manifest.newest.content.get(INTENDED, {}).get("outputs", {})
+    last_run = manifest.newest.number + bool(intended)
+    if named_run is not None and named_run > last_run:
         text = (
             f"findings.json is of run {named_run}, but the manifest ends with run {manifest.newest.number}:"
             " its newest runs were removed"
@@ -225,7 +279,9 @@ def output_faults(
     faults = []
     for path, digest in found.items():
         number, wanted = signed.get(path, (0, None))
-        if digest == wanted or (wanted is None and (digest in known or not unknown_too)):
+        if digest in (wanted, intended.get(path)) or (
+            wanted is None and (digest in known or not unknown_too)
+        ):
             continue
         text = f"{path} was written by no run of the manifest"
         if number:
@@ -244,8 +300,7 @@ def _digests(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
     found = {}
     for path in paths:
         if DeltaTable.isDeltaTable(spark, path):
-            files = contents(spark, {"table": path})["table"]["files"]
-            found[path] = _digest(json.dumps(files), None)
+            found[path] = _digest(_rows_as_text(read_table(spark, path, S.FINDING).collect()), None)
         elif names_in(spark, path):
             found[path] = _digest(read_text(spark, path), None)
     return found
@@ -315,7 +370,8 @@ def _paths(tables: Tables) -> dict[str, str]:
     return data | {name: getattr(tables, name) for name in CLOSED}
 
 
-CLOSED = ("reconciled", "expired")
+RECONCILED = "reconciled"
+CLOSED = (RECONCILED, "expired")
 """The tables that only jobs with the key write."""
 BY_DAY = ("audit", "quarantine")
 """The tables of which a report of some days reads only these."""
@@ -356,7 +412,9 @@ def _run(number: int, text: str, link_before: str, key: bytes | None) -> Run:
         return Run(number, link, False, {})
     start = _SEED if content.get("job") == ACCEPT else link_before
     fits = hmac.compare_digest(_digest(start + body, key).encode(), link.encode())
-    return Run(number, link, fits and content.get("run") == number, content)
+    # Else a member in place of the link's name could repeat one of the content, and JSON takes the last.
+    is_whole = text == f'{body}{_LINK}{link}"}}'
+    return Run(number, link, fits and is_whole and content.get("run") == number, content)
 
 
 def _faults_of(run: Run, before: int, key: bytes | None) -> Iterator[Fault]:

@@ -40,30 +40,44 @@ class Expired:
 
 
 def expire(
-    spark: SparkSession, tables: Tables, before: date, force: bool = False, key: bytes | None = None
+    spark: SparkSession,
+    tables: Tables,
+    before: date,
+    key: bytes | None,
+    compare: manifest.Compare,
+    *,
+    force: bool = False,
 ) -> Expired:
     """Deletes the days before `before`, and signs in the manifest what was deleted.
 
     AuditError if one of them is not reconciled or has findings, or if the tables contradict the manifest.
     """
     with sole_writer(spark, tables):
-        return _expire(spark, tables, before, force, key)
+        old, days = _before(spark, tables, before)
+        days = days.persist()
+        if not force:
+            _require_settled(spark, tables, days)
+        begun = manifest.begin(spark, tables, key, compare, "expire")
+        done = _delete_days(spark, tables, before, old, days)
+        removed = {"before": str(before), "days": done.days, "records": done.records}
+        manifest.end(spark, tables, begun, "expire", removed=removed)
+        return done
 
 
-def _expire(spark: SparkSession, tables: Tables, before: date, force: bool, key: bytes | None) -> Expired:
-    audit = delta.read_table(spark, tables.audit, S.AUDIT)
-    old = audit.where(F.col(S.DATE) < F.lit(before))
-    quarantine = delta.read_table(spark, tables.quarantine).where(F.col(S.DATE) < F.lit(before))
-    days = _days(old, quarantine, delta.read_state(spark, tables.expired, S.EXPIRED)).persist()
-    if not force:
-        _require_settled(
-            days.where("unexpired > 0"), delta.read_state(spark, tables.reconciled, S.RECONCILED)
-        )
-    begun = manifest.begin(spark, tables, key, "expire")
-    done = _delete_days(spark, tables, before, old, days)
-    removed = {"before": str(before), "days": done.days, "records": done.records}
-    manifest.end(spark, tables, begun, "expire", removed=removed)
-    return done
+def days_to_reconcile(spark: SparkSession, tables: Tables) -> list[str]:
+    """Returns the days (YYYY-MM-DD) that have records which were not there when they were reconciled."""
+    _, days = _before(spark, tables)
+    open_days = _newest(spark, tables, days).where(~F.col("then.records").eqNullSafe(F.col("records")))
+    return [str(row[S.DATE]) for row in open_days.select(S.DATE).orderBy(S.DATE).collect()]
+
+
+def _before(spark: SparkSession, tables: Tables, before: date = date.max) -> tuple[DataFrame, DataFrame]:
+    """Returns the records of table `audit` before a day, and what `_days` says of them."""
+    audit, quarantine = (
+        delta.read_table(spark, path, schema).where(F.col(S.DATE) < F.lit(before))
+        for path, schema in ((tables.audit, S.AUDIT), (tables.quarantine, S.QUARANTINE))
+    )
+    return audit, _days(audit, quarantine, delta.read_state(spark, tables.expired, S.EXPIRED))
 
 
 def _delete_days(
@@ -124,13 +138,15 @@ def reconciled_days(
     )
 
 
-def compact(spark: SparkSession, tables: Tables, retain_hours: float, key: bytes | None = None) -> None:
+def compact(
+    spark: SparkSession, tables: Tables, retain_hours: float, key: bytes | None, compare: manifest.Compare
+) -> None:
     """Replaces many small files by a few large ones, and deletes files that no newer version needs.
 
     Signs the new files in the manifest. AuditError if the tables contradict it.
     """
     with sole_writer(spark, tables):
-        begun = manifest.begin(spark, tables, key, "compact")
+        begun = manifest.begin(spark, tables, key, compare, "compact")
         for path in (tables.audit, tables.quarantine, tables.metadata_log):
             delta.read_table(spark, path)
             table = DeltaTable.forPath(spark, path)
@@ -139,17 +155,23 @@ def compact(spark: SparkSession, tables: Tables, retain_hours: float, key: bytes
         manifest.end(spark, tables, begun, "compact")
 
 
-def _require_settled(days: DataFrame, reconciled: DataFrame) -> None:
-    """Raises AuditError unless the newest reconciliation of each day has all its records and no findings."""
+def _newest(spark: SparkSession, tables: Tables, days: DataFrame) -> DataFrame:
+    """Adds `then`, the newest reconciliation, to the days of `_days` that have unexpired records."""
+    reconciled = delta.read_state(spark, tables.reconciled, S.RECONCILED)
     newest = reconciled.groupBy(S.DATE).agg(
         F.max_by(F.struct("records", "findings"), "checked_at").alias("then")
     )
-    joined = days.join(newest, S.DATE, "left")
+    return days.where("unexpired > 0").join(newest, S.DATE, "left")
+
+
+def _require_settled(spark: SparkSession, tables: Tables, days: DataFrame) -> None:
+    """Raises AuditError unless the newest reconciliation of each day has all its records and no findings."""
     why = F.coalesce(
         F.when(F.col("then").isNull(), "never reconciled"),
         F.when(F.col("then.findings") > 0, F.concat("then.findings", F.lit(" open finding(s)"))),
         F.when(F.col("then.records") != F.col("records"), "records arrived after it was reconciled"),
     )
+    joined = _newest(spark, tables, days)
     open_days = joined.withColumn("why", why).where(F.col("why").isNotNull()).orderBy(S.DATE)
     named = [f"{row[S.DATE]}: {row['why']}" for row in open_days.limit(DAYS_NAMED).collect()]
     if named:

@@ -124,10 +124,16 @@ class Trail:
     log: list[Record] = field(default_factory=list)
     acls: dict[str, Acl] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
+    prefix: str = ""
+    """Of the names of its processes."""
+    first_offset: int = 0
+    """Of its part of the log, if several trails share one."""
 
     def __post_init__(self) -> None:
-        self.controller = self.process("controller-1", role="controller")
-        self.proxy = self.process("proxy-1")
+        self.controller = self.process(
+            f"{self.prefix}controller-1", role="controller", boot_id=f"{self.prefix}boot-1"
+        )
+        self.proxy = self.process(f"{self.prefix}proxy-1", boot_id=f"{self.prefix}boot-1")
         self.forwards = 0
 
     def process(self, proxy_id: str, **fields: Any) -> Process:
@@ -139,7 +145,7 @@ class Trail:
     @property
     def offset(self) -> int:
         """The offset of an image that has replayed everything so far."""
-        return int(self.log[-1][S.LOG_OFFSET]) if self.log else -1
+        return int(self.log[-1][S.LOG_OFFSET]) if self.log else self.first_offset - 1
 
     @property
     def audit(self) -> list[Record]:
@@ -189,7 +195,7 @@ class Trail:
 
     def set_owner(self, topic: str, owner: str | None, method: str = "IncrementalAlterConfigs") -> None:
         """The records of a topic that has an owner from now on, or none."""
-        topic_id = acl_id(1_000 + len(self.log))
+        topic_id = acl_id(1_000 + self.first_offset + len(self.log))
         config = {"resource_type": "TOPIC", "resource_name": topic, "name": "owner", "value": owner}
         first: tuple[int, str, dict[str, Any]] = (9, "RemoveTopicRecord", {"topic_id": topic_id})
         if owner is not None:
@@ -228,7 +234,7 @@ class Trail:
 
     def _commit(self, changes: Sequence[tuple[int, str, dict[str, Any]]]) -> tuple[int, int]:
         # A transaction ends with a marker, which takes an offset of its own.
-        first = self.offset + 2 if self.log else 0
+        first = self.offset + 2 if self.log else self.first_offset
         for offset, (api_key, name, body) in enumerate(changes, first):
             text = json.dumps(body, sort_keys=True, separators=(",", ":"))
             self.log.append(

@@ -42,16 +42,23 @@ def ingest_process(
     source: Source, tables: Tables, directory: Path, *more: str, **options: object
 ) -> ChildProcess:
     """`penstock audit ingest` with a JVM of its own; `options` are those of Spark's Kafka source."""
+    return job_process("ingest", source, tables, directory, *more, **options)
+
+
+def job_process(
+    job: str, source: Source, tables: Tables, directory: Path, *more: str, **options: object
+) -> ChildProcess:
+    """Another job that reads the topics, in the same way."""
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "kafka.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in options.items()))
     conf = [word for name, value in FOR_A_DOZEN_ROWS.items() for word in ("--conf", f"{name}={value}")]
     topics = source.topics
-    command = ["ingest", "--bootstrap", topics.bootstrap, "--tables", tables.root]
+    command = [job, "--bootstrap", topics.bootstrap, "--tables", tables.root]
     command += ["--audit-topic", topics.audit, "--metadata-topic", topics.metadata]
     command += ["--kafka-options", str(file), "--master", "local[1]", *conf, *more]
     return ChildProcess(
-        "ingest",
+        job,
         [sys.executable, "-m", "spark_audit", *command],
         directory / "ingest.log",
         {"PYTHONPATH": str(ROOT)},
@@ -88,17 +95,23 @@ def stop(group: int) -> None:
 
 def kill_after(process: ChildProcess, tables: Tables, changes: int) -> bool:
     """SIGKILL for a started process and its JVM once its files have changed so often; False: it ended."""
-    seen, group = set[int](), process.pid
+    seen = set[int]()
     while len(seen) <= changes:
         seen.add(sum(1 for _ in Path(tables.root).rglob("*")))
         if process.returncode is not None:
             return False
         threading.Event().wait(0.001)
+    kill(process)
+    return True
+
+
+def kill(process: ChildProcess) -> None:
+    """Sends SIGKILL to a started process and its JVM, and returns when both have ended."""
+    group = process.pid
     os.killpg(group, signal.SIGKILL)
     process.wait(10_000)
     while any(state not in "ZX" for state in _states(group)):
         threading.Event().wait(0.001)
-    return True
 
 
 def _states(group: int) -> Iterator[str]:

@@ -60,5 +60,6 @@ def test_it_reads_on_while_others_fail_and_the_broker_is_away_until_it_is_stoppe
         first.signal(signal.SIGTERM)
         assert first.wait(PATIENCE_MS) == 0
 
+    assert not {"resolving", "WARN"} & set(first.log_text().split()), "Spark's own output is in a file"
     assert first.log_text().splitlines()[-1] == "stopped; the next run continues from the checkpoints"
     assert in_tables(spark, tables, source.topics) == source.held()

@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_audit import __main__ as command_line
 from spark_audit import schema as S
-from spark_audit.tables import delta, manifest, retention
+from spark_audit.reconcile.chain import columns
+from spark_audit.tables import delta, findings, manifest, retention
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
-from tests.spark.audit_trail import DAY, Trail
+from tests.spark.audit_trail import DAY, Clock, Process, Trail
 from tests.spark.frames import audit_frame, log_frame
+from tests.spark.sealed import seal, table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D8")]
 
@@ -156,7 +158,7 @@ def test_a_table_that_somebody_has_changed_is_named_in_every_later_run(
     again = manifest.findings(manifest.check(spark, tables, SECRET))
     assert [row[S.ID] for row in again] == [row[S.ID] for row in found]
     with pytest.raises(AuditError, match=f"nothing was changed, because table {name} does not match"):
-        manifest.begin(spark, tables, SECRET, "compact")
+        manifest.begin(spark, tables, SECRET, columns, "compact")
 
 
 def test_the_tables_of_a_trail_may_grow(spark: SparkSession, tables: Tables) -> None:
@@ -211,6 +213,12 @@ RUNS: dict[str, tuple[Edit, Found]] = {
         [("manifest.run_missing", "run 1"), ("manifest.run_altered", "run 2")],
     ),
     "altered": (lambda spark, tables: other_run(tables), [("manifest.run_altered", "run 1")]),
+    "with a second job in place of the link's name": (
+        lambda spark, tables: place(tables, 2).write_text(
+            place(tables, 2).read_text(encoding="utf-8").replace(',"link":"', ',"job" :"'), encoding="utf-8"
+        ),
+        [("manifest.run_altered", "run 2")],
+    ),
     "damaged": (
         lambda spark, tables: place(tables, 2).write_text("{", encoding="utf-8"),
         [("manifest.run_altered", "run 2")],
@@ -250,7 +258,7 @@ def test_a_job_that_was_killed_is_run_again(
     whole = retention._delete_days
     monkeypatch.setattr(retention, "_delete_days", killed)
     with pytest.raises(KeyboardInterrupt):
-        retention.expire(spark, tables, date.fromisoformat("2026-11-24"), force=True, key=SECRET)
+        retention.expire(spark, tables, date.fromisoformat("2026-11-24"), SECRET, columns, force=True)
 
     runs = manifest.check(spark, tables, SECRET)
     assert [fault.explanation for fault in runs.faults] == [
@@ -260,7 +268,7 @@ def test_a_job_that_was_killed_is_run_again(
     assert [fault.check for fault in manifest.check(spark, tables, SECRET).faults] == ["manifest.unfinished"]
 
     monkeypatch.setattr(retention, "_delete_days", whole)
-    retention.expire(spark, tables, date.fromisoformat("2026-11-24"), force=True, key=SECRET)
+    retention.expire(spark, tables, date.fromisoformat("2026-11-24"), SECRET, columns, force=True)
     assert manifest.check(spark, tables, SECRET).faults == []
 
 
@@ -292,17 +300,17 @@ def test_findings_and_page_are_evidence_too(
     page.unlink()
     assert (run(*report), page.exists()) == (2, False)
     assert capsys.readouterr().err == (
-        f"penstock audit: no page was written, because {json_file} is not as run 1 wrote it\n"
+        f"penstock audit: no page was written, because {json_file} is not as run 2 wrote it\n"
     )
 
     json_file.write_text(true, encoding="utf-8")
     page.write_text(shown.replace("finding", "no finding"), encoding="utf-8")
     assert run("verify", *common) == 1
-    assert capsys.readouterr().err == f"penstock audit: {page} is not as run 2 wrote it\n"
+    assert capsys.readouterr().err == f"penstock audit: {page} is not as run 3 wrote it\n"
     assert run(*report) == 0
 
-    place(tables, 3).unlink()
-    document["summary"]["run"] = 3
+    place(tables, 4).unlink()
+    document["summary"]["run"] = 4
     json_file.write_text(json.dumps(document), encoding="utf-8")
     assert run("reconcile", *common, "--out", out) == 1
     found = {each["check"] for each in json.loads(json_file.read_text(encoding="utf-8"))["findings"]}
@@ -315,66 +323,95 @@ def test_findings_and_page_are_evidence_too(
     assert run("verify", *common) == 0
 
 
-ROWS: dict[str, tuple[T.StructType, tuple[object, ...]]] = {
-    "quarantine": (S.QUARANTINE, (date.fromisoformat(DAY), "not UTF-8", b"k", b"v", "audit", 0, 99, None)),
-    "reconciled": (S.RECONCILED, (date.fromisoformat(DAY), 9, 0, 1, None)),
-    "expired": (S.EXPIRED, ("proxy-1", "boot-1", 3, date.fromisoformat(DAY))),
+@pytest.mark.spec("D9")
+@pytest.mark.parametrize("written", ["nothing", "table", "findings.json", "reconciled"])
+def test_a_reconciliation_that_was_killed_while_it_wrote_leaves_no_finding(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    """What it wrote until then was signed before. Anything else is a manipulation as ever."""
+    tables, out = Tables(str(tmp_path / "tables")), tmp_path / "out"
+    write(spark, tables, a_trail())
+    job = "reconcile", "--tables", tables.root, "--out", out
+    assert run(*job) == 0
+    findings_json = out / "findings.json"
+    delta.append_once(audit_frame(spark, a_trail().audit), tables.audit, "test", 1)
+
+    with monkeypatch.context() as killing:
+        killing.setattr(*KILLED[written])
+        with pytest.raises(SystemExit):
+            run(*job)
+    kept = shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-kept"))
+
+    assert run(*job) == 0
+    assert run("verify", "--tables", tables.root) == 0
+
+    for place_of in ("out", "tables"):
+        shutil.rmtree(tmp_path / place_of)
+        shutil.copytree(kept / place_of, tmp_path / place_of)
+    findings_json.write_text(findings_json.read_text(encoding="utf-8") + " ", encoding="utf-8")
+    delta.append_state(
+        spark.createDataFrame([(date.fromisoformat(DAY), 9, 0, 1, None)], S.RECONCILED),
+        tables.reconciled,
+        S.RECONCILED,
+    )
+    assert run(*job) == 1
+    found = [each["check"] for each in json.loads(findings_json.read_text(encoding="utf-8"))["findings"]]
+    assert sorted(found) == ["manifest.output_altered", "manifest.table_altered"]
+
+
+@pytest.mark.spec("D8", "D9")
+def test_a_column_that_was_edited_before_a_reconciliation_is_found_whatever_job_ran_in_between(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Jobs that sign files which no reconciliation has seen compare their columns, or do not sign them."""
+    tables, out = Tables(str(tmp_path / "tables")), tmp_path / "out"
+    lines = [line for process in Trail().stop().processes for line in seal(process)]
+    delta.append_once(table(spark, lines), tables.audit, "test", 0)
+    delta.create_tables(spark, tables)
+    common = "--tables", tables.root
+    reconciling = "reconcile", *common, "--out", out
+    assert run(*reconciling) == 0
+    more = Process("proxy-9", Clock())
+    more.start()
+    more.stop()
+    delta.append_once(table(spark, seal(more)), tables.audit, "test", 1)
+    spark.sql(
+        f"UPDATE delta.`{tables.audit}` SET host = '10.9.9.9' WHERE proxy_id = 'proxy-9' AND sequence = 1"
+    )
+
+    assert run("report", *common, "--findings", out, "--out", out / "report.html") == 0
+    for job in (
+        ("compact", *common),
+        ("reprocess", *common),
+        ("expire", *common, "--before", "2026-11-24", "--confirm", "--force"),
+    ):
+        capsys.readouterr()
+        assert run(*job) == 2
+        assert "nothing was changed, because 1 record(s) of process proxy-9/" in capsys.readouterr().err
+    assert run("verify", *common) == 1
+    with monkeypatch.context() as killing:
+        killing.setattr(*KILLED["nothing"])
+        with pytest.raises(SystemExit):
+            run(*reconciling)
+    assert run(*reconciling) == 1
+    document = json.loads((out / "findings.json").read_text(encoding="utf-8"))
+    assert [each["check"] for each in document["findings"]] == ["chain.other_columns"]
+
+
+def killed(*_arguments: object, **_more: object) -> None:
+    raise SystemExit
+
+
+def appended_and_killed(rows: DataFrame, path: str, schema: T.StructType) -> None:
+    APPEND(rows, path, schema)
+    raise SystemExit
+
+
+APPEND = delta.append_state
+KILLED: dict[str, tuple[object, str, Callable[..., None]]] = {
+    "nothing": (findings, "write_findings", killed),
+    "table": (findings, "write_text", killed),
+    "findings.json": (delta, "append_state", killed),
+    "reconciled": (delta, "append_state", appended_and_killed),
 }
-EDITED = {
-    "audit": "host = '10.9.9.9'",
-    "quarantine": "reason = 'another'",
-    "metadata_log": "body = '{}'",
-    "reconciled": "findings = 0, records = 1",
-    "expired": "last_sequence = 9",
-}
-TABLES = tuple(EDITED)
-FOUND, JUDGED = "`manifest.table_altered`", "by its chain and its claims only"
-MATRIX = {
-    "edit": dict.fromkeys(TABLES, FOUND),
-    "delete": dict.fromkeys(TABLES, FOUND),
-    "insert": dict.fromkeys(TABLES, FOUND) | {"audit": JUDGED, "metadata_log": JUDGED, "quarantine": JUDGED},
-    "move": dict.fromkeys(TABLES, FOUND),
-    "duplicate": dict.fromkeys(TABLES, FOUND) | dict.fromkeys(TABLES[:3], JUDGED),
-}
-"""What is done to a row -> table -> how it is found, once the table is signed."""
-
-
-def done_to(spark: SparkSession, path: str, name: str, what: str) -> None:
-    table = f"delta.`{path}`"
-    day = "before" if name == "expired" else S.DATE
-    rows = spark.read.format("delta").load(path).limit(1).localCheckpoint()
-    if what == "insert" and name == "audit":
-        rows = rows.withColumn(S.SEQUENCE, F.lit(1_000).cast("long"))
-    if what in ("insert", "duplicate"):
-        rows.write.format("delta").mode("append").save(path)
-    elif what == "delete":
-        spark.sql(f"DELETE FROM {table}")
-    else:
-        spark.sql(
-            f"UPDATE {table} SET {EDITED[name] if what == 'edit' else f'''{day} = DATE'2026-01-01' '''}"
-        )
-
-
-@pytest.mark.long
-def test_the_matrix_of_tables_and_of_what_is_done_to_their_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """The page has the matrix that is found here."""
-    signed = Tables(str(tmp_path / "signed"))
-    write(spark, signed, a_trail())
-    for name, (schema, row) in ROWS.items():
-        rows = spark.createDataFrame([row], schema)
-        rows.write.format("delta").mode("append").save(getattr(signed, name))
-    runs = manifest.check(spark, signed, SECRET)
-    manifest.sign(spark, runs, "reconcile", runs.signed)
-    found: dict[str, dict[str, str]] = {}
-    for what in MATRIX:
-        copy = Tables(str(shutil.copytree(signed.root, tmp_path / what)))
-        for name in TABLES:
-            done_to(spark, getattr(copy, name), name, what)
-        faults = manifest.check(spark, copy, SECRET).faults
-        altered = {fault.evidence["table"] for fault in faults}
-        found[what] = {name: FOUND if name in altered else JUDGED for name in TABLES}
-
-    assert found == MATRIX
-    page = Path("docs/reconciliation.md").read_text(encoding="utf-8")
-    for name in TABLES:
-        assert f"| `{name}` | {' | '.join(found[what][name] for what in MATRIX)} |" in page
+"""What is written when the job is killed -> what is replaced."""

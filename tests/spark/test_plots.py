@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from spark_audit.report import plots
+from spark_audit.report import page, plots
 
 pytestmark = pytest.mark.spec("D6")
 
@@ -43,6 +43,31 @@ def test_small_series_are_folded_into_others() -> None:
 
     assert plot.names == ["Api0", "Api1", "Api2", "Api3", "Api4", plots.OTHERS]
     assert "others: 374\n" in plot.columns[0].title
+
+
+def test_a_single_request_is_visible_beside_a_million() -> None:
+    plot = plots.stacked({0: {"Fetch": 1_000_000, "Produce": 1}, 1_000: {"Produce": 1}}, 1_000, 0, 1_999)
+
+    for column in plot.columns:
+        assert all(piece.height >= plots.LEAST_HEIGHT for piece in column.pieces)
+        assert all(0 <= piece.y <= plots.HEIGHT - piece.height for piece in column.pieces)
+
+
+@pytest.mark.parametrize(
+    ("amounts_ms", "unit"),
+    [
+        ([], ("Milliseconds", 1)),
+        ([40, 1_900], ("Milliseconds", 1)),
+        ([40, 2_000], ("Seconds", 1_000)),
+        ([7_200_000], ("Hours", 3_600_000)),
+    ],
+)
+def test_throttling_is_plotted_in_the_unit_of_its_highest_column(
+    amounts_ms: list[int], unit: tuple[str, int]
+) -> None:
+    counts = {number: {"a:b": amount_ms} for number, amount_ms in enumerate(amounts_ms)}
+
+    assert page.unit(counts) == unit
 
 
 def test_what_spark_has_folded_comes_last_however_large() -> None:

@@ -158,6 +158,18 @@ def test_the_page_shows_the_findings_first(page: Page) -> None:
     assert page.words.index("decisions.wrongly_granted") < page.words.index("Requests allowed\n")
 
 
+def test_a_finding_is_followed_by_the_record_that_it_names(page: Page, tampered: Path) -> None:
+    document = json.loads((tampered / "out" / "findings.json").read_text())
+    [granted] = [each for each in document["findings"] if each["check"] == "decisions.wrongly_granted"]
+    place = {name: granted["evidence"][name] for name in ("proxy_id", "boot_id")}
+    place["sequence"] = granted["evidence"]["first_sequence"]
+
+    records = [json.loads(text) for text in re.findall(r'\{"date".*?\}', page.words)]
+    named = [each for each in records if {name: each.get(name) for name in place} == place]
+
+    assert [(each["event"], each["granted"]) for each in named] == [("authorization", True)]
+
+
 @pytest.mark.parametrize(
     "told",
     [

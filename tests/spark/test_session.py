@@ -1,17 +1,23 @@
 """What the session is set up with, as seen by what is asked of its JVM."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-pytestmark = [pytest.mark.spark, pytest.mark.tooling]
+ROOT = Path(__file__).resolve().parents[2]
 
 LOOKUP = "r\n"
 """What a command of Py4J begins with that looks for a class, or for a member of one."""
 
 
+@pytest.mark.spark
+@pytest.mark.tooling
 def test_a_function_that_was_used_once_is_not_looked_up_again(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -32,3 +38,18 @@ def test_a_function_that_was_used_once_is_not_looked_up_again(
     again = sent[asked:]
     assert len(again) > 3
     assert [command for command in again if command.startswith(LOOKUP)] == []
+
+
+@pytest.mark.spec("O5")
+def test_what_spark_prints_is_in_a_file_that_a_failure_names(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "spark_audit", "verify", "--tables", str(tmp_path / "tables")]
+    environment = os.environ | {"JAVA_HOME": str(tmp_path / "nowhere"), "TMPDIR": str(tmp_path)}
+
+    ended = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    [line] = ended.stderr.splitlines()
+    [log] = tmp_path.glob("penstock-audit-*.log")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert line.startswith("penstock audit: ")
+    assert line.endswith(f" (more in {log})")
+    assert "nowhere/bin/java" in log.read_text(encoding="utf-8")

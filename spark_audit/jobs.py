@@ -1,0 +1,178 @@
+"""What the command line and the service do with tables: reconcile them, and write a page of the findings.
+
+Each job signs in the manifest what it has read and written (tables/manifest.py). An ingest may run meanwhile:
+a job reads one version of each table.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from spark_audit import schema as S
+from spark_audit.ingest import decode
+from spark_audit.ingest.streams import Topics
+from spark_audit.ingest.topics import kafka_records, require_reachable
+from spark_audit.reconcile.chain import columns
+from spark_audit.reconcile.reconciliation import reconcile
+from spark_audit.reconcile.topics import Topic, differences_of_audit, differences_of_log
+from spark_audit.report import coverage
+from spark_audit.report.coverage import NotChecked
+from spark_audit.report.page import render
+from spark_audit.tables import delta, files, findings, manifest
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
+from spark_audit.tables.findings import Summary
+from spark_audit.tables.retention import reconciled_days
+
+
+def reconcile_tables(
+    spark: SparkSession,
+    tables: Tables,
+    out: str,
+    days: Sequence[str],
+    key: bytes | None,
+    on_check: Callable[[str], None] = lambda name: None,
+) -> tuple[Summary, str]:
+    """Checks these days (YYYY-MM-DD), or all, and writes the findings into directory `out`.
+
+    Returns the summary, and the run of the manifest. `on_check` is called with the name of each check that is
+    done. If it raises an exception, nothing is written.
+    """
+    # In this order, so that the log has all that the audit records refer to, as far as it was read.
+    versions = delta.versions(spark, tables)
+    log_end = delta.log_end(spark, tables)
+    versions["metadata_log"] = delta.version(spark, tables.metadata_log)
+    runs = manifest.check(spark, tables, key)
+    replaced = manifest.outputs_of(spark, out)
+    faults = manifest.output_faults(runs, replaced, named_run(spark, out))
+    audit, quarantine, log = trail(spark, tables, versions)
+    edited = columns(manifest.not_checked(spark, tables, runs)).collect()
+    try:
+        result = reconcile(
+            *(audit, quarantine, log),
+            log_end=log_end,
+            days=days,
+            chain_key=key,
+            expired=delta.read_state(spark, tables.expired, S.EXPIRED),
+            of_tables=[*manifest.findings(runs, faults), *edited],
+            on_check=on_check,
+        )
+    finally:
+        # Frees what the checks have persisted. An ingest in this session reads its batch from Kafka again.
+        spark.catalog.clearCache()
+    summary: Summary = {
+        **result.summary,
+        "days": sorted(set(days)),
+        "tables": tables.root,
+        "versions": versions,
+        "run": runs.newest.number + 2,
+    }
+    found = spark.createDataFrame(list(result.findings), S.FINDING)
+    closed = reconciled_days(audit, quarantine, found, versions["audit"], days)
+    text = findings.as_text(result.findings, summary)
+    # Signed before it is written: if this job is killed, what it has written is no manipulation. The new
+    # files of the tables are signed at the end only, so that the next job compares their columns again.
+    intended = {
+        "outputs": manifest.outputs_to_be(out, text, result.findings),
+        manifest.RECONCILED: manifest.plain_rows(closed),
+    }
+    state = {manifest.UNFINISHED: manifest.RECONCILE, **runs.rewriting, manifest.INTENDED: intended}
+    begun = manifest.sign(spark, runs, manifest.RECONCILE, runs.checked, **state)
+    findings.write_findings(spark, out, result.findings, text)
+    delta.append_state(closed, tables.reconciled, S.RECONCILED)
+    signed = manifest.sign(
+        spark,
+        begun,
+        manifest.RECONCILE,
+        manifest.appended(spark, tables, runs, manifest.RECONCILED),
+        judged={"versions": versions, "days": summary["days"], "findings": summary["findings"]},
+        outputs=intended["outputs"],
+        **runs.rewriting,
+    )
+    return summary, str(signed.newest)
+
+
+def write_page(
+    spark: SparkSession,
+    tables: Tables,
+    directory: str,
+    page: str,
+    wanted: Sequence[str],
+    key: bytes | None,
+) -> str:
+    """Writes a page of the findings in `directory`, of the days `wanted` or of all. Returns the run.
+
+    AuditError if the findings or the tables are not as the last reconciliation of these days left them.
+    """
+    document = findings.read_findings(spark, directory)
+    versions = delta.versions(spark, tables)
+    try:
+        coverage.of_days(document, wanted)
+    except NotChecked as error:
+        raise AuditError(f"{directory} cannot be used: {error}") from error
+    days = wanted or document["summary"].get("days") or ()
+    runs = manifest.check(spark, tables, key, days)
+    _require_signed(spark, runs, document, directory)
+    text = render(*trail(spark, tables, versions), document, wanted, versions)
+    files.write_text(spark, page, text)
+    if runs.runs:
+        outputs = manifest.page_output(spark, page)
+        # Files that are new are left to the next reconciliation, which compares their columns.
+        signed = runs.checked or runs.signed
+        runs = manifest.sign(spark, runs, "report", signed, outputs=outputs, **runs.unfinished)
+    return str(runs.newest)
+
+
+def differences_from_topics(spark: SparkSession, tables: Tables, topics: Topics) -> list[Row]:
+    """Returns the findings of reconcile/topics.py. AuditError if no broker is reachable."""
+    require_reachable(topics.bootstrap)
+    # The positions first and the topics last, so that an ingest may run meanwhile.
+    ends = [delta.ends_read(spark, tables, stream) for stream in (delta.AUDIT_STREAM, delta.METADATA_STREAM)]
+    audit, quarantine, log = trail(spark, tables, delta.versions(spark, tables))
+    expired = delta.read_state(spark, tables.expired, S.EXPIRED)
+
+    def topic(name: str, check: decode.Step, rows: decode.Step, end: dict[str, int]) -> Topic:
+        checked = kafka_records(spark, topics.bootstrap, name, topics.options).transform(check)
+        return Topic(name, checked.transform(rows), checked.transform(decode.quarantine_rows), end)
+
+    of_audit = topic(topics.audit, decode.check_audit, decode.audit_rows, ends[0])
+    found = differences_of_audit(audit, quarantine, expired, of_audit)
+    if topics.metadata:
+        of_log = topic(topics.metadata, decode.check_log, decode.log_rows, ends[1])
+        found = found.unionByName(differences_of_log(log, quarantine, expired, of_log))
+    return found.orderBy(S.CHECK, S.ID).collect()
+
+
+def named_run(spark: SparkSession, directory: str) -> int | None:
+    """Returns the run that findings.json names, None if it names none or cannot be read."""
+    try:
+        return findings.read_findings(spark, directory)["summary"].get("run")
+    except AuditError:
+        # There was no run yet. If the file was damaged, it is not as its run wrote it, which is a finding.
+        return None
+
+
+def _require_signed(
+    spark: SparkSession, runs: manifest.Manifest, document: findings.Document, directory: str
+) -> None:
+    """Raises AuditError if no run wrote these findings, or the tables were changed since.
+
+    The page shows what was wrong with the tables when they were reconciled.
+    """
+    known = {each["id"] for each in document["findings"]}
+    outputs, named = manifest.outputs_of(spark, directory), document["summary"].get("run")
+    faults = manifest.output_faults(runs, outputs, named, unknown_too=True)
+    for fault in manifest.findings(runs, faults):
+        if fault[S.ID] not in known:
+            raise AuditError(f"no page was written, because {fault[S.EXPLANATION]}")
+
+
+def trail(
+    spark: SparkSession, tables: Tables, versions: Mapping[str, int]
+) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """Returns tables `audit`, `quarantine` and `metadata_log` at these versions."""
+    audit = delta.read_table(spark, tables.audit, S.AUDIT, versions["audit"])
+    delta.adapt_plans(spark, tables)
+    quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE, versions["quarantine"])
+    log = delta.read_table(spark, tables.metadata_log, S.METADATA_LOG, versions["metadata_log"])
+    return audit, quarantine, log

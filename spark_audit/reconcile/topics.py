@@ -1,0 +1,191 @@
+"""Compares the tables with the topics that ingest has read them from, as far as the topics have the records.
+
+Takes the tables, and the records of both topics as ingest decodes them now. The command line reads the topics
+(`penstock audit verify --bootstrap`). So a row that was edited, inserted, deleted or repeated in a table is
+found even by somebody who knows the chain key, unless that person can write to the topics as well.
+
+A record may be gone from its topic: retention deletes the oldest records of the audit topic, and compaction
+removes a metadata record once a later record has its key (docs/decisions/0005). Penstock writes no
+tombstones.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_audit import schema as S
+from spark_audit.reconcile.chain import ADDED_LATER
+from spark_audit.reconcile.finding import findings, sample, sentence
+from spark_audit.trail.metadata_log import of_topic
+
+PLACE = (S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
+FAULT = "fault"
+ALTERED, ADDED, REMOVED, REPEATED = "altered", "added", "removed", "repeated"
+MAY_BE_ABSENT = "may_be_absent"
+_SAID = {
+    ALTERED: "are not as the topic has them: they were edited",
+    ADDED: "are not in the topic: they were inserted or moved",
+    REMOVED: "are in the topic, but not in the table: they were deleted",
+    REPEATED: "are in the table more than once",
+}
+
+
+class Topic(NamedTuple):
+    """What a topic has now, as ingest decodes it."""
+
+    name: str
+    records: DataFrame
+    """As rows of table `audit` or `metadata_log`."""
+    unreadable: DataFrame
+    """As rows of table `quarantine`."""
+    ends: Mapping[str, int]
+    """Partition -> the offset after the last record that ingest has read."""
+
+
+def differences_of_audit(
+    audit: DataFrame, quarantine: DataFrame, expired: DataFrame, topic: Topic
+) -> DataFrame:
+    """Returns the differences between the audit topic and its rows in both tables, as findings.
+
+    `expired` is table `expired`: the records that were deleted on purpose.
+    """
+    return _findings("audit", audit_places(audit, expired, topic)).unionByName(
+        _findings("quarantine", quarantine_places(quarantine, expired, topic))
+    )
+
+
+def differences_of_log(
+    metadata_log: DataFrame, quarantine: DataFrame, expired: DataFrame, topic: Topic
+) -> DataFrame:
+    """Returns the same for the metadata topic."""
+    return _findings("metadata_log", log_places(metadata_log, topic)).unionByName(
+        _findings("quarantine", quarantine_places(quarantine, expired, topic, compacted=True))
+    )
+
+
+def audit_places(audit: DataFrame, expired: DataFrame, topic: Topic) -> DataFrame:
+    """Returns one row per place at which table `audit` and the topic differ: PLACE, date, fault."""
+    last = expired.groupBy(*S.BOOT_KEY).agg(F.max("last_sequence").alias("expired_to"))
+    known = topic.records.join(F.broadcast(last), list(S.BOOT_KEY), "left")
+    deleted = F.coalesce(F.col(S.SEQUENCE) <= F.col("expired_to"), F.lit(False))
+    return _differences(_retained(audit, topic), known.withColumn(MAY_BE_ABSENT, deleted), topic)
+
+
+def quarantine_places(
+    quarantine: DataFrame, expired: DataFrame, topic: Topic, compacted: bool = False
+) -> DataFrame:
+    """Returns the same for the rows of table `quarantine` that are of this topic."""
+    rows = quarantine.where(F.col(S.KAFKA_TOPIC) == topic.name)
+    present = _not_compacted(rows, topic) if compacted else _retained(rows, topic)
+    before = expired.agg(F.max("before").alias("expired_before"))
+    known = topic.unreadable.crossJoin(F.broadcast(before))
+    deleted = F.coalesce(F.col(S.DATE) < F.col("expired_before"), F.lit(False))
+    return _differences(present, known.withColumn(MAY_BE_ABSENT, deleted), topic)
+
+
+def log_places(metadata_log: DataFrame, topic: Topic) -> DataFrame:
+    """Returns the same for the rows of table `metadata_log`."""
+    present = _not_compacted(_placed(of_topic(metadata_log), topic.name), topic)
+    known = _placed(topic.records, topic.name).withColumn(MAY_BE_ABSENT, F.lit(False))
+    return _differences(present, known, topic)
+
+
+def _findings(table: str, differences: DataFrame) -> DataFrame:
+    """Returns one finding per day, partition and kind of difference."""
+    grouped = differences.groupBy(S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.DATE, FAULT).agg(
+        F.count(F.lit(1)).alias("records"), sample(S.KAFKA_OFFSET).alias("kafka_offsets")
+    )
+    said = F.coalesce(*(F.when(F.col(FAULT) == kind, text) for kind, text in _SAID.items()))
+    return findings(
+        grouped.withColumn("table", F.lit(table)),
+        check=F.concat(F.lit("topics."), FAULT),
+        severity="critical",
+        date=S.DATE,
+        explanation=sentence(
+            "table %s: %s record(s) of topic %s, partition %s, %s (offsets %s)",
+            "table",
+            "records",
+            S.KAFKA_TOPIC,
+            S.KAFKA_PARTITION,
+            said,
+            F.array_join("kafka_offsets", ", "),
+        ),
+        evidence=["table", S.KAFKA_TOPIC, S.KAFKA_PARTITION, "records", "kafka_offsets"],
+    )
+
+
+def _placed(log: DataFrame, name: str) -> DataFrame:
+    return log.withColumns(
+        {S.KAFKA_TOPIC: F.lit(name), S.KAFKA_PARTITION: F.lit(0), S.KAFKA_OFFSET: F.col(S.LOG_OFFSET)}
+    )
+
+
+def _not_compacted(table: DataFrame, topic: Topic) -> DataFrame:
+    """Returns the rows of the table that no later record with their key has replaced in the topic."""
+    keys = [
+        rows.select(F.col(key).cast("string").alias("its_key"), F.col(offset).alias(S.KAFKA_OFFSET))
+        for rows, key, offset in (
+            (topic.records, S.ENTITY, S.LOG_OFFSET),
+            (topic.unreadable, S.RAW_KEY, S.KAFKA_OFFSET),
+        )
+    ]
+    there = keys[0].unionByName(keys[1])
+    newest = there.groupBy("its_key").agg(F.max(S.KAFKA_OFFSET).alias("newest"))
+    own_key = F.col(S.RAW_KEY if S.RAW_KEY in table.columns else S.ENTITY).cast("string")
+    replaced = table.withColumn("its_key", own_key).join(newest, "its_key")
+    gone = replaced.where(F.col(S.KAFKA_OFFSET) < F.col("newest")).join(there, S.KAFKA_OFFSET, "left_anti")
+    return table.join(gone.select(S.KAFKA_OFFSET), S.KAFKA_OFFSET, "left_anti")
+
+
+def _retained(table: DataFrame, topic: Topic) -> DataFrame:
+    """Returns the rows of the table whose records retention cannot have deleted from the topic."""
+    there = topic.records.select(*PLACE).unionByName(topic.unreadable.select(*PLACE))
+    first = there.groupBy(S.KAFKA_TOPIC, S.KAFKA_PARTITION).agg(F.min(S.KAFKA_OFFSET).alias("begin"))
+    placed = table.join(F.broadcast(first), [S.KAFKA_TOPIC, S.KAFKA_PARTITION], "left")
+    # A partition without any record may have lost all that ingest has read.
+    begin = F.coalesce("begin", _end_of_partition(topic))
+    return placed.where(F.col(S.KAFKA_OFFSET) >= begin).drop("begin")
+
+
+def _end_of_partition(topic: Topic) -> Column:
+    """Returns 0 for a partition that ingest has not read."""
+    known = F.from_json(F.lit(json.dumps(dict(topic.ends))), "map<string, long>")
+    return F.coalesce(known[F.col(S.KAFKA_PARTITION).cast("string")], F.lit(0))
+
+
+def _differences(table: DataFrame, known: DataFrame, topic: Topic) -> DataFrame:
+    """Compares by place. The table need not have the records that MAY_BE_ABSENT."""
+    names = [name for name in table.columns if name in known.columns]
+    # An older release of ingest did not read some columns.
+    older = [name for name in names if name not in ADDED_LATER]
+    in_table = table.groupBy(*PLACE).agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.first(_row(table, names)).alias("in_table"),
+        F.min(S.DATE).alias("table_date"),
+    )
+    in_topic = known.select(
+        *PLACE, MAY_BE_ABSENT, S.DATE, _row(known, names).alias("in_topic"), _row(known, older).alias("older")
+    )
+    both = in_table.join(in_topic, list(PLACE), "full")
+    same = F.col("in_table").isin(F.col("in_topic"), F.col("older"))
+    was_read = F.col(S.KAFKA_OFFSET) < _end_of_partition(topic)
+    fault = (
+        F.when(F.col("in_topic").isNull(), ADDED)
+        .when(F.col("in_table").isNull(), F.when(was_read & ~F.col(MAY_BE_ABSENT), REMOVED))
+        .when(~same, ALTERED)
+        .when(F.col("rows") > 1, REPEATED)
+    )
+    day = F.coalesce("table_date", S.DATE).alias(S.DATE)
+    return both.select(*PLACE, day, fault.alias(FAULT)).where(F.col(FAULT).isNotNull())
+
+
+def _row(rows: DataFrame, names: Sequence[str]) -> Column:
+    """Returns the row as text. Maps cannot be compared, and JSON has moments in ms only."""
+    moments = {field.name for field in rows.schema if isinstance(field.dataType, T.TimestampType)}
+    return F.to_json(
+        F.struct(*(F.unix_micros(name).alias(name) if name in moments else F.col(name) for name in names))
+    )

@@ -1,0 +1,180 @@
+"""What the service does beside the streams: it reconciles days with new records, and maintains the tables.
+
+A day is reconciled again whenever it has other records than at its last reconciliation, so the day that is
+not over yet is reconciled at each interval, and an older one when late records arrive. Reconciliation runs in
+a thread of its own, and reads one version of each table while the streams append to them. Findings and page
+of a day are in a directory named by the day.
+
+Once a day the streams stop for the time in which the tables are compacted: a stream that writes every ten
+seconds leaves some thousand small files a day.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from datetime import UTC, date, datetime, timedelta
+from threading import Event
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_audit.ingest.streams import Companion, Progress
+from spark_audit.jobs import reconcile_tables, write_page
+from spark_audit.reconcile.chain import columns
+from spark_audit.service.exposition import STREAM_TIMEOUT_S, Metrics
+from spark_audit.service.schedule import Schedule
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError, names_in
+from spark_audit.tables.findings import read_findings
+from spark_audit.tables.retention import compact, days_to_reconcile, expire
+
+RETAIN_FILES_HOURS = 168
+FAILURES = (AuditError, OSError, PySparkException, Py4JError)
+"""What a job may raise. The streams go on, and the job is repeated."""
+
+
+class _Stopped(Exception):
+    """The service is being stopped."""
+
+
+def now_s() -> float:
+    """Returns the seconds since the epoch."""
+    return datetime.now(UTC).timestamp()
+
+
+class Service(Companion):
+    """Reconciles into subdirectories of `out`. `import_log` is called before, for a log that is no topic."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        tables: Tables,
+        out: str,
+        key: bytes | None,
+        schedule: Schedule,
+        metrics: Metrics,
+        report: Callable[[str], None],
+        stop_requested: Event,
+        import_log: Callable[[], object],
+        reason: Callable[[Exception], str],
+    ) -> None:
+        self._spark, self._tables, self._out, self._key = spark, tables, out.rstrip("/"), key
+        self._schedule, self._metrics, self._report = schedule, metrics, report
+        self._stop_requested, self._import_log, self._reason = stop_requested, import_log, reason
+        self._worker = ThreadPoolExecutor(1, "reconciliation")
+        self._running: Future[None] | None = None
+        self._progress: Sequence[Progress] = ()
+        self._has_reconciled = False
+        self._next_s = schedule.next_after(now_s())
+        self._maintenance_s = schedule.maintenance_after(now_s())
+        self._findings = self._written_findings()
+        metrics.interval.set(schedule.interval_s)
+        metrics.show_findings(self._findings.values())
+
+    def while_reading(self, progress: Sequence[Progress]) -> bool:
+        """Starts a reconciliation if one is due. Returns True if the tables are to be maintained."""
+        self._progress = progress
+        self._metrics.update(progress)
+        if self._running is not None and not self._running.done():
+            return False
+        if self._running is not None:
+            self._finish(self._running)
+        # The first one need not wait for the end of an interval.
+        caught_up = not self._has_reconciled and all(each.offsets_behind == 0 for each in progress)
+        if now_s() >= self._next_s or caught_up:
+            self._has_reconciled = True
+            self._running = self._worker.submit(self._reconcile_open_days)
+            return False
+        return now_s() >= self._maintenance_s
+
+    def while_stopped(self) -> None:
+        """Compacts the tables, and deletes old days if that is configured."""
+        self._maintenance_s = self._schedule.maintenance_after(now_s())
+        try:
+            if self._schedule.retain_days is not None:
+                self._expire(self._schedule.retain_days)
+            compact(self._spark, self._tables, RETAIN_FILES_HOURS, self._key, columns)
+            self._report("compacted")
+        except FAILURES as error:
+            self._metrics.failures.inc()
+            self._report(f"the tables were not compacted: {self._reason(error)}; trying again tomorrow")
+
+    def problems(self) -> list[str]:
+        """Returns why the service is not ready: streams that do not poll, a late reconciliation."""
+        waiting = [each.name for each in self._progress if self._is_late(each)]
+        found = [f"stream {name} has not looked for records for {STREAM_TIMEOUT_S} s" for name in waiting]
+        if not self._progress:
+            found.append("the streams have not started")
+        if now_s() > self._next_s + self._schedule.late_s:
+            found.append(f"reconciliation is {now_s() - self._next_s:.0f} s late")
+        return found
+
+    def close(self) -> None:
+        """Ends the reconciliation that is running. What it has written is completed by the next one."""
+        while self._running is not None and not wait([self._running], timeout=1).done:
+            self._spark.sparkContext.cancelAllJobs()
+        self._worker.shutdown()
+
+    def _is_late(self, progress: Progress) -> bool:
+        last_poll = progress.last_poll
+        return last_poll is None or now_s() - datetime.fromisoformat(last_poll).timestamp() > STREAM_TIMEOUT_S
+
+    def _finish(self, done: Future[None]) -> None:
+        self._running = None
+        self._next_s = self._schedule.next_after(now_s())
+        try:
+            done.result()
+        except _Stopped:
+            return
+        except FAILURES as error:
+            self._metrics.failures.inc()
+            self._next_s = self._schedule.retry_after(now_s())
+            again_s = self._next_s - now_s()
+            self._report(f"reconciliation failed: {self._reason(error)}; trying again in {again_s:.0f} s")
+
+    def _reconcile_open_days(self) -> None:
+        begun_s = now_s()
+        self._import_log()
+        days = days_to_reconcile(self._spark, self._tables)
+        self._metrics.open_days.set(len(days))
+        for number, day in enumerate(days, 1):
+            self._reconcile(day)
+            self._metrics.open_days.set(len(days) - number)
+        self._metrics.duration.set(now_s() - begun_s)
+        self._metrics.last_success.set(now_s())
+
+    def _reconcile(self, day: str) -> None:
+        out = f"{self._out}/{day}"
+        summary, _ = reconcile_tables(self._spark, self._tables, out, [day], self._key, self._after_check)
+        self._findings[day] = summary["findings"]
+        self._metrics.show_findings(self._findings.values())
+        run = write_page(self._spark, self._tables, out, f"{out}/report.html", [day], self._key)
+        counts = ", ".join(f"{number} {severity}" for severity, number in summary["findings"].items())
+        self._report(f"reconciled {day}: {counts}; {summary['records']} records; manifest: {run}")
+
+    def _after_check(self, name: str) -> None:
+        if self._stop_requested.is_set():
+            raise _Stopped
+
+    def _expire(self, retain_days: int) -> None:
+        before = datetime.now(UTC).date() - timedelta(days=retain_days)
+        done = expire(self._spark, self._tables, before, self._key, columns)
+        self._report(f"expired: {done.records} records of {done.days} days before {before}")
+
+    def _written_findings(self) -> dict[str, Mapping[str, int]]:
+        """Returns day -> severity -> number of findings, as earlier runs have left them in `out`."""
+        days = [name for name in names_in(self._spark, self._out) if _is_day(name)]
+        found: dict[str, Mapping[str, int]] = {}
+        for day in days:
+            try:
+                found[day] = read_findings(self._spark, f"{self._out}/{day}")["summary"]["findings"]
+            except AuditError as error:
+                self._report(f"the findings of {day} cannot be read: {error}")
+        return found
+
+
+def _is_day(name: str) -> bool:
+    try:
+        return date.fromisoformat(name).isoformat() == name
+    except ValueError:
+        return False

@@ -1,0 +1,67 @@
+"""Runs the real jobs over the trails of many cells at once, and says whose finding is whose.
+
+Each scene has a partition of the audit topic, a range of offsets of the log, and names of its own.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from spark_audit import schema as S
+from spark_audit.ingest import decode
+from spark_audit.reconcile.reconciliation import reconcile
+from spark_audit.tables.delta import empty_frame
+from tests.lab.tampering.scene import OFFSETS, SECRET
+from tests.lab.tampering.topics import Topics
+from tests.spark.audit_trail import NOON_MS
+from tests.spark.frames import KAFKA, frame, log_frame, moment
+
+Found = dict[int, set[str]]
+"""Number of a scene -> the checks that found something in it."""
+_TOKEN = re.compile(r"k(\d{4})")
+
+
+def audit_topic(spark: SparkSession, scenes: Mapping[int, Topics]) -> DataFrame:
+    """The rows of Spark's Kafka source for the audit topic: one partition for each scene."""
+    rows = [
+        (line.key, line.value, "audit", number, offset, moment(NOON_MS))
+        for number, topics in scenes.items()
+        for offset, line in enumerate(topics.lines)
+    ]
+    return frame(spark, rows, KAFKA)
+
+
+def judged(spark: SparkSession, scenes: Mapping[int, Topics]) -> Found:
+    """What reconciliation finds in each scene. AssertionError for a finding that is of no scene."""
+    checked = audit_topic(spark, scenes).transform(decode.check_audit).persist()
+    audit = checked.transform(decode.audit_rows).persist()
+    quarantine = checked.transform(decode.quarantine_rows).persist()
+    log = log_frame(spark, [record for topics in scenes.values() for record in topics.log])
+    return by_scene(reconcile(audit, quarantine, log, chain_key=SECRET).findings)
+
+
+def by_scene(findings: Iterable[Row]) -> Found:
+    found: Found = {}
+    for row in findings:
+        numbers = scenes_of(row)
+        assert numbers, f"of no scene: {row}"
+        for number in numbers:
+            found.setdefault(number, set()).add(row[S.CHECK])
+    return found
+
+
+def scenes_of(finding: Row) -> set[int]:
+    evidence = json.loads(finding[S.EVIDENCE])
+    if finding[S.CHECK].startswith(("quarantine.", "topics.")) and evidence[S.KAFKA_TOPIC] == "audit":
+        return {evidence[S.KAFKA_PARTITION]}
+    named = {int(number) for number in _TOKEN.findall(f"{finding[S.EXPLANATION]} {finding[S.EVIDENCE]}")}
+    offsets: Sequence[int] = (
+        [evidence[S.LOG_OFFSET]] if S.LOG_OFFSET in evidence else evidence.get("missing_offsets", [])
+    )
+    return named or {offset // OFFSETS for offset in offsets}
+
+
+def nothing(spark: SparkSession) -> DataFrame:
+    return empty_frame(spark, S.QUARANTINE)

@@ -1,0 +1,210 @@
+"""The service `run --continuous`, as a process with its own JVM, before a real broker."""
+
+import json
+import os
+import random
+import re
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_audit import __main__ as command_line
+from spark_audit.service.schedule import DAY_S, Schedule
+from spark_audit.service.service import now_s
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.findings import Document
+from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.process import ChildProcess
+from tests.spark.audit_trail import DAY, Clock, Process
+from tests.spark.ingesting import Source, in_tables, log_records
+from tests.spark.stopping import job_process, kill
+
+PATIENCE_MS = 300_000
+MINUTES = float(os.environ.get("PENSTOCK_SERVICE_MINUTES", "0"))
+"""Of the long form, `make service-kills`; 0 in `make test`."""
+SEED = int(os.environ.get("PENSTOCK_SERVICE_SEED", "1"))
+SOON = "--interval", "0.1", "--http", "127.0.0.1:0", "--reporting-interval", "1000"
+
+
+@pytest.fixture
+def broker(kafka_libs: Path, tmp_path: Path) -> Iterator[Broker]:
+    """A broker that may be killed."""
+    own = Broker(kafka_libs, BrokerSettings(directory=tmp_path / "broker"))
+    try:
+        own.start()
+        yield own
+    finally:
+        own.stop()
+
+
+@contextmanager
+def service(source: Source, tables: Tables, directory: Path, **options: object) -> Iterator[ChildProcess]:
+    arguments = "--continuous", "--out", str(directory / "out"), *SOON
+    with job_process("run", source, tables, directory, *arguments, **options) as process:
+        yield process
+
+
+def wait_for(process: ChildProcess, pattern: str) -> re.Match[str]:
+    """Waits until the process has printed this, and returns it."""
+    process.wait_until(lambda: re.search(pattern, process.log_text()) is not None, PATIENCE_MS)
+    found = re.search(pattern, process.log_text())
+    assert found is not None
+    return found
+
+
+def get(process: ChildProcess, path: str) -> tuple[int, str]:
+    port = wait_for(process, r"serving /metrics, /livez and /readyz at port (\d+)")[1]
+    connection = HTTPConnection("127.0.0.1", int(port), timeout=30)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+def metrics(process: ChildProcess) -> Mapping[str, float]:
+    """Returns the series of /metrics that are ours."""
+    lines = get(process, "/metrics")[1].splitlines()
+    pairs = (line.rpartition(" ") for line in lines if line.startswith("penstock_"))
+    return {name: float(value) for name, _, value in pairs}
+
+
+def document(directory: Path) -> Document:
+    read: Document = json.loads((directory / "out" / DAY / "findings.json").read_text())
+    return read
+
+
+@pytest.mark.spark
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.spec("D9")
+def test_the_service_reconciles_a_day_again_when_late_records_arrive_and_shows_how_fresh_it_is(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    source, tables = Source(broker.plaintext, "service"), Tables(str(tmp_path / "tables"))
+    source.create()
+    source.send_audit(source.records[:3])
+    source.send_log(log_records(1, bad=0))
+
+    begun_s = now_s()
+    with service(source, tables, tmp_path) as process:
+        wait_for(process, rf"reconciled {DAY}: .*; 3 records; manifest: run \d+")
+        assert (tmp_path / "out" / DAY / "report.html").exists()
+        source.send_audit(source.records[3:])
+        wait_for(process, rf"reconciled {DAY}: .*; {len(source.records)} records; manifest: run \d+")
+        process.wait_until(lambda: metrics(process)["penstock_reconciliation_open_days"] == 0, PATIENCE_MS)
+        found = metrics(process)
+        assert found['penstock_ingest_records_total{table="audit"}'] == len(source.records)
+        assert found['penstock_ingest_offsets_behind{table="metadata_log"}'] == 0
+        assert found['penstock_ingest_last_poll_timestamp_seconds{table="audit"}'] > begun_s
+        assert found["penstock_reconciliation_last_success_timestamp_seconds"] > begun_s
+        assert found["penstock_reconciliation_failures_total"] == 0
+        by_severity = {
+            severity: found[f'penstock_reconciliation_findings{{severity="{severity}"}}']
+            for severity in ("critical", "high", "medium")
+        }
+        assert by_severity == document(tmp_path)["summary"]["findings"]
+        assert get(process, "/readyz") == (200, "ok\n")
+        assert get(process, "/livez") == (200, "ok\n")
+        assert get(process, "/other")[0] == 404
+        process.signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_MS) == 0
+
+    assert in_tables(spark, tables, source.topics) == source.held()
+    assert command_line.main(["verify", "--tables", tables.root]) == 0
+
+
+@pytest.mark.spark
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.spec("D9")
+def test_the_service_is_not_ready_while_no_broker_is_there_and_goes_on_when_one_is(
+    broker: Broker, tmp_path: Path
+) -> None:
+    source, tables = Source(broker.plaintext, "away"), Tables(str(tmp_path / "tables"))
+    source.create()
+    source.send_audit(source.records[:3])
+    impatient = {"default.api.timeout.ms": 4000, "request.timeout.ms": 2000}
+
+    with service(source, tables, tmp_path, **impatient) as process:
+        wait_for(process, rf"reconciled {DAY}: .*; 3 records")
+        broker.process.kill()
+        wait_for(process, "no Kafka broker is available for topic")
+        process.wait_until(lambda: get(process, "/readyz")[0] == 503, PATIENCE_MS)
+        assert "stream audit has not looked for records for 60 s\n" in get(process, "/readyz")[1]
+        assert get(process, "/livez")[0] == 200
+        broker.start()
+        source.send_audit(source.records[3:])
+        wait_for(process, rf"reconciled {DAY}: .*; {len(source.records)} records")
+        process.wait_until(lambda: get(process, "/readyz")[0] == 200, PATIENCE_MS)
+
+
+@pytest.mark.spark
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.spec("D9")
+@pytest.mark.skipif(not MINUTES, reason="its long form is `make service-kills`")
+def test_a_service_that_is_killed_at_random_moments_loses_and_doubles_nothing(
+    spark: SparkSession, kafka: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    source, tables = Source(kafka.plaintext, topic_name), Tables(str(tmp_path / "tables"))
+    source.create()
+    source.send_log(log_records(1, bad=0))
+    moments, stopped = random.Random(SEED), threading.Event()
+    proxy = Process("proxy-1", Clock())
+    proxy.start()
+
+    def send() -> None:
+        sent = 0
+        while not stopped.wait(0.5):
+            proxy.high_water()
+            source.send_audit(proxy.records[sent:])
+            sent = len(proxy.records)
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    killed, until_s = 0, now_s() + MINUTES * 60
+    try:
+        while now_s() < until_s:
+            with service(source, tables, tmp_path) as process:
+                wait_for(process, "reading ")
+                stopped.wait(moments.uniform(0, 40))
+                assert process.returncode is None, process.log_text()
+                kill(process)
+                killed += 1
+    finally:
+        stopped.set()
+        sending.join()
+    source.send_audit([proxy.stop()])
+    with service(source, tables, tmp_path) as process:
+        wait_for(process, rf"reconciled {DAY}: .*; {len(proxy.records)} records")
+        process.signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_MS) == 0
+
+    assert killed > 0
+    assert in_tables(spark, tables, source.topics) == source.held()
+    assert command_line.main(["verify", "--tables", tables.root]) == 0
+    found = {each["check"] for each in document(tmp_path)["findings"]}
+    assert not any(check.startswith(("manifest.", "gaps.", "chain.")) for check in found), found
+
+
+@pytest.mark.spec("D9")
+def test_reconciliations_follow_the_ends_of_intervals_and_maintenance_the_end_of_the_day() -> None:
+    hourly, often = Schedule(3600), Schedule(60)
+    midnight = 20_000 * DAY_S
+
+    assert hourly.next_after(midnight + 600) == midnight + 3600 + 120
+    assert hourly.next_after(midnight + 3600 + 60) == midnight + 3600 + 120
+    assert hourly.next_after(midnight + 3600 + 120) == midnight + 7200 + 120
+    assert often.next_after(midnight) == midnight + 6
+    assert (hourly.retry_after(midnight), often.retry_after(midnight)) == (midnight + 300, midnight + 60)
+    assert (hourly.late_s, often.late_s) == (7200, 300)
+    assert hourly.maintenance_after(midnight + 1) == midnight + DAY_S + 120
