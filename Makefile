@@ -15,11 +15,11 @@ INSTALLED := $(VENV)/.installed
 SPARK_FETCHED := $(VENV)/.spark-packages-fetched
 
 LOCKED_EXTRAS := spark otel build dev
-LOCK_OPTIONS := --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
+LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test test-fast test-all kafka-away differential envelopes model chaos soak hostile mutants rolling pictures quota-cluster quota-cluster-clients ingest-kills kraft-quorum browser check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test test-fast test-all kafka-away differential envelopes model chaos soak hostile mutants tamper rolling pictures quota-cluster quota-cluster-clients ingest-kills service-kills kraft-quorum upstreams browser check check-format check-lint check-types check-imports check-house \
 	check-helm check-rules check-otel manifests format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -27,17 +27,17 @@ help: ## List the targets
 
 setup: $(INSTALLED) fetch ## Create .venv and download Kafka's and Spark's jars; fast when repeated
 
-# Tries these names in turn, so that PYTHON=/opt/python/bin/python3.11 works too. Only 3.11, because the lock file
-# was resolved for it. `import ensurepip` detects distributions that ship Python without a working venv.
+# Tries these names in turn, so that PYTHON=/opt/python/bin/python3.13 works too. The lock file was resolved for
+# these releases. `import ensurepip` detects distributions that ship Python without a working venv.
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(call say,Python environment in $(VENV))
-	@found=; for candidate in $(PYTHON) python3.11 python3 python; do \
-	  if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; \
+	@found=; for candidate in $(PYTHON) python3.11 python3.12 python3.13 python3 python; do \
+	  if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; \
 	  then found="$$candidate"; break; fi; \
 	done; \
 	if [ -z "$$found" ]; then \
-	  echo "Python 3.11 with the venv module is required; none of these has it: $(PYTHON) python3.11 python3 python" >&2; \
-	  echo "Install it, or give its path: make setup PYTHON=/path/to/python3.11" >&2; exit 1; \
+	  echo "Python 3.11, 3.12 or 3.13 with the venv module is required; none of these is it: $(PYTHON) python3.11 python3.12 python3.13 python3 python" >&2; \
+	  echo "Install it, or give its path: make setup PYTHON=/path/to/python3.13" >&2; exit 1; \
 	fi; \
 	"$$found" -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r requirements.lock
@@ -70,9 +70,10 @@ test-all: setup ## Run every test, including those that docs/conformance.md mark
 
 CASES ?= 2000
 SEED ?= 1
+KAFKA ?=
 
-differential: setup ## Compare with a Kafka broker: CASES=2000 random cases of SEED=1; ONLY=42 repeats one case
-	$(BIN)/python -m tests.lab.differential --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
+differential: setup ## Compare with a Kafka broker: CASES=2000 random cases of SEED=1; ONLY=42 repeats one case; KAFKA=3.9.2
+	PENSTOCK_KAFKA=$(KAFKA) $(BIN)/python -m tests.lab.differential --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
 
 envelopes: setup ## Compare the controllers by Envelopes: CASES=2000 SEED=1 ONLY=42
 	$(BIN)/python -m tests.lab.differential --envelopes --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
@@ -99,8 +100,13 @@ SAMPLE ?= 400
 mutants: setup ## Change one expression at a time, SAMPLE=400 times (SEED=1), and report changes that no test notices
 	$(BIN)/python -m tests.lab.mutants --sample $(SAMPLE) --seed $(SEED) $(if $(ONLY),--only $(ONLY))
 
-rolling: setup ## Restart proxies, controller and brokers, and change certificates and configurations, under five kinds of clients
-	$(BIN)/python -m tests.lab.rolling $(if $(KEEP),--keep $(KEEP)) $(if $(HELD),--held) $(if $(PLAIN),--plain)
+tamper: setup ## Edit audit trails in every way and compare docs/tampering.md with what is found (WRITE=1 writes it; EDITS=100000 SEED=1: random edits)
+	$(BIN)/python -m tests.lab.tampering --seed $(SEED) $(if $(EDITS),--edits $(EDITS)) $(if $(PARTS),--parts $(PARTS)) $(if $(WRITE),--write)
+
+UPGRADE ?=
+
+rolling: setup ## Restart proxies, controller and brokers, and change certificates and configurations, under five kinds of clients; UPGRADE=3.9.2: upgrade the brokers instead
+	$(BIN)/python -m tests.lab.rolling $(if $(UPGRADE),--upgrade $(UPGRADE)) $(if $(KEEP),--keep $(KEEP)) $(if $(HELD),--held) $(if $(PLAIN),--plain)
 
 kraft-quorum: setup ## Import Kafka's metadata log from three nodes whose leader dies with uncommitted records, and reconcile
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_KRAFT_QUORUM=all $(BIN)/pytest -v tests/spark/test_kraft_quorum.py
@@ -109,6 +115,9 @@ KILLS ?= 30
 
 ingest-kills: setup ## Kill the ingest at KILLS=30 random moments (SEED=1), then compare tables and topics
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_INGEST_KILLS=$(KILLS) PENSTOCK_INGEST_SEED=$(SEED) $(BIN)/pytest -v tests/spark/test_ingest_kills.py
+
+service-kills: setup ## Kill the audit service at random moments for MINUTES=10 (SEED=1), then compare tables and topics
+	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_SERVICE_MINUTES=$(or $(MINUTES),10) PENSTOCK_SERVICE_SEED=$(SEED) $(BIN)/pytest -v tests/spark/test_service.py -k killed
 
 pictures: setup ## Draw the dashboard over a live run into docs/pictures (AGAIN=1: use the last run)
 	$(BIN)/python -m tests.lab.pictures $(if $(AGAIN),--again)
@@ -121,6 +130,9 @@ quota-cluster: $(INSTALLED) ## Simulate one quota for 3 and 50 proxies, print th
 
 clients: setup ## Run every client with every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/lab/clients
+
+upstreams: setup ## Run the core of the end-to-end tests before brokers of 2.8 to 4.2 (KAFKA=3.9.2-zookeeper: one of them), write docs/upstreams.md
+	$(BIN)/python -m tests.lab.upstreams $(KAFKA)
 
 browser: setup ## Test the audit report in Chromium, and write screenshots to build/report
 	PENSTOCK_REQUIRE_BROWSER=1 $(BIN)/pytest -v tests/spark/test_browser.py
@@ -170,7 +182,7 @@ check-rules: $(INSTALLED) ## Evaluate the alert rules in Prometheus' own engine 
 check-otel: $(INSTALLED) ## Send traces to the OpenTelemetry Collector's own receiver (Go builds it, once)
 	PENSTOCK_REQUIRE_OTLP=1 CI=1 $(BIN)/pytest --quiet tests/contract/test_otlp_collector.py
 
-manifests: $(INSTALLED) ## Render deploy/kubernetes and deploy/spark/cronjob.yaml from the Helm chart
+manifests: $(INSTALLED) ## Render deploy/kubernetes and deploy/spark/service.yaml from the Helm chart
 	$(BIN)/python -m tests.support.chart
 
 format: $(INSTALLED) ## Format the code and apply ruff's fixes

@@ -49,23 +49,34 @@ certificate proxy "${names[@]}"
 certificate controller controller '*.penstock-controller.kafka.svc' localhost
 
 password admin.password
+password auditor.password
 password broker.password
 password controller.password
 password grafana.password
 password http.token
 
-# The three users of the example broker. No other user can log in to it.
+# The users of the example broker. No other user can log in to it.
 [[ -s broker.jaas ]] || cat >broker.jaas <<END
 KafkaServer {
   org.apache.kafka.common.security.plain.PlainLoginModule required
   username="penstock-broker" password="$(<broker.password)"
   user_penstock-broker="$(<broker.password)"
   user_penstock-proxy="$(<broker.password)"
-  user_penstock-controller="$(<broker.password)";
+  user_penstock-controller="$(<broker.password)"
+  user_penstock-auditor="$(<auditor.password)";
 };
 END
 
 chmod "$mode" broker.jaas
+
+# For the audit service. On a broker with an authorizer it needs READ of two topics only: see deploy/spark/README.md.
+cat >auditor.properties <<END
+security.protocol=SASL_PLAINTEXT
+sasl.mechanism=PLAIN
+sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+username="penstock-auditor" password="$(<auditor.password)";
+END
+chmod "$mode" auditor.properties
 
 # For Kafka's own tools: --command-config admin.properties --bootstrap-server localhost:9093
 cat >admin.properties <<END

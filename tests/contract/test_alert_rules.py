@@ -17,6 +17,7 @@ pytestmark = pytest.mark.spec("O2")
 RULES = Path(__file__).resolve().parents[2] / "proxy" / "examples" / "prometheus" / "rules.yaml"
 PROXY = 'job="penstock-proxy",instance="kafka-0"'
 CONTROLLER = 'job="penstock-controller",instance="controller-0"'
+AUDIT = 'job="penstock-audit",instance="audit-0"'
 EXPIRY, DAY_S = "penstock_certificate_expiry_timestamp_seconds", 86_400
 UP = f"up{{{PROXY}}} 1x240"
 HEALTHY = "\n  ".join(
@@ -50,6 +51,11 @@ HEALTHY = "\n  ".join(
         'process_open_fds{job="another",instance="x"} 999x240',
         'process_max_fds{job="another",instance="x"} 1000x240',
         f'{EXPIRY}{{{PROXY},file="tls.crt"}} {15 * DAY_S}x240',
+        f'penstock_ingest_last_poll_timestamp_seconds{{{AUDIT},table="audit"}} 0+60x240',
+        f"penstock_reconciliation_last_success_timestamp_seconds{{{AUDIT}}} 0+60x240",
+        f"penstock_reconciliation_interval_seconds{{{AUDIT}}} 3600x240",
+        f'penstock_reconciliation_findings{{{AUDIT},severity="high"}} 0x240',
+        f'penstock_reconciliation_findings{{{AUDIT},severity="medium"}} 3x240',
     )
 )
 GROWS = "0+1x240"
@@ -190,6 +196,19 @@ CASES: dict[str, tuple[str, set[str]]] = {
     "PenstockCertificateExpiresSoon": (
         proxy(f"{EXPIRY}", f"{2 * DAY_S}x240", 'file="tls.crt"'),
         {"PenstockCertificateExpires"},
+    ),
+    "PenstockIngestStale": (
+        f'{UP}\n  penstock_ingest_last_poll_timestamp_seconds{{{AUDIT},table="audit"}} 0x240',
+        set(),
+    ),
+    "PenstockReconciliationStale": (
+        f"{UP}\n  penstock_reconciliation_last_success_timestamp_seconds{{{AUDIT}}} 0x240"
+        f"\n  penstock_reconciliation_interval_seconds{{{AUDIT}}} 600x240",
+        set(),
+    ),
+    "PenstockFindings": (
+        f'{UP}\n  penstock_reconciliation_findings{{{AUDIT},severity="high"}} 1x240',
+        set(),
     ),
     "PenstockFileNotLoaded": (
         proxy("penstock_file_reloads_total", labels='file_kind="users",outcome="failed"'),

@@ -1,6 +1,6 @@
 """The Helm chart rendered, and the plain manifests that are made of it.
 
-`python -m tests.support.chart` (`make manifests`) writes deploy/kubernetes and deploy/spark/cronjob.yaml.
+`python -m tests.support.chart` (`make manifests`) writes deploy/kubernetes and deploy/spark/service.yaml.
 Each file names the SHA-256 of the chart that it was made from, so that a stale one is found without helm.
 """
 
@@ -59,7 +59,7 @@ def manifests(program: Path) -> Iterator[tuple[Path, str]]:
         yield DEPLOY / "kubernetes" / name, _headed(text)
     audit = template(program, "--set", "audit.enabled=true", "--show-only", "templates/audit.yaml")
     for _, text in _by_template(audit):
-        yield DEPLOY / "spark" / "cronjob.yaml", _headed(text)
+        yield DEPLOY / "spark" / "service.yaml", _headed(text)
 
 
 def _by_template(rendered: str) -> Iterator[tuple[str, str]]:

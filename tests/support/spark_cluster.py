@@ -50,7 +50,7 @@ class SparkCluster:
 
 def bare_python() -> str:
     """The interpreter that the environment was made from: it has neither our packages nor pyspark."""
-    return str(Path(sys.base_prefix) / "bin" / "python3.11")
+    return str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
 
 
 @contextmanager

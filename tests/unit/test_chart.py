@@ -45,6 +45,7 @@ EVERYTHING = {
             {"name": "ingest", "command": "ingest", "schedule": "*/10 * * * *"},
             {"name": "reconcile", "command": "reconcile"},
             {"name": "page", "command": "report"},
+            {"name": "service", "command": "run", "continuous": True, "args": ["--retain-days=30"]},
         ],
     },
 }
@@ -82,7 +83,7 @@ def named(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]
 @pytest.mark.spec("O1")
 def test_the_plain_manifests_were_made_of_the_chart_as_it_is() -> None:
     """Needs no helm: it is the one of these tests that always runs."""
-    files = [*(chart.DEPLOY / "kubernetes").glob("*.yaml"), chart.DEPLOY / "spark" / "cronjob.yaml"]
+    files = [*(chart.DEPLOY / "kubernetes").glob("*.yaml"), chart.DEPLOY / "spark" / "service.yaml"]
     line = f"# Chart: sha256:{chart.chart_sha256()}\n"
     stale = [
         file.name
@@ -303,11 +304,11 @@ def test_only_the_monitoring_namespace_reaches_the_metrics(program: Path, tmp_pa
 
 
 @pytest.mark.spec("O1")
-def test_audit_jobs_with_a_schedule_are_cron_jobs_and_others_run_once(program: Path, tmp_path: Path) -> None:
+def test_audit_jobs_are_deployments_cron_jobs_or_jobs(program: Path, tmp_path: Path) -> None:
     jobs = {
         each["metadata"]["name"]: (each["kind"], next(values_of(each, "args")))
         for each in rendered(program, tmp_path, EVERYTHING)
-        if each["kind"] in ("CronJob", "Job")
+        if each["kind"] in ("CronJob", "Job") or each["metadata"]["name"] == "penstock-service"
     }
     tables = "--tables=/var/lib/penstock-audit/tables"
     out = "/var/lib/penstock-audit/report"
@@ -318,6 +319,9 @@ def test_audit_jobs_with_a_schedule_are_cron_jobs_and_others_run_once(program: P
         "Job",
         ["report", tables, f"--findings={out}", f"--out={out}/report.html"],
     )
+    kind, arguments = jobs["penstock-service"]
+    assert (kind, arguments[0]) == ("Deployment", "run")
+    assert arguments[-4:] == [f"--out={out}", "--continuous", "--http=0.0.0.0:9190", "--retain-days=30"]
 
 
 @pytest.mark.spec("O5")
@@ -330,6 +334,7 @@ def test_audit_jobs_with_a_schedule_are_cron_jobs_and_others_run_once(program: P
         ({"http": {"authentication": "none"}}, "authentication"),
         ({"monitoring": {"podMonitor": True, "serviceMonitor": True}}, "monitoring"),
         ({"audit": {"jobs": [{"name": "a", "command": "drop"}]}}, "command"),
+        ({"audit": {"jobs": [{"name": "a", "command": "ingest", "continuous": True}]}}, "command"),
         ({"controller": {"enabled": False}}, "proxy.config.controller"),
     ],
 )

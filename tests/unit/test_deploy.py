@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,10 @@ def test_penstock_check_finds_nothing_wrong_with_the_examples(source: str, tmp_p
 @pytest.mark.spec("O2")
 def test_prometheus_scrapes_with_the_token_that_the_examples_ask_for() -> None:
     services = yaml.safe_load(text("compose.yaml"))["services"]
-    for job in yaml.safe_load(text("prometheus/scrape.yaml"))["scrape_configs"]:
+    *jobs, audit = yaml.safe_load(text("prometheus/scrape.yaml"))["scrape_configs"]
+    # The audit service shows counts and times only.
+    assert audit.keys() == {"job_name", "static_configs"}
+    for job in jobs:
         files = {Path(job["authorization"]["credentials_file"]), Path(job["tls_config"]["ca_file"])}
         assert (job["scheme"], job["authorization"]["type"]) == ("https", "Bearer")
         assert {path.name for path in files} <= set(services["prometheus"]["secrets"])
@@ -119,7 +123,9 @@ def test_prometheus_scrapes_with_the_token_that_the_examples_ask_for() -> None:
 @pytest.mark.spec("O2", "O3")
 def test_prometheus_scrapes_pods_by_the_name_in_their_certificate() -> None:
     names = {}
-    for job in yaml.safe_load(text("prometheus/kubernetes.yaml"))["scrape_configs"]:
+    *jobs, audit = yaml.safe_load(text("prometheus/kubernetes.yaml"))["scrape_configs"]
+    assert "authorization" not in audit
+    for job in jobs:
         assert (job["scheme"], job["authorization"]["type"]) == ("https", "Bearer")
         names[job["job_name"]] = job["tls_config"]["server_name"]
 
@@ -140,7 +146,9 @@ def test_probes_ask_over_tls_for_what_needs_no_credential() -> None:
         if "httpGet" in probe
     ]
 
-    assert {probe["scheme"] for probe in probes} == {"HTTPS"}
+    # Without a scheme: the audit service.
+    assert Counter(probe.get("scheme") for probe in probes)[None] == 2
+    assert {probe.get("scheme") for probe in probes} == {"HTTPS", None}
     assert {probe["path"] for probe in probes} == {"/livez", "/readyz"}
 
 
@@ -245,7 +253,7 @@ def test_the_alert_rules_are_those_that_prometheus_loads() -> None:
     targets = {target.split(":")[0] for targets in values_of(scrape, "targets") for target in targets}
 
     assert scrape["rule_files"] == ["rules.yaml"]
-    assert targets == {"proxy", "controller"} <= set(compose["services"])
+    assert targets == {"proxy", "controller", "audit"} <= set(compose["services"])
 
 
 @pytest.mark.spec("O2")
@@ -254,7 +262,7 @@ def test_jobs_have_the_names_that_the_alerts_select(file: str) -> None:
     jobs = [job["job_name"] for job in yaml.safe_load(text(f"prometheus/{file}"))["scrape_configs"]]
     selected = re.findall(r'job(=~?)"([^"]+)"', example_file("prometheus/rules.yaml"))
 
-    assert jobs == ["penstock-proxy", "penstock-controller"]
+    assert jobs == ["penstock-proxy", "penstock-controller", "penstock-audit"]
     assert selected == [("=~", "penstock-.*"), ("=", "penstock-proxy")]
 
 
@@ -274,7 +282,7 @@ def test_pods_are_discovered_by_containers_and_ports_that_the_manifests_have() -
         for port in container.get("ports", [])
     }
 
-    assert kept == [("penstock", "penstock-http"), ("controller", "penstock-http")]
+    assert kept == [(name, "penstock-http") for name in ("penstock", "controller", "audit")]
     assert set(kept) <= ports
 
 

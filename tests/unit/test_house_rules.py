@@ -42,6 +42,7 @@ OUTSIDE_THE_CORE = {
     "run",
     "reload_and_restart",
     "process",
+    "proposal_check",
     "control_plane",
     "gate_setup",
     "shell",
