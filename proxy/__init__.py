@@ -21,6 +21,7 @@ handover       SIGUSR2: a running proxy starts its successor, and hands its clie
 check          `penstock check`: what is wrong with a configuration file
 proposal_check  `penstock check --proposal`: what a proposed change of policy does
 reload_and_restart  `penstock reload`, `penstock restart`: the commands to a running process
+witnessing     proxies that witness each other's audit trail, with Kafka's own controller
 quota_shares   quotas that hold for all proxies together, over a topic
 starter        `penstock init`: example files to begin from
 __main__       the command line

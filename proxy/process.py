@@ -70,6 +70,7 @@ from proxy.security.backoff import LoginBackoff
 from proxy.session.apis.table import CHANGES_AT_BROKER, HANDLED_HERE, supported_versions
 from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire.error_codes import ErrorCode
+from proxy.witnessing import witnessing
 from proxy.workers.control import worker_pages
 from proxy.workers.member import Member
 from proxy.workers.spools import ship_left_over
@@ -158,6 +159,7 @@ class ProxyProcess:
             self._plane.forwarder,
         )
         self._forwarder.audit_end = lambda: self._audit.end
+        self._witnessing = witnessing(config, internal, self._audit)
         self._forwarder.on_witnessed = lambda end: self._audit.append(events.witnessed(message=end))
         self._watch = BrokerWatch(self._broker, self._on_broker)
         link(self._watch.reachability, self._feed.reachability, self._forwarder.reachability)
@@ -315,6 +317,8 @@ class ProxyProcess:
             yield part.run()
         if self._shares is not None:
             yield self._shares.run()
+        if self._witnessing is not None:
+            yield self._witnessing.run()
         yield self._record_quota_changes()
         yield self._ship_leftover_spools()
         yield self._sweep()

@@ -7,11 +7,10 @@ by proxy.process if a quota may have that scope.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import structlog
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -22,9 +21,7 @@ from proxy.audit.record import AuditEvent
 from proxy.config import ProxyConfig, split_host_port
 from proxy.net.kafka.broker_watch import BrokerFacts
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
-from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
-from proxy.net.metadata.topic_feed import PartitionError, at_leader
-from proxy.net.metadata.transactions import BrokenBatch, TransactionReader
+from proxy.net.metadata.live_topic import SEND_TIMEOUT_S, LiveTopic
 from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import monotonic_ms, now_ms
 from proxy.net.runtime.reachability import Reachability
@@ -34,17 +31,8 @@ from proxy.quota.cluster.timing import TICK_MS
 from proxy.quota.rate import Rate
 from proxy.quota.throttle import REQUEST_PERCENTAGE, Bucket
 from proxy.session.accounting.summaries import OBSERVE
-from proxy.wire import types
-from proxy.wire.api_keys import ApiKey
-from proxy.wire.error_codes import ErrorCode
 
-PRODUCE_VERSIONS = (3, 12)
-"""Up to version 12, Produce has topic names instead of ids."""
-ACKS_LEADER = 1
-SEND_TIMEOUT_S = 2.0
 PROBE_TIMEOUT_S = 1.0
-TOPIC_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "600000", "segment.ms": "600000"}
-"""Of a topic that is created here. Records older than some seconds are not read."""
 
 log = structlog.get_logger(__name__)
 _MICROSECONDS_OF_A_PERCENT = 10_000
@@ -166,7 +154,7 @@ class QuotaShares(Collector):
         yield CounterMetricFamily(
             "penstock_quota_cluster_received_bytes_total",
             "Bytes of record batches that were read",
-            self._exchange.received_bytes,
+            self._exchange.topic.received_bytes,
         )
 
 
@@ -176,12 +164,9 @@ class ShareExchange:
     def __init__(self, broker: EndpointSettings, topic: str, partitions: int, member: Member) -> None:
         """`partitions`: of the topic; `member`: the state of this process among the proxies."""
         self.member = member
-        self.received_bytes = 0
+        self.topic = LiveTopic(broker, topic, partitions)
         self.reachability = Reachability("exchanging quota shares", "quota shares cannot be exchanged")
-        self._broker = broker
-        self._topic = topic
         self._partitions = partitions
-        self._leaders = TopicLeaders(broker, topic, partitions, TOPIC_SETTINGS)
         self._readers: dict[int, asyncio.Task[None]] = {}
         self._probes: set[bytes] = set()
 
@@ -205,21 +190,20 @@ class ShareExchange:
             goodbye = self.member.leave(monotonic_ms())
             with suppress(ChannelError, TimeoutError):
                 async with asyncio.timeout(SEND_TIMEOUT_S):
-                    await self._leaders.locate()
+                    await self.topic.locate()
                     await self._send(goodbye)
-            await self._leaders.close()
+            await self.topic.close()
 
     async def _deliver(self, records: Sequence[Outgoing]) -> None:
         try:
             async with asyncio.timeout(SEND_TIMEOUT_S):
-                await self._leaders.locate()
-                self._require_partitions()
+                self._require_partitions(len(await self.topic.locate()))
                 await self._send(records)
         except (ChannelError, TimeoutError) as error:
-            self._leaders.forget()
-            self.reachability.failed(error, topic=self._topic)
+            self.topic.forget()
+            self.reachability.failed(error, topic=self.topic.topic)
         else:
-            self.reachability.reached(topic=self._topic)
+            self.reachability.reached(topic=self.topic.topic)
 
     def _probe_silent(self, tasks: asyncio.TaskGroup) -> None:
         for key, address in self.member.probes(monotonic_ms()).items():
@@ -227,42 +211,19 @@ class ShareExchange:
                 self._probes.add(key)
                 tasks.create_task(self._probe(key, address))
 
-    def _require_partitions(self) -> None:
+    def _require_partitions(self, count: int) -> None:
         # All proxies divide the quota-ids by this number.
-        if (count := len(self._leaders.partitions)) != self._partitions:
+        if count != self._partitions:
             raise ChannelError(
-                f"topic {self._topic} has {count} partitions, not {self._partitions}; write"
+                f"topic {self.topic.topic} has {count} partitions, not {self._partitions}; write"
                 f" quota.cluster.partitions: {count} in the files of all proxies"
             )
 
     async def _send(self, records: Iterable[Outgoing]) -> None:
-        """Send the records, one request for each leader, in parallel."""
         values: dict[int, list[bytes]] = {}
         for record in records:
             values.setdefault(record.partition, []).append(record.value)
-        batches: dict[str, dict[int, bytes]] = {}
-        for partition, of_partition in values.items():
-            batches.setdefault(self._leaders.address(partition), {})[partition] = _batch(of_partition)
-        await asyncio.gather(*(self._produce(each) for each in batches.values()))
-
-    async def _produce(self, batches: Mapping[int, bytes]) -> None:
-        """Send one batch for each partition to the leader that they have in common."""
-        channel = await self._leaders.leader(next(iter(batches)))
-        request = types.ProduceRequest
-        data = [
-            request.PartitionProduceData(index=partition, records=batch)
-            for partition, batch in batches.items()
-        ]
-        message = request(
-            acks=ACKS_LEADER,
-            timeout_ms=int(SEND_TIMEOUT_S * 1000),
-            topic_data=[request.TopicProduceData(name=self._topic, partition_data=data)],
-        )
-        version = channel.version(ApiKey.PRODUCE, PRODUCE_VERSIONS)
-        response = await channel.request(ApiKey.PRODUCE, version, message)
-        for result in response.responses[0].partition_responses:
-            if result.error_code != ErrorCode.NONE:
-                raise TopicError("Produce", result.error_code, result.error_message)
+        await self.topic.send(values)
 
     def _read_wanted(self, tasks: asyncio.TaskGroup) -> None:
         """Read the partitions that the member needs now, and no others."""
@@ -275,23 +236,11 @@ class ShareExchange:
     async def _follow(self, partition: int) -> None:
         """Pass the records of one partition to the member, from its end on, until cancelled."""
         reachability = Reachability("reading quota shares", "quota shares cannot be read")
-        while True:
-            try:
-                async with at_leader(self._broker, self._topic, partition) as (source, _):
-                    # What was written while this process did not read is out of date.
-                    reader = TransactionReader(await source.stable_offset())
-                    reachability.reached(topic=self._topic, partition=partition)
-                    while True:
-                        await self._receive(partition, reader, await source.fetch(reader.position))
-            except (ChannelError, PartitionError, BrokenBatch) as error:
-                reachability.failed(error, topic=self._topic, partition=partition)
-                await reachability.pause(1_000)
 
-    async def _receive(self, partition: int, reader: TransactionReader, records: bytes) -> None:
-        self.received_bytes += len(records)
-        async for step in iterate_in_slices(reader.steps(records)):
-            for value in () if step is None else step.values:
-                self.member.receive(partition, value, monotonic_ms())
+        def receive(value: bytes) -> None:
+            self.member.receive(partition, value, monotonic_ms())
+
+        await self.topic.follow(partition, receive, reachability)
 
     async def _probe(self, key: bytes, address: str) -> None:
         """Find out whether a silent proxy's process is gone: then nothing listens there."""
@@ -328,11 +277,3 @@ def _probed_address(config: ProxyConfig) -> str:
     """Return where others find out whether this process lives: at the first listener, as clients do."""
     first = config.listeners[0]
     return "" if split_host_port(first.bind)[1] == 0 else first.advertised or first.bind
-
-
-def _batch(values: Sequence[bytes]) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
-    moment_ms = now_ms()
-    for number, value in enumerate(values):
-        builder.append(number, moment_ms, None, value, [])
-    return bytes(builder.build())

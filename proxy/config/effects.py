@@ -177,7 +177,7 @@ PROXY: Effects = MappingProxyType(
             """,
         ),
     )
-    | _under("audit", _AUDIT)
+    | _under("audit", _AUDIT | _each(Effect.RESTART, "witnesses_topic"))
     | _under(
         "limits",
         _LIMITS

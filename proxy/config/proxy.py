@@ -53,6 +53,7 @@ from proxy.security.protected import (
     DEFAULT_METADATA_TOPIC,
     DEFAULT_SHARES_TOPIC,
     DEFAULT_TRANSACTIONAL_ID,
+    DEFAULT_WITNESSES_TOPIC,
     OwnResources,
 )
 from proxy.session.gate import DEFAULT_QUEUED_BYTES
@@ -101,6 +102,13 @@ class Audit(Part):
             None if self.chain_key_file is None else _key(self.chain_key_file),
             self.rate_per_principal,
         )
+
+
+class ProxyAudit(Audit):
+    """The `audit:` section of a proxy."""
+
+    witnesses_topic: Annotated[str, Field(min_length=1)] = DEFAULT_WITNESSES_TOPIC
+    """Used with Kafka's own controllers; Penstock's witness the trail of each proxy themselves."""
 
 
 def _key(path: Path) -> bytes:
@@ -429,7 +437,7 @@ class ProxyConfig(Part):
     delegation_token: DelegationToken = DelegationToken()
     quota: Quota = Quota()
     topics: Topics = Topics()
-    audit: Audit
+    audit: ProxyAudit
     limits: ProxyLimits = ProxyLimits()
     http: Http | None = None
     log: Log = Log()
@@ -494,8 +502,8 @@ class ProxyConfig(Part):
         """The resources that no client may change or use."""
         ours = self.controller.mode == "penstock"
         transactional_id = self.metadata.transactional_id if ours else None
-        shares = self.quota.quota_cluster_topic
-        return OwnResources.of(self.metadata.topic, self.audit.topic, transactional_id, shares)
+        others = (self.quota.quota_cluster_topic, *(() if ours else (self.audit.witnesses_topic,)))
+        return OwnResources.of(self.metadata.topic, self.audit.topic, transactional_id, *others)
 
     def recorded_settings(self) -> dict[str, str]:
         """The settings for the audit trail that decisions depend on, besides the metadata log."""

@@ -38,6 +38,7 @@ PROTECTED_TRANSACTIONAL_ID = "protected.transactional.id"
 DEFAULT_METADATA_TOPIC = "__penstock_metadata"
 DEFAULT_AUDIT_TOPIC = "__penstock_audit"
 DEFAULT_SHARES_TOPIC = "__penstock_quota_shares"
+DEFAULT_WITNESSES_TOPIC = "__penstock_witnesses"
 DEFAULT_TRANSACTIONAL_ID = "penstock-controller"
 
 _DENIED = {

@@ -380,7 +380,8 @@ def witnesses(few: DataFrame, records: DataFrame, ends: DataFrame, until_ms: int
     """Returns what processes have witnessed of each other but the table does not show, and who was not seen.
 
     A controller records the end of the trail of each proxy that is connected, and the proxy that of the
-    controller (docs/decisions/0075). `few` has all records but traffic, `ends` is `boots` of the sequence
+    controller (docs/decisions/0075). With Kafka's own controller, proxies record the ends of other proxies
+    (docs/decisions/0097). `few` has all records but traffic, `ends` is `boots` of the sequence
     index, `until_ms` its `complete_until_ms`.
     """
     claims = _claims(few).where(F.col(S.TIME_MS) <= until_ms).persist()
@@ -457,14 +458,14 @@ def _claim_faults() -> list[Column]:
 
 
 def _unseen(proxies: DataFrame, claims: DataFrame) -> DataFrame:
-    """Returns proxies that no controller has seen, while controllers saw others."""
-    by_controllers = claims.where(F.col(S.ROLE) == "controller")
+    """Returns proxies that no other process has seen, while others were seen."""
+    of_proxies = claims.join(proxies.select(*S.BOOT_KEY), list(S.BOOT_KEY), "left_semi")
     # Releases before this check did not do it.
-    since = by_controllers.agg(F.min(S.TIME_MS).alias("since_ms"))
-    seen = by_controllers.select(*S.BOOT_KEY).distinct()
+    since = of_proxies.agg(F.min(S.TIME_MS).alias("since_ms"))
+    seen = of_proxies.select(*S.BOOT_KEY).distinct()
     unseen = proxies.join(F.broadcast(seen), list(S.BOOT_KEY), "left_anti")
     unseen = unseen.crossJoin(F.broadcast(since)).where(F.col(_FIRST_MS) > F.col("since_ms"))
-    while_it_ran = by_controllers.select(F.col(S.TIME_MS).alias("seen_ms")).distinct()
+    while_it_ran = of_proxies.select(F.col(S.TIME_MS).alias("seen_ms")).distinct()
     meanwhile = F.col("seen_ms").between(F.col(_FIRST_MS) + UNSEEN_MS, F.col(_LAST_MS))
     return findings(
         unseen.join(F.broadcast(while_it_ran), meanwhile, "left_semi"),
@@ -472,7 +473,7 @@ def _unseen(proxies: DataFrame, claims: DataFrame) -> DataFrame:
         severity="high",
         date="last_date",
         explanation=sentence(
-            "no controller has seen process %s/%s, although controllers saw others while it ran: it had no"
+            "no other process has seen process %s/%s, although proxies were seen while it ran: it had no"
             " connection to them, or it is forged",
             *S.BOOT_KEY,
         ),

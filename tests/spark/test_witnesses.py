@@ -77,9 +77,40 @@ def test_who_vanished_was_cut_rewritten_or_forged_is_named(spark: SparkSession) 
             f"{claim('rewritten')}: that record has another link in the table, so it was rewritten"
         ),
         ("chain.unknown_process", "forged"): (
-            "no controller has seen process forged/boot-1, although controllers saw others while it ran:"
+            "no other process has seen process forged/boot-1, although proxies were seen while it ran:"
             " it had no connection to them, or it is forged"
         ),
+    }
+
+
+def test_with_kafkas_own_controller_proxies_witness_each_other(spark: SparkSession) -> None:
+    trail = Trail()
+    names = ("proxy-2", "proxy-3", "proxy-4")
+    proxies = {name: trail.process(name) for name in names}
+    claims = []
+    for minute in range(4):
+        trail.clock.now_ms += MINUTE_MS
+        for name, other in zip(names, (*names[1:], names[0]), strict=True):
+            mark = proxies[other].high_water()
+            claims.append((proxies[name].write("witnessed", message=""), other, mark["sequence"]))
+        if minute == 0:
+            proxies["forged"] = trail.process("forged")
+        proxies["forged"].high_water()
+    trail.clock.now_ms += MINUTE_MS
+    for process in (*proxies.values(), trail.proxy, trail.controller):
+        process.stop()
+    for claimed, other, sequence in claims:
+        claimed["message"] = f"{other}/boot-1/{sequence}/{LINK}"
+    lines = [line for each in trail.processes if each.proxy_id != "proxy-3" for line in seal(each)]
+
+    found = reconcile(
+        table(spark, lines).persist(), empty_frame(spark, S.QUARANTINE), log_frame(spark, trail.log)
+    ).findings
+
+    told = {(row["check"], json.loads(row["evidence"])["proxy_id"]) for row in found}
+    assert {each for each in told if each[0] != "chain.other_link_seen"} == {
+        ("chain.process_missing", "proxy-3"),
+        ("chain.unknown_process", "forged"),
     }
 
 

@@ -39,6 +39,7 @@ OUTSIDE_THE_CORE = {
     "listeners",
     "handover",
     "quota_shares",
+    "witnessing",
     "run",
     "reload_and_restart",
     "process",

@@ -106,7 +106,9 @@ def test_the_names_of_the_controllers_are_known_without_being_told_and_can_be_to
         frozenset(("log", "trail", "shares")), frozenset(("writer-election",)), frozenset(("writer",))
     )
     kraft = own(controller=controller(mode="kraft"))
-    assert kraft == OwnResources(frozenset(("__cluster_metadata", "__penstock_audit", shares)))
+    assert kraft == OwnResources(
+        frozenset(("__cluster_metadata", "__penstock_audit", shares, "__penstock_witnesses"))
+    )
 
 
 def test_a_transactional_id_makes_no_sense_with_kafkas_own_controller(tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""Which processes a process witnesses where no controller does it (`controller.mode: kraft`, SPEC D8).
+
+Each process writes the end of its audit trail to a topic that all of them read. Each records the ends of the
+two processes that follow it in the order of their names, so that every process has two witnesses, and N
+processes write 2 N records a minute. proxy.net.audit.witnessing does the input and output (decision 0097).
+"""
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proxy.audit.chain import LONGEST_END, witnessed_end
+
+WITNESSED_PROCESSES = 2
+SILENT_MS = 180_000
+"""A process that was not heard for this time has ended, or cannot write."""
+MOST_PROCESSES = 10_000
+_DOMAIN = b"end of an audit trail\n"
+"""No link of a chain begins like this, so neither can stand for the other."""
+_SIGNATURE_BYTES = 64
+
+
+@dataclass(slots=True)
+class _Process:
+    end: str
+    heard_ms: int
+    recorded: str = ""
+    """The end that was recorded last."""
+
+
+class Witness:
+    """What one process has heard of the others."""
+
+    def __init__(self, key: str, end: Callable[[], str], secret: bytes | None = None) -> None:
+        """`key`: `<proxy_id>/<boot_id>`; `end`: see AuditLog.end; `secret`: the key of the chain."""
+        self.key = key
+        self._end = end
+        self._secret = secret
+        self._others: dict[str, _Process] = {}
+
+    def message(self) -> bytes:
+        """Return what the others are to hear: a signature, and the end of this process's trail."""
+        end = self._end().encode()
+        return self._signature(end) + end
+
+    def hear(self, message: bytes, now_ms: int) -> bool:
+        """Take a message from the topic; return whether it is of a process that was not heard before.
+
+        A message of another form, or with another signature, does not count.
+        """
+        if len(message) > _SIGNATURE_BYTES + LONGEST_END:
+            return False
+        signature, text = message[:_SIGNATURE_BYTES], message[_SIGNATURE_BYTES:]
+        end = witnessed_end(text)
+        if end is None or not hmac.compare_digest(signature, self._signature(text)):
+            return False
+        key = end.rsplit("/", 2)[0]
+        if key == self.key:
+            return False
+        known = self._others.get(key)
+        if known is not None:
+            known.end, known.heard_ms = end, now_ms
+        elif len(self._others) < MOST_PROCESSES:
+            self._others[key] = _Process(end, now_ms)
+            return True
+        return False
+
+    def due(self, now_ms: int) -> list[str]:
+        """Return the ends to record now: those that are new, of the processes that follow this one."""
+        for key in [key for key, each in self._others.items() if now_ms - each.heard_ms > SILENT_MS]:
+            del self._others[key]
+        # The smallest name follows the largest.
+        following = sorted(self._others, key=lambda key: (key < self.key, key))[:WITNESSED_PROCESSES]
+        ends = []
+        for key in following:
+            process = self._others[key]
+            if process.end != process.recorded:
+                process.recorded = process.end
+                ends.append(process.end)
+        return ends
+
+    def _signature(self, end: bytes) -> bytes:
+        """Without a key anybody who can write to the topic may claim anything, as with the chain itself."""
+        if self._secret is None:
+            return b"-" * _SIGNATURE_BYTES
+        return hmac.digest(self._secret, _DOMAIN + end, "sha256").hex().encode()
