@@ -22,8 +22,6 @@ class Known:
     api: str
     is_one: Callable[[Difference, Any], bool]
     """Given the difference and the step at which it came up."""
-    leaves_other_quotas: bool = False
-    """One side has carried the request out: what the case reads back afterwards differs too."""
 
 
 def _fault_before_right(difference: Difference, _step: Any) -> bool:
@@ -102,11 +100,6 @@ def _nobody(difference: Difference, step: Any) -> bool:
     return nobody and fails and difference.path == "error_code"
 
 
-def _type_twice(difference: Difference, step: Any) -> bool:
-    types = [[part.entity_type for part in entry.entity] for entry in step.message.entries]
-    return any(len(set(named)) < len(named) for named in types) and difference.path.startswith("entries")
-
-
 def _no_leader(difference: Difference, _step: Any) -> bool:
     return difference.path.endswith("current_leader.leader_id") and difference.proxy == -1
 
@@ -163,7 +156,6 @@ KNOWN = (
         Known("The leader of a denied partition of a share group", api, _no_leader)
         for api in ("ShareFetch", "ShareAcknowledge")
     ),
-    Known("A quota entity that names one type twice", "AlterClientQuotas", _type_twice, True),
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "ShareFetch", _nobody),
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "ShareAcknowledge", _nobody),
 )
@@ -172,6 +164,3 @@ KNOWN = (
 def row_of(api: str, difference: Difference, step: Any) -> str | None:
     """The row that explains it; None: nothing does."""
     return next((k.row for k in KNOWN if k.api in (api, "*") and k.is_one(difference, step)), None)
-
-
-LEAVE_OTHER_QUOTAS = frozenset(known.row for known in KNOWN if known.leaves_other_quotas)

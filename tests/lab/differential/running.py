@@ -19,7 +19,7 @@ from proxy.wire.schema import Struct
 from tests.lab.differential import staging
 from tests.lab.differential.cases import Case, Served, Step
 from tests.lab.differential.comparing import Difference, codes, differences, plain
-from tests.lab.differential.known import LEAVE_OTHER_QUOTAS, row_of
+from tests.lab.differential.known import row_of
 from tests.lab.differential.rights import marker
 from tests.lab.side_by_side.dialogue import Dialogue, Heard, Outcome
 from tests.lab.side_by_side.sides import Side
@@ -125,8 +125,6 @@ class Run:
             for talk in talks:
                 talk.close()
         self._both(lambda side: staging.clear(side, case.names, topics=case.topics, groups=case.groups))
-        if not LEAVE_OTHER_QUOTAS.isdisjoint(result.explained):
-            self._both(staging.clear_quotas)
         if self._other_records:
             self._both(staging.create_sinks_again)
             self._other_records = False
@@ -164,9 +162,6 @@ class Run:
     def _note(self, step: Step, found: list[Difference], outcomes: Any, result: Result) -> None:
         rows = [row_of(ApiKey.name_of(step.api_key), difference, step) for difference in found]
         self._other_records = self._other_records or (step.api_key == ApiKey.PRODUCE and bool(found))
-        if step.api_key == ApiKey.DESCRIBE_CLIENT_QUOTAS:
-            consequence = next((row for row in result.explained if row in LEAVE_OTHER_QUOTAS), None)
-            rows = [row or consequence for row in rows]
         result.explained += [row for row in rows if row is not None]
         unexplained = [difference for difference, row in zip(found, rows, strict=True) if row is None]
         if unexplained:

@@ -122,23 +122,6 @@ def clear(side: Side, names: Names, *, topics: bool, groups: bool) -> None:
         side.admin(ApiKey.DELETE_GROUPS, 2, types.DeleteGroupsRequest(groups_names=asked))
 
 
-def clear_quotas(side: Side) -> None:
-    """Remove all quotas of users, client ids and addresses."""
-    described = side.admin(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, types.DescribeClientQuotasRequest(strict=False))
-    request = types.AlterClientQuotasRequest
-    entries = [
-        request.EntryData(
-            entity=[
-                request.EntityData(entity_type=part.entity_type, entity_name=part.entity_name)
-                for part in entry.entity
-            ],
-            ops=[request.OpData(key=value.key, remove=True) for value in entry.values],
-        )
-        for entry in described.entries or []
-    ]
-    side.admin(ApiKey.ALTER_CLIENT_QUOTAS, 1, request(entries=entries))
-
-
 def _learn(side: Side, topics: Iterable[str]) -> bool:
     request = types.MetadataRequest
     asked = [request.MetadataRequestTopic(name=name) for name in topics]
