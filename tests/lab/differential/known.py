@@ -54,10 +54,6 @@ def _for_filters(difference: Difference, step: Any) -> bool:
     )
 
 
-def _addresses_of_controllers(difference: Difference, _step: Any) -> bool:
-    return "listeners" in difference.path and difference.proxy in ([], ABSENT)
-
-
 def _id_of_a_denied_topic(difference: Difference, _step: Any) -> bool:
     return difference.path.endswith("topic_id") and difference.proxy == "no id"
 
@@ -137,7 +133,6 @@ KNOWN = (
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "Fetch", _zero_id),
     Known("AddPartitionsToTxn with denied topics", "AddPartitionsToTxn", _not_attempted),
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "CreateAcls", _for_filters),
-    Known("Addresses of controllers in DescribeQuorum", "DescribeQuorum", _addresses_of_controllers),
     Known("Fetch with denied topics", "Fetch", _no_session),
     Known(
         "Requests to which Kafka does not always respond",
