@@ -63,7 +63,9 @@ def test_every_kind_of_entity_takes_its_keys(entity: list[tuple[str, str | None]
 
 @pytest.mark.spec("Q8")
 def test_of_a_type_that_an_entity_names_twice_the_last_name_counts_as_in_kafka() -> None:
-    outcome = altered(entry([("user", "a"), ("client-id", "c"), ("user", None)], op("producer_byte_rate", 1.0)))
+    outcome = altered(
+        entry([("user", "a"), ("client-id", "c"), ("user", None)], op("producer_byte_rate", 1.0))
+    )
 
     (record,), (result,) = outcome.records, outcome.response.entries
     expected = {"user": None, "client-id": "c"}
