@@ -102,6 +102,7 @@ class EntityPart(Protocol):
     """A part of an entity in a request or response."""
 
     entity_type: str
+    entity_name: str | None
 
 
 Part = TypeVar("Part", bound=EntityPart)

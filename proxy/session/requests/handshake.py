@@ -4,8 +4,9 @@ Until a client is known, these are all that is allowed; past the end of its sess
 The state of the exchange is in proxy.session.authentication.
 
 ApiVersions (KIP-35, KIP-511, KIP-590) has the versions that proxy, broker and controller all support. The
-proxy responds to it also before authentication; afterwards the quota on time applies to it. To an unknown version it responds in version 0 with
-UNSUPPORTED_VERSION and the versions of ApiVersions only, so that any client can continue from there.
+proxy responds to it also before authentication; afterwards the quota on time applies to it. To an unknown
+version it responds in version 0 with UNSUPPORTED_VERSION and the versions of ApiVersions only, so that any
+client can continue from there.
 """
 
 import re

@@ -34,18 +34,9 @@ def _fault_before_right(difference: Difference, _step: Any) -> bool:
     return any(_codes(difference, fault, denial) for fault in faults for denial in denials)
 
 
-def _not_transactional(difference: Difference, step: Any) -> bool:
-    denied = difference.proxy == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return denied and step.message.transactional_id is not None and difference.path.endswith("error_code")
-
-
 def _zero_id(difference: Difference, step: Any) -> bool:
     by_zero = any(not topic.topic and not any(topic.topic_id) for topic in step.message.topics)
     return by_zero and (difference.path == "error_code" or difference.broker == ABSENT)
-
-
-def _not_attempted(difference: Difference, _step: Any) -> bool:
-    return _codes(difference, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED)
 
 
 def _for_filters(difference: Difference, step: Any) -> bool:
@@ -121,17 +112,11 @@ KNOWN = (
     Known("A request that is invalid and denied", "IncrementalAlterConfigs", _fault_before_right),
     Known("Requests to which Kafka does not always respond", "AlterConfigs", _twice),
     Known("Requests to which Kafka does not always respond", "IncrementalAlterConfigs", _twice),
-    Known(
-        "Produce with a transactional id and records that are not transactional",
-        "Produce",
-        _not_transactional,
-    ),
     *(
         Known("WRITE on `__consumer_offsets` and `__transaction_state`", api, _coordinators_topics)
         for api in ("Produce", "Metadata", "DescribeTopicPartitions")
     ),
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "Fetch", _zero_id),
-    Known("AddPartitionsToTxn with denied topics", "AddPartitionsToTxn", _not_attempted),
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "CreateAcls", _for_filters),
     Known("Fetch with denied topics", "Fetch", _no_session),
     Known(

@@ -36,7 +36,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
 def set_the_stage(side: Side) -> None:
     """Topics with records, coordinators that answer, users with credentials."""
     create_topics(side, {**READ_TOPICS, **SINK_TOPICS})
-    for kind in (0, 1, 2):
+    for kind in (0, 1, 2) if ApiKey.SHARE_FETCH in side.versions() else (0, 1):
         until(lambda kind=kind: _has_coordinator(side, kind), f"{side.name} has coordinators")  # type: ignore[misc]
     until(lambda: _gives_producer_ids(side), f"{side.name} gives out producer ids")
     for name, partitions in READ_TOPICS.items():
