@@ -8,8 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.admin.configs import GROUP
 from proxy.metadata.acl import Operation
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.release import Feature, Release
 from tests.lab.differential.comparing import ABSENT, Difference
 
 
@@ -22,16 +24,61 @@ class Known:
     api: str
     is_one: Callable[[Difference, Any], bool]
     """Given the difference and the step at which it came up."""
+    older: bool = False
+    """Only at brokers without the consumer groups of KIP-848."""
+
+
+_DENIALS = (
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+)
 
 
 def _fault_before_right(difference: Difference, _step: Any) -> bool:
     faults = (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG, ErrorCode.UNKNOWN_SERVER_ERROR)
-    denials = (
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    return any(_codes(difference, fault, denial) for fault in faults for denial in _DENIALS)
+
+
+def _disabled_protocol(difference: Difference, _step: Any) -> bool:
+    return any(_codes(difference, ErrorCode.UNSUPPORTED_VERSION, denial) for denial in _DENIALS)
+
+
+def _config_of_a_group(difference: Difference, _step: Any) -> bool:
+    of_a_group = f".{GROUP}/" in difference.path
+    return of_a_group and _codes(difference, ErrorCode.INVALID_REQUEST, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def _invalid_acknowledgement(difference: Difference, _step: Any) -> bool:
+    return _codes(difference, ErrorCode.INVALID_REQUEST, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _opens_with_unknown_topics(difference: Difference, step: Any) -> bool:
+    opens = step.message.share_session_epoch == 0 and bool(step.message.topics)
+    fails = difference.path == "error_code" and difference.broker == ErrorCode.UNKNOWN_SERVER_ERROR
+    rest = difference.path == "acquisition_lock_timeout_ms" or difference.broker == ABSENT
+    return opens and (fails or rest) and difference.proxy not in _DENIALS
+
+
+def _newer_operation(difference: Difference, step: Any) -> bool:
+    """An ACL that the broker does not store, or a right that its release does not have."""
+    if "operations" in difference.path:
+        bits = difference.broker, difference.proxy
+        return all(isinstance(each, int) for each in bits) and bits[0] | _ON_CONFIGS == bits[1] | _ON_CONFIGS
+    if isinstance(difference.proxy, list) and isinstance(difference.broker, list):
+        newer = [acl for acl in difference.proxy if acl["operation"] == Operation.TWO_PHASE_COMMIT]
+        return bool(newer) and [acl for acl in difference.proxy if acl not in newer] == difference.broker
+    named = any(acl.operation == Operation.TWO_PHASE_COMMIT for acl in getattr(step.message, "creations", ()))
+    return named and _codes(difference, ErrorCode.INVALID_REQUEST, ErrorCode.NONE)
+
+
+_ON_CONFIGS = 1 << Operation.DESCRIBE_CONFIGS | 1 << Operation.ALTER_CONFIGS
+
+
+def _lost_credential(difference: Difference, _step: Any) -> bool:
+    return "credential_infos" in difference.path or _codes(
+        difference, ErrorCode.RESOURCE_NOT_FOUND, ErrorCode.NONE
     )
-    return any(_codes(difference, fault, denial) for fault in faults for denial in denials)
 
 
 def _zero_id(difference: Difference, step: Any) -> bool:
@@ -110,6 +157,26 @@ def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
 KNOWN = (
     Known("An ACL on `*`, and a resource whose name begins with `*`", "*", _starred),
     Known("A request that is invalid and denied", "IncrementalAlterConfigs", _fault_before_right),
+    Known("A request that is invalid and denied", "ShareFetch", _invalid_acknowledgement),
+    Known("A request that is invalid and denied", "ShareAcknowledge", _invalid_acknowledgement),
+    *(
+        Known("A request that is invalid and denied", api, _disabled_protocol, older=True)
+        for api in ("ConsumerGroupHeartbeat", "ConsumerGroupDescribe")
+    ),
+    *(
+        Known("A request that is invalid and denied", api, _config_of_a_group, older=True)
+        for api in ("AlterConfigs", "DescribeConfigs")
+    ),
+    *(
+        Known("Operations that came after the broker's release", api, _newer_operation, older=True)
+        for api in ("CreateAcls", "DescribeAcls", "DescribeGroups", "ConsumerGroupDescribe")
+    ),
+    Known(
+        "A SCRAM credential that is added when the only other one of its mechanism is deleted",
+        "DescribeUserScramCredentials",
+        _lost_credential,
+        older=True,
+    ),
     Known("Requests to which Kafka does not always respond", "AlterConfigs", _twice),
     Known("Requests to which Kafka does not always respond", "IncrementalAlterConfigs", _twice),
     *(
@@ -137,10 +204,13 @@ KNOWN = (
         for api in ("ShareFetch", "ShareAcknowledge")
     ),
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "ShareFetch", _nobody),
+    Known("Requests that fail with UNKNOWN_SERVER_ERROR", "ShareFetch", _opens_with_unknown_topics),
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "ShareAcknowledge", _nobody),
 )
 
 
 def row_of(api: str, difference: Difference, step: Any) -> str | None:
     """The row that explains it; None: nothing does."""
-    return next((k.row for k in KNOWN if k.api in (api, "*") and k.is_one(difference, step)), None)
+    older = not Release.chosen().has(Feature.CONSUMER_GROUPS)
+    lines = (k for k in KNOWN if k.api in (api, "*") and (older or not k.older))
+    return next((k.row for k in lines if k.is_one(difference, step)), None)

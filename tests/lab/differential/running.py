@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from proxy.metadata.acl import Operation
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
@@ -33,6 +34,8 @@ _DENIALS = frozenset(
         ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     )
 )
+_NEW = (Operation.TWO_PHASE_COMMIT,)
+"""Operations that brokers without share groups do not know either."""
 _SETTLING_TRIES = 60
 _PAUSE_S = 0.03
 _pause = threading.Event()
@@ -112,6 +115,7 @@ class Run:
         if not staged:
             self._both(staging.set_the_stage)
         self.served = _served_by_both(broker.versions(), proxy.versions())
+        self._has_new_operations = ApiKey.SHARE_FETCH in self.served
 
     def case(self, case: Case) -> Result:
         """Everything of one case."""
@@ -136,7 +140,8 @@ class Run:
 
     def _set_up(self, side: Side, case: Case) -> None:
         staging.prepare(side, case.names, topics=case.topics, groups=case.groups)
-        staging.put_in_force(side, case.rules, marker(case.names))
+        rules = [rule for rule in case.rules if self._has_new_operations or rule.operation not in _NEW]
+        staging.put_in_force(side, rules, marker(case.names))
 
     def _step(self, step: Step, talks: list[_Talk], result: Result) -> None:
         outcomes, found = self._compared(step, talks, result)
