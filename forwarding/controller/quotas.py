@@ -15,7 +15,7 @@ from typing import TypeAlias
 from forwarding.controller.api import MAX_RECORDS_PER_REQUEST, ControllerApi, Outcome, over_limit
 from forwarding.controller.records import quota_entity
 from proxy.metadata.image import MetadataImage
-from proxy.metadata.quota_entity import CLIENT_ID, IP, USER
+from proxy.metadata.quota_entity import CLIENT_ID, IP, USER, last_of_each_type
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -37,6 +37,8 @@ IP_KEYS: dict[str, int | None] = {"connection_creation_rate": INT_MAX}
 def alter_client_quotas(request: types.AlterClientQuotasRequest, image: MetadataImage) -> Outcome:
     """Alter quotas. The response has one result for each entity, in order; `validate_only` writes nothing."""
     entry_data = types.AlterClientQuotasResponse.EntryData
+    for entry in request.entries:
+        entry.entity = last_of_each_type(entry.entity)
     times = Counter(_identity(entry.entity) for entry in request.entries)
     entries, records = [], []
     for entry in request.entries:
@@ -83,8 +85,6 @@ def _entity_fault(entity: list[Part]) -> str | None:
     for part in entity:
         if part.entity_type not in (USER, CLIENT_ID, IP):
             return f"Unhandled client quota entity type: {part.entity_type}"
-        if kinds.count(part.entity_type) > 1:
-            return f"Invalid client quota entity, duplicate entity entry {part.entity_type}"
         if part.entity_name == "":
             return f"Empty {part.entity_type} not supported"
     if IP not in kinds:

@@ -6,10 +6,10 @@ proxy.quota.precedence decides which of several entities governs a request.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Final
+from typing import Final, Protocol, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
 from proxy.wire.error_codes import ErrorCode
@@ -96,6 +96,21 @@ class QuotaEntity:
 def _node(name: str | None) -> str:
     # No sanitized name contains "<", so a user named "<default>" is not the default.
     return str(DEFAULT.value) if name is None else sanitize(name)
+
+
+class EntityPart(Protocol):
+    """A part of an entity in a request or response."""
+
+    entity_type: str
+    entity_name: str | None
+
+
+Part = TypeVar("Part", bound=EntityPart)
+
+
+def last_of_each_type(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts that count: as in Kafka's map, the last one of each type."""
+    return list({part.entity_type: part for part in parts}.values())
 
 
 class MatchType(IntEnum):

@@ -43,6 +43,11 @@ def candidates(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, bool, b
 
     The governing entity is not the quota-id: a default user quota still gives each user its own bucket.
     """
+    if not client_id:
+        # Kafka has no quota of a client id, nor a default, for a client without one.
+        yield QuotaEntity(user=user), True, False
+        yield QuotaEntity(user=DEFAULT), True, False
+        return
     yield QuotaEntity(user=user, client_id=client_id), True, True
     yield QuotaEntity(user=user, client_id=DEFAULT), True, True
     yield QuotaEntity(user=user), True, False
@@ -64,7 +69,7 @@ def governing(
 
     `user` is the raw principal name (None: ANONYMOUS). `static_default` is quota.producer.default or
     quota.consumer.default: one bucket for each client-id, over all users. Each key is resolved by itself. A
-    client without client-id has the empty one, so that it cannot evade a default.
+    client without client-id has the empty one.
     """
     user, client_id = "ANONYMOUS" if user is None else user, client_id or ""
     for entity, per_user, per_client in candidates(user, client_id):

@@ -79,13 +79,12 @@ class JwkSet:
     def candidates(self, key_id: str | None, algorithm: str) -> tuple[VerificationKey, ...]:
         """Return the keys that may have signed a token with this header.
 
-        A token without a key id has a candidate only if a single key fits: otherwise a key for another
-        purpose might decide.
+        For a token without a key id it is the first one that fits, as at a broker.
         """
         fitting = tuple(key for key in self.keys if algorithm in key.algorithms)
         if key_id is not None:
             return tuple(key for key in fitting if key.key_id == key_id)
-        return fitting if len(fitting) == 1 else ()
+        return fitting[:1]
 
     @property
     def key_descriptions(self) -> list[str]:

@@ -122,7 +122,7 @@ def _key_id(header: dict[str, object]) -> str | None:
 
 def _no_key(keys: JwkSet, key_id: str | None, algorithm: str) -> _InvalidToken:
     if key_id is None:
-        return _InvalidToken(f"no kid, and not exactly one key for {algorithm}")
+        return _InvalidToken(f"no kid, and no key for {algorithm}")
     if keys.knows(key_id):
         return _InvalidToken(f"key {shown(key_id)} is not for {algorithm}")
     return _InvalidToken(f"unknown key {shown(key_id)}", unknown_key_id=key_id)

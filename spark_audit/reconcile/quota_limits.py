@@ -162,6 +162,8 @@ def _candidates() -> Column:
     user, raw_client = sanitised(_name_of(F.col(S.PRINCIPAL))), F.coalesce(S.CLIENT_ID, F.lit(""))
     client = sanitised(raw_client)
     default, none = F.lit(DEFAULT), F.lit("")
+    # No default is that of a client without a client id, and no entity is null.
+    default_client = F.when(raw_client != "", F.lit(DEFAULT))
     both, user_only, client_only = (
         F.concat(user, F.lit(":"), raw_client),
         F.concat(user, F.lit(":")),
@@ -169,13 +171,13 @@ def _candidates() -> Column:
     )
     order = (
         (user, client, both),
-        (user, default, both),
+        (user, default_client, both),
         (user, none, user_only),
         (default, client, both),
-        (default, default, both),
+        (default, default_client, both),
         (default, none, user_only),
         (none, client, client_only),
-        (none, default, client_only),
+        (none, default_client, client_only),
     )
     return F.array(
         *(

@@ -32,6 +32,7 @@ REQUESTS = 120
 
 LEVELS = [*product(("user", DEFAULT), ("client", DEFAULT, None)), (None, "client"), (None, DEFAULT)]
 CLIENTS = list(product(("user", "stranger"), ("client", "unknown")))
+WITHOUT_CLIENT_ID = [("user", ""), ("stranger", "")]
 
 
 def entity(user: object, client_id: object) -> QuotaEntity:
@@ -73,14 +74,14 @@ def test_kafka_lets_the_same_level_govern_in_every_set_of_configured_levels(kafk
         limits = {level: 10.0 + i for i, level in enumerate(LEVELS) if configured[i]}
         quotas = quotas_image({entity(*level): {PRODUCER_BYTE_RATE: x} for level, x in limits.items()})
         lines += ["new PRODUCE 11 1", *(set_line(level, limit) for level, limit in limits.items())]
-        for user, client_id in CLIENTS:
+        for user, client_id in (*CLIENTS, *WITHOUT_CLIENT_ID):
             lines.append(f"who {user} {client_id}")
             ours.append((sorted(map(str, limits)), user, client_id, said_by_us(quotas, user, client_id)))
 
     # Where nothing governs it does not matter by what Kafka would count.
     theirs = ["none" if said.startswith("none ") else said for said in said_by_kafka(kafka_libs, lines)]
 
-    assert len(ours) == 2 ** len(LEVELS) * len(CLIENTS)
+    assert len(ours) == 2 ** len(LEVELS) * len(CLIENTS + WITHOUT_CLIENT_ID)
     wrong = [(case, said) for case, said in zip(ours, theirs, strict=True) if case[-1] != said]
     assert wrong == []
 

@@ -103,6 +103,7 @@ async def test_each_proxy_tells_of_all_proxies_and_of_no_broker(
     }
     keys = [f"group-{number}" for number in range(20)]
     told: set[int] = set()
+    controllers: set[int] = set()
     coordinators: set[int] = set()
 
     for number in entrances:
@@ -118,11 +119,14 @@ async def test_each_proxy_tells_of_all_proxies_and_of_no_broker(
         }
         assert not has_nodes or sorted(node.node_id for node in quorum.nodes) == [1, 2, 3]
         coordinators |= {each.node_id for each in found}
-        told |= ports_in(metadata) | ports_in(cluster) | ports_in(found) | ports_in(quorum)
+        told |= ports_in(metadata) | ports_in(cluster) | ports_in(found)
+        controllers |= ports_in(quorum)
 
     assert coordinators == {1, 2, 3}
     assert told == {port for _, port in entrances.values()}
     assert told.isdisjoint(three.broker_ports())
+    # Clients print the addresses of controllers, which have no proxies.
+    assert controllers == (three.controller_ports() if has_nodes else set())
 
 
 @pytest.mark.spec("O1", "A7")

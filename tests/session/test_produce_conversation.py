@@ -8,10 +8,12 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import ADDRESSES, KNOWN_TOPICS
 from tests.session.conversation import Conversation, Quotas, at, errors_of, produce, produced
+from tests.support.topic_requests import record_batch
 
 PRODUCE = ApiKey.PRODUCE
 VERSIONS = list(codecs.request_versions(PRODUCE))
 WRITES = ("WRITE TOPIC orders", "WRITE TOPIC payments")
+TRANSACTIONAL = record_batch(100, transactional=True)
 
 
 @pytest.mark.spec("A7")
@@ -124,13 +126,36 @@ def test_an_id_that_the_broker_does_not_know_is_unknown() -> None:
 def test_a_transactional_id_needs_a_right_of_its_own(allowed: bool, error: int) -> None:
     talk = Conversation(*WRITES, *(["WRITE TRANSACTIONAL_ID tx"] if allowed else []))
 
-    talk.asks(PRODUCE, 9, produce("orders", transactional_id="tx"))
+    talk.asks(PRODUCE, 9, produce("orders", records=TRANSACTIONAL, transactional_id="tx"))
 
     if allowed:
         (request,) = talk.forwarded()
         assert request.message.transactional_id == "tx"
         talk.answers(PRODUCE, 9, produced("orders"))
     assert errors_of(talk.heard(PRODUCE, 9)) == [("orders", error)]
+
+
+@pytest.mark.spec("A7")
+@pytest.mark.parametrize(
+    ("records", "needs_right"),
+    [
+        (TRANSACTIONAL, True),
+        (record_batch(100) + TRANSACTIONAL, False),
+        (TRANSACTIONAL + record_batch(100), True),
+        (record_batch(100), False),
+        (TRANSACTIONAL[:-1], False),
+        (TRANSACTIONAL[:16] + b"\x01" + TRANSACTIONAL[17:], False),
+        (b"", False),
+    ],
+)
+def test_the_right_on_the_transactional_id_is_needed_for_transactional_records_as_at_a_broker(
+    records: bytes, needs_right: bool
+) -> None:
+    talk = Conversation(*WRITES)
+
+    talk.asks(PRODUCE, 9, produce("orders", records=records, transactional_id="tx"))
+
+    assert bool(talk.forwarded()) is not needs_right
 
 
 @pytest.mark.spec("A7")

@@ -20,6 +20,7 @@ from tests.session.conversation import (
     produced,
     sasl,
 )
+from tests.support.topic_requests import record_batch
 
 PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
 FETCH_VERSIONS = list(codecs.request_versions(FETCH))
@@ -208,7 +209,8 @@ def test_a_produce_request_that_is_denied_whole_is_paid_for(version: int) -> Non
 def test_a_produce_request_without_its_transactional_id_costs_nothing() -> None:
     talk = limited()
 
-    talk.asks(PRODUCE, 9, produce("orders", records=bytes(30_000), transactional_id="tx"))
+    records = record_batch(30_000, transactional=True)
+    talk.asks(PRODUCE, 9, produce("orders", records=records, transactional_id="tx"))
 
     denied = talk.heard(PRODUCE, 9).responses[0].partition_responses[0].error_code
     assert (denied, talk.mutes) == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, [])

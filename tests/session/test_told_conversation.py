@@ -10,7 +10,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import KNOWN_TOPICS
 from tests.session.conversation import Conversation, fetch, fetched, frames_of, produce
-from tests.support.topic_requests import metadata_of
+from tests.support.topic_requests import metadata_of, record_batch
 
 pytestmark = pytest.mark.spec("D1", "D2")
 
@@ -53,7 +53,8 @@ def test_a_produce_request_that_names_topics_by_id_is_told_with_its_error() -> N
 def test_a_denied_transactional_id_is_told_with_the_error_that_its_topics_were_given() -> None:
     talk = Conversation("WRITE TOPIC orders")
 
-    talk.asks(PRODUCE, 12, produce("orders", transactional_id="a-transaction"))
+    records = record_batch(10, transactional=True)
+    talk.asks(PRODUCE, 12, produce("orders", records=records, transactional_id="a-transaction"))
 
     (event,) = talk.events
     assert event.resource_name == "a-transaction"

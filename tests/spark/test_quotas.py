@@ -28,8 +28,10 @@ PRECEDENCE: list[tuple[dict[str, str | None], str]] = [
 ]
 
 
-def clients(spark: SparkSession, offsets: list[int], principal: str = "User:alice") -> DataFrame:
-    rows = [(principal, "app", RATE, offset) for offset in offsets]
+def clients(
+    spark: SparkSession, offsets: list[int], principal: str = "User:alice", client_id: str | None = "app"
+) -> DataFrame:
+    rows = [(principal, client_id, RATE, offset) for offset in offsets]
     return spark.createDataFrame(
         rows, "principal string, client_id string, quota_key string, metadata_offset long"
     )
@@ -50,6 +52,25 @@ def test_the_most_specific_quota_governs_in_kafkas_order(spark: SparkSession) ->
 
     told = [(row["expected_limit"], row["expected_quota_id"]) for row in rows]
     assert told == [(100.0 + rank, quota_id) for rank, (_, quota_id) in reversed(list(enumerate(PRECEDENCE)))]
+
+
+@pytest.mark.spec("Q2")
+@pytest.mark.parametrize("client_id", [None, ""])
+def test_a_client_without_a_client_id_has_only_the_quotas_of_users(
+    spark: SparkSession, client_id: str | None
+) -> None:
+    trail = Trail()
+    trail.set_quota({"user": "alice", "client-id": None}, RATE, 1.0)
+    trail.set_quota({"user": None, "client-id": None}, RATE, 2.0)
+    trail.set_quota({"client-id": None}, RATE, 3.0)
+    before = trail.offset
+    trail.set_quota({"user": None}, RATE, 4.0)
+    intervals = quota_intervals(log_frame(spark, trail.log))
+
+    rows = governing(clients(spark, [before, trail.offset], client_id=client_id), intervals).collect()
+
+    told = [(row["metadata_offset"], row["expected_limit"], row["expected_quota_id"]) for row in rows]
+    assert told == [(trail.offset, 4.0, "alice:")]
 
 
 def test_a_removed_quota_governs_no_more(spark: SparkSession) -> None:

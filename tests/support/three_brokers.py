@@ -54,6 +54,9 @@ class ThreeBrokers:
         """What no client should ever be told."""
         return {split_host_port(at)[1] for each in self.stack.nodes for at in each.broker.addresses}
 
+    def controller_ports(self) -> set[int]:
+        return {split_host_port(each.broker.controller)[1] for each in self.stack.nodes}
+
     def requests(self, proxies: str, api: str) -> dict[int, float]:
         """How many each proxy has taken, by node id."""
         series = f'penstock_requests_total{{api="{api}",listener="SASL_PLAINTEXT"}}'

@@ -47,8 +47,8 @@ def metadata_of(*topics: str | bytes, **fields: Any) -> Any:
     return types.MetadataRequest(topics=wanted, **fields)
 
 
-def record_batch(size_bytes: int) -> bytes:
+def record_batch(size_bytes: int, *, transactional: bool = False) -> bytes:
     """A batch of one record without a key, whose value has that size."""
-    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, size_bytes + 1_000)
+    builder = DefaultRecordBatchBuilder(2, 0, transactional, -1, -1, -1, size_bytes + 1_000)
     assert builder.append(0, now_ms(), None, bytes(size_bytes), []) is not None
     return bytes(builder.build())

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from proxy.admin.rejection import Error, code_and_message, rejected_parts
 from proxy.metadata.acl import Operation
-from proxy.metadata.quota_entity import QuotaEntity, QuotaFilter, QuotaFilterError
+from proxy.metadata.quota_entity import QuotaEntity, QuotaFilter, QuotaFilterError, last_of_each_type
 from proxy.session.call import Api, Call, Change, Respond, Verdict, forward_with_cluster_right, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -53,7 +53,7 @@ def _reject_alter(
             response.EntryData(
                 entity=[
                     response.EntityData(entity_type=part.entity_type, entity_name=part.entity_name)
-                    for part in entry.entity
+                    for part in last_of_each_type(entry.entity)
                 ],
                 **error,
             )
@@ -81,7 +81,7 @@ def _entity_of(
     return tuple(
         sorted(
             part.entity_type if part.entity_name is None else f"{part.entity_type}={part.entity_name}"
-            for part in entry.entity
+            for part in last_of_each_type(entry.entity)
         )
     )
 

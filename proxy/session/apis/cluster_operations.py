@@ -1,7 +1,7 @@
 """APIs that need one operation on the cluster and no other right; a denial rejects the whole request.
 
-The rows below name the operation, and whether the controller carries it out (KIP-590). Addresses of
-controllers are removed from responses (SPEC O1): clients must not connect to controllers.
+The rows below name the operation, and whether the controller carries it out (KIP-590). DescribeQuorum has the
+addresses of controllers, which clients only print: no proxy stands in front of a controller.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from proxy.session.call import (
     Call,
     Change,
     Forward,
-    ResponseHandler,
     Verdict,
     deny,
     forward_with_cluster_right,
@@ -47,20 +46,13 @@ _REASSIGNMENTS = TopicShape(
 )
 
 
-def _forward_with(
-    operation: Operation, on_response: ResponseHandler | None = None
-) -> Callable[[Call, Message], Verdict]:
+def _forward_with(operation: Operation) -> Callable[[Call, Message], Verdict]:
     def decide(call: Call, request: Message) -> Verdict:
         if not call.allows_cluster(operation):
             return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return Forward(None, on_response)
+        return Forward()
 
     return decide
-
-
-def _hide_listeners(response: types.DescribeQuorumResponse) -> None:
-    for node in response.nodes:
-        node.listeners = []
 
 
 def _reject_elections(
@@ -194,8 +186,6 @@ APIS = (
         code_only("ListConfigResourcesResponse"),
     ),
     Api(
-        ApiKey.DESCRIBE_QUORUM,
-        _forward_with(Operation.DESCRIBE, _hide_listeners),
-        code_and_message("DescribeQuorumResponse"),
+        ApiKey.DESCRIBE_QUORUM, _forward_with(Operation.DESCRIBE), code_and_message("DescribeQuorumResponse")
     ),
 )

@@ -9,7 +9,7 @@ topics are left to the broker, which knows how to create them; no policy may pre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
@@ -40,14 +40,26 @@ _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPT
 
 def find_existing(call: Call, names: Iterable[str], then: Callable[[set[str]], Verdict]) -> Verdict:
     """Query which of the names are topics; `then` gets them, or none if the broker's version is too old."""
+    return find_partitions(call, names, lambda existing: then(set(existing)))
+
+
+def find_partitions(
+    call: Call, names: Iterable[str], then: Callable[[Mapping[str, Container[int]]], Verdict]
+) -> Verdict:
+    """Query the partitions of these topics; `then` gets them by the names of those that exist."""
     version = _version(call, _FIRST_WITHOUT_CREATION)
     if version is None:
-        return then(set())
+        return then({})
 
     def responded(response: types.MetadataResponse) -> Verdict:
         _learn(call, response)
-        existing = [topic.name for topic in response.topics if topic.error_code not in _MISSING]
-        return then({name for name in existing if name is not None})
+        return then(
+            {
+                topic.name: {partition.partition_index for partition in topic.partitions}
+                for topic in paced(response.topics)
+                if topic.name is not None and topic.error_code not in _MISSING
+            }
+        )
 
     topic = types.MetadataRequest.MetadataRequestTopic
     return _query(version, [topic(name=name) for name in names], responded)

@@ -18,9 +18,12 @@ Penstock's own is denied as a whole: its marker could end a transaction of the c
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
+
 from proxy.admin.rejection import Error, TopicShape, code_only, each_part, in_request_order
 from proxy.admin.topics import INTERNAL_TOPICS
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
+from proxy.session.apis.topic_existence import find_partitions
 from proxy.session.apis.topic_filter import filter_topics
 from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny
 from proxy.wire import types
@@ -69,6 +72,8 @@ def _may_be_idempotent(call: Call) -> bool:
 def decide_add_partitions(call: Call, request: types.AddPartitionsToTxnRequest) -> Verdict:
     """Decide an AddPartitionsToTxn request: with one topic denied the others are OPERATION_NOT_ATTEMPTED.
 
+    Of these, partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION.
+
     Kafka's internal topics are denied to all clients. A request of brokers that names a transactional id or a
     topic of Penstock's own is denied as a whole.
     """
@@ -85,10 +90,12 @@ def decide_add_partitions(call: Call, request: types.AddPartitionsToTxnRequest) 
     allowed = call.allowed_names(Operation.WRITE, ResourceType.TOPIC, names)
     if allowed.issuperset(topic.name for topic in requested):
         return Forward()
-    results = [
-        ADD_PARTITIONS.reject_topic(topic, _partition_error(topic.name in allowed)) for topic in requested
-    ]
-    return Respond(types.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+
+    def found(existing: Mapping[str, Container[int]]) -> Verdict:
+        results = [_not_added(topic, existing.get(topic.name, ()), allowed) for topic in requested]
+        return Respond(types.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+
+    return find_partitions(call, sorted(allowed), found) if allowed else found({})
 
 
 def _of_brokers(call: Call, request: types.AddPartitionsToTxnRequest) -> Verdict:
@@ -101,8 +108,30 @@ def _of_brokers(call: Call, request: types.AddPartitionsToTxnRequest) -> Verdict
     return Forward()
 
 
-def _partition_error(allowed: bool) -> ErrorCode:
-    return ErrorCode.OPERATION_NOT_ATTEMPTED if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+def _not_added(
+    topic: types.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic,
+    existing: Container[int],
+    allowed: Container[str],
+) -> types.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult:
+    """Return the result of a topic in a request of which another topic is denied, or this one."""
+    response = types.AddPartitionsToTxnResponse
+
+    def error(index: int) -> ErrorCode:
+        if topic.name not in allowed:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return (
+            ErrorCode.OPERATION_NOT_ATTEMPTED if index in existing else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+
+    return response.AddPartitionsToTxnTopicResult(
+        name=topic.name,
+        results_by_partition=[
+            response.AddPartitionsToTxnPartitionResult(
+                partition_index=index, partition_error_code=error(index)
+            )
+            for index in topic.partitions
+        ],
+    )
 
 
 def _reject_add_partitions(

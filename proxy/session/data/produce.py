@@ -1,4 +1,4 @@
-"""Produce (KIP-98, KIP-516): WRITE on each topic; WRITE on the transactional id where there is one.
+"""Produce (KIP-98, KIP-516): WRITE on each topic; for transactional records WRITE on the transactional id.
 
 Most requests go to one partition, and stream, or to several whose topics are known to be allowed
 (proxy.session.data.fast_lane). All others come here decoded: topics that are denied are removed, and their
@@ -25,14 +25,21 @@ FIRST_WITH_ENDPOINTS = 10
 FIRST_FLEXIBLE = 9
 FIRST_WITH_THROTTLE = 1
 
+_LENGTH, _MAGIC, _ATTRIBUTES = 8, 16, 22
+"""Where a record batch has its length, its format, and the low byte of its attributes."""
+_TRANSACTIONAL = 0x10
+_FIRST_WITH_TRANSACTIONS = 2
+
 _INT32 = Struct(">i")
 _ERROR_CODE = Struct(">h").unpack_from
 
 
 def decide(call: Call, message: Any) -> Verdict:
     """The verdict on a decoded request; `NameTopics` if it has a topic id that has no name here."""
-    if message.transactional_id is not None and not call.allows(
-        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id
+    if (
+        message.transactional_id is not None
+        and _is_transactional(message)
+        and not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id)
     ):
         return _rejected(message, lambda _: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     names = _names(call, message)
@@ -40,6 +47,22 @@ def decide(call: Call, message: Any) -> Verdict:
         unknown = [key for key, name in paced(list(names.items())) if name is None and isinstance(key, bytes)]
         return NameTopics(unknown, lambda: _decide(call, message, names))
     return _decide(call, message, names)
+
+
+def _is_transactional(message: Any) -> bool:
+    """Whether the first batch of any partition says so, as at a broker."""
+    return any(
+        has_transactional_batch(partition.records or b"")
+        for topic in paced(message.topic_data)
+        for partition in topic.partition_data
+    )
+
+
+def has_transactional_batch(records: bytes | memoryview) -> bool:
+    """Whether records begin with a whole batch of format 2 or later that belongs to a transaction."""
+    if len(records) <= _ATTRIBUTES or _INT32.unpack_from(records, _LENGTH)[0] + _LENGTH + 4 > len(records):
+        return False
+    return records[_MAGIC] >= _FIRST_WITH_TRANSACTIONS and bool(records[_ATTRIBUTES] & _TRANSACTIONAL)
 
 
 def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -> Verdict:

@@ -23,7 +23,7 @@ import org.apache.kafka.server.quota.QuotaType;
  *     java -cp 'LIBS/*' tests/contract/java/ClientQuotas.java < LINES
  *
  * `new PRODUCE|REQUEST samples seconds`, `set user client limit` (`-`: not part of the entity, or removed; `*`: the default),
- * `who user client` answers `limit user-tag client-tag`, `record user client value ms` answers the throttle time.
+ * `who user client` (or no client) answers `limit user-tag client-tag`, `record user client value ms` answers the throttle time.
  */
 public final class ClientQuotas {
     private static final Clock CLOCK = new Clock();
@@ -42,8 +42,9 @@ public final class ClientQuotas {
                 case "set" -> manager.updateQuota(entity(words[1], true), entity(words[2], false),
                     words[3].equals("-") ? Optional.empty() : Optional.of(Quota.upperBound(Double.parseDouble(words[3]))));
                 case "who" -> {
-                    Map<String, String> tags = manager.getOrCreateQuotaSensors(session(words[1]), words[2]).metricTags();
-                    double limit = manager.quota(words[1], words[2]).bound();
+                    String client = words.length > 2 ? words[2] : "";
+                    Map<String, String> tags = manager.getOrCreateQuotaSensors(session(words[1]), client).metricTags();
+                    double limit = manager.quota(words[1], client).bound();
                     said.append(limit >= Long.MAX_VALUE ? "none" : limit).append(' ')
                         .append(tags.get("user")).append(' ').append(tags.get("client-id")).append('\n');
                 }

@@ -22,7 +22,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--only", type=int, nargs="*", help="numbers of the cases to run")
-    parser.add_argument("--about", help="run only the cases about this API or scenario")
+    parser.add_argument("--about", nargs="*", help="run only the cases about these APIs or scenarios")
     parser.add_argument("--envelopes", action="store_true", help="at the controllers, in Envelopes")
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as directory, both_sides(kafka.libs(), Path(directory)) as sides:
@@ -35,9 +35,9 @@ def main(argv: Sequence[str]) -> int:
     return _report(results)
 
 
-def _chosen(cases: Iterator[Case], only: list[int] | None, about: str | None) -> Iterator[Case]:
+def _chosen(cases: Iterator[Case], only: list[int] | None, about: list[str] | None) -> Iterator[Case]:
     for case in cases:
-        if (only is None or case.number in only) and about in (None, case.subject):
+        if (only is None or case.number in only) and (about is None or case.subject in about):
             yield case
 
 

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.admin.configs import GROUP
 from proxy.metadata.acl import Operation
 from proxy.wire.error_codes import ErrorCode
+from tests.lab.cluster.release import Feature, Release
 from tests.lab.differential.comparing import ABSENT, Difference
 
 
@@ -22,23 +24,61 @@ class Known:
     api: str
     is_one: Callable[[Difference, Any], bool]
     """Given the difference and the step at which it came up."""
-    leaves_other_quotas: bool = False
-    """One side has carried the request out: what the case reads back afterwards differs too."""
+    older: bool = False
+    """Only at brokers without the consumer groups of KIP-848."""
+
+
+_DENIALS = (
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+)
 
 
 def _fault_before_right(difference: Difference, _step: Any) -> bool:
     faults = (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG, ErrorCode.UNKNOWN_SERVER_ERROR)
-    denials = (
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    return any(_codes(difference, fault, denial) for fault in faults for denial in _DENIALS)
+
+
+def _disabled_protocol(difference: Difference, _step: Any) -> bool:
+    return any(_codes(difference, ErrorCode.UNSUPPORTED_VERSION, denial) for denial in _DENIALS)
+
+
+def _config_of_a_group(difference: Difference, _step: Any) -> bool:
+    of_a_group = f".{GROUP}/" in difference.path
+    return of_a_group and _codes(difference, ErrorCode.INVALID_REQUEST, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def _invalid_acknowledgement(difference: Difference, _step: Any) -> bool:
+    return _codes(difference, ErrorCode.INVALID_REQUEST, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _opens_with_unknown_topics(difference: Difference, step: Any) -> bool:
+    opens = step.message.share_session_epoch == 0 and bool(step.message.topics)
+    fails = difference.path == "error_code" and difference.broker == ErrorCode.UNKNOWN_SERVER_ERROR
+    rest = difference.path == "acquisition_lock_timeout_ms" or difference.broker == ABSENT
+    return opens and (fails or rest) and difference.proxy not in _DENIALS
+
+
+def _newer_operation(difference: Difference, step: Any) -> bool:
+    """An ACL that the broker does not store, or a right that its release does not have."""
+    if "operations" in difference.path:
+        bits = difference.broker, difference.proxy
+        return all(isinstance(each, int) for each in bits) and bits[0] | _ON_CONFIGS == bits[1] | _ON_CONFIGS
+    if isinstance(difference.proxy, list) and isinstance(difference.broker, list):
+        newer = [acl for acl in difference.proxy if acl["operation"] == Operation.TWO_PHASE_COMMIT]
+        return bool(newer) and [acl for acl in difference.proxy if acl not in newer] == difference.broker
+    named = any(acl.operation == Operation.TWO_PHASE_COMMIT for acl in getattr(step.message, "creations", ()))
+    return named and _codes(difference, ErrorCode.INVALID_REQUEST, ErrorCode.NONE)
+
+
+_ON_CONFIGS = 1 << Operation.DESCRIBE_CONFIGS | 1 << Operation.ALTER_CONFIGS
+
+
+def _lost_credential(difference: Difference, _step: Any) -> bool:
+    return "credential_infos" in difference.path or _codes(
+        difference, ErrorCode.RESOURCE_NOT_FOUND, ErrorCode.NONE
     )
-    return any(_codes(difference, fault, denial) for fault in faults for denial in denials)
-
-
-def _not_transactional(difference: Difference, step: Any) -> bool:
-    denied = difference.proxy == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return denied and step.message.transactional_id is not None and difference.path.endswith("error_code")
 
 
 def _zero_id(difference: Difference, step: Any) -> bool:
@@ -46,18 +86,10 @@ def _zero_id(difference: Difference, step: Any) -> bool:
     return by_zero and (difference.path == "error_code" or difference.broker == ABSENT)
 
 
-def _not_attempted(difference: Difference, _step: Any) -> bool:
-    return _codes(difference, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED)
-
-
 def _for_filters(difference: Difference, step: Any) -> bool:
     return len(step.message.creations) == 1 and _codes(
         difference, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_REQUEST
     )
-
-
-def _addresses_of_controllers(difference: Difference, _step: Any) -> bool:
-    return "listeners" in difference.path and difference.proxy in ([], ABSENT)
 
 
 def _id_of_a_denied_topic(difference: Difference, _step: Any) -> bool:
@@ -102,11 +134,6 @@ def _nobody(difference: Difference, step: Any) -> bool:
     return nobody and fails and difference.path == "error_code"
 
 
-def _type_twice(difference: Difference, step: Any) -> bool:
-    types = [[part.entity_type for part in entry.entity] for entry in step.message.entries]
-    return any(len(set(named)) < len(named) for named in types) and difference.path.startswith("entries")
-
-
 def _no_leader(difference: Difference, _step: Any) -> bool:
     return difference.path.endswith("current_leader.leader_id") and difference.proxy == -1
 
@@ -130,21 +157,34 @@ def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
 KNOWN = (
     Known("An ACL on `*`, and a resource whose name begins with `*`", "*", _starred),
     Known("A request that is invalid and denied", "IncrementalAlterConfigs", _fault_before_right),
+    Known("A request that is invalid and denied", "ShareFetch", _invalid_acknowledgement),
+    Known("A request that is invalid and denied", "ShareAcknowledge", _invalid_acknowledgement),
+    *(
+        Known("A request that is invalid and denied", api, _disabled_protocol, older=True)
+        for api in ("ConsumerGroupHeartbeat", "ConsumerGroupDescribe")
+    ),
+    *(
+        Known("A request that is invalid and denied", api, _config_of_a_group, older=True)
+        for api in ("AlterConfigs", "DescribeConfigs")
+    ),
+    *(
+        Known("Operations that came after the broker's release", api, _newer_operation, older=True)
+        for api in ("CreateAcls", "DescribeAcls", "DescribeGroups", "ConsumerGroupDescribe")
+    ),
+    Known(
+        "A SCRAM credential that is added when the only other one of its mechanism is deleted",
+        "DescribeUserScramCredentials",
+        _lost_credential,
+        older=True,
+    ),
     Known("Requests to which Kafka does not always respond", "AlterConfigs", _twice),
     Known("Requests to which Kafka does not always respond", "IncrementalAlterConfigs", _twice),
-    Known(
-        "Produce with a transactional id and records that are not transactional",
-        "Produce",
-        _not_transactional,
-    ),
     *(
         Known("WRITE on `__consumer_offsets` and `__transaction_state`", api, _coordinators_topics)
         for api in ("Produce", "Metadata", "DescribeTopicPartitions")
     ),
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "Fetch", _zero_id),
-    Known("AddPartitionsToTxn with denied topics", "AddPartitionsToTxn", _not_attempted),
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "CreateAcls", _for_filters),
-    Known("Addresses of controllers in DescribeQuorum", "DescribeQuorum", _addresses_of_controllers),
     Known("Fetch with denied topics", "Fetch", _no_session),
     Known(
         "Requests to which Kafka does not always respond",
@@ -163,15 +203,14 @@ KNOWN = (
         Known("The leader of a denied partition of a share group", api, _no_leader)
         for api in ("ShareFetch", "ShareAcknowledge")
     ),
-    Known("A quota entity that names one type twice", "AlterClientQuotas", _type_twice, True),
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "ShareFetch", _nobody),
+    Known("Requests that fail with UNKNOWN_SERVER_ERROR", "ShareFetch", _opens_with_unknown_topics),
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "ShareAcknowledge", _nobody),
 )
 
 
 def row_of(api: str, difference: Difference, step: Any) -> str | None:
     """The row that explains it; None: nothing does."""
-    return next((k.row for k in KNOWN if k.api in (api, "*") and k.is_one(difference, step)), None)
-
-
-LEAVE_OTHER_QUOTAS = frozenset(known.row for known in KNOWN if known.leaves_other_quotas)
+    older = not Release.chosen().has(Feature.CONSUMER_GROUPS)
+    lines = (k for k in KNOWN if k.api in (api, "*") and (older or not k.older))
+    return next((k.row for k in lines if k.is_one(difference, step)), None)

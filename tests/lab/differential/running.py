@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from proxy.metadata.acl import Operation
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
@@ -19,7 +20,7 @@ from proxy.wire.schema import Struct
 from tests.lab.differential import staging
 from tests.lab.differential.cases import Case, Served, Step
 from tests.lab.differential.comparing import Difference, codes, differences, plain
-from tests.lab.differential.known import LEAVE_OTHER_QUOTAS, row_of
+from tests.lab.differential.known import row_of
 from tests.lab.differential.rights import marker
 from tests.lab.side_by_side.dialogue import Dialogue, Heard, Outcome
 from tests.lab.side_by_side.sides import Side
@@ -33,6 +34,8 @@ _DENIALS = frozenset(
         ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     )
 )
+_NEW = (Operation.TWO_PHASE_COMMIT,)
+"""Operations that brokers without share groups do not know either."""
 _SETTLING_TRIES = 60
 _PAUSE_S = 0.03
 _pause = threading.Event()
@@ -112,6 +115,7 @@ class Run:
         if not staged:
             self._both(staging.set_the_stage)
         self.served = _served_by_both(broker.versions(), proxy.versions())
+        self._has_new_operations = ApiKey.SHARE_FETCH in self.served
 
     def case(self, case: Case) -> Result:
         """Everything of one case."""
@@ -125,8 +129,6 @@ class Run:
             for talk in talks:
                 talk.close()
         self._both(lambda side: staging.clear(side, case.names, topics=case.topics, groups=case.groups))
-        if not LEAVE_OTHER_QUOTAS.isdisjoint(result.explained):
-            self._both(staging.clear_quotas)
         if self._other_records:
             self._both(staging.create_sinks_again)
             self._other_records = False
@@ -138,7 +140,8 @@ class Run:
 
     def _set_up(self, side: Side, case: Case) -> None:
         staging.prepare(side, case.names, topics=case.topics, groups=case.groups)
-        staging.put_in_force(side, case.rules, marker(case.names))
+        rules = [rule for rule in case.rules if self._has_new_operations or rule.operation not in _NEW]
+        staging.put_in_force(side, rules, marker(case.names))
 
     def _step(self, step: Step, talks: list[_Talk], result: Result) -> None:
         outcomes, found = self._compared(step, talks, result)
@@ -164,9 +167,6 @@ class Run:
     def _note(self, step: Step, found: list[Difference], outcomes: Any, result: Result) -> None:
         rows = [row_of(ApiKey.name_of(step.api_key), difference, step) for difference in found]
         self._other_records = self._other_records or (step.api_key == ApiKey.PRODUCE and bool(found))
-        if step.api_key == ApiKey.DESCRIBE_CLIENT_QUOTAS:
-            consequence = next((row for row in result.explained if row in LEAVE_OTHER_QUOTAS), None)
-            rows = [row or consequence for row in rows]
         result.explained += [row for row in rows if row is not None]
         unexplained = [difference for difference, row in zip(found, rows, strict=True) if row is None]
         if unexplained:

@@ -36,7 +36,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
 def set_the_stage(side: Side) -> None:
     """Topics with records, coordinators that answer, users with credentials."""
     create_topics(side, {**READ_TOPICS, **SINK_TOPICS})
-    for kind in (0, 1, 2):
+    for kind in (0, 1, 2) if ApiKey.SHARE_FETCH in side.versions() else (0, 1):
         until(lambda kind=kind: _has_coordinator(side, kind), f"{side.name} has coordinators")  # type: ignore[misc]
     until(lambda: _gives_producer_ids(side), f"{side.name} gives out producer ids")
     for name, partitions in READ_TOPICS.items():
@@ -120,23 +120,6 @@ def clear(side: Side, names: Names, *, topics: bool, groups: bool) -> None:
     if groups:
         asked = [*names.own_groups, *names.new_groups]
         side.admin(ApiKey.DELETE_GROUPS, 2, types.DeleteGroupsRequest(groups_names=asked))
-
-
-def clear_quotas(side: Side) -> None:
-    """Remove all quotas of users, client ids and addresses."""
-    described = side.admin(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, types.DescribeClientQuotasRequest(strict=False))
-    request = types.AlterClientQuotasRequest
-    entries = [
-        request.EntryData(
-            entity=[
-                request.EntityData(entity_type=part.entity_type, entity_name=part.entity_name)
-                for part in entry.entity
-            ],
-            ops=[request.OpData(key=value.key, remove=True) for value in entry.values],
-        )
-        for entry in described.entries or []
-    ]
-    side.admin(ApiKey.ALTER_CLIENT_QUOTAS, 1, request(entries=entries))
 
 
 def _learn(side: Side, topics: Iterable[str]) -> bool:

@@ -3,4 +3,6 @@
 connect          a worker of Kafka Connect, and its REST interface
 test_neighbours  MirrorMaker in Connect between two clusters, and a lag exporter
 test_streams_app an application of Kafka Streams
+registry         a node of a schema registry; test_registry: its topic, and the election of its leader
+test_balance     replicas that an AdminClient moves
 """

@@ -49,6 +49,7 @@ class Side:
     """What stands for a topic's id in the cases, to the id it has here (see naming)."""
     controller: ControllerAt | None = None
     _admin: Dialogue | None = None
+    _served: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def dialogue(self, user: str) -> Dialogue:
         """A new connection, logged in."""
@@ -57,7 +58,13 @@ class Side:
         return dialogue
 
     def admin(self, api_key: int, version: int, message: Any) -> Any:
-        """An answer to the super user, on a connection that is kept; RuntimeError when there is none."""
+        """An answer to the super user, on a connection that is kept; RuntimeError when there is none.
+
+        `version`: a broker of an older release gets its highest one instead.
+        """
+        if api_key != ApiKey.API_VERSIONS:
+            self._served = self._served or self.versions()
+            version = min(version, self._served[api_key][1])
         if self._admin is None or not self._admin.usable:
             self._admin = Dialogue(self.address, _ADMIN_TIMEOUT_S)
             self._admin.log_in(ADMIN, self.passwords[ADMIN])

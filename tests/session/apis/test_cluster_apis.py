@@ -216,18 +216,13 @@ def test_without_an_authorizer_there_are_no_acls(key: ApiKey) -> None:
 
 
 @pytest.mark.spec("O1")
-def test_controllers_are_told_without_their_addresses() -> None:
-    response = t.DescribeQuorumResponse
-    listener = response.Listener(name="CONTROLLER", host="inside", port=9093)
-    answer = response(nodes=[response.Node(node_id=1, listeners=[listener])])
+def test_who_may_describe_the_cluster_sees_the_addresses_of_controllers_as_at_a_broker() -> None:
+    asking = Asking(ApiKey.DESCRIBE_QUORUM, 2, f"DESCRIBE {CLUSTER_RIGHT}")
 
-    told = (
-        Asking(ApiKey.DESCRIBE_QUORUM, 2, f"DESCRIBE {CLUSTER_RIGHT}")
-        .for_(t.DescribeQuorumRequest())
-        .told(answer)
-    )
+    forward = asking.for_(t.DescribeQuorumRequest()).verdict
 
-    assert told.nodes == [response.Node(node_id=1, listeners=[])]
+    assert forward == Forward()
+    assert Asking(ApiKey.DESCRIBE_QUORUM, 2).for_(t.DescribeQuorumRequest()).answer.error_code == DENIED
 
 
 def cluster_answer(error_code: int = 0) -> Any:

@@ -22,6 +22,7 @@ from proxy.wire.catalog import response as response_schema
 from proxy.wire.schema import Struct
 from tests.session.apis.asking import Asked, Asking
 from tests.session.conversation import Conversation, produce
+from tests.support.topic_requests import record_batch
 from tests.support.wire_messages import MessageFiller
 
 pytestmark = pytest.mark.spec("A7", "E12")
@@ -191,7 +192,9 @@ def test_nobody_produces_with_the_transactional_id(version: int, principal: str)
     talk = Conversation(*EVERYTHING, principal=principal)
     topic = "orders" if version < 13 else b"o" * 16
 
-    talk.asks(ApiKey.PRODUCE, version, produce(topic, acks=-1, transactional_id=OWN[TRANSACTIONAL_ID]))
+    records = record_batch(10, transactional=True)
+    own = OWN[TRANSACTIONAL_ID]
+    talk.asks(ApiKey.PRODUCE, version, produce(topic, acks=-1, records=records, transactional_id=own))
 
     assert talk.forwarded_bytes() == b""
     assert [event.rule for event in talk.told("authorization")] == [RULE[TRANSACTIONAL_ID]]

@@ -77,6 +77,22 @@ def add_partitions(*names: str, transactional_id: str = "payer") -> Any:
     )
 
 
+def existing(**topics: int) -> Any:
+    """The broker has these topics, with so many partitions, and no others."""
+    response = t.MetadataResponse
+    return response(
+        topics=[
+            response.MetadataResponseTopic(
+                name=name,
+                partitions=[
+                    response.MetadataResponsePartition(partition_index=index) for index in range(count)
+                ],
+            )
+            for name, count in topics.items()
+        ]
+    )
+
+
 def added(response: Any) -> list[tuple[str, list[int]]]:
     return [
         (topic.name, [part.partition_error_code for part in topic.results_by_partition])
@@ -87,8 +103,9 @@ def added(response: Any) -> list[tuple[str, list[int]]]:
 @pytest.mark.parametrize("version", range(4))
 def test_one_denied_topic_keeps_all_partitions_out_of_the_transaction(version: int) -> None:
     asking = Asking(ApiKey.ADD_PARTITIONS_TO_TXN, version, WRITE, "WRITE TOPIC a", "WRITE TOPIC c")
+    asking.where_it_can_ask()
 
-    asked = asking.for_(add_partitions("a", "b", "c"))
+    asked = asking.for_(add_partitions("a", "b", "c")).once(existing(a=2, c=2))
 
     assert added(asked.answer) == [
         ("a", [NOT_ATTEMPTED] * 2),
@@ -99,6 +116,21 @@ def test_one_denied_topic_keeps_all_partitions_out_of_the_transaction(version: i
 
 
 @pytest.mark.parametrize("version", range(4))
+def test_beside_a_denied_topic_partitions_that_do_not_exist_are_unknown_as_at_a_broker(version: int) -> None:
+    asking = Asking(ApiKey.ADD_PARTITIONS_TO_TXN, version, WRITE, "WRITE TOPIC a", "WRITE TOPIC c")
+    asking.where_it_can_ask()
+
+    asked = asking.for_(add_partitions("a", "b", "c"))
+
+    assert [topic.name for topic in asked.asked_first.topics] == ["a", "c"]
+    assert added(asked.once(existing(a=1)).answer) == [
+        ("a", [NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]),
+        ("b", [TOPIC_DENIED] * 2),
+        ("c", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2),
+    ]
+
+
+@pytest.mark.parametrize("version", range(4))
 def test_partitions_are_not_added_to_a_denied_transaction(version: int) -> None:
     answer = Asking(ApiKey.ADD_PARTITIONS_TO_TXN, version, "WRITE TOPIC a").for_(add_partitions("a")).answer
 
@@ -106,9 +138,9 @@ def test_partitions_are_not_added_to_a_denied_transaction(version: int) -> None:
 
 
 def test_internal_topics_are_in_nobodys_transaction() -> None:
-    asking = Asking(ApiKey.ADD_PARTITIONS_TO_TXN, 3, WRITE, "WRITE TOPIC *")
+    asking = Asking(ApiKey.ADD_PARTITIONS_TO_TXN, 3, WRITE, "WRITE TOPIC *").where_it_can_ask()
 
-    answer = asking.for_(add_partitions("orders", "__consumer_offsets")).answer
+    answer = asking.for_(add_partitions("orders", "__consumer_offsets")).once(existing(orders=2)).answer
 
     assert added(answer) == [
         ("orders", [NOT_ATTEMPTED] * 2),

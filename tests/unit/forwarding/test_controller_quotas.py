@@ -61,6 +61,19 @@ def test_every_kind_of_entity_takes_its_keys(entity: list[tuple[str, str | None]
     assert (record.key, record.value, record.remove) == (key, 1000.0, False)
 
 
+@pytest.mark.spec("Q8")
+def test_of_a_type_that_an_entity_names_twice_the_last_name_counts_as_in_kafka() -> None:
+    outcome = altered(
+        entry([("user", "a"), ("client-id", "c"), ("user", None)], op("producer_byte_rate", 1.0))
+    )
+
+    (record,), (result,) = outcome.records, outcome.response.entries
+    expected = {"user": None, "client-id": "c"}
+    assert {part.entity_type: part.entity_name for part in record.entity} == expected
+    assert {part.entity_type: part.entity_name for part in result.entity} == expected
+    assert result.error_code == ErrorCode.NONE
+
+
 @pytest.mark.spec("Q11")
 @pytest.mark.parametrize(
     ("entity", "message"),
@@ -68,7 +81,7 @@ def test_every_kind_of_entity_takes_its_keys(entity: list[tuple[str, str | None]
         ([], "Invalid empty client quota entity"),
         ([("group", "g")], "Unhandled client quota entity type: group"),
         ([("user", "")], "Empty user not supported"),
-        ([("user", "a"), ("user", "b")], "Invalid client quota entity, duplicate entity entry user"),
+        ([("user", "a"), ("user", "")], "Empty user not supported"),
         (
             [("user", "a"), ("ip", "10.0.0.1")],
             "Invalid quota entity combination, IP entity should not be combined with User or ClientId",

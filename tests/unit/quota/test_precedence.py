@@ -159,18 +159,19 @@ def test_a_session_without_authentication_is_governed_as_anonymous() -> None:
 @pytest.mark.spec("Q2")
 @pytest.mark.parametrize("client_id", [None, ""])
 @pytest.mark.parametrize(
-    ("entity", "quota_id"),
+    ("entity", "governs"),
     [
-        (QuotaEntity(user="user", client_id=DEFAULT), "user:"),
-        (QuotaEntity(user=DEFAULT, client_id=DEFAULT), "user:"),
-        (QuotaEntity(client_id=DEFAULT), ":"),
-        (QuotaEntity(user="user"), "user:"),
+        (QuotaEntity(user="user", client_id=DEFAULT), False),
+        (QuotaEntity(user=DEFAULT, client_id=DEFAULT), False),
+        (QuotaEntity(client_id=DEFAULT), False),
+        (QuotaEntity(user=DEFAULT), True),
+        (QuotaEntity(user="user"), True),
     ],
 )
-def test_a_client_that_names_no_client_id_does_not_slip_past_a_default(
-    client_id: str | None, entity: QuotaEntity, quota_id: str
+def test_a_client_without_a_client_id_has_only_the_quotas_of_users_as_in_kafka(
+    client_id: str | None, entity: QuotaEntity, governs: bool
 ) -> None:
     found = governing(quotas_image({entity: {KEY: 3.0}}), "user", client_id, KEY)
 
-    assert found is not None
-    assert (found.limit, found.quota_id) == (3.0, quota_id)
+    assert found == (Governing(3.0, entity, "user", "") if governs else None)
+    assert governing(quotas_image({}), "user", client_id, KEY, 7.0) == Governing(7.0, None, "", "")

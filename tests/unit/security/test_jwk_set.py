@@ -106,10 +106,11 @@ def test_the_private_part_of_a_key_is_not_taken() -> None:
     assert [key.key.is_private for key in keys.keys] == [False]
 
 
-def test_a_token_without_a_key_id_has_a_key_only_where_a_single_one_fits() -> None:
+def test_for_a_token_without_a_key_id_it_is_the_first_key_that_fits() -> None:
     keys = JwkSet.parse(jwks(rsa("rsa-1"), rsa("rsa-2"), ec()))
 
     assert [key.key_id for key in keys.candidates(None, "ES256")] == ["P-256"]
-    assert keys.candidates(None, "RS256") == ()
+    assert [key.key_id for key in keys.candidates(None, "RS256")] == ["rsa-1"]
+    assert keys.candidates(None, "ES384") == ()
     assert [key.key_id for key in keys.candidates("rsa-2", "RS256")] == ["rsa-2"]
     assert keys.candidates("rsa-2", "ES256") == ()

@@ -189,11 +189,14 @@ def test_a_key_that_is_not_in_the_set_is_named() -> None:
     assert verdict(token(NOW_S, key=rsa("rsa-2"))) == Invalid("unknown key 'rsa-2'", unknown_key_id="rsa-2")
 
 
-def test_without_a_key_id_the_only_key_that_fits_counts() -> None:
-    assert verdict(token(NOW_S, header={"kid": ABSENT})) == ALICE
-    two = JwkSet.parse(jwks(rsa("rsa-1"), rsa("rsa-2")))
-    found = verify(token(NOW_S, header={"kid": ABSENT}), two, POLICY, NOW)
-    assert found == Invalid("no kid, and not exactly one key for RS256")
+def test_without_a_key_id_the_first_key_that_fits_decides_and_no_other() -> None:
+    two = JwkSet.parse(jwks(ec(), rsa("rsa-1"), rsa("rsa-2")))
+    by_first, by_second = (token(NOW_S, key=rsa(name), header={"kid": ABSENT}) for name in ("rsa-1", "rsa-2"))
+
+    assert verify(by_first, two, POLICY, NOW) == ALICE
+    assert verify(by_second, two, POLICY, NOW) == Invalid("wrong signature")
+    none = JwkSet.parse(jwks(ec()))
+    assert verify(by_first, none, POLICY, NOW) == Invalid("no kid, and no key for RS256")
 
 
 def test_time_is_taken_with_the_clock_skew_on_both_sides() -> None:
