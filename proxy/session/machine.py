@@ -75,7 +75,8 @@ from proxy.session.state import (
     Slices,
 )
 from proxy.wire.api_keys import ApiKey
-from proxy.wire.header import RequestHeader
+from proxy.wire.errors import WireError
+from proxy.wire.header import RequestHeader, decode_client_id
 from proxy.wire.work import paced
 
 _HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
@@ -226,6 +227,16 @@ class Machine:
         former = self._former.switch(client, raw_id, now_ms)
         self._use_client(former or self._new_client(raw_id, header.client_id))
         return self.summaries(now_ms) if self._former.is_full else []
+
+    def name_client(self, raw_id: bytes, now_ms: int) -> Effects | None:
+        """Use the state of this client id if the connection has none yet; None: it is no client id."""
+        if self.client.raw_id is not None:
+            return []
+        try:
+            client_id = decode_client_id(raw_id)
+        except WireError:
+            return None
+        return self.renew_client(raw_id, client_id, now_ms)
 
     def renew_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> Effects:
         """The principal or the basis has changed, or the memory is full: the counts so far leave first."""

@@ -445,10 +445,13 @@ class Session:
     ) -> tuple[Summary | None, Effects]:
         """Let a Produce request pass if its topic is allowed; returns where it is counted, None if it is
         decoded."""
-        effects: Effects = []
+        effects = self.machine.name_client(head.raw_id, now_ms)
+        if effects is None:
+            return None, []  # Decoded, it is malformed.
         summary = self.machine.client.writes_of(head.version).get(head.topic)
         if summary is None:
-            summary, effects = self._decide_produce(head, now_ms)
+            summary, own = self._decide_produce(head, now_ms)
+            effects += own
         if summary is not None:
             self._lane.produce(head, data, position, summary, now_ms)
             effects += self._charge(head.acks, head.length + 4, now_ms)

@@ -17,6 +17,7 @@ from proxy.wire.primitives import Buffer, read_uvarint
 _LENGTH = struct.Struct(">i")
 
 _REQUEST_START = struct.Struct(">hhih")
+_INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _LENGTH_AND_CORRELATION_ID = struct.Struct(">ii")
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
@@ -87,6 +88,15 @@ def decode_request_header(buffer: Buffer, offset: int = 0) -> RequestHeader:
     except _FAULTS as fault:
         raise WireError(f"request header: {_reason(fault, buffer)}") from None
     return RequestHeader(api_key, version, correlation_id, client_id, position)
+
+
+def decode_client_id(raw_id: bytes) -> str | None:
+    """Return the client id of a header from its length and its bytes. WireError if they are no client id."""
+    try:
+        (size_bytes,) = _INT16.unpack_from(raw_id)
+        return None if size_bytes == -1 else _client_id(raw_id, _INT16.size, size_bytes)[0]
+    except _FAULTS as fault:
+        raise WireError(f"request header: {_reason(fault, raw_id)}") from None
 
 
 def _client_id(buffer: Buffer, position: int, size_bytes: int) -> tuple[str, int]:

@@ -126,6 +126,8 @@ class ProduceHead:
     acks: int
     topic: bytes
     """Its name, or its id (KIP-516), as on the wire."""
+    raw_id: bytes
+    """The client id with its length, as in the header."""
 
 
 class FastLane:
@@ -212,8 +214,9 @@ class FastLane:
         if api_key != _PRODUCE or not self._may_stream(version, length, now_ms):
             return None
         body = position + HEAD_BYTES + (id_length if id_length > 0 else 0)
-        if bytes(data[position + 12 : body]) != self.client.raw_id:
-            return None
+        raw_id, known_id = bytes(data[position + 12 : body]), self.client.raw_id
+        if raw_id != known_id and known_id is not None:
+            return None  # The first request of a client names it.
         if version >= FIRST_FLEXIBLE:
             if body >= len(data) or data[body]:
                 return None
@@ -221,7 +224,7 @@ class FastLane:
         head = skim.produce_to_one_partition(data, body, version)
         if head is None or head[2] != stop:
             return None
-        return ProduceHead(version, correlation_id, length, body, head[0], head[1])
+        return ProduceHead(version, correlation_id, length, body, head[0], head[1], raw_id)
 
     def decide(self, head: ProduceHead, name: str, now_ms: int) -> Summary | None:
         """Decide on a topic that the client has not written to before; None where it is denied."""
