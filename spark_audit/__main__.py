@@ -42,6 +42,7 @@ from spark_audit.tables import delta, files, manifest
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.retention import compact, expire
+from spark_audit.what_if.page import render
 from spark_audit.what_if.result import EFFECTS, document, holds, lines
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
@@ -109,7 +110,9 @@ def parser() -> argparse.ArgumentParser:
         trying.add_argument(
             name, dest=which, type=date.fromisoformat, metavar="D", help=f"{which} day, YYYY-MM-DD"
         )
-    trying.add_argument("--out", required=True, metavar="DIR", help="directory for what-if.json")
+    trying.add_argument(
+        "--out", required=True, metavar="DIR", help="directory for what-if.json and what-if.html"
+    )
     trying.add_argument(
         "--fail-on",
         action="append",
@@ -361,11 +364,12 @@ def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
     audit, _, log = trail(spark, tables, delta.versions(spark, tables))
     found = document(audit, log, proposal, arguments.first, arguments.last)
-    place = f"{arguments.out.rstrip('/')}/what-if.json"
-    files.write_text(spark, place, json.dumps(found, indent=1) + "\n")
+    place = f"{arguments.out.rstrip('/')}/what-if"
+    files.write_text(spark, f"{place}.json", json.dumps(found, indent=1) + "\n")
+    files.write_text(spark, f"{place}.html", render(found, text))
     for line in lines(found):
         _say(line)
-    _say(f"what if: {place}")
+    _say(f"what if: {place}.json, {place}.html")
     return FINDINGS if holds(found, arguments.fail_on) else CLEAN
 
 

@@ -330,6 +330,11 @@ def timeline(records: DataFrame, bucket_ms: int) -> DataFrame:
     bucket = (F.floor(moment / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long")
     drawn = records.select(_plotted().alias("drawn"), bucket.alias(BUCKET_MS)).where("drawn is not null")
     counted = drawn.groupBy("drawn.plot", BUCKET_MS, "drawn.series").agg(F.sum("drawn.amount").alias(AMOUNT))
+    return largest(counted)
+
+
+def largest(counted: DataFrame) -> DataFrame:
+    """Returns these rows of plot, bucket_ms, series, amount with the series that are drawn, and OTHERS."""
     folded = counted.join(F.broadcast(_named(counted)), [PLOT, SERIES])
     summed = folded.groupBy(PLOT, BUCKET_MS, F.col("name").alias(SERIES)).agg(F.sum(AMOUNT).alias(AMOUNT))
     return summed.orderBy(PLOT, BUCKET_MS, SERIES)

@@ -27,6 +27,7 @@ STEPS_MS = (
     *(n * _DAY for n in (1, 2, 7, 14, 28, 91, 364, 3_640, 36_400, 364_000)),
 )
 """Widths of a column that a reader can name."""
+_DATE_AND_TIME = "%Y-%m-%d %H:%M:%S"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,12 @@ def stacked(
     *,
     order: Sequence[str] = (),
     shown: Callable[[float], str] = number,
+    of_day: bool = False,
 ) -> Plot:
     """Returns the columns from the first to the last moment.
 
     The series are those in `order`, or the largest ones; all others are OTHERS. `shown` formats an amount.
+    With `of_day` the moments are times of any day, since midnight.
     """
     names = order or _names(counts)
     begin = first_ms // bucket_ms
@@ -98,12 +101,13 @@ def stacked(
         Column(
             round((moment_ms // bucket_ms - begin) * step + step * 0.1, 2),
             round(step * 0.8, 2),
-            _title(moment_ms, series, names, shown),
+            _title(_moment(moment_ms, "%H:%M" if of_day else _DATE_AND_TIME), series, names, shown),
             _pieces(_fold(series, names), names, top),
         )
         for moment_ms, series in sorted(counts.items())
     ]
-    return Plot(bucket_ms, names if drawn else (), drawn, _x_ticks(begin, columns, bucket_ms), _y_ticks(top))
+    ticks = _x_ticks(begin, columns, bucket_ms, of_day)
+    return Plot(bucket_ms, names if drawn else (), drawn, ticks, _y_ticks(top))
 
 
 def _names(counts: Counts) -> list[str]:
@@ -137,13 +141,13 @@ def _pieces(series: Mapping[str, float], names: Sequence[str], top: int) -> list
 
 
 def _title(
-    moment_ms: int, series: Mapping[str, float], names: Sequence[str], shown: Callable[[float], str]
+    moment: str, series: Mapping[str, float], names: Sequence[str], shown: Callable[[float], str]
 ) -> str:
     folded = _fold(series, names)
     lines = [f"{name}: {shown(folded[name])}" for name in names if folded.get(name)]
     if len(lines) > 1:
         lines.append(f"total: {shown(sum(folded.values()))}")
-    return "\n".join([f"from {_moment(moment_ms)}", *lines])
+    return "\n".join([f"from {moment}", *lines])
 
 
 def _y(count: float, top: int) -> float:
@@ -165,7 +169,7 @@ def _y_ticks(top: int) -> list[Tick]:
     return [Tick(100 * n / steps, short(top * n / steps)) for n in range(steps + 1)]
 
 
-def _x_ticks(begin: int, columns: int, bucket_ms: int) -> list[Tick]:
+def _x_ticks(begin: int, columns: int, bucket_ms: int, of_day: bool) -> list[Tick]:
     """Returns labels at round moments: every third hour, every Monday. Midnight is labelled with its day."""
     first_ms, span_ms = begin * bucket_ms, columns * bucket_ms
     fitting = (s for s in STEPS_MS if s % bucket_ms == 0 and span_ms // s <= LABELS)
@@ -175,7 +179,8 @@ def _x_ticks(begin: int, columns: int, bucket_ms: int) -> list[Tick]:
     at_ms = -(-(first_ms - offset_ms) // step_ms) * step_ms + offset_ms
     ticks = []
     while at_ms < first_ms + span_ms:
-        ticks.append(Tick(round(100 * (at_ms - first_ms) / span_ms, 3), _label(at_ms, step_ms)))
+        label = _moment(at_ms, "%H:%M") if of_day else _label(at_ms, step_ms)
+        ticks.append(Tick(round(100 * (at_ms - first_ms) / span_ms, 3), label))
         at_ms += step_ms
     return ticks
 
@@ -186,5 +191,5 @@ def _label(at_ms: int, step_ms: int) -> str:
     return _moment(at_ms, "%H:%M" if step_ms >= _MINUTE else "%H:%M:%S")
 
 
-def _moment(moment_ms: int, pattern: str = "%Y-%m-%d %H:%M:%S") -> str:
+def _moment(moment_ms: int, pattern: str) -> str:
     return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime(pattern)

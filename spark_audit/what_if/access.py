@@ -18,6 +18,7 @@ from spark_audit.what_if.traffic import (
     EITHER,
     FIRST_MS,
     LAST_MS,
+    OVER_TIME,
     QUESTION,
     REQUESTS,
     RESOURCE,
@@ -42,7 +43,7 @@ _PLACE, _RIGHT = "place", "right"
 def access(
     questions: DataFrame, policies: DataFrame, log: DataFrame, now: int, proposed: int, proposal: Proposal
 ) -> DataFrame:
-    """Returns one row per question and outcome, with REQUESTS, BYTES, FIRST_MS, LAST_MS and OTHER_THEN.
+    """Returns one row per question and outcome: REQUESTS, BYTES, FIRST_MS, LAST_MS, OVER_TIME, OTHER_THEN.
 
     `log` is the proposed log, `now` and `proposed` are the two offsets in it. `policies` are those of
     traffic.newest_policies.
@@ -65,7 +66,7 @@ def access(
         numbered["*"], NOW, PROPOSED
     )
     best = {name: F.max_by(name, F.col(f"{name}.granted")).alias(name) for name in (NOW, PROPOSED)}
-    measures = [F.first(name).alias(name) for name in (REQUESTS, BYTES, FIRST_MS, LAST_MS)]
+    measures = [F.first(name).alias(name) for name in (REQUESTS, BYTES, FIRST_MS, LAST_MS, OVER_TIME)]
     judged = joined.groupBy(*QUESTION).agg(*best.values(), *measures)
     unknown = questions.where(F.col(UNKNOWN_BECAUSE).isNotNull()).drop(EITHER)
     return _outcomes(judged.unionByName(unknown, allowMissingColumns=True))
@@ -107,6 +108,7 @@ def _outcomes(judged: DataFrame) -> DataFrame:
         F.sum(BYTES).alias(BYTES),
         F.min(FIRST_MS).alias(FIRST_MS),
         F.max(LAST_MS).alias(LAST_MS),
+        F.flatten(F.collect_list(OVER_TIME)).alias(OVER_TIME),
         _sum_if(now != F.col(S.GRANTED)).alias(OTHER_THEN),
     )
 

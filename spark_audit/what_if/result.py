@@ -9,12 +9,12 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.proposal import Proposal
+from spark_audit.report.aggregates import AMOUNT, PLOT, SERIES, largest
 from spark_audit.tables.files import AuditError
-from spark_audit.trail.audit_records import deduplicate, later_copies, sequence_index
-from spark_audit.trail.metadata_log import without_aborted
 from spark_audit.what_if import access as A
 from spark_audit.what_if import sessions, throttling, traffic
-from spark_audit.what_if.proposed_log import acl_records, quota_records, resolved, state_of, with_records
+from spark_audit.what_if.proposed_log import acl_records, quota_records, resolved
+from spark_audit.what_if.recorded import Recorded, recorded
 
 SHOWN = 20
 """Rows of each kind among the lines for people. The document has all of them."""
@@ -39,6 +39,10 @@ class Document(TypedDict):
     """Of the last record of the metadata log that the proposal was compared with."""
     days: list[str | None]
     """The first and the last day, null for no bound."""
+    span_ms: list[int]
+    """The times of the first and the last record of these days."""
+    bucket_ms: int
+    """The interval of `over_time`."""
     warnings: list[str]
     requests: dict[str, int]
     """Outcome -> number of requests that were decided again."""
@@ -48,6 +52,8 @@ class Document(TypedDict):
     """Without unchanged rows."""
     throttling: list[Plain]
     sessions: list[Plain]
+    over_time: list[Plain]
+    """Requests (`amount`) by outcome (`plot`), interval (`bucket_ms`) and principal (`series`)."""
 
 
 def document(
@@ -57,52 +63,63 @@ def document(
 
     AuditError if the proposal does not fit the ACLs and quotas at the end of the log.
     """
-    log = without_aborted(metadata_log).persist()
-    records = (
-        deduplicate(audit, later_copies(audit, sequence_index(audit))).drop(S.LINE, S.BODY_SHA256).persist()
-    )
-    state = state_of(log)
-    seen = [row[0] for row in records.select(S.PRINCIPAL).distinct().collect() if row[0]]
-    changes = resolved(proposal, state, seen)
+    return effects(recorded(audit, metadata_log, first, last), proposal)
+
+
+def effects(of: Recorded, proposal: Proposal) -> Document:
+    """Returns the document. AuditError as for `document`."""
+    changes = resolved(proposal, of.state, of.principals)
     if changes.problems:
         raise AuditError("; ".join(changes.problems))
-    added = acl_records(changes.added, changes.removed) + quota_records(proposal)
-    # Settings are in effect from `proposed` on, so it differs from `now` without any record too.
-    now, proposed = state.now, state.now + max(1, len(added))
-    proposed_log = with_records(log, state, added).persist()
-    period = traffic.of_period(records, first, last)
-    asked = traffic.questions(records, first, last).persist()
-    decided = A.access(
-        asked, traffic.newest_policies(records), proposed_log, now, proposed, proposal
-    ).persist()
-    quotas = throttling.throttling(period, records, proposed_log, now, proposed) if proposal.quotas else None
+    log, proposed = of.proposed_log(acl_records(changes.added, changes.removed) + quota_records(proposal))
+    log = log.persist()
+    decided = of.decided(log, proposed, proposal).persist()
+    changed = decided.where(F.col(A.OUTCOME) != A.UNCHANGED)
     lifetime_ms = proposal.max_reauth_ms
-    longer = sessions.longer_sessions(period, lifetime_ms) if lifetime_ms else None
-    by_access = _rows(decided.where(F.col(A.OUTCOME) != A.UNCHANGED), A.OUTCOMES)
-    by_quotas, by_sessions = _rows(quotas, (throttling.THROTTLED,)), _rows(longer, ())
+    quotas = (
+        throttling.throttling(of.period, of.records, log, of.state.now, proposed) if proposal.quotas else None
+    )
+    longer = sessions.longer_sessions(of.period, lifetime_ms) if lifetime_ms else None
     counted = decided.groupBy(A.OUTCOME).agg(F.sum(traffic.REQUESTS).cast("long").alias("requests")).collect()
     found: Document = {
-        "offset": now,
-        "days": [None if day is None else day.isoformat() for day in (first, last)],
+        "offset": of.state.now,
+        "days": [None if day is None else day.isoformat() for day in (of.first, of.last)],
+        "span_ms": list(of.span_ms),
+        "bucket_ms": of.bucket_ms,
         "warnings": changes.warnings,
         "requests": dict.fromkeys(A.OUTCOMES, 0) | {row[0]: row[1] for row in counted},
         "effects": dict.fromkeys(EFFECTS, 0),
-        "access": by_access,
-        "throttling": by_quotas,
-        "sessions": by_sessions,
+        "access": _rows(changed.drop(traffic.OVER_TIME), A.OUTCOMES),
+        "throttling": _rows(quotas, (throttling.THROTTLED,)),
+        "sessions": _rows(longer, ()),
+        "over_time": _rows(_over_time(changed), ()),
     }
-    for rows, effects in ((by_access, _OF_ACCESS), (by_quotas, _OF_QUOTAS), (by_sessions, _OF_SESSIONS)):
+    for rows, kinds in (
+        (found["access"], _OF_ACCESS),
+        (found["throttling"], _OF_QUOTAS),
+        (found["sessions"], _OF_SESSIONS),
+    ):
         for row in rows:
-            if effect := effects.get(str(row[A.OUTCOME])):
+            if effect := kinds.get(str(row[A.OUTCOME])):
                 found["effects"][effect] += 1
     return found
+
+
+def _over_time(changed: DataFrame) -> DataFrame:
+    """Returns the requests of each outcome by interval and principal, of the largest principals only."""
+    each = changed.select(A.OUTCOME, S.PRINCIPAL, F.explode(traffic.OVER_TIME).alias("_"))
+    drawn = each.where(F.col(f"_.{traffic.REQUESTS}") > 0)
+    summed = drawn.groupBy(
+        F.col(A.OUTCOME).alias(PLOT), f"_.{traffic.BUCKET_MS}", F.col(S.PRINCIPAL).alias(SERIES)
+    ).agg(F.sum(f"_.{traffic.REQUESTS}").alias(AMOUNT))
+    return largest(summed)
 
 
 def _rows(frame: DataFrame | None, order: Sequence[str]) -> list[Plain]:
     """Returns the rows, those of the outcomes in `order` first."""
     rows = [] if frame is None else [row.asDict(recursive=True) for row in frame.collect()]
     places = {outcome: place for place, outcome in enumerate(order)}
-    return sorted(rows, key=lambda row: (places.get(row[A.OUTCOME], len(places)), str(row)))
+    return sorted(rows, key=lambda row: (places.get(str(row.get(A.OUTCOME)), len(places)), str(row)))
 
 
 def lines(found: Document) -> Iterator[str]:

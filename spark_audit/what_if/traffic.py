@@ -28,7 +28,11 @@ from spark_audit.trail.processes import (
 )
 
 REQUESTS, BYTES, FIRST_MS, LAST_MS = "requests", "bytes", "first_ms", "last_ms"
+BUCKET_MS = "bucket_ms"
+OVER_TIME = "over_time"
+"""The requests of a question by interval: an array of (BUCKET_MS, REQUESTS)."""
 UNKNOWN_BECAUSE = "unknown_because"
+DAY_MS = 86_400_000
 RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
 QUESTION = (S.PROXY_ID, S.PRINCIPAL, S.HOST, S.CLIENT_ID, S.METHOD, *RESOURCE, S.RULE, S.GRANTED)
 """What makes a question. `rule` is one of PROTECTED, else null: no other rule is decided again."""
@@ -40,10 +44,13 @@ _ON_TOPICS_OR_CLUSTER = ("CreateTopics", "DeleteTopics")
 _CLUSTER = "kafka-cluster"
 
 
-def questions(audit: DataFrame, first: date | None = None, last: date | None = None) -> DataFrame:
-    """Returns one row per QUESTION and UNKNOWN_BECAUSE, with EITHER, requests, bytes, first_ms, last_ms.
+def questions(
+    audit: DataFrame, first: date | None = None, last: date | None = None, bucket_ms: int = DAY_MS
+) -> DataFrame:
+    """Returns one row per QUESTION and UNKNOWN_BECAUSE, with EITHER, the measures and OVER_TIME.
 
-    `audit` has each record once; `first` and `last` are days, both included.
+    `audit` has each record once; `first` and `last` are days, both included. `bucket_ms` is the length of an
+    interval of OVER_TIME; a summary counts in the one in which it begins.
     """
     decided = _decisions(audit)
     recorded = of_period(decided, first, last)
@@ -52,13 +59,26 @@ def questions(audit: DataFrame, first: date | None = None, last: date | None = N
     policies = F.broadcast(newest_policies(audit))
     known = recorded.join(policies, S.PROXY_ID, "left").withColumn(UNKNOWN_BECAUSE, F.coalesce(*_reasons()))
     protected = F.when(F.col(S.RULE).isin(*PROTECTED), F.col(S.RULE))
-    grouped = known.withColumn(S.RULE, protected).groupBy(*QUESTION, UNKNOWN_BECAUSE)
-    return grouped.agg(
+    begin = F.when(F.col(FIRST_MS).between(0, F.col(S.TIME_MS)), F.col(FIRST_MS)).otherwise(F.col(S.TIME_MS))
+    bucket = (F.floor(begin / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long").alias(BUCKET_MS)
+    placed = known.withColumn(S.RULE, protected).groupBy(*QUESTION, UNKNOWN_BECAUSE, bucket)
+    measured = placed.agg(
         F.sum(REQUESTS).alias(REQUESTS),
         F.sum(BYTES).alias(BYTES),
         F.min(FIRST_MS).alias(FIRST_MS),
         F.max(S.TIME_MS).alias(LAST_MS),
-    ).withColumn(EITHER, _either())
+    )
+    return measured.groupBy(*QUESTION, UNKNOWN_BECAUSE).agg(*_added_up()).withColumn(EITHER, _either())
+
+
+def _added_up() -> list[Column]:
+    return [
+        F.sum(REQUESTS).alias(REQUESTS),
+        F.sum(BYTES).alias(BYTES),
+        F.min(FIRST_MS).alias(FIRST_MS),
+        F.max(LAST_MS).alias(LAST_MS),
+        F.collect_list(F.struct(BUCKET_MS, REQUESTS)).alias(OVER_TIME),
+    ]
 
 
 def of_period(records: DataFrame, first: date | None, last: date | None) -> DataFrame:

@@ -107,6 +107,19 @@ def test_a_denial_that_names_no_resource_cannot_be_said(spark: SparkSession) -> 
     }
 
 
+def test_when_requests_would_have_been_denied_is_said(spark: SparkSession) -> None:
+    trail = a_trail()
+    trail.clock.now_ms += 3 * 3_600 * SECOND_MS
+    trail.ask("User:admin 10.0.0.9 READ TOPIC orders", client_id="shell", method="Fetch")
+
+    found = tried(spark, trail, "super.users=User:bob")
+
+    denied = [row for row in found["over_time"] if row["plot"] == "newly_denied"]
+    times = [row["bucket_ms"] for row in denied]
+    assert [(row["series"], row["amount"]) for row in denied] == [("User:admin", 1)] * 2
+    assert found["bucket_ms"] <= 3_600 * SECOND_MS <= int(str(times[1])) - int(str(times[0]))
+
+
 def test_only_traffic_of_the_period_counts(spark: SparkSession) -> None:
     later = date(2026, 11, 24)
 
@@ -177,6 +190,9 @@ def test_the_command_writes_the_document_and_fails_on_what_it_is_told(
     assert command_line.main([*common, "--fail-on", "newly-throttled", "--fail-on", "newly-denied"]) == 1
     said = capsys.readouterr().out
     assert "newly denied: User:admin from 10.0.0.9, client id shell, Fetch: READ TOPIC payments" in said
+    page = (tmp_path / "what-if.html").read_text(encoding="utf-8")
+    assert "1 request newly denied" in page
+    assert "super.users=User:bob" in page
     written: Document = json.loads((tmp_path / "what-if.json").read_text(encoding="utf-8"))
     assert written["effects"]["newly-denied"] == 1
     proposal.write_text("kafka-acl --add\n", encoding="utf-8")

@@ -35,6 +35,33 @@ _ARGUMENTS = (
 )
 
 
+# The contrast of each text as WCAG 2.2 computes it, with the nearest background that is not clear.
+CONTRAST = """
+(() => {
+  const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const channel = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = parts(getComputedStyle(at).backgroundColor);
+      if (colour.length < 4 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const texts = [...document.querySelectorAll("body *")].filter((element) =>
+    !element.closest("script") &&
+    [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
+  const found = texts.map((element) => {
+    const [a, b] = [light(parts(getComputedStyle(element).color)), light(behind(element))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const what = `${element.tagName}.${element.className}: ${element.textContent.slice(0, 30)}`;
+    return [Math.round(contrast * 100) / 100, what];
+  });
+  return JSON.stringify(found.sort((a, b) => a[0] - b[0]));
+})()
+"""
+
+
 def find() -> str | None:
     """The path of a Chromium, or None. PENSTOCK_CHROMIUM names one that is not on the path."""
     named = os.environ.get("PENSTOCK_CHROMIUM")
@@ -93,6 +120,10 @@ class Tab:
         if "exceptionDetails" in answer:
             raise BrowserError(json.dumps(answer["exceptionDetails"]))
         return answer["result"].get("value")
+
+    def contrasts(self) -> list[tuple[float, str]]:
+        """The contrast of each text on the page and what it is, the lowest first."""
+        return [(contrast, what) for contrast, what in json.loads(self.evaluate(CONTRAST))]
 
     def press(self, key: str, code: int) -> None:
         """A key, as from the keyboard, to whatever has the focus."""

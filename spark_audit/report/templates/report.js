@@ -27,24 +27,23 @@ for (const table of document.querySelectorAll("table")) {
   });
 }
 
-// Findings are filtered by severity and by words; a finding must have all of the words.
-const tools = document.querySelector("#findings .tools");
-if (tools) {
-  const rows = [...document.querySelectorAll("#findings tbody tr")];
+// The rows of a list are filtered by kind and by words; a row must have all of the words.
+for (const tools of document.querySelectorAll(".listed .tools")) {
+  const rows = [...tools.closest(".listed").querySelectorAll("tbody tr")];
   const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
   const filter = tools.querySelector("input");
-  const severities = [...tools.querySelectorAll("button")];
+  const kinds = [...tools.querySelectorAll("button")];
   const show = () => {
     const wanted = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const off = severities.filter((button) => button.ariaPressed === "false").map((button) => button.value);
+    const off = kinds.filter((button) => button.ariaPressed === "false").map((button) => button.value);
     for (const row of rows) {
-      row.hidden = off.includes(row.dataset.severity) || !wanted.every((word) => texts.get(row).includes(word));
+      row.hidden = off.includes(row.dataset.kind) || !wanted.every((word) => texts.get(row).includes(word));
     }
     const left = rows.filter((row) => !row.hidden).length;
     tools.querySelector("output").textContent = left === rows.length ? "" : `${left} of ${rows.length} shown`;
   };
   filter.addEventListener("input", show);
-  for (const button of severities) {
+  for (const button of kinds) {
     button.addEventListener("click", () => {
       button.ariaPressed = button.ariaPressed === "false" ? "true" : "false";
       show();
