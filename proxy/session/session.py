@@ -102,8 +102,7 @@ class Session:
 
     @property
     def blocked(self) -> bool:
-        """No further request is taken now; what the client sends meanwhile is stored, so read no more of
-        it."""
+        """No further request is taken now. What the client sends meanwhile is stored: read no more of it."""
         return self.machine.flags != 0
 
     @property
@@ -443,8 +442,7 @@ class Session:
     def _produce(
         self, head: ProduceHead, data: memoryview, position: int, now_ms: int
     ) -> tuple[Summary | None, Effects]:
-        """Let a Produce request pass if its topic is allowed; returns where it is counted, None if it is
-        decoded."""
+        """Let a Produce request pass if its topic is allowed. Return where it is counted; None: decode it."""
         effects = self.machine.name_client(head.raw_id, now_ms)
         if effects is None:
             return None, []  # Decoded, it is malformed.

@@ -5,6 +5,8 @@ Most requests go to one partition, and stream, or to several whose topics are kn
 partitions are put back into the response with TOPIC_AUTHORIZATION_FAILED, in the order of the request.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any
@@ -49,7 +51,7 @@ def decide(call: Call, message: Any) -> Verdict:
     return _decide(call, message, names)
 
 
-def _is_transactional(message: Any) -> bool:
+def _is_transactional(message: types.ProduceRequest) -> bool:
     """Whether the first batch of any partition says so, as at a broker."""
     return any(
         has_transactional_batch(partition.records or b"")
