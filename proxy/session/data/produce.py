@@ -60,7 +60,7 @@ def _is_transactional(message: types.ProduceRequest) -> bool:
     )
 
 
-def has_transactional_batch(records: bytes | memoryview) -> bool:
+def has_transactional_batch(records: bytes | bytearray | memoryview) -> bool:
     """Whether records begin with a whole batch of format 2 or later that belongs to a transaction."""
     if len(records) <= _ATTRIBUTES or _INT32.unpack_from(records, _LENGTH)[0] + _LENGTH + 4 > len(records):
         return False
