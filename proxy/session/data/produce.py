@@ -5,10 +5,11 @@ Most requests go to one partition, and stream, or to several whose topics are kn
 partitions are put back into the response with TOPIC_AUTHORIZATION_FAILED, in the order of the request.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from struct import Struct
 from typing import Any
 
+from proxy.admin.rejection import merged_topics
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis import addresses
 from proxy.session.call import Call, Forward, NameTopics, Respond, Verdict
@@ -81,10 +82,8 @@ def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -
         return rejected
 
     def put_back(response: Any) -> None:
-        by_key = {_key(call.version, topic): topic for topic in response.responses}
-        for topic in filter(_has_partitions, denied):
-            key = _key(call.version, topic)
-            by_key[key] = _denied(topic, errors[key])
+        rejected = _denied_topics(denied, lambda topic: errors[_key(call.version, topic)])
+        by_key = {_key(call.version, topic): topic for topic in [*response.responses, *rejected]}
         keys = dict.fromkeys(_key(call.version, topic) for topic in requested)
         response.responses = [by_key[key] for key in keys if key in by_key]
         response.node_endpoints = addresses.rewrite_endpoints(call.listener, response.node_endpoints)
@@ -127,9 +126,14 @@ def _rejected(message: Any, error_of: Callable[[Any], ErrorCode]) -> Respond:
     if message.acks == 0:
         # A client that wants no response notices only that its connection is closed.
         return Respond(None, close="produce_denied")
-    requested = filter(_has_partitions, message.topic_data)
-    responses = [_denied(topic, error_of(topic)) for topic in requested]
-    return Respond(types.ProduceResponse(responses=responses))
+    return Respond(types.ProduceResponse(responses=_denied_topics(message.topic_data, error_of)))
+
+
+def _denied_topics(topics: Iterable[Any], error_of: Callable[[Any], ErrorCode]) -> list[Any]:
+    denied = [_denied(topic, error_of(topic)) for topic in filter(_has_partitions, topics)]
+    return merged_topics(
+        denied, lambda topic: (topic.name, bytes(topic.topic_id)), "partition_responses", "index"
+    )
 
 
 def _has_partitions(topic: Any) -> bool:
