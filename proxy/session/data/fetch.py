@@ -93,8 +93,9 @@ def without_denied(call: Call, message: Any, names: list[str | None]) -> Forward
     message.max_bytes = min(message.max_bytes, call.max_held_bytes)
 
     def put_back(response: Any) -> None:
-        by_key = {_key(topic): topic for topic in [*response.responses, *denied]}
-        # A topic that is requested twice has one response.
+        # A broker returns a topic in two parts if one of its partitions is invalid and others are not.
+        parts = merged_topics([*response.responses, *denied], _key, "partitions")
+        by_key = {_key(topic): topic for topic in parts}
         response.responses = [by_key[key] for key in dict.fromkeys(order) if key in by_key]
 
     return Forward(message, put_back)

@@ -83,7 +83,8 @@ def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -
 
     def put_back(response: Any) -> None:
         rejected = _denied_topics(denied, lambda topic: errors[_key(call.version, topic)])
-        by_key = {_key(call.version, topic): topic for topic in [*response.responses, *rejected]}
+        parts = _merged([*response.responses, *rejected])
+        by_key = {_key(call.version, topic): topic for topic in parts}
         keys = dict.fromkeys(_key(call.version, topic) for topic in requested)
         response.responses = [by_key[key] for key in keys if key in by_key]
         response.node_endpoints = addresses.rewrite_endpoints(call.listener, response.node_endpoints)
@@ -130,9 +131,13 @@ def _rejected(message: Any, error_of: Callable[[Any], ErrorCode]) -> Respond:
 
 
 def _denied_topics(topics: Iterable[Any], error_of: Callable[[Any], ErrorCode]) -> list[Any]:
-    denied = [_denied(topic, error_of(topic)) for topic in filter(_has_partitions, topics)]
+    return _merged([_denied(topic, error_of(topic)) for topic in filter(_has_partitions, topics)])
+
+
+def _merged(topics: list[Any]) -> list[Any]:
+    """Each topic, and each of its partitions, once, as a broker reports them."""
     return merged_topics(
-        denied, lambda topic: (topic.name, bytes(topic.topic_id)), "partition_responses", "index"
+        topics, lambda topic: (topic.name, bytes(topic.topic_id)), "partition_responses", "index"
     )
 
 

@@ -157,9 +157,9 @@ def _coordinators_topics(difference: Difference, step: Any) -> bool:
         told = difference.broker, difference.proxy
         return all(isinstance(bits, int) for bits in told) and told[0] - told[1] == 1 << Operation.WRITE
     named = "__consumer_offsets" in repr(step.message) or "__transaction_state" in repr(step.message)
-    return named and _codes(
-        difference, ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    )
+    # Partitions that do not exist are unknown there.
+    codes = ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return named and any(_codes(difference, code, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for code in codes)
 
 
 def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
