@@ -1,7 +1,9 @@
 # The image of the proxy and the controller: `penstock proxy -c FILE` or `penstock controller -c FILE`.
 # The audit jobs run in Spark's own image (deploy/spark).
 
-FROM python:3.11-slim AS build
+# 3.11 to 3.13: docker build --build-arg PYTHON=3.13
+ARG PYTHON=3.11
+FROM python:${PYTHON}-slim AS build
 WORKDIR /src
 RUN python -m venv /opt/penstock
 COPY deploy/requirements.lock deploy/
@@ -14,7 +16,7 @@ COPY spark_audit spark_audit
 RUN /opt/penstock/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
     && /opt/penstock/bin/pip uninstall --yes setuptools pip
 
-FROM python:3.11-slim
+FROM python:${PYTHON}-slim
 # A fixed user id, so that a volume or a Secret can belong to this user (fsGroup: 10001).
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin penstock \
     && install --directory --owner=penstock --group=penstock /var/lib/penstock

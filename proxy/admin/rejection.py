@@ -90,6 +90,27 @@ def in_request_order(
     return [part for _, part in paced_sorted(keyed, itemgetter(0))]
 
 
+def merged_topics(
+    topics: Iterable[Part], key: Callable[[Part], Hashable], partitions: str, index: str | None = None
+) -> list[Part]:
+    """Return the topics of a response, each once with all of its partitions; with `index` these once too.
+
+    Brokers collect the results of denied topics by topic, or by partition.
+    """
+    by_key: dict[Hashable, list[Part]] = {}
+    for topic in paced(list(topics)):
+        by_key.setdefault(key(topic), []).append(topic)
+    merged = []
+    for first, *others in paced(list(by_key.values())):
+        # In one pass, because a request may name one topic thousands of times.
+        results = [result for topic in (first, *others) for result in getattr(topic, partitions)]
+        if index is not None:
+            results = list({getattr(result, index): result for result in results}.values())
+        setattr(first, partitions, results)
+        merged.append(first)
+    return merged
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicShape:
     """How a request lists topics, and where its response has an error for each of them.
@@ -119,6 +140,10 @@ class TopicShape:
     has_message: bool = False
     reports_empty_topics: bool = True
     """Whether the response has topics without partitions; a broker that responds by partition omits them."""
+    merges_topics: bool = False
+    """Whether a denied topic that is named twice is reported once."""
+    reports_partitions_once: bool = False
+    """Whether, then, a partition that is named twice is reported once too."""
     placeholders: Mapping[str, object] = field(default_factory=dict)
     """Other attributes of a rejected partition."""
 
@@ -142,6 +167,17 @@ class TopicShape:
         """Return the parts of a response that reject these topics of a request."""
         reported = (topic for topic in topics if self.reports_empty_topics or self.indexes(topic))
         return [self.reject_topic(topic, error_code, message) for topic in reported]
+
+    def as_reported(self, topics: list[Any]) -> list[Any]:
+        """Return rejected topics of a response as a broker reports them if the request names one twice."""
+        if not self.merges_topics:
+            return topics
+        index = self.response_index if self.reports_partitions_once else None
+        return merged_topics(topics, self._key, self.response_partitions, index)
+
+    def _key(self, topic: Any) -> tuple[Hashable, ...]:
+        named = (getattr(topic, name) for name in (self.name, *self.carried))
+        return tuple(bytes(value) if isinstance(value, memoryview) else value for value in named)
 
     def reject_all(self, request: Message, error_code: int, message: str | None = None) -> Any:
         """Return the response that rejects every topic of the request."""

@@ -3,6 +3,7 @@
 import pytest
 
 from proxy.wire import codecs
+from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import KNOWN_TOPICS, image_with
@@ -330,3 +331,23 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection_after_the_good_ones
 
     assert talk.heard_bytes() == good
     assert talk.close_reason == "upstream_protocol"
+
+
+@pytest.mark.spec("A7")
+def test_beside_a_denied_topic_all_parts_of_an_allowed_one_reach_the_client() -> None:
+    """A broker returns a topic in two parts if one of its partitions does not exist."""
+    talk = Conversation("READ TOPIC orders", "READ TOPIC payments")
+    message = fetch("orders", "secrets", "payments", "secrets")
+    message.topics[0].partitions.append(t.FetchRequest.FetchPartition(partition=9))
+    message.topics[3].partitions[0].partition = 5
+    answer = fetched("orders", "payments", "orders")
+    answer.responses[0].partitions[0].partition_index = 9
+
+    talk.asks(FETCH, 12, message)
+    talk.answers(FETCH, 12, answer)
+
+    found = [
+        (topic.topic, [part.partition_index for part in topic.partitions])
+        for topic in talk.heard(FETCH, 12).responses
+    ]
+    assert found == [("orders", [9, 0]), ("secrets", [0, 5]), ("payments", [0])]

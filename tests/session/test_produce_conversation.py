@@ -331,3 +331,19 @@ def test_the_leaders_address_in_a_partly_denied_response_is_that_of_its_proxy() 
 
     (told,) = talk.heard(ApiKey.PRODUCE, 12).node_endpoints
     assert (told.host, told.port) == ADDRESSES[1]
+
+
+@pytest.mark.spec("A7")
+@pytest.mark.parametrize("others", [(), ("orders",)])
+def test_denied_partitions_that_are_named_twice_are_reported_once(others: tuple[str, ...]) -> None:
+    talk = Conversation(*WRITES)
+    message = produce(*others, "secrets", "secrets", "secrets")
+    message.topic_data[-1].partition_data[0].index = 7
+
+    talk.asks(PRODUCE, 9, message)
+    if others:
+        talk.answers(PRODUCE, 9, produced(*others))
+
+    responses = talk.heard(PRODUCE, 9).responses
+    found = [(topic.name, [part.index for part in topic.partition_responses]) for topic in responses]
+    assert found == [*((name, [0]) for name in others), ("secrets", [0, 7])]

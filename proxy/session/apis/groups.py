@@ -33,6 +33,7 @@ OFFSET_DELETE = TopicShape(
     response="OffsetDeleteResponse",
     topic="OffsetDeleteResponseTopic",
     partition="OffsetDeleteResponsePartition",
+    merges_topics=True,
 )
 
 Decide = Callable[[Call, Any], Verdict]

@@ -28,6 +28,7 @@ COMMIT_SHAPE = TopicShape(
     topic="OffsetCommitResponseTopic",
     partition="OffsetCommitResponsePartition",
     carried=("topic_id",),
+    merges_topics=True,
 )
 
 _FIRST_WITH_TOPIC_IDS = 10
@@ -62,11 +63,13 @@ def _by_id(request: types.OffsetCommitRequest, errors: TopicErrors) -> Verdict:
     if not errors:
         return Forward()
     requested = [bytes(topic.topic_id) for topic in request.topics]
-    rejected = [
-        COMMIT_SHAPE.reject_topic(topic, errors[topic_id])
-        for topic, topic_id in zip(request.topics, requested, strict=True)
-        if topic_id in errors
-    ]
+    rejected = COMMIT_SHAPE.as_reported(
+        [
+            COMMIT_SHAPE.reject_topic(topic, errors[topic_id])
+            for topic, topic_id in zip(request.topics, requested, strict=True)
+            if topic_id in errors
+        ]
+    )
 
     def on_response(response: types.OffsetCommitResponse) -> None:
         parts = [*response.topics, *rejected]

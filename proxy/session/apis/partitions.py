@@ -31,6 +31,8 @@ DELETE_RECORDS = TopicShape(
     topic="DeleteRecordsTopicResult",
     partition="DeleteRecordsPartitionResult",
     reports_empty_topics=False,
+    merges_topics=True,
+    reports_partitions_once=True,
     placeholders={"low_watermark": -1},
 )
 

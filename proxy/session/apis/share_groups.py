@@ -13,6 +13,9 @@ omitted. ShareFetch has its own file.
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
+from typing import Any
+
 from proxy.admin.rejection import (
     MESSAGES,
     TopicShape,
@@ -38,6 +41,7 @@ _ALTER_OFFSETS = TopicShape(
     name="topic_name",
     has_message=True,
     reports_empty_topics=False,
+    merges_topics=True,
 )
 
 _DELETE_OFFSETS = TopicShape(
@@ -136,15 +140,19 @@ def decide_describe_offsets(call: Call, request: types.DescribeShareGroupOffsets
     request.groups = [group for group in request.groups if group.group_id in allowed]
     if not request.groups:
         return Respond(response_type(groups=rejected))
-    denied_topics = {group.group_id: _take_out(call, group) for group in request.groups}
-    wants_all = {group.group_id for group in request.groups if group.topics is None}
+    # By group, in order: a request may name a group twice. None: it wants all topics.
+    denied_topics = defaultdict[str, deque[list[Any] | None]](deque)
+    for group in request.groups:
+        denied_topics[group.group_id].append(None if group.topics is None else _take_out(call, group))
 
     def on_response(response: types.DescribeShareGroupOffsetsResponse) -> None:
         for group in response.groups:
-            if group.group_id in wants_all:
+            of_group = denied_topics[group.group_id]
+            denied = of_group.popleft() if of_group else None
+            if denied is None:
                 _show_allowed(call, group)
             elif group.error_code == ErrorCode.NONE:
-                group.topics = [*group.topics, *denied_topics.get(group.group_id, ())]
+                group.topics = [*group.topics, *denied]
         parts = [*response.groups, *rejected]
         response.groups = in_request_order(requested, parts, lambda group: group.group_id)
 
@@ -155,12 +163,11 @@ def _take_out(
     call: Call, group: types.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
 ) -> list[types.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic]:
     """Remove the denied topics of a group; return them with their error."""
-    if group.topics is None:
-        return []
-    names = [topic.topic_name for topic in group.topics]
+    topics = group.topics or []
+    names = [topic.topic_name for topic in topics]
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, names)
-    rejected = [_rejected_offsets(topic) for topic in group.topics if topic.topic_name not in allowed]
-    group.topics = [topic for topic in group.topics if topic.topic_name in allowed]
+    rejected = [_rejected_offsets(topic) for topic in topics if topic.topic_name not in allowed]
+    group.topics = [topic for topic in topics if topic.topic_name in allowed]
     return rejected
 
 

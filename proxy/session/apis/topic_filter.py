@@ -47,7 +47,7 @@ def take_out(
     if allowed.issuperset(names):
         return None
     denied = [topic for topic, name in zip(requested, paced(names), strict=True) if name not in allowed]
-    rejected = shape.reject_topics(denied, error_code, message)
+    rejected = shape.as_reported(shape.reject_topics(denied, error_code, message))
     setattr(
         request, shape.request_topics, [topic for topic in requested if getattr(topic, shape.name) in allowed]
     )

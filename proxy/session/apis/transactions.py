@@ -20,7 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from proxy.admin.rejection import Error, TopicShape, code_only, each_part, in_request_order
+from proxy.admin.rejection import (
+    Error,
+    TopicShape,
+    code_only,
+    each_part,
+    in_request_order,
+)
 from proxy.admin.topics import INTERNAL_TOPICS
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.topic_existence import find_partitions
@@ -34,6 +40,7 @@ TXN_OFFSET_COMMIT = TopicShape(
     response="TxnOffsetCommitResponse",
     topic="TxnOffsetCommitResponseTopic",
     partition="TxnOffsetCommitResponsePartition",
+    merges_topics=True,
 )
 
 ADD_PARTITIONS = TopicShape(
@@ -45,6 +52,8 @@ ADD_PARTITIONS = TopicShape(
     request_index=None,
     response_partitions="results_by_partition",
     error_code="partition_error_code",
+    merges_topics=True,
+    reports_partitions_once=True,
 )
 _FIRST_FOR_BROKERS = 4
 """The first version of AddPartitionsToTxn that brokers send."""
@@ -93,7 +102,8 @@ def decide_add_partitions(call: Call, request: types.AddPartitionsToTxnRequest) 
 
     def found(existing: Mapping[str, Container[int]]) -> Verdict:
         results = [_not_added(topic, existing.get(topic.name, ()), allowed) for topic in requested]
-        return Respond(types.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+        reported = ADD_PARTITIONS.as_reported(results)
+        return Respond(types.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=reported))
 
     return find_partitions(call, sorted(allowed), found) if allowed else found({})
 

@@ -4,10 +4,11 @@ A request with denied topics never opens a fetch session (proxy.session.remember
 one, and the client names all its partitions each time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Any
 
+from proxy.admin.rejection import merged_topics
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.quota.throttle import Bucket
 from proxy.session.call import Call, Forward, Respond
@@ -73,16 +74,16 @@ def without_denied(call: Call, message: Any, names: list[str | None]) -> Forward
     """The verdict on a full request in which a topic is denied or unknown."""
     if is_follower(message) and not call.allows_cluster(Operation.CLUSTER_ACTION):
         # Unknown ids too, as at a broker: without the right to follow, no topic is disclosed.
-        denied = [_denied(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in message.topics]
+        denied = _once(_denied(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in message.topics)
         return Respond(types.FetchResponse(responses=denied))
     known = [name for name in names if name is not None]
     may_read = call.within_cluster_right if is_follower(message) else call.allowed_names
     allowed = may_read(*_READ_TOPIC, known)
-    denied = [
+    denied = _once(
         _denied(topic, _error_of(name))
         for topic, name in zip(message.topics, names, strict=True)
         if name not in allowed
-    ]
+    )
     order = [_key(topic) for topic in paced(message.topics)]
     message.topics = [topic for topic, name in zip(message.topics, names, strict=True) if name in allowed]
     if not message.topics:
@@ -92,11 +93,16 @@ def without_denied(call: Call, message: Any, names: list[str | None]) -> Forward
     message.max_bytes = min(message.max_bytes, call.max_held_bytes)
 
     def put_back(response: Any) -> None:
-        by_key = {_key(topic): topic for topic in [*response.responses, *denied]}
-        # A topic that is requested twice has one response.
+        # A broker returns a topic in two parts if one of its partitions is invalid and others are not.
+        parts = merged_topics([*response.responses, *denied], _key, "partitions")
+        by_key = {_key(topic): topic for topic in parts}
         response.responses = [by_key[key] for key in dict.fromkeys(order) if key in by_key]
 
     return Forward(message, put_back)
+
+
+def _once(denied: Iterable[Any]) -> list[Any]:
+    return merged_topics(denied, _key, "partitions", "partition_index")
 
 
 def _key(topic: Any) -> tuple[str, bytes]:

@@ -7,10 +7,11 @@ partitions are put back into the response with TOPIC_AUTHORIZATION_FAILED, in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from struct import Struct
 from typing import Any
 
+from proxy.admin.rejection import merged_topics
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis import addresses
 from proxy.session.call import Call, Forward, NameTopics, Respond, Verdict
@@ -83,10 +84,9 @@ def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -
         return rejected
 
     def put_back(response: Any) -> None:
-        by_key = {_key(call.version, topic): topic for topic in response.responses}
-        for topic in filter(_has_partitions, denied):
-            key = _key(call.version, topic)
-            by_key[key] = _denied(topic, errors[key])
+        rejected = _denied_topics(denied, lambda topic: errors[_key(call.version, topic)])
+        parts = _merged([*response.responses, *rejected])
+        by_key = {_key(call.version, topic): topic for topic in parts}
         keys = dict.fromkeys(_key(call.version, topic) for topic in requested)
         response.responses = [by_key[key] for key in keys if key in by_key]
         response.node_endpoints = addresses.rewrite_endpoints(call.listener, response.node_endpoints)
@@ -129,9 +129,18 @@ def _rejected(message: Any, error_of: Callable[[Any], ErrorCode]) -> Respond:
     if message.acks == 0:
         # A client that wants no response notices only that its connection is closed.
         return Respond(None, close="produce_denied")
-    requested = filter(_has_partitions, message.topic_data)
-    responses = [_denied(topic, error_of(topic)) for topic in requested]
-    return Respond(types.ProduceResponse(responses=responses))
+    return Respond(types.ProduceResponse(responses=_denied_topics(message.topic_data, error_of)))
+
+
+def _denied_topics(topics: Iterable[Any], error_of: Callable[[Any], ErrorCode]) -> list[Any]:
+    return _merged([_denied(topic, error_of(topic)) for topic in filter(_has_partitions, topics)])
+
+
+def _merged(topics: list[Any]) -> list[Any]:
+    """Each topic, and each of its partitions, once, as a broker reports them."""
+    return merged_topics(
+        topics, lambda topic: (topic.name, bytes(topic.topic_id)), "partition_responses", "index"
+    )
 
 
 def _has_partitions(topic: Any) -> bool:

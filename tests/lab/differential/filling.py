@@ -14,7 +14,7 @@ from proxy.wire.schema import Field, Struct
 from tests.lab.differential.adjusting import ADJUSTMENTS
 from tests.lab.differential.choice import Choice
 from tests.lab.differential.naming import Names
-from tests.lab.differential.values import ABOUT, COUNTS, NOT_NULL, REPEATING, VALUES
+from tests.lab.differential.values import COUNTS, NOT_NULL, VALUES
 
 _NULL_CHANCE = 0.12
 _COUNTS = (0, 1, 1, 1, 2, 2, 3)
@@ -64,8 +64,7 @@ class _Filling:
         if not field.is_array:
             return self._element(field, path)
         counts: tuple[int, ...] = self._line(COUNTS, path) or _COUNTS
-        elements = [self._element(field, path) for _ in range(self._random.choice(counts))]
-        return elements if self._api in REPEATING else _each_once(elements)
+        return [self._element(field, path) for _ in range(self._random.choice(counts))]
 
     def _element(self, field: Field, path: str) -> Any:
         if field.struct is not None:
@@ -78,19 +77,3 @@ class _Filling:
         suffixes = [".".join(steps[at:]) for at in range(len(steps))]
         keys = [*(f"{self._api}:{suffix}" for suffix in suffixes), *suffixes]
         return next((table[key] for key in keys if key in table), None)
-
-
-def _each_once(elements: list[Any]) -> list[Any]:
-    """Without those that name the same as another, in the fields that say what an element is about."""
-    return list({_about(element): element for element in elements}.values())
-
-
-def _about(element: Any) -> Any:
-    names = getattr(type(element), "__slots__", ())
-    about = [
-        getattr(element, name) for name in names if name in ABOUT and getattr(element, name) not in _NO_NAME
-    ]
-    return repr(about) if about else repr(element)
-
-
-_NO_NAME = (None, "", bytes(16))

@@ -14,6 +14,9 @@ from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.release import Feature, Release
 from tests.lab.differential.comparing import ABSENT, Difference
 
+FIRST_WITH_LEADERS = 16
+"""The first version of Fetch whose responses may have the address of a leader (KIP-951)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -44,9 +47,17 @@ def _disabled_protocol(difference: Difference, _step: Any) -> bool:
     return any(_codes(difference, ErrorCode.UNSUPPORTED_VERSION, denial) for denial in _DENIALS)
 
 
-def _config_of_a_group(difference: Difference, _step: Any) -> bool:
-    of_a_group = f".{GROUP}/" in difference.path
-    return of_a_group and _codes(difference, ErrorCode.INVALID_REQUEST, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+def _config_of_a_group(difference: Difference, step: Any) -> bool:
+    """The broker rejects the resource, or all of the request."""
+    named = any(resource.resource_type == GROUP for resource in step.message.resources)
+    at_a_code = difference.path.endswith("error_code")
+    return named and difference.broker == (ErrorCode.INVALID_REQUEST if at_a_code else ABSENT)
+
+
+def _leader_in_fetch(difference: Difference, step: Any) -> bool:
+    if step.version < FIRST_WITH_LEADERS:
+        return False
+    return "node_endpoints" in difference.path or _no_leader(difference, step)
 
 
 def _invalid_acknowledgement(difference: Difference, _step: Any) -> bool:
@@ -65,6 +76,8 @@ def _newer_operation(difference: Difference, step: Any) -> bool:
     if "operations" in difference.path:
         bits = difference.broker, difference.proxy
         return all(isinstance(each, int) for each in bits) and bits[0] | _ON_CONFIGS == bits[1] | _ON_CONFIGS
+    if difference.broker == ABSENT and isinstance(difference.proxy, dict):
+        return all(acl["operation"] == Operation.TWO_PHASE_COMMIT for acl in difference.proxy["acls"])
     if isinstance(difference.proxy, list) and isinstance(difference.broker, list):
         newer = [acl for acl in difference.proxy if acl["operation"] == Operation.TWO_PHASE_COMMIT]
         return bool(newer) and [acl for acl in difference.proxy if acl not in newer] == difference.broker
@@ -144,9 +157,9 @@ def _coordinators_topics(difference: Difference, step: Any) -> bool:
         told = difference.broker, difference.proxy
         return all(isinstance(bits, int) for bits in told) and told[0] - told[1] == 1 << Operation.WRITE
     named = "__consumer_offsets" in repr(step.message) or "__transaction_state" in repr(step.message)
-    return named and _codes(
-        difference, ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    )
+    # Partitions that do not exist are unknown there.
+    codes = ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return named and any(_codes(difference, code, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for code in codes)
 
 
 def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
@@ -186,6 +199,7 @@ KNOWN = (
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "Fetch", _zero_id),
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "CreateAcls", _for_filters),
     Known("Fetch with denied topics", "Fetch", _no_session),
+    Known("Leader addresses in Fetch responses", "Fetch", _leader_in_fetch),
     Known(
         "Requests to which Kafka does not always respond",
         "DescribeUserScramCredentials",

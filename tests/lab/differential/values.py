@@ -248,22 +248,3 @@ COUNTS: dict[str, tuple[int, ...]] = {
     "ListGroups:types_filter": (0, 0, 1),
 }
 """How many elements an array may have."""
-
-ABOUT = frozenset(
-    ("name", "topic", "topic_name", "topic_id", "group_id", "partition_index", "partition", "index")
-)
-"""The fields that say what an element of an array is about."""
-
-REPEATING = frozenset(
-    (
-        "AlterConfigs",
-        "AlterUserScramCredentials",
-        "CreatePartitions",
-        "CreateTopics",
-        "DeleteTopics",
-        "DescribeConfigs",
-        "DescribeUserScramCredentials",
-        "IncrementalAlterConfigs",
-    )
-)
-"""Requests that may name a thing twice. Of the others docs/differences.md says what comes of it."""

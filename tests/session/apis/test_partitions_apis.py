@@ -12,7 +12,7 @@ from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.catalog import request as request_schema
 from proxy.wire.error_codes import ErrorCode
-from tests.session.apis.asking import CLUSTER_RIGHT, Asking
+from tests.session.apis.asking import CLUSTER_RIGHT, KNOWN_TOPICS, Asking
 
 pytestmark = pytest.mark.spec("A7")
 
@@ -223,6 +223,29 @@ def test_offsets_are_not_deleted_without_the_group() -> None:
     assert (response.error_code, response.topics) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, [])
 
 
+@pytest.mark.parametrize("version", [9, 10])
+def test_a_denied_topic_that_a_commit_names_twice_is_reported_once_with_all_its_partitions(
+    version: int,
+) -> None:
+    struct = types.OffsetCommitRequest.OffsetCommitRequestTopic
+    partition = types.OffsetCommitRequest.OffsetCommitRequestPartition
+    by_id = {"topic_id": KNOWN_TOPICS["secrets"]} if version == 10 else {"name": "secrets"}
+    topics = [
+        struct(**by_id, partitions=[partition(partition_index=i) for i in each]) for each in ([0, 7], [0])
+    ]
+
+    asked = Asking(ApiKey.OFFSET_COMMIT, version, "READ GROUP team").for_(
+        types.OffsetCommitRequest(group_id="team", topics=topics)
+    )
+
+    (topic,) = asked.answer.topics
+    assert [(part.partition_index, part.error_code) for part in topic.partitions] == [
+        (0, DENIED),
+        (7, DENIED),
+        (0, DENIED),
+    ]
+
+
 def test_commits_by_topic_id_are_refused_by_id() -> None:
     struct = types.OffsetCommitRequest.OffsetCommitRequestTopic
     partition = types.OffsetCommitRequest.OffsetCommitRequestPartition
@@ -241,6 +264,17 @@ def test_commits_by_topic_id_are_refused_by_id() -> None:
         (ids[1], ErrorCode.NONE),
         (ids[2], ErrorCode.UNKNOWN_TOPIC_ID),
     ]
+
+
+def test_a_denied_partition_that_is_named_twice_is_reported_once_by_delete_records() -> None:
+    request = types.DeleteRecordsRequest
+    partitions = [request.DeleteRecordsPartition(partition_index=index) for index in (0, 7, 0)]
+    topics = [request.DeleteRecordsTopic(name=name, partitions=partitions) for name in "aba"]
+
+    answer = Asking(ApiKey.DELETE_RECORDS, 2).for_(request(topics=topics)).answer
+
+    found = [(topic.name, [part.partition_index for part in topic.partitions]) for topic in answer.topics]
+    assert found == [("a", [0, 7]), ("b", [0, 7])]
 
 
 @pytest.mark.parametrize("rights", [(), ("DELETE TOPIC b",)], ids=["none allowed", "one allowed"])

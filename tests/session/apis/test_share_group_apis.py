@@ -147,6 +147,21 @@ def test_offsets_are_told_of_groups_and_topics_that_may_be_described(version: in
     assert [part.start_offset for part in told.groups[1].topics[1].partitions] == [-1, -1]
 
 
+def test_a_group_that_is_named_twice_has_the_denied_topics_of_each() -> None:
+    asked = Asking(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, "DESCRIBE GROUP team", "READ TOPIC orders").for_(
+        t.DescribeShareGroupOffsetsRequest(
+            groups=[group_asked("team", "secrets"), group_asked("team", "orders", "hidden")]
+        )
+    )
+
+    told = asked.told(OFFSETS(groups=[group_told("team"), group_told("team", "orders")]))
+
+    assert [(group, [name for name, *_ in topics]) for group, _, topics in offsets(told)] == [
+        ("team", ["secrets"]),
+        ("team", ["orders", "hidden"]),
+    ]
+
+
 def test_what_is_wrong_with_a_share_group_is_told_of_it_alone() -> None:
     missing = ErrorCode.GROUP_ID_NOT_FOUND
     asked = Asking(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, "DESCRIBE GROUP team").for_(

@@ -269,3 +269,21 @@ def test_a_denied_topic_without_partitions_holds_no_addition_up() -> None:
     )
 
     assert Asking(ApiKey.ADD_PARTITIONS_TO_TXN, 3, WRITE).for_(adding).goes_as_it_came
+
+
+def test_beside_a_denied_topic_a_partition_that_is_added_twice_has_one_result() -> None:
+    added_topic = t.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    topics = [
+        added_topic(name="a", partitions=[0, 1, 0]),
+        added_topic(name="b", partitions=[1]),
+        added_topic(name="a", partitions=[1, 2]),
+    ]
+    adding = t.AddPartitionsToTxnRequest(v3_and_below_transactional_id="payer", v3_and_below_topics=topics)
+
+    denied = Asking(ApiKey.ADD_PARTITIONS_TO_TXN, 3).for_(adding).answer
+    asking = Asking(ApiKey.ADD_PARTITIONS_TO_TXN, 3, WRITE, "WRITE TOPIC b").where_it_can_ask()
+    partly = asking.for_(adding).once(existing(b=2)).answer
+
+    # A broker repeats the whole request if the transaction is denied.
+    assert added(denied) == [("a", [TXN_DENIED] * 3), ("b", [TXN_DENIED]), ("a", [TXN_DENIED] * 2)]
+    assert added(partly) == [("a", [TOPIC_DENIED] * 3), ("b", [NOT_ATTEMPTED])]
