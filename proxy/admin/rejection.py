@@ -168,14 +168,14 @@ class TopicShape:
         reported = (topic for topic in topics if self.reports_empty_topics or self.indexes(topic))
         return [self.reject_topic(topic, error_code, message) for topic in reported]
 
-    def as_reported(self, topics: list[Any]) -> list[Any]:
+    def as_reported(self, topics: list[Part]) -> list[Part]:
         """Return rejected topics of a response as a broker reports them if the request names one twice."""
         if not self.merges_topics:
             return topics
         index = self.response_index if self.reports_partitions_once else None
         return merged_topics(topics, self._key, self.response_partitions, index)
 
-    def _key(self, topic: Any) -> tuple[Hashable, ...]:
+    def _key(self, topic: object) -> tuple[Hashable, ...]:
         named = (getattr(topic, name) for name in (self.name, *self.carried))
         return tuple(bytes(value) if isinstance(value, memoryview) else value for value in named)
 

@@ -258,9 +258,9 @@ def test_workers_of_one_proxy_share_a_quota_and_other_proxies_do_not(spark: Spar
 
 
 def test_what_several_client_ids_used_together_is_held_against_no_quota(spark: SparkSession) -> None:
-    """Each of them has its own; a null client id without the message is one client like any other."""
+    """Each of them may have its own; a null client id without the message has the quotas of its user."""
     trail = Trail()
-    trail.set_quota({"client-id": None}, RATE, 1_000.0)
+    trail.set_quota({"user": None}, RATE, 1_000.0)
     busy(trail, "changing", 100_000, client_id=None, message="several client ids of one connection")
     trail.proxy.write(
         "throttled",

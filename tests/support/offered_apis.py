@@ -1,7 +1,10 @@
 """What a broker offers its clients in ApiVersions, and what a proxy in front of it has to offer."""
 
+from collections.abc import Iterable
+
 from forwarding.versions import common
 from proxy.net.kafka.channel import Channel, EndpointSettings
+from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -66,6 +69,27 @@ def expected(behind: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int] | 
         for key, versions in (behind | {key: own_versions(key) for key in CONTROLLERS}).items()
         if key not in BROKERS_OWN
     }
+
+
+SENT_BY_THE_CONTROLLER = FORWARDED.difference(CONTROLLERS)
+"""What Penstock's controller sends to the broker that it is connected to (docs/decisions/0079)."""
+
+
+def wrongly_offered(
+    offered: dict[int, tuple[int, int]],
+    behind: dict[int, tuple[int, int]],
+    of_all: Iterable[dict[int, tuple[int, int]]],
+) -> list[str]:
+    """What a proxy in front of this broker should not offer, or not so, where `of_all` are the cluster's."""
+    right = {key: {versions} for key, versions in expected(behind).items()}
+    for other in map(expected, of_all):
+        for key in SENT_BY_THE_CONTROLLER & other.keys():
+            right.setdefault(key, set()).add(other[key])
+    return [
+        f"{ApiKey.name_of(key)} {offered.get(key)}, not {sorted(map(str, right.get(key, ())))}"
+        for key in sorted(offered.keys() | expected(behind).keys())
+        if offered.get(key) not in right.get(key, ())
+    ]
 
 
 def own_versions(key: int) -> tuple[int, int]:

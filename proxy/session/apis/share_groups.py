@@ -14,7 +14,7 @@ omitted. ShareFetch has its own file.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import Any
+from typing import TypeAlias
 
 from proxy.admin.rejection import (
     MESSAGES,
@@ -51,6 +51,8 @@ _DELETE_OFFSETS = TopicShape(
     name="topic_name",
     has_message=True,
 )
+
+_Topic: TypeAlias = "types.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic"
 
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _MAX_MEMBER_ID_LENGTH = 36
@@ -141,7 +143,7 @@ def decide_describe_offsets(call: Call, request: types.DescribeShareGroupOffsets
     if not request.groups:
         return Respond(response_type(groups=rejected))
     # By group, in order: a request may name a group twice. None: it wants all topics.
-    denied_topics = defaultdict[str, deque[list[Any] | None]](deque)
+    denied_topics = defaultdict[str, deque[list[_Topic] | None]](deque)
     for group in request.groups:
         denied_topics[group.group_id].append(None if group.topics is None else _take_out(call, group))
 
@@ -161,7 +163,7 @@ def decide_describe_offsets(call: Call, request: types.DescribeShareGroupOffsets
 
 def _take_out(
     call: Call, group: types.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
-) -> list[types.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic]:
+) -> list[_Topic]:
     """Remove the denied topics of a group; return them with their error."""
     topics = group.topics or []
     names = [topic.topic_name for topic in topics]
@@ -173,7 +175,7 @@ def _take_out(
 
 def _rejected_offsets(
     topic: types.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic,
-) -> types.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic:
+) -> _Topic:
     response = types.DescribeShareGroupOffsetsResponse
     return response.DescribeShareGroupOffsetsResponseTopic(
         topic_name=topic.topic_name,

@@ -4,9 +4,11 @@ A request with denied topics never opens a fetch session (proxy.session.remember
 one, and the client names all its partitions each time.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from struct import Struct
-from typing import Any
+from typing import Any, TypeAlias
 
 from proxy.admin.rejection import merged_topics
 from proxy.metadata.acl import Operation, ResourceType
@@ -19,6 +21,8 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import encode_response
 from proxy.wire.work import paced
+
+Denied: TypeAlias = "types.FetchResponse.FetchableTopicResponse"
 
 FIRST_WITH_TOPIC_ID = 13
 FIRST_WITH_SESSION = 7
@@ -101,7 +105,7 @@ def without_denied(call: Call, message: Any, names: list[str | None]) -> Forward
     return Forward(message, put_back)
 
 
-def _once(denied: Iterable[Any]) -> list[Any]:
+def _once(denied: Iterable[Denied]) -> list[Denied]:
     return merged_topics(denied, _key, "partitions", "partition_index")
 
 
@@ -113,7 +117,7 @@ def _error_of(name: str | None) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def _denied(topic: Any, error_code: ErrorCode) -> Any:
+def _denied(topic: types.FetchRequest.FetchTopic, error_code: ErrorCode) -> Denied:
     response = types.FetchResponse
     return response.FetchableTopicResponse(
         topic=topic.topic,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from struct import Struct
-from typing import Any
+from typing import Any, TypeAlias
 
 from proxy.admin.rejection import merged_topics
 from proxy.metadata.acl import Operation, ResourceType
@@ -21,6 +21,9 @@ from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import paced
+
+Requested: TypeAlias = "types.ProduceRequest.TopicProduceData"
+Denied: TypeAlias = "types.ProduceResponse.TopicProduceResponse"
 
 FIRST_WITH_TOPIC_ID = 13
 FIRST_WITH_ENDPOINTS = 10
@@ -125,30 +128,30 @@ def reject_all(message: Any, error_code: ErrorCode, error_message: str) -> Respo
     return rejected
 
 
-def _rejected(message: Any, error_of: Callable[[Any], ErrorCode]) -> Respond:
+def _rejected(message: types.ProduceRequest, error_of: Callable[[Requested], ErrorCode]) -> Respond:
     if message.acks == 0:
         # A client that wants no response notices only that its connection is closed.
         return Respond(None, close="produce_denied")
     return Respond(types.ProduceResponse(responses=_denied_topics(message.topic_data, error_of)))
 
 
-def _denied_topics(topics: Iterable[Any], error_of: Callable[[Any], ErrorCode]) -> list[Any]:
+def _denied_topics(topics: Iterable[Requested], error_of: Callable[[Requested], ErrorCode]) -> list[Denied]:
     return _merged([_denied(topic, error_of(topic)) for topic in filter(_has_partitions, topics)])
 
 
-def _merged(topics: list[Any]) -> list[Any]:
+def _merged(topics: list[Denied]) -> list[Denied]:
     """Each topic, and each of its partitions, once, as a broker reports them."""
     return merged_topics(
         topics, lambda topic: (topic.name, bytes(topic.topic_id)), "partition_responses", "index"
     )
 
 
-def _has_partitions(topic: Any) -> bool:
+def _has_partitions(topic: Requested) -> bool:
     # A broker responds by partition: a topic without one is not in its response.
     return bool(topic.partition_data)
 
 
-def _denied(topic: Any, error_code: ErrorCode) -> Any:
+def _denied(topic: Requested, error_code: ErrorCode) -> Denied:
     response = types.ProduceResponse
     return response.TopicProduceResponse(
         name=topic.name,

@@ -20,7 +20,7 @@ from tests.lab.rolling.place import Kinds
 from tests.lab.rolling.running import Rolling, Say, Step
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.controllers import endpoint_of
-from tests.support.offered_apis import Told, expected, told
+from tests.support.offered_apis import Told, told, wrongly_offered
 
 LOOK_S = 0.5
 WITHIN_S = 2 * (REFRESH_INTERVAL_S + WITNESS_INTERVAL_MS / 1000)
@@ -52,16 +52,22 @@ class _Offers:
     def check(self) -> None:
         """Each proxy offers what its broker has."""
         for node in self._stack.nodes:
-            if not self._within(WITHIN_S, partial(self._is_right, node)):
-                self._faults.append(f"{node.proxy.name} does not offer what its broker supports")
+            if not self._within(WITHIN_S, lambda node=node: not self._wrong(node)):  # type: ignore[misc]
+                wrong = self._wrong(node)
+                self._faults.append(f"{node.proxy.name} does not offer what its broker supports: {wrong}")
         heights = [self._offered(node)[0].get(ApiKey.FETCH) for node in self._stack.nodes]
         groups = [ApiKey.CONSUMER_GROUP_HEARTBEAT in self._offered(node)[0] for node in self._stack.nodes]
         self._say(f"  the proxies offer Fetch {heights}, groups of KIP-848 {groups}")
 
-    def _is_right(self, node: Node) -> bool:
-        behind = asyncio.run(told(endpoint_of(node.broker.plaintext)))
-        offered = self._offered(node)
-        return (offered[0], *offered[1:]) == (expected(behind[0]), *behind[1:])
+    def _wrong(self, node: Node) -> list[str]:
+        behind = {each.number: self._behind(each) for each in self._stack.nodes}
+        own, offered = behind[node.number], self._offered(node)
+        features = [] if offered[1:] == own[1:] else [f"features {offered[1:]}, not {own[1:]}"]
+        return wrongly_offered(offered[0], own[0], [each[0] for each in behind.values()]) + features
+
+    @staticmethod
+    def _behind(node: Node) -> Told:
+        return asyncio.run(told(endpoint_of(node.broker.plaintext)))
 
     def _offered(self, node: Node) -> Told:
         entrance = self._stack.entrance(number=node.number)
