@@ -10,6 +10,7 @@ ingest/     reads the Kafka topics into the tables
 reconcile/  the checks: tables -> findings
 report/     tables and findings -> one HTML page
 what_if/    recorded traffic under a proposed change of policy
+least_privilege/  grants, users and quotas that nothing has used as far as they go
 jobs        reconciles tables, and writes pages, with the manifest
 service/    ingests, reconciles and reports until it is stopped
 __main__    the command line

@@ -33,6 +33,9 @@ from spark_audit.ingest.topics import kafka_options
 from spark_audit.jobs import differences_from_topics, reconcile_tables, trail, write_page
 from spark_audit.kraft.commit import SETTLE_MS
 from spark_audit.kraft.log_import import import_kraft_log
+from spark_audit.least_privilege import page as least_privilege_page
+from spark_audit.least_privilege import result as least_privilege
+from spark_audit.least_privilege.result import KINDS
 from spark_audit.proposal import ProposalError, parse_proposal
 from spark_audit.reconcile.chain import columns
 from spark_audit.service.exposition import Metrics, serving
@@ -46,6 +49,7 @@ from spark_audit.what_if.page import render
 from spark_audit.what_if.result import EFFECTS, document, holds, lines
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
+_MOST_DAYS = 3_660
 Command = Callable[[SparkSession, argparse.Namespace], int]
 
 
@@ -120,6 +124,26 @@ def parser() -> argparse.ArgumentParser:
         choices=EFFECTS,
         help="end with exit code 1 if this occurs; repeatable",
     )
+    narrowing = commands.add_parser(
+        "least-privilege", help="list grants, users and quotas that recorded traffic did not need"
+    )
+    narrowing.add_argument(
+        "--period", type=_period, default=90, metavar="Nd", help="number of days; default 90d"
+    )
+    narrowing.add_argument(
+        "--to", dest="last", type=date.fromisoformat, metavar="D", help="last day; default that of the trail"
+    )
+    narrowing.add_argument("--any-host", action="store_true", help="do not narrow the hosts of grants")
+    narrowing.add_argument(
+        "--out", required=True, metavar="DIR", help="directory for the page, the JSON and the proposal"
+    )
+    narrowing.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        choices=KINDS,
+        help="end with exit code 1 if this occurs; repeatable",
+    )
     compacting = commands.add_parser(
         "compact", help="compact small files, and delete old files of the tables"
     )
@@ -157,6 +181,7 @@ def parser() -> argparse.ArgumentParser:
         (showing, _report),
         (verifying, _verify),
         (trying, _what_if),
+        (narrowing, _least_privilege),
         (compacting, _compact),
         (expiring, _expire),
         (everything, _run),
@@ -280,6 +305,13 @@ def _day(text: str) -> str:
         raise argparse.ArgumentTypeError(f"{text!r} is not a day in the form YYYY-MM-DD") from error
 
 
+def _period(text: str) -> int:
+    days = text.removesuffix("d")
+    if not days.isdecimal() or not 1 <= int(days) <= _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days such as 90d")
+    return int(days)
+
+
 def _setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
@@ -371,6 +403,26 @@ def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
         _say(line)
     _say(f"what if: {place}.json, {place}.html")
     return FINDINGS if holds(found, arguments.fail_on) else CLEAN
+
+
+def _least_privilege(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    tables = Tables(arguments.tables)
+    audit, _, log = trail(spark, tables, delta.versions(spark, tables))
+    expired = delta.read_state(spark, tables.expired, S.EXPIRED)
+    found = least_privilege.document(
+        *(audit, log, arguments.period, arguments.last),
+        expired=expired,
+        narrows_hosts=not arguments.any_host,
+    )
+    directory = arguments.out.rstrip("/")
+    page = least_privilege_page.render(found)
+    files.write_text(spark, f"{directory}/least-privilege.json", json.dumps(found, indent=1) + "\n")
+    files.write_text(spark, f"{directory}/least-privilege.html", page)
+    files.write_text(spark, f"{directory}/{least_privilege.FILE}", least_privilege.proposal_text(found))
+    for line in least_privilege.lines(found):
+        _say(line)
+    _say(f"least privilege: {directory}/least-privilege.html, .json and .proposal")
+    return FINDINGS if least_privilege.holds(found, arguments.fail_on) else CLEAN
 
 
 def _compact(spark: SparkSession, arguments: argparse.Namespace) -> int:

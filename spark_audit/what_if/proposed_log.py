@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.proposal import Acl, Entity, Proposal, Quota, Resolved, resolve
-from spark_audit.reconcile.quota_limits import CLIENT_TAG, DEFAULT, UNSET, USER_TAG, quota_intervals
+from spark_audit.reconcile.quota_limits import CLIENT_TAG, DEFAULT, UNSET, USER_TAG, VALUE, quota_intervals
 from spark_audit.tables.files import AuditError
 from spark_audit.trail.acl_history import ADDED, NEVER, REMOVED, acl_intervals
 from spark_audit.trail.metadata_log import HOLE_LAST, any_hole, holes, of_kafka
@@ -30,7 +30,8 @@ class State:
     now: int
     acls: dict[str, Acl]
     """By id."""
-    quotas: set[Quota]
+    quotas: dict[Quota, float]
+    """Limit of each quota."""
 
     @property
     def principals(self) -> set[str]:
@@ -52,7 +53,9 @@ def state_of(log: DataFrame) -> State:
     rows = acl_intervals(log).where(F.col(REMOVED) == NEVER).drop(ADDED, REMOVED).collect()
     acls = {acl_id: Acl(*fields) for acl_id, *fields in rows}
     limits = quota_intervals(log).where(F.col(UNSET) == NEVER)
-    quotas = {(_entity(row[USER_TAG], row[CLIENT_TAG]), row[S.QUOTA_KEY]) for row in limits.collect()}
+    quotas = {
+        (entity_of(row[USER_TAG], row[CLIENT_TAG]), row[S.QUOTA_KEY]): row[VALUE] for row in limits.collect()
+    }
     return State(-1 if end is None else int(end), acls, quotas)
 
 
@@ -101,6 +104,7 @@ def resolved(proposal: Proposal, state: State, principals: Iterable[str]) -> Res
     return resolve(proposal, state.acls, state.quotas, state.principals | set(principals))
 
 
-def _entity(user_tag: str, client_tag: str) -> Entity:
+def entity_of(user_tag: str, client_tag: str) -> Entity:
     parts = (("client-id", client_tag), ("user", user_tag))
+    """Returns the entity of two tags (reconcile.quota_limits)."""
     return tuple((kind, None if tag == DEFAULT else unquote(tag)) for kind, tag in parts if tag)

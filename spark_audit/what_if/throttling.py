@@ -40,11 +40,11 @@ from spark_audit.reconcile.quotas import (
 from spark_audit.trail.processes import BY_SETTINGS, SETTINGS_EVENTS
 
 SLOT_MS = 10_000
-MOST_SLOTS = 8_640
+MOSTSLOTS = 8_640
 """A record of a longer interval than a day is forged. It counts in its last slots."""
 THROTTLED, CANNOT_BE_SAID, NOT_THROTTLED = "newly_throttled", "cannot_be_said", "not_throttled"
 LIMIT_NOW, THROTTLED_MS, UNSURE_MS, BEHIND_MS = "limit_now", "throttled_ms", "unsure_ms", "behind_ms"
-_PROXY, _SLOT, _USED, _CLIENTS, _THEN = "proxy", "slot", "used", "clients", "throttled_then"
+_PROXY, SLOT, USED, _CLIENTS, _THEN = "proxy", "slot", "used", "clients", "throttled_then"
 _OFFERED, _WORST, _AFTER = "offered", "worst", "after"
 _CLIENT = (*BY_SETTINGS, S.PRINCIPAL, S.CLIENT_ID, S.QUOTA_KEY)
 _BUCKET = (_PROXY, S.QUOTA_KEY, S.QUOTA_ID, S.QUOTA_LIMIT, LIMIT_NOW)
@@ -64,9 +64,9 @@ def throttling(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, p
         *_CLIENT, S.TIME_MS, S.INTERVAL_START_MS, S.INTERVAL_END_MS, S.EVENT, "several", *_use()
     )
     ours = used.where(~F.col("several")).join(F.broadcast(clients), list(_CLIENT))
-    slots = ours.withColumn(_SLOT, F.explode(_slots())).withColumn(_USED, _share())
-    per_slot = slots.groupBy(*_BUCKET, _SLOT).agg(
-        F.sum(_USED).alias(_USED),
+    spread = ours.withColumn(SLOT, F.explode(slots())).withColumn(USED, share())
+    per_slot = spread.groupBy(*_BUCKET, SLOT).agg(
+        F.sum(USED).alias(USED),
         F.max(WINDOW).alias(WINDOW),
         F.max(F.col(S.EVENT) == "throttled").alias(_THEN),
         F.collect_set(_client()).alias(_CLIENTS),
@@ -75,7 +75,7 @@ def throttling(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, p
 
 
 def _use() -> list[Column]:
-    return [counted().alias(_USED)]
+    return [counted().alias(USED)]
 
 
 def _client() -> Column:
@@ -122,34 +122,35 @@ def _bounds() -> tuple[Column, Column]:
     return F.when(begin.between(0, end), begin).otherwise(end), end
 
 
-def _slots() -> Column:
+def slots() -> Column:
+    """Returns the numbers of the slots that a record covers."""
     begin, end = _bounds()
     last = F.floor(F.greatest(begin, end - 1) / SLOT_MS)
-    return F.sequence(F.greatest(F.floor(begin / SLOT_MS), last - MOST_SLOTS + 1), last)
+    return F.sequence(F.greatest(F.floor(begin / SLOT_MS), last - MOSTSLOTS + 1), last)
 
 
-def _share() -> Column:
+def share() -> Column:
     """Returns the part of a record's use that is in its slot, by time."""
     begin, end = _bounds()
-    within = F.least(end, (F.col(_SLOT) + 1) * SLOT_MS) - F.greatest(begin, F.col(_SLOT) * SLOT_MS)
-    return F.when(end > begin, F.col(_USED) * within / (end - begin)).otherwise(F.col(_USED))
+    within = F.least(end, (F.col(SLOT) + 1) * SLOT_MS) - F.greatest(begin, F.col(SLOT) * SLOT_MS)
+    return F.when(end > begin, F.col(USED) * within / (end - begin)).otherwise(F.col(USED))
 
 
 def _with_queue(per_slot: DataFrame) -> DataFrame:
     """Adds what waits beyond the burst, in units of the quota: evenly offered, at worst, after the slot."""
-    in_order = Window.partitionBy(*_BUCKET).orderBy(_SLOT)
+    in_order = Window.partitionBy(*_BUCKET).orderBy(SLOT)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     # Since the first slot: the time since the epoch would cost digits.
-    passed = (F.col(_SLOT) - F.min(_SLOT).over(Window.partitionBy(*_BUCKET))) * _allowed(SLOT_MS)
-    ahead = F.sum(_USED).over(so_far) - F.col(_USED) - passed
+    passed = (F.col(SLOT) - F.min(SLOT).over(Window.partitionBy(*_BUCKET))) * _allowed(SLOT_MS)
+    ahead = F.sum(USED).over(so_far) - F.col(USED) - passed
     burst = _allowed(1_000) * F.col(WINDOW)
-    end = F.col("ahead") + F.col(_USED) - _allowed(SLOT_MS)
+    end = F.col("ahead") + F.col(USED) - _allowed(SLOT_MS)
     queued = per_slot.withColumn("ahead", ahead).withColumn("least", F.min("ahead").over(so_far) + burst)
-    gap = (F.lead(_SLOT).over(in_order) - F.col(_SLOT) - 1) * SLOT_MS
+    gap = (F.lead(SLOT).over(in_order) - F.col(SLOT) - 1) * SLOT_MS
     return queued.withColumns(
         {
             _OFFERED: F.greatest(F.col("ahead"), end) - F.col("least"),
-            _WORST: F.col("ahead") + F.col(_USED) - F.col("least"),
+            _WORST: F.col("ahead") + F.col(USED) - F.col("least"),
             _AFTER: F.least(
                 F.greatest(F.lit(0.0), end - F.col("least")) / _allowed(1),
                 F.coalesce(gap, F.lit(2**53)).cast("double"),
@@ -164,7 +165,7 @@ def _allowed(time_ms: int) -> Column:
 
 def _by_bucket(queued: DataFrame) -> DataFrame:
     is_throttled, may_be = F.col(_OFFERED) > 0, (F.col(_OFFERED) <= 0) & (F.col(_WORST) > 0)
-    begin_ms = F.col(_SLOT) * SLOT_MS
+    begin_ms = F.col(SLOT) * SLOT_MS
     timed = queued.withColumns(
         {
             THROTTLED_MS: F.when(is_throttled, F.lit(SLOT_MS) + F.col(_AFTER)).otherwise(0.0),
@@ -175,7 +176,7 @@ def _by_bucket(queued: DataFrame) -> DataFrame:
         }
     )
     hourly = timed.groupBy(*_BUCKET, "hour").agg(
-        *(F.sum(name).cast("long").alias(name) for name in (THROTTLED_MS, UNSURE_MS, _USED)),
+        *(F.sum(name).cast("long").alias(name) for name in (THROTTLED_MS, UNSURE_MS, USED)),
         F.max(BEHIND_MS).cast("long").alias(BEHIND_MS),
         F.max(_THEN).alias(_THEN),
         F.min("waits_from").alias("first_ms"),
@@ -186,7 +187,7 @@ def _by_bucket(queued: DataFrame) -> DataFrame:
         F.sort_array(F.collect_list(F.struct("hour", THROTTLED_MS))), lambda each: each[THROTTLED_MS] > 0
     )
     summed = hourly.groupBy(*_BUCKET).agg(
-        *(F.sum(name).alias(name) for name in (THROTTLED_MS, UNSURE_MS, _USED)),
+        *(F.sum(name).alias(name) for name in (THROTTLED_MS, UNSURE_MS, USED)),
         F.max(BEHIND_MS).alias(BEHIND_MS),
         F.max(_THEN).alias(_THEN),
         F.min("first_ms").alias("first_ms"),
@@ -203,7 +204,7 @@ def _by_bucket(queued: DataFrame) -> DataFrame:
         outcome.alias("outcome"),
         F.when(~throttled, reason).alias("reason"),
         *_BUCKET,
-        *(THROTTLED_MS, UNSURE_MS, BEHIND_MS, _USED, "first_ms", "last_ms", "hours", _CLIENTS),
+        *(THROTTLED_MS, UNSURE_MS, BEHIND_MS, USED, "first_ms", "last_ms", "hours", _CLIENTS),
     )
 
 
@@ -221,7 +222,7 @@ def _unrecorded(clients: DataFrame, used: DataFrame) -> DataFrame:
         "reason", F.lit("some records stand for several client ids of one connection")
     )
     grouped = only_with_quota.unionByName(also_several).groupBy("reason", *_BUCKET)
-    counts = {name: F.lit(0).cast("long") for name in (THROTTLED_MS, UNSURE_MS, BEHIND_MS, _USED)}
+    counts = {name: F.lit(0).cast("long") for name in (THROTTLED_MS, UNSURE_MS, BEHIND_MS, USED)}
     counts |= {name: F.lit(None).cast("long") for name in ("first_ms", "last_ms")}
     counts |= {"hours": F.array().cast(f"array<struct<hour: int, {THROTTLED_MS}: bigint>>")}
     named = grouped.agg(_few(F.collect_set(_client())).alias(_CLIENTS))

@@ -11,6 +11,8 @@ so the topics that a connection fetched before the period count too, with no req
 """
 
 from datetime import date
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -134,7 +136,10 @@ def _fetched_before(decided: DataFrame, recorded: DataFrame, first: date) -> Dat
 def _reasons() -> list[Column]:
     standard = F.col(AUTHORIZER).endswith(EVALUATED) | (F.col(AUTHORIZER) == "")
     return [
-        F.when(F.col(S.EVENT) == _COLLAPSED, "one record stands for several denials and names no resource"),
+        F.when(
+            (F.col(S.EVENT) == _COLLAPSED) & is_too_coarse(),
+            "one record stands for several decisions and names no resource",
+        ),
         F.when(F.col(AUTHORIZER).isNull(), "the settings of the process are not recorded"),
         F.when(~standard, F.concat(F.lit("decided by "), F.col(AUTHORIZER))),
         F.when(F.col(S.RULE) == FAILED, "denied on an error of the authorizer"),
@@ -145,6 +150,13 @@ def _reasons() -> list[Column]:
         # Written by jobs and tests only: no reason.
         F.lit(None).cast("string"),
     ]
+
+
+def is_too_coarse() -> Column:
+    """Returns whether a collapsed record lacks a field of the question: what it counts differs in that."""
+    fields = (S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.GRANTED)
+    missing = [F.col(name).isNull() for name in fields]
+    return reduce(or_, missing, F.coalesce(S.HOST, F.lit("")) == "")
 
 
 def _either() -> Column:

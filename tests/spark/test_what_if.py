@@ -98,13 +98,26 @@ def test_a_denial_that_names_no_resource_cannot_be_said(spark: SparkSession) -> 
 
     [row] = found["access"]
     assert (row["outcome"], row["principal"], row["requests"]) == ("cannot_be_said", "User:bob", 7)
-    assert row["reason"] == "one record stands for several denials and names no resource"
+    assert row["reason"] == "one record stands for several decisions and names no resource"
     assert found["effects"] == {
         "newly-denied": 0,
         "newly-allowed": 0,
         "newly-throttled": 0,
         "cannot-be-said": 1,
     }
+
+
+def test_a_collapsed_record_that_names_what_it_counts_is_decided(spark: SparkSession) -> None:
+    trail = a_trail()
+    asked = {"host": "10.0.0.2", "resource_type": "TOPIC", "operation": "READ", "method": "Fetch"}
+    for name in ("x", None):
+        fields = {**asked, "resource_name": name, "granted": False, "count": 5}
+        trail.proxy.write("authorization_collapsed", principal="User:bob", **fields)
+
+    found = tried(spark, trail, "kafka-acls --add --allow-principal User:bob --operation Read --topic x")
+
+    assert changed(found) == {("newly_allowed", "User:bob", "READ", "x")}
+    assert (found["requests"]["newly_allowed"], found["requests"]["cannot_be_said"]) == (5, 7 + 5)
 
 
 def test_when_requests_would_have_been_denied_is_said(spark: SparkSession) -> None:

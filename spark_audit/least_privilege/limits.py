@@ -1,0 +1,104 @@
+"""Quotas that were never approached: the peak use of each against its limit at the end of the log.
+
+Use is spread over slots as in what_if.throttling. A quota for which a client was throttled in the period was
+reached.
+"""
+
+from collections.abc import Mapping
+from math import ceil, floor, log10
+from urllib.parse import unquote
+
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.least_privilege.commands import quota_command
+from spark_audit.least_privilege.grants import Plain
+from spark_audit.proposal import CLIENT_ID, USER, Entity, Quota
+from spark_audit.reconcile.quota_limits import (
+    DEFAULT,
+    ENTITY,
+    EXPECTED_ID,
+    EXPECTED_LIMIT,
+    IS_CLUSTER,
+    MUTATIONS,
+    governed,
+    with_key,
+)
+from spark_audit.reconcile.quotas import counted, is_traffic, of_several_clients, units, whole_proxy
+from spark_audit.trail.processes import SETTINGS_EVENTS
+from spark_audit.what_if.recorded import Recorded
+from spark_audit.what_if.throttling import SLOT, SLOT_MS, USED, share, slots
+
+UNREACHED = "unreached-quota"
+APPROACHED = 0.5
+"""The part of a limit at which it counts as approached."""
+Peaks = Mapping[Quota, float]
+"""The highest use of a quota in one slot, as a part of its limit; at least 1 if it throttled a client."""
+
+
+def peaks(of: Recorded) -> dict[Quota, float]:
+    """Returns the peaks of the quotas that limited a client of the period."""
+    is_use = is_traffic() | F.col(S.EVENT).isin("quota_used", "throttled")
+    used = with_key(of.period.where(is_use & ~of_several_clients()))
+    now = used.withColumn(S.METADATA_OFFSET, F.lit(of.state.now).cast("long"))
+    measured = now.withColumn(USED, counted())
+    settings = of.records.where(F.col(S.EVENT).isin(*SETTINGS_EVENTS))
+    limited = governed(measured, settings, of.log).where(F.col(EXPECTED_LIMIT).isNotNull())
+    spread = limited.withColumn(SLOT, F.explode(slots())).withColumn(USED, share())
+    # What all proxies share, or is not limited by one of them alone, is added up over all.
+    shared = F.col(IS_CLUSTER) | (F.col(S.QUOTA_KEY) == MUTATIONS)
+    proxy = F.when(shared, F.lit("*")).otherwise(whole_proxy())
+    bucket = (S.QUOTA_KEY, ENTITY, EXPECTED_ID, EXPECTED_LIMIT)
+    per_slot = spread.groupBy(*bucket, proxy.alias("proxy"), SLOT).agg(
+        F.sum(USED).alias(USED), F.max(F.col(S.EVENT) == "throttled").alias("throttled")
+    )
+    part = F.col(USED) / (F.col(EXPECTED_LIMIT) * units() * (SLOT_MS / 1_000))
+    reached = F.when(F.col("throttled"), F.greatest(part, F.lit(1.0))).otherwise(part)
+    highest = per_slot.where(F.col(ENTITY).isNotNull()).groupBy(S.QUOTA_KEY, ENTITY)
+    rows = highest.agg(F.max(reached).alias("peak")).collect()
+    return {(_entity(row[ENTITY]), row[S.QUOTA_KEY]): float(row["peak"] or 0.0) for row in rows}
+
+
+def quota_rows(limits: Mapping[Quota, float], found: Peaks) -> list[Plain]:
+    """Returns one row for each quota whose peak is below APPROACHED of its limit."""
+    rows = []
+    for (entity, key), limit in sorted(limits.items(), key=str):
+        peak = found.get((entity, key))
+        if peak is None or peak < APPROACHED:
+            rows.append(_row(entity, key, limit, peak))
+    return rows
+
+
+def _row(entity: Entity, key: str, limit: float, peak: float | None) -> Plain:
+    named = ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)
+    # Twice the peak: as far from it as APPROACHED says.
+    proposed = _rounded_up(2 * peak * limit) if peak else None
+    is_narrower = proposed is not None and proposed < limit
+    users = [f"User:{name}" for kind, name in entity if kind == USER and name is not None]
+    return {
+        "kind": UNREACHED,
+        "subject": f"{key} {limit:.15g} of {named}",
+        "principal": users[0] if users else None,
+        "limit": limit,
+        "peak": peak,
+        "quota_key": key,
+        "proposed": proposed if is_narrower else None,
+        "commands": [quota_command(entity, key, proposed)] if is_narrower and proposed else [],
+    }
+
+
+def _rounded_up(limit: float) -> float:
+    """Rounds up to two digits."""
+    unit = 10.0 ** (floor(log10(limit)) - 1)
+    return float(f"{ceil(limit / unit) * unit:.12g}")
+
+
+def _entity(path: str) -> Entity:
+    words = path.split("/")
+    parts = {words[place]: words[place + 1] for place in range(0, len(words) - 1, 2)}
+    kinds = ((CLIENT_ID, "clients"), (USER, "users"))
+    return tuple(
+        (kind, None if parts[word] == DEFAULT else unquote(parts[word]))
+        for kind, word in kinds
+        if word in parts
+    )

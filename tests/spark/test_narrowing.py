@@ -1,0 +1,113 @@
+"""The narrower grants that would do, and the commands for them: no Spark session is needed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_audit.least_privilege.commands import acl_command, quota_command
+from spark_audit.least_privilege.narrowing import Use, narrower
+from spark_audit.proposal import SUPPORTED, Acl, Removal, constant, parse_proposal
+
+pytestmark = pytest.mark.spec("D11")
+
+
+def an_acl(text: str) -> Acl:
+    permission, principal, host, operation, resource_type, pattern_type, name = text.split()
+    return Acl(resource_type, name, pattern_type, principal, host, operation, permission)
+
+
+def uses(*texts: str) -> list[Use]:
+    """`User:a 10.0.0.1 READ orders` as uses."""
+    split = [text.split() for text in texts]
+    return [Use(*(who, host, operation, name), 1, 0, 0, ()) for who, host, operation, name in split]
+
+
+@pytest.mark.parametrize(
+    ("grant", "used", "ways", "instead"),
+    [
+        (
+            "ALLOW User:a * ALL TOPIC LITERAL *",
+            ["User:a 10.0.0.1 READ orders", "User:a 10.0.0.1 DESCRIBE orders", "User:a 10.0.0.2 DESCRIBE x"],
+            ["name", "operation", "host"],
+            [
+                f"ALLOW User:a {host} {right}"
+                for host in ("10.0.0.1", "10.0.0.2")
+                for right in ("DESCRIBE TOPIC LITERAL x", "READ TOPIC LITERAL orders")
+            ],
+        ),
+        (
+            "ALLOW User:a 10.0.0.1 READ TOPIC PREFIXED o",
+            ["User:a 10.0.0.1 READ orders", "User:a 10.0.0.1 DESCRIBE others"],
+            ["name"],
+            [f"ALLOW User:a 10.0.0.1 READ TOPIC LITERAL {name}" for name in ("orders", "others")],
+        ),
+        (
+            "ALLOW User:* 10.0.0.1 READ GROUP LITERAL g",
+            ["User:b 10.0.0.1 READ g", "User:a 10.0.0.1 READ g"],
+            ["principal"],
+            [f"ALLOW User:{name} 10.0.0.1 READ GROUP LITERAL g" for name in "ab"],
+        ),
+        (
+            "ALLOW User:a * READ TOPIC LITERAL x",
+            [f"User:a 10.0.0.{n} READ x" for n in range(4)],
+            [],
+            ["ALLOW User:a * READ TOPIC LITERAL x"],
+        ),
+        (
+            "ALLOW User:a 10.0.0.1 WRITE TOPIC LITERAL *",
+            [f"User:a 10.0.0.1 WRITE team.{n}" for n in range(11)],
+            ["name"],
+            ["ALLOW User:a 10.0.0.1 WRITE TOPIC PREFIXED team."],
+        ),
+        (
+            "ALLOW User:a 10.0.0.1 WRITE TOPIC PREFIXED team.",
+            [f"User:a 10.0.0.1 WRITE team.{n}" for n in "abcdefghijk"],
+            [],
+            ["ALLOW User:a 10.0.0.1 WRITE TOPIC PREFIXED team."],
+        ),
+    ],
+)
+def test_a_grant_is_narrowed_to_what_it_was_used_for(
+    grant: str, used: list[str], ways: list[str], instead: list[str]
+) -> None:
+    assert narrower(an_acl(grant), uses(*used)) == (ways, [an_acl(text) for text in instead])
+
+
+def test_hosts_are_left_as_they_are_on_request() -> None:
+    grant, used = an_acl("ALLOW User:a * READ TOPIC LITERAL x"), uses("User:a 10.0.0.1 READ x")
+
+    assert narrower(grant, used, narrows_hosts=False) == ([], [grant])
+    assert narrower(grant, used)[0] == ["host"]
+
+
+names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=8)
+
+
+@given(st.data(), names, names, st.sampled_from(["ALLOW", "DENY"]), st.sampled_from(["LITERAL", "PREFIXED"]))
+def test_the_commands_for_an_acl_mean_exactly_this_acl(
+    data: st.DataObject, name: str, user: str, permission: str, pattern: str
+) -> None:
+    resource_type = data.draw(st.sampled_from(sorted(SUPPORTED)))
+    operations = ["ALL", *map(constant, SUPPORTED[resource_type].split())]
+    operation = data.draw(st.sampled_from(operations))
+    host = data.draw(st.sampled_from(["*", "10.0.0.1"]))
+    if resource_type == "CLUSTER":
+        name, pattern = "kafka-cluster", "LITERAL"
+    acl = Acl(resource_type, name, pattern, f"User:{user}", host, operation, permission)
+
+    added = parse_proposal(acl_command("add", acl), "p").added
+    removed = parse_proposal(acl_command("remove", acl), "p").removed
+
+    assert list(added) == [acl]
+    assert [removal.acl for removal in removed] == [acl]
+    assert isinstance(next(iter(removed)), Removal)
+
+
+def test_the_command_for_a_quota_sets_it() -> None:
+    entity = (("client-id", None), ("user", "O'Neil, CN=x"))
+
+    proposal = parse_proposal(quota_command(entity, "producer_byte_rate", 1_500_000.0), "p")
+
+    assert {quota: limit for quota, (limit, _) in proposal.quotas.items()} == {
+        (entity, "producer_byte_rate"): 1_500_000.0
+    }
