@@ -44,6 +44,7 @@ from spark_audit.service.service import Service
 from spark_audit.tables import delta, files, manifest
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
+from spark_audit.tables.plans import adapt_plans
 from spark_audit.tables.retention import compact, expire
 from spark_audit.what_if.page import render
 from spark_audit.what_if.result import EFFECTS, document, holds, lines
@@ -394,6 +395,7 @@ def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
     except ProposalError as error:
         raise AuditError("; ".join(error.problems)) from error
     tables = Tables(arguments.tables)
+    adapt_plans(spark, tables)
     audit, _, log = trail(spark, tables, delta.versions(spark, tables))
     found = document(audit, log, proposal, arguments.first, arguments.last)
     place = f"{arguments.out.rstrip('/')}/what-if"
@@ -449,6 +451,7 @@ def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
+    adapt_plans(spark, tables)
     runs = manifest.check(spark, tables, files.read_chain_key(arguments.chain_key))
     faults = manifest.findings(runs, manifest.output_faults(runs, manifest.outputs_now(spark, runs)))
     faults += columns(manifest.not_checked(spark, tables, runs)).collect()

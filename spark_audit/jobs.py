@@ -22,6 +22,7 @@ from spark_audit.tables import delta, files, findings, manifest
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.findings import Summary
+from spark_audit.tables.plans import adapt_plans
 from spark_audit.tables.retention import reconciled_days
 
 
@@ -38,6 +39,7 @@ def reconcile_tables(
     Returns the summary, and the run of the manifest. `on_check` is called with the name of each check that is
     done. If it raises an exception, nothing is written.
     """
+    adapt_plans(spark, tables)
     # In this order, so that the log has all that the audit records refer to, as far as it was read.
     versions = delta.versions(spark, tables)
     log_end = delta.log_end(spark, tables)
@@ -105,6 +107,7 @@ def write_page(
     AuditError if the findings or the tables are not as the last reconciliation of these days left them.
     """
     document = findings.read_findings(spark, directory)
+    adapt_plans(spark, tables)
     versions = delta.versions(spark, tables)
     try:
         coverage.of_days(document, wanted)
@@ -126,6 +129,7 @@ def write_page(
 def differences_from_topics(spark: SparkSession, tables: Tables, topics: Topics) -> list[Row]:
     """Returns the findings of reconcile/topics.py. AuditError if no broker is reachable."""
     require_reachable(topics.bootstrap)
+    adapt_plans(spark, tables)
     # The positions first and the topics last, so that an ingest may run meanwhile.
     ends = [delta.ends_read(spark, tables, stream) for stream in (delta.AUDIT_STREAM, delta.METADATA_STREAM)]
     audit, quarantine, log = trail(spark, tables, delta.versions(spark, tables))
@@ -172,7 +176,6 @@ def trail(
 ) -> tuple[DataFrame, DataFrame, DataFrame]:
     """Returns tables `audit`, `quarantine` and `metadata_log` at these versions."""
     audit = delta.read_table(spark, tables.audit, S.AUDIT, versions["audit"])
-    delta.adapt_plans(spark, tables)
     quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE, versions["quarantine"])
     log = delta.read_table(spark, tables.metadata_log, S.METADATA_LOG, versions["metadata_log"])
     return audit, quarantine, log

@@ -34,6 +34,8 @@ _ALWAYS = {
     "spark.sql.maxPlanStringLength": "10000",
     # Compiled plans. The default of 100 evicts those of one check before the next can use them.
     "spark.sql.codegen.cache.maxEntries": "2000",
+    # Loading ICU's tables takes seconds, and only hexadecimal digits and `true` are converted to lower case.
+    "spark.sql.icu.caseMappings.enabled": "false",
 }
 # The defaults are for clusters: two hundred shuffle tasks for a thousand rows cost seconds on a laptop.
 _LAPTOP = {

@@ -28,6 +28,7 @@ from spark_audit.reconcile.finding import (
     with_first_fault,
 )
 from spark_audit.tables.delta import empty_frame
+from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.processes import starts
 
@@ -76,7 +77,7 @@ _SAID = {
 
 def chain(records: DataFrame, key: bytes | None = None, days: Sequence[date] = ()) -> DataFrame:
     """Returns the findings of both checks below. With `days`, only the lines of these days are hashed."""
-    processes = algorithms(records, key).persist()
+    processes = held(algorithms(records, key))
     return broken(states(records, processes, key, days)).unionByName(unkeyed(processes, key))
 
 
@@ -164,7 +165,7 @@ def _links(records: DataFrame) -> DataFrame:
 def _of_other_days(records: DataFrame, near: DataFrame) -> DataFrame:
     """Returns the links before records in `near` whose predecessor is of another day."""
     keys = near.select(*S.RECORD_KEY)
-    alone = keys.where(F.col(S.SEQUENCE) != 0).join(_links(near), list(S.RECORD_KEY), "left_anti").persist()
+    alone = held(keys.where(F.col(S.SEQUENCE) != 0).join(_links(near), list(S.RECORD_KEY), "left_anti"))
     if not alone.count():
         return _links(records).limit(0)
     return _links(records).join(alone, list(S.RECORD_KEY), "left_semi")
@@ -384,7 +385,7 @@ def witnesses(few: DataFrame, records: DataFrame, ends: DataFrame, until_ms: int
     (docs/decisions/0097). `few` has all records but traffic, `ends` is `boots` of the sequence
     index, `until_ms` its `complete_until_ms`.
     """
-    claims = _claims(few).where(F.col(S.TIME_MS) <= until_ms).persist()
+    claims = held(_claims(few).where(F.col(S.TIME_MS) <= until_ms))
     if claims.isEmpty():
         return empty_frame(records.sparkSession, S.FINDING)
     proxies = few.where(F.col(S.ROLE) == "proxy").select(*S.BOOT_KEY).distinct()
@@ -416,7 +417,7 @@ def _missing_ends(records: DataFrame, ends: DataFrame, claims: DataFrame) -> Dat
     newest = claims.groupBy(*S.BOOT_KEY).agg(
         F.max_by(claim, F.struct(_SEEN, S.TIME_MS)).alias("claim"), F.max(_SEEN).alias(_SEEN)
     )
-    seen = newest.select(*S.BOOT_KEY, _SEEN, "claim.*").persist()
+    seen = held(newest.select(*S.BOOT_KEY, _SEEN, "claim.*"))
     places = F.broadcast(seen.select(*S.BOOT_KEY, F.col(_SEEN).alias(S.SEQUENCE)))
     there = records.select(*S.RECORD_KEY, S.CHAIN).join(places, list(S.RECORD_KEY))
     links = there.select(*S.BOOT_KEY, hexadecimal(F.col(S.CHAIN)).alias(LINK_THERE))

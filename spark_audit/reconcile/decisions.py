@@ -29,7 +29,7 @@ from spark_audit.reconcile.acl_matches import (
     with_acl_matches,
 )
 from spark_audit.reconcile.finding import fault, findings, or_else, sentence, with_first_fault
-from spark_audit.tables.delta import coalesce_small
+from spark_audit.tables.plans import coalesce_small, held
 from spark_audit.trail.acl_history import (
     ADDED,
     EPOCH,
@@ -151,7 +151,7 @@ def verdicts(
     not in `records`.
     """
     known = settings(records if starts is None else starts)
-    questions = _grouped(records, metadata_log).join(F.broadcast(known), list(BY_SETTINGS), "left").persist()
+    questions = held(_grouped(records, metadata_log).join(F.broadcast(known), list(BY_SETTINGS), "left"))
     evaluated = with_evidence(questions, metadata_log)
     # Without the true end, the last record and the marker after it are all that is known.
     end = F.coalesce(F.lit(log_end).cast("long"), F.max(S.LOG_OFFSET) + 2, F.lit(0)).alias(LOG_END)
@@ -213,8 +213,8 @@ def with_evidence(questions: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """
     rows, any_unnamed, any_open = _overview(questions)
     few = coalesce_small(questions, rows)
-    intervals = acl_intervals(metadata_log).persist()
-    owned = owner_intervals(metadata_log).persist()
+    intervals = held(acl_intervals(metadata_log))
+    owned = held(owner_intervals(metadata_log))
     matched = with_acl_matches(few, intervals, counted=any_open)
     unnamed, any_owner = few.where(F.col(S.RESOURCE_NAME).isNull()), not owned.isEmpty()
     if any_unnamed:

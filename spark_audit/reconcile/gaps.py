@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import proven_ends
 from spark_audit.reconcile.finding import findings, or_else, sample, sentence
+from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import (
     BEFORE,
     SILENCE_MS,
@@ -36,9 +37,9 @@ def gaps(audit: DataFrame, index: DataFrame | None = None, expired: DataFrame | 
     `index` is `sequence_index(audit)`. `expired` is table `expired`: the records that were deleted on
     purpose.
     """
-    index = (sequence_index(audit) if index is None else index).persist()
-    ends = boots(index).persist()
-    reports = audit.where(F.col(S.EVENT).isin(*_REPORTS)).select(*_REPORTED).persist()
+    index = held(sequence_index(audit)) if index is None else index
+    ends = held(boots(index))
+    reports = held(audit.where(F.col(S.EVENT).isin(*_REPORTS)).select(*_REPORTED))
     narrow = audit.select(*_NARROW)
     parts = [
         holes(narrow, index, expired),
@@ -118,7 +119,7 @@ def reordered(audit: DataFrame, index: DataFrame) -> DataFrame:
     Only the first copy of a record counts: records that are sent again after a crash come later. So boots
     that look disordered in the index are checked again by their first copies.
     """
-    suspicious = disordered_boots(index).persist()
+    suspicious = held(disordered_boots(index))
     near = audit.join(suspicious, list(S.BOOT_KEY)) if suspicious.count() else audit.limit(0)
     first = near.groupBy(*S.RECORD_KEY, S.KAFKA_PARTITION).agg(
         F.min(S.KAFKA_OFFSET).alias(S.KAFKA_OFFSET), F.min(S.DATE).alias(S.DATE)

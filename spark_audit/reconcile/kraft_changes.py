@@ -35,6 +35,7 @@ from spark_audit.reconcile.kraft_records import (
     key_of,
 )
 from spark_audit.tables.delta import empty_frame
+from spark_audit.tables.plans import held
 from spark_audit.trail.acl_history import NEVER
 from spark_audit.trail.audit_records import ALWAYS, SILENCE_MS, TRAIL_LATE_MS
 from spark_audit.trail.claims import OUTCOME_UNKNOWN_MS
@@ -58,10 +59,10 @@ _MATCHED = S.struct(("taken", T.ArrayType(T.LongType())), ("unmatched", T.ArrayT
 def kraft_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Returns the findings of all checks below. None if the log is that of a topic."""
     log = of_kafka(metadata_log)
-    claimed = claims(records).persist()
-    written = described(log).persist()
-    pairs = _pairs(claimed, written).persist()
-    unknown = F.broadcast(unknown_ranges(log).persist())
+    claimed = held(claims(records))
+    written = held(described(log))
+    pairs = held(_pairs(claimed, written))
+    unknown = F.broadcast(held(unknown_ranges(log)))
     parts = (
         unexplained(records, log, claimed, written, pairs, unknown),
         not_in_the_log(log, claimed, written, pairs, unknown),
@@ -81,12 +82,12 @@ def unexplained(
     """Returns administrative records that neither a forward nor a broker's own work explains."""
     taken = pairs.select(F.explode("taken").alias(S.LOG_OFFSET))
     left = _checked(written, records, log).join(taken, S.LOG_OFFSET, "left_anti")
-    left = left.join(unknown, _depends_on_hole(), "left_anti").persist()
+    left = held(left.join(unknown, _depends_on_hole(), "left_anti"))
     # Only few are left, so the whole trail can be searched for what explains them.
-    left = left.join(_by_prefix(left, claimed), S.LOG_OFFSET, "left_anti").persist()
-    creations = creation_of(log).persist()
+    left = held(left.join(_by_prefix(left, claimed), S.LOG_OFFSET, "left_anti"))
+    creations = held(creation_of(log))
     explained = broker_changes(left, records, log, creations)
-    left = left.join(explained, S.LOG_OFFSET, "left_anti").persist()
+    left = held(left.join(explained, S.LOG_OFFSET, "left_anti"))
     if left.isEmpty():
         return _no_findings(left)
     # An unexplained topic is one finding, with all partitions and configs of its creation.
@@ -108,10 +109,10 @@ def not_in_the_log(
 ) -> DataFrame:
     """Returns changes that a controller acknowledged but the log does not have, or does not reach yet."""
     unmatched = pairs.select(F.explode("unmatched").alias(CLAIM_ID))
-    whole = claimed.join(unmatched, CLAIM_ID, "left_semi").persist()
+    whole = held(claimed.join(unmatched, CLAIM_ID, "left_semi"))
     if not whole.isEmpty():
         whole = whole.join(_unchanged(whole, written), CLAIM_ID, "left_anti")
-    missing = whole.unionByName(_missing_prefixes(claimed, written)).persist()
+    missing = held(whole.unionByName(_missing_prefixes(claimed, written)))
     if missing.isEmpty():
         return _no_findings(missing)
     end = F.broadcast(log.agg(F.coalesce(F.max(S.LOG_OFFSET), F.lit(-1)).alias("log_last")))

@@ -23,8 +23,8 @@ from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import TRAFFIC, sessions
 from spark_audit.reconcile.settings import known_settings
-from spark_audit.tables.delta import coalesce_small
 from spark_audit.tables.findings import Summary
+from spark_audit.tables.plans import coalesce_small, held, held_if_small
 from spark_audit.trail.audit_records import boots as ends_of_boots
 from spark_audit.trail.audit_records import complete_until_ms, deduplicate, later_copies, sequence_index
 from spark_audit.trail.metadata_log import of_kafka, of_topic, without_aborted
@@ -73,17 +73,18 @@ def reconcile(
     not known. `chain_key` is the key of the hash chains, `expired` is table `expired`, `of_tables` are the
     findings about the tables themselves. `on_check` is called with the name of each check that is done.
     """
-    index = sequence_index(audit).persist()
-    with_lines = deduplicate(audit, later_copies(audit, index).persist())
+    audit = held_if_small(audit)
+    index = held(sequence_index(audit))
+    with_lines = deduplicate(audit, held(later_copies(audit, index)))
     # Not persisted: reading a few columns of millions of records again is faster than caching them.
     records = with_lines.drop(S.LINE, S.BODY_SHA256)
-    few = records.where(~F.col(S.EVENT).isin(*TRAFFIC)).persist()
+    few = held(records.where(~F.col(S.EVENT).isin(*TRAFFIC)))
     wanted = [date.fromisoformat(day) for day in days]
     of_days, near = records, records
     if wanted:
         of_days, near = _of(records, few, wanted), _of(records, few, _with_neighbours(wanted))
     log = without_aborted(coalesce_small(metadata_log))
-    judged = verdicts(of_days, log, log_end, few).persist()
+    judged = held(verdicts(of_days, log, log_end, few))
     until_ms = complete_until_ms(index)
     checks = {
         "gaps": gaps(audit, index, expired),

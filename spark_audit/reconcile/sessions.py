@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, sample, sentence
+from spark_audit.tables.plans import held
 
 ENDS = ("session_expired", "session_expired_idle", "session_revoked")
 LOGINS = ("authentication", "reauthentication")
@@ -72,7 +73,7 @@ def _suspicious(records: DataFrame) -> DataFrame:
     passed = deadlines.join(served, list(of_connection)).where(
         F.coalesce("moved_ms", "last_ms") > F.col("until_ms")
     )
-    named = passed.select(*of_connection).distinct().persist()
+    named = held(passed.select(*of_connection).distinct())
     if not named.count():
         return concerned.limit(0)
     return concerned.join(named, list(of_connection), "left_semi")

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from spark_audit import schema as S
 from spark_audit.report import aggregates, coverage, formatting, plots
 from spark_audit.tables.findings import Document, Finding
+from spark_audit.tables.plans import held, held_if_small
 from spark_audit.trail.audit_records import deduplicate
 
 FINDINGS = 500
@@ -51,8 +52,8 @@ def collected(
 ) -> dict[str, Any]:
     """Returns what the page shows of the tables, as plain rows and plots."""
     wanted = audit.transform(aggregates.of_days, days).select(*aggregates.READ)
-    records = wanted.transform(deduplicate).persist()
-    log = metadata_log.persist()
+    records = held(wanted.transform(held_if_small).transform(deduplicate))
+    log = held(metadata_log)
     try:
         totals = _rows(aggregates.totals(records))[0]
         tables = _tables(records, quarantine.transform(aggregates.of_days, days), log, days)

@@ -1,6 +1,6 @@
 """The Delta tables of one audit trail: creating, reading and appending to them, one writer at a time.
 
-Knows no Kafka. Empty and small DataFrames are made cheap to plan. All jobs that change the tables hold
+Knows no Kafka. All jobs that change the tables hold
 `sole_writer`. On a cluster's storage, Spark's checkpoint and Delta's log make one of two writers fail
 (ingest/streams.py). On a local disk they may not: Hadoop checks whether a file of the log exists and then
 renames its own file, in two steps. The JVM holds the lock, because it writes and may outlive Python. The
@@ -8,7 +8,7 @@ kernel releases the lock when the JVM ends.
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +23,6 @@ from pyspark.sql.types import StructType
 from spark_audit import schema as S
 from spark_audit.tables.files import AuditError, Java, names_in, read_text
 
-SMALL_ROWS = 200_000
-"""Up to this many rows, one task is faster than starting several."""
-
 
 def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
     """Returns a DataFrame with these columns and no rows.
@@ -37,27 +34,6 @@ def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
     return spark.range(0).where(F.expr("false")).select(*columns)
 
 
-def coalesce_small(rows: DataFrame, count: int | None = None) -> DataFrame:
-    """Returns the rows persisted, in one partition if there are at most SMALL_ROWS of them.
-
-    Grouping, sorting and joining in one partition needs no shuffle and no extra job. Pass `count` if the
-    number of rows is already known. Not for the records of a trail.
-    """
-    persisted = rows.persist()
-    return (
-        persisted.coalesce(1) if (persisted.count() if count is None else count) <= SMALL_ROWS else persisted
-    )
-
-
-SMALL_TRAIL_BYTES = 32 << 20
-"""Size of table `audit` on storage: a few hundred thousand records."""
-_FOR_SMALL_TRAILS = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-}
-"""Interprets plans and makes each only once. For ten thousand records, compiling plans and planning again
-after each stage takes two fifths of a reconciliation's CPU time."""
 AUDIT_STREAM, METADATA_STREAM = "audit", "metadata_log"
 
 
@@ -92,27 +68,6 @@ class Tables:
 
     def _under(self, name: str) -> str:
         return f"{self.root.rstrip('/')}/{name}"
-
-
-def adapt_plans(spark: SparkSession, tables: Tables) -> None:
-    """Sets how Spark makes plans, by the size of table `audit`. Settings of the user are left alone."""
-    detail = DeltaTable.forPath(spark, tables.audit).detail().select("sizeInBytes").first()
-    user_settings = {name for name, _ in spark.sparkContext.getConf().getAll()}
-    for name, value in plan_settings(0 if detail is None else detail["sizeInBytes"], user_settings).items():
-        if value is None:
-            spark.conf.unset(name)
-        else:
-            spark.conf.set(name, value)
-
-
-def plan_settings(size_bytes: int, user_settings: Collection[str]) -> dict[str, str | None]:
-    """Returns setting -> value, without the settings of the user. None stands for Spark's default."""
-    is_small = size_bytes <= SMALL_TRAIL_BYTES
-    return {
-        name: value if is_small else None
-        for name, value in _FOR_SMALL_TRAILS.items()
-        if name not in user_settings
-    }
 
 
 def create_tables(spark: SparkSession, tables: Tables) -> None:
@@ -208,10 +163,11 @@ def versions(spark: SparkSession, tables: Tables) -> dict[str, int]:
 def version(spark: SparkSession, path: str) -> int:
     """Returns the version of a Delta table."""
     _require_table(spark, path)
-    newest = DeltaTable.forPath(spark, path).history(1).first()
-    if newest is None:
-        raise AuditError(f"{path} has no history")
-    return int(newest["version"])
+    # DeltaTable.history(1) runs a query for this number.
+    jvm: Java = spark.sparkContext._jvm
+    none = jvm.scala.Option.empty()
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
+    return int(log.update(False, none, none).version())
 
 
 def ends_read(spark: SparkSession, tables: Tables, stream: str) -> dict[str, int]:

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.tables.plans import held
 
 SPAN, PRESENT, RECORDS, FIRST, LAST, BEFORE = "span", "present", "records", "first", "last", "before"
 SPAN_BITS = 6
@@ -120,7 +121,7 @@ def deduplicate(audit: DataFrame, copies: DataFrame | None = None) -> DataFrame:
     Runs a job to find the later copies, which are few. A trail without any, which is the rule, is returned
     as it is. Pass `copies` if `later_copies(audit, sequence_index(audit))` is already known.
     """
-    later = later_copies(audit, sequence_index(audit)).persist() if copies is None else copies
+    later = held(later_copies(audit, sequence_index(audit))) if copies is None else copies
     if later.isEmpty():
         return audit
     renamed = later.select(*(F.col(name).alias(copy) for name, copy in _OF_COPY.items()))
@@ -141,7 +142,7 @@ def later_copies(audit: DataFrame, index: DataFrame) -> DataFrame:
 
 def rows_of(audit: DataFrame, spans: DataFrame) -> DataFrame:
     """Returns the rows of some spans, with the other columns of `spans`. Does not read `audit` if empty."""
-    wanted = spans.persist()
+    wanted = held(spans)
     # Counted so that it is computed and Spark sees how small it is: then it does not shuffle the table.
     if not wanted.count():
         return audit.limit(0).join(wanted, list(S.BOOT_KEY)).drop(SPAN)

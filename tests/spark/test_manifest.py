@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,7 @@ EDITS: dict[str, tuple[Edit, str]] = {
 
 
 IN_SHORT = {
+    "reconciled",
     "edited",
     "deleted by a deletion vector",
     "reconciled made",
@@ -323,37 +324,65 @@ def test_findings_and_page_are_evidence_too(
     assert run("verify", *common) == 0
 
 
-@pytest.mark.spec("D9")
-@pytest.mark.parametrize("written", ["nothing", "table", "findings.json", "reconciled"])
-def test_a_reconciliation_that_was_killed_while_it_wrote_leaves_no_finding(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
-) -> None:
-    """What it wrote until then was signed before. Anything else is a manipulation as ever."""
-    tables, out = Tables(str(tmp_path / "tables")), tmp_path / "out"
-    write(spark, tables, a_trail())
-    job = "reconcile", "--tables", tables.root, "--out", out
-    assert run(*job) == 0
-    findings_json = out / "findings.json"
-    delta.append_once(audit_frame(spark, a_trail().audit), tables.audit, "test", 1)
+@pytest.fixture(scope="module")
+def reconciled_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory with tables that were reconciled and then grew, and with the findings beside them.
 
+    Its paths are signed, so each test works in it, and `restore` brings it back.
+    """
+    directory = tmp_path_factory.mktemp("reconciled")
+    tables = Tables(str(directory / "tables"))
+    write(spark, tables, a_trail())
+    assert run("reconcile", "--tables", tables.root, "--out", directory / "out") == 0
+    delta.append_once(audit_frame(spark, a_trail().audit), tables.audit, "test", 1)
+    stored = Path(shutil.copytree(directory, directory.with_name(f"{directory.name}-stored")))
+    yield directory
+    shutil.rmtree(stored)
+
+
+def restore(directory: Path, stored: Path) -> None:
+    for name in ("out", "tables"):
+        shutil.rmtree(directory / name)
+        shutil.copytree(stored / name, directory / name)
+
+
+def kill_a_reconciliation(directory: Path, monkeypatch: pytest.MonkeyPatch, written: str) -> Sequence[object]:
+    """Returns the command that was killed when this was written."""
+    restore(directory, directory.with_name(f"{directory.name}-stored"))
+    job = "reconcile", "--tables", directory / "tables", "--out", directory / "out"
     with monkeypatch.context() as killing:
         killing.setattr(*KILLED[written])
         with pytest.raises(SystemExit):
             run(*job)
-    kept = shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-kept"))
+    return job
+
+
+@pytest.mark.spec("D9")
+@pytest.mark.parametrize("written", ringed(["nothing", "table", "findings.json", "reconciled"]))
+def test_a_reconciliation_that_was_killed_while_it_wrote_leaves_no_finding(
+    reconciled_once: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    """What it wrote until then was signed before."""
+    job = kill_a_reconciliation(reconciled_once, monkeypatch, written)
 
     assert run(*job) == 0
-    assert run("verify", "--tables", tables.root) == 0
+    assert run("verify", "--tables", reconciled_once / "tables") == 0
 
-    for place_of in ("out", "tables"):
-        shutil.rmtree(tmp_path / place_of)
-        shutil.copytree(kept / place_of, tmp_path / place_of)
+
+@pytest.mark.spec("D9")
+@pytest.mark.parametrize("written", ringed(["nothing", "table", "findings.json", "reconciled"]))
+def test_other_than_what_a_killed_reconciliation_has_signed_is_found(
+    spark: SparkSession, reconciled_once: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    job = kill_a_reconciliation(reconciled_once, monkeypatch, written)
+    findings_json = reconciled_once / "out" / "findings.json"
     findings_json.write_text(findings_json.read_text(encoding="utf-8") + " ", encoding="utf-8")
     delta.append_state(
         spark.createDataFrame([(date.fromisoformat(DAY), 9, 0, 1, None)], S.RECONCILED),
-        tables.reconciled,
+        f"{reconciled_once}/tables/reconciled",
         S.RECONCILED,
     )
+
     assert run(*job) == 1
     found = [each["check"] for each in json.loads(findings_json.read_text(encoding="utf-8"))["findings"]]
     assert sorted(found) == ["manifest.output_altered", "manifest.table_altered"]

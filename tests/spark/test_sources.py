@@ -7,7 +7,7 @@ import pytest
 
 from spark_audit import session
 from spark_audit.ingest import topics
-from spark_audit.tables import delta
+from spark_audit.tables import plans
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 
@@ -88,16 +88,18 @@ def test_tables_may_lie_in_any_storage() -> None:
 @pytest.mark.parametrize(
     ("size_bytes", "said", "are_set"),
     [
-        (delta.SMALL_TRAIL_BYTES, (), True),
-        (delta.SMALL_TRAIL_BYTES + 1, (), False),
-        (0, ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage"), True),
+        (plans.HELD_TRAIL_BYTES, (), 5),
+        (plans.HELD_TRAIL_BYTES + 1, (), 3),
+        (plans.SMALL_TRAIL_BYTES, (), 3),
+        (plans.SMALL_TRAIL_BYTES + 1, (), 0),
+        (0, ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage"), 3),
     ],
 )
-def test_plans_of_a_small_trail_are_interpreted_unless_the_user_says_otherwise(
-    size_bytes: int, said: tuple[str, ...], are_set: bool
+def test_a_small_trail_is_held_and_its_plans_are_interpreted_unless_the_user_says_otherwise(
+    size_bytes: int, said: tuple[str, ...], are_set: int
 ) -> None:
-    told = delta.plan_settings(size_bytes, said)
+    told = plans.plan_settings(size_bytes, said)
 
-    assert {value is not None for value in told.values()} == {are_set}
+    assert sum(value is not None for value in told.values()) == are_set
     assert told.keys().isdisjoint(said)
-    assert len(told) + len(said) == 3
+    assert len(told) + len(said) == 5

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # stage, they are interpreted, the JVM stops at its first compiler. What is run as a process of its own
 # (penstock audit) has Spark's and our own defaults.
 FOR_A_DOZEN_ROWS = {
+    "spark.penstock.trailIsHeld": "true",
+    "spark.sql.files.minPartitionNum": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",

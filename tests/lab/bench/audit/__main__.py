@@ -23,7 +23,8 @@ from spark_audit import session
 from spark_audit.reconcile.decisions import coverage, verdicts
 from spark_audit.reconcile.reconciliation import Result, reconcile
 from spark_audit.tables import delta
-from spark_audit.tables.delta import Tables, coalesce_small
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.plans import coalesce_small
 from spark_audit.trail.metadata_log import without_aborted
 from tests.lab.bench.audit.events import Shape
 from tests.lab.bench.audit.faults import EXPECTED
