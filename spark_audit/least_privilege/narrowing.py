@@ -18,7 +18,7 @@ NAME, OPERATION, HOST, PRINCIPAL = "name", "operation", "host", "principal"
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a grant was used for, and by whom."""
+    """The principals that used a grant, and what for."""
 
     principal: str
     host: str
