@@ -64,7 +64,7 @@ class Side:
         """
         if api_key != ApiKey.API_VERSIONS:
             self._served = self._served or self.versions()
-            version = min(version, self._served[api_key][1])
+            version = min(version, self._served.get(api_key, (0, version))[1])
         if self._admin is None or not self._admin.usable:
             self._admin = Dialogue(self.address, _ADMIN_TIMEOUT_S)
             self._admin.log_in(ADMIN, self.passwords[ADMIN])
