@@ -46,6 +46,7 @@ class _Piece:
     """Consecutive records, which are released together."""
 
     end: int
+    size_bytes: int = 0
     by_class: Counter[str] = field(default_factory=Counter)
 
 
@@ -59,6 +60,8 @@ class Shares:
         self._grain_bytes = max_bytes // _GRAINS
         self._unknown_bytes = unknown_bytes
         self._held: Counter[str] = Counter()
+        self._taken_bytes = sum(self._reserved.values())
+        """What all classes hold, or have reserved if that is more."""
         self._pieces: deque[_Piece] = deque()
         self._end = unknown_bytes
         self._released = 0
@@ -66,28 +69,33 @@ class Shares:
     def put(self, event_class: str, size_bytes: int) -> None:
         """Count a record."""
         self._end += size_bytes
-        self._held[event_class] += size_bytes
+        self._hold(event_class, size_bytes)
         pieces = self._pieces
-        if not pieces or sum(pieces[-1].by_class.values()) >= self._grain_bytes:
+        if not pieces or pieces[-1].size_bytes >= self._grain_bytes:
             pieces.append(_Piece(self._end))
-        pieces[-1].end = self._end
-        pieces[-1].by_class[event_class] += size_bytes
+        piece = pieces[-1]
+        piece.end = self._end
+        piece.size_bytes += size_bytes
+        piece.by_class[event_class] += size_bytes
 
     def release(self, position: int) -> None:
         """Release everything before this position."""
         self._released = max(self._released, position)
         while self._pieces and self._pieces[0].end <= position:
-            self._held -= self._pieces.popleft().by_class
+            for event_class, size_bytes in self._pieces.popleft().by_class.items():
+                self._hold(event_class, -size_bytes)
 
     def room_bytes(self, event_class: str) -> int:
         """Return how many bytes this class may put now; negative if there are too many already."""
-        others = sum(
-            max(self._held[name], self._reserved.get(name, 0))
-            for name in (*CLASSES, *self._held.keys() - set(CLASSES))
-            if name != event_class
-        )
+        held = self._held.get(event_class, 0)
+        others = self._taken_bytes - max(held, self._reserved.get(event_class, 0))
         unknown = max(0, self._unknown_bytes - self._released)
-        return self._max_bytes - unknown - others - self._held[event_class]
+        return self._max_bytes - unknown - others - held
+
+    def _hold(self, event_class: str, more_bytes: int) -> None:
+        held, reserved = self._held.get(event_class, 0), self._reserved.get(event_class, 0)
+        self._held[event_class] = held + more_bytes
+        self._taken_bytes += max(held + more_bytes, reserved) - max(held, reserved)
 
     @property
     def ratio(self) -> float:

@@ -8,6 +8,7 @@ max.connections.per.ip for an address. proxy.net.clients.admission calls `open` 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Protocol
 
@@ -263,8 +264,12 @@ class Slot:
             self._quotas.close(self._listener, self._address)
 
 
+@lru_cache(maxsize=1_024)
 def same_address(text: str) -> str:
-    """Return the same text for each form of an address; ValueError if it is none."""
+    """Return the same text for each form of an address; ValueError if it is none.
+
+    Cached, since clients reconnect.
+    """
     address = ip_address(text.partition("%")[0])
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)

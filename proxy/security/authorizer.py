@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from traceback import format_exception
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
@@ -48,9 +48,10 @@ class RequestContext:
     settings_generation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """An operation on a resource with a literal name."""
+
+    # A tuple, because sessions look up several for each request, and dataclasses compare in Python code.
 
     operation: Operation
     resource_type: ResourceType
@@ -73,8 +74,9 @@ class Decision:
 class Authorizer(Protocol):
     """The class is named in authorizer.class.name by its dotted path, and instantiated without arguments.
 
-    A session remembers decisions until the context has another image. An authorizer whose decisions depend on
-    anything else has to be a `DecidesByFiles` or a `DecidesForATime` too.
+    Sessions remember decisions until the context has another image, also for other connections with the same
+    context. An authorizer whose decisions depend on anything else has to be a `DecidesByFiles` or a
+    `DecidesForATime` too.
     """
 
     def configure(self, settings: Mapping[str, str]) -> None:

@@ -27,6 +27,13 @@ MAX_TOPICS = 10_000
 """Decisions that are remembered per connection; beyond it the memory starts over, and the counts are
 recorded."""
 
+MAX_SHARED = 10_000
+"""Decisions that are remembered for all connections of all clients; beyond it that memory starts over."""
+LONGEST_SHARED = 300
+"""Longer client ids and names are not remembered there: topics have at most 249 characters."""
+MAX_SHARED_AT_ONCE = 100
+"""One request with more new decisions does not displace those of others."""
+
 _FIRST_PRODUCE_WITH_TOPIC_ID = 13
 _EVENT_UNITS = 8
 """The cost of an event, in the units of proxy.wire.work."""
@@ -105,11 +112,35 @@ class ClientState:
         new = [action for action in actions if action not in allowed]
         if not new:
             return [allowed[action] for action in actions]
-        decided = dict(zip(new, self.basis.authorizer.authorize(self.context, new), strict=True))
+        decided = self._decided(new)
         decisions = [allowed[action] if action in allowed else decided[action] for action in actions]
         room = MAX_TOPICS - len(allowed)
         allowed.update((action, made) for action, made in list(decided.items())[:room] if made.allowed)
         return decisions
+
+    def _decided(self, actions: list[Action]) -> dict[Action, Decision]:
+        """Return the decisions that were made for other connections of the client, or are made now.
+
+        Connections with the same context in all its parts at the same basis are those of one client.
+        """
+        shared, context = self.basis.allowed, self.context
+        principal = context.principal
+        # Principals are compared without this flag.
+        who = principal, principal.token_authenticated, context.host, context.listener, context.client_id
+        decided = {action: found for action in actions if (found := shared.get((who, action))) is not None}
+        new = [action for action in actions if action not in decided]
+        if new:
+            made = dict(zip(new, self.basis.authorizer.authorize(context, new), strict=True))
+            decided |= made
+            if len(shared) + len(made) > MAX_SHARED:
+                shared.clear()
+            if len(made) <= MAX_SHARED_AT_ONCE and len(context.client_id or "") <= LONGEST_SHARED:
+                shared.update(
+                    ((who, action), each)
+                    for action, each in made.items()
+                    if each.allowed and len(action.resource_name) <= LONGEST_SHARED
+                )
+        return decided
 
     def summary(self, api_key: int, action: Action, decision: Decision, now_ms: int) -> Summary:
         """Return the summary in which traffic under an allowed decision is counted."""
@@ -140,6 +171,11 @@ class ClientState:
         """Whether so much is remembered that the memory has to start over."""
         largest = max(len(self._by_action), len(self._allowed), len(self.writes), len(self.writes_by_id))
         return largest >= MAX_TOPICS
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing has been counted or decided in it."""
+        return not (self._by_action or self._allowed or self._unchecked or self._throttled or self._spent_ns)
 
     @property
     def size(self) -> int:

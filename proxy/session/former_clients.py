@@ -74,9 +74,14 @@ class FormerClients:
         """Whether the sum of older ids has as many entries as one client may have, and has to be recorded."""
         return self._many is not None and self._many.is_full()
 
+    @property
+    def has_any(self) -> bool:
+        """Whether a state is stored, or has requests that may still be in flight."""
+        return bool(self._stored or self._pending or self._many)
+
     def drain(self, now_ms: int, complete: Complete) -> list[AuditEvent]:
         """Return summaries of what was counted since the last time; forget states with nothing in flight."""
-        if not (self._stored or self._pending or self._many):
+        if not self.has_any:
             return []
         alone = [former.client for former in (*self._pending, *self._stored.values()) if former.many is None]
         many = self._added_up(now_ms)

@@ -10,13 +10,13 @@ request names a topic by its id only. An id is never reused, so what one client'
 for all clients, also after the topic was deleted and created again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.image import MetadataImage
 from proxy.quota.throttle import ClientQuotas
-from proxy.security.authorizer import Authorizer
+from proxy.security.authorizer import Action, Authorizer, Decision
 from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
 from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
@@ -104,6 +104,8 @@ class Basis:
     """The number of the settings of authorizer and quotas, as in audit records."""
     authorizer_changes: int = 0
     """How often the authorizer was replaced, or what it depends on besides the image has changed."""
+    allowed: dict[tuple[Hashable, Action], Decision] = field(init=False, default_factory=dict)
+    """Actions that a client was allowed: all its connections need one decision. See ClientState.decide."""
 
     @property
     def rights(self) -> "Rights":

@@ -82,6 +82,7 @@ from proxy.wire.work import paced
 _HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
 _BORROWED_BYTES = 256 * 1024  # The largest frame that the receive buffer may hold.
 _LOOK_AGAIN_MS = 250  # As often as shares of a cluster's quota change.
+_FEW_COUNTS = 8
 _SUMMARY_UNITS = 2  # What counting a decision costs, in the units of proxy.wire.work.
 
 
@@ -199,6 +200,12 @@ class Machine:
 
     # Whose requests come now.
 
+    def sweep(self, now_ms: int) -> Effects:
+        """`summaries`, now or in later turns; a few take much less than a slice, and need none."""
+        if self.client.size <= _FEW_COUNTS and not self._former.has_any:
+            return self.summaries(now_ms)
+        return self.run(partial(self.summaries, now_ms))
+
     def summaries(self, now_ms: int) -> Effects:
         """Records of the traffic counted since the last time; to be called at each interval and at the
         end."""
@@ -236,6 +243,9 @@ class Machine:
             client_id = decode_client_id(raw_id)
         except WireError:
             return None
+        if self.client.is_unused and not (self._former.has_any or len(self.pipeline)):
+            self._use_client(self._new_client(raw_id, client_id))
+            return []
         return self.renew_client(raw_id, client_id, now_ms)
 
     def renew_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> Effects:

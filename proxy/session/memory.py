@@ -318,8 +318,9 @@ class SessionMemory:
 
     def leave(self) -> None:
         """Free everything, and wait no longer."""
-        self._memory.leave(self._requests)
-        self._memory.leave(self._responses)
+        for account in (self._requests, self._responses):
+            if not account.is_empty:
+                self._memory.leave(account)
 
     def _named(self, account: Account) -> Account:
         """Set the owner of an empty account; it does not change while the account holds anything."""

@@ -14,7 +14,6 @@ sends an assignment once; it is held until the member's next heartbeat, before w
 (proxy.session.apis.heartbeats).
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,14 +50,14 @@ class FetchSessions:
     __slots__ = ("_sessions",)
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[int, _FetchSession] = OrderedDict()
+        self._sessions: dict[int, _FetchSession] = {}  # The oldest first.
 
     def opened(self, session_id: int, rights: Rights, first_topic: str) -> None:
         """The broker gave this id to a request whose topics were all allowed under `rights`."""
         if session_id:
             self._sessions[session_id] = _FetchSession(rights, first_topic)
             if len(self._sessions) > _MAX_FETCH_SESSIONS:
-                self._sessions.popitem(last=False)
+                del self._sessions[next(iter(self._sessions))]
 
     def first_topic(self, session_id: int, rights: Rights) -> str | None:
         """The topic at which the session's traffic is counted; None when it must not be used any more."""
@@ -107,14 +106,14 @@ class ShareSessions:
     __slots__ = ("_sessions",)
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[tuple[str, str], ShareSession] = OrderedDict()
+        self._sessions: dict[tuple[str, str], ShareSession] = {}  # The oldest first.
 
     def open(self, group_id: str, member_id: str) -> ShareSession:
         """Open a session, in place of an earlier one."""
         self.close(group_id, member_id)
         session = self._sessions[group_id, member_id] = ShareSession()
         if len(self._sessions) > MAX_SESSIONS:
-            self._sessions.popitem(last=False)
+            del self._sessions[next(iter(self._sessions))]
         return session
 
     def find(self, group_id: str, member_id: str) -> ShareSession | None:
@@ -152,14 +151,14 @@ class DeferredAssignments:
     __slots__ = ("_members",)
 
     def __init__(self) -> None:
-        self._members: OrderedDict[tuple[str, str], Deferred] = OrderedDict()
+        self._members: dict[tuple[str, str], Deferred] = {}  # The oldest first.
 
     def hold(self, group_id: str, member_id: str, deferred: Deferred) -> None:
         """Hold an assignment, in place of the member's earlier one."""
         self._members.pop((group_id, member_id), None)
         self._members[group_id, member_id] = deferred
         if len(self._members) > MAX_MEMBERS:
-            self._members.popitem(last=False)
+            del self._members[next(iter(self._members))]
 
     def take(self, group_id: str, member_id: str) -> Deferred | None:
         """Return the held assignment, once; None: there is none."""

@@ -255,7 +255,7 @@ class Session:
         if self.working:
             return []
         self.machine.begin(now_ms, own_turn=True)
-        return self.machine.run(partial(self.machine.summaries, now_ms))
+        return self.machine.sweep(now_ms)
 
     def log_in_upstream(self, login: UpstreamLogin) -> Effects:
         """Renew the proxy's session at the broker as soon as no request is on its way there in pieces."""

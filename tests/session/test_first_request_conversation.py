@@ -114,7 +114,7 @@ def test_a_first_request_has_the_outcome_that_it_has_if_it_is_decoded(
     assert passing == decoding
 
 
-@pytest.mark.spec("A7")
+@pytest.mark.spec("A7", "D3")
 @pytest.mark.parametrize("change", ["early", "unrecorded", "before the login", "a topic without a name"])
 def test_a_first_request_that_has_to_wait_or_is_rejected_is_decoded(change: str) -> None:
     settings_ = {"early": change == "early"}

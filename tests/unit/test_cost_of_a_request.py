@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.lab.bench.decoded import CASES, round_trip
+from proxy.security.principal import Principal
+from proxy.session.authentication import Authentication
+from proxy.session.session import Session
+from tests.lab.bench.decoded import CASES, RIGHTS, produce, round_trip
+from tests.session.apis.asking import image_with
+from tests.session.conversation import Conversation, gate_with
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
@@ -28,13 +33,17 @@ INSTRUCTIONS = {
     "Produce, 8 topics": 2440,
     "Fetch, 1 partition": 970,
     "Fetch, 50 partitions": 970,
-    "Metadata, 1 topic": 7080,
-    "Metadata, 100 topics": 127_000,
-    "OffsetCommit, 1 partition": 4140,
-    "OffsetCommit, 20 partitions": 5630,
-    "Heartbeat": 3140,
+    "Metadata, 1 topic": 6960,
+    "Metadata, 100 topics": 115_500,
+    "OffsetCommit, 1 partition": 3950,
+    "OffsetCommit, 20 partitions": 5400,
+    "Heartbeat": 3030,
 }
 """Case -> the most instructions of one round trip that is like the ones before, but not equal to them."""
+
+
+CONNECTION = 3_890
+"""The most instructions of a session with one produce request, from its beginning to its summary."""
 
 
 def executed(call: Callable[[], None]) -> int:
@@ -67,3 +76,27 @@ def test_a_request_executes_no_more_instructions_than_before(case: str) -> None:
     least = min(executed(once) for _ in range(20))
 
     assert least <= INSTRUCTIONS[case], f"{least} instructions: see the docstring of this file"
+
+
+@pytest.mark.spec("O6")
+def test_a_connection_with_one_request_executes_no_more_instructions_than_before() -> None:
+    talk = Conversation(gate=gate_with(image_with(*RIGHTS)))
+    api_key, version, message, reply = produce(1, 0)
+    request, response = talk.request(api_key, version, message), talk.response(api_key, version, reply)
+
+    def once() -> None:
+        authentication = Authentication(None, Principal("User", "alice"), host="10.0.0.1")
+        session = Session(talk.gate, talk.listener, talk.session.peer, authentication)
+        sent, answered = memoryview(bytearray(request)), memoryview(bytearray(response))
+        assert not session.forward_request(sent, talk.now_ms)
+        session.receive(sent, talk.now_ms)
+        assert session.forward_response(answered, talk.now_ms)
+        session.closed()
+        (summary,) = session.sweep(talk.now_ms)
+        del session, summary
+
+    for _ in range(10):
+        once()
+    least = min(executed(once) for _ in range(10))
+
+    assert least <= CONNECTION, f"{least} instructions: see the docstring of this file"

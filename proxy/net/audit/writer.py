@@ -48,6 +48,7 @@ class AuditWriter:
         self._fsync_interval_s = max(fsync_interval_ms, 10) / 1000
         self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._lines: list[bytes] = []  # Put in this turn of the loop.
         self._put_count = 0
         self.put_bytes = 0
         """Bytes of all lines that were ever put."""
@@ -89,13 +90,26 @@ class AuditWriter:
         return f"the disk has hung for {waits_ms} ms" if waits_ms >= HANGS_AFTER_MS else None
 
     def put(self, line: bytes) -> None:
-        """Queue an encoded line."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="audit-writer", daemon=True)
-            self._thread.start()
+        """Queue an encoded line.
+
+        The thread gets it at the end of this turn of the loop: it wakes once for all lines of a turn.
+        """
         self._put_count += 1
         self.put_bytes += len(line)
-        self._queue.put(line)
+        self._lines.append(line)
+        if len(self._lines) == 1:
+            try:
+                asyncio.get_running_loop().call_soon(self._hand_over)
+            except RuntimeError:
+                self._hand_over()  # No loop is running.
+
+    def _hand_over(self) -> None:
+        lines, self._lines = self._lines, []
+        if lines and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="audit-writer", daemon=True)
+            self._thread.start()
+        for line in lines:
+            self._queue.put(line)
 
     def watch(self) -> None:
         """Let the thread check that the segments are still there."""
@@ -110,6 +124,7 @@ class AuditWriter:
     async def wait_until_written(self, *, synced: bool = False) -> None:
         """Wait until all queued lines are written, with `synced` durable. SpoolError if the disk fails."""
         self.notify_running_loop()
+        self._hand_over()
         self._flush = self._flush or synced
         done = asyncio.get_running_loop().create_future()
         self._waiting.append((self._put_count, synced, done))
@@ -120,6 +135,7 @@ class AuditWriter:
 
     async def close(self, timeout_s: float) -> None:
         """Write and sync all queued lines, as far as the time allows. No more lines may be put."""
+        self._hand_over()
         thread, self._thread = self._thread, None
         if thread is not None:
             self._queue.put(None)

@@ -159,8 +159,9 @@ class Acceptor:
         if slot is not None:
             client.setblocking(False)
             task = self._tasks.create_task(self._begin(client, host, slot))
-            self._beginning.add(task)
-            task.add_done_callback(self._beginning.discard)
+            if self.has_handshakes:
+                self._beginning.add(task)
+                task.add_done_callback(self._beginning.discard)
 
     async def _begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         try:

@@ -5,7 +5,7 @@ TaskGroup; an error in one of them ends its connection and no other.
 """
 
 import asyncio
-import secrets
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -171,7 +171,7 @@ class Listener:
         raw_socket = transport.get_extra_info("socket")
         with suppress(OSError):
             raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        peer = Peer(secrets.token_hex(6), *_address(transport.get_extra_info("peername")[0]))
+        peer = Peer(os.urandom(6).hex(), *_address(transport.get_extra_info("peername")[0]))
         principal = self._principal(transport, peer)
         if principal is None:
             return None
@@ -283,7 +283,8 @@ class Listener:
     async def _connect_upstream(self, connection: Connection) -> None:
         try:
             login = await self._login(connection)
-            endpoint = replace(self._broker, sasl=login)
+            broker = self._broker
+            endpoint = broker if login is broker.sasl else replace(broker, sasl=login)
             await connect(endpoint, connection, Upstream(connection, self.buffers))
             if self._upstream_line.cause is not None:
                 self._upstream_line.is_up(listener=self.policy.name)

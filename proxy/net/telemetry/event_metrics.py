@@ -11,6 +11,7 @@ bounded by Kafka's APIs and error codes and by the listeners.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from importlib.metadata import version
 from platform import python_version
 
@@ -210,15 +211,17 @@ class Telemetry:
         )
         self.opened_count: dict[str, int] = {}
         self.closed_count: dict[str, int] = {}
-        self._connections = counter("penstock_connections_total", "Connections accepted", "listener")
+        self._connections = cache(
+            counter("penstock_connections_total", "Connections accepted", "listener").labels
+        )
         self._accept_errors = counter(
             "penstock_accept_errors_total",
             "Failures to accept a connection, for lack of descriptors or memory",
             "listener",
             "error",
         )
-        self._closed = counter(
-            "penstock_connections_closed_total", "Connections closed", "listener", "reason"
+        self._closed = cache(
+            counter("penstock_connections_closed_total", "Connections closed", "listener", "reason").labels
         )
         self._logins = LoginMetrics(registry)
         self._denied = counter(
@@ -234,7 +237,9 @@ class Telemetry:
         self.shown_clients = ShownClients()
         self._throttled = ThrottledSeries(self.shown_clients)
         registry.register(self._throttled)
-        self._audit_records = counter("penstock_audit_records_total", "Audit records", "event")
+        # Each connection counts in these three. Their labels are bounded, and looking them up costs more
+        # than counting.
+        self._audit_records = cache(counter("penstock_audit_records_total", "Audit records", "event").labels)
         self._protocol_errors = counter(
             "penstock_protocol_errors_total",
             "Requests rejected as malformed or unsupported",
@@ -253,7 +258,7 @@ class Telemetry:
 
     def read(self, event: AuditEvent) -> None:
         """Count an event and log it."""
-        self._audit_records.labels(event.event).inc()
+        self._audit_records(event.event).inc()
         self._logins.read(event)
         reader = self._readers.get(event.event)
         if reader is not None:
@@ -261,11 +266,11 @@ class Telemetry:
         log_event(event)
 
     def opened(self, listener: str) -> None:
-        self._connections.labels(listener).inc()
+        self._connections(listener).inc()
         self.opened_count[listener] = self.opened_count.get(listener, 0) + 1
 
     def closed(self, listener: str, reason: str) -> None:
-        self._closed.labels(listener, reason).inc()
+        self._closed(listener, reason).inc()
         if reason not in REJECTION_REASONS:
             self.closed_count[listener] = self.closed_count.get(listener, 0) + 1
 

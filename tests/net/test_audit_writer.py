@@ -1,0 +1,66 @@
+"""Lines of the audit trail reach the spool in order, whenever they were put (SPEC D3)."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from proxy.net.audit.spool import Spool
+from proxy.net.audit.writer import AuditWriter, Fsync
+
+LINES = [b"line %d\n" % number for number in range(50)]
+
+
+def written(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.spool")))
+
+
+def new_writer(directory: Path) -> AuditWriter:
+    return AuditWriter(Spool(directory, 1 << 20), Fsync.NEVER)
+
+
+@pytest.mark.spec("D3")
+def test_lines_of_one_turn_are_written_by_its_end(tmp_path: Path) -> None:
+    async def run() -> int:
+        writer = new_writer(tmp_path)
+        for line in LINES:
+            writer.put(line)
+        assert writer.queued_bytes == sum(map(len, LINES))
+        await writer.wait_until_written()
+        count = writer.written_count
+        await writer.close(5)
+        return count
+
+    assert asyncio.run(run()) == len(LINES)
+    assert written(tmp_path) == b"".join(LINES)
+
+
+@pytest.mark.spec("D3")
+def test_lines_are_written_without_anyone_waiting_for_them(tmp_path: Path) -> None:
+    async def run() -> None:
+        writer, done = new_writer(tmp_path), asyncio.Event()
+        writer.on_written = done.set
+        writer.notify_running_loop()
+        writer.put(LINES[0])
+        async with asyncio.timeout(5):
+            await done.wait()
+        assert written(tmp_path) == LINES[0]
+        await writer.close(5)
+
+    asyncio.run(run())
+
+
+@pytest.mark.spec("D3")
+def test_lines_before_the_loop_and_right_before_the_end_are_written_too(tmp_path: Path) -> None:
+    writer = new_writer(tmp_path)
+    for line in LINES[:10]:
+        writer.put(line)
+
+    async def end() -> None:
+        for line in LINES[10:]:
+            writer.put(line)
+        await writer.close(5)
+
+    asyncio.run(end())
+
+    assert written(tmp_path) == b"".join(LINES)
