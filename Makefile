@@ -19,7 +19,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test test-fast test-all kafka-away differential envelopes model chaos soak hostile mutants tamper rolling pictures quota-cluster quota-cluster-clients ingest-kills service-kills kraft-quorum upstreams browser check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test test-fast test-all kafka-away differential envelopes model chaos soak what-if hostile mutants tamper rolling pictures quota-cluster quota-cluster-clients ingest-kills service-kills kraft-quorum upstreams browser check check-format check-lint check-types check-imports check-house \
 	check-helm check-rules check-otel manifests format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -91,6 +91,10 @@ chaos: setup ## Kill and freeze proxies, controller, brokers and ingest under lo
 
 soak: setup ## Run traffic of every kind for MINUTES=60, then reconcile: there may be no finding (SEED=1)
 	$(BIN)/python -m tests.lab.soak --minutes $(if $(filter command line,$(origin MINUTES)),$(MINUTES),60) --seed $(SEED)
+
+what-if: setup ## Record traffic for MINUTES=60, try a proposal on it, play it again with the proposal in effect, and compare
+	$(BIN)/python -m tests.lab.what_if --minutes $(if $(filter command line,$(origin MINUTES)),$(MINUTES),60)
+	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_PROPOSALS=200 $(BIN)/pytest -v tests/spark/test_what_if_kafka.py
 
 hostile: setup ## Attack a live proxy with a normal user, and print the cost of each attack (ONLY=NAME, SHORT=1)
 	$(BIN)/python -m tests.lab.hostile $(if $(ONLY),--only $(ONLY)) $(if $(SHORT),--short)

@@ -1,7 +1,7 @@
 """The document as an HTML page, with the template parts, styles and plots of the report. Needs no Spark."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from spark_audit.report import formatting, plots
 from spark_audit.report.aggregates import AMOUNT, BUCKET_MS, PLOT, ROWS, SERIES
@@ -20,7 +20,7 @@ _SUBJECTS = {
 }
 """Heading of a ranking -> what its rows have in common."""
 _COUNTED = (NEWLY_DENIED, NEWLY_ALLOWED, CANNOT_BE_SAID)
-Row = Mapping[str, Any]
+Row = Mapping[str, object]
 
 
 def render(found: Document, proposal: str) -> str:
@@ -63,20 +63,43 @@ def verdict(found: Document) -> str:
     return "clean" if sum(found["requests"].values()) or found["throttling"] else "empty"
 
 
-def ranking(rows: Iterable[Row], subject: str) -> list[dict[str, Any]]:
+@dataclass(slots=True)
+class Ranked:
+    """The requests of one principal, client id, host or resource, by outcome."""
+
+    value: str
+    newly_denied: int = 0
+    newly_allowed: int = 0
+    cannot_be_said: int = 0
+    bytes: int = 0
+    first_ms: int | None = None
+    last_ms: int | None = None
+
+    def add(self, row: Row) -> None:
+        outcome = str(row["outcome"])
+        setattr(self, outcome, getattr(self, outcome) + _number(row["requests"]))
+        self.bytes += _number(row["bytes"])
+        first_ms, last_ms = row["first_ms"], row["last_ms"]
+        if isinstance(first_ms, int):
+            self.first_ms = min(first_ms, first_ms if self.first_ms is None else self.first_ms)
+        if isinstance(last_ms, int):
+            self.last_ms = max(last_ms, self.last_ms or 0)
+
+
+def ranking(rows: Iterable[Row], subject: str) -> list[Ranked]:
     """Returns the values of one column with the most requests that would change or cannot be said."""
-    by_value: dict[str, dict[str, Any]] = {}
+    by_value: dict[str, Ranked] = {}
     for row in rows:
-        nothing = {**dict.fromkeys(_COUNTED, 0), "bytes": 0, "first_ms": None, "last_ms": None}
-        of_value = by_value.setdefault(_value(row, subject), nothing)
-        of_value[row["outcome"]] += row["requests"]
-        of_value["bytes"] += row["bytes"]
-        for name, better in (("first_ms", min), ("last_ms", max)):
-            moments = [each for each in (of_value[name], row[name]) if each is not None]
-            of_value[name] = better(moments, default=None)
-    named = [{"value": value, **measured} for value, measured in by_value.items()]
-    order = sorted(named, key=lambda row: (*(-row[outcome] for outcome in _COUNTED), row["value"]))
+        value = _value(row, subject)
+        by_value.setdefault(value, Ranked(value)).add(row)
+    order = sorted(
+        by_value.values(), key=lambda each: (*(-getattr(each, name) for name in _COUNTED), each.value)
+    )
     return order[:ROWS]
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _value(row: Row, subject: str) -> str:
@@ -89,9 +112,10 @@ def by_hour(rows: Sequence[Row]) -> dict[int, dict[str, float]]:
     """Returns the ms since midnight -> quota-id -> time throttled in this hour of the day."""
     found: dict[int, dict[str, float]] = {}
     for row in rows:
-        for each in row["hours"] or ():
+        hours, quota_id = row["hours"], str(row["quota_id"])
+        for each in hours if isinstance(hours, list) else ():
             of_hour = found.setdefault(each["hour"] * HOUR_MS, {})
-            of_hour[row["quota_id"]] = of_hour.get(row["quota_id"], 0) + each["throttled_ms"]
+            of_hour[quota_id] = of_hour.get(quota_id, 0) + each["throttled_ms"]
     return found
 
 

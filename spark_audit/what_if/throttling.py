@@ -1,13 +1,15 @@
 """Who would be throttled: the recorded use of each bucket against the limit that it would have.
 
 Only clients whose limit or quota-id changes are looked at. Their use is spread over slots of SLOT_MS, which
-is the default interval of summaries. A bucket may use its limit times the quota window at once
-(quota.window.num samples); what is above that waits. Within a slot nothing is known, so there are two bounds:
-use spread evenly, and all of it at once. If even the first one has to wait, the client would be throttled. If
-not even the second one has to, it would not. Otherwise it cannot be said.
+is the default interval of summaries. In any quota window (quota.window.num samples) a bucket may use the
+limit times its length; what is above that waits. Within a slot nothing is known, so there are two bounds: use
+spread evenly, and all of a slot and of the one before it at once. If even the first one has to wait, the
+client would be throttled. If not even the second one has to, it would not. Otherwise it cannot be said.
 
-What waits is the length of a queue that is served at the limit: with X(t) the use up to t less what the limit
-allows up to t, it is X(t) less the smallest X before t.
+What waits is a queue that is served at the limit: with X(t) the use up to t less what the limit allows up to
+t, it is X(t) less the smallest X before t. While it is not empty, the use since that moment is above the
+limit. So throttling begins when this use fills a window, and ends with the queue: a window is no credit that
+shortens it (tests/lab/what_if compares this with a real proxy).
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -45,7 +47,7 @@ MOSTSLOTS = 8_640
 THROTTLED, CANNOT_BE_SAID, NOT_THROTTLED = "newly_throttled", "cannot_be_said", "not_throttled"
 LIMIT_NOW, THROTTLED_MS, UNSURE_MS, BEHIND_MS = "limit_now", "throttled_ms", "unsure_ms", "behind_ms"
 _PROXY, SLOT, USED, _CLIENTS, _THEN = "proxy", "slot", "used", "clients", "throttled_then"
-_OFFERED, _WORST, _AFTER = "offered", "worst", "after"
+_OFFERED, _BEYOND, _WITHIN, _AFTER, _WORST = "offered", "beyond", "within", "after", "worst"
 _CLIENT = (*BY_SETTINGS, S.PRINCIPAL, S.CLIENT_ID, S.QUOTA_KEY)
 _BUCKET = (_PROXY, S.QUOTA_KEY, S.QUOTA_ID, S.QUOTA_LIMIT, LIMIT_NOW)
 MOST_CLIENTS = 20
@@ -137,24 +139,37 @@ def share() -> Column:
 
 
 def _with_queue(per_slot: DataFrame) -> DataFrame:
-    """Adds what waits beyond the burst, in units of the quota: evenly offered, at worst, after the slot."""
+    """Adds what waits at most in each slot, in units of the quota, and for how long: within it, and after it.
+
+    _BEYOND is the use since the queue was empty, beyond one window; _WORST the same if use comes at once.
+    """
     in_order = Window.partitionBy(*_BUCKET).orderBy(SLOT)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     # Since the first slot: the time since the epoch would cost digits.
     passed = (F.col(SLOT) - F.min(SLOT).over(Window.partitionBy(*_BUCKET))) * _allowed(SLOT_MS)
-    ahead = F.sum(USED).over(so_far) - F.col(USED) - passed
-    burst = _allowed(1_000) * F.col(WINDOW)
-    end = F.col("ahead") + F.col(USED) - _allowed(SLOT_MS)
-    queued = per_slot.withColumn("ahead", ahead).withColumn("least", F.min("ahead").over(so_far) + burst)
+    before = F.sum(USED).over(so_far) - F.col(USED)
+    # The latest slot with the smallest X: the queue was empty at its begin.
+    empty = F.min(F.struct("ahead", (-F.col("before")).alias("use"))).over(so_far)
+    placed = per_slot.withColumn("before", before).withColumn("ahead", F.col("before") - passed)
+    queued = placed.withColumn("empty", empty)
+    begin = F.col("ahead") - F.col("empty.ahead")
+    end = begin + F.col(USED) - _allowed(SLOT_MS)
+    window = _allowed(1_000) * F.col(WINDOW)
+    beyond = F.col("before") + F.col("empty.use") + F.col(USED) - window
+    neighbour = F.lag(SLOT).over(in_order) == F.col(SLOT) - 1
+    at_once = F.col(USED) + F.coalesce(F.when(neighbour, F.lag(USED).over(in_order)), F.lit(0.0))
+    # In ms since the begin of the slot: when its use fills the window, and when the queue is empty.
+    filled = F.greatest(F.lit(0.0), F.try_divide(F.col(USED) - beyond, F.col(USED))) * SLOT_MS
+    emptied = F.when(end < 0, begin / (begin - end)).otherwise(F.lit(1.0)) * SLOT_MS
     gap = (F.lead(SLOT).over(in_order) - F.col(SLOT) - 1) * SLOT_MS
+    longest = F.coalesce(gap, F.lit(2**53)).cast("double")
     return queued.withColumns(
         {
-            _OFFERED: F.greatest(F.col("ahead"), end) - F.col("least"),
-            _WORST: F.col("ahead") + F.col(USED) - F.col("least"),
-            _AFTER: F.least(
-                F.greatest(F.lit(0.0), end - F.col("least")) / _allowed(1),
-                F.coalesce(gap, F.lit(2**53)).cast("double"),
-            ),
+            _OFFERED: F.greatest(begin, end),
+            _BEYOND: beyond,
+            _WITHIN: F.greatest(F.lit(0.0), emptied - F.coalesce(filled, F.lit(0.0))),
+            _AFTER: F.least(F.greatest(F.lit(0.0), end) / _allowed(1), longest),
+            _WORST: F.greatest(at_once, begin + F.col(USED)) - window,
         }
     )
 
@@ -164,11 +179,12 @@ def _allowed(time_ms: int) -> Column:
 
 
 def _by_bucket(queued: DataFrame) -> DataFrame:
-    is_throttled, may_be = F.col(_OFFERED) > 0, (F.col(_OFFERED) <= 0) & (F.col(_WORST) > 0)
+    is_throttled = (F.col(_OFFERED) > 0) & (F.col(_BEYOND) > 0) & (F.col(_WITHIN) + F.col(_AFTER) > 0)
+    may_be = ~is_throttled & (F.col(_WORST) > 0)
     begin_ms = F.col(SLOT) * SLOT_MS
     timed = queued.withColumns(
         {
-            THROTTLED_MS: F.when(is_throttled, F.lit(SLOT_MS) + F.col(_AFTER)).otherwise(0.0),
+            THROTTLED_MS: F.when(is_throttled, F.col(_WITHIN) + F.col(_AFTER)).otherwise(0.0),
             UNSURE_MS: F.when(may_be, F.lit(SLOT_MS)).otherwise(0),
             BEHIND_MS: F.greatest(F.lit(0.0), F.col(_OFFERED) / _allowed(1)),
             "hour": F.hour(F.timestamp_millis(begin_ms)),

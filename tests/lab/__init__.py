@@ -7,6 +7,7 @@ side_by_side  the same requests at a Kafka broker and at Penstock: the harness o
 differential  random requests at a broker with StandardAuthorizer and at Penstock
 chaos         kills and freezes processes at random under load, then compares every counter
 soak          the same load without kills, for an hour
+what_if       traffic that is tried under a proposal, and played again with the proposal in effect
 hostile       attacks on a live proxy beside a normal user
 rolling       restarts of proxies, controller and brokers under clients
 mutants       changes one expression of the product at a time: does a test fail?

@@ -182,9 +182,20 @@ def test_who_would_be_throttled_is_said_with_the_time(spark: SparkSession) -> No
     rows = by_quota_id(found)
     alice, carol = (next(rows[key] for key in rows if name in str(key)) for name in ("alice", "carol"))
     assert (alice["outcome"], carol["outcome"]) == ("newly_throttled", "not_throttled")
-    # 1.2 MB at 1 kB/s take 1,200 s, less the burst of one window: within a tenth of the time after it.
-    assert 1_200_000 * 0.9 <= int(str(alice["throttled_ms"])) <= 1_200_000 * 1.1
+    # 1.2 MB at 1 kB/s take 1,200 s. A window of 11 s is full after 5.5 s.
+    assert alice["throttled_ms"] == pytest.approx(1_194_500, rel=0.005)
     assert found["effects"]["newly-throttled"] == 1
+
+
+def test_what_a_window_allows_at_once_does_not_shorten_the_time_of_throttling(spark: SparkSession) -> None:
+    trail = a_trail()
+    produced(trail, "User:alice", 30, 2_000)
+    limit = "kafka-configs --alter --add-config producer_byte_rate=1000 --entity-type users --entity-name"
+
+    [alice] = tried(spark, trail, f"{limit} alice")["throttling"]
+
+    # 60 kB at 1 kB/s take 60 s, of which the first 5.5 s fill the window.
+    assert alice["throttled_ms"] == pytest.approx(54_500, rel=0.1)
 
 
 def test_the_command_writes_the_document_and_fails_on_what_it_is_told(

@@ -142,8 +142,8 @@ def test_a_ranking_adds_up_what_would_change_by_subject() -> None:
     first, second = page.ranking(rows, "principal")
 
     counted = ("value", "newly_denied", "newly_allowed", "cannot_be_said", "bytes", "first_ms", "last_ms")
-    assert tuple(first[name] for name in counted) == ("User:a", 7, 0, 0, 3, 10, 40)
-    assert tuple(second[name] for name in counted) == ("User:b", 0, 9, 0, 0, None, None)
+    assert tuple(getattr(first, name) for name in counted) == ("User:a", 7, 0, 0, 3, 10, 40)
+    assert tuple(getattr(second, name) for name in counted) == ("User:b", 0, 9, 0, 0, None, None)
 
 
 def test_throttled_time_is_plotted_by_hour_of_the_day() -> None:
