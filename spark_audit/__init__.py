@@ -10,6 +10,7 @@ ingest/     reads the Kafka topics into the tables
 reconcile/  the checks: tables -> findings
 report/     tables and findings -> one HTML page
 what_if/    recorded traffic under a proposed change of policy
+progress    which step of a job is running; needs no Spark
 jobs        reconciles tables, and writes pages, with the manifest
 service/    ingests, reconciles and reports until it is stopped
 __main__    the command line
