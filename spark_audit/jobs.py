@@ -67,6 +67,8 @@ def reconcile_tables(
     finally:
         # Frees what the checks have persisted. An ingest in this session reads its batch from Kafka again.
         spark.catalog.clearCache()
+    # Done, or left out without Kafka's own controller: what is left is to write the results.
+    on_step(RECONCILE_STEPS[-1])
     summary: Summary = {
         **result.summary,
         "days": sorted(set(days)),
