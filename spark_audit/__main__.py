@@ -28,14 +28,25 @@ from pyspark.sql import SparkSession
 from spark_audit import schema as S
 from spark_audit import session
 from spark_audit.ingest.reprocess import reprocess
-from spark_audit.ingest.streams import INTERVAL_MS, Alone, Topics, ingest, ingest_continuously
+from spark_audit.ingest.streams import Alone, Topics, ingest, ingest_continuously
 from spark_audit.ingest.topics import kafka_options
-from spark_audit.jobs import differences_from_topics, reconcile_tables, trail, write_page
+from spark_audit.jobs import (
+    RECONCILE_STEPS,
+    REPORT_STEPS,
+    differences_from_topics,
+    reconcile_tables,
+    trail,
+    write_page,
+)
 from spark_audit.kraft.commit import SETTLE_MS
 from spark_audit.kraft.log_import import import_kraft_log
+<<<<<<< HEAD
 from spark_audit.least_privilege import page as least_privilege_page
 from spark_audit.least_privilege import result as least_privilege
 from spark_audit.least_privilege.result import KINDS
+=======
+from spark_audit.progress import INTERVAL_MS, Steps, reported
+>>>>>>> wt-20
 from spark_audit.proposal import ProposalError, parse_proposal
 from spark_audit.reconcile.chain import columns
 from spark_audit.service.exposition import Metrics, serving
@@ -95,11 +106,13 @@ def parser() -> argparse.ArgumentParser:
         "--out", required=True, metavar="DIR", help="directory for findings.json and table `findings`"
     )
     _checking_arguments(checking)
+    _progress_argument(checking)
     showing = commands.add_parser("report", help="write an HTML page")
     showing.add_argument("--findings", required=True, metavar="DIR", help="the --out directory of reconcile")
     showing.add_argument("--out", required=True, metavar="FILE", help="path of the page")
     _days_argument(showing)
     _key_argument(showing)
+    _progress_argument(showing)
     verifying = commands.add_parser("verify", help="compare the tables and all outputs with the manifest")
     verifying.add_argument(
         "--accept", action="store_true", help="sign the tables as they are, if the differences are explained"
@@ -381,7 +394,8 @@ def _stop_on_signal() -> Event:
 
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables, key = Tables(arguments.tables), files.read_chain_key(arguments.chain_key)
-    summary, run = reconcile_tables(spark, tables, arguments.out, arguments.date, key)
+    with reported(Steps("reconcile", RECONCILE_STEPS), _say, arguments.reporting_interval) as done:
+        summary, run = reconcile_tables(spark, tables, arguments.out, arguments.date, key, done)
     _say(f"manifest: {run}")
     counts = ", ".join(f"{number} {severity}" for severity, number in summary["findings"].items())
     _say(f"findings: {counts}; decisions: {summary['decisions']}")
@@ -443,7 +457,8 @@ def _expire(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables, key = Tables(arguments.tables), files.read_chain_key(arguments.chain_key)
-    run = write_page(spark, tables, arguments.findings, arguments.out, arguments.date, key)
+    with reported(Steps("report", REPORT_STEPS), _say, arguments.reporting_interval) as done:
+        run = write_page(spark, tables, arguments.findings, arguments.out, arguments.date, key, done)
     _say(f"manifest: {run}")
     _say(f"report: {arguments.out}")
     return CLEAN

@@ -13,7 +13,7 @@ from spark_audit.ingest import decode
 from spark_audit.ingest.streams import Topics
 from spark_audit.ingest.topics import kafka_records, require_reachable
 from spark_audit.reconcile.chain import columns
-from spark_audit.reconcile.reconciliation import reconcile
+from spark_audit.reconcile.reconciliation import CHECKS, reconcile
 from spark_audit.reconcile.topics import Topic, differences_of_audit, differences_of_log
 from spark_audit.report import coverage
 from spark_audit.report.coverage import NotChecked
@@ -25,6 +25,9 @@ from spark_audit.tables.findings import Summary
 from spark_audit.tables.plans import adapt_plans
 from spark_audit.tables.retention import reconciled_days
 
+RECONCILE_STEPS = ("manifest", "columns", *CHECKS)
+REPORT_STEPS = ("manifest", "page")
+
 
 def reconcile_tables(
     spark: SparkSession,
@@ -32,11 +35,11 @@ def reconcile_tables(
     out: str,
     days: Sequence[str],
     key: bytes | None,
-    on_check: Callable[[str], None] = lambda name: None,
+    on_step: Callable[[str], None] = lambda name: None,
 ) -> tuple[Summary, str]:
     """Checks these days (YYYY-MM-DD), or all, and writes the findings into directory `out`.
 
-    Returns the summary, and the run of the manifest. `on_check` is called with the name of each check that is
+    Returns the summary, and the run of the manifest. `on_step` is called with the name of each step that is
     done. If it raises an exception, nothing is written.
     """
     adapt_plans(spark, tables)
@@ -45,10 +48,12 @@ def reconcile_tables(
     log_end = delta.log_end(spark, tables)
     versions["metadata_log"] = delta.version(spark, tables.metadata_log)
     runs = manifest.check(spark, tables, key)
+    on_step("manifest")
     replaced = manifest.outputs_of(spark, out)
     faults = manifest.output_faults(runs, replaced, named_run(spark, out))
     audit, quarantine, log = trail(spark, tables, versions)
     edited = columns(manifest.not_checked(spark, tables, runs)).collect()
+    on_step("columns")
     try:
         result = reconcile(
             *(audit, quarantine, log),
@@ -57,11 +62,13 @@ def reconcile_tables(
             chain_key=key,
             expired=delta.read_state(spark, tables.expired, S.EXPIRED),
             of_tables=[*manifest.findings(runs, faults), *edited],
-            on_check=on_check,
+            on_check=on_step,
         )
     finally:
         # Frees what the checks have persisted. An ingest in this session reads its batch from Kafka again.
         spark.catalog.clearCache()
+    # Done, or left out without Kafka's own controller: what is left is to write the results.
+    on_step(RECONCILE_STEPS[-1])
     summary: Summary = {
         **result.summary,
         "days": sorted(set(days)),
@@ -101,9 +108,11 @@ def write_page(
     page: str,
     wanted: Sequence[str],
     key: bytes | None,
+    on_step: Callable[[str], None] = lambda name: None,
 ) -> str:
     """Writes a page of the findings in `directory`, of the days `wanted` or of all. Returns the run.
 
+    `on_step` is called with the name of each step that is done.
     AuditError if the findings or the tables are not as the last reconciliation of these days left them.
     """
     document = findings.read_findings(spark, directory)
@@ -115,9 +124,11 @@ def write_page(
         raise AuditError(f"{directory} cannot be used: {error}") from error
     days = wanted or document["summary"].get("days") or ()
     runs = manifest.check(spark, tables, key, days)
+    on_step("manifest")
     _require_signed(spark, runs, document, directory)
     text = render(*trail(spark, tables, versions), document, wanted, versions)
     files.write_text(spark, page, text)
+    on_step("page")
     if runs.runs:
         outputs = manifest.page_output(spark, page)
         # Files that are new are left to the next reconciliation, which compares their columns.

@@ -32,6 +32,7 @@ from spark_audit.ingest.topics import (
     require_same_topic,
     topic_ids,
 )
+from spark_audit.progress import INTERVAL_MS
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables, sole_writer
 from spark_audit.tables.files import AuditError
@@ -176,7 +177,6 @@ def explanation(message: str, topic: str, checkpoint: str) -> AuditError | None:
 
 
 CONTINUOUS_TRIGGER = "10 seconds"
-INTERVAL_MS = 10_000
 RETRY_MS = 10_000
 STOP_CHECK_MS = 1_000
 Write = Callable[[DataFrame, int], None]

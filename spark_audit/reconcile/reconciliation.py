@@ -45,6 +45,13 @@ FAMILIES = {
 """Family of checks, which is the part of a check's name before the dot -> what is true without a finding."""
 
 
+CHECKS = (
+    *("gaps", "chain", "boots", "witnesses", "decisions", "forwarded", "quotas", "sessions", "settings"),
+    *("changes", "quarantined", "kraft"),
+)
+"""The checks in order. The last one is only done with Kafka's own controller."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """`findings` are rows of S.FINDING, worst first. `summary` says what was checked."""

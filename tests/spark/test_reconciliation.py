@@ -95,10 +95,14 @@ def checks(directory: Path) -> list[str]:
 def test_a_true_trail_has_no_finding_and_the_exit_code_says_so(
     clean: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = run("reconcile", "--tables", clean, "--out", clean / "out")
+    code = run("reconcile", "--tables", clean, "--out", clean / "out", "--reporting-interval", 100)
 
+    printed = capsys.readouterr().out
     assert (code, checks(clean / "out")) == (0, [])
-    assert "findings: 0 critical, 0 high, 0 medium; decisions: {'evaluated': " in capsys.readouterr().out
+    assert "findings: 0 critical, 0 high, 0 medium; decisions: {'evaluated': " in printed
+    running = re.findall(r"^reconcile: (\w+) for \d+ s; (\d+) of 14 steps done$", printed, re.MULTILINE)
+    assert ("manifest", "0") in running
+    assert ("gaps", "2") in running
 
 
 def test_every_planted_fault_is_found_worst_first(verdict: int, tampered: Path) -> None:
