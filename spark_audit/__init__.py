@@ -10,11 +10,8 @@ ingest/     reads the Kafka topics into the tables
 reconcile/  the checks: tables -> findings
 report/     tables and findings -> one HTML page
 what_if/    recorded traffic under a proposed change of policy
-<<<<<<< HEAD
 least_privilege/  grants, users and quotas that nothing has used as far as they go
-=======
 progress    which step of a job is running; needs no Spark
->>>>>>> wt-20
 jobs        reconciles tables, and writes pages, with the manifest
 service/    ingests, reconciles and reports until it is stopped
 __main__    the command line

@@ -40,13 +40,10 @@ from spark_audit.jobs import (
 )
 from spark_audit.kraft.commit import SETTLE_MS
 from spark_audit.kraft.log_import import import_kraft_log
-<<<<<<< HEAD
 from spark_audit.least_privilege import page as least_privilege_page
 from spark_audit.least_privilege import result as least_privilege
 from spark_audit.least_privilege.result import KINDS
-=======
 from spark_audit.progress import INTERVAL_MS, Steps, reported
->>>>>>> wt-20
 from spark_audit.proposal import ProposalError, parse_proposal
 from spark_audit.reconcile.chain import columns
 from spark_audit.service.exposition import Metrics, serving
