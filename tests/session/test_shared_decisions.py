@@ -8,7 +8,13 @@ from proxy.metadata.acl import Operation
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Action, AllowAll, Decision, RequestContext
 from proxy.security.principal import Principal
-from proxy.session.client_state import MAX_SHARED, MAX_SHARED_AT_ONCE, ClientState, topic_action
+from proxy.session.client_state import (
+    LONGEST_SHARED,
+    MAX_SHARED,
+    MAX_SHARED_AT_ONCE,
+    ClientState,
+    topic_action,
+)
 from proxy.session.gate import Basis, Gate
 from proxy.session.memory import Limits
 from tests.session.apis.asking import image_with
@@ -123,4 +129,17 @@ def test_the_memory_of_decisions_is_bounded_and_no_single_request_fills_it() -> 
         decides(gate, f"t-{number}")
         assert len(gate.basis.allowed) <= MAX_SHARED
 
+    assert len(gate.basis.allowed) == 1
+
+
+@pytest.mark.spec("A7", "O6")
+def test_what_has_a_very_long_name_is_decided_again_because_the_memory_is_bounded() -> None:
+    authorizer = CountingAuthorizer()
+    gate = gate_of(authorizer)
+    long = "x" * (LONGEST_SHARED + 1)
+    for _ in range(2):
+        assert decides(gate, "a", long) == [True, True]
+        assert decides(gate, "b", client_id=long) == [True]
+
+    assert authorizer.asked == ["a", long, "b", long, "b"]
     assert len(gate.basis.allowed) == 1
