@@ -27,6 +27,10 @@ MAX_TOPICS = 10_000
 """Decisions that are remembered per connection; beyond it the memory starts over, and the counts are
 recorded."""
 
+MAX_NAME_CHARACTERS = MAX_TOPICS * 256
+"""All remembered names together; beyond it the memory starts over too. Brokers reject topic names of more
+than 249 characters, but only after their rights were decided on."""
+
 MAX_SHARED = 10_000
 """Decisions that are remembered for all connections of all clients; beyond it that memory starts over."""
 LONGEST_SHARED = 300
@@ -45,6 +49,7 @@ class ClientState:
     __slots__ = (
         "_allowed",
         "_by_action",
+        "_name_characters",
         "_spent_ns",
         "_spent_since_ms",
         "_throttled",
@@ -96,7 +101,7 @@ class ClientState:
         self._by_action: dict[tuple[int, Action], Summary] = {}
         self._throttled: dict[str, Throttled] = {}
         self._unchecked: dict[int, Unchecked] = {}
-        self._spent_ns = self._spent_since_ms = 0
+        self._spent_ns = self._spent_since_ms = self._name_characters = 0
 
     @property
     def buckets(self) -> tuple[Bucket, ...]:
@@ -115,7 +120,10 @@ class ClientState:
         decided = self._decided(new)
         decisions = [allowed[action] if action in allowed else decided[action] for action in actions]
         room = MAX_TOPICS - len(allowed)
-        allowed.update((action, made) for action, made in list(decided.items())[:room] if made.allowed)
+        for action, made in list(decided.items())[:room]:
+            if made.allowed:
+                allowed[action] = made
+                self._name_characters += len(action.resource_name)
         return decisions
 
     def _decided(self, actions: list[Action]) -> dict[Action, Decision]:
@@ -148,6 +156,7 @@ class ClientState:
         found = self._by_action.get(key)
         if found is None or (found.decision is not decision and found.decision != decision):
             found = self._by_action[key] = Summary(api_key, action, decision, now_ms)
+            self._name_characters += len(action.resource_name)
         return found
 
     def writes_of(self, version: int) -> dict[bytes, Summary]:
@@ -170,7 +179,7 @@ class ClientState:
     def is_full(self) -> bool:
         """Whether so much is remembered that the memory has to start over."""
         largest = max(len(self._by_action), len(self._allowed), len(self.writes), len(self.writes_by_id))
-        return largest >= MAX_TOPICS
+        return largest >= MAX_TOPICS or self._name_characters >= MAX_NAME_CHARACTERS
 
     @property
     def is_unused(self) -> bool:

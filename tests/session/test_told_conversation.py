@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.session.client_state import MAX_TOPICS
+from proxy.session.client_state import MAX_NAME_CHARACTERS, MAX_TOPICS
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -134,6 +134,25 @@ def test_no_client_is_remembered_more_topics_for_than_there_is_room_however_it_f
     told = [event.resource_name for event in [*talk.events, *talk.summaries()]]
     assert len(told) == 12 * len(names)
     assert set(told) == {f"{part}-{name}" for part in range(12) for name in names}
+
+
+@pytest.mark.spec("O6")
+@pytest.mark.parametrize("api_key", [PRODUCE, FETCH])
+def test_no_client_is_remembered_more_characters_of_names_for_than_there_is_room(api_key: ApiKey) -> None:
+    talk = Conversation("READ TOPIC *", "WRITE TOPIC *")
+    ask, version = (produce, 9) if api_key == PRODUCE else (fetch, 12)
+    names = [f"{number}-{'x' * 8_000}" for number in range(2 * MAX_NAME_CHARACTERS // 8_000)]
+    most = 0
+
+    for name in names:
+        talk.asks(api_key, version, ask(name))
+        client = talk.session.machine.client
+        remembered = [*client.reads, *client.writes, *(action.resource_name for action in client._allowed)]
+        most = max(most, sum(map(len, remembered)))
+
+    assert 0 < most <= 2 * (MAX_NAME_CHARACTERS + 16_000)
+    told = [event.resource_name for event in [*talk.events, *talk.summaries()]]
+    assert told == names
 
 
 def writing_orders() -> Conversation:
