@@ -99,6 +99,8 @@ def _is_whole() -> Column:
 
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+PROXIES_TOPICS = ("__penstock_witnesses", "__penstock_quota_shares")
+"""Proxies create these, and the audit topic, if they are missing. The names are the defaults."""
 AUTO_CREATING = ("Metadata", "StreamsGroupHeartbeat")
 """On these requests a broker creates a missing topic."""
 BEFORE_MS, AFTER_MS = 60_000, 60_000
@@ -150,7 +152,7 @@ def own_topics(left: DataFrame, records: DataFrame, creations: DataFrame) -> Dat
         F.coalesce(S.INTERVAL_END_MS, S.TIME_MS).alias("to_ms"),
     )
     near = F.col("log_ms").between(F.col("from_ms") - BEFORE_MS, F.col("to_ms") + AFTER_MS)
-    own = made.where(F.col("name").isin(*INTERNAL_TOPICS))
+    own = made.where(F.col("name").isin(*INTERNAL_TOPICS, *PROXIES_TOPICS))
     own = own.unionByName(made.join(F.broadcast(audit_topics), "name", "left_semi"))
     own = own.unionByName(made.join(requested, "name").where(near).select(*made.columns))
     heads = own.select(F.col(S.LOG_OFFSET).alias("created_at")).distinct()

@@ -136,8 +136,8 @@ def test_a_limit_changed_in_any_of_them_is_found(spark: SparkSession, whole: Tra
 
 @pytest.mark.parametrize(
     ("entity", "quota_id"),
-    [({"client-id": None}, ":"), ({"user": None}, "ANONYMOUS:")],
-    ids=["client", "user"],
+    [({"user": None}, "ANONYMOUS:")],
+    ids=["user"],
 )
 def test_the_time_of_a_login_has_the_default_quota_of_anonymous(
     spark: SparkSession, entity: dict[str, str | None], quota_id: str

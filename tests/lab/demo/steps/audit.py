@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.lab.cluster.run import run
 from tests.lab.demo.stage import NotShown, Stage, last_lines
 
-TIMEOUT_MS = 300_000
+TIMEOUT_MS = 600_000
 
 
 def report_of(directory: Path) -> Path:
