@@ -406,7 +406,7 @@ def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
     except ProposalError as error:
         raise AuditError("; ".join(error.problems)) from error
     tables = Tables(arguments.tables)
-    adapt_plans(spark, tables)
+    adapt_plans(spark, tables, hold=False)
     audit, _, log = trail(spark, tables, delta.versions(spark, tables))
     found = document(audit, log, proposal, arguments.first, arguments.last)
     place = f"{arguments.out.rstrip('/')}/what-if"
@@ -420,6 +420,7 @@ def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 def _least_privilege(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
+    adapt_plans(spark, tables, hold=False)
     audit, _, log = trail(spark, tables, delta.versions(spark, tables))
     expired = delta.read_state(spark, tables.expired, S.EXPIRED)
     found = least_privilege.document(

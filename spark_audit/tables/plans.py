@@ -30,24 +30,30 @@ after each stage takes two fifths of a reconciliation's CPU time."""
 _FOR_HELD_TRAILS = {HELD: "true", "spark.sql.files.minPartitionNum": "1"}
 
 
-def adapt_plans(spark: SparkSession, tables: Tables) -> None:
+def adapt_plans(spark: SparkSession, tables: Tables, *, hold: bool = True) -> None:
     """Sets how Spark makes plans, by the size of table `audit`. Settings of the user are left alone.
 
-    A job calls it first: the plans by which Delta reads its own logs are small.
+    A job calls it first: the plans by which Delta reads its own logs are small. Without `hold` no trail is
+    held: rows that are held have the same columns wherever they are used, so they cannot be joined with what
+    was made of them.
     """
-    _apply(spark, 0)
+    _apply(spark, 0, hold=hold)
     if DeltaTable.isDeltaTable(spark, tables.audit):
         detail = DeltaTable.forPath(spark, tables.audit).detail().select("sizeInBytes").first()
-        _apply(spark, 0 if detail is None else detail["sizeInBytes"])
+        _apply(spark, 0 if detail is None else detail["sizeInBytes"], hold=hold)
 
 
-def _apply(spark: SparkSession, size_bytes: int) -> None:
-    user_settings = {name for name, _ in spark.sparkContext.getConf().getAll()}
+def _apply(spark: SparkSession, size_bytes: int, *, hold: bool) -> None:
+    user_settings = dict(spark.sparkContext.getConf().getAll())
     for name, value in plan_settings(size_bytes, user_settings).items():
         if value is None:
             spark.conf.unset(name)
         else:
             spark.conf.set(name, value)
+    if not hold:
+        spark.conf.set(HELD, "false")
+    elif HELD in user_settings:
+        spark.conf.set(HELD, user_settings[HELD])
 
 
 def plan_settings(size_bytes: int, user_settings: Collection[str]) -> dict[str, str | None]:
