@@ -76,7 +76,7 @@ def reconcile_tables(
         "versions": versions,
         "run": runs.newest.number + 2,
     }
-    found = spark.createDataFrame(list(result.findings), S.FINDING)
+    found = delta.frame_of(spark, result.findings, S.FINDING)
     closed = reconciled_days(audit, quarantine, found, versions["audit"], days)
     text = findings.as_text(result.findings, summary)
     # Signed before it is written: if this job is killed, what it has written is no manipulation. The new

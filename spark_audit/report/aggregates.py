@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 from spark_audit import schema as S
 from spark_audit.report.plots import MOST_SERIES, OTHERS
-from spark_audit.tables.delta import empty_frame
+from spark_audit.tables.delta import empty_frame, frame_of
 from spark_audit.tables.findings import Finding
 from spark_audit.trail.claims import claimed_offsets, received
 
@@ -214,7 +214,7 @@ def proving(records: DataFrame, findings: Sequence[Finding]) -> DataFrame:
     places = [(found["id"], *place) for found in findings[:PROVEN] for place in _places(found["evidence"])]
     if not places:
         return empty_frame(records.sparkSession, _PROOF)
-    named = records.sparkSession.createDataFrame(places, _PLACE)
+    named = frame_of(records.sparkSession, places, _PLACE)
     found = records.join(F.broadcast(named), list(S.RECORD_KEY))
     return found.select("id", F.to_json(F.struct(*READ)).alias("record"), *S.RECORD_KEY).orderBy(
         "id", *S.RECORD_KEY

@@ -8,7 +8,7 @@ kernel releases the lock when the JVM ends.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,19 @@ def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
     """
     columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
     return spark.range(0).where(F.expr("false")).select(*columns)
+
+
+def frame_of(spark: SparkSession, rows: Iterable[Sequence[object]], schema: StructType) -> DataFrame:
+    """Returns rows of this program as a DataFrame. Their values are those that JSON can express, or dates.
+
+    The JVM decodes them from one text. `createDataFrame` would start Python processes to do that.
+    """
+    lines = [json.dumps(dict(zip(schema.names, row, strict=True)), default=str) for row in rows]
+    if not lines:
+        return empty_frame(spark, schema)
+    line = F.explode(F.split(F.lit("\n".join(lines)), "\n")).alias("line")
+    decoded = F.from_json("line", schema, {"mode": "FAILFAST"}).alias("row")
+    return spark.range(1).select(line).select(decoded).select("row.*")
 
 
 AUDIT_STREAM, METADATA_STREAM = "audit", "metadata_log"
@@ -108,8 +121,22 @@ def _create(spark: SparkSession, path: str, schema: StructType) -> None:
 
 def table_property(spark: SparkSession, path: str, name: str) -> str | None:
     """Returns a property of a table, None if it is not set."""
-    row = DeltaTable.forPath(spark, path).detail().select("properties").first()
-    return None if row is None else row["properties"].get(name)
+    return table_properties(spark, path).get(name)
+
+
+def table_properties(spark: SparkSession, path: str) -> dict[str, str]:
+    """Returns the properties of a table that were set on it."""
+    jvm: Java = spark.sparkContext._jvm
+    configuration = _snapshot(spark, path).metadata().configuration()
+    return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(configuration))
+
+
+def size_bytes(spark: SparkSession, path: str) -> int:
+    """Returns the size of the files of a table on storage."""
+    snapshot = _snapshot(spark, path)
+    # The file of sums that Delta writes with each version. Without it, Delta runs a query.
+    known = snapshot.checksumOpt()
+    return int(known.get().tableSizeBytes() if known.isDefined() else snapshot.sizeInBytes())
 
 
 def set_table_property(spark: SparkSession, path: str, name: str, value: str) -> None:
@@ -163,11 +190,15 @@ def versions(spark: SparkSession, tables: Tables) -> dict[str, int]:
 def version(spark: SparkSession, path: str) -> int:
     """Returns the version of a Delta table."""
     _require_table(spark, path)
-    # DeltaTable.history(1) runs a query for this number.
+    return int(_snapshot(spark, path).version())
+
+
+def _snapshot(spark: SparkSession, path: str) -> Java:
+    # DeltaTable.history(1) and detail() run queries.
     jvm: Java = spark.sparkContext._jvm
     none = jvm.scala.Option.empty()
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)
-    return int(log.update(False, none, none).version())
+    return log.update(False, none, none)
 
 
 def ends_read(spark: SparkSession, tables: Tables, stream: str) -> dict[str, int]:

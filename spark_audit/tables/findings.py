@@ -7,6 +7,7 @@ from typing import NotRequired, TypedDict
 from pyspark.sql import Row, SparkSession
 
 from spark_audit import schema as S
+from spark_audit.tables.delta import frame_of
 from spark_audit.tables.files import AuditError, read_text, write_text
 
 
@@ -55,7 +56,7 @@ def as_text(findings: Sequence[Row], summary: Summary) -> str:
 
 def write_findings(spark: SparkSession, out: str, findings: Sequence[Row], text: str) -> None:
     """Writes `findings.json` for readers without Spark, and the Delta table `findings` for those with it."""
-    frame = spark.createDataFrame(list(findings), S.FINDING)
+    frame = frame_of(spark, findings, S.FINDING)
     frame.coalesce(1).write.format("delta").mode("overwrite").save(f"{out.rstrip('/')}/findings")
     write_text(spark, f"{out.rstrip('/')}/findings.json", text)
 

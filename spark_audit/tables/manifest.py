@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.tables.delta import Tables, empty_frame, read_table
+from spark_audit.tables.delta import Tables, empty_frame, read_table, table_properties
 from spark_audit.tables.files import AuditError, names_in, read_text, sha256_of, write_new
 
 PLAIN, KEYED = "sha256", "hmac-sha256"
@@ -340,9 +340,8 @@ def contents(spark: SparkSession, paths: Mapping[str, str], days: Sequence[str] 
         if not DeltaTable.isDeltaTable(spark, path):
             continue
         frame = spark.read.format("delta").load(path)
-        detail = DeltaTable.forPath(spark, path).detail().select("properties").first()
-        own = {} if detail is None else detail["properties"]
-        properties = {key: value for key, value in sorted(own.items()) if key.startswith("delta.")}
+        own = sorted(table_properties(spark, path).items())
+        properties = {key: value for key, value in own if key.startswith("delta.")}
         columns = [f"{field.name} {field.dataType.simpleString()}" for field in frame.schema]
         found[name] = {"columns": columns, "properties": properties, "files": {}}
         day = F.col(S.DATE).cast("string") if S.DATE in frame.columns else F.lit("")

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_audit.tables.delta import Tables
+from spark_audit.tables.delta import Tables, size_bytes
 
 SMALL_ROWS = 200_000
 """Up to this many rows, one task is faster than starting several."""
@@ -39,8 +39,7 @@ def adapt_plans(spark: SparkSession, tables: Tables, *, hold: bool = True) -> No
     """
     _apply(spark, 0, hold=hold)
     if DeltaTable.isDeltaTable(spark, tables.audit):
-        detail = DeltaTable.forPath(spark, tables.audit).detail().select("sizeInBytes").first()
-        _apply(spark, 0 if detail is None else detail["sizeInBytes"], hold=hold)
+        _apply(spark, size_bytes(spark, tables.audit), hold=hold)
 
 
 def _apply(spark: SparkSession, size_bytes: int, *, hold: bool) -> None:

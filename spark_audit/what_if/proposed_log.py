@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.proposal import Acl, Entity, Proposal, Quota, Resolved, resolve
 from spark_audit.reconcile.quota_limits import CLIENT_TAG, DEFAULT, UNSET, USER_TAG, VALUE, quota_intervals
+from spark_audit.tables.delta import frame_of
 from spark_audit.tables.files import AuditError
 from spark_audit.trail.acl_history import ADDED, NEVER, REMOVED, acl_intervals
 from spark_audit.trail.metadata_log import HOLE_LAST, any_hole, holes, of_kafka
@@ -96,7 +97,7 @@ def with_records(log: DataFrame, state: State, records: Sequence[LogRecord]) -> 
     ]
     if not rows:
         return log
-    return log.unionByName(log.sparkSession.createDataFrame(rows, S.METADATA_LOG))
+    return log.unionByName(frame_of(log.sparkSession, rows, S.METADATA_LOG))
 
 
 def resolved(proposal: Proposal, state: State, principals: Iterable[str]) -> Resolved:
