@@ -52,7 +52,7 @@ fetch: $(INSTALLED)
 
 $(SPARK_FETCHED): $(INSTALLED)
 	@$(call say,Spark packages for the audit jobs)
-	$(BIN)/python -c 'from spark_audit.session import open_session; open_session("local[1]").stop()'
+	$(BIN)/penstock audit prepare
 	@touch $@
 
 demo: setup ## Run a broker, a controller and a proxy on loopback, show what they do, write the audit report

@@ -43,6 +43,7 @@ from spark_audit.kraft.log_import import import_kraft_log
 from spark_audit.least_privilege import page as least_privilege_page
 from spark_audit.least_privilege import result as least_privilege
 from spark_audit.least_privilege.result import KINDS
+from spark_audit.prepare import prepare
 from spark_audit.progress import INTERVAL_MS, Steps, reported
 from spark_audit.proposal import ProposalError, parse_proposal
 from spark_audit.reconcile.chain import columns
@@ -69,6 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     log, is_log_of_use = session.new_log(), False
     try:
         with session.jvm_prints_into(log):
+            if arguments.command is prepare:
+                prepare(arguments.ivy_dir, _say)
+                return CLEAN
             spark = session.open_session(arguments.master, arguments.ivy_dir, dict(arguments.conf))
         return command(spark, arguments)
     except (AuditError, OSError) as error:
@@ -184,6 +188,11 @@ def parser() -> argparse.ArgumentParser:
     )
     _checking_arguments(everything)
     _service_arguments(everything)
+    preparing = commands.add_parser(
+        "prepare", help="make local sessions start sooner: download packages, and record Java's classes"
+    )
+    preparing.set_defaults(command=prepare)
+    preparing.add_argument("--ivy-dir", metavar="DIR", help="cache directory of Spark's packages")
     for command, run in (
         (reading, _ingest),
         (rereading, _reprocess),

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from spark_audit import prepared
 from spark_audit.tables.files import AuditError, Java
 
 PACKAGES = (
@@ -37,6 +38,10 @@ _ALWAYS = {
     # Loading ICU's tables takes seconds, and only hexadecimal digits and `true` are converted to lower case.
     "spark.sql.icu.caseMappings.enabled": "false",
 }
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+"""Of a local session. A run of half a minute is too short for the second compiler, which costs a third more
+CPU. Without it the default code cache is small and would be full within minutes. With a small heap, the
+threads of a parallel collector take a sixth of the CPU."""
 # The defaults are for clusters: two hundred shuffle tasks for a thousand rows cost seconds on a laptop.
 _LAPTOP = {
     "spark.sql.shuffle.partitions": "4",
@@ -53,12 +58,7 @@ _LAPTOP = {
     "spark.ui.retainedTasks": "100",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # A run of half a minute is too short for the second compiler, which costs a third more CPU. Without it
-    # the default code cache is small and would be full within minutes. With a small heap, the threads of a
-    # parallel collector take a sixth of the CPU.
-    "spark.driver.extraJavaOptions": (
-        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-    ),
+    prepared.JAVA_OPTIONS: JAVA_OPTIONS,
 }
 _CLASSES = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils")
 """PySpark looks up these names for each column, and the JVM then searches hundreds of jars."""
@@ -69,13 +69,15 @@ def open_session(
 ) -> SparkSession:
     """Returns a session with Kafka and Delta. Under spark-submit, its master and packages are used.
 
-    `ivy_dir` is where the two packages are cached (default: Ivy's directory in the home directory).
+    `ivy_dir` is where the two packages are cached (default: Ivy's directory in the home directory, or what
+    `penstock audit prepare` has found there).
     `settings` of Spark override these, except the time zone: days in tables and findings are UTC.
     """
     builder = SparkSession.builder.appName("penstock audit")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    standalone = {} if submitted else _standalone(master or "local[*]", ivy_dir)
-    for name, value in (_ALWAYS | _DELTA | standalone | dict(settings or {}) | _UTC).items():
+    wanted = dict(settings or {})
+    of_master = {} if submitted else standalone(master or "local[*]", ivy_dir, wanted)
+    for name, value in (_ALWAYS | _DELTA | of_master | wanted | _UTC).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -128,13 +130,16 @@ def _require_packages(session: SparkSession) -> None:
             ) from error
 
 
-def _standalone(master: str, ivy_dir: str | None) -> dict[str, str]:
-    settings = {"spark.master": master}
+def standalone(master: str, ivy_dir: str | None, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings of a session that spark-submit has not started. `wanted` are those of the user."""
+    settings = {"spark.master": master} | (_LAPTOP if master.startswith("local") else {})
+    if master.startswith("local") and ivy_dir is None and (ready := prepared.settings(wanted, JAVA_OPTIONS)):
+        return settings | ready
     if packages := to_fetch(Path(pyspark.__path__[0]) / "jars"):
         settings["spark.jars.packages"] = ",".join(packages)
     if ivy_dir:
         settings["spark.jars.ivy"] = ivy_dir
-    return settings | (_LAPTOP if master.startswith("local") else {})
+    return settings
 
 
 def to_fetch(jars: Path) -> list[str]:

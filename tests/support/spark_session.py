@@ -25,9 +25,6 @@ FOR_A_DOZEN_ROWS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": (
-        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-    ),
 }
 # collect() leaves its socket to the garbage collector.
 LEAVES_A_SOCKET = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

@@ -1,0 +1,58 @@
+"""Prepares this machine for local sessions (prepared.py): downloads the packages, and records Java's classes.
+
+The classes are those of a reconciliation and a report of an empty trail.
+"""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlparse
+
+import pyspark
+from pyspark import SparkContext
+
+from spark_audit import prepared, session
+from spark_audit.jobs import reconcile_tables, write_page
+from spark_audit.tables.delta import Tables, create_tables
+from spark_audit.tables.files import Java
+
+
+def prepare(ivy_dir: str | None, say: Callable[[str], None]) -> None:
+    """Replaces what was prepared before. OSError if the cache directory cannot be written."""
+    prepared.forget()
+    say("downloading Spark's packages, 20 MB, unless they are in the cache of Ivy")
+    spark = session.open_session("local[1]", ivy_dir)
+    jars = _without_sparks_own(spark.sparkContext.getConf().get("spark.jars", "") or "")
+    spark.stop()
+    _end_jvm()
+    prepared.remember_jars(jars)
+    say("recording the classes of a reconciliation and a report, which takes a minute")
+    recording = {prepared.JAVA_OPTIONS: prepared.options_that_write_archive(session.JAVA_OPTIONS)}
+    spark = session.open_session("local[1]", settings=recording | prepared.class_path(jars))
+    with tempfile.TemporaryDirectory(prefix="penstock-audit-") as directory:
+        tables, out = Tables(f"{directory}/tables"), f"{directory}/out"
+        create_tables(spark, tables)
+        reconcile_tables(spark, tables, out, [], None)
+        write_page(spark, tables, out, f"{out}/report.html", [], None)
+        spark.stop()
+        _end_jvm()
+    say(f"prepared: {prepared.directory()} ({prepared.accept_archive() >> 20} MB)")
+
+
+def _without_sparks_own(uris: str) -> list[str]:
+    """Returns the paths of the packages' jars, without those that are among Spark's own too.
+
+    Ivy's files are called ORGANISATION_NAME-VERSION.jar.
+    """
+    own = {jar.name for jar in Path(pyspark.__path__[0], "jars").iterdir()}
+    jars = [urlparse(uri).path for uri in uris.split(",") if uri]
+    return [jar for jar in jars if Path(jar).name.partition("_")[2] not in own]
+
+
+def _end_jvm() -> None:
+    # Spark leaves its JVM to the end of the program. It writes the archive when it ends.
+    gateway: Java = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
