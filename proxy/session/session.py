@@ -50,6 +50,7 @@ from proxy.session.state import (
     State,
 )
 from proxy.session.throttling import charge_unanswered
+from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
 from proxy.wire.header import RequestHeader, decode_request_header
 
@@ -546,7 +547,9 @@ class Session:
         try:
             header = decode_request_header(frame, 4)
             self.listener.counts.took(header.api_key)
-            plan = self._handshake.request(header, frame, now_ms)
+            if header.api_key == ApiKey.API_VERSIONS and not self.authentication.under_way:
+                effects = self.machine.follow_client_id(header, frame, now_ms)
+            plan = self._handshake.request(header, frame, self.machine.client, now_ms)
             if plan is None and not dispatch.is_offered(self.gate, header):
                 plan = dispatch.not_served(self.listener, header)
             elif plan is None:

@@ -62,6 +62,14 @@ def throttle_own(call: Call, response: Any) -> Plan:
     return [*plan, MuteClient(throttle_time_ms)] if throttle_time_ms else plan
 
 
+def throttle_for_time(client: ClientState, now_ms: int) -> tuple[Plan, int]:
+    """Return the throttle time in ms for a response of the proxy's own that is not decoded."""
+    if not client.request.limited:
+        return [], 0
+    client.last_was_exempt = False
+    return throttle_longer(client, None, now_ms)
+
+
 def throttle_longer(client: ClientState, response: Any, now_ms: int) -> tuple[Plan, int]:
     """Do the same; returns 0 ms if there is none, or less than the response already has.
 

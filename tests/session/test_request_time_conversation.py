@@ -107,6 +107,14 @@ def denied(talk: Conversation) -> int:
     return int(talk.heard(FETCH, 12).throttle_time_ms)
 
 
+def versions_told(talk: Conversation) -> int:
+    asked = t.ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    talk.asks(ApiKey.API_VERSIONS, 3, asked)
+    answer = talk.heard(ApiKey.API_VERSIONS, 3)
+    assert answer.api_keys
+    return int(answer.throttle_time_ms)
+
+
 ANSWERS = [
     answered_by_the_broker,
     produced_to,
@@ -114,6 +122,7 @@ ANSWERS = [
     answered_by_us,
     answered_by_the_controller,
     denied,
+    versions_told,
 ]
 
 

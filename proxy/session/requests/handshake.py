@@ -4,8 +4,9 @@ Until a client is known, these are all that is allowed; past the end of its sess
 The state of the exchange is in proxy.session.authentication.
 
 ApiVersions (KIP-35, KIP-511, KIP-590) has the versions that proxy, broker and controller all support. The
-proxy responds to it also before authentication. To an unknown version it responds in version 0 with
-UNSUPPORTED_VERSION and the versions of ApiVersions only, so that any client can continue from there.
+proxy responds to it also before authentication; afterwards the quota on time applies to it. To an unknown
+version it responds in version 0 with UNSUPPORTED_VERSION and the versions of ApiVersions only, so that any
+client can continue from there.
 """
 
 import re
@@ -16,10 +17,12 @@ from proxy.audit import events
 from proxy.audit.classes import AUTHENTICATION
 from proxy.security.sasl.exchange import Settled
 from proxy.session.authentication import Authentication, Phase, Step
-from proxy.session.effects import Close, Recorded, Verify
+from proxy.session.client_state import ClientState
+from proxy.session.effects import Close, MuteClient, Recorded, Verify
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.session.plan import End, LoggedIn, Plan, SendResponse
 from proxy.session.requests import dispatch
+from proxy.session.throttling import throttle_for_time
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -36,17 +39,24 @@ _SASL_API_KEYS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
 def api_versions_response(
-    gate: Gate, version: int, correlation_id: int, frame: memoryview, body_offset: int
+    gate: Gate, header: RequestHeader, frame: memoryview, throttle_time_ms: int = 0
 ) -> tuple[ErrorCode, bytes]:
     """Return the error code and the whole response with its length prefix. WireError: a malformed body."""
+    version, correlation_id = header.api_version, header.correlation_id
     if version not in OWN_VERSIONS:
         return ErrorCode.UNSUPPORTED_VERSION, _encoded_api_versions(0, correlation_id, _unsupported_version())
     if version >= _FIRST_WITH_SOFTWARE:
-        request, _ = codecs.request(ApiKey.API_VERSIONS, version).decode(frame, body_offset)
+        request, _ = codecs.request(ApiKey.API_VERSIONS, version).decode(frame, header.body_offset)
         names = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
-            invalid = types.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+            invalid = types.ApiVersionsResponse(
+                error_code=ErrorCode.INVALID_REQUEST, throttle_time_ms=throttle_time_ms
+            )
             return ErrorCode.INVALID_REQUEST, _encoded_api_versions(version, correlation_id, invalid)
+    if throttle_time_ms:
+        supported = _supported_versions(gate, version)
+        supported.throttle_time_ms = throttle_time_ms
+        return ErrorCode.NONE, _encoded_api_versions(version, correlation_id, supported)
     body = _supported_body(gate, version)
     return ErrorCode.NONE, encode_response(ApiKey.API_VERSIONS, version, correlation_id, body)
 
@@ -131,13 +141,18 @@ class Handshake:
             return [End(Close("audit_unavailable"))]
         return self._plan(None, self._authentication.bare_token(bytes(frame[4:]), now_ms), now_ms, now_ms)
 
-    def request(self, header: RequestHeader, frame: memoryview, now_ms: int) -> Plan | None:
-        """The plan of one of these requests; None: it is another request. WireError if it is malformed."""
+    def request(
+        self, header: RequestHeader, frame: memoryview, client: ClientState, now_ms: int
+    ) -> Plan | None:
+        """The plan of one of these requests; None: it is another request. WireError if it is malformed.
+
+        `client`: that of the header if the client is authenticated and this is ApiVersions.
+        """
         authentication, api_key = self._authentication, header.api_key
         if authentication.rejects(api_key, now_ms):
             return self._expired(header)
         if api_key == ApiKey.API_VERSIONS and authentication.phase in (Phase.VERSIONS, Phase.COMPLETE):
-            return self._api_versions(header, frame, now_ms)
+            return self._api_versions(header, frame, client, now_ms)
         if api_key in _SASL_API_KEYS and header.api_version in codecs.request_versions(api_key):
             return self._sasl(header, frame, now_ms)
         if authentication.under_way:
@@ -150,14 +165,19 @@ class Handshake:
         (header, since_ms), self._verifying = self._verifying, None
         return self._plan(header, self._authentication.verified(outcome, now_ms), now_ms, since_ms)
 
-    def _api_versions(self, header: RequestHeader, frame: memoryview, now_ms: int) -> Plan:
-        error_code, response = api_versions_response(
-            self._gate, header.api_version, header.correlation_id, frame, header.body_offset
-        )
+    def _api_versions(
+        self, header: RequestHeader, frame: memoryview, client: ClientState, now_ms: int
+    ) -> Plan:
+        plan: Plan = []
+        throttle_time_ms = 0
+        if self._authentication.phase is Phase.COMPLETE:
+            plan, throttle_time_ms = throttle_for_time(client, now_ms)
+        error_code, response = api_versions_response(self._gate, header, frame, throttle_time_ms)
         if error_code == ErrorCode.NONE and self._authentication.phase is Phase.VERSIONS:
             self._authentication.phase = Phase.HANDSHAKE
         self._listener.counts.error(ApiKey.API_VERSIONS, error_code)
-        return [SendResponse(response, ApiKey.API_VERSIONS, now_ms)]
+        plan.append(SendResponse(response, ApiKey.API_VERSIONS, now_ms))
+        return [*plan, MuteClient(throttle_time_ms)] if throttle_time_ms else plan
 
     def _sasl(self, header: RequestHeader, frame: memoryview, now_ms: int) -> Plan:
         api_key, version = header.api_key, header.api_version
