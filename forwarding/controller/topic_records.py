@@ -8,7 +8,7 @@ broker's metadata can be stale, so a topic has to be missing twice in a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -25,12 +25,19 @@ from proxy.metadata.topic_acls import topic_acls_text
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
+from proxy.wire.work import paced
 
 DYNAMIC_TOPIC_CONFIG = 1
 """Kafka's number for the source of a config that was set for this topic."""
+_TOPIC_UNITS = 4
+"""The cost of a topic's records, in the units of proxy.wire.work."""
 
 
 Altered: TypeAlias = "types.AlterConfigsResponse | types.IncrementalAlterConfigsResponse"
+AlteredResource: TypeAlias = (
+    "types.AlterConfigsResponse.AlterConfigsResourceResponse"
+    " | types.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ class Creation:
     ) -> tuple[Message, ...]:
         return tuple(
             record
-            for topic in self._done(response)
+            for topic in paced(self._done(response), _TOPIC_UNITS)
             for record in self._of_topic(topic, image, topic_ids.get(topic.name))
         )
 
@@ -72,7 +79,7 @@ class Creation:
     ) -> list[types.CreateTopicsResponse.CreatableTopicResult]:
         return [
             topic
-            for topic in response.topics
+            for topic in paced(response.topics)
             if topic.error_code == ErrorCode.NONE and topic.name in self.changes
         ]
 
@@ -89,9 +96,9 @@ class Deletion:
     def records(
         self, response: types.DeleteTopicsResponse, image: MetadataImage, topic_ids: Mapping[str, bytes]
     ) -> tuple[Message, ...]:
-        deleted = [topic.name for topic in response.responses if topic.error_code == ErrorCode.NONE]
-        names = [name for name in deleted if name is not None and self._is(name, image)]
-        return tuple(record for name in names for record in removal_records(name, image))
+        deleted = [topic.name for topic in paced(response.responses) if topic.error_code == ErrorCode.NONE]
+        names = [name for name in paced(deleted) if name is not None and self._is(name, image)]
+        return tuple(record for name in paced(names, _TOPIC_UNITS) for record in removal_records(name, image))
 
     def _is(self, name: str, image: MetadataImage) -> bool:
         """Whether the image still has the same topic: a new one of its name may exist by now."""
@@ -113,9 +120,10 @@ class Alteration:
     def records(
         self, response: Altered, image: MetadataImage, topic_ids: Mapping[str, bytes]
     ) -> tuple[Message, ...]:
+        parts: Sequence[AlteredResource] = response.responses
         return tuple(
             record
-            for part in response.responses
+            for part in paced(parts, _TOPIC_UNITS)
             if part.resource_type == TOPIC_CONFIG and part.error_code == ErrorCode.NONE
             for record in self.of_topic(part.resource_name, image)
         )

@@ -8,6 +8,7 @@ full bucket may do as much as a new one. proxy.net.pages.quota_page is the proxy
 
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from forwarding.controller.audit_events import mutations_counted, mutations_throttled
@@ -17,6 +18,7 @@ from forwarding.envelope import ForwardedRequest, Sender
 from forwarding.net.broker import Broker
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
+from proxy.net.runtime.chunked import call_in_slices
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota, MutationQuotas, TokenBucket
 from proxy.quota.precedence import Governing
 from proxy.wire import types
@@ -79,9 +81,9 @@ class Mutations:
         found: Any = (
             await self._broker.dry_run(request)
             if charge.topics is None
-            else await self._broker.existing(charge.topics(request))
+            else await self._broker.existing(await call_in_slices(partial(charge.topics, request)))
         )
-        return charge.charge(request, found, quota, self._now_ms())
+        return await call_in_slices(partial(charge.charge, request, found, quota, self._now_ms()))
 
 
 MAX_ROWS = 1_000

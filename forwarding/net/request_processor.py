@@ -8,7 +8,7 @@ decides which controller is active: a fenced one responds NOT_CONTROLLER (KIP-80
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,9 @@ from forwarding.controller.audit_events import (
     tokens_expired,
     topics_deleted,
 )
-from forwarding.controller.controller import Controller
+from forwarding.controller.controller import Controller, Verdict
+from forwarding.controller.mutations import Topics
+from forwarding.controller.policy import DryRunResult
 from forwarding.controller.records import already_applied
 from forwarding.controller.tokens import expired_tokens
 from forwarding.controller.topic_records import DeletedTopics
@@ -68,6 +70,7 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message, Response
+from proxy.wire.work import paced
 
 REPLAY_TIMEOUT_MS = 10_000
 """How long the replay of a committed change may take."""
@@ -230,31 +233,24 @@ class RequestProcessor:
         self, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
     ) -> types.EnvelopeResponse:
         try:
-            existing = await self._broker.existing(self._controller.topics_to_look_up(forwarded))
-            dry_run_results = await self._broker.dry_run_results(self._controller.dry_run_request(forwarded))
+            keys = await call_in_slices(partial(self._controller.topics_to_look_up, forwarded))
+            existing = await self._broker.existing(keys)
+            dry_run = await call_in_slices(partial(self._controller.dry_run_request, forwarded))
+            dry_run_results = await self._broker.dry_run_results(dry_run)
         except ChannelError as error:
-            return self._respond(forwarded, sender, self._broker_timeout(forwarded, error))
+            return await self._respond_in_slices(
+                forwarded, sender, partial(_broker_timeout, forwarded, error)
+            )
         # The look-ups above are outside the lock: a slow broker must not delay other requests.
         if not await self._may_record_changes():
             # D3: a change that cannot be recorded is not made. The attempt is recorded once there is room.
-            return self._respond(forwarded, sender, _unrecordable(forwarded))
+            return await self._respond_in_slices(forwarded, sender, partial(_unrecordable, forwarded))
         async with self._turn:
             if not self.active:
                 return self._reject(NOT_CONTROLLER, envelope_version, sender)
             image = self._loader.image
-            names = {key: topic.name for key, topic in existing.items()}
-            ids = {topic.name: topic.topic_id for topic in existing.values() if any(topic.topic_id)}
             verdict = await call_in_slices(
-                partial(
-                    self._controller.decide,
-                    forwarded,
-                    sender,
-                    image,
-                    names,
-                    self._now_ms(),
-                    ids,
-                    dry_run_results,
-                )
+                partial(self._decide, forwarded, sender, image, existing, dry_run_results)
             )
             await self._record_all(verdict.events)
             await self._until_durable()  # Requester and decision are durable before the change is.
@@ -262,21 +258,32 @@ class RequestProcessor:
             if isinstance(decision, Outcome):
                 committed = self._committed_forwards.find(forwarded.forward_id)
                 if committed is not None:
-                    return self._respond_to_duplicate(decision, committed, forwarded, sender)
+                    return await self._respond_to_duplicate(decision, committed, forwarded, sender)
                 return await self._commit(decision, forwarded, sender, envelope_version)
         return await self._send_to_broker(decision, forwarded, sender, image, envelope_version)
+
+    def _decide(
+        self,
+        forwarded: ForwardedRequest,
+        sender: Sender,
+        image: MetadataImage,
+        existing: Topics,
+        dry_run_results: Mapping[str, DryRunResult],
+    ) -> Verdict:
+        found = list(existing.items())
+        names = {key: topic.name for key, topic in paced(found)}
+        ids = {topic.name: topic.topic_id for _, topic in paced(found) if any(topic.topic_id)}
+        return self._controller.decide(forwarded, sender, image, names, self._now_ms(), ids, dry_run_results)
 
     async def _commit(
         self, outcome: Outcome, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
     ) -> types.EnvelopeResponse:
         if not outcome.records:
-            return await call_in_slices(partial(self._respond, forwarded, sender, outcome.response))
+            return await self._respond_in_slices(forwarded, sender, lambda: outcome.response)
         entries = await call_in_slices(partial(log_entries, outcome.records))
         largest = max(len(entry.key) + len(entry.value) for entry in entries)
         if largest > MAX_RECORD_BYTES:
-            return await call_in_slices(
-                lambda: self._respond(forwarded, sender, _too_large(forwarded, largest))
-            )
+            return await self._respond_in_slices(forwarded, sender, partial(_too_large, forwarded, largest))
         unknown_commit = UnknownCommit(
             outcome.records, partial(self._on_commit_found, forwarded, sender, outcome)
         )
@@ -285,16 +292,21 @@ class RequestProcessor:
             # The proxy retries with the same id, and by then the log was read.
             return self._reject(NOT_CONTROLLER, envelope_version, sender)
         await self._record_all(list(quotas_changed(outcome.records, committed.last_offset)))
-        return await call_in_slices(partial(self._respond, forwarded, sender, outcome.response, committed))
+        return await self._respond_in_slices(forwarded, sender, lambda: outcome.response, committed)
 
-    def _respond_to_duplicate(
+    async def _respond_to_duplicate(
         self, decided: Outcome, committed: Transaction, forwarded: ForwardedRequest, sender: Sender
     ) -> types.EnvelopeResponse:
         """Respond to a forward that another controller committed without sending the response."""
-        response = self._controller.duplicate_response(
-            forwarded, decided.response, committed.records, committed.removed, self._now_ms()
+        response = partial(
+            self._controller.duplicate_response,
+            forwarded,
+            decided.response,
+            committed.records,
+            committed.removed,
+            self._now_ms(),
         )
-        return self._respond(forwarded, sender, response, Committed(*committed.offsets))
+        return await self._respond_in_slices(forwarded, sender, response, Committed(*committed.offsets))
 
     async def _append(
         self, entries: Sequence[Entry], forward_id: str | None, unknown_commit: UnknownCommit
@@ -342,24 +354,23 @@ class RequestProcessor:
                 )
             send = partial(self._broker.request, header.api_key, header.api_version, timeout_ms=timeout_ms)
             response = await self._mutations.carry_out(forwarded, sender, decision.request, image, send)
-            response = decision.merge(response)
             if decision.follow_up is None:
-                return await call_in_slices(partial(self._respond, forwarded, sender, response))
-            topic_ids = await self._broker.topic_ids(decision.follow_up.unknown_ids(response))
+                return await self._respond_in_slices(forwarded, sender, partial(decision.merge, response))
+            response = await call_in_slices(partial(decision.merge, response))
+            unknown_ids = await call_in_slices(partial(decision.follow_up.unknown_ids, response))
+            topic_ids = await self._broker.topic_ids(unknown_ids)
         except ChannelError as error:
-            return self._respond(forwarded, sender, self._broker_timeout(forwarded, error))
+            return await self._respond_in_slices(
+                forwarded, sender, partial(_broker_timeout, forwarded, error)
+            )
         async with self._turn:
             if not self.active:
                 # The broker has made its change. That the topic has no owner is the safe side.
                 return self._reject(NOT_CONTROLLER, envelope_version, sender)
-            records = decision.follow_up.records(response, self._loader.image, topic_ids)
+            records = await call_in_slices(
+                partial(decision.follow_up.records, response, self._loader.image, topic_ids)
+            )
             return await self._commit(Outcome(records, response), forwarded, sender, envelope_version)
-
-    def _broker_timeout(self, forwarded: ForwardedRequest, error: ChannelError) -> Message:
-        header = forwarded.header
-        log.warning("broker did not respond", method=ApiKey.name_of(header.api_key), error=str(error))
-        # The outcome is unknown: Kafka's clients have this error code for it.
-        return _rejected(forwarded, ErrorCode.REQUEST_TIMED_OUT)
 
     def _resolve_unknown_commit(self) -> None:
         """Look for the commit with the unknown outcome, now that the log was read to its end."""
@@ -414,6 +425,16 @@ class RequestProcessor:
     def _removed(self, records: Sequence[Message], event: MaintenanceEvent, committed: Committed) -> None:
         offsets = committed.first_offset, committed.last_offset
         self._record(event(records, offsets, self._loader.image.offset))
+
+    async def _respond_in_slices(
+        self,
+        forwarded: ForwardedRequest,
+        sender: Sender,
+        response: Callable[[], Message],
+        committed: Committed | None = None,
+    ) -> types.EnvelopeResponse:
+        """Make the response, record it and return it in an Envelope."""
+        return await call_in_slices(lambda: self._respond(forwarded, sender, response(), committed))
 
     def _respond(
         self,
@@ -470,6 +491,13 @@ class RequestProcessor:
             return
         async for event in iterate_in_slices(events):
             self._record(event)
+
+
+def _broker_timeout(forwarded: ForwardedRequest, error: ChannelError) -> Message:
+    header = forwarded.header
+    log.warning("broker did not respond", method=ApiKey.name_of(header.api_key), error=str(error))
+    # The outcome is unknown: Kafka's clients have this error code for it.
+    return _rejected(forwarded, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _too_large(forwarded: ForwardedRequest, size_bytes: int) -> Message:

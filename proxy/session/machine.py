@@ -69,6 +69,7 @@ from proxy.session.state import (
     QUERYING_BROKER,
     RESPONSES_PENDING,
     TURN_DUE,
+    UPSTREAM_LOGIN_LATE,
     VERIFYING,
     WAITING,
     Effects,
@@ -197,6 +198,10 @@ class Machine:
             self.shared_debts = ()
         self.flags &= ~MUTED
         return effects
+
+    def await_upstream_login(self) -> None:
+        """Send nothing more to the broker before `log_in_upstream`: it would end an expired session."""
+        self.flags |= UPSTREAM_LOGIN_LATE
 
     # Whose requests come now.
 

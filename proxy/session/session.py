@@ -44,6 +44,7 @@ from proxy.session.state import (
     LOOKING_UP_TOPICS,
     RESPONSES_PENDING,
     TURN_DUE,
+    UPSTREAM_LOGIN_LATE,
     VERIFYING,
     WAITING,
     Effects,
@@ -260,6 +261,7 @@ class Session:
     def log_in_upstream(self, login: UpstreamLogin) -> Effects:
         """Renew the proxy's session at the broker as soon as no request is on its way there in pieces."""
         self._login_due = login
+        self.machine.flags &= ~UPSTREAM_LOGIN_LATE
         return self._log_in_upstream()
 
     def end_if_expired(self, now_ms: int) -> Effects:

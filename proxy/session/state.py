@@ -31,6 +31,7 @@ class State(IntFlag):
     RESPONSES_PENDING = 64  # Too many requests are in flight, or too many responses wait to leave.
     TURN_DUE = 128  # Work is left for a later turn of the event loop (SPEC O8).
     CLOSING = 256  # The connection is about to end.
+    UPSTREAM_LOGIN_LATE = 512  # The proxy's session at the broker is about to end, and no new login is there.
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ TABLE = {
     ),
     State.TURN_DUE: Transition("a slice of the event loop's time that was too short", "`take_turn`"),
     State.CLOSING: Transition("an `End` or `CutOff` step", "nothing"),
+    State.UPSTREAM_LOGIN_LATE: Transition("`await_upstream_login`", "`log_in_upstream`"),
 }
 
 # Operations on plain numbers cost a tenth of those on flags, and these are made for every request.
@@ -63,7 +65,7 @@ MUTED, VERIFYING = int(State.MUTED), int(State.VERIFYING)
 QUERYING_BROKER, AWAITING_CONTROLLER = int(State.QUERYING_BROKER), int(State.AWAITING_CONTROLLER)
 LOOKING_UP_TOPICS, AWAITING_MEMORY = int(State.LOOKING_UP_TOPICS), int(State.AWAITING_MEMORY)
 RESPONSES_PENDING, TURN_DUE = int(State.RESPONSES_PENDING), int(State.TURN_DUE)
-CLOSING = int(State.CLOSING)
+CLOSING, UPSTREAM_LOGIN_LATE = int(State.CLOSING), int(State.UPSTREAM_LOGIN_LATE)
 WAITING = QUERYING_BROKER | AWAITING_CONTROLLER | LOOKING_UP_TOPICS | AWAITING_MEMORY
 
 

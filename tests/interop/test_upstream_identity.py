@@ -21,8 +21,11 @@ pytestmark = [
 ]
 
 TIMEOUT_S = 30
-TOKEN_MS, TOKEN_MAX_MS = 6_000, 10_000
-LOAD_S = 16.0
+TOKEN_MS, TOKEN_MAX_MS = 10_000, 16_000
+"""On a busy machine the broker may learn seconds late that a token was renewed. If that takes longer than
+half of the lifetime, the token has expired for the broker, and it closes the connection at the next
+request."""
+LOAD_S = 26.0
 """Renewals of a token, the end of its time, and another one in its place."""
 
 

@@ -122,6 +122,39 @@ def test_a_throttled_client_does_not_keep_our_session_from_being_renewed() -> No
     assert [key for key, _ in asked_of_the_broker(talk)] == [HANDSHAKE]
 
 
+@pytest.mark.spec("R10")
+def test_requests_wait_for_a_login_that_is_late() -> None:
+    talk = Conversation("WRITE TOPIC orders")
+    talk.asks(PRODUCE, 9, produce("orders"))
+    talk.forwarded()
+
+    talk.session.machine.await_upstream_login()
+    talk.asks(PRODUCE, 9, produce("orders"))
+    talk.asks(PRODUCE, 9, produce("orders"))
+    talk.answers(PRODUCE, 9, produced("orders"), 1)
+
+    assert [correlation_id for correlation_id, _ in talk.heard_all((PRODUCE, 9))] == [1]
+    assert (talk.forwarded(), talk.session.blocked) == ([], True)
+    begins_a_login(talk, plain_login())
+    broker_accepts_the_handshake(talk)
+    broker_answers_the_token(talk)
+    assert [key for key, _ in asked_of_the_broker(talk)] == [HANDSHAKE, AUTHENTICATE, PRODUCE, PRODUCE]
+
+
+@pytest.mark.spec("R10")
+def test_the_rest_of_a_request_goes_to_the_broker_while_a_login_is_late() -> None:
+    talk = Conversation("WRITE TOPIC orders")
+    whole = talk.request(PRODUCE, 9, produce("orders", records=bytes(200)))
+    talk.sends(whole[:90])
+
+    talk.session.machine.await_upstream_login()
+    talk.sends(whole[90:])
+
+    assert [key for key, _ in asked_of_the_broker(talk)] == [PRODUCE]
+    begins_a_login(talk, plain_login())
+    assert [key for key, _ in asked_of_the_broker(talk)] == [HANDSHAKE]
+
+
 def refused_handshake(talk: Conversation) -> None:
     answer = t.SaslHandshakeResponse(
         error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=["SCRAM-SHA-256"]

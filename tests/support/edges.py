@@ -24,6 +24,7 @@ from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection
 from proxy.net.clients.listener import Listener
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
+from proxy.net.kafka.channel import SaslLogin
 from proxy.net.logins.verification import Verifications
 from proxy.net.runtime.descriptors import UNLIMITED
 from proxy.net.telemetry.spans import Tracing
@@ -115,6 +116,7 @@ class Edge:
         trail: AuditLog | None = None,
         files: int = UNLIMITED,
         tracing: Tracing | None = None,
+        login: SaslLogin | None = None,
     ) -> None:
         self._trail = trail
         self._tracing = tracing
@@ -124,7 +126,7 @@ class Edge:
         self.clients: list[Client] = []
         self.opened_count = self.upstream_errors = 0
         self._changed = asyncio.Event()
-        self._arguments = (gate, policy, endpoint_of(broker), forward, self._record, self)
+        self._arguments = (gate, policy, endpoint_of(broker, sasl=login), forward, self._record, self)
         self.quotas = ConnectionQuotas(limits or ConnectionLimits(), enforced=gate.quotas.enforced)
         self.admission = Admission(self.quotas, lambda: gate.image, self, accept_rates, files)
         self.registry = CollectorRegistry()
@@ -203,10 +205,12 @@ async def an_edge(
     trail: AuditLog | None = None,
     files: int = UNLIMITED,
     tracing: Tracing | None = None,
+    login: SaslLogin | None = None,
 ) -> AsyncIterator[Edge]:
+    """`login`: the proxy's at the broker."""
     async with asyncio.TaskGroup() as tasks:
         policy = policy or ListenerPolicy("SASL", sasl)
-        edge = Edge(gate, policy, broker, forward, limits, accept_rates, trail, files, tracing)
+        edge = Edge(gate, policy, broker, forward, limits, accept_rates, trail, files, tracing, login)
         await edge.start(tasks, tls)
         try:
             yield edge

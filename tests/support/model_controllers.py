@@ -106,13 +106,16 @@ async def _yes() -> bool:
 class Node(Follower):
     """One controller."""
 
-    def __init__(self, topic: FakeTopic, new_id: Callable[[], bytes], now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, topic: FakeTopic, new_id: Callable[[], bytes], now_ms: Callable[[], int], broker: Any = None
+    ) -> None:
+        """`broker`: as forwarding.net.broker's; without one no request may be about topics."""
         committed_forwards = CommittedForwards(lambda: self.loader.image)
         super().__init__(topic, committed_forwards.note)
         self.log = FakeLog(topic)
         self.events: list[Any] = []
         authorizer = load_authorizer(STANDARD, {"super.users": "User:admin;User:proxy-1"})
-        broker = cast(Any, _NoBroker())
+        broker = broker or _NoBroker()
         self.processor = RequestProcessor(
             Controller(authorizer, deserialize, new_id, tokens=TokenSettings(SECRET)),
             cast(Any, self.log),

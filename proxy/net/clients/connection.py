@@ -40,6 +40,9 @@ from proxy.session.session import Session
 MAX_LINGER_S = 10.0
 """How long a closed connection may take to deliver what was written."""
 DRAIN_TIMEOUT = "drain_timeout"
+RENEWAL_LATE = 0.85
+"""Share of the proxy's session at the broker after which a renewed login is late. The rest is for requests
+that are on their way to the broker."""
 PARTING_S = 0.5
 """How long the client of a drained connection may take to close its end after the last bytes."""
 
@@ -57,6 +60,7 @@ class Connection(RelayProtocol):
         "_last_activity_ms",
         "_linger",
         "_renewal",
+        "_renewal_late",
         "_rest",
         "session",
         "slot",
@@ -77,6 +81,7 @@ class Connection(RelayProtocol):
         self._last_activity_ms = host.now_ms()
         self._linger: asyncio.TimerHandle | None = None
         self._renewal: asyncio.TimerHandle | None = None
+        self._renewal_late: asyncio.TimerHandle | None = None
         self._deferred: DeferredEffects | None = None
         self._rest: list[Effect] = []  # Not carried out in the last slice.
         self._in_turns = False
@@ -209,6 +214,8 @@ class Connection(RelayProtocol):
 
     def log_in_upstream(self, login: UpstreamLogin) -> None:
         """Renew the session at the broker between two requests."""
+        if self._renewal_late is not None:
+            self._renewal_late.cancel()
         if self._close_reason is None:
             self.carry_out(self.session.log_in_upstream(login))
 
@@ -378,8 +385,9 @@ class Connection(RelayProtocol):
         )
         if self._linger is not None:
             self._linger.cancel()
-        if self._renewal is not None:
+        if self._renewal is not None and self._renewal_late is not None:
             self._renewal.cancel()
+            self._renewal_late.cancel()
         # Without these references the connection has no cycle, and is freed without the garbage collector.
         upstream, self.upstream, self.on_drained = self.upstream, None, None
         if upstream is not None:
@@ -479,10 +487,17 @@ class Connection(RelayProtocol):
         if session_lifetime_ms > 0:
             wait_s = reauthentication_wait_s(session_lifetime_ms)
             self._renewal = asyncio.get_running_loop().call_later(wait_s, self._renew_login)
+            self._renewal_late = self._later(session_lifetime_ms * RENEWAL_LATE, self._await_login)
 
     def _renew_login(self) -> None:
         if self.upstream is not None and self._close_reason is None:
             self._host.renew_login(self, self.upstream)
+
+    def _await_login(self) -> None:
+        """Hold the client's requests: the first one after the session's end would end the connection."""
+        if self._close_reason is None:
+            self.session.machine.await_upstream_login()
+            self._update_reading()
 
     def _unmute(self) -> None:
         if self._close_reason is None:

@@ -8,7 +8,7 @@ shared one.
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Protocol, cast
 
 from proxy.session.effects import Data
 
@@ -19,6 +19,12 @@ MAX_JOINED_BYTES = 4 * 1024
 """Largest part that is copied to be written together with others."""
 TLS_FULL_BYTES = 64 * 1024
 """Encrypted bytes that are not sent; with more, the side is full."""
+
+
+class TlsTransport(Protocol):
+    """What a transport under TLS has, beyond those of asyncio's interface."""
+
+    def set_read_buffer_limits(self, high: int, low: int) -> None: ...
 
 
 class ReceiveBuffers:
@@ -67,6 +73,10 @@ class RelayProtocol(asyncio.BufferedProtocol):
         # be full, and would never be drained.
         encrypted = transport.get_extra_info("sslcontext") is not None
         self.transport.set_write_buffer_limits(TLS_FULL_BYTES if encrypted else 0)
+        if encrypted:
+            # While a side is not read, the loop would read encrypted bytes on, and drop them when the peer
+            # closes. So it stops with the first ones, and finds the end only behind all bytes.
+            cast(TlsTransport, transport).set_read_buffer_limits(high=1, low=0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         current, limit_bytes = self._buffers.current, self.read_limit_bytes

@@ -46,7 +46,7 @@ async def run_in_slices(steps: Iterable[object], *, share: float = 1.0) -> None:
 
 async def call_in_slices(function: Callable[[], T]) -> T:
     """Return the result of `function`, which is paused at its calls of proxy.wire.work.Pace."""
-    pace = Pace(thread_time_ns)
+    pace = Pace(thread_time_ns, SLICE_MS * 1_000_000)
     work = Work(function, pace)
     pace.begin()
     while not work.go_on():

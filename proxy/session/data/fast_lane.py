@@ -224,8 +224,6 @@ class FastLane:
         head = skim.produce_to_one_partition(data, body, version)
         if head is None or head[2] != stop:
             return None
-        if known_id is None and not head[0]:
-            return None  # Passed on before the login at the broker, records of a Java producer were lost.
         return ProduceHead(version, correlation_id, length, body, head[0], head[1], raw_id)
 
     def decide(self, head: ProduceHead, name: str, now_ms: int) -> Summary | None:
