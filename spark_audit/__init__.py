@@ -3,6 +3,7 @@
 schema      the columns of all tables; knows nothing else
 proposal    reads a file of proposed changes; needs no Spark
 tables/     reads and writes the tables and single files
+prepared    the packages and the archive of classes that this machine has for sessions
 session     the Spark session
 trail/      the audit trail and the metadata log as the checks read them
 kraft/      imports Kafka's own metadata log
@@ -12,6 +13,7 @@ report/     tables and findings -> one HTML page
 what_if/    recorded traffic under a proposed change of policy
 least_privilege/  grants, users and quotas that nothing has used as far as they go
 progress    which step of a job is running; needs no Spark
+prepare     makes what is prepared
 jobs        reconciles tables, and writes pages, with the manifest
 service/    ingests, reconciles and reports until it is stopped
 __main__    the command line

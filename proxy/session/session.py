@@ -17,24 +17,12 @@ from proxy.session.authentication import Authentication
 from proxy.session.call import Call
 from proxy.session.data.fast_lane import HEAD_BYTES, ProduceHead, decoded_name
 from proxy.session.data.produce import FIRST_WITH_TOPIC_ID
-from proxy.session.effects import (
-    Close,
-    ControllerResponse,
-    ToBroker,
-)
+from proxy.session.effects import Close, ControllerResponse, ToBroker
 from proxy.session.gate import Gate, ListenerPolicy, Peer
-from proxy.session.in_flight import (
-    MAX_IN_FLIGHT,
-    InFlight,
-    Observer,
-    Produced,
-)
+from proxy.session.in_flight import MAX_IN_FLIGHT, InFlight, Observer, Produced
 from proxy.session.machine import Machine
 from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
-from proxy.session.plan import (
-    End,
-    LookUp,
-)
+from proxy.session.plan import End, LookUp
 from proxy.session.requests import dispatch, forwarding, queries, termination
 from proxy.session.requests.handshake import Handshake
 from proxy.session.requests.upstream_login import UpstreamLogin

@@ -121,6 +121,7 @@ def test_no_explanation_has_a_null(spark: SparkSession) -> None:
     assert any(ABSENT in text for text in texts)
 
 
+@pytest.mark.long
 def test_every_finding_says_what_is_written_down(spark: SparkSession) -> None:
     trail = a_true_trail(KINDS)
     forwards(trail, "")

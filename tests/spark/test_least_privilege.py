@@ -160,6 +160,7 @@ def test_a_right_of_which_no_record_names_the_acl_is_not_taken_away(spark: Spark
     assert found["what_if"] is None
 
 
+@pytest.mark.long
 def test_quotas_that_were_not_approached_are_listed_with_a_limit_that_throttles_none(
     spark: SparkSession,
 ) -> None:

@@ -126,7 +126,6 @@ EDITS: dict[str, tuple[Edit, str]] = {
 
 
 IN_SHORT = {
-    "reconciled",
     "edited",
     "deleted by a deletion vector",
     "reconciled made",
@@ -357,8 +356,9 @@ def kill_a_reconciliation(directory: Path, monkeypatch: pytest.MonkeyPatch, writ
     return job
 
 
+@pytest.mark.long
 @pytest.mark.spec("D9")
-@pytest.mark.parametrize("written", ringed(["nothing", "table", "findings.json", "reconciled"]))
+@pytest.mark.parametrize("written", ["nothing", "table", "findings.json", "reconciled"])
 def test_a_reconciliation_that_was_killed_while_it_wrote_leaves_no_finding(
     reconciled_once: Path, monkeypatch: pytest.MonkeyPatch, written: str
 ) -> None:
@@ -369,8 +369,9 @@ def test_a_reconciliation_that_was_killed_while_it_wrote_leaves_no_finding(
     assert run("verify", "--tables", reconciled_once / "tables") == 0
 
 
+@pytest.mark.long
 @pytest.mark.spec("D9")
-@pytest.mark.parametrize("written", ringed(["nothing", "table", "findings.json", "reconciled"]))
+@pytest.mark.parametrize("written", ["nothing", "table", "findings.json", "reconciled"])
 def test_other_than_what_a_killed_reconciliation_has_signed_is_found(
     spark: SparkSession, reconciled_once: Path, monkeypatch: pytest.MonkeyPatch, written: str
 ) -> None:
@@ -388,6 +389,7 @@ def test_other_than_what_a_killed_reconciliation_has_signed_is_found(
     assert sorted(found) == ["manifest.output_altered", "manifest.table_altered"]
 
 
+@pytest.mark.long
 @pytest.mark.spec("D8", "D9")
 def test_a_column_that_was_edited_before_a_reconciliation_is_found_whatever_job_ran_in_between(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -123,6 +123,7 @@ def test_findings_are_a_table_too(spark: SparkSession, verdict: int, tampered: P
     assert {row["id"] for row in rows} == {finding["id"] for finding in findings(tampered / "out")}
 
 
+@pytest.mark.long
 def test_the_same_tables_give_the_same_findings_also_when_asked_for_one_day(
     spark: SparkSession, verdict: int, tampered: Path, tmp_path: Path
 ) -> None:

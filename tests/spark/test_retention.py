@@ -57,6 +57,7 @@ def reconciled(spark: SparkSession, tables: Tables, findings: int) -> None:
     delta.append_state(reconciled_days(audit, bad, found, version), tables.reconciled, S.RECONCILED)
 
 
+@pytest.mark.long
 def test_days_expire_once_they_are_done_with_and_are_not_missed(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

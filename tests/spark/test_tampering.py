@@ -151,6 +151,7 @@ def test_without_a_key_each_kind_is_named_and_nothing_else_is(spark: SparkSessio
     )
 
 
+@pytest.mark.long
 def test_with_a_key_nobody_writes_a_boot_anew_unseen(spark: SparkSession) -> None:
     found, of_log = found_after(spark, {"guess": GUESS, "plain": None}, SECRET)
 

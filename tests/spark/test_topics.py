@@ -162,6 +162,7 @@ def test_a_compacted_record_is_no_difference_and_an_edited_one_is(spark: SparkSe
     )
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 def test_verify_compares_with_the_topics_of_a_broker(
     spark: SparkSession, kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -77,6 +77,7 @@ def as_ingested(spark: SparkSession, lines: Iterable[Line]) -> tuple[DataFrame, 
     return judged.transform(decode.audit_rows).persist(), judged.transform(decode.quarantine_rows)
 
 
+@pytest.mark.long
 def test_each_variant_is_named_and_nothing_else_is(spark: SparkSession) -> None:
     trail = a_true_trail([*dict.fromkeys((*EDITS, *LIES)), "untouched"])
     trail.controller = trail.process("administered", role="controller")
