@@ -19,6 +19,11 @@ from spark_audit.tables.files import Java
 
 def prepare(ivy_dir: str | None, say: Callable[[str], None]) -> None:
     """Replaces what was prepared before. OSError if the cache directory cannot be written."""
+    with prepared.alone():
+        _prepare(ivy_dir, say)
+
+
+def _prepare(ivy_dir: str | None, say: Callable[[str], None]) -> None:
     prepared.forget()
     say("downloading Spark's packages, 20 MB, unless they are in the cache of Ivy")
     spark = session.open_session("local[1]", ivy_dir)

@@ -5,9 +5,11 @@ thousand classes. `penstock audit prepare` (prepare.py) does both once. Its file
 Without them a session starts more slowly, and does the same. Starts no JVM.
 """
 
+import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
@@ -57,11 +59,19 @@ def _jars() -> list[str] | None:
 def remember_jars(jars: Sequence[str]) -> None:
     """Writes the paths of the packages, and deletes the archive of earlier ones. OSError if it cannot."""
     place = directory()
-    place.mkdir(parents=True, exist_ok=True)
     (place / _CLASSES).unlink(missing_ok=True)
     new = place / f"{_JARS}.new"
     new.write_text(json.dumps(list(jars)), encoding="utf-8")
     new.replace(place / _JARS)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Waits while another process prepares. OSError if the directory cannot be written."""
+    directory().mkdir(parents=True, exist_ok=True)
+    with (directory() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def forget() -> None:

@@ -1,5 +1,6 @@
 """What `penstock audit prepare` leaves on a machine, and the sessions that use it. Starts no JVM."""
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in (KAFKA, DELTA):
         (tmp_path / name).touch()
+    prepared.directory().mkdir(parents=True)
     return [str(tmp_path / name) for name in (KAFKA, DELTA)]
 
 
@@ -88,3 +90,12 @@ def test_a_session_starts_as_before_without_what_was_prepared(jars: list[str], f
 
     assert prepared.CLASS_PATH not in settings
     assert settings["spark.jars.packages"] == ",".join(session.PACKAGES)
+
+
+@pytest.mark.spec("D7")
+def test_only_one_process_prepares_at_a_time(jars: list[str]) -> None:
+    with (prepared.directory() / "lock").open("w") as another:
+        with prepared.alone(), pytest.raises(BlockingIOError):
+            fcntl.flock(another, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+        fcntl.flock(another, fcntl.LOCK_EX | fcntl.LOCK_NB)
