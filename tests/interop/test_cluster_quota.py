@@ -151,6 +151,7 @@ def warm_up(load: Load) -> None:
     play(load, [{1}], 4)
 
 
+@pytest.mark.long
 def test_load_that_moves_gets_the_limit_and_the_throttle_times_that_the_proxies_count(place: Place) -> None:
     """The short form of the test below."""
     load = place.load("librdkafka", "produce")

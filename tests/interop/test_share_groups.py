@@ -87,6 +87,7 @@ def test_a_share_consumer_without_read_gets_no_record(
     assert "order-" not in read.stdout
 
 
+@pytest.mark.long
 @pytest.mark.spec("A7", "S5")
 def test_a_share_consumer_that_may_read_no_more_is_told_and_another_gets_what_it_missed(
     gate: Gate, cluster_admin: ClusterAdmin, alice: User, topic: str, group: str, tmp_path: Path

@@ -417,6 +417,7 @@ def test_clients_go_on_while_a_proxy_and_then_a_broker_are_killed_and_started_ag
     assert set(clients.acknowledged) <= set(clients.read)
 
 
+@pytest.mark.long
 @pytest.mark.spec("O4", "O1")
 def test_a_proxy_that_restarts_costs_clients_a_reconnect_and_nothing_else(
     three: ThreeBrokers, three_admin: ClusterAdmin

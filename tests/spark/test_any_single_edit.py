@@ -121,6 +121,7 @@ def accused(spark: SparkSession, trails: Sequence[tuple[str, Lines]]) -> set[str
     return found | {owners[row[S.KAFKA_OFFSET]] for row in bad}
 
 
+@pytest.mark.long
 @settings(max_examples=2, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(st.lists(edits, min_size=30, max_size=60))
 def test_any_single_edit_of_a_line_is_found(

@@ -47,6 +47,7 @@ def read(spark: SparkSession, tables: Tables) -> Read:
     return run
 
 
+@pytest.mark.long
 def test_partitions_that_are_added_between_runs_are_read_from_their_beginning(
     spark: SparkSession, source: Source, tables: Tables, read: Read
 ) -> None:

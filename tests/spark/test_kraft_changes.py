@@ -283,6 +283,7 @@ def test_what_was_before_the_first_proxy_and_in_a_snapshot_is_nobodys(spark: Spa
     assert found == [("changes.incomplete_log", {"hole_first": 11, "hole_last": 99})]
 
 
+@pytest.mark.long
 def test_the_end_of_a_trail_that_goes_on_is_judged_later(spark: SparkSession) -> None:
     cluster = Cluster()
     fields, _ = acl(1)

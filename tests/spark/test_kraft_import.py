@@ -63,6 +63,7 @@ def test_a_log_that_grows_is_read_on_and_what_is_there_stays_once(
     assert (bad[S.KAFKA_TOPIC], bad[S.KAFKA_OFFSET]) == ("__cluster_metadata", 4)
 
 
+@pytest.mark.long
 def test_an_older_copy_fills_what_was_missing_and_other_logs_are_refused(
     spark: SparkSession, tables: Tables, tmp_path: Path
 ) -> None:
@@ -130,6 +131,7 @@ def test_a_snapshot_ends_what_it_does_not_hold(spark: SparkSession, tables: Tabl
     }
 
 
+@pytest.mark.long
 def test_of_several_voters_only_what_is_settled_is_taken(
     spark: SparkSession, tables: Tables, tmp_path: Path
 ) -> None:

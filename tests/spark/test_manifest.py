@@ -276,6 +276,7 @@ def run(*arguments: object) -> int:
     return command_line.main([str(argument) for argument in arguments])
 
 
+@pytest.mark.long
 def test_findings_and_page_are_evidence_too(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

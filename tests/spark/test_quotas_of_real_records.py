@@ -117,6 +117,7 @@ def test_records_of_throttled_clients_are_in_accord_with_the_log(spark: SparkSes
     }
 
 
+@pytest.mark.long
 def test_a_limit_changed_in_any_of_them_is_found(spark: SparkSession, whole: Trail) -> None:
     spoiled = []
     for process in whole.processes:

@@ -92,6 +92,7 @@ def checks(directory: Path) -> list[str]:
     return [finding["check"] for finding in findings(directory)]
 
 
+@pytest.mark.long
 def test_a_true_trail_has_no_finding_and_the_exit_code_says_so(
     clean: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

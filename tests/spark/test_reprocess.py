@@ -97,6 +97,7 @@ def test_what_can_be_read_now_leaves_the_quarantine_and_the_rest_stays(
     assert sealed.value.startswith(row[S.LINE].encode())
 
 
+@pytest.mark.long
 def test_one_that_was_cut_off_between_its_steps_is_made_good(
     spark: SparkSession, tables: Tables, capsys: pytest.CaptureFixture[str]
 ) -> None:

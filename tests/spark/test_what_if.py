@@ -59,13 +59,15 @@ def changed(found: Document) -> set[tuple[object, ...]]:
             " --resource-pattern-type prefixed",
             {("newly_denied", "User:alice", "READ", "orders")},
         ),
-        (
+        pytest.param(
             "kafka-acls --add --allow-principal User:bob --operation Read --topic orders",
             {("newly_allowed", "User:bob", "READ", "orders")},
+            marks=pytest.mark.long,
         ),
-        (
+        pytest.param(
             "kafka-acls --add --deny-principal User:* --operation Read --topic orders",
             {("newly_denied", f"User:{name}", "READ", "orders") for name in ("alice", "carol")},
+            marks=pytest.mark.long,
         ),
         (
             "super.users=User:bob",
@@ -74,10 +76,11 @@ def changed(found: Document) -> set[tuple[object, ...]]:
                 ("newly_denied", "User:admin", "READ", "payments"),
             },
         ),
-        (
+        pytest.param(
             "kafka-acls --remove --allow-principal User:alice --operation Read --topic '*'\n"
             "allow.everyone.if.no.acl.found=true",
             {("newly_denied", "User:alice", "READ", "orders")},
+            marks=pytest.mark.long,
         ),
         ("kafka-acls --remove --allow-principal User:alice --operation Write --topic orders", set()),
     ],
@@ -107,6 +110,7 @@ def test_a_denial_that_names_no_resource_cannot_be_said(spark: SparkSession) -> 
     }
 
 
+@pytest.mark.long
 def test_a_collapsed_record_that_names_what_it_counts_is_decided(spark: SparkSession) -> None:
     trail = a_trail()
     asked = {"host": "10.0.0.2", "resource_type": "TOPIC", "operation": "READ", "method": "Fetch"}
@@ -120,6 +124,7 @@ def test_a_collapsed_record_that_names_what_it_counts_is_decided(spark: SparkSes
     assert (found["requests"]["newly_allowed"], found["requests"]["cannot_be_said"]) == (5, 7 + 5)
 
 
+@pytest.mark.long
 def test_when_requests_would_have_been_denied_is_said(spark: SparkSession) -> None:
     trail = a_trail()
     trail.clock.now_ms += 3 * 3_600 * SECOND_MS
@@ -187,6 +192,7 @@ def test_who_would_be_throttled_is_said_with_the_time(spark: SparkSession) -> No
     assert found["effects"]["newly-throttled"] == 1
 
 
+@pytest.mark.long
 def test_what_a_window_allows_at_once_does_not_shorten_the_time_of_throttling(spark: SparkSession) -> None:
     trail = a_trail()
     produced(trail, "User:alice", 30, 2_000)

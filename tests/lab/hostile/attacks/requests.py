@@ -25,13 +25,13 @@ async def many_small_requests(target: Target, size: Size, found: Found) -> None:
     await _describe_tokens(target, size, found, connections=1)
 
 
-@attack(TWO_WORKERS)
+@attack(TWO_WORKERS, only_long=True)
 async def many_small_requests_at_two_workers(target: Target, size: Size, found: Found) -> None:
     """As many-small-requests, from several connections, before two workers: none may be killed for it."""
     await _describe_tokens(target, size, found, connections=4)
 
 
-@attack()
+@attack(only_long=True)
 async def many_denied_requests(target: Target, size: Size, found: Found) -> None:
     """Reads full of small requests, all denied: Metadata, DescribeGroups, FindCoordinator and others."""
     user = target.users[BOB]

@@ -142,7 +142,7 @@ async def strangers_that_take_every_descriptor(target: Target, _size: Size, foun
         found.faults.append("the log says nothing of the limit on descriptors")
 
 
-@attack(UNREAD_LOG)
+@attack(UNREAD_LOG, only_long=True)
 async def malformed_strangers_and_an_unread_log(target: Target, size: Size, found: Found) -> None:
     """Strangers who send what no request is, while nobody reads the pipe that is stderr (M3)."""
     await _malformed(target, size.of(700, 3_000), found)
