@@ -35,6 +35,7 @@ class Witnessing:
         self._topic = LiveTopic(broker, topic, partitions=1)
         self._record = record
         self._newcomer = asyncio.Event()
+        self._is_reading = asyncio.Event()
         self._sending = Reachability("audit trail is witnessed", "audit trail cannot be witnessed")
         self._reading = Reachability("witnessing audit trails", "audit trails cannot be witnessed")
 
@@ -42,13 +43,11 @@ class Witnessing:
         """Exchange until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._topic.follow(PARTITION, self._hear, self._reading))
-                has_begun = False
+                tasks.create_task(
+                    self._topic.follow(PARTITION, self._hear, self._reading, self._is_reading.set)
+                )
                 while True:
-                    has_sent = await self._sent()
-                    # The first message may be too early for processes that start at the same time.
-                    await self._pause(INTERVAL_S if has_begun and has_sent else RETRY_S)
-                    has_begun = has_begun or has_sent
+                    await self._pause(INTERVAL_S if await self._sent() else RETRY_S)
                     for end in self._witness.due(now_ms()):
                         self._record(events.witnessed(message=end))
         finally:
@@ -62,6 +61,10 @@ class Witnessing:
         try:
             async with asyncio.timeout(SEND_TIMEOUT_S):
                 await self._topic.locate()
+                # The others respond to the first message only.
+                await self._is_reading.wait()
+                # Not later: who begins while this message is sent may not get it.
+                self._newcomer.clear()
                 await self._topic.send({PARTITION: [self._witness.message()]})
         except (ChannelError, TimeoutError) as error:
             self._topic.forget()
@@ -71,7 +74,6 @@ class Witnessing:
         return True
 
     async def _pause(self, wait_s: float) -> None:
-        self._newcomer.clear()
         await asyncio.sleep(NEWCOMER_S)
         try:
             async with asyncio.timeout(wait_s - NEWCOMER_S):

@@ -1,9 +1,11 @@
 """Proxies with Kafka's own controller exchange the ends of their audit trails, over a real broker."""
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
+from proxy import witnessing
 from proxy.audit.record import AuditEvent
 from proxy.audit.witnesses import Witness
 from proxy.net.kafka.channel import EndpointSettings
@@ -12,7 +14,7 @@ from tests.lab.cluster.broker import Broker
 from tests.support.controllers import plaintext
 from tests.support.waiting import turns_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spec("D8")]
+pytestmark = pytest.mark.spec("D8")
 
 LINK = "ab" * 32
 TIMEOUT_S = 30
@@ -32,6 +34,7 @@ class Process:
         return [event.message for event in self.recorded]
 
 
+@pytest.mark.kafka
 async def test_two_proxies_record_each_other_soon_after_they_start(kafka: Broker, topic_name: str) -> None:
     one, other = (Process(name, plaintext(kafka), topic_name) for name in ("proxy-1", "proxy-2"))
     async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as tasks:
@@ -43,3 +46,51 @@ async def test_two_proxies_record_each_other_soon_after_they_start(kafka: Broker
     assert one.ends == [other.end]
     assert other.ends == [one.end]
     assert {event.event for event in one.recorded} == {"witnessed"}
+
+
+class TopicOfTwo:
+    """One process's side of a topic. Another process writes to it for the first time while this one sends."""
+
+    topic = "witnesses"
+
+    def __init__(self, other: Witness) -> None:
+        self._other = other
+        self._receive: Callable[[bytes], None] | None = None
+        self.sent: list[bytes] = []
+
+    async def locate(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def follow(
+        self,
+        _partition: int,
+        receive: Callable[[bytes], None],
+        _reachability: object,
+        begun: Callable[[], None],
+    ) -> None:
+        await asyncio.sleep(0.01)
+        self._receive = receive
+        begun()
+
+    async def send(self, values: Mapping[int, Sequence[bytes]]) -> None:
+        assert self._receive is not None, "sent before anything is read: the response would be missed"
+        if not self.sent:
+            self._receive(self._other.message())
+        self.sent += values[0]
+
+
+async def test_a_process_that_begins_while_another_one_sends_gets_a_message_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(witnessing, "NEWCOMER_S", 0.01)
+    one = Process("proxy-1", EndpointSettings(host="in memory", port=0), "witnesses")
+    topic = TopicOfTwo(Witness("proxy-2/b007", lambda: f"proxy-2/b007/7/{LINK}", b"s" * 32))
+    monkeypatch.setattr(one.witnessing, "_topic", topic)
+
+    async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(one.witnessing.run())
+        await turns_until(lambda: len(topic.sent) == 2)
+        running.cancel()
+
+    assert one.ends == [f"proxy-2/b007/7/{LINK}"]

@@ -61,15 +61,23 @@ class LiveTopic:
         await asyncio.gather(*(self._produce(each) for each in batches.values()))
 
     async def follow(
-        self, partition: int, receive: Callable[[bytes], None], reachability: Reachability
+        self,
+        partition: int,
+        receive: Callable[[bytes], None],
+        reachability: Reachability,
+        begun: Callable[[], None] = lambda: None,
     ) -> None:
-        """Pass the values of one partition on, from its end on, until cancelled."""
+        """Pass the values of one partition on, from its end on, until cancelled.
+
+        What is sent after `begun` was called is read, unless there is an error.
+        """
         while True:
             try:
                 async with at_leader(self._broker, self.topic, partition) as (source, _):
                     # What was written while this process did not read is out of date.
                     reader = TransactionReader(await source.stable_offset())
                     reachability.reached(topic=self.topic, partition=partition)
+                    begun()
                     while True:
                         await self._receive(receive, reader, await source.fetch(reader.position))
             except (ChannelError, PartitionError, BrokenBatch) as error:
