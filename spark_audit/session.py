@@ -131,13 +131,17 @@ def _require_packages(session: SparkSession) -> None:
 
 
 def standalone(master: str, ivy_dir: str | None, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings of a session that spark-submit has not started. `wanted` are those of the user."""
-    settings = {"spark.master": master} | (_LAPTOP if master.startswith("local") else {})
+    """Returns the settings of a session that spark-submit has not started. `wanted` are those of the user.
+
+    On one machine, also names the interpreter of Python workers in the environment, unless the user has.
+    """
+    settings = {"spark.master": master}
     if master.startswith("local"):
+        settings |= _LAPTOP
         # Spark's default is `python3`, which may be another release, or without this program's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if master.startswith("local") and ivy_dir is None and (ready := prepared.settings(wanted, JAVA_OPTIONS)):
-        return settings | ready
+        if ivy_dir is None and (ready := prepared.settings(wanted, JAVA_OPTIONS)):
+            return settings | ready
     if packages := to_fetch(Path(pyspark.__path__[0]) / "jars"):
         settings["spark.jars.packages"] = ",".join(packages)
     if ivy_dir:
