@@ -6,6 +6,7 @@ processes started anew by SIGTERM, ingests in between. Exit code 1 when anything
 
 import argparse
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a directory for logs, spools and tables, to look into")
     arguments = parser.parse_args(argv)
+    if shutil.which("kcat") is None:
+        parser.error("kcat is one of the clients and is not installed: apt-get install kcat")
     os.nice(5)
     with tempfile.TemporaryDirectory() as directory:
         place = arguments.keep or Path(directory)
