@@ -1,7 +1,7 @@
 """`python -m tests.lab.what_if --minutes 60`: traffic is recorded, tried under a proposal, and played again.
 
-The second run has the proposal in effect, and takes twice as long because a client is throttled. Exit code 1
-if what happens then is not what was predicted.
+The second run has the proposal in effect, and takes as long as the first. Exit code 1 if what happens then is
+not what was predicted.
 """
 
 import argparse

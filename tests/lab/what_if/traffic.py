@@ -5,7 +5,8 @@ not read: librdkafka sends no Fetch or Produce for a topic that Metadata hides f
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from time import perf_counter
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -28,7 +29,9 @@ WRITER, READER, OUTSIDER, MOVER, RETIRED, MAKER, GREEDY, CANARY = (
     "canary",
 )
 LIMIT, OFFERED = 20_000, 40_000
-"""Bytes per second that the proposal allows GREEDY, and that it offers."""
+"""Bytes per second that the proposal allows GREEDY, and that it offers while it is busy."""
+BUSY_S, PERIOD_S = 60.0, 150.0
+"""GREEDY is busy for BUSY_S of each PERIOD_S. When throttled it is also done before the next one."""
 RECORD_BYTES = 4_000
 ROUND_S = 4.0
 TIMEOUT_S = 30
@@ -202,7 +205,7 @@ def write_from_java(stack: Stack, over: threading.Event, rounds: int) -> None:
 
 
 def flood(stack: Stack, over: threading.Event, rounds: int) -> None:
-    """Offers twice what the proposal allows, evenly, and waits until all of it is written."""
+    """Offers twice what the proposal allows, for BUSY_S of each PERIOD_S, and waits until all is written."""
     more: dict[str, Any] = {
         "message.timeout.ms": 86_400_000,
         "queue.buffering.max.kbytes": 1_000_000,
@@ -211,14 +214,24 @@ def flood(stack: Stack, over: threading.Event, rounds: int) -> None:
         "batch.size": 4 * RECORD_BYTES,
     }
     producer = Producer(_settings(stack, GREEDY, "floods", **more))
-    pause_s = RECORD_BYTES / OFFERED
-    for _ in range(round(rounds * ROUND_S / pause_s)):
+    began = perf_counter()
+    for due_s in _due_s(rounds * ROUND_S):
+        # By the clock, so that a busy machine does not offer less in one of the runs.
+        over.wait(max(0.0, began + due_s - perf_counter()))
         producer.produce(BULK, b"x" * RECORD_BYTES)
         producer.poll(0)
-        over.wait(pause_s)
-    left = producer.flush(rounds * ROUND_S * 2 + TIMEOUT_S)
+    left = producer.flush(BUSY_S * OFFERED / LIMIT + TIMEOUT_S)
     if left:
         raise AssertionError(f"{left} records were not written")
+
+
+def _due_s(length_s: float) -> Iterator[float]:
+    """When each record of GREEDY is due, in seconds from the start."""
+    pause_s = RECORD_BYTES / OFFERED
+    for number in range(round(length_s / pause_s)):
+        due_s = number * pause_s
+        if due_s % PERIOD_S < BUSY_S:
+            yield due_s
 
 
 CLIENTS: tuple[Work, ...] = (
