@@ -3,6 +3,7 @@
 The classes are those of a reconciliation and a report of an empty trail.
 """
 
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,7 @@ def _prepare(ivy_dir: str | None, say: Callable[[str], None]) -> None:
     prepared.forget()
     say("downloading Spark's packages, 20 MB, unless they are in the cache of Ivy")
     spark = session.open_session("local[1]", ivy_dir)
-    jars = _without_sparks_own(spark.sparkContext.getConf().get("spark.jars", "") or "")
+    jars = without_sparks_own(spark.sparkContext.getConf().get("spark.jars", "") or "")
     spark.stop()
     _end_jvm()
     prepared.remember_jars(jars)
@@ -44,14 +45,19 @@ def _prepare(ivy_dir: str | None, say: Callable[[str], None]) -> None:
     say(f"prepared: {prepared.directory()} ({prepared.accept_archive() >> 20} MB)")
 
 
-def _without_sparks_own(uris: str) -> list[str]:
-    """Returns the paths of the packages' jars, without those that are among Spark's own too.
+def without_sparks_own(uris: str) -> list[str]:
+    """Returns the paths of the packages' jars, without libraries that Spark has, in whichever version.
 
-    Ivy's files are called ORGANISATION_NAME-VERSION.jar.
+    Delta names older ones than Spark, and of two versions of Jackson, Spark does not start. Ivy's files are
+    called ORGANIZATION_NAME-VERSION.jar.
     """
-    own = {jar.name for jar in Path(pyspark.__path__[0], "jars").iterdir()}
+    own = {_library(jar.name) for jar in Path(pyspark.__path__[0], "jars").iterdir()}
     jars = [urlparse(uri).path for uri in uris.split(",") if uri]
-    return [jar for jar in jars if Path(jar).name.partition("_")[2] not in own]
+    return [jar for jar in jars if _library(Path(jar).name.partition("_")[2]) not in own]
+
+
+def _library(file: str) -> str:
+    return re.sub(r"-\d[^-]*$", "", file)
 
 
 def _end_jvm() -> None:

@@ -19,8 +19,8 @@ from spark_audit import prepared
 from spark_audit.tables.files import AuditError, Java
 
 PACKAGES = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
-    "io.delta:delta-spark_2.13:4.0.0",
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "io.delta:delta-spark_2.13:4.4.0",
 )
 _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -64,7 +64,8 @@ def audit_rows(checked: DataFrame) -> DataFrame:
 
 def check_log(kafka: DataFrame) -> DataFrame:
     """Adds `decoded` (the metadata record) and `reason`."""
-    decode_row = F.udf(metadata_records.decode_row, S.struct(*S.DECODED))
+    # Arrow would need PyArrow and pandas, also where the executors are.
+    decode_row = F.udf(metadata_records.decode_row, S.struct(*S.DECODED), useArrow=False)
     decoded = kafka.withColumn("decoded", decode_row("value"))
     return decoded.select(*_place(), "key", "value", "decoded", F.col("decoded.reason").alias(S.REASON))
 

@@ -192,7 +192,7 @@ def _pairs(claimed: DataFrame, written: DataFrame) -> DataFrame:
     offsets = there.agg(F.collect_list(S.LOG_OFFSET).alias("offsets"))
     sure = claimed.where(F.col(SURE) & F.col(WHOLE)).groupBy(KEY)
     wanted = sure.agg(F.collect_list(F.struct(S.FIRST_OFFSET, UNTIL, CLAIM_ID)).alias("wanted"))
-    match = F.udf(kraft_matching.matched, _MATCHED)
+    match = F.udf(kraft_matching.matched, _MATCHED, useArrow=False)
     return offsets.join(wanted, KEY, "full_outer").select(match("offsets", "wanted").alias("m")).select("m.*")
 
 

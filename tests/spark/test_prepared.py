@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_audit import prepared, session
+from spark_audit import prepare, prepared, session
 
 KAFKA, DELTA = "org.apache.spark_spark-sql-kafka.jar", "io.delta_delta-spark.jar"
 
@@ -41,6 +41,15 @@ def test_a_prepared_session_resolves_no_package_and_reads_the_archive(jars: list
 
 
 @pytest.mark.spec("D7")
+def test_libraries_that_spark_has_are_left_out_in_any_version() -> None:
+    kept = "/ivy/io.delta_delta-spark_2.13-4.4.0.jar"
+    uris = ["file:/ivy/com.fasterxml.jackson.core_jackson-core-2.13.5.jar", f"file:{kept}"]
+
+    assert prepare.without_sparks_own(",".join(uris)) == [kept]
+    assert prepare.without_sparks_own("") == []
+
+
+@pytest.mark.spec("D7")
 def test_packages_of_another_set_do_not_get_an_older_archive(jars: list[str]) -> None:
     prepared.remember_jars(jars)
     (prepared.directory() / "classes.jsa").write_bytes(b"classes")
@@ -58,7 +67,7 @@ def test_packages_of_another_set_do_not_get_an_older_archive(jars: list[str]) ->
     [
         {"master": "spark://host:7077"},
         {"ivy_dir": "/elsewhere"},
-        {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.4.1"},
+        {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.5.0"},
         {prepared.JAVA_OPTIONS: "-Xss8m"},
     ],
     ids=lambda changes: next(iter(changes)),

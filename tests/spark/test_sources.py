@@ -35,9 +35,9 @@ def test_a_clients_properties_become_options_of_the_source(tmp_path: Path) -> No
 
 
 def test_packages_that_are_among_sparks_own_jars_are_not_fetched(tmp_path: Path) -> None:
-    (tmp_path / "delta-spark_2.13-4.0.0.jar").touch()
+    (tmp_path / "delta-spark_2.13-4.4.0.jar").touch()
 
-    assert session.to_fetch(tmp_path) == ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"]
+    assert session.to_fetch(tmp_path) == ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"]
 
 
 def test_no_file_means_no_options() -> None:

@@ -53,7 +53,7 @@ def lined(events: DataFrame) -> DataFrame:
     """Adds `line`, `chain` and `body_sha256`; takes and gives one partition per process, in order."""
     data = F.to_json(F.struct(*S.DATA.names), {"ignoreNullFields": "false"})
     written = events.withColumn(S.LINE, F.concat(_envelope(), data))
-    link = F.udf(linker(), "string").asNondeterministic()
+    link = F.udf(linker(), "string", useArrow=False).asNondeterministic()
     linked = written.withColumn("linked", link(S.PROXY_ID, S.BOOT_ID, S.SEQUENCE, S.LINE))
     previous = F.substring("linked", _CHAIN_DIGITS + 1, 1_000)
     settings = F.transform_values(S.SETTINGS, lambda _, value: F.replace(value, F.lit(PREVIOUS), previous))
