@@ -125,40 +125,18 @@ def parser() -> argparse.ArgumentParser:
     trying.add_argument(
         "--proposal", required=True, metavar="FILE", help="kafka-acls and kafka-configs commands"
     )
-    for name, which in (("--from", "first"), ("--to", "last")):
-        trying.add_argument(
-            name, dest=which, type=date.fromisoformat, metavar="D", help=f"{which} day, YYYY-MM-DD"
-        )
     trying.add_argument(
-        "--out", required=True, metavar="DIR", help="directory for what-if.json and what-if.html"
+        "--from", dest="first", type=date.fromisoformat, metavar="D", help="first day, YYYY-MM-DD"
     )
-    trying.add_argument(
-        "--fail-on",
-        action="append",
-        default=[],
-        choices=EFFECTS,
-        help="end with exit code 1 if this occurs; repeatable",
-    )
+    _of_recorded_traffic_arguments(trying, "what-if.json and what-if.html", EFFECTS)
     narrowing = commands.add_parser(
         "least-privilege", help="list grants, users and quotas that recorded traffic did not need"
     )
     narrowing.add_argument(
         "--period", type=_period, default=90, metavar="Nd", help="number of days; default 90d"
     )
-    narrowing.add_argument(
-        "--to", dest="last", type=date.fromisoformat, metavar="D", help="last day; default that of the trail"
-    )
     narrowing.add_argument("--any-host", action="store_true", help="do not narrow the hosts of grants")
-    narrowing.add_argument(
-        "--out", required=True, metavar="DIR", help="directory for the page, the JSON and the proposal"
-    )
-    narrowing.add_argument(
-        "--fail-on",
-        action="append",
-        default=[],
-        choices=KINDS,
-        help="end with exit code 1 if this occurs; repeatable",
-    )
+    _of_recorded_traffic_arguments(narrowing, "the page, the JSON and the proposal", KINDS)
     compacting = commands.add_parser(
         "compact", help="compact small files, and delete old files of the tables"
     )
@@ -267,6 +245,26 @@ def _days_argument(command: argparse.ArgumentParser) -> None:
         type=_day,
         metavar="D",
         help="only this day, YYYY-MM-DD; repeatable",
+    )
+
+
+def _of_recorded_traffic_arguments(
+    command: argparse.ArgumentParser, files_written: str, kinds: Sequence[str]
+) -> None:
+    command.add_argument(
+        "--to",
+        dest="last",
+        type=date.fromisoformat,
+        metavar="D",
+        help="last day, YYYY-MM-DD; default that of the trail",
+    )
+    command.add_argument("--out", required=True, metavar="DIR", help=f"directory for {files_written}")
+    command.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        choices=kinds,
+        help="end with exit code 1 if this occurs; repeatable",
     )
 
 
