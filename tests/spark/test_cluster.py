@@ -5,44 +5,24 @@ processes, with a Python that has none of our packages.
 """
 
 import json
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import aiokafka
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from tests.lab.cluster.broker import Broker
-from tests.spark import kraft_bytes
-from tests.spark.audit_trail import Trail
-from tests.spark.sealed import Line, altered, seal
+from tests.spark.readme import ROOT, a_trail, commands, filled_in, send, send_lines, topics
+from tests.spark.sealed import altered, seal
 from tests.support import spark_cluster
 from tests.support.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D7")]
 
-ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 400
-SECTION = "## On a cluster"
 MARK = "of the copy on the cluster"
-
-
-def commands() -> list[str]:
-    """The shell blocks of the README's section, in their order."""
-    text = (ROOT / "deploy" / "spark" / "README.md").read_text(encoding="utf-8")
-    section = text.partition(SECTION)[2].partition("\n## ")[0]
-    return re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
-
-
-def filled_in(text: str, values: dict[str, str]) -> str:
-    for placeholder, value in values.items():
-        assert placeholder in text, f"{placeholder} is not in deploy/spark/README.md"
-        text = text.replace(placeholder, value)
-    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +45,8 @@ class Job:
             (there / "auditor.properties").write_text("security.protocol=PLAINTEXT\n")
             with (there / "spark_audit" / "report" / "templates" / "report.css").open("a") as style:
                 style.write(f"/* {MARK} */\n")
-        topics = "--audit-topic cluster-audit --metadata-topic cluster-metadata"
         shared = {
-            "broker-1:9093,broker-2:9093": f"{broker or self.broker.plaintext} {topics}",
+            "broker-1:9093,broker-2:9093": f"{broker or self.broker.plaintext} {topics('cluster')}",
             "s3a://audit/penstock": str(self.directory / "tables"),
         }
         return subprocess.run(
@@ -85,39 +64,6 @@ class Job:
         return sorted(finding["check"] for finding in document["findings"])
 
 
-def a_trail() -> Trail:
-    """Few records, of each table's kind."""
-    trail = Trail()
-    trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL orders")
-    trail.set_quota({"user": "alice"}, "consumer_byte_rate", 1_000_000.0)
-    trail.ask("User:alice 10.0.0.1 READ TOPIC orders", method="Fetch", client_id="a", connection_id="c")
-    trail.ask("User:mallory 10.0.0.6 READ TOPIC orders", method="Fetch", client_id="m", connection_id="d")
-    return trail.stop()
-
-
-async def send(bootstrap: str, trail: Trail, lines: list[Line]) -> None:
-    """The trail as its processes would: each change a transaction, so that offsets are those of the trail."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
-        await admin.create_topics([NewTopic(f"cluster-{name}", 1, 1) for name in ("audit", "metadata")])
-    finally:
-        await admin.close()
-    await send_lines(bootstrap, lines)
-    writer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="cluster-writer")
-    async with writer:
-        for record in trail.log:
-            value = kraft_bytes.record_bytes(record["api_key"], json.loads(record["body"]))
-            async with writer.transaction():
-                await writer.send_and_wait("cluster-metadata", value, key=record["entity"].encode())
-
-
-async def send_lines(bootstrap: str, lines: list[Line]) -> None:
-    async with aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True) as producer:
-        for line in lines:
-            await producer.send_and_wait("cluster-audit", line.value, key=line.key)
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     with spark_cluster.running(tmp_path_factory.mktemp("spark")) as running:
@@ -128,10 +74,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
 async def test_the_commands_of_the_readme_run_on_a_cluster_and_their_exit_codes_come_through(
     cluster: SparkCluster, kafka: Broker, tmp_path: Path
 ) -> None:
-    as_client, as_cluster = commands()
+    as_client, as_cluster = commands("On a cluster")
     trail = a_trail()
     lines = [line for process in trail.processes for line in seal(process)]
-    await send(kafka.plaintext, trail, lines)
+    await send(kafka.plaintext, "cluster", trail, lines)
     job = Job(cluster, kafka, tmp_path)
     here = {"spark://spark-1:7077": cluster.url, "python3.11": spark_cluster.bare_python()}
 
@@ -143,7 +89,7 @@ async def test_the_commands_of_the_readme_run_on_a_cluster_and_their_exit_codes_
     assert len(list(cluster.work.glob("app-*/*/stderr"))) > 0
 
     # Where YARN starts the driver there is the archive and the one file, and no checkout around it.
-    await send_lines(kafka.plaintext, [altered(lines[-2], host="10.6.6.6")])
+    await send_lines(kafka.plaintext, "cluster", [altered(lines[-2], host="10.6.6.6")])
     staged = tmp_path / "staged" / "container" / "__main__.py"
     staged.parent.mkdir(parents=True)
     shutil.copy(ROOT / "spark_audit" / "__main__.py", staged)
