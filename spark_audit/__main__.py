@@ -57,6 +57,7 @@ from spark_audit.tables.plans import adapt_plans
 from spark_audit.tables.retention import compact, expire
 from spark_audit.what_if.page import render
 from spark_audit.what_if.result import EFFECTS, document, holds, lines
+from spark_audit.what_if.summaries import Summaries
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 _MOST_DAYS = 3_660
@@ -127,6 +128,11 @@ def parser() -> argparse.ArgumentParser:
     )
     trying.add_argument(
         "--from", dest="first", type=date.fromisoformat, metavar="D", help="first day, YYYY-MM-DD"
+    )
+    trying.add_argument(
+        "--summaries",
+        metavar="DIR",
+        help="directory or URI where summaries of days are kept for the next run",
     )
     _of_recorded_traffic_arguments(trying, "what-if.json and what-if.html", EFFECTS)
     narrowing = commands.add_parser(
@@ -415,7 +421,10 @@ def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
     adapt_plans(spark, tables, hold=False)
     audit, _, log = trail(spark, tables, delta.versions(spark, tables))
-    found = document(audit, log, proposal, arguments.first, arguments.last)
+    summaries = None
+    if arguments.summaries:
+        summaries = Summaries(arguments.summaries, delta.table_id(spark, tables.audit))
+    found = document(audit, log, proposal, arguments.first, arguments.last, summaries)
     place = f"{arguments.out.rstrip('/')}/what-if"
     files.write_text(spark, f"{place}.json", json.dumps(found, indent=1) + "\n")
     files.write_text(spark, f"{place}.html", render(found, text))

@@ -193,6 +193,11 @@ def version(spark: SparkSession, path: str) -> int:
     return int(_snapshot(spark, path).version())
 
 
+def table_id(spark: SparkSession, path: str) -> str:
+    """Returns what names a table, and no other one that was made at the same path."""
+    return str(_snapshot(spark, path).metadata().id())
+
+
 def _snapshot(spark: SparkSession, path: str) -> Java:
     # DeltaTable.history(1) and detail() run queries.
     jvm: Java = spark.sparkContext._jvm
@@ -249,10 +254,7 @@ def sole_writer(spark: SparkSession, tables: Tables) -> Iterator[None]:
     file = _open(spark, Path(root) / "_checkpoints" / "writer.lock")
     try:
         if not _lock(file):
-            raise AuditError(
-                f"another ingest, reprocess, compact or expire is running on {tables.root}:"
-                " wait for it or stop it"
-            )
+            raise AuditError(f"another job is writing to {tables.root}: wait for it or stop it")
         vars(_held)[root] = file
         yield
     finally:

@@ -1,9 +1,10 @@
-"""What a proposed change of policy would do to recorded traffic. Reads the tables, writes none of them.
+"""What a proposed change of policy would do to recorded traffic. Reads the tables of the trail, writes none.
 
 proposed_log     the metadata log as it would be with the proposal
 traffic          the recorded decisions and summaries that are decided again
 access           who would be newly denied or allowed
 throttling       who would be throttled, when and for how long
+summaries        the recorded decisions of days, kept for the next proposal
 recorded         all of this that is read once, for any number of proposals
 sessions         who would have to re-authenticate
 result           all of these as one document

@@ -60,11 +60,12 @@ def access(
             for name, offset in ((NOW, now), (PROPOSED, proposed))
         )
     )
-    same_right = [numbered[name].eqNullSafe(by_right[name]) for name in _DECIDED]
-    same_right += [numbered[_RIGHT][name].eqNullSafe(by_right[name]) for name in RESOURCE]
-    joined = numbered.join(by_right.select("*", F.lit(True).alias("_")), same_right).select(
-        numbered["*"], NOW, PROPOSED
-    )
+    # Both sides come from the same questions, so columns are told apart by their names.
+    key = {name: f"decided_{name}" for name in (*_DECIDED, *RESOURCE)}
+    renamed = by_right.select(*(F.col(name).alias(other) for name, other in key.items()), NOW, PROPOSED)
+    same_right = [F.col(name).eqNullSafe(F.col(key[name])) for name in _DECIDED]
+    same_right += [F.col(_RIGHT)[name].eqNullSafe(F.col(key[name])) for name in RESOURCE]
+    joined = numbered.join(renamed, same_right).drop(*key.values())
     best = {name: F.max_by(name, F.col(f"{name}.granted")).alias(name) for name in (NOW, PROPOSED)}
     measures = [F.first(name).alias(name) for name in (REQUESTS, BYTES, FIRST_MS, LAST_MS, OVER_TIME)]
     judged = joined.groupBy(*QUESTION).agg(*best.values(), *measures)

@@ -106,6 +106,6 @@ def resolved(proposal: Proposal, state: State, principals: Iterable[str]) -> Res
 
 
 def entity_of(user_tag: str, client_tag: str) -> Entity:
-    parts = (("client-id", client_tag), ("user", user_tag))
     """Returns the entity of two tags (reconcile.quota_limits)."""
+    parts = (("client-id", client_tag), ("user", user_tag))
     return tuple((kind, None if tag == DEFAULT else unquote(tag)) for kind, tag in parts if tag)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,34 +15,66 @@ from spark_audit.trail.metadata_log import without_aborted
 from spark_audit.what_if import traffic
 from spark_audit.what_if.access import access
 from spark_audit.what_if.proposed_log import LogRecord, State, state_of, with_records
+from spark_audit.what_if.summaries import BUCKET_MS, Summaries
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recorded:
-    """The records of all days, each once, and what is derived from those of the days in question."""
+    """The records of all days, and what is derived from those of the days in question, when it is needed."""
 
     first: date | None
     last: date | None
     """Both included, None for no bound."""
-    records: DataFrame
+    audit: DataFrame
+    """Every copy of each record."""
     log: DataFrame
     state: State
     """At the end of the log."""
-    questions: DataFrame
-    policies: DataFrame
-    span_ms: tuple[int, int]
-    """The times of the first and the last record of these days; zeros without any."""
-    bucket_ms: int
-    """The interval of a plot over this time."""
+    summaries: Summaries | None
+
+    @cached_property
+    def records(self) -> DataFrame:
+        """The records of all days, each once."""
+        once = deduplicate(self.audit, later_copies(self.audit, sequence_index(self.audit)))
+        return once.drop(S.LINE, S.BODY_SHA256).persist()
 
     @property
     def period(self) -> DataFrame:
         return traffic.of_period(self.records, self.first, self.last)
 
     @property
+    def _some_copies(self) -> DataFrame:
+        """The records, for what a second copy does not change. With summaries they need not be read once."""
+        return self.records if self.summaries is None else self.audit
+
+    @cached_property
+    def span_ms(self) -> tuple[int, int]:
+        """The times of the first and the last record of these days; zeros without any."""
+        period = traffic.of_period(self._some_copies, self.first, self.last)
+        begin, end = period.agg(F.min(S.TIME_MS), F.max(S.TIME_MS)).collect()[0]
+        return int(begin or 0), int(end or 0)
+
+    @cached_property
+    def bucket_ms(self) -> int:
+        """The interval of a plot over this time."""
+        fitting = bucket_for(*self.span_ms)
+        return fitting if self.summaries is None else max(fitting, BUCKET_MS)
+
+    @cached_property
+    def policies(self) -> DataFrame:
+        return traffic.newest_policies(self._some_copies)
+
+    @cached_property
+    def questions(self) -> DataFrame:
+        if self.summaries is None:
+            return traffic.questions(self.records, self.first, self.last, self.bucket_ms).persist()
+        rows = self.summaries.rows(self.audit, self.first, self.last)
+        return traffic.asked(traffic.in_buckets(rows, self.bucket_ms), self.policies).persist()
+
+    @property
     def principals(self) -> set[str]:
         """All that the trail has ever seen."""
-        seen = self.records.select(S.PRINCIPAL).distinct().collect()
+        seen = self._some_copies.select(S.PRINCIPAL).distinct().collect()
         return {row[0] for row in seen if row[0]}
 
     def decided(self, log: DataFrame, proposed: int, proposal: Proposal) -> DataFrame:
@@ -54,15 +87,13 @@ class Recorded:
         return with_records(self.log, self.state, added), self.state.now + max(1, len(added))
 
 
-def recorded(audit: DataFrame, metadata_log: DataFrame, first: date | None, last: date | None) -> Recorded:
-    """Reads the tables. AuditError if the end of the log is not known."""
+def recorded(
+    audit: DataFrame,
+    metadata_log: DataFrame,
+    first: date | None,
+    last: date | None,
+    summaries: Summaries | None = None,
+) -> Recorded:
+    """Reads the log, and the records when they are needed. AuditError if the end of the log is not known."""
     log = without_aborted(metadata_log).persist()
-    once = deduplicate(audit, later_copies(audit, sequence_index(audit)))
-    records = once.drop(S.LINE, S.BODY_SHA256).persist()
-    period = traffic.of_period(records, first, last)
-    begin, end = period.agg(F.min(S.TIME_MS), F.max(S.TIME_MS)).collect()[0]
-    span_ms = (int(begin or 0), int(end or 0))
-    bucket_ms = bucket_for(*span_ms)
-    questions = traffic.questions(records, first, last, bucket_ms).persist()
-    policies = traffic.newest_policies(records)
-    return Recorded(first, last, records, log, state_of(log), questions, policies, span_ms, bucket_ms)
+    return Recorded(first, last, audit, log, state_of(log), summaries)

@@ -15,6 +15,7 @@ from spark_audit.what_if import access as A
 from spark_audit.what_if import sessions, throttling, traffic
 from spark_audit.what_if.proposed_log import acl_records, quota_records, resolved
 from spark_audit.what_if.recorded import Recorded, recorded
+from spark_audit.what_if.summaries import Summaries
 
 SHOWN = 20
 """Rows of each kind among the lines for people. The document has all of them."""
@@ -57,13 +58,18 @@ class Document(TypedDict):
 
 
 def document(
-    audit: DataFrame, metadata_log: DataFrame, proposal: Proposal, first: date | None, last: date | None
+    audit: DataFrame,
+    metadata_log: DataFrame,
+    proposal: Proposal,
+    first: date | None,
+    last: date | None,
+    summaries: Summaries | None = None,
 ) -> Document:
     """Returns what the proposal would have done to the traffic of these days, both included.
 
     AuditError if the proposal does not fit the ACLs and quotas at the end of the log.
     """
-    return effects(recorded(audit, metadata_log, first, last), proposal)
+    return effects(recorded(audit, metadata_log, first, last, summaries), proposal)
 
 
 def effects(of: Recorded, proposal: Proposal) -> Document:

@@ -34,6 +34,8 @@ BUCKET_MS = "bucket_ms"
 OVER_TIME = "over_time"
 """The requests of a question by interval: an array of (BUCKET_MS, REQUESTS)."""
 UNKNOWN_BECAUSE = "unknown_because"
+OF_RECORD = "of_record"
+"""Why the record itself does not say enough, null if it does."""
 DAY_MS = 86_400_000
 RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
 QUESTION = (S.PROXY_ID, S.PRINCIPAL, S.HOST, S.CLIENT_ID, S.METHOD, *RESOURCE, S.RULE, S.GRANTED)
@@ -42,6 +44,7 @@ EITHER = "either"
 """The rights of a question, an array of RESOURCE: each of them allows it."""
 
 _SUMMARY, _COLLAPSED, _UNCHECKED = "authorization_summary", "authorization_collapsed", "request_summary"
+_COARSE, _FAILED = "coarse", "failed"
 _ON_TOPICS_OR_CLUSTER = ("CreateTopics", "DeleteTopics")
 _CLUSTER = "kafka-cluster"
 
@@ -54,32 +57,48 @@ def questions(
     `audit` has each record once; `first` and `last` are days, both included. `bucket_ms` is the length of an
     interval of OVER_TIME; a summary counts in the one in which it begins.
     """
-    decided = _decisions(audit)
+    decided = decisions(audit)
     recorded = of_period(decided, first, last)
     if first is not None:
         recorded = recorded.unionByName(_fetched_before(decided, recorded, first))
-    policies = F.broadcast(newest_policies(audit))
-    known = recorded.join(policies, S.PROXY_ID, "left").withColumn(UNKNOWN_BECAUSE, F.coalesce(*_reasons()))
+    return asked(measured(recorded.drop(S.DATE), bucket_ms), newest_policies(audit))
+
+
+def measured(decided: DataFrame, bucket_ms: int) -> DataFrame:
+    """Returns one row per QUESTION, OF_RECORD, BUCKET_MS and date (if there is one), with the measures."""
     protected = F.when(F.col(S.RULE).isin(*PROTECTED), F.col(S.RULE))
     begin = F.when(F.col(FIRST_MS).between(0, F.col(S.TIME_MS)), F.col(FIRST_MS)).otherwise(F.col(S.TIME_MS))
-    bucket = (F.floor(begin / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long").alias(BUCKET_MS)
-    placed = known.withColumn(S.RULE, protected).groupBy(*QUESTION, UNKNOWN_BECAUSE, bucket)
-    measured = placed.agg(
-        F.sum(REQUESTS).alias(REQUESTS),
-        F.sum(BYTES).alias(BYTES),
-        F.min(FIRST_MS).alias(FIRST_MS),
-        F.max(S.TIME_MS).alias(LAST_MS),
+    of_record = F.when((F.col(S.EVENT) == _COLLAPSED) & is_too_coarse(), _COARSE).when(
+        F.col(S.RULE) == FAILED, _FAILED
     )
-    return measured.groupBy(*QUESTION, UNKNOWN_BECAUSE).agg(*_added_up()).withColumn(EITHER, _either())
+    placed = decided.withColumns(
+        {S.RULE: protected, OF_RECORD: of_record, BUCKET_MS: begin, LAST_MS: F.col(S.TIME_MS)}
+    )
+    return in_buckets(placed, bucket_ms)
 
 
-def _added_up() -> list[Column]:
+def in_buckets(placed: DataFrame, bucket_ms: int) -> DataFrame:
+    """Adds up rows of the same QUESTION, OF_RECORD and bucket; BUCKET_MS is any moment of it in `placed`."""
+    bucket = (F.floor(F.col(BUCKET_MS) / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long").alias(BUCKET_MS)
+    by_day = [S.DATE] if S.DATE in placed.columns else []
+    return placed.groupBy(*by_day, *QUESTION, OF_RECORD, bucket).agg(*_measures())
+
+
+def asked(rows: DataFrame, policies: DataFrame) -> DataFrame:
+    """Returns what `questions` does, of the rows of `measured`."""
+    known = rows.join(F.broadcast(policies), S.PROXY_ID, "left")
+    named = known.withColumn(UNKNOWN_BECAUSE, F.coalesce(*_reasons()))
+    over_time = F.collect_list(F.struct(BUCKET_MS, REQUESTS)).alias(OVER_TIME)
+    grouped = named.groupBy(*QUESTION, UNKNOWN_BECAUSE).agg(*_measures(), over_time)
+    return grouped.withColumn(EITHER, _either())
+
+
+def _measures() -> list[Column]:
     return [
         F.sum(REQUESTS).alias(REQUESTS),
         F.sum(BYTES).alias(BYTES),
         F.min(FIRST_MS).alias(FIRST_MS),
         F.max(LAST_MS).alias(LAST_MS),
-        F.collect_list(F.struct(BUCKET_MS, REQUESTS)).alias(OVER_TIME),
     ]
 
 
@@ -91,17 +110,23 @@ def of_period(records: DataFrame, first: date | None, last: date | None) -> Data
 
 
 def newest_policies(audit: DataFrame) -> DataFrame:
-    """Returns the newest settings of each proxy: proxy_id, super_users, allow_everyone, authorizer."""
+    """Returns the newest settings of each proxy: proxy_id, super_users, allow_everyone, authorizer.
+
+    `audit` may have copies of records.
+    """
     of_settings = audit.where(F.col(S.EVENT).isin(*SETTINGS_EVENTS))
     place = F.struct(*BY_SETTINGS[1:])
     by_proxy = recorded_settings(of_settings).groupBy(S.PROXY_ID)
     newest = by_proxy.agg(F.max_by(place, F.struct(S.TIME_MS, S.SEQUENCE)).alias("newest"))
     named = newest.select(S.PROXY_ID, "newest.*")
     joined = settings(of_settings).join(named, list(BY_SETTINGS), "left_semi")
-    return joined.select(S.PROXY_ID, SUPER_USERS, ALLOW_EVERYONE, AUTHORIZER)
+    known = joined.select(S.PROXY_ID, SUPER_USERS, ALLOW_EVERYONE, AUTHORIZER)
+    # A record may have a second copy.
+    return known.dropDuplicates([S.PROXY_ID])
 
 
-def _decisions(audit: DataFrame) -> DataFrame:
+def decisions(audit: DataFrame) -> DataFrame:
+    """Returns the records of decisions that can be decided again, one right each."""
     init = (F.col(S.EVENT) == _UNCHECKED) & (F.col(S.METHOD) == "InitProducerId")
     decided = F.col(S.EVENT).isin("authorization", _SUMMARY, _COLLAPSED) | init
     # The controller decides again what a proxy has forwarded, and records it too.
@@ -126,23 +151,44 @@ def _decisions(audit: DataFrame) -> DataFrame:
 
 
 def _fetched_before(decided: DataFrame, recorded: DataFrame, first: date) -> DataFrame:
-    of_fetch = (F.col(S.EVENT) == _SUMMARY) & F.col(S.METHOD).isin("Fetch", "ShareFetch")
     connection = [*S.BOOT_KEY, S.CONNECTION_ID]
-    open_then = recorded.where(of_fetch).select(*connection).distinct()
-    before = decided.where((F.col(S.DATE) < first) & of_fetch).join(open_then, connection, "left_semi")
-    return before.withColumns({REQUESTS: F.lit(0).cast("long"), BYTES: F.lit(0).cast("long")})
+    open_then = recorded.where(_of_fetch()).select(*connection).distinct()
+    before = decided.where((F.col(S.DATE) < first) & _of_fetch()).join(open_then, connection, "left_semi")
+    return before.withColumns(_no_requests())
+
+
+def fetched_before_each_day(decided: DataFrame, days: DataFrame) -> DataFrame:
+    """Returns what connections that fetched on a day had fetched on days before it, with that date.
+
+    `days` are the decisions of the days in question. A topic that a connection has fetched often is one row.
+    """
+    connection = [*S.BOOT_KEY, S.CONNECTION_ID]
+    open_on = days.where(_of_fetch()).select(F.col(S.DATE).alias("open_on"), *connection).distinct()
+    what = [name for name in decided.columns if name not in (S.TIME_MS, FIRST_MS, REQUESTS, BYTES)]
+    once = (
+        decided.where(_of_fetch())
+        .groupBy(*what)
+        .agg(F.min(S.TIME_MS).alias(S.TIME_MS), F.min(FIRST_MS).alias(FIRST_MS))
+    )
+    before = once.join(open_on, connection).where(F.col(S.DATE) < F.col("open_on"))
+    return before.withColumns({S.DATE: F.col("open_on"), **_no_requests()}).drop("open_on")
+
+
+def _no_requests() -> dict[str, Column]:
+    return {REQUESTS: F.lit(0).cast("long"), BYTES: F.lit(0).cast("long")}
+
+
+def _of_fetch() -> Column:
+    return (F.col(S.EVENT) == _SUMMARY) & F.col(S.METHOD).isin("Fetch", "ShareFetch")
 
 
 def _reasons() -> list[Column]:
     standard = F.col(AUTHORIZER).endswith(EVALUATED) | (F.col(AUTHORIZER) == "")
     return [
-        F.when(
-            (F.col(S.EVENT) == _COLLAPSED) & is_too_coarse(),
-            "one record stands for several decisions and names no resource",
-        ),
+        F.when(F.col(OF_RECORD) == _COARSE, "one record stands for several decisions and names no resource"),
         F.when(F.col(AUTHORIZER).isNull(), "the settings of the process are not recorded"),
         F.when(~standard, F.concat(F.lit("decided by "), F.col(AUTHORIZER))),
-        F.when(F.col(S.RULE) == FAILED, "denied on an error of the authorizer"),
+        F.when(F.col(OF_RECORD) == _FAILED, "denied on an error of the authorizer"),
         F.when(
             F.col(S.RESOURCE_TYPE).isNull() | F.col(S.OPERATION).isNull() | F.col(S.GRANTED).isNull(),
             "the record has no resource or no outcome",

@@ -49,8 +49,7 @@ def test_it_reads_on_while_others_fail_and_the_broker_is_away_until_it_is_stoppe
         with ingest_process(source, tables, tmp_path / "second") as second:
             assert second.wait(PATIENCE_MS) == 2
         assert second.log_text().splitlines()[-1] == (
-            "penstock audit: another ingest, reprocess, compact or expire is running on"
-            f" {tables.root}: wait for it or stop it"
+            f"penstock audit: another job is writing to {tables.root}: wait for it or stop it"
         )
         broker.process.kill()
         told(first, "no Kafka broker is available for topic")

@@ -20,12 +20,16 @@ from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
 from spark_audit import session
+from spark_audit.proposal import parse_proposal
 from spark_audit.reconcile.decisions import coverage, verdicts
 from spark_audit.reconcile.reconciliation import Result, reconcile
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.plans import coalesce_small
 from spark_audit.trail.metadata_log import without_aborted
+from spark_audit.what_if.result import NEWLY_DENIED, NEWLY_THROTTLED, document
+from spark_audit.what_if.summaries import Summaries
+from tests.lab.bench.audit.changes import proposal_text
 from tests.lab.bench.audit.events import Shape
 from tests.lab.bench.audit.faults import EXPECTED
 from tests.lab.bench.audit.figures import Lap, Measured, rows, table
@@ -68,6 +72,17 @@ def decisions_alone(spark: SparkSession, tables: Tables) -> None:
     spark.catalog.clearCache()
 
 
+def tried(spark: SparkSession, tables: Tables, summaries: Summaries | None = None) -> None:
+    """What-if with many changes; exits where none of them has an effect."""
+    audit = delta.read_table(spark, tables.audit, S.AUDIT)
+    log = delta.read_table(spark, tables.metadata_log, S.METADATA_LOG)
+    found = document(audit, log, parse_proposal(proposal_text(), "bench"), None, None, summaries)
+    spark.catalog.clearCache()
+    sys.stderr.write(f"{found['requests']} {found['effects']}\n")
+    if not found["effects"][NEWLY_DENIED] or not found["effects"][NEWLY_THROTTLED]:
+        sys.exit(f"no request is newly denied, or no client newly throttled: {found['effects']}")
+
+
 def measured(spark: SparkSession, tables: Tables, shape: Shape) -> Measured:
     watch = Laps(spark)
     if new := not made(spark, tables):
@@ -79,6 +94,14 @@ def measured(spark: SparkSession, tables: Tables, shape: Shape) -> Measured:
     checks.done("summary")
     decisions_alone(spark, tables)
     watch.done("decided")
+    tried(spark, tables)
+    watch.done("what-if")
+    with tempfile.TemporaryDirectory(prefix="penstock-summaries-") as directory:
+        summaries = Summaries(directory, "bench")
+        tried(spark, tables, summaries)
+        watch.done("what-if that summarises")
+        tried(spark, tables, summaries)
+        watch.done("what-if of summaries")
     day, of_day = _middle_day(spark, tables)
     watch.start()
     checked(spark, tables, day=day)
@@ -88,6 +111,9 @@ def measured(spark: SparkSession, tables: Tables, shape: Shape) -> Measured:
         decisions=sum(result.summary["decisions"].values()),
         reconciled=watch.laps["reconciled"],
         decided=watch.laps["decided"],
+        tried=watch.laps["what-if"],
+        summarised=watch.laps["what-if that summarises"],
+        tried_again=watch.laps["what-if of summaries"],
         checks=checks.laps,
         made=watch.laps["made"] if new else None,
         day=watch.laps["day"],

@@ -37,6 +37,12 @@ class Measured:
     reconciled: Lap
     decided: Lap
     """Every decision evaluated again, from the table, and nothing else."""
+    tried: Lap | None = None
+    """A proposal of 10,000 changes tried on all of it."""
+    summarised: Lap | None = None
+    """The same, when it writes summaries of the days."""
+    tried_again: Lap | None = None
+    """The same, with all days summarised."""
     checks: Mapping[str, Lap] = field(default_factory=dict)
     made: Lap | None = None
     day: Lap | None = None
@@ -52,6 +58,9 @@ class Measured:
             "decisions": self.decisions,
             "reconciled": self.reconciled.rates("records", self.records),
             "decisions_alone": self.decided.rates("decisions", self.decisions),
+            "what_if": self.tried and self.tried.rates("records", self.records),
+            "what_if_summarising": self.summarised and self.summarised.rates("records", self.records),
+            "what_if_summarised": self.tried_again and self.tried_again.rates("records", self.records),
             "one_day": self.day
             and self.day.rates("records", self.day_records) | {"records": self.day_records},
             "checks": {name: lap.rates("records", self.records) for name, lap in self.checks.items()},
