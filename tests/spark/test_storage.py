@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.kafka,
     pytest.mark.slow,
     pytest.mark.long,
-    pytest.mark.spec("D7"),
+    pytest.mark.spec("D7", "D9"),
 ]
 TIMEOUT_S = 900
 Run = Callable[[str], subprocess.CompletedProcess[str]]
