@@ -206,8 +206,9 @@ lock: $(INSTALLED) ## Resolve the dependencies into the lock files
 conformance: $(INSTALLED) ## Write docs/conformance.md from the tests' spec markers
 	$(BIN)/python -m tests.support.conformance
 
-bench: setup ## Measure CPU per request, GiB and decision, memory per connection and ACL; write build/*.json
+bench: setup ## Measure CPU per request, GiB and decision, memory per connection and ACL; write build/*.json and docs/pictures/bench.svg
 	$(BIN)/python -m tests.lab.bench
+	$(BIN)/python -m tests.lab.bench.picture
 	$(BIN)/python -m tests.lab.bench.decisions
 	$(BIN)/python -m tests.lab.bench.quotas
 	$(BIN)/python -m tests.lab.bench.decoded

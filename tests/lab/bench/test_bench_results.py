@@ -8,7 +8,7 @@ import pytest
 from proxy.wire import codecs, skim
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_request_header
-from tests.lab.bench import results, templates
+from tests.lab.bench import picture, results, templates
 from tests.lab.bench.results import Measured
 
 pytestmark = pytest.mark.tooling
@@ -33,6 +33,21 @@ def test_the_result_file_tells_the_spread_of_the_rounds(tmp_path: Path) -> None:
             "rounds": 3,
         }
     ]
+
+
+def test_the_picture_has_a_bar_for_each_target_that_has_the_cost() -> None:
+    def row(target: str, *values: float) -> dict[str, object]:
+        return Measured(workload="idle", target=target, figure="kib_per_connection", values=values).row()
+
+    text = picture.draw([row("direct"), row("relay", 3.0, 4.0, 2.0), row("proxy", 6.0)])
+
+    assert text.count("idle, a connection") == 1
+    assert text.count("KiB") == 2
+    relay, proxy = (
+        text.partition(f'fill="{picture.COLOURS[name]}"/>\n<line')[0] for name in ("relay", "proxy")
+    )
+    widths = [float(part.rpartition('width="')[2].partition('"')[0]) for part in (relay, proxy)]
+    assert widths[1] == pytest.approx(2 * widths[0])
 
 
 def test_a_cost_that_a_target_does_not_have_is_null_and_not_zero() -> None:
