@@ -36,7 +36,8 @@ class Recorded:
     def records(self) -> DataFrame:
         """The records of all days, each once."""
         once = deduplicate(self.audit, later_copies(self.audit, sequence_index(self.audit)))
-        return once.drop(S.LINE, S.BODY_SHA256).persist()
+        # Not persisted: in a large trail, all columns of all records cost more than reading those needed again.
+        return once.drop(S.LINE, S.BODY_SHA256)
 
     @property
     def period(self) -> DataFrame:
