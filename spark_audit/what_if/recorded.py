@@ -36,22 +36,17 @@ class Recorded:
     def records(self) -> DataFrame:
         """The records of all days, each once."""
         once = deduplicate(self.audit, later_copies(self.audit, sequence_index(self.audit)))
-        # Not persisted: in a large trail, all columns of all records cost more than reading those needed again.
+        # Not persisted: in a large trail, all columns cost more than reading those that are needed again.
         return once.drop(S.LINE, S.BODY_SHA256)
 
     @property
     def period(self) -> DataFrame:
         return traffic.of_period(self.records, self.first, self.last)
 
-    @property
-    def _some_copies(self) -> DataFrame:
-        """The records, for what a second copy does not change. With summaries they need not be read once."""
-        return self.records if self.summaries is None else self.audit
-
     @cached_property
     def span_ms(self) -> tuple[int, int]:
         """The times of the first and the last record of these days; zeros without any."""
-        period = traffic.of_period(self._some_copies, self.first, self.last)
+        period = traffic.of_period(self.audit, self.first, self.last)
         begin, end = period.agg(F.min(S.TIME_MS), F.max(S.TIME_MS)).collect()[0]
         return int(begin or 0), int(end or 0)
 
@@ -63,19 +58,21 @@ class Recorded:
 
     @cached_property
     def policies(self) -> DataFrame:
-        return traffic.newest_policies(self._some_copies)
+        return traffic.newest_policies(self.audit)
 
     @cached_property
     def questions(self) -> DataFrame:
+        """Of the records, or of their summaries if these are kept."""
         if self.summaries is None:
-            return traffic.questions(self.records, self.first, self.last, self.bucket_ms).persist()
-        rows = self.summaries.rows(self.audit, self.first, self.last)
-        return traffic.asked(traffic.in_buckets(rows, self.bucket_ms), self.policies).persist()
+            rows = traffic.rows(self.records, self.first, self.last, self.bucket_ms)
+        else:
+            rows = traffic.in_buckets(self.summaries.rows(self.audit, self.first, self.last), self.bucket_ms)
+        return traffic.questions(rows, self.policies).persist()
 
     @property
     def principals(self) -> set[str]:
         """All that the trail has ever seen."""
-        seen = self._some_copies.select(S.PRINCIPAL).distinct().collect()
+        seen = self.audit.select(S.PRINCIPAL).distinct().collect()
         return {row[0] for row in seen if row[0]}
 
     def decided(self, log: DataFrame, proposed: int, proposal: Proposal) -> DataFrame:

@@ -36,7 +36,6 @@ OVER_TIME = "over_time"
 UNKNOWN_BECAUSE = "unknown_because"
 OF_RECORD = "of_record"
 """Why the record itself does not say enough, null if it does."""
-DAY_MS = 86_400_000
 RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
 QUESTION = (S.PROXY_ID, S.PRINCIPAL, S.HOST, S.CLIENT_ID, S.METHOD, *RESOURCE, S.RULE, S.GRANTED)
 """What makes a question. `rule` is one of PROTECTED, else null: no other rule is decided again."""
@@ -49,19 +48,17 @@ _ON_TOPICS_OR_CLUSTER = ("CreateTopics", "DeleteTopics")
 _CLUSTER = "kafka-cluster"
 
 
-def questions(
-    audit: DataFrame, first: date | None = None, last: date | None = None, bucket_ms: int = DAY_MS
-) -> DataFrame:
-    """Returns one row per QUESTION and UNKNOWN_BECAUSE, with EITHER, the measures and OVER_TIME.
+def rows(records: DataFrame, first: date | None, last: date | None, bucket_ms: int) -> DataFrame:
+    """Returns what `measured` does, of the days from `first` to `last`.
 
-    `audit` has each record once; `first` and `last` are days, both included. `bucket_ms` is the length of an
-    interval of OVER_TIME; a summary counts in the one in which it begins.
+    `records` has each record of all days once. `bucket_ms` is the length of an interval; a summary counts in
+    the one in which it begins.
     """
-    decided = decisions(audit)
+    decided = decisions(records)
     recorded = of_period(decided, first, last)
     if first is not None:
         recorded = recorded.unionByName(_fetched_before(decided, recorded, first))
-    return asked(measured(recorded.drop(S.DATE), bucket_ms), newest_policies(audit))
+    return measured(recorded.drop(S.DATE), bucket_ms)
 
 
 def measured(decided: DataFrame, bucket_ms: int) -> DataFrame:
@@ -84,8 +81,11 @@ def in_buckets(placed: DataFrame, bucket_ms: int) -> DataFrame:
     return placed.groupBy(*by_day, *QUESTION, OF_RECORD, bucket).agg(*_measures())
 
 
-def asked(rows: DataFrame, policies: DataFrame) -> DataFrame:
-    """Returns what `questions` does, of the rows of `measured`."""
+def questions(rows: DataFrame, policies: DataFrame) -> DataFrame:
+    """Returns one row per QUESTION and UNKNOWN_BECAUSE, with EITHER, the measures and OVER_TIME.
+
+    `rows` are those of `measured`, `policies` those of `newest_policies`.
+    """
     known = rows.join(F.broadcast(policies), S.PROXY_ID, "left")
     named = known.withColumn(UNKNOWN_BECAUSE, F.coalesce(*_reasons()))
     over_time = F.collect_list(F.struct(BUCKET_MS, REQUESTS)).alias(OVER_TIME)
