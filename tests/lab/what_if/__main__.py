@@ -5,6 +5,7 @@ not what was predicted.
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--keep", type=Path, help="a directory for logs, tables and the result, to look into")
     arguments = parser.parse_args(argv)
+    if shutil.which("kcat") is None:
+        parser.error("kcat is one of the clients and is not installed: apt-get install kcat")
     with tempfile.TemporaryDirectory() as directory:
         outcome = tried(arguments.keep or Path(directory), kafka.libs(), arguments.minutes, _say)
     _say(f"{outcome.compared} rights compared, {outcome.changed} changes predicted,")

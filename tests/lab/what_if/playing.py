@@ -13,7 +13,7 @@ from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.run import run
 from tests.lab.cluster.settings import AUDIT_TOPIC
 from tests.lab.cluster.stack import Stack, StackSettings
-from tests.lab.what_if import traffic
+from tests.lab.what_if import others, traffic
 
 SPARK_MS = 900_000
 Record = dict[str, Any]
@@ -47,7 +47,7 @@ def _play(
     traffic.furnish(stack)
     before(stack)
     say("playing")
-    if faults := traffic.play(stack, minutes):
+    if faults := traffic.play(stack, minutes, (*traffic.CLIENTS, *others.CLIENTS)):
         raise SetupError("; ".join(faults))
     # Its last summaries and all that waits in the spool are in the topic then.
     stack.proxy.stop()

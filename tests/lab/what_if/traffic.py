@@ -5,7 +5,7 @@ not read: librdkafka sends no Fetch or Produce for a topic that Metadata hides f
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -28,6 +28,8 @@ WRITER, READER, OUTSIDER, MOVER, RETIRED, MAKER, GREEDY, CANARY = (
     "greedy",
     "canary",
 )
+BY_PASSWORD = "alice"
+"""A user whom every stack has, and whom proxies know by PLAIN."""
 LIMIT, OFFERED = 20_000, 40_000
 """Bytes per second that the proposal allows GREEDY, and that it offers while it is busy."""
 BUSY_S, PERIOD_S = 60.0, 150.0
@@ -42,6 +44,7 @@ kafka-acls --add --allow-principal User:{READER} --operation Read --topic {ORDER
 kafka-acls --remove --allow-principal User:{READER} --operation Read --topic '*'
 kafka-acls --add --allow-principal User:{OUTSIDER} --operation Read --topic op {PREFIXED}
 kafka-acls --add --deny-principal User:{WRITER} --operation Write --topic {PAYMENTS}
+kafka-acls --add --deny-principal User:{BY_PASSWORD} --operation Read --topic {PAYMENTS}
 kafka-acls --remove --allow-principal User:{RETIRED} --operation Write --transactional-id {RETIRED}
 kafka-acls --remove --allow-principal User:{MAKER} --operation Create --topic made- {PREFIXED}
 kafka-acls --add --allow-principal User:{MAKER} --operation Create --topic made-a {PREFIXED}
@@ -63,8 +66,9 @@ def furnish(stack: Stack) -> None:
     place.allow_produce(users[WRITER], ORDERS)
     place.allow_produce(users[WRITER], PRIVATE)
     place.deny(users[WRITER], "WRITE", topic=PRIVATE)
-    place.allow(users[READER], "READ", topic="*")
-    place.allow(users[READER], "DESCRIBE", topic="*")
+    for user in (users[READER], stack.users[BY_PASSWORD]):
+        place.allow(user, "READ", topic="*")
+        place.allow(user, "DESCRIBE", topic="*")
     place.allow(users[READER], "READ", group="readers")
     place.allow(users[OUTSIDER], "DESCRIBE", topic=OPEN)
     for name in (MOVER, RETIRED):
@@ -87,8 +91,8 @@ def wait_for_acls(stack: Stack, topic: str) -> None:
     raise AssertionError(f"the ACL on {topic} is not in effect after {TIMEOUT_S} s")
 
 
-def play(stack: Stack, minutes: float) -> list[str]:
-    """Runs all clients at once. Returns what went wrong with one."""
+def play(stack: Stack, minutes: float, clients: Sequence[Work]) -> list[str]:
+    """Runs these clients at once. Returns what went wrong with one."""
     rounds, faults = max(2, round(minutes * 60 / ROUND_S)), []
     over = threading.Event()
 
@@ -98,7 +102,7 @@ def play(stack: Stack, minutes: float) -> list[str]:
         except Exception as error:  # noqa: BLE001  Reported with what else was found.
             faults.append(f"{work.__name__}: {type(error).__name__}: {error}")
 
-    threads = [threading.Thread(target=run, args=(work,), daemon=True) for work in CLIENTS]
+    threads = [threading.Thread(target=run, args=(work,), daemon=True) for work in clients]
     for thread in threads:
         thread.start()
     for thread in threads:
