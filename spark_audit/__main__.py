@@ -132,7 +132,7 @@ def parser() -> argparse.ArgumentParser:
     trying.add_argument(
         "--summaries",
         metavar="DIR",
-        help="directory or URI where summaries of days are kept for the next run",
+        help="directory or URI with summaries of days, which the next run reads",
     )
     _of_recorded_traffic_arguments(trying, "what-if.json and what-if.html", EFFECTS)
     narrowing = commands.add_parser(

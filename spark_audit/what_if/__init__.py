@@ -4,7 +4,7 @@ proposed_log     the metadata log as it would be with the proposal
 traffic          the recorded decisions and summaries that are decided again
 access           who would be newly denied or allowed
 throttling       who would be throttled, when and for how long
-summaries        the recorded decisions of days, kept for the next proposal
+summaries        the recorded decisions of days, stored for the next proposal
 recorded         all of this that is read once, for any number of proposals
 sessions         who would have to re-authenticate
 result           all of these as one document

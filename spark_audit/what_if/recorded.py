@@ -62,7 +62,7 @@ class Recorded:
 
     @cached_property
     def questions(self) -> DataFrame:
-        """Of the records, or of their summaries if these are kept."""
+        """Of the records, or of their summaries if there are any."""
         if self.summaries is None:
             rows = traffic.rows(self.records, self.first, self.last, self.bucket_ms)
         else:
