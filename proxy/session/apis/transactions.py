@@ -202,20 +202,28 @@ def _reject_markers(
                 producer_id=marker.producer_id,
                 topics=[
                     response.WritableTxnMarkerTopicResult(
-                        name=topic.name,
+                        name=name,
                         partitions=[
                             response.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-                            for index in topic.partition_indexes
+                            for index in indexes
                         ],
                     )
-                    for topic in marker.topics
-                    if topic.partition_indexes
+                    for name, indexes in _marked(marker).items()
                 ],
             )
             # A broker groups them by producer: of two of one producer the last is reported.
             for marker in {marker.producer_id: marker for marker in request.markers}.values()
         ]
     )
+
+
+def _marked(marker: types.WriteTxnMarkersRequest.WritableTxnMarker) -> dict[str, dict[int, None]]:
+    """Return each partition once, whatever the request repeats, by topic. A topic without any is left out."""
+    marked: dict[str, dict[int, None]] = {}
+    for topic in marker.topics:
+        for index in topic.partition_indexes:
+            marked.setdefault(topic.name, {})[index] = None
+    return marked
 
 
 def decide_describe(call: Call, request: types.DescribeTransactionsRequest) -> Verdict:

@@ -292,6 +292,20 @@ def test_telemetry_needs_no_right(key: ApiKey) -> None:
     assert Asking(key, 0).for_(request_of(key)).passes_unread
 
 
+def test_a_denied_marker_has_each_partition_once() -> None:
+    marker = t.WriteTxnMarkersRequest.WritableTxnMarker
+    topic = t.WriteTxnMarkersRequest.WritableTxnMarkerTopic
+    repeated = [topic(name=name, partition_indexes=indexes) for name, indexes in (("a", [1, 1]), ("b", []))]
+    repeated += [topic(name="a", partition_indexes=[0, 1])]
+    request = t.WriteTxnMarkersRequest(markers=[marker(producer_id=7, topics=repeated)])
+
+    denied = Asking(ApiKey.WRITE_TXN_MARKERS, 1).for_(request)
+
+    [answer] = denied.answer.markers
+    found = [(topic.name, [part.partition_index for part in topic.partitions]) for topic in answer.topics]
+    assert found == [("a", [1, 0])]
+
+
 @pytest.mark.parametrize("version", codecs.request_versions(ApiKey.WRITE_TXN_MARKERS))
 def test_a_hanging_transaction_is_ended_with_alter_or_cluster_action(version: int) -> None:
     marker = t.WriteTxnMarkersRequest.WritableTxnMarker
