@@ -54,7 +54,7 @@ def _group(group: Sequence[Row], left: int, top: int) -> list[str]:
     for row in measured:
         y = top + list(COLOURS).index(row["target"]) * _BAR
         x, middle = left + _LABELS, y + _BAR / 2
-        colour, label = COLOURS[row["target"]], escape(f"{row['median']:,.3g} {row['unit']}")
+        colour, label = COLOURS[row["target"]], escape(f"{_number(row['median'])} {row['unit']}")
         ends = [x + row[name] * scale for name in ("min", "median", "max")]
         parts += [
             f'<rect x="{x}" y="{y}" width="{ends[1] - x:.1f}" height="{_BAR - 2}" fill="{colour}"/>',
@@ -62,6 +62,10 @@ def _group(group: Sequence[Row], left: int, top: int) -> list[str]:
             f'<text x="{ends[2] + 6:.1f}" y="{y + _BAR - 3}">{label}</text>',
         ]
     return parts
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 _NAMES = {
