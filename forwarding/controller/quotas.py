@@ -41,7 +41,8 @@ def alter_client_quotas(request: types.AlterClientQuotasRequest, image: Metadata
         entry.entity = last_of_each_type(entry.entity)
     times = Counter(_identity(entry.entity) for entry in request.entries)
     entries, records = [], []
-    for entry in request.entries:
+    # An entity that is named twice has one result, as in Kafka.
+    for entry in {_identity(entry.entity): entry for entry in request.entries}.values():
         fault = _fault(entry, times[_identity(entry.entity)])
         if fault is None:
             records += _records(entry, image)

@@ -53,7 +53,7 @@ def _reject_alter(
             response.EntryData(
                 entity=[
                     response.EntityData(entity_type=part.entity_type, entity_name=part.entity_name)
-                    for part in last_of_each_type(entry.entity)
+                    for part in entry.entity
                 ],
                 **error,
             )

@@ -158,13 +158,13 @@ def test_a_key_given_twice_refuses_the_entity() -> None:
 
 
 @pytest.mark.spec("Q11")
-def test_an_entity_given_twice_is_refused_both_times_whatever_the_order_of_its_parts() -> None:
+def test_an_entity_given_twice_is_rejected_once_whatever_the_order_of_its_parts() -> None:
     outcome = altered(
         entry([("user", "a"), ("client-id", "c")], op("producer_byte_rate", 1.0)),
         entry([("client-id", "c"), ("user", "a")], op("producer_byte_rate", 2.0)),
     )
 
-    assert errors(outcome) == [(ErrorCode.INVALID_REQUEST, "Ignoring duplicate entity")] * 2
+    assert errors(outcome) == [(ErrorCode.INVALID_REQUEST, "Ignoring duplicate entity")]
     assert outcome.records == ()
 
 
