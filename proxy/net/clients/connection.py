@@ -325,7 +325,7 @@ class Connection(RelayProtocol):
         if self._close_reason is not None:
             return
         self._close_reason = reason
-        self._early.clear()
+        # Bytes that wait for the connection to the broker still go there: with acks=0 no response is awaited.
         if self.upstream is not None:
             self.upstream.close()
         if self.transport is not None and reason == DRAINED:
