@@ -60,7 +60,7 @@ def access(
             for name, offset in ((NOW, now), (PROPOSED, proposed))
         )
     )
-    # Both sides come from the same questions, so the right has other names.
+    # Both sides come from the same questions, so the columns of one are renamed.
     key = {name: f"decided_{name}" for name in (*_DECIDED, *RESOURCE)}
     renamed = by_right.select(*(F.col(name).alias(other) for name, other in key.items()), NOW, PROPOSED)
     same_right = [F.col(name).eqNullSafe(F.col(key[name])) for name in _DECIDED]

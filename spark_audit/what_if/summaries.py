@@ -35,10 +35,10 @@ _STATES = S.struct((S.DATE, T.DateType()), (_STATE, T.StringType()))
 
 @dataclass(frozen=True, slots=True)
 class Summaries:
-    """A Delta table in directory `root`, for one audit table, whose name is `of`."""
+    """A Delta table in directory `root`, for the audit table with this id."""
 
     root: str
-    of: str
+    table_id: str
 
     def rows(self, audit: DataFrame, first: date | None, last: date | None) -> DataFrame:
         """Returns the rows of traffic.measured of these days, and summarises those that are not summarised.
@@ -66,7 +66,7 @@ class Summaries:
 
         def state(day: date) -> str:
             known = [(str(other), number) for other, number in numbers if other <= max(_beside(day))]
-            return sha256(json.dumps([FORMAT, self.of, BUCKET_MS, known]).encode()).hexdigest()
+            return sha256(json.dumps([FORMAT, self.table_id, BUCKET_MS, known]).encode()).hexdigest()
 
         return {day: state(day) for day, _ in numbers}
 

@@ -55,10 +55,10 @@ def rows(records: DataFrame, first: date | None, last: date | None, bucket_ms: i
     the one in which it begins.
     """
     decided = decisions(records)
-    recorded = of_period(decided, first, last)
+    days = of_period(decided, first, last)
     if first is not None:
-        recorded = recorded.unionByName(_fetched_before(decided, recorded, first))
-    return measured(recorded.drop(S.DATE), bucket_ms)
+        days = days.unionByName(fetched_before_each_day(of_period(decided, None, last), days))
+    return measured(days.drop(S.DATE), bucket_ms)
 
 
 def measured(decided: DataFrame, bucket_ms: int) -> DataFrame:
@@ -150,13 +150,6 @@ def decisions(audit: DataFrame) -> DataFrame:
     )
 
 
-def _fetched_before(decided: DataFrame, recorded: DataFrame, first: date) -> DataFrame:
-    connection = [*S.BOOT_KEY, S.CONNECTION_ID]
-    open_then = recorded.where(_of_fetch()).select(*connection).distinct()
-    before = decided.where((F.col(S.DATE) < first) & _of_fetch()).join(open_then, connection, "left_semi")
-    return before.withColumns(_no_requests())
-
-
 def fetched_before_each_day(decided: DataFrame, days: DataFrame) -> DataFrame:
     """Returns what connections that fetched on a day had fetched on days before it, with that date.
 
@@ -171,11 +164,8 @@ def fetched_before_each_day(decided: DataFrame, days: DataFrame) -> DataFrame:
         .agg(F.min(S.TIME_MS).alias(S.TIME_MS), F.min(FIRST_MS).alias(FIRST_MS))
     )
     before = once.join(open_on, connection).where(F.col(S.DATE) < F.col("open_on"))
-    return before.withColumns({S.DATE: F.col("open_on"), **_no_requests()}).drop("open_on")
-
-
-def _no_requests() -> dict[str, Column]:
-    return {REQUESTS: F.lit(0).cast("long"), BYTES: F.lit(0).cast("long")}
+    nothing = F.lit(0).cast("long")
+    return before.withColumns({S.DATE: F.col("open_on"), REQUESTS: nothing, BYTES: nothing}).drop("open_on")
 
 
 def _of_fetch() -> Column:
