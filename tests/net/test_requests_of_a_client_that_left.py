@@ -1,4 +1,4 @@
-"""A client may send and go: what it asked without waiting for an answer (acks=0) reaches the broker still."""
+"""Requests without a response (acks=0) reach a broker whose connection opens after the client's is closed."""
 
 from pathlib import Path
 

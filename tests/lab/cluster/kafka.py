@@ -2,8 +2,9 @@
 
 `libs()` returns the directory; `python -m tests.lab.cluster.kafka` (`make setup`) fills the cache, with
 the archive of classes, and prints the directory. `libs(VERSION)` fetches any version that has a list, when
-it is first needed, `connect_libs()` Kafka Connect, MirrorMaker and Streams. `--lock VERSION` writes the list
-for another version, with `--connect` that of Connect. The cache is `$PENSTOCK_CACHE` or `~/.cache/penstock`.
+it is first needed, `connect_libs()` Kafka Connect, MirrorMaker and Streams; `what="hdfs"` are the servers of
+HDFS, whose list is written by hand. `--lock VERSION` writes the list for another version, with `--connect`
+that of Connect. The cache is `$PENSTOCK_CACHE` or `~/.cache/penstock`.
 """
 
 import argparse
