@@ -12,9 +12,8 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError as AiokafkaError
-from kafka import KafkaProducer
-from kafka.errors import KafkaError
 
+from tests.lab.clients.kafka_python_data import kafka
 from tests.lab.cluster.run import run
 from tests.lab.cluster.stack import Stack
 from tests.lab.cluster.users import aiokafka_settings, librdkafka_settings
@@ -62,12 +61,12 @@ async def _read_with_aiokafka(settings: dict[str, Any], rounds: int) -> None:
 
 def write_with_kafka_python(stack: Stack, over: threading.Event, rounds: int) -> None:
     _silence("kafka")
-    producer = KafkaProducer(
+    producer = kafka.KafkaProducer(
         **_settings(stack, WRITER, "kafka-python-writes"), enable_idempotence=False, max_block_ms=20_000
     )
     for _ in range(rounds):
         for topic in (ORDERS, PAYMENTS):
-            with suppress(KafkaError):
+            with suppress(kafka.errors.KafkaError):
                 producer.send(topic, b"kafka-python").get(TIMEOUT_S)
         over.wait(ROUND_S)
     producer.close()
