@@ -7,7 +7,6 @@ change: proxy.session.data.fast_lane builds it for a request, and compares the r
 `Observer` watches the requests of one session: tracing (proxy.net) is one.
 """
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -56,18 +55,20 @@ class PlainResponse:
     def of(cls, version: int, topic: bytes) -> "PlainResponse":
         """The response to a request for this topic: its name or its id, as on the wire."""
         if version < _FIRST_WITH_ENDPOINTS:
-            head, no_error = b"", b""
-        else:
-            name = topic if version >= _FIRST_WITH_TOPIC_ID else bytes([len(topic) + 1]) + topic
-            head, no_error = _NO_TAGS + _ONE + name + _ONE, b"\x00\x00"
-        layout = _layout(len(head), len(no_error))
-        return cls(layout.unpack_from, layout.size - 4, head, no_error)
+            return _WITHOUT_ENDPOINTS
+        return _with_endpoints(topic if version >= _FIRST_WITH_TOPIC_ID else bytes([len(topic) + 1]) + topic)
+
+
+_WITHOUT_ENDPOINTS = PlainResponse(Struct(">ii0s0s").unpack_from, 4, b"", b"")
 
 
 @lru_cache(maxsize=1_024)
-def _layout(head_bytes: int, error_bytes: int) -> Struct:
+def _with_endpoints(topic: bytes) -> PlainResponse:
+    """One for all connections; names in these versions have at most 254 bytes."""
+    head, no_error = _NO_TAGS + _ONE + topic + _ONE, b"\x00\x00"
     # Length, correlation id, the head, the partition's index, its error.
-    return Struct(f">ii{head_bytes}s4x{error_bytes}s" if head_bytes else ">ii0s0s")
+    layout = Struct(f">ii{len(head)}s4x{len(no_error)}s")
+    return PlainResponse(layout.unpack_from, layout.size - 4, head, no_error)
 
 
 @dataclass(slots=True, eq=False)
@@ -206,11 +207,14 @@ class ControllerQuery(Awaited):
 
 
 class Pipeline:
-    """The queue of requests in flight: first in, first out."""
+    """The queue of requests in flight: first in, first out.
+
+    It is a list, since it is short: an empty deque takes 700 bytes, which each idle connection would hold.
+    """
 
     __slots__ = ("queue", "ready_bytes")
 
-    def __init__(self, queue: deque[InFlight]) -> None:
+    def __init__(self, queue: list[InFlight]) -> None:
         self.queue = queue
         """For the fast lane, which every request passes; all others use the methods."""
         self.ready_bytes = 0
@@ -254,14 +258,14 @@ class Pipeline:
         return self.queue[-1] if self.queue else None
 
     def pop(self) -> InFlight:
-        return self.queue.popleft()
+        return self.queue.pop(0)
 
     def pop_ready(self, now_ms: int) -> list[bytes]:
         """Remove and return the proxy's own responses at the head of the queue."""
         ready: list[bytes] = []
         queue = self.queue
         while queue and isinstance(entry := queue[0], Ready) and entry.data:
-            queue.popleft()
+            queue.pop(0)
             if entry.durations is not None:
                 add(entry.durations, now_ms - entry.since_ms)
             self.ready_bytes -= _READY_BYTES + len(entry.data)
@@ -273,7 +277,7 @@ class Observer(Protocol):
     """A session calls these as things happen. Every request in flight also enters and leaves `queue`."""
 
     @property
-    def queue(self) -> deque[InFlight]:
+    def queue(self) -> list[InFlight]:
         """The queue of requests in flight; a class of its own may note what enters and leaves it."""
 
     @property

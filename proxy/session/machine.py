@@ -4,7 +4,6 @@
 further request is taken right now is in `flags` (proxy.session.state).
 """
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from struct import Struct
@@ -103,13 +102,13 @@ class Machine:
         self.peer = peer
         self.authentication = authentication
         self.observer = observer
-        self.pipeline = Pipeline(deque() if observer is None else observer.queue)
+        self.pipeline = Pipeline([] if observer is None else observer.queue)
         self.remembered = Remembered()
         self.client = self._new_client(None, None)
         """The state that requests use now."""
         self.lane = FastLane(gate, listener, authentication, self.pipeline, self.remembered, self.client)
         self.slices = Slices(gate.pace)
-        self.later: deque[Callable[[], Effects]] = deque()
+        self.later: list[Callable[[], Effects]] = []
         """Work behind what is unfinished."""
         self.now_ms = 0
         """The time of the slice."""
@@ -127,8 +126,7 @@ class Machine:
         self.parting: Close | None = None
         """Carried out once the responses before it have left."""
         self.memory = SessionMemory(gate.memory, authentication, peer.host)
-        may_hold = partial(self.memory.may_hold, granted=self._response_memory_granted)
-        self.responses = Responses(self.pipeline, listener, self.lane, may_hold, gate.pace)
+        self.responses = Responses(self.pipeline, listener, self.lane, self._may_hold_response, gate.pace)
         self.pass_response = self.lane.response
         self.on_turn_due: Callable[[], None] = _nothing
         """Called when a turn is due without anything having come in."""
@@ -248,15 +246,14 @@ class Machine:
             client_id = decode_client_id(raw_id)
         except WireError:
             return None
-        if self.client.is_unused and not (self._former.has_any or len(self.pipeline)):
-            self._use_client(self._new_client(raw_id, client_id))
-            return []
         return self.renew_client(raw_id, client_id, now_ms)
 
     def renew_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> Effects:
         """The principal or the basis has changed, or the memory is full: the counts so far leave first."""
-        effects = self.summaries(now_ms)
-        self._former.add(self.client)
+        effects: Effects = []
+        if not self.client.is_unused or self._former.has_any or len(self.pipeline):
+            effects = self.summaries(now_ms)
+            self._former.add(self.client)
         self._use_client(self._new_client(raw_id, client_id))
         return effects
 
@@ -388,6 +385,9 @@ class Machine:
         self.waits_for = None
         self.flags = (self.flags & ~WAITING) | TURN_DUE
         self.on_turn_due()
+
+    def _may_hold_response(self, size_bytes: int) -> bool:
+        return self.memory.may_hold(size_bytes, self._response_memory_granted)
 
     def _response_memory_granted(self) -> None:
         self.responses.room_granted()

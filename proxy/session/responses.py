@@ -52,6 +52,7 @@ _HEAD = Struct(">ii").unpack_from  # length, correlation id
 _INT32 = Struct(">i").unpack_from
 _ERROR_CODE = Struct(">h").unpack_from
 _MIN_BYTES = 8
+_NOTHING = memoryview(b"")
 _FRAMES_AT_A_TIME = 64  # That are handled between two looks at the clock.
 
 
@@ -182,7 +183,7 @@ class Responses:
         self._lane = lane
         self._has_room = has_room
         self._pace = pace
-        self._data = memoryview(b"")  # Of this read, not handled yet.
+        self._data = _NOTHING  # Of this read, not handled yet.
         self._input = bytearray()  # The beginning of a response that is not whole, or what waits for a turn.
         self._needed_bytes = _MIN_BYTES  # Of `_input`, before it is looked at again.
         self._reserved_bytes = 0  # Room taken for the response at the beginning of `_input`.
@@ -209,7 +210,7 @@ class Responses:
         """Store what is not handled yet: `data` of `receive` is not valid any longer."""
         if self._data:
             self._input += self._data
-            self._data = memoryview(b"")
+            self._data = _NOTHING
         self.has_begun = self._streaming_bytes > 0 or len(self._input) > 0
 
     def room_granted(self) -> None:
@@ -219,7 +220,7 @@ class Responses:
 
     def close(self) -> None:
         """The connection is over."""
-        self._data, self._input, self.turn_due = memoryview(b""), bytearray(), False
+        self._data, self._input, self.turn_due = _NOTHING, bytearray(), False
         self._has_room = _no_room
 
     def wait_for_turn(self) -> None:
@@ -232,7 +233,7 @@ class Responses:
         if self.turn_due or self.is_starved:
             self.defer()
             return []
-        data, self._data = self._data, memoryview(b"")
+        data, self._data = self._data, _NOTHING
         if self._input:
             self._input += data
             if not self._streaming_bytes and len(self._input) < self._needed_bytes:

@@ -232,7 +232,7 @@ class Session:
         self.machine.flags &= ~TURN_DUE
         effects = self.machine.slices.resume()
         while self.machine.later and not self.machine.slices.unfinished:
-            effects += self.machine.run(self.machine.later.popleft())
+            effects += self.machine.run(self.machine.later.pop(0))
         if not self.machine.slices.unfinished and self._responses.turn_due:
             self._responses.turn_due = False
             effects += self.machine.respond(now_ms)

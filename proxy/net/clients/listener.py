@@ -8,7 +8,6 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address
@@ -168,9 +167,6 @@ class Listener:
         return session
 
     def _session(self, transport: asyncio.Transport) -> Session | None:
-        raw_socket = transport.get_extra_info("socket")
-        with suppress(OSError):
-            raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = Peer(os.urandom(6).hex(), *_address(transport.get_extra_info("peername")[0]))
         principal = self._principal(transport, peer)
         if principal is None:

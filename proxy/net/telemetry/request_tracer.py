@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from struct import Struct
+from typing import SupportsIndex
 
 from proxy.audit.record import AuditEvent
 from proxy.net.telemetry.spans import OpenSpan, Tracing
@@ -45,7 +46,7 @@ CONNECTION_CLOSED = "connection_closed"
 _HEAD = Struct(">ihhi").unpack_from  # length, api key, version, correlation id
 _HEAD_BYTES = 12
 _LOGINS = frozenset((int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)))
-_append, _popleft = deque.append, deque.popleft
+_append, _pop = list.append, list.pop
 
 
 @dataclass(slots=True)
@@ -105,10 +106,10 @@ class _ResponseSizes:
                 self._prefix = b""
 
 
-class RequestTracer(deque[InFlight]):
+class RequestTracer(list[InFlight]):
     """The queue of requests in flight; it notes when one that is traced enters it, and when it leaves.
 
-    All requests go through `append` and `popleft`: what only traced ones need is done only while there is
+    All requests go through `append` and `pop`: what only traced ones need is done only while there is
     one.
     """
 
@@ -133,7 +134,7 @@ class RequestTracer(deque[InFlight]):
     # Called by the session.
 
     @property
-    def queue(self) -> deque[InFlight]:
+    def queue(self) -> list[InFlight]:
         return self
 
     @property
@@ -216,18 +217,17 @@ class RequestTracer(deque[InFlight]):
         else:
             self._decoded(entry, self._taken)
 
-    def popleft(self) -> InFlight:
-        entry = _popleft(self)
-        if self._traced:
-            self._has_left(entry)
-        return entry
-
-    def pop(self) -> InFlight:  # type: ignore[override] # as a deque has it
-        """The newest, which gets no response."""
+    def pop(self, index: SupportsIndex = -1, /) -> InFlight:
+        """The oldest, with 0; otherwise the newest, which gets no response."""
+        if index == 0:
+            entry = _pop(self, 0)
+            if self._traced:
+                self._has_left(entry)
+            return entry
         if self._traced and self._traced[-1].place == self._left + len(self):
             self._cut_off(self._traced.pop())
             self._watch()
-        return super().pop()
+        return _pop(self)
 
     def _has_left(self, entry: InFlight) -> None:
         self._left += 1

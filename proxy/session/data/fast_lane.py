@@ -432,7 +432,7 @@ class FastLane:
                 return False
         elif type(entry) is not ProducedToSeveral or not passes_to_several(entry, data, now_ms):
             return False
-        queue.popleft()
+        queue.pop(0)
         self._counts.response_bytes += size_bytes
         if (durations := entry.durations) is not None:
             # As request_counts.add, without a call.
