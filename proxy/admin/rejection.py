@@ -83,10 +83,14 @@ def in_request_order(
     Brokers group and reorder parts. In the order of the request, their places do not show a client which of
     them were rejected before the broker saw them.
     """
+    wanted, found = list(requested), list(parts)
+    keys = [key(part) for part in paced(found)]
+    if keys == wanted:
+        return found
     places: dict[Hashable, int] = {}
-    for name in paced(list(requested)):
+    for name in paced(wanted):
         places.setdefault(name, len(places))
-    keyed = [(places.get(key(part), len(places)), part) for part in paced(list(parts))]
+    keyed = [(places.get(name, len(places)), part) for name, part in zip(keys, paced(found), strict=True)]
     return [part for _, part in paced_sorted(keyed, itemgetter(0))]
 
 

@@ -40,6 +40,7 @@ Rights = tuple[int, AclsImage | None]
 """Compared by its parts: the ACLs by identity."""
 
 DEFAULT_QUEUED_BYTES = 256 * 1024 * 1024
+_NO_TOPIC_ID = bytes(16)
 _FIRST_METADATA_WITH_TOPIC_IDS = 12
 """Older brokers have no lookup of a topic id's name."""
 
@@ -56,10 +57,10 @@ class TopicNames:
 
     def learn(self, topic_id: bytes, name: str) -> None:
         """Store the name of an id; the zero id means no id and is not stored."""
+        if topic_id == _NO_TOPIC_ID:
+            return
         if self._names.get(topic_id) == name:
             self._ids.setdefault(name, topic_id)
-            return
-        if not any(topic_id):
             return
         if len(self._names) >= self._max_topics:
             oldest = next(iter(self._names))

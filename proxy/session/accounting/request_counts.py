@@ -123,27 +123,30 @@ def _plan_of(struct: Struct) -> _Plan:
     return _Plan(codes, tuple((name, plan) for name, plan in below if plan.codes or plan.below))
 
 
+_NOT_DECODED = (bytes, memoryview)
+
+
 def _collect(plan: _Plan, message: Any, codes: set[int]) -> None:
     for code in plan.codes:
         codes.add(code(message))
     for name, below in plan.below:
-        part = getattr(message, name)
-        if isinstance(part, list):
-            _collect_all(below, part, codes)
-        elif part is not None and not isinstance(
-            part, bytes | memoryview
-        ):  # What is not decoded is not read.
-            _collect(below, part, codes)
+        _collect_below(below, getattr(message, name), codes)
 
 
 def _collect_all(plan: _Plan, parts: list[Any], codes: set[int]) -> None:
-    if plan.below:
-        for part in paced(parts):
-            _collect(plan, part, codes)
-        return
     for code in plan.codes:
         # A response may have 100,000 partitions: this is the cheapest way through them.
         codes.update(map(code, paced(parts)))
+    for name, below in plan.below:
+        for value in map(attrgetter(name), paced(parts)):
+            _collect_below(below, value, codes)
+
+
+def _collect_below(plan: _Plan, value: Any, codes: set[int]) -> None:
+    if isinstance(value, list):
+        _collect_all(plan, value, codes)
+    elif value is not None and not isinstance(value, _NOT_DECODED):
+        _collect(plan, value, codes)
 
 
 def name_of_error(error_code: int) -> str:

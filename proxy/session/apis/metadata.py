@@ -35,6 +35,7 @@ Topic: TypeAlias = "types.MetadataResponse.MetadataResponseTopic"
 RAW = ("topics.partitions",)
 _NO_TOPIC_ID = bytes(16)
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_MISSING = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION})
 _FIRST_WITH_TOPIC_IDS = 12
 _FIRST_WITH_CREATION_SWITCH = 4
 _FIRST_WITH_LISTENER_NOT_FOUND = 6
@@ -48,7 +49,7 @@ def decide(call: Call, request: types.MetadataRequest) -> Verdict:
     if call.version < _FIRST_WITH_TOPIC_IDS and any(_names_by_id(topic) for topic in request.topics):
         message = f"Version {call.version} supports topic names only."
         return reject(call, request, ErrorCode.INVALID_REQUEST, message)
-    if any(any(topic.topic_id) for topic in request.topics):
+    if any(topic.topic_id != _NO_TOPIC_ID for topic in request.topics):
         # If one topic has an id, a broker ignores names.
         return _forward(call, request, None, lambda response: _by_id(call, response))
     if any(topic.name is None for topic in request.topics):
@@ -76,7 +77,7 @@ def _wants_all(call: Call, request: types.MetadataRequest) -> bool:
 
 
 def _names_by_id(topic: types.MetadataRequest.MetadataRequestTopic) -> bool:
-    return topic.name is None or any(topic.topic_id)
+    return topic.name is None or topic.topic_id != _NO_TOPIC_ID
 
 
 def _shown(call: Call, response: types.MetadataResponse) -> list[Topic]:
@@ -147,7 +148,7 @@ def _forwarded(call: Call, request: types.MetadataRequest, requested: _ByName) -
         found = [
             topic
             for topic in paced(response.topics)
-            if topic.name in requested.allowed and not _is_missing(topic)
+            if topic.name in requested.allowed and topic.error_code not in _MISSING
         ]
         known = {topic.name for topic in found}
         missing = [name for name in paced(requested.names) if name in requested.allowed and name not in known]
@@ -160,14 +161,12 @@ def _forwarded(call: Call, request: types.MetadataRequest, requested: _ByName) -
     return _forward(call, request, message, shown)
 
 
-def _is_missing(topic: Topic) -> bool:
-    return topic.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
-
-
 def _missing(
     call: Call, names: list[str], requested: _ByName, response: types.MetadataResponse
 ) -> list[Topic]:
     """Return topics that the broker does not have; a list of all topics lacks them."""
+    if not names:
+        return []
     reported = {topic.name: topic for topic in paced(response.topics)}
     denied = requested.uncreatable if call.gate.auto_creates_topics else set()
     # Decided for the record: now it is known that these topics would have been created.
@@ -261,12 +260,9 @@ def _set_authorized_operations(
     requested = request.include_cluster_authorized_operations
     response.cluster_authorized_operations = of_cluster(call) if requested else NOT_REQUESTED
     for topic in paced(response.topics):
-        is_included = request.include_topic_authorized_operations and _is_described(topic)
-        topic.topic_authorized_operations = of_topic(call, topic.name or "") if is_included else NOT_REQUESTED
-
-
-def _is_described(topic: Topic) -> bool:
-    return bool(topic.name) and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        topic.topic_authorized_operations = NOT_REQUESTED
+        if request.include_topic_authorized_operations and topic.name and topic.error_code != _DENIED:
+            topic.topic_authorized_operations = of_topic(call, topic.name)
 
 
 def _reject(_version: int, request: types.MetadataRequest, error: Error) -> types.MetadataResponse:
