@@ -40,8 +40,8 @@ def check_audit(kafka: DataFrame) -> DataFrame:
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": S.CORRUPT}
     read = kafka.withColumn("envelope", F.from_json(line, S.ENVELOPE, options))
     checked = read.withColumn(S.REASON, F.coalesce(*_reasons()))
-    link = F.when(_is_chained(line), F.unhex(F.substring(line, -_LINK - 2, _LINK)))
-    body = F.when(_is_chained(line), F.substring(line, F.lit(1), F.length(line) - _TAIL))
+    link = F.when(_is_chained(), F.unhex(F.substring(_tail(), -_LINK - 2, _LINK)))
+    body = F.when(_is_chained(), F.substring("value", F.lit(1), F.length("value") - _TAIL).cast("string"))
     data = F.col("envelope.data").alias("data")
     return checked.select(*_place(), "key", "value", data, link.alias(S.CHAIN), body.alias(S.LINE), S.REASON)
 
@@ -132,7 +132,7 @@ def _reasons() -> list[Column]:
             F.format_string(f"schema version %d, known are {known}", _data(S.RECORD_SCHEMA_VERSION)),
         ),
         F.when(
-            (_data(S.RECORD_SCHEMA_VERSION) >= S.CHAINED_SINCE) & ~_is_chained(F.col("value").cast("string")),
+            (_data(S.RECORD_SCHEMA_VERSION) >= S.CHAINED_SINCE) & ~_is_chained(),
             "no chain at the end of the line",
         ),
         *(F.when(_data(name).isNull(), f"data.{name} is missing") for name in _REQUIRED),
@@ -147,8 +147,13 @@ def _reasons() -> list[Column]:
     ]
 
 
-def _is_chained(line: Column) -> Column:
-    return F.coalesce(F.substring(line, -_TAIL, _TAIL).rlike('^,"chain":"[0-9a-f]{64}"\\}$'), F.lit(False))
+def _is_chained() -> Column:
+    return F.coalesce(_tail().rlike('^,"chain":"[0-9a-f]{64}"\\}$'), F.lit(False))
+
+
+def _tail() -> Column:
+    """Returns the last _TAIL bytes. In bytes: Spark would count the characters of the line at each use."""
+    return F.substring("value", -_TAIL, _TAIL).cast("string")
 
 
 def _data(name: str) -> Column:

@@ -17,6 +17,7 @@ from hashlib import sha256
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import (
@@ -225,9 +226,10 @@ def columns(audit: DataFrame) -> DataFrame:
     data = F.from_json(F.concat(S.LINE, F.lit("}")), S.ENVELOPE)["data"]
     sealed = F.concat(S.LINE, F.lit(',"chain":"'), hexadecimal(F.col(S.CHAIN)), F.lit('"}'))
     day = F.to_date(F.timestamp_millis(F.when(data[S.TIME_MS].between(0, S.LAST_TIME_MS), data[S.TIME_MS])))
-    # Maps cannot be compared, but their text can.
-    names = [name for name in S.DATA.names if name not in ADDED_LATER]
-    same = F.to_json(F.struct(*names)) == F.to_json(F.struct(*(data[name].alias(name) for name in names)))
+    fields = [field for field in S.DATA if field.name not in ADDED_LATER]
+    same = F.struct(*(_comparable(field, F.col(field.name)) for field in fields)).eqNullSafe(
+        F.struct(*(_comparable(field, data[field.name]) for field in fields))
+    )
     same = same & (F.unhex(F.sha2(sealed, 256)) == F.col(S.BODY_SHA256)) & F.col(S.DATE).eqNullSafe(day)
     for name in ADDED_LATER:
         same = same & (F.col(name).isNull() | F.col(name).eqNullSafe(data[name]))
@@ -250,6 +252,13 @@ def columns(audit: DataFrame) -> DataFrame:
         ),
         evidence=[*S.BOOT_KEY, S.DATE, "records", "sequences"],
     )
+
+
+def _comparable(field: T.StructField, value: Column) -> Column:
+    """Returns text for a map, which cannot be compared, and for a number for which 0.0 equals -0.0."""
+    if isinstance(field.dataType, T.MapType):
+        return F.to_json(value).alias(field.name)
+    return (value.cast("string") if field.dataType == T.DoubleType() else value).alias(field.name)
 
 
 NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK = "named_boot", "named_sequence", "named_link"

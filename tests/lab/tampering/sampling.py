@@ -48,7 +48,9 @@ from tests.spark.audit_trail import NOON_MS
 from tests.spark.frames import KAFKA, moment
 
 FOR_MANY_ROWS = {
-    "spark.driver.memory": "3g",
+    "spark.driver.memory": "4g",
+    # This run is long enough for the second compiler.
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.enabled": "false",
 }
