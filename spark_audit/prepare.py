@@ -4,6 +4,7 @@ The classes are those of a reconciliation and a report of an empty trail.
 """
 
 import re
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,8 @@ from spark_audit.jobs import reconcile_tables, write_page
 from spark_audit.tables.delta import Tables, create_tables
 from spark_audit.tables.files import Java
 
+SPARKS_JARS = Path(pyspark.__path__[0], "jars")
+
 
 def prepare(ivy_dir: str | None, say: Callable[[str], None]) -> None:
     """Replaces what was prepared before. OSError if the cache directory cannot be written."""
@@ -27,10 +30,7 @@ def prepare(ivy_dir: str | None, say: Callable[[str], None]) -> None:
 def _prepare(ivy_dir: str | None, say: Callable[[str], None]) -> None:
     prepared.forget()
     say("downloading Spark's packages, 20 MB, unless they are in the cache of Ivy")
-    spark = session.open_session("local[1]", ivy_dir)
-    jars = without_sparks_own(spark.sparkContext.getConf().get("spark.jars", "") or "")
-    spark.stop()
-    _end_jvm()
+    jars = _download(ivy_dir)
     prepared.remember_jars(jars)
     say("recording the classes of a reconciliation and a report, which takes a minute")
     recording = {prepared.JAVA_OPTIONS: prepared.options_that_write_archive(session.JAVA_OPTIONS)}
@@ -45,15 +45,34 @@ def _prepare(ivy_dir: str | None, say: Callable[[str], None]) -> None:
     say(f"prepared: {prepared.directory()} ({prepared.accept_archive() >> 20} MB)")
 
 
+def copy_packages(ivy_dir: str, jars: Path = SPARKS_JARS) -> None:
+    """Copies the packages to Spark's own jars, for an image: no job downloads them there."""
+    for jar in map(Path, _download(ivy_dir)):
+        shutil.copy(jar, jars / _without_organization(jar))
+
+
+def _download(ivy_dir: str | None) -> list[str]:
+    """Returns the paths of the packages' jars, once Ivy has them in its cache."""
+    spark = session.open_session("local[1]", ivy_dir)
+    jars = without_sparks_own(spark.sparkContext.getConf().get("spark.jars", "") or "")
+    spark.stop()
+    _end_jvm()
+    return jars
+
+
 def without_sparks_own(uris: str) -> list[str]:
     """Returns the paths of the packages' jars, without libraries that Spark has, in whichever version.
 
     Delta names older ones than Spark, and of two versions of Jackson, Spark does not start. Ivy's files are
     called ORGANIZATION_NAME-VERSION.jar.
     """
-    own = {_library(jar.name) for jar in Path(pyspark.__path__[0], "jars").iterdir()}
+    own = {_library(jar.name) for jar in SPARKS_JARS.iterdir()}
     jars = [urlparse(uri).path for uri in uris.split(",") if uri]
-    return [jar for jar in jars if _library(Path(jar).name.partition("_")[2]) not in own]
+    return [jar for jar in jars if _library(_without_organization(Path(jar))) not in own]
+
+
+def _without_organization(jar: Path) -> str:
+    return jar.name.partition("_")[2]
 
 
 def _library(file: str) -> str:
