@@ -213,6 +213,7 @@ bench: setup ## Measure CPU per request, GiB and decision, memory per connection
 	$(BIN)/python -m tests.lab.bench.quotas
 	$(BIN)/python -m tests.lab.bench.decoded
 	$(BIN)/python -m tests.lab.bench.trail
+	$(BIN)/python -m tests.lab.bench.workers
 
 AWAY ?= 600000
 

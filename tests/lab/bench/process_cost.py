@@ -1,6 +1,7 @@
 """What a process has used so far, read from outside it (Linux)."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 _CPU_CLOCK_OF_A_PROCESS = 2  # CPUCLOCK_SCHED, as clock_getcpuclockid(3) puts it together.
@@ -21,3 +22,17 @@ def peak_kib(pid: int) -> int:
     """The most that it ever held."""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def tree(pid: int) -> list[int]:
+    """The process and all that it has started."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(path.parent.name)] = int(
+                path.read_text(encoding="utf-8").rpartition(")")[2].split()[1]
+            )
+    found = [pid]
+    for each in found:
+        found += [child for child, parent in parents.items() if parent == each]
+    return found

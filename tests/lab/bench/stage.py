@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ _admin: Any = importlib.import_module("confluent_kafka.admin")  # Its names are 
 
 PLAIN, TLS, MTLS, SASL, SASL_TLS = "PLAINTEXT", "SSL", "MTLS", "SASL_PLAINTEXT", "SASL_SSL"
 """The listeners of each target."""
+NULL = "NULL"
+"""The place of null_broker.py, and the listener behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +60,16 @@ class Target:
 
 
 @contextmanager
-def targets(directory: Path, report: Callable[[str], None]) -> Iterator[list[Target]]:
-    """`direct`, `relay` and `proxy`, up and ready; everything is stopped at the end."""
-    places = iter(free_addresses(12))
-    relayed = {name: next(places) for name in (PLAIN, TLS, MTLS, SASL, SASL_TLS)}
-    behind = {name: next(places) for name in (PLAIN, TLS)}
+def targets(
+    directory: Path, report: Callable[[str], None], workers: int = 1, *, before_null_broker: bool = False
+) -> Iterator[list[Target]]:
+    """`direct`, `relay` and `proxy`, up and ready; everything is stopped at the end.
+
+    With `before_null_broker` the proxy's broker is null_broker.py.
+    """
+    places = iter(free_addresses(14))
+    relayed = {name: next(places) for name in (PLAIN, TLS, MTLS, SASL, SASL_TLS, NULL)}
+    behind = {name: next(places) for name in (PLAIN, TLS, NULL)}
     own = {name: next(places) for name in (MTLS, SASL_TLS)}
     opened = {name: next(places) for name in (PLAIN, TLS, MTLS)}
     properties: dict[str, str] = {}
@@ -73,15 +81,18 @@ def targets(directory: Path, report: Callable[[str], None]) -> Iterator[list[Tar
     own |= {PLAIN: broker.plaintext, TLS: broker.ssl, SASL: broker.sasl_plaintext}
     # The broker's own addresses are known only now; it reads the properties when it starts.
     properties |= _properties(stack, own, behind, relayed)
-    _open(stack, opened)
-    relay = _relay(stack, own, behind, relayed)
-    by_proxy = stack.wiring.listeners
+    _open(stack, opened, relayed[NULL] if before_null_broker else broker.plaintext, workers)
+    helpers = [_relay(stack, own, behind, relayed)]
+    if before_null_broker:
+        helpers.append(_null_broker(stack, relayed[NULL], behind[NULL]))
+    relay, by_proxy = helpers[0], stack.wiring.listeners
     with ExitStack() as cleanup:
         cleanup.callback(stack.stop)
-        cleanup.callback(relay.stop)
+        for helper in helpers:
+            cleanup.callback(helper.stop)
+            helper.start()
+            helper.wait_until(partial(_listens, helper), _TIMEOUT_S * 1000)
         stack.start(report)
-        relay.start()
-        relay.wait_until(lambda: "listening" in relay.log_text(), _TIMEOUT_S * 1000)
         report("making topics and ACLs")
         user = User(USER, "SCRAM-SHA-256", stack.users["admin"].password)
         _make_topics_users_and_acls(stack, user)
@@ -106,6 +117,16 @@ def _relay(
     words = [",".join([_port(relayed[name]), _port(to), *more]) for name, to, more in ways]
     command = [sys.executable, str(Path(__file__).with_name("relay.py")), *words]
     return ChildProcess("the relay", command, stack.logs / "relay.log")
+
+
+def _null_broker(stack: Stack, address: str, broker: str) -> ChildProcess:
+    program = str(Path(__file__).with_name("null_broker.py"))
+    command = [sys.executable, program, _port(address), _port(broker)]
+    return ChildProcess("the null broker", command, stack.logs / "null_broker.log")
+
+
+def _listens(helper: ChildProcess) -> bool:
+    return "listening" in helper.log_text()
 
 
 def _port(address: str) -> str:
@@ -146,8 +167,8 @@ def _properties(
     }
 
 
-def _open(stack: Stack, addresses: Mapping[str, str]) -> None:
-    """Add listeners without SASL to the proxy."""
+def _open(stack: Stack, addresses: Mapping[str, str], upstream: str, workers: int) -> None:
+    """Add listeners without SASL to the proxy, and name its broker."""
     document = yaml.safe_load(stack.proxy_file.read_text(encoding="utf-8"))
     files = {"certificate": str(stack.tls.certificate), "key": str(stack.tls.key)}
     more = {PLAIN: {}, TLS: {"ssl": files}}
@@ -157,7 +178,8 @@ def _open(stack: Stack, addresses: Mapping[str, str]) -> None:
         {"name": name, "bind": addresses[name], "security.protocol": TLS if ssl else PLAIN, **ssl}
         for name, ssl in more.items()
     ]
-    document["upstream"] = {"bootstrap": stack.broker.plaintext, "security.protocol": "PLAINTEXT"}
+    document["upstream"] = {"bootstrap": upstream, "security.protocol": "PLAINTEXT"}
+    document["workers"] = workers
     document["quota"] = {"producer.default": _OUT_OF_REACH, "consumer.default": _OUT_OF_REACH}
     del document["audit"]["summary.interval.ms"]  # The demo's is short; here the default is to be measured.
     stack.proxy_file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")

@@ -43,7 +43,7 @@ class Watched:
         self.killed_at_ms: dict[int, int] = {}
         """By boot."""
         self._http = http
-        self._process = process
+        self.process = process
         self._start = start
         self._alone = threading.Lock()
 
@@ -62,7 +62,7 @@ class Watched:
         """SIGKILL, right after a last look; `killed` is called before it is started again."""
         with self._alone:
             self._read()
-            self._process.kill()
+            self.process.kill()
             self.killed_at_ms[self.starts - 1] = now_ms()
             killed()
             self._begin()
@@ -70,9 +70,9 @@ class Watched:
     def freeze(self, seconds: float) -> None:
         """As a machine that swaps, or a virtual one that is moved: everything stands still, then goes on."""
         with self._alone:
-            self._process.signal(signal.SIGSTOP)
+            self.process.signal(signal.SIGSTOP)
             threading.Event().wait(seconds)
-            self._process.signal(signal.SIGCONT)
+            self.process.signal(signal.SIGCONT)
 
     def stop(self) -> None:
         with self._alone:
@@ -86,11 +86,11 @@ class Watched:
         return probe.series(self._http)
 
     def _begin(self) -> None:
-        patiently(self._process, self._start, lambda: probe.is_ready(self._http))
+        patiently(self.process, self._start, lambda: probe.is_ready(self._http))
         self.starts += 1
 
     def _stop(self) -> None:
-        if not self._process.stop(STOP_MS):
+        if not self.process.stop(STOP_MS):
             raise SetupError(f"{self.name} did not stop by itself")
 
     def _read(self) -> Reading:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.lab.bench.process_cost import resident_kib
 from tests.lab.chaos.counted import Counted
 from tests.lab.chaos.judging import of_a_calm_time
 from tests.lab.chaos.running import read_tables
@@ -88,6 +89,7 @@ def _disturb(
     acts = [second, None, processes.controller, first, None, second, processes.controller, None, first]
     for act in acts:
         threading.Event().wait(minutes * 6)
+        say(_memory(processes))
         if act is None:
             say(_ingest(place, tables))
             outcome.ingests += 1
@@ -96,6 +98,12 @@ def _disturb(
             outcome.restarts += 1
             say(f"{act.name} started anew")
     threading.Event().wait(minutes * 6)
+    say(_memory(processes))
+
+
+def _memory(processes: Processes) -> str:
+    all_of_them = (*processes.proxies, processes.controller)
+    return "resident: " + ", ".join(f"{each.name} {resident_kib(each.process.pid)} KiB" for each in all_of_them)
 
 
 def _ingest(place: Place, tables: Path) -> str:
