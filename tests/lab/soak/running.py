@@ -103,7 +103,9 @@ def _disturb(
 
 def _memory(processes: Processes) -> str:
     all_of_them = (*processes.proxies, processes.controller)
-    return "resident: " + ", ".join(f"{each.name} {resident_kib(each.process.pid)} KiB" for each in all_of_them)
+    return "resident: " + ", ".join(
+        f"{each.name} {resident_kib(each.process.pid)} KiB" for each in all_of_them
+    )
 
 
 def _ingest(place: Place, tables: Path) -> str:
