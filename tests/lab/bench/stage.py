@@ -163,6 +163,8 @@ def _properties(
         "listener.name.mtls.ssl.client.auth": "required",
         "listener.name.mtls.ssl.truststore.type": "PEM",
         "listener.name.mtls.ssl.truststore.location": str(stack.tls.ca),
+        # With the default of 50, the kernel drops most of a storm, and what is measured are its retries.
+        "socket.listen.backlog.size": "4096",
         **logins,
     }
 

@@ -125,7 +125,7 @@ def _stop_all(stack: Stack) -> None:
         signal.signal(number, signal.SIG_IGN)
     end_all()
     for name in stack.stop():
-        print(f"{name} did not stop when told and was killed", file=sys.stderr)
+        print(f"{name} did not stop on SIGTERM and was killed", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -76,6 +76,6 @@ def how_to_connect(stack: Stack) -> str:
 
 def _login(user: User, guest: bool) -> dict[str, object]:
     # PLAIN comes first because it works for every client: librdkafka before 2.6.1 (Debian's kcat) repeats its
-    # own nonce in SCRAM's last message, which Kafka 4 refuses, and so do we.
+    # own nonce in SCRAM's last message, which Kafka 4 rejects, as Penstock does.
     mechanisms = ["PLAIN", user.mechanism] if guest else [user.mechanism]
     return {"mechanism": mechanisms[0], "mechanisms": mechanisms, "password": user.password}

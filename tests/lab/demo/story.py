@@ -17,7 +17,7 @@ from tests.lab.cluster.errors import SetupError
 from tests.lab.demo.stage import ACTORS, CONSUMER, IDLER, PRODUCER, TOPIC, NotShown, Stage, Step
 from tests.lab.demo.steps import access, audit, brokers, limits, people, sessions
 
-# What a step may meet that is no fault of this program: it is told as what was seen instead.
+# These are no faults of this program. The step reports what it saw instead.
 _MISHAPS = (
     NotShown,
     SetupError,

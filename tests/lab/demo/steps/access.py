@@ -1,4 +1,4 @@
-"""ACLs: refused without one, allowed with one (KIP-11, KIP-801), with Kafka's own tools through the proxy."""
+"""ACLs: denied without one, allowed with one (KIP-11, KIP-801), with Kafka's own tools through the proxy."""
 
 from functools import partial
 
@@ -64,4 +64,4 @@ def withdraw(stage: Stage) -> str:
     stage.as_admin("kafka-acls", "--remove", "--force", "--group", GROUP)
     run = stage.stack.tools(PRODUCER).run("kafka-console-producer", "--topic", TOPIC, stdin="too late\n")
     must_say(run, f"Not authorized to access topics: [{TOPIC}]")
-    return f"{PRODUCER} is refused again"
+    return f"{PRODUCER} is denied again"

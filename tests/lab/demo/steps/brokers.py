@@ -16,10 +16,10 @@ def reach_all(stage: Stage) -> str:
     before = _produced(stage)
     producer = Producer(librdkafka_settings(stage.stack.users[PRODUCER], stage.stack.entrance()))
     metadata = producer.list_topics(TOPIC, timeout=_TIMEOUT_S)
-    told = {node: f"{broker.host}:{broker.port}" for node, broker in metadata.brokers.items()}
+    named = {node: f"{broker.host}:{broker.port}" for node, broker in metadata.brokers.items()}
     proxies = {each.number: each.wiring.listeners["SASL_PLAINTEXT"] for each in stage.stack.nodes}
-    if told != proxies:
-        raise NotShown(f"the client was told of {told}, the proxies are {proxies}")
+    if named != proxies:
+        raise NotShown(f"the client learnt of {named}, the proxies are {proxies}")
     partitions = metadata.topics[TOPIC].partitions
     _send(producer, list(partitions))
     after = _produced(stage)
@@ -27,7 +27,7 @@ def reach_all(stage: Stage) -> str:
     if passed_by:
         raise NotShown(f"nothing was produced through the proxies of {passed_by}")
     return (
-        f"told of {len(told)} proxies and no broker; {len(partitions)} partitions, each through its leader's"
+        f"metadata names {len(named)} proxies and no broker; {len(partitions)} partitions, each through its leader's"
     )
 
 

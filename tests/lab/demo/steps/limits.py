@@ -16,15 +16,15 @@ _ENTITY = ("--entity-type", "users", "--entity-name", PRODUCER)
 
 @dataclass(slots=True)
 class _Session:
-    """One librdkafka producer, and what it was told."""
+    """One librdkafka producer, and the throttle times that it reports."""
 
     throttled_s: list[float] = field(default_factory=list)
     latencies_s: list[float] = field(default_factory=list)
 
     def open(self, stage: Stage) -> Producer:
         settings = librdkafka_settings(stage.stack.users[PRODUCER], stage.stack.entrance())
-        told = {"throttle_cb": lambda event: self.throttled_s.append(event.throttle_time)}
-        return Producer({**settings, "linger.ms": 0, **told})
+        callback = {"throttle_cb": lambda event: self.throttled_s.append(event.throttle_time)}
+        return Producer({**settings, "linger.ms": 0, **callback})
 
     def send(self, producer: Producer, value: bytes) -> float:
         """Seconds from handing the record over to its acknowledgement."""
@@ -52,7 +52,7 @@ def throttle(stage: Stage) -> str:
     session.send(producer, bytes(_BURST_BYTES))
     after_s = session.send(producer, b"the record after the burst")
     if not session.throttled_s or after_s < max(session.throttled_s) / 2:
-        raise NotShown(f"no throttling: told {session.throttled_s}, the next record took {after_s:.3f} s")
+        raise NotShown(f"no throttling: throttle times {session.throttled_s}, the next record took {after_s:.3f} s")
     return (
         f"throttle_time_ms {max(session.throttled_s) * 1000:,.0f} for a burst of {_BURST_BYTES // 1000} kB;"
         f" the next record took {after_s:.1f} s instead of {before_s * 1000:.0f} ms"

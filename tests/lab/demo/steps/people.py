@@ -21,9 +21,9 @@ def create(stage: Stage) -> str:
 
 def remove(stage: Stage) -> str:
     at_once([partial(_remove, stage, actor) for actor in ACTORS])
-    refused = stage.stack.tools(PRODUCER).run("kafka-topics", "--list")
-    must_say(refused, "Authentication failed")
-    if refused.returncode == 0:
+    listed = stage.stack.tools(PRODUCER).run("kafka-topics", "--list")
+    must_say(listed, "Authentication failed")
+    if listed.returncode == 0:
         raise NotShown(f"{PRODUCER} could still list topics")
     return f"{PRODUCER} can no longer log in: Authentication failed"
 
