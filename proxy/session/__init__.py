@@ -15,6 +15,7 @@ in_flight       requests in flight, one class for each way in which a response i
 client_state    decisions, buckets and counts of one client id at one image
 former_clients  the states of earlier client ids, some of whose requests are still in flight
 remembered      fetch sessions, share sessions and deferred assignments of a connection
+member_hosts    the clients' addresses of group members, which the broker does not see
 accounting      summaries, counts and errors for audit and metrics
 authentication  the SASL state of a connection
 gate            what all sessions of a proxy share; topic ids to names

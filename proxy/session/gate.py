@@ -22,6 +22,7 @@ from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalB
 from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
 from proxy.session.accounting.request_counts import RequestCounts
 from proxy.session.authentication import SaslListener
+from proxy.session.member_hosts import MemberHosts
 from proxy.session.memory import Limits, RequestMemory
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.work import Pace, paced
@@ -124,6 +125,7 @@ class Gate:
     versions: Mapping[int, VersionRange] = field(default_factory=dict)
     """API key -> (min, max), as in ApiVersions: what proxy, broker and controller all support (KIP-590)."""
     topic_names: TopicNames = field(default_factory=TopicNames)
+    member_hosts: MemberHosts = field(default_factory=MemberHosts)
     unrecorded: frozenset[str] = frozenset()
     """Classes of audit records that must not be lost and for which there is no room (audit.policy)."""
     rejects_changes: bool = False

@@ -10,7 +10,8 @@
 Denied groups are GROUP_AUTHORIZATION_FAILED, partitions of denied topics TOPIC_AUTHORIZATION_FAILED. A
 described group (KIP-848, KIP-932) with a member on a topic that the client may not DESCRIBE is
 TOPIC_AUTHORIZATION_FAILED as a whole, and so is a Streams group (KIP-1071) with such a topic in its topology.
-The proxy's authorizer decides the authorized operations.
+The proxy's authorizer decides the authorized operations. The hosts of members are those of their clients
+(proxy.session.member_hosts).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from proxy.admin.rejection import Error, Reject, TopicShape, code_only, each_par
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.protected import protected_names
 from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_group
-from proxy.session.apis.heartbeats import topics_of_subtopology
+from proxy.session.apis.heartbeats import learn_host, topics_of_subtopology
 from proxy.session.apis.topic_filter import take_out
 from proxy.session.call import Api, Call, Forward, Respond, ResponseHandler, Verdict, deny, reject
 from proxy.wire import types
@@ -42,24 +43,28 @@ HIDDEN_TOPICS_MESSAGE = "The group has described topic(s) that the client is not
 HIDDEN_TOPOLOGY_MESSAGE = "The described group uses topics that the client is not authorized to describe."
 
 
-def decide(
-    call: Call,
-    request: types.JoinGroupRequest
-    | types.SyncGroupRequest
-    | types.HeartbeatRequest
-    | types.LeaveGroupRequest,
-) -> Verdict:
-    """Decide a JoinGroup, SyncGroup, Heartbeat or LeaveGroup request."""
+_RAW: dict[int, tuple[str, ...]] = {ApiKey.SYNC_GROUP: ("assignment",)}
+
+
+def decide(call: Call, request: types.JoinGroupRequest | types.LeaveGroupRequest) -> Verdict:
+    """Decide a JoinGroup or LeaveGroup request."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return Forward()
+
+
+def decide_member(call: Call, request: types.SyncGroupRequest | types.HeartbeatRequest) -> Verdict:
+    """Decide a SyncGroup or Heartbeat request. The response is read only if the host is not known."""
+    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return learn_host(call, request.group_id, request.member_id, _RAW.get(call.api_key, ()))
 
 
 def decide_sync_group(call: Call, request: types.SyncGroupRequest) -> Verdict:
     """Decide a SyncGroup request; from v5 on it has to name the protocol (KIP-559), whatever the rights."""
     if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return reject(call, request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    return decide(call, request)
+    return decide_member(call, request)
 
 
 def _reject_join(version: int, _request: types.JoinGroupRequest, error: Error) -> types.JoinGroupResponse:
@@ -136,8 +141,19 @@ def decide_describe(call: Call, request: types.DescribeGroupsRequest) -> Verdict
     requested = request.groups
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, requested)
     set_operations = _operations_setter(call) if request.include_authorized_operations else None
+
+    def finish(response: types.DescribeGroupsResponse) -> None:
+        if set_operations is not None:
+            set_operations(response)
+        _fill_in_hosts(call, response)
+
     request.groups = [group_id for group_id in requested if group_id in allowed]
-    return _merged(request, types.DescribeGroupsResponse, requested, request.groups, set_operations)
+    return _merged(request, types.DescribeGroupsResponse, requested, request.groups, finish)
+
+
+def _fill_in_hosts(call: Call, response: Any) -> None:
+    for group in response.groups:
+        call.gate.member_hosts.fill_in(group.group_id, group.members)
 
 
 def _describes(response_type: Any, topics_of: Callable[[Any], Iterator[str]], message: str) -> Decide:
@@ -158,6 +174,7 @@ def _describes(response_type: Any, topics_of: Callable[[Any], Iterator[str]], me
                 group if names[id(group)] <= shown else _hidden(response_type, group.group_id, message)
                 for group in response.groups
             ]
+            _fill_in_hosts(call, response)
 
         request.group_ids = [group_id for group_id in requested if group_id in allowed]
         return _merged(request, response_type, requested, request.group_ids, finish)
@@ -166,7 +183,7 @@ def _describes(response_type: Any, topics_of: Callable[[Any], Iterator[str]], me
 
 
 def _merged(
-    request: Any, response_type: Any, requested: list[str], left: list[str], finish: ResponseHandler | None
+    request: Any, response_type: Any, requested: list[str], left: list[str], finish: ResponseHandler
 ) -> Verdict:
     allowed = set(left)
     rejected = [
@@ -180,8 +197,7 @@ def _merged(
         return Respond(response_type(groups=rejected))
 
     def on_response(response: Any) -> None:
-        if finish is not None:
-            finish(response)
+        finish(response)
         response.groups = in_request_order(
             requested, [*response.groups, *rejected], lambda group: group.group_id
         )
@@ -233,7 +249,7 @@ def _each_group(response: str) -> Reject:
 APIS = (
     Api(ApiKey.JOIN_GROUP, decide, _reject_join, repeatable=True),
     Api(ApiKey.SYNC_GROUP, decide_sync_group, code_only("SyncGroupResponse"), repeatable=True),
-    Api(ApiKey.HEARTBEAT, decide, code_only("HeartbeatResponse"), repeatable=True),
+    Api(ApiKey.HEARTBEAT, decide_member, code_only("HeartbeatResponse"), repeatable=True),
     Api(ApiKey.LEAVE_GROUP, decide, code_only("LeaveGroupResponse")),
     Api(ApiKey.LIST_GROUPS, decide_list, code_only("ListGroupsResponse")),
     Api(

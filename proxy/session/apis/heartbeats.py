@@ -47,7 +47,14 @@ def decide_consumer(call: Call, request: types.ConsumerGroupHeartbeatRequest) ->
         return deny(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     assignments = call.remembered.deferred_assignments
     deferred = assignments.take(request.group_id, request.member_id)
-    verdict = Forward(None, lambda response: _assign(call, assignments, request.group_id, deferred, response))
+
+    def on_response(response: types.ConsumerGroupHeartbeatResponse) -> None:
+        if response.error_code == ErrorCode.NONE:
+            member_id = response.member_id or request.member_id
+            call.gate.member_hosts.learn(request.group_id, member_id, call.peer.host)
+            _assign(call, assignments, request.group_id, deferred, response)
+
+    verdict = Forward(None, on_response)
     return verdict if deferred is None else with_names(call, deferred.topic_ids, lambda: verdict)
 
 
@@ -58,8 +65,6 @@ def _assign(
     deferred: Deferred | None,
     response: types.ConsumerGroupHeartbeatResponse,
 ) -> None:
-    if response.error_code != ErrorCode.NONE:
-        return
     looked_up = set(deferred.topic_ids) if deferred is not None else set()
     if response.assignment is None and deferred and deferred.member_epoch == response.member_epoch:
         response.assignment = deferred.assignment
@@ -79,12 +84,29 @@ def _assign(
     ]
 
 
+def learn_host(call: Call, group_id: str, member_id: str, raw: tuple[str, ...] = ()) -> Forward:
+    """Forward a member's request, and learn its host if the broker accepts it and the host is not known yet.
+
+    `raw` names the large fields of the response, which are not decoded.
+    """
+    hosts, host = call.gate.member_hosts, call.peer.host
+    if hosts.is_at(group_id, member_id, host):
+        return Forward()
+
+    def on_response(response: types.SyncGroupResponse | types.HeartbeatResponse) -> None:
+        if response.error_code == ErrorCode.NONE:
+            hosts.learn(group_id, member_id, host)
+
+    return Forward(None, on_response, raw)
+
+
 def decide_streams(call: Call, request: types.StreamsGroupHeartbeatRequest) -> Verdict:
     """Decide a StreamsGroupHeartbeat request."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return reject(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    forward = learn_host(call, request.group_id, request.member_id)
     if request.topology is None:
-        return Forward()
+        return forward
     parts = request.topology.subtopologies
     topics = list(dict.fromkeys(name for part in parts for name in topics_of_subtopology(part)))
     message = _topology_error(topics)
@@ -95,9 +117,9 @@ def decide_streams(call: Call, request: types.StreamsGroupHeartbeatRequest) -> V
     internal = dict.fromkeys(name for part in parts for name in internal_topics_of(part))
     uncreatable = _uncreatable(call, list(internal))
     if not uncreatable:
-        return Forward()
+        return forward
     return find_existing(
-        call, uncreatable, lambda existing: _unless_missing(call, request, uncreatable, existing)
+        call, uncreatable, lambda existing: _unless_missing(call, request, uncreatable, existing, forward)
     )
 
 
@@ -117,11 +139,15 @@ def _uncreatable(call: Call, names: list[str]) -> list[str]:
 
 
 def _unless_missing(
-    call: Call, request: types.StreamsGroupHeartbeatRequest, uncreatable: list[str], existing: set[str]
+    call: Call,
+    request: types.StreamsGroupHeartbeatRequest,
+    uncreatable: list[str],
+    existing: set[str],
+    forward: Forward,
 ) -> Verdict:
     missing = [name for name in uncreatable if name not in existing]
     if not missing:
-        return Forward()
+        return forward
     # Decided for the record: these topics are missing and denied.
     call.allowed_names(Operation.CREATE, ResourceType.TOPIC, missing)
     return _unauthorized_to_create(call, request, missing)

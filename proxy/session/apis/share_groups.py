@@ -26,6 +26,7 @@ from proxy.admin.rejection import (
 )
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import rewrite_endpoints
+from proxy.session.apis.heartbeats import learn_host
 from proxy.session.apis.topic_existence import with_names
 from proxy.session.apis.topic_filter import errors_by_id, take_out
 from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, reject
@@ -73,7 +74,7 @@ def decide_heartbeat(call: Call, request: types.ShareGroupHeartbeatRequest) -> V
     subscribed = set(request.subscribed_topic_names or ())
     if call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, sorted(subscribed)) < subscribed:
         return deny(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return Forward()
+    return learn_host(call, request.group_id, request.member_id)
 
 
 def decide_acknowledge(call: Call, request: types.ShareAcknowledgeRequest) -> Verdict:

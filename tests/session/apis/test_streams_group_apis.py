@@ -51,7 +51,7 @@ def test_members_need_read_on_their_group() -> None:
     plain = t.StreamsGroupHeartbeatRequest(group_id="app", member_id="m")
 
     assert (denied.answer.error_code, denied.denials) == (GROUP_DENIED, ["READ GROUP app"])
-    assert Asking(HEARTBEAT, 0, "READ GROUP app").for_(plain).passes_unread
+    assert Asking(HEARTBEAT, 0, "READ GROUP app").for_(plain).goes_as_it_came
 
 
 @pytest.mark.parametrize("hidden", ["in", "out", "app-repartition", "app-changelog"])
@@ -67,7 +67,7 @@ def test_one_topic_that_may_not_be_described_refuses_the_topology(hidden: str) -
 def test_a_topology_goes_as_it_came_to_the_broker_with_create_on_its_internal_topics(right: str) -> None:
     asked = Asking(HEARTBEAT, 0, *SOURCES, *INTERNAL, f"CREATE {right}").for_(heartbeat())
 
-    assert asked.passes_unread
+    assert asked.goes_as_it_came
     assert asked.denials == []
 
 
@@ -78,7 +78,7 @@ def test_without_create_the_broker_is_asked_first_which_internal_topics_are_ther
 
     assert [topic.name for topic in asked.asked_first.topics] == ["app-changelog"]
     assert not asked.asked_first.allow_auto_topic_creation
-    assert asked.once(existing("app-changelog")).passes_unread
+    assert asked.once(existing("app-changelog")).goes_as_it_came
 
 
 def test_an_internal_topic_that_is_missing_and_may_not_be_made_refuses_the_topology() -> None:

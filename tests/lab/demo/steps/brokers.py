@@ -27,7 +27,7 @@ def reach_all(stage: Stage) -> str:
     if passed_by:
         raise NotShown(f"nothing was produced through the proxies of {passed_by}")
     return (
-        f"metadata names {len(named)} proxies and no broker; {len(partitions)} partitions, each through its leader's"
+        f"named: {len(named)} proxies and no broker; {len(partitions)} partitions, each through its leader's"
     )
 
 
