@@ -3,7 +3,7 @@
 Both sets of proxies stand before the same brokers: the second before a listener that advertises it (SPEC O1).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka import KafkaException, TopicPartition
 
 from proxy.config import split_host_port
 from proxy.net.kafka.channel import EndpointSettings
@@ -22,6 +23,7 @@ from tests.lab.cluster.process import ChildProcess
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import Entrance, User, channel_settings
 from tests.support.cluster_admin import ClusterAdmin, admin, done
+from tests.support.waiting import until
 
 REWRITING, KEEPING = "rewriting", "keeping"
 
@@ -139,6 +141,20 @@ def carol(three_admin: ClusterAdmin) -> User:
 
 
 def replicated_topic(three_admin: ClusterAdmin, name: str) -> str:
-    """Six partitions in three replicas: each broker leads two of them."""
+    """Six partitions in three replicas: each broker leads two of them, and has opened them.
+
+    Brokers apply the controller's record one after the other. A consumer of librdkafka that meets one which
+    has not applied it yet reports UNKNOWN_TOPIC_OR_PARTITION and reads no further.
+    """
     done(three_admin.client.create_topics([admin.NewTopic(name, 6, 3)]))
+    beginning = {TopicPartition(name, partition): admin.OffsetSpec.earliest() for partition in range(6)}
+    until(lambda: _is_listed(three_admin, beginning), f"{name} at all brokers")
     return name
+
+
+def _is_listed(three_admin: ClusterAdmin, offsets: Mapping[TopicPartition, Any]) -> bool:
+    try:
+        done(three_admin.client.list_offsets(dict(offsets)))
+    except KafkaException:
+        return False
+    return True
