@@ -30,6 +30,7 @@ from proxy.security.principal import parse_principal
 from proxy.security.principal_serde import load_principal_serde
 from proxy.security.protected import ProtectedResources
 from proxy.session.gate import Basis, Gate
+from proxy.session.member_hosts import MemberHosts
 from proxy.session.memory import Limits, RequestMemory
 from proxy.wire.work import Pace
 from proxy.workers.member import Member
@@ -37,8 +38,11 @@ from proxy.workers.member import Member
 log = structlog.get_logger(__name__)
 
 
-def gate(config: ProxyConfig, rates_of: RatesOf) -> Gate:
-    """ConfigError or ValueError name what cannot be used. `rates_of`: where the use of quotas is counted."""
+def gate(config: ProxyConfig, rates_of: RatesOf, member: Member | None = None) -> Gate:
+    """ConfigError or ValueError name what cannot be used.
+
+    `rates_of`: where the use of quotas is counted. `member`: the worker's place among several.
+    """
     own_controller = config.controller.mode != "kraft"
     return Gate(
         Basis(ProtectedResources(authorizer(config), config.own_resources)),
@@ -52,6 +56,7 @@ def gate(config: ProxyConfig, rates_of: RatesOf) -> Gate:
         pace=Pace(perf_counter_ns),
         token_secret=config.delegation_token.secret(),
         proxy_principals=proxy_principals(config),
+        member_hosts=MemberHosts(None if member is None else member.hosts),
     )
 
 

@@ -140,7 +140,7 @@ class ProxyProcess:
         if config.quota.scopes.any_cluster:
             self._shares = QuotaShares(config, internal, self.author.boot_id, self._registry)
         rates_of = gate_setup.rates_of(config, member, None if self._shares is None else self._shares.rate)
-        self._gate = gate_setup.gate(config, rates_of)
+        self._gate = gate_setup.gate(config, rates_of, member)
         self._upkeep = ReplaceableTask(self._upkeep_of(self._gate.authorizer).run)
         self._facts: BrokerFacts | None = None
         self._plane = ControlPlane(

@@ -21,7 +21,7 @@ from proxy.net.runtime.reachability import StateLine, cause_of
 from proxy.quota.connections import CONNECTION_CREATION_RATE, UNLIMITED
 from proxy.quota.shared import Place, SharedRate, column_cells
 from proxy.workers.control import answer
-from proxy.workers.segment import Segment, Table, TableFull
+from proxy.workers.segment import Hosts, Segment, Table, TableFull
 
 CATCH_UP_MS, CATCH_UP_PAUSE_S = 5_000, 0.2
 POLL_S = 0.002
@@ -59,6 +59,11 @@ class Member(Collector):
     @property
     def workers(self) -> int:
         return self._where.workers
+
+    @property
+    def hosts(self) -> Hosts:
+        """The hosts of group members, as all workers know them."""
+        return self._segment.hosts
 
     def rate(self, name: tuple[str, ...], window_ms: int, samples: int) -> SharedRate:
         """A rate that all workers record (as proxy.quota.rate.Rates)."""

@@ -14,7 +14,7 @@ import os
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, TypeAlias
@@ -147,23 +147,75 @@ class Table:
     def _counted(self, slot: int) -> bool:
         return any(self._cells[self.count_at(slot, number)] for number in range(self.where.columns))
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        at = self.where.entries
-        for _ in range(_TRIES):
-            try:
-                # Not flock, because workers inherit the open file and would share that lock.
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, at, os.SEEK_SET)
-                break
-            except BlockingIOError:
-                # It is held for microseconds, unless its process was stopped.
-                time.sleep(_TRY_AGAIN_S)
-        else:
-            raise TableFull("another worker does not release the lock")
+    def _locked(self) -> AbstractContextManager[None]:
+        return _locked(self._file, self.where.entries)
+
+
+class Hosts:
+    """The hosts of group members, as proxy.session.member_hosts learns them, of all workers.
+
+    If all slots for a new name are in use, the host that was learnt first gives way.
+    """
+
+    CELLS: Final = 5
+    """Of one slot: the two halves of the name's digest and of the address, and when it was learnt."""
+    _ADDRESS, _LEARNT = 2, 4
+
+    def __init__(self, file: int, cells: Cells, words: Words, start: int, slots: int) -> None:
+        """`cells` and `words` are views of the whole memory of `file`. The table begins at cell `start`."""
+        self._file, self._cells, self._words = file, cells, words
+        self._start, self._slots = start, slots
+
+    def put(self, group_id: str, member_id: str, address: bytes) -> None:
+        """Store the 4 or 16 bytes of a member's address."""
+        digest = _digest((group_id, member_id))
+        with suppress(TableFull), _locked(self._file, self._start):
+            at = self._slot(*digest)
+            self._words[at : at + self._LEARNT] = memoryview(
+                struct.pack("=QQ", *digest) + _MAPPED[: 16 - len(address)] + address
+            ).cast("Q")
+            self._cells[at + self._LEARNT] = now_ms()
+
+    def get(self, group_id: str, member_id: str) -> bytes | None:
+        """Return the 4 or 16 bytes of a member's address, None if it is not known."""
+        digest = _digest((group_id, member_id))
+        with suppress(TableFull), _locked(self._file, self._start):
+            at = self._slot(*digest)
+            if tuple(self._words[at : at + self._ADDRESS]) == digest:
+                address = self._words[at + self._ADDRESS : at + self._LEARNT].tobytes()
+                return address.removeprefix(_MAPPED)
+        return None
+
+    def _slot(self, low: int, high: int) -> int:
+        """The first cell of the name's slot, or of the one that it may have."""
+        slots = [
+            self._start + (low + step) % self._slots * self.CELLS for step in range(min(PROBES, self._slots))
+        ]
+        own = (at for at in slots if self._words[at] == low and self._words[at + 1] == high)
+        # A free one has no time, so it comes before all others.
+        return next(own, None) or min(slots, key=lambda at: self._cells[at + self._LEARNT])
+
+
+_MAPPED = bytes(10) + b"\xff\xff"
+"""Before the four bytes of an IPv4 address, in place of an IPv6 address (RFC 4291)."""
+
+
+@contextmanager
+def _locked(file: int, at: int) -> Iterator[None]:
+    for _ in range(_TRIES):
         try:
-            yield
-        finally:
-            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, at, os.SEEK_SET)
+            # Not flock, because workers inherit the open file and would share that lock.
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, at, os.SEEK_SET)
+            break
+        except BlockingIOError:
+            # It is held for microseconds, unless its process was stopped.
+            time.sleep(_TRY_AGAIN_S)
+    else:
+        raise TableFull("another worker does not release the lock")
+    try:
+        yield
+    finally:
+        fcntl.lockf(file, fcntl.LOCK_UN, 1, at, os.SEEK_SET)
 
 
 def _digest(name: tuple[str, ...]) -> tuple[int, int]:
@@ -174,7 +226,7 @@ def _digest(name: tuple[str, ...]) -> tuple[int, int]:
 
 
 SLOTS = 65_536
-"""The number of slots for quota-ids, and for addresses."""
+"""The number of slots for quota-ids, for addresses, and for hosts of group members."""
 CELL_BYTES = 8
 
 
@@ -187,10 +239,16 @@ class Layout:
     """Counts with fixed cells: all connections, and those of each listener."""
     quotas: Extent
     addresses: Extent
+    host_slots: int
+
+    @property
+    def hosts(self) -> int:
+        """The first cell of the hosts of group members."""
+        return self.addresses.end
 
     @property
     def cells(self) -> int:
-        return self.addresses.end
+        return self.hosts + self.host_slots * Hosts.CELLS
 
     def offset_at(self, worker: int) -> int:
         """The cell of a worker's image: the offset + 2, or 0 while it serves no clients."""
@@ -210,7 +268,7 @@ def layout(config: ProxyConfig, slots: int = SLOTS) -> Layout:
     samples = quota.quota_window_num
     quotas = extent(start, slots, config.workers, samples, max(IDLE_MS, (samples + 2) * window_ms))
     addresses = extent(quotas.end, slots, config.workers, samples, (samples + 2) * window_ms)
-    return Layout(config.workers, names, quotas, addresses)
+    return Layout(config.workers, names, quotas, addresses, slots)
 
 
 def anonymous_file(name: str) -> int:
@@ -230,6 +288,7 @@ class Segment:
         words = memoryview(memory).cast("Q")
         self.quotas = Table(file, self.cells, words, where.quotas)
         self.addresses = Table(file, self.cells, words, where.addresses)
+        self.hosts = Hosts(file, self.cells, words, where.hosts, where.host_slots)
 
     @classmethod
     def create(cls, where: Layout) -> "Segment":

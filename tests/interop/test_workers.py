@@ -25,9 +25,11 @@ from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster import probe
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import User, channel_settings, librdkafka_settings
+from tests.lab.hostile.client import Client
 from tests.session.conversation import produce as produce_request
 from tests.support.audit_topic import boots, lines
 from tests.support.cluster_admin import ClusterAdmin
+from tests.support.group_members import HOST, join_classic
 from tests.support.topic_requests import record_batch
 from tests.support.two_sides import allow_request, limit_request, withdraw_request
 from tests.support.waiting import until
@@ -108,6 +110,25 @@ async def produce(channel: Channel, topic: str, records: bytes) -> int:
 async def limited(by: Channel, user: User, key: str, value: float) -> None:
     answer = await by.request(ApiKey.ALTER_CLIENT_QUOTAS, 1, limit_request(user.name, value, key))
     assert answer.entries[0].error_code == 0
+
+
+@pytest.mark.spec("A7")
+async def test_each_worker_describes_a_member_with_the_host_of_its_client(
+    workers: Stack, operator: ClusterAdmin
+) -> None:
+    group = operator.topic("described")
+    user = operator.user("member")
+    operator.allow_consume(user, group, group)
+    root, request = workers.users["admin"], t.DescribeGroupsRequest(groups=[group])
+    async with (
+        await Client.logged_in(workers.entrance().bootstrap, user, HOST) as client,
+        at_worker(workers, 0, root) as first,
+        at_worker(workers, 1, root) as second,
+    ):
+        await join_classic(client, group, group)
+        described = [await channel.request(ApiKey.DESCRIBE_GROUPS, 5, request) for channel in (first, second)]
+
+    assert [response.groups[0].members[0].client_host for response in described] == [f"/{HOST}"] * WORKERS
 
 
 @pytest.mark.spec("Q6")

@@ -350,3 +350,34 @@ def test_the_rate_of_an_address_is_that_at_all_workers(members: list[Member]) ->
         rate(member, name).record(10, moment_ms)
 
     assert rate(members[0], name).measure(moment_ms) == 4.0
+
+
+@pytest.mark.spec("A7")
+def test_the_host_of_a_group_member_is_known_to_all_workers(members: list[Member]) -> None:
+    addresses = {"m4": bytes([127, 0, 0, 5]), "m6": bytes(15) + b"\x01"}
+    for name, address in addresses.items():
+        members[0].hosts.put("team", name, address)
+    members[1].hosts.put("team", "m6", bytes([10, 0, 0, 1]))
+
+    found = [members[3].hosts.get("team", name) for name in ("m4", "m6", "m8")]
+
+    assert found == [bytes([127, 0, 0, 5]), bytes([10, 0, 0, 1]), None]
+
+
+@pytest.mark.spec("A7")
+def test_the_host_that_was_learnt_first_gives_way_when_all_slots_for_a_name_are_in_use() -> None:
+    segment = Segment.create(layout(configuration(), slots=2))
+    hosts = Member(segment, 0).hosts
+    for number in range(3):
+        until_later(now_ms())
+        hosts.put("team", f"m{number}", bytes([10, 0, 0, number]))
+
+    found = [hosts.get("team", f"m{number}") for number in range(3)]
+    os.close(segment.file)
+
+    assert found == [None, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])]
+
+
+def until_later(moment_ms: int) -> None:
+    while now_ms() <= moment_ms:
+        continue

@@ -51,7 +51,7 @@ def decide_consumer(call: Call, request: types.ConsumerGroupHeartbeatRequest) ->
     def on_response(response: types.ConsumerGroupHeartbeatResponse) -> None:
         if response.error_code == ErrorCode.NONE:
             member_id = response.member_id or request.member_id
-            call.gate.member_hosts.learn(request.group_id, member_id, call.peer.host)
+            call.gate.member_hosts.learn(request.group_id, member_id, call.peer.address, call.now_ms)
             _assign(call, assignments, request.group_id, deferred, response)
 
     verdict = Forward(None, on_response)
@@ -89,13 +89,13 @@ def learn_host(call: Call, group_id: str, member_id: str, raw: tuple[str, ...] =
 
     `raw` names the large fields of the response, which are not decoded.
     """
-    hosts, host = call.gate.member_hosts, call.peer.host
-    if hosts.is_at(group_id, member_id, host):
+    hosts = call.gate.member_hosts
+    if hosts.knows(group_id, member_id, call.peer.address, call.now_ms):
         return Forward()
 
     def on_response(response: types.SyncGroupResponse | types.HeartbeatResponse) -> None:
         if response.error_code == ErrorCode.NONE:
-            hosts.learn(group_id, member_id, host)
+            hosts.learn(group_id, member_id, call.peer.address, call.now_ms)
 
     return Forward(None, on_response, raw)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.session.member_hosts import MAX_NAME_LENGTH, MemberHosts
+from proxy.session.member_hosts import MAX_NAME_LENGTH, REFRESH_MS, MemberHosts
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -15,6 +15,7 @@ pytestmark = pytest.mark.spec("A7")
 
 READ, DESCRIBE = "READ GROUP team", "DESCRIBE GROUP team"
 CLIENT, PROXY = "/10.0.0.1", "/10.0.0.99"
+ADDRESS = bytes([10, 0, 0, 1])
 NONE, ILLEGAL_GENERATION = ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION
 _MEMBER: dict[str, Any] = {"group_id": "team", "member_id": "m"}
 
@@ -135,14 +136,14 @@ def test_responses_to_a_member_whose_host_is_known_pass_undecoded(key: ApiKey) -
     member = Asking(key, latest(key), READ)
     assert not member.for_(request()).passes_unread
 
-    member.gate.member_hosts.learn("team", "m", "10.0.0.1")
+    member.gate.member_hosts.learn("team", "m", ADDRESS, 0)
 
     assert member.for_(request()).passes_unread
 
 
 def test_a_member_that_has_moved_is_described_with_its_new_host() -> None:
     member = Asking(ApiKey.HEARTBEAT, 4, READ)
-    member.gate.member_hosts.learn("team", "m", "10.0.0.7")
+    member.gate.member_hosts.learn("team", "m", bytes([10, 0, 0, 7]), 0)
     request, response = ACCEPTED[ApiKey.HEARTBEAT]
 
     member.for_(request()).told(response(NONE))
@@ -152,15 +153,17 @@ def test_a_member_that_has_moved_is_described_with_its_new_host() -> None:
 
 def test_the_hosts_of_members_are_bounded_in_number_and_length() -> None:
     hosts = MemberHosts(max_members=2)
-    for number in range(3):
-        hosts.learn("team", f"m{number}", "10.0.0.1")
-    hosts.learn("team", "m" * MAX_NAME_LENGTH, "10.0.0.1")
-    hosts.learn("team", "", "10.0.0.1")
+    names = ["m0", "m1", "m2", "m" * MAX_NAME_LENGTH, ""]
+    for name in names:
+        hosts.learn("team", name, ADDRESS, 0)
 
-    known = [
-        name
-        for name in ("m0", "m1", "m2", "m" * MAX_NAME_LENGTH, "")
-        if hosts.is_at("team", name, "10.0.0.1")
-    ]
+    assert [name for name in names if hosts.knows("team", name, ADDRESS, 0)] == ["m1", "m2"]
 
-    assert known == ["m1", "m2"]
+
+def test_a_host_is_learnt_again_after_a_while() -> None:
+    hosts = MemberHosts()
+    hosts.learn("team", "m", ADDRESS, 0)
+
+    known = [hosts.knows("team", "m", ADDRESS, at_ms) for at_ms in (-1, 0, REFRESH_MS - 1, REFRESH_MS)]
+
+    assert known == [False, True, True, False]
