@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from proxy.security.authorizer import host_address
+from proxy.wire.work import paced
 
 MAX_MEMBERS = 50_000
 """Beyond this the oldest is forgotten, and learnt again from its next heartbeat."""
@@ -27,7 +28,9 @@ REFRESH_MS = 600_000
 class SharedHosts(Protocol):
     """Group id and member id -> address in 4 or 16 raw bytes, in all workers of a proxy. Bounded."""
 
-    def put(self, group_id: str, member_id: str, address: bytes) -> None: ...
+    def put(self, group_id: str, member_id: str, address: bytes) -> bool:
+        """Return False if it cannot be stored now."""
+        ...
 
     def get(self, group_id: str, member_id: str) -> bytes | None: ...
 
@@ -47,12 +50,12 @@ class MemberHosts:
         """Store the address from which the broker has accepted a request of this member."""
         if not member_id or len(group_id) + len(member_id) > MAX_NAME_LENGTH:
             return
+        if self._shared is not None and not self._shared.put(group_id, member_id, address):
+            return  # The member's next heartbeat tries it again.
         member = (group_id, member_id)
         if self._members.pop(member, None) is None and len(self._members) >= self._max_members:
             del self._members[next(iter(self._members))]
         self._members[member] = address, at_ms
-        if self._shared is not None:
-            self._shared.put(group_id, member_id, address)
 
     def knows(self, group_id: str, member_id: str, address: bytes, at_ms: int) -> bool:
         """Whether there is nothing to learn from a request of this member."""
@@ -61,7 +64,7 @@ class MemberHosts:
 
     def fill_in(self, group_id: str, members: list[Any]) -> None:
         """Write the known hosts into members of a group that was described."""
-        for member in members:
+        for member in paced(members):
             address = self._address(group_id, member.member_id)
             if address is not None:
                 # Kafka returns Java's text of an address without a host name, which begins with a slash.

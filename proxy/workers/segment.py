@@ -14,7 +14,7 @@ import os
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, TypeAlias
@@ -166,34 +166,45 @@ class Hosts:
         self._file, self._cells, self._words = file, cells, words
         self._start, self._slots = start, slots
 
-    def put(self, group_id: str, member_id: str, address: bytes) -> None:
-        """Store the 4 or 16 bytes of a member's address."""
-        digest = _digest((group_id, member_id))
-        with suppress(TableFull), _locked(self._file, self._start):
-            at = self._slot(*digest)
-            self._words[at : at + self._LEARNT] = memoryview(
-                struct.pack("=QQ", *digest) + _MAPPED[: 16 - len(address)] + address
-            ).cast("Q")
-            self._cells[at + self._LEARNT] = now_ms()
+    def put(self, group_id: str, member_id: str, address: bytes) -> bool:
+        """Store the 4 or 16 bytes of a member's address; False if another worker is storing one now."""
+        low, high = _digest((group_id, member_id))
+        mapped = memoryview(_MAPPED[: 16 - len(address)] + address).cast("Q")
+        try:
+            with _locked(self._file, self._start, tries=1):
+                at = self._slot(low, high)
+                # Without a name while it changes, because `get` takes no lock.
+                self._words[at] = self._words[at + 1] = 0
+                self._words[at + self._ADDRESS : at + self._LEARNT] = mapped
+                self._cells[at + self._LEARNT] = now_ms()
+                self._words[at], self._words[at + 1] = low, high
+        except TableFull:
+            return False
+        return True
 
     def get(self, group_id: str, member_id: str) -> bytes | None:
         """Return the 4 or 16 bytes of a member's address, None if it is not known."""
-        digest = _digest((group_id, member_id))
-        with suppress(TableFull), _locked(self._file, self._start):
-            at = self._slot(*digest)
-            if tuple(self._words[at : at + self._ADDRESS]) == digest:
-                address = self._words[at + self._ADDRESS : at + self._LEARNT].tobytes()
-                return address.removeprefix(_MAPPED)
-        return None
+        name = _digest((group_id, member_id))
+        at = self._slot(*name)
+        address = self._words[at + self._ADDRESS : at + self._LEARNT].tobytes()
+        # Compared afterwards: before that, another worker may have given the slot to another name.
+        if tuple(self._words[at : at + self._ADDRESS]) != name:
+            return None
+        return address.removeprefix(_MAPPED)
 
     def _slot(self, low: int, high: int) -> int:
-        """The first cell of the name's slot, or of the one that it may have."""
-        slots = [
-            self._start + (low + step) % self._slots * self.CELLS for step in range(min(PROBES, self._slots))
-        ]
-        own = (at for at in slots if self._words[at] == low and self._words[at + 1] == high)
-        # A free one has no time, so it comes before all others.
-        return next(own, None) or min(slots, key=lambda at: self._cells[at + self._LEARNT])
+        """The first cell of the name's slot; of a new name, of the slot that it gets."""
+        first, oldest_ms = -1, float("inf")
+        for step in range(min(PROBES, self._slots)):
+            at = self._start + (low + step) % self._slots * self.CELLS
+            if self._words[at] == low and self._words[at + 1] == high:
+                return at
+            learnt_ms = self._cells[at + self._LEARNT]
+            if learnt_ms < oldest_ms:
+                first, oldest_ms = at, learnt_ms
+            if not learnt_ms:
+                break  # It is free. No slot is freed, so the name is in none behind it.
+        return first
 
 
 _MAPPED = bytes(10) + b"\xff\xff"
@@ -201,15 +212,17 @@ _MAPPED = bytes(10) + b"\xff\xff"
 
 
 @contextmanager
-def _locked(file: int, at: int) -> Iterator[None]:
-    for _ in range(_TRIES):
+def _locked(file: int, at: int, tries: int = _TRIES) -> Iterator[None]:
+    for attempt in range(tries):
+        if attempt:
+            # It is held for microseconds, unless its process was stopped.
+            time.sleep(_TRY_AGAIN_S)
         try:
             # Not flock, because workers inherit the open file and would share that lock.
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, at, os.SEEK_SET)
             break
         except BlockingIOError:
-            # It is held for microseconds, unless its process was stopped.
-            time.sleep(_TRY_AGAIN_S)
+            continue
     else:
         raise TableFull("another worker does not release the lock")
     try:

@@ -324,14 +324,17 @@ while True:
     rate.record(1, now_ms())
 """
 )
-HOLDING = (
-    _BEGIN
-    + """
+_HOLD = """
 import threading
-with segment.quotas._locked():
+with {lock}:
     print("locked", flush=True)
     threading.Event().wait()
 """
+HOLDING = _BEGIN + _HOLD.format(lock="segment.quotas._locked()")
+HOLDING_HOSTS = (
+    _BEGIN
+    + "from proxy.workers.segment import _locked"
+    + _HOLD.format(lock="_locked(segment.file, segment.where.hosts)")
 )
 
 
@@ -376,6 +379,21 @@ def test_the_host_that_was_learnt_first_gives_way_when_all_slots_for_a_name_are_
     os.close(segment.file)
 
     assert found == [None, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])]
+
+
+@pytest.mark.spec("A7")
+def test_a_host_is_not_stored_while_another_process_has_the_lock(segment: Segment) -> None:
+    hosts = Member(segment, 0).hosts
+    hosts.put("team", "m1", bytes([10, 0, 0, 1]))
+    with in_another_process(segment, HOLDING_HOSTS) as holder:
+        holder.stdout_line()
+        stored = hosts.put("team", "m2", bytes([10, 0, 0, 2]))
+        found = hosts.get("team", "m1")
+        holder.kill()
+
+    again = hosts.put("team", "m2", bytes([10, 0, 0, 2]))
+
+    assert (stored, found, again) == (False, bytes([10, 0, 0, 1]), True)
 
 
 def until_later(moment_ms: int) -> None:

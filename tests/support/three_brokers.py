@@ -144,8 +144,8 @@ def replicated_topic(three_admin: ClusterAdmin, name: str) -> str:
     """Six partitions in three replicas: each broker leads two of them, and has opened them.
 
     Brokers apply the controller's record one after the other. A consumer of librdkafka that meets one which
-    has not applied it yet subscribes to nothing until it refreshes its metadata five minutes later, or reports
-    UNKNOWN_TOPIC_OR_PARTITION and reads no further.
+    has not applied it yet is assigned nothing until it refreshes its metadata, five minutes later, or it
+    reports UNKNOWN_TOPIC_OR_PARTITION and reads no further.
     """
     done(three_admin.client.create_topics([admin.NewTopic(name, 6, 3)]))
     beginning = {TopicPartition(name, partition): admin.OffsetSpec.earliest() for partition in range(6)}

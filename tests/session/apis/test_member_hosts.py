@@ -160,6 +160,28 @@ def test_the_hosts_of_members_are_bounded_in_number_and_length() -> None:
     assert [name for name in names if hosts.knows("team", name, ADDRESS, 0)] == ["m1", "m2"]
 
 
+def test_a_host_that_the_workers_could_not_store_is_learnt_from_the_next_request() -> None:
+    shared = _Shared()
+    hosts = MemberHosts(shared)
+
+    hosts.learn("team", "m", ADDRESS, 0)
+    before = hosts.knows("team", "m", ADDRESS, 0)
+    shared.busy = False
+    hosts.learn("team", "m", ADDRESS, 0)
+
+    assert (before, hosts.knows("team", "m", ADDRESS, 0)) == (False, True)
+
+
+class _Shared:
+    busy = True
+
+    def put(self, _group_id: str, _member_id: str, _address: bytes) -> bool:
+        return not self.busy
+
+    def get(self, _group_id: str, _member_id: str) -> bytes | None:
+        return None
+
+
 def test_a_host_is_learnt_again_after_a_while() -> None:
     hosts = MemberHosts()
     hosts.learn("team", "m", ADDRESS, 0)
