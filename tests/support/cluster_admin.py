@@ -23,9 +23,13 @@ admin: Any = importlib.import_module("confluent_kafka.admin")
 class ClusterAdmin:
     def __init__(self, gate: Gate, user: str = "admin", broker: str | None = None) -> None:
         """`broker`: the address of a broker's listener without logins, in place of the gate's entrance."""
-        self._gate = gate
+        self._gate, self._user, self._broker = gate, user, broker
         entrance = librdkafka_settings(gate.users[user], gate.entrance())
         self.client = admin.AdminClient(entrance if broker is None else {"bootstrap.servers": broker})
+
+    def afresh(self) -> "ClusterAdmin":
+        """The same with a client that has nothing cached."""
+        return ClusterAdmin(self._gate, self._user, self._broker)
 
     def user(self, name: str, mechanism: str = "SCRAM-SHA-256") -> User:
         """A new user of the cluster, without rights."""

@@ -149,13 +149,15 @@ def replicated_topic(three_admin: ClusterAdmin, name: str) -> str:
     """
     done(three_admin.client.create_topics([admin.NewTopic(name, 6, 3)]))
     beginning = {TopicPartition(name, partition): admin.OffsetSpec.earliest() for partition in range(6)}
-    until(lambda: _is_listed(three_admin, beginning), f"{name} at all brokers")
+    until(lambda: _is_listed(three_admin, beginning), f"{name} at all brokers", every_s=0.2)
     return name
 
 
 def _is_listed(three_admin: ClusterAdmin, offsets: Mapping[TopicPartition, Any]) -> bool:
+    # A client that has met a broker without the topic finds no leaders of its partitions any more.
+    fresh = three_admin.afresh()
     try:
-        done(three_admin.client.list_offsets(dict(offsets)))
+        done(fresh.client.list_offsets(dict(offsets)))
     except KafkaException:
         return False
     return True
