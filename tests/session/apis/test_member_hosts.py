@@ -1,5 +1,6 @@
 """The host of a group member: the address of its client, which the broker does not see."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -60,6 +61,14 @@ DESCRIBED: dict[ApiKey, tuple[Any, Any]] = {
 }
 
 
+def every_version(keys: Iterable[ApiKey]) -> list[Any]:
+    return [
+        pytest.param(key, version, id=f"{key.name}-v{version}")
+        for key in keys
+        for version in codecs.request_versions(key)
+    ]
+
+
 def latest(key: ApiKey) -> int:
     return max(codecs.request_versions(key))
 
@@ -95,28 +104,14 @@ def _member(response: Any, name: str) -> Any:
     return response.Member(member_id=name, client_host=PROXY)
 
 
-@pytest.mark.parametrize(
-    ("key", "version"),
-    [
-        pytest.param(key, version, id=f"{key.name}-v{version}")
-        for key in ACCEPTED
-        for version in codecs.request_versions(key)
-    ],
-)
+@pytest.mark.parametrize(("key", "version"), every_version(ACCEPTED))
 def test_a_member_is_described_with_the_host_of_its_client(key: ApiKey, version: int) -> None:
     member = acts_as_member(key, version)
 
     assert described_hosts(member, ApiKey.DESCRIBE_GROUPS, 5, "m", "other") == [CLIENT, PROXY]
 
 
-@pytest.mark.parametrize(
-    ("key", "version"),
-    [
-        pytest.param(key, version, id=f"{key.name}-v{version}")
-        for key in DESCRIBED
-        for version in codecs.request_versions(key)
-    ],
-)
+@pytest.mark.parametrize(("key", "version"), every_version(DESCRIBED))
 def test_each_api_that_describes_members_returns_the_hosts_of_clients(key: ApiKey, version: int) -> None:
     member = acts_as_member(ApiKey.HEARTBEAT, 4)
 
