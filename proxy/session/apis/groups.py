@@ -43,9 +43,6 @@ HIDDEN_TOPICS_MESSAGE = "The group has described topic(s) that the client is not
 HIDDEN_TOPOLOGY_MESSAGE = "The described group uses topics that the client is not authorized to describe."
 
 
-_RAW: dict[int, tuple[str, ...]] = {ApiKey.SYNC_GROUP: ("assignment",)}
-
-
 def decide(call: Call, request: types.JoinGroupRequest | types.LeaveGroupRequest) -> Verdict:
     """Decide a JoinGroup or LeaveGroup request."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
@@ -53,18 +50,21 @@ def decide(call: Call, request: types.JoinGroupRequest | types.LeaveGroupRequest
     return Forward()
 
 
-def decide_member(call: Call, request: types.SyncGroupRequest | types.HeartbeatRequest) -> Verdict:
-    """Decide a SyncGroup or Heartbeat request. The response is read only if the host is not known."""
+def decide_member(
+    call: Call, request: types.SyncGroupRequest | types.HeartbeatRequest, raw: tuple[str, ...] = ()
+) -> Verdict:
+    """Decide a SyncGroup or Heartbeat request. The response is read, except for the fields in `raw`, only if
+    the member's host is not known."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return learn_host(call, request.group_id, request.member_id, _RAW.get(call.api_key, ()))
+    return learn_host(call, request.group_id, request.member_id, raw)
 
 
 def decide_sync_group(call: Call, request: types.SyncGroupRequest) -> Verdict:
     """Decide a SyncGroup request; from v5 on it has to name the protocol (KIP-559), whatever the rights."""
     if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return reject(call, request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    return decide_member(call, request)
+    return decide_member(call, request, raw=("assignment",))
 
 
 def _reject_join(version: int, _request: types.JoinGroupRequest, error: Error) -> types.JoinGroupResponse:
