@@ -3,9 +3,8 @@
 The broker sees the proxy's connections, so it reports the proxy's address as the host of each member. A proxy
 learns a member's host when the broker accepts a request of it: SyncGroup and Heartbeat of classic groups, the
 heartbeats of the others. The broker that coordinates a group serves both its members and those who describe
-it, so the proxy in front of it sees both; several workers of it share what they know. Of a member that is
-connected to another proxy of the same broker the host is not known, and stays the address that the broker
-has reported.
+it, so the proxy in front of it sees both; its workers share what they know. The host of a member that is
+connected to another proxy of the same broker is not known, so the response has the broker's address for it.
 
 Used by proxy.session.apis.groups, heartbeats and share_groups.
 """
@@ -49,6 +48,8 @@ class MemberHosts:
     def learn(self, group_id: str, member_id: str | None, address: bytes, at_ms: int) -> None:
         """Store the address from which the broker has accepted a request of this member."""
         if not member_id or len(group_id) + len(member_id) > MAX_NAME_LENGTH:
+            return
+        if self.knows(group_id, member_id, address, at_ms):
             return
         if self._shared is not None and not self._shared.put(group_id, member_id, address):
             return  # The member's next heartbeat tries it again.
