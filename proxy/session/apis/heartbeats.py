@@ -13,6 +13,8 @@ with one topic denied the request is TOPIC_AUTHORIZATION_FAILED. The broker crea
 application that are missing, and would do so with the proxy's rights. So it is first queried which exist:
 with one missing that the client may not CREATE, the request is TOPIC_AUTHORIZATION_FAILED. (A broker itself
 would admit the member and report with each heartbeat what is missing.)
+
+`learn_host` learns the host of a member of any group from the response that accepts its request.
 """
 
 from __future__ import annotations
