@@ -27,7 +27,8 @@ def reach_all(stage: Stage) -> str:
     if passed_by:
         raise NotShown(f"nothing was produced through the proxies of {passed_by}")
     return (
-        f"named: {len(named)} proxies and no broker; {len(partitions)} partitions, each through its leader's"
+        f"metadata names {len(named)} proxies and no broker; {len(partitions)} partitions,"
+        " each through its leader's"
     )
 
 

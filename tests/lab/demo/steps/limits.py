@@ -52,7 +52,7 @@ def throttle(stage: Stage) -> str:
     session.send(producer, bytes(_BURST_BYTES))
     after_s = session.send(producer, b"the record after the burst")
     if not session.throttled_s or after_s < max(session.throttled_s) / 2:
-        raise NotShown(f"no throttling: {session.throttled_s}, the next record took {after_s:.3f} s")
+        raise NotShown(f"throttle times {session.throttled_s}, but the next record took {after_s:.3f} s")
     return (
         f"throttle_time_ms {max(session.throttled_s) * 1000:,.0f} for a burst of {_BURST_BYTES // 1000} kB;"
         f" the next record took {after_s:.1f} s instead of {before_s * 1000:.0f} ms"
