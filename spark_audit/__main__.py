@@ -483,7 +483,7 @@ def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
     adapt_plans(spark, tables)
     runs = manifest.check(spark, tables, files.read_chain_key(arguments.chain_key))
     faults = manifest.findings(runs, manifest.output_faults(runs, manifest.outputs_now(spark, runs)))
-    faults += columns(manifest.not_checked(spark, tables, runs)).collect()
+    faults += columns(manifest.of_table_not_checked(spark, tables, runs)).collect()
     if arguments.bootstrap:
         faults += differences_from_topics(spark, tables, _topics(arguments))
     for fault in faults:

@@ -22,7 +22,7 @@ from spark_audit.tables import delta, files, findings, manifest
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.findings import Summary
-from spark_audit.tables.plans import adapt_plans
+from spark_audit.tables.plans import adapt_plans, held_if_small
 from spark_audit.tables.retention import reconciled_days
 
 RECONCILE_STEPS = ("manifest", "columns", *CHECKS)
@@ -52,7 +52,8 @@ def reconcile_tables(
     replaced = manifest.outputs_of(spark, out)
     faults = manifest.output_faults(runs, replaced, named_run(spark, out))
     audit, quarantine, log = trail(spark, tables, versions)
-    edited = columns(manifest.not_checked(spark, tables, runs)).collect()
+    audit = held_if_small(manifest.with_files(audit))
+    edited = columns(manifest.not_checked(audit, runs)).collect()
     on_step("columns")
     try:
         result = reconcile(
@@ -76,8 +77,7 @@ def reconcile_tables(
         "versions": versions,
         "run": runs.newest.number + 2,
     }
-    found = delta.frame_of(spark, result.findings, S.FINDING)
-    closed = reconciled_days(audit, quarantine, found, versions["audit"], days)
+    closed = reconciled_days(audit, quarantine, result.findings, versions["audit"], days)
     text = findings.as_text(result.findings, summary)
     # Signed before it is written: if this job is killed, what it has written is no manipulation. The new
     # files of the tables are signed at the end only, so that the next job compares their columns again.

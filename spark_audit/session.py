@@ -29,6 +29,11 @@ _DELTA = {
 _UTC = {"spark.sql.session.timeZone": "UTC"}
 _ALWAYS = {
     "spark.ui.showConsoleProgress": "false",
+    # Anybody who can write into the directory of a table can edit the statistics in its log. By them, Delta
+    # leaves out files and counts records without reading them: these would not be checked.
+    "spark.databricks.delta.stats.skipping": "false",
+    "spark.databricks.delta.stats.limitPushdown.enabled": "false",
+    "spark.databricks.delta.optimizeMetadataQuery.enabled": "false",
     # It logs each error with its stack, and inspects the caller's stack for each column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # A persisted DataFrame is named by its plan as text, which for our plans is megabytes each time.

@@ -18,6 +18,7 @@ from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.types import StructType
 
 from spark_audit import schema as S
@@ -137,6 +138,41 @@ def size_bytes(spark: SparkSession, path: str) -> int:
     # The file of sums that Delta writes with each version. Without it, Delta runs a query.
     known = snapshot.checksumOpt()
     return int(known.get().tableSizeBytes() if known.isDefined() else snapshot.sizeInBytes())
+
+
+URI, RELATIVE, ROWS, FIRST_DAY, LAST_DAY, DELETED = (
+    "uri",
+    "relative",
+    "rows",
+    "first_day",
+    "last_day",
+    "deleted",
+)
+
+
+def files_of(spark: SparkSession, path: str) -> DataFrame:
+    """Returns one row per file of a table, as the table's log names it. Reads none of them.
+
+    `uri` and `relative` are its place, `rows` the number of its records, `first_day` and `last_day` the days
+    of them (null if the table has no column for them), `deleted` the deletion vector as JSON, null if none.
+    """
+    snapshot = _snapshot(spark, path)
+    root = str(snapshot.deltaLog().dataPath().toUri())
+    statistics = T.StructType().add("numRecords", "long")
+    bounds = T.StructType().add(S.DATE, "string")
+    statistics = statistics.add("minValues", bounds).add("maxValues", bounds)
+    named = DataFrame(snapshot.allFiles().toDF(), spark).withColumn("of", F.from_json("stats", statistics))
+    # A path may be absolute: in a clone of a table, or in a log that somebody has edited.
+    whole = F.when(F.col("path").rlike("^([A-Za-z][A-Za-z0-9+.-]*:|/)"), F.col("path"))
+    day = F.col("partitionValues").getItem(S.DATE)
+    return named.select(
+        F.coalesce(whole, F.concat(F.lit(f"{root.rstrip('/')}/"), F.col("path"))).alias(URI),
+        F.col("path").alias(RELATIVE),
+        (F.col("of.numRecords") - F.coalesce("deletionVector.cardinality", F.lit(0))).alias(ROWS),
+        F.coalesce(day, F.col("of.minValues").getItem(S.DATE)).alias(FIRST_DAY),
+        F.coalesce(day, F.col("of.maxValues").getItem(S.DATE)).alias(LAST_DAY),
+        F.to_json("deletionVector").alias(DELETED),
+    )
 
 
 def set_table_property(spark: SparkSession, path: str, name: str, value: str) -> None:

@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import reduce
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +26,19 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.tables.delta import Tables, empty_frame, read_table, table_properties
+from spark_audit.tables.delta import (
+    DELETED,
+    FIRST_DAY,
+    LAST_DAY,
+    RELATIVE,
+    ROWS,
+    URI,
+    Tables,
+    empty_frame,
+    files_of,
+    read_table,
+    table_properties,
+)
 from spark_audit.tables.files import AuditError, names_in, read_text, sha256_of, write_new
 
 PLAIN, KEYED = "sha256", "hmac-sha256"
@@ -41,6 +53,7 @@ _SEED = sha256(b"penstock audit runs").hexdigest()
 _LINK = ',"link":"'
 _TAIL = len(_LINK) + len(_SEED) + len('"}')
 _GONE = ""
+FILE = "_file"
 _NAMED = 3
 """An explanation names at most this many files."""
 
@@ -160,14 +173,23 @@ def plain_rows(days: DataFrame) -> list[list[object]]:
     return sorted([list(row) for row in rows.collect()])
 
 
-def not_checked(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
-    """Returns the records in files of table `audit` that no run has signed: they were not reconciled yet."""
-    if "audit" not in manifest.now:
-        return empty_frame(spark, S.AUDIT)
+def with_files(audit: DataFrame) -> DataFrame:
+    """Adds the name of the file that each record of table `audit` is in."""
+    return audit.withColumn(FILE, F.col("_metadata.file_name"))
+
+
+def not_checked(audit: DataFrame, manifest: Manifest) -> DataFrame:
+    """Returns the records of `with_files` in files that no run has signed: they were not reconciled yet."""
     before, now = _files(manifest.checked, "audit"), _files(manifest.now, "audit")
     same = [path.rpartition("/")[2] for path, text in before.items() if now.get(path) == text]
-    audit = read_table(spark, tables.audit, S.AUDIT)
-    return audit.where(~F.col("_metadata.file_name").isin(*same)) if same else audit
+    return audit.where(~F.col(FILE).isin(*same)) if same else audit
+
+
+def of_table_not_checked(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
+    """Returns the same of the table as it is. No records if it does not exist."""
+    if "audit" not in manifest.now:
+        return empty_frame(spark, S.AUDIT)
+    return not_checked(with_files(read_table(spark, tables.audit, S.AUDIT)), manifest)
 
 
 def sign(spark: SparkSession, manifest: Manifest, job: str, tables: Tree, **done: object) -> Manifest:
@@ -202,7 +224,9 @@ def begin(spark: SparkSession, tables: Tables, key: bytes | None, compare: Compa
     manifest = check(spark, tables, key)
     found = [fault.explanation for fault in manifest.faults if fault.check != "manifest.unfinished"]
     if not found:
-        found = [row[S.EXPLANATION] for row in compare(not_checked(spark, tables, manifest)).collect()]
+        found = [
+            row[S.EXPLANATION] for row in compare(of_table_not_checked(spark, tables, manifest)).collect()
+        ]
     if found:
         raise AuditError(f"nothing was changed, because {found[0]}")
     return sign(spark, manifest, job, manifest.signed, **{UNFINISHED: job})
@@ -335,32 +359,26 @@ def contents(spark: SparkSession, paths: Mapping[str, str], days: Sequence[str] 
     With `days`, of the tables BY_DAY only the files of these.
     """
     found: Tree = {}
-    frames: list[DataFrame] = []
+    named: list[DataFrame] = []
     for name, path in paths.items():
         if not DeltaTable.isDeltaTable(spark, path):
             continue
-        frame = spark.read.format("delta").load(path)
         own = sorted(table_properties(spark, path).items())
         properties = {key: value for key, value in own if key.startswith("delta.")}
-        columns = [f"{field.name} {field.dataType.simpleString()}" for field in frame.schema]
+        schema = spark.read.format("delta").load(path).schema
+        columns = [f"{field.name} {field.dataType.simpleString()}" for field in schema]
         found[name] = {"columns": columns, "properties": properties, "files": {}}
-        day = F.col(S.DATE).cast("string") if S.DATE in frame.columns else F.lit("")
+        files = files_of(spark, path)
         if days and name in BY_DAY:
-            frame = frame.where(F.col(S.DATE).isin(*(date.fromisoformat(day) for day in days)))
-        frames.append(frame.select(F.lit(name).alias("name"), "_metadata.file_path", day.alias("day")))
-    if not frames:
+            files = files.where(F.col(FIRST_DAY).isin(*days))
+        named.append(files.withColumn("name", F.lit(name)))
+    if not named:
         return found
-    rows, first, last = (
-        F.count(F.lit(1)).alias("rows"),
-        F.min("day").alias("first"),
-        F.max("day").alias("last"),
-    )
-    by_file = reduce(DataFrame.unionByName, frames).groupBy("name", "file_path").agg(rows, first, last)
-    for row in by_file.orderBy("name", "file_path").collect():
-        relative = row["file_path"].rpartition(f"/{paths[row['name']].rstrip('/').rpartition('/')[2]}/")[2]
-        days = f"{row['first']}..{row['last']}"
-        text = f"{sha256_of(spark, row['file_path'])} {row['rows']} {days}"
-        found[row["name"]]["files"][relative] = text
+    rows = reduce(DataFrame.unionByName, named).orderBy("name", RELATIVE).collect()
+    for row in rows:
+        days = f"{row[FIRST_DAY] or ''}..{row[LAST_DAY] or ''}"
+        parts = [sha256_of(spark, row[URI]), str(row[ROWS]), days, row[DELETED]]
+        found[row["name"]]["files"][row[RELATIVE]] = " ".join(part for part in parts if part)
     return found
 
 

@@ -93,12 +93,28 @@ def other_day(spark: SparkSession, tables: Tables) -> None:
         checksum.unlink()
 
 
+def other_statistics(spark: SparkSession, tables: Tables) -> None:
+    """As somebody would edit the log so that a query for some events finds none, and counts other numbers."""
+    log = Path(tables.audit, "_delta_log")
+    for checksum in log.glob("*.crc"):
+        checksum.unlink()
+    for commit in log.glob("*.json"):
+        entries = [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines()]
+        for entry in entries:
+            if "add" in entry:
+                said = json.loads(entry["add"]["stats"])
+                said["minValues"][S.EVENT] = said["maxValues"][S.EVENT] = "zz"
+                entry["add"]["stats"] = json.dumps(said | {"numRecords": 1_000_000})
+        commit.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries), encoding="utf-8")
+
+
 def copied(spark: SparkSession, tables: Tables) -> None:
     rows = spark.read.format("delta").load(tables.expired)
     delta.append_state(rows, tables.expired, S.EXPIRED)
 
 
 EDITS: dict[str, tuple[Edit, str]] = {
+    "of other statistics": (other_statistics, "audit"),
     "edited": (sql("UPDATE AUDIT SET host = '10.9.9.9' WHERE sequence = 1"), "audit"),
     "deleted": (sql("DELETE FROM AUDIT WHERE sequence = 1"), "audit"),
     "deleted by a deletion vector": (
@@ -447,3 +463,19 @@ KILLED: dict[str, tuple[object, str, Callable[..., None]]] = {
     "reconciled": (delta, "append_state", appended_and_killed),
 }
 """What is written when the job is killed -> what is replaced."""
+
+
+def test_files_are_read_whatever_the_statistics_in_the_log_of_a_table_say(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    trail, tables = a_trail(), Tables(str(tmp_path / "tables"))
+    write(spark, tables, trail)
+
+    other_statistics(spark, tables)
+
+    rows = delta.read_table(spark, tables.audit)
+    assert rows.count() == len(trail.audit)
+    decided = rows.where(F.col(S.EVENT) == "authorization")
+    assert decided.count() == sum(record[S.EVENT] == "authorization" for record in trail.audit) > 0
+    signed = manifest.contents(spark, {"audit": tables.audit})
+    assert {text.split()[1] for text in signed["audit"]["files"].values()} == {"1000000"}

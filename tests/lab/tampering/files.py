@@ -281,6 +281,12 @@ EDITS: dict[tuple[str, str, str, str], Edit] = {
             '"partitionValues":{"date":"2026-11-23"}', '"partitionValues":{"date":"2026-11-20"}'
         ),
     ),
+    ("file of a table", "a number of records in Delta's log", EDIT, WITHOUT_KEY): lambda p: _edit_commit(
+        p, lambda text: text.replace('\\"numRecords\\":', '\\"numRecords\\":9')
+    ),
+    ("file of a table", "statistics of columns in Delta's log", EDIT, WITHOUT_KEY): lambda p: _edit_commit(
+        p, lambda text: text.replace('\\"minValues\\":{\\"', '\\"minValues\\":{\\"other_')
+    ),
     ("file of a table", "a file in Delta's log", DELETE, WITHOUT_KEY): lambda p: _edit_commit(
         p, _without_files
     ),

@@ -8,7 +8,7 @@ KEY, RUNS, COPY, PLACE, STORED = "K", "R", "C", "M", "P"
 
 def reason(cell: Cell) -> str | None:
     """The letter of the reason for which this edit need not be found, None if there is none."""
-    if cell.action == DUPLICATE or "that no version names" in cell.item:
+    if cell.action == DUPLICATE or "that no version names" in cell.item or "statistics" in cell.item:
         return COPY
     if cell.item == "the position" and cell.place == SPOOL:
         return COPY
