@@ -11,12 +11,14 @@ from pathlib import Path
 from tempfile import mkstemp
 
 import pyspark
+from py4j.java_gateway import JavaPackage  # type: ignore[import-untyped]  # py4j has no types
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spark_audit import prepared
 from spark_audit.tables.files import AuditError, Java
+from spark_audit.tables.plans import LOCAL_PARTITIONS
 
 PACKAGES = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
@@ -43,14 +45,17 @@ _ALWAYS = {
     # Loading ICU's tables takes seconds, and only hexadecimal digits and `true` are converted to lower case.
     "spark.sql.icu.caseMappings.enabled": "false",
 }
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+JAVA_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+    " -XX:C1MaxInlineLevel=3 -XX:MetaspaceSize=256m -XX:InitialRAMPercentage=50"
+)
 """Of a local session. A run of half a minute is too short for the second compiler, which costs a third more
-CPU. Without it the default code cache is small and would be full within minutes. With a small heap, the
-threads of a parallel collector take a sixth of the CPU."""
-# The defaults are for clusters: two hundred shuffle tasks for a thousand rows cost seconds on a laptop.
+CPU. Without it the default code cache is small and would be full within minutes. The first compiler inlines
+up to nine levels by default, and then a third of its time is for code that it has compiled elsewhere. With a
+small heap, the threads of a parallel collector take a sixth of the CPU, and a heap that grows in steps is
+collected whole at each of them."""
 _LAPTOP = {
-    "spark.sql.shuffle.partitions": "4",
-    "spark.databricks.delta.snapshotPartitions": "2",
+    **LOCAL_PARTITIONS,
     # VACUUM lists directories with this many tasks; the default is ten thousand.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.ui.enabled": "false",
@@ -63,10 +68,19 @@ _LAPTOP = {
     "spark.ui.retainedTasks": "100",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Compressing takes a tenth of what it takes to evaluate millions of decisions.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     prepared.JAVA_OPTIONS: JAVA_OPTIONS,
 }
-_CLASSES = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils")
-"""PySpark looks up these names for each column, and the JVM then searches hundreds of jars."""
+_SMALL_HEAP = {"spark.buffer.pageSize": "1m"}
+"""With Spark's default memory. Each hash table takes a page and fills it with zeros, by default 16 MiB for a
+dozen rows. Larger pages make larger tables faster, such as those of a million groups."""
+_NAMES = (
+    *("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils"),
+    *("java", "org", "py4j", "scala"),
+)
+"""Classes that PySpark looks up for each column, and the packages by which a program names all others. For
+each part of `org.apache.hadoop.fs.Path` the JVM searches hundreds of jars, since it may be a class."""
 
 
 def open_session(
@@ -142,7 +156,7 @@ def standalone(master: str, ivy_dir: str | None, wanted: Mapping[str, str]) -> d
     """
     settings = {"spark.master": master}
     if master.startswith("local"):
-        settings |= _LAPTOP
+        settings |= _LAPTOP | ({} if "spark.driver.memory" in wanted else _SMALL_HEAP)
         # Spark's default is `python3`, which may be another release, or without this program's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if ivy_dir is None and (ready := prepared.settings(wanted, JAVA_OPTIONS)):
@@ -161,20 +175,21 @@ def to_fetch(jars: Path) -> list[str]:
 
 
 class _Members:
-    """Caches the static methods of a Java class."""
+    """Caches the static methods of a Java class, or what is in a package and the packages below it."""
 
     def __init__(self, of: object) -> None:
         self._of = of
 
     def __getattr__(self, name: str) -> object:
         found = getattr(self._of, name)
+        if isinstance(found, JavaPackage):
+            found = _Members(found)
         setattr(self, name, found)
         return found
 
 
 def _remember_classes(session: SparkSession) -> None:
-    # Saves a twentieth of the CPU of a reconciliation, which makes some thousand columns.
     jvm: Java = session.sparkContext._jvm
-    for name in _CLASSES:
+    for name in _NAMES:
         if not isinstance(jvm.__dict__.get(name), _Members):
             setattr(jvm, name, _Members(getattr(jvm, name)))

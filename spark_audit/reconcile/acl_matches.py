@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.tables.plans import coalesce_small, is_held
 from spark_audit.trail.acl_history import (
     ACL_HOST,
     ACL_OPERATION,
@@ -59,7 +60,11 @@ def with_acl_matches(questions: DataFrame, intervals: DataFrame, *, counted: boo
     patterns = distinct.select(*_RESOURCE).distinct().transform(patterns_of, intervals)
     on_resource = patterns.join(intervals, [S.RESOURCE_TYPE, S.PATTERN_TYPE, PATTERN_NAME])
     on_resource = on_resource.drop(S.PATTERN_TYPE, PATTERN_NAME)
-    matched = questions.join(_deciding(distinct, on_resource), list(_WITHOUT_EPOCH), "left")
+    deciding = _deciding(distinct, on_resource)
+    if not is_held(questions):
+        # Counted, so that Spark broadcasts it if it is small, and does not shuffle the questions.
+        deciding = coalesce_small(deciding)
+    matched = questions.join(deciding, list(_WITHOUT_EPOCH), "left")
     matched = matched.withColumns({name: _ids_in_effect(name) for name in (ALLOWING, DENYING)})
     if not counted:
         return matched.withColumn(ON_RESOURCE, F.lit(None).cast("long"))

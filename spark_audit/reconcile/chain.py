@@ -29,7 +29,7 @@ from spark_audit.reconcile.finding import (
     with_first_fault,
 )
 from spark_audit.tables.delta import empty_frame
-from spark_audit.tables.plans import held
+from spark_audit.tables.plans import held, is_held
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.processes import starts
 
@@ -149,10 +149,11 @@ def states(
         chained, list(S.BOOT_KEY)
     )
     links = _links(near).unionByName(_of_other_days(records, near)) if days else _links(records)
-    tasks = _tasks(processes)
-    joined = lines.repartition(tasks, *S.RECORD_KEY).join(
-        links.repartition(tasks, *S.RECORD_KEY).hint("shuffle_hash"), list(S.RECORD_KEY), "left"
-    )
+    if not is_held(records):
+        tasks = _tasks(processes)
+        lines = lines.repartition(tasks, *S.RECORD_KEY)
+        links = links.repartition(tasks, *S.RECORD_KEY)
+    joined = lines.join(links.hint("shuffle_hash"), list(S.RECORD_KEY), "left")
     return joined.withColumn(STATE, _state(key)).where(F.col(STATE).isNotNull())
 
 
@@ -268,23 +269,24 @@ _FORM = "^(.+)/([0-9]{1,18})/([0-9a-f]{64}|)$"
 """The link is empty if the last record was of version 1."""
 
 
-def boots(records: DataFrame) -> DataFrame:
-    """Returns one finding per boot and fault of the predecessor that it names."""
-    faulty = with_every_fault(successions(records), _faults())
+def boots(followed: DataFrame) -> DataFrame:
+    """Returns one finding per boot of `successions` and fault of the predecessor that it names."""
+    faulty = with_every_fault(followed, _faults())
     named = (NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK)
     return findings(
         faulty, date=S.DATE, evidence=[*S.BOOT_KEY, *named, LAST, LINK_THERE, "followers", "before"]
     )
 
 
-def successions(records: DataFrame) -> DataFrame:
+def successions(records: DataFrame, few: DataFrame | None = None) -> DataFrame:
     """Returns one row per boot: the predecessor that it names, and the records of that predecessor.
 
+    `few` has all records but traffic, if it is known.
     `last_sequence` is the predecessor's last record, null if it has none; `link_there` is the link of the
     named record, in hex. `followers` are all boots that name the same predecessor, `before` is the boot of
     the same process that started before this one.
     """
-    starts = _starts(records)
+    starts = _starts(records if few is None else few)
     key = [NAMED_BOOT, NAMED_SEQUENCE]
     present = records.select(F.col(S.BOOT_ID).alias(NAMED_BOOT), S.SEQUENCE, S.CHAIN)
     wanted = F.broadcast(starts.where(F.col(NAMED_BOOT).isNotNull()).select(*key).distinct())
@@ -294,10 +296,10 @@ def successions(records: DataFrame) -> DataFrame:
     return starts.join(F.broadcast(ends), key, "left")
 
 
-def proven_ends(records: DataFrame) -> DataFrame:
-    """Returns `boot_id` of the boots whose last record is present and is named by a successor."""
+def proven_ends(followed: DataFrame) -> DataFrame:
+    """Returns `boot_id` of the boots of `successions` whose last record is present and is named."""
     same_link = F.col(LINK_THERE).eqNullSafe(F.col(NAMED_LINK))
-    complete = successions(records).where((F.col(LAST) >= F.col(NAMED_SEQUENCE)) & same_link)
+    complete = followed.where((F.col(LAST) >= F.col(NAMED_SEQUENCE)) & same_link)
     return complete.select(F.col(NAMED_BOOT).alias(S.BOOT_ID)).distinct()
 
 

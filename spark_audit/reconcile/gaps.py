@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.chain import proven_ends
+from spark_audit.reconcile.chain import proven_ends, successions
 from spark_audit.reconcile.finding import findings, or_else, sample, sentence
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import (
@@ -31,22 +31,30 @@ _NARROW = (*S.RECORD_KEY, S.DATE, S.TIME_MS, S.KAFKA_PARTITION, S.KAFKA_OFFSET, 
 _REPORTED = (*S.RECORD_KEY, S.DATE, S.EVENT, S.COUNT, S.MESSAGE)
 
 
-def gaps(audit: DataFrame, index: DataFrame | None = None, expired: DataFrame | None = None) -> DataFrame:
+def gaps(
+    audit: DataFrame,
+    index: DataFrame | None = None,
+    expired: DataFrame | None = None,
+    few: DataFrame | None = None,
+    followed: DataFrame | None = None,
+) -> DataFrame:
     """Returns the findings of all checks below.
 
     `index` is `sequence_index(audit)`. `expired` is table `expired`: the records that were deleted on
-    purpose.
+    purpose. `few` has all records but traffic, each once, and `followed` is `successions`, if they are known.
     """
     index = held(sequence_index(audit)) if index is None else index
+    few = audit if few is None else few
+    followed = held(successions(audit)) if followed is None else followed
     ends = held(boots(index))
-    reports = held(audit.where(F.col(S.EVENT).isin(*_REPORTS)).select(*_REPORTED))
+    reports = few.where(F.col(S.EVENT).isin(*_REPORTS)).select(*_REPORTED)
     narrow = audit.select(*_NARROW)
     parts = [
         holes(narrow, index, expired),
         different_copies(narrow, index),
         reordered(narrow, index),
         records_after_stop(ends),
-        unfinished(audit, ends),
+        unfinished(ends, followed),
         miscounted(reports),
         dropped(reports),
     ]
@@ -166,7 +174,7 @@ def records_after_stop(boots: DataFrame) -> DataFrame:
     )
 
 
-def unfinished(audit: DataFrame, boots: DataFrame) -> DataFrame:
+def unfinished(boots: DataFrame, followed: DataFrame) -> DataFrame:
     """Returns boots without `stopped` that are gone: a newer boot has the same id, or only they are silent.
 
     Either the process crashed, or the end of its trail was cut off. If the next boot names the last record
@@ -177,7 +185,7 @@ def unfinished(audit: DataFrame, boots: DataFrame) -> DataFrame:
     placed = boots.withColumn("next_boot", F.lead(S.BOOT_ID).over(of_one_id)).crossJoin(newest)
     silent = F.col("newest_ms") - F.col("last_time_ms") > SILENCE_MS
     gone = placed.where(F.col("stopped_at").isNull() & (F.col("next_boot").isNotNull() | silent))
-    gone = gone.join(F.broadcast(proven_ends(audit)), S.BOOT_ID, "left_anti")
+    gone = gone.join(F.broadcast(proven_ends(followed)), S.BOOT_ID, "left_anti")
     return findings(
         gone,
         check="gaps.unfinished",

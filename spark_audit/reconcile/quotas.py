@@ -36,6 +36,7 @@ from spark_audit.reconcile.quota_limits import (
     governed,
     with_key,
 )
+from spark_audit.tables.plans import held
 from spark_audit.trail.processes import BY_SETTINGS, named_generation
 
 WINDOW_S = 11
@@ -53,14 +54,14 @@ _CLUSTER = "*"
 _SHARED = (_PROXY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 
 
-def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+def exceeded(charged: DataFrame) -> DataFrame:
     """Returns buckets that used more than their limit allows. The workers of a proxy share one bucket.
 
     With `quota.scope: cluster` all proxies share it. A process starts with an empty bucket, so each boot of a
     proxy, or of its workers, adds one window.
     """
     whose = F.when(F.col(IS_CLUSTER), F.lit(_CLUSTER)).otherwise(whole_proxy())
-    by_connection = _charged(records, metadata_log).withColumn(_PROXY, whose)
+    by_connection = charged.withColumn(_PROXY, whose)
     starts = F.count_distinct(*S.BOOT_KEY) / F.count_distinct(S.PROXY_ID)
     by_bucket = by_connection.groupBy(*_SHARED, _STRETCH).agg(
         F.ceil(starts).alias("starts"),
@@ -96,7 +97,7 @@ def exceeded(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     )
 
 
-def beyond_share(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+def beyond_share(charged: DataFrame, few: DataFrame) -> DataFrame:
     """Returns processes that let more through than their share of a quota for the whole cluster.
 
     A process records its share of each interval. What it let through is the larger of what that record says
@@ -104,7 +105,7 @@ def beyond_share(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """
     of_process = (*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, _STRETCH)
     seconds = (F.col(S.INTERVAL_END_MS) - F.col(S.INTERVAL_START_MS)) / 1000
-    shared = records.where((F.col(S.EVENT) == "quota_share") & F.col(S.RULE).isNull())
+    shared = few.where((F.col(S.EVENT) == "quota_share") & F.col(S.RULE).isNull())
     shares = shared.groupBy(*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, _stretch()).agg(
         F.min(S.DATE).alias(S.DATE),
         F.sum(S.COUNT).alias(_USED),
@@ -113,10 +114,8 @@ def beyond_share(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         F.min(S.INTERVAL_START_MS).alias("from_ms"),
         F.max(S.INTERVAL_END_MS).alias("to_ms"),
     )
-    summed = (
-        _charged(records, metadata_log)
-        .groupBy(*of_process)
-        .agg(F.sum(_USED).alias("summed"), F.sum(_BURST).alias(_BURST), F.max(WINDOW).alias(WINDOW))
+    summed = charged.groupBy(*of_process).agg(
+        F.sum(_USED).alias("summed"), F.sum(_BURST).alias(_BURST), F.max(WINDOW).alias(WINDOW)
     )
     burst = F.col(S.QUOTA_LIMIT) * F.coalesce(WINDOW, F.lit(WINDOW_S))
     allowed = (F.col("share_of_limit") + burst) * units() + F.coalesce(_BURST, F.lit(0))
@@ -146,7 +145,7 @@ def beyond_share(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     )
 
 
-def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+def _charged(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Returns the use of clients with a quota: one row per bucket, connection, day and interval.
 
     Summaries are added up before their limit is looked up: there are many of them, but few clients and
@@ -155,7 +154,7 @@ def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     from_ms = _from_ms()
     # A response has only the longest throttle time, so a quota on bytes may hide one on time.
     waits = F.when(F.col(S.EVENT) == "throttled", TIME).otherwise(F.col(S.QUOTA_KEY))
-    added = (
+    added = held(
         with_key(records.where(_counts()).withColumn(S.QUOTA_KEY, waits))
         .groupBy(*BY_SETTINGS, *CLIENT, S.CONNECTION_ID, _stretch())
         .agg(
@@ -167,7 +166,7 @@ def _charged(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
             F.max(F.col(S.EVENT) == "throttled").alias(_WAITED),
         )
     )
-    limited = governed(added, records, metadata_log).where(
+    limited = governed(added, few, metadata_log).where(
         F.col(EXPECTED_LIMIT).isNotNull() & (F.coalesce(F.col(MODE), F.lit("enforce")) != "observe")
     )
     named = limited.withColumns({S.QUOTA_ID: F.col(EXPECTED_ID), S.QUOTA_LIMIT: F.col(EXPECTED_LIMIT)})
@@ -249,16 +248,18 @@ def whole_proxy() -> Column:
 _CLIENT = (*BUCKET, S.PRINCIPAL, S.CLIENT_ID, S.SETTINGS_GENERATION)
 
 
-def quotas(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns the findings of all three checks."""
-    used = exceeded(records, metadata_log).unionByName(beyond_share(records, metadata_log))
-    return used.unionByName(other_limit(records, metadata_log))
+def quotas(records: DataFrame, metadata_log: DataFrame, few: DataFrame | None = None) -> DataFrame:
+    """Returns the findings of all three checks. `few` has all records but traffic, if it is known."""
+    rest = records if few is None else few
+    charged = held(_charged(records, rest, metadata_log))
+    used = exceeded(charged).unionByName(beyond_share(charged, rest))
+    return used.unionByName(other_limit(rest, metadata_log))
 
 
-def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+def other_limit(few: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Returns records with another limit or quota-id than that of the log or of the process's default."""
-    named = records.where(F.col(S.QUOTA_LIMIT).isNotNull() & F.col(S.METADATA_OFFSET).isNotNull())
-    added = (
+    named = few.where(F.col(S.QUOTA_LIMIT).isNotNull() & F.col(S.METADATA_OFFSET).isNotNull())
+    added = held(
         with_key(named)
         .where(F.col(S.QUOTA_KEY).isin(*KEYS))
         .groupBy(*_CLIENT, S.METADATA_OFFSET, S.DATE)
@@ -268,7 +269,7 @@ def other_limit(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
             F.max(S.SEQUENCE).alias("last_sequence"),
         )
     )
-    joined = governed(added, records, metadata_log)
+    joined = governed(added, few, metadata_log)
     joined = joined.where(F.col(EXPECTED_LIMIT).isNotNull() | F.col(MODE).isNotNull())
     fits = (F.col(S.QUOTA_LIMIT) == F.col(EXPECTED_LIMIT)) & (F.col(S.QUOTA_ID) == F.col(EXPECTED_ID))
     wrong = joined.where(~F.coalesce(fits, F.lit(False)))

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.chain import boots, chain, witnesses
+from spark_audit.reconcile.chain import boots, chain, successions, witnesses
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
 from spark_audit.reconcile.forwarded import forwarded
@@ -26,7 +26,13 @@ from spark_audit.reconcile.settings import known_settings
 from spark_audit.tables.findings import Summary
 from spark_audit.tables.plans import coalesce_small, held, held_if_small
 from spark_audit.trail.audit_records import boots as ends_of_boots
-from spark_audit.trail.audit_records import complete_until_ms, deduplicate, later_copies, sequence_index
+from spark_audit.trail.audit_records import (
+    complete_until_ms,
+    deduplicate,
+    later_copies,
+    number_of,
+    sequence_index,
+)
 from spark_audit.trail.metadata_log import of_kafka, of_topic, without_aborted
 from spark_audit.trail.processes import SETTINGS_EVENTS
 
@@ -82,7 +88,8 @@ def reconcile(
     """
     audit = held_if_small(audit)
     index = held(sequence_index(audit))
-    with_lines = deduplicate(audit, held(later_copies(audit, index)))
+    copies = held(later_copies(audit, index))
+    with_lines = deduplicate(audit, copies)
     # Not persisted: reading a few columns of millions of records again is faster than caching them.
     records = with_lines.drop(S.LINE, S.BODY_SHA256)
     few = held(records.where(~F.col(S.EVENT).isin(*TRAFFIC)))
@@ -92,16 +99,17 @@ def reconcile(
         of_days, near = _of(records, few, wanted), _of(records, few, _with_neighbours(wanted))
     log = without_aborted(coalesce_small(metadata_log))
     judged = held(verdicts(of_days, log, log_end, few))
+    followed = held(successions(records, few))
     until_ms = complete_until_ms(index)
     checks = {
-        "gaps": gaps(audit, index, expired),
+        "gaps": gaps(audit, index, expired, few, followed),
         "chain": chain(with_lines, chain_key, days=wanted),
-        "boots": boots(records),
+        "boots": boots(followed),
         "witnesses": witnesses(few, records, ends_of_boots(index), until_ms),
         "decisions": decision_findings(judged),
         "forwarded": forwarded(to_penstock_controllers(few), of_topic(log), until_ms),
-        "quotas": quotas(near, log),
-        "sessions": sessions(records),
+        "quotas": quotas(near, log, few),
+        "sessions": sessions(records, few),
         "settings": known_settings(index, few),
         "changes": changes(few, of_topic(log), until_ms),
         "quarantined": quarantined(quarantine),
@@ -114,7 +122,7 @@ def reconcile(
         found |= {row[S.ID]: row for row in check.transform(_on, days).collect()}
         on_check(name)
     rows = sorted(found.values(), key=_order)
-    return Result(rows, _summary(rows, records, log, judged))
+    return Result(rows, _summary(rows, number_of(index, copies), log, judged))
 
 
 def _of(records: DataFrame, few: DataFrame, days: Sequence[date]) -> DataFrame:
@@ -137,11 +145,11 @@ def _order(row: Row) -> tuple[int, str, str, str]:
     return S.SEVERITIES.index(row[S.SEVERITY]), row[S.CHECK], str(row[S.DATE]), row[S.ID]
 
 
-def _summary(rows: Sequence[Row], records: DataFrame, log: DataFrame, judged: DataFrame) -> Summary:
+def _summary(rows: Sequence[Row], records: int, log: DataFrame, judged: DataFrame) -> Summary:
     decisions = {row["outcome"]: row["records"] for row in coverage(judged).orderBy("outcome").collect()}
     return {
         "schema_version": S.SCHEMA_VERSION,
-        "records": records.count(),
+        "records": records,
         "metadata_records": log.count(),
         "decisions": decisions,
         "findings": {severity: sum(row[S.SEVERITY] == severity for row in rows) for severity in S.SEVERITIES},

@@ -19,9 +19,13 @@ GRACE_MS = 1_000
 """A record has the time at which it was written, a little after its request was checked."""
 
 
-def sessions(records: DataFrame) -> DataFrame:
-    """Returns one finding per connection and deadline that was exceeded."""
-    overrun = _with_deadline(_suspicious(records)).where(F.col("moment_ms") > F.col("deadline_ms") + GRACE_MS)
+def sessions(records: DataFrame, few: DataFrame | None = None) -> DataFrame:
+    """Returns one finding per connection and deadline that was exceeded.
+
+    `few` has all records but traffic, if it is known.
+    """
+    suspicious = _suspicious(records, records if few is None else few)
+    overrun = _with_deadline(suspicious).where(F.col("moment_ms") > F.col("deadline_ms") + GRACE_MS)
     by_session = overrun.groupBy(*S.BOOT_KEY, S.CONNECTION_ID, S.PRINCIPAL, "deadline_ms").agg(
         F.min(S.DATE).alias(S.DATE),
         F.sum(F.coalesce(S.COUNT, F.lit(1))).alias("requests"),
@@ -53,7 +57,7 @@ def sessions(records: DataFrame) -> DataFrame:
     )
 
 
-def _suspicious(records: DataFrame) -> DataFrame:
+def _suspicious(records: DataFrame, few: DataFrame) -> DataFrame:
     """Returns the records of connections with a deadline before the next login or before the last traffic.
 
     No other connection can have exceeded a deadline, and sorting is needed only for these few.
@@ -61,7 +65,7 @@ def _suspicious(records: DataFrame) -> DataFrame:
     concerned = records.where(F.col(S.CONNECTION_ID).isNotNull())
     of_connection = (*S.BOOT_KEY, S.CONNECTION_ID)
     in_time = Window.partitionBy(*of_connection).orderBy("moment_ms", S.SEQUENCE)
-    logins = concerned.where(_is(*LOGINS, *ENDS)).select(
+    logins = few.where(F.col(S.CONNECTION_ID).isNotNull() & _is(*LOGINS, *ENDS)).select(
         *of_connection, S.SEQUENCE, _moment().alias("moment_ms"), _set_here().alias("set_here")
     )
     deadlines = logins.select(

@@ -16,6 +16,7 @@ from spark_audit import schema as S
 from spark_audit.report.plots import MOST_SERIES, OTHERS
 from spark_audit.tables.delta import empty_frame, frame_of
 from spark_audit.tables.findings import Finding
+from spark_audit.tables.plans import held
 from spark_audit.trail.claims import claimed_offsets, received
 
 ROWS = 20
@@ -75,17 +76,22 @@ READ = (
 """The columns of table `audit` that the page needs: less than half of its bytes."""
 
 
-def totals(records: DataFrame) -> DataFrame:
-    """Returns one row with the numbers at the head of the page."""
-    return records.agg(
+def connections(records: DataFrame) -> DataFrame:
+    """Returns the sums of each connection, by its process, principal and host, for the next two tables.
+
+    Connections are counted in these few rows. Spark would copy each record for each distinct count.
+    """
+    is_granted, is_denied = granted(), denied()
+    decided = is_granted | is_denied
+    return records.groupBy(*S.BOOT_KEY, S.PRINCIPAL, S.HOST, S.CONNECTION_ID).agg(
         F.count(F.lit(1)).alias("records"),
         F.min(S.TIME_MS).alias("first_ms"),
         F.max(S.TIME_MS).alias("last_ms"),
-        F.count_distinct(*S.BOOT_KEY).alias("processes"),
-        F.count_distinct(S.PRINCIPAL).alias("principals"),
-        F.count_distinct(S.CONNECTION_ID).alias("connections"),
-        _sum(F.when(granted(), requests())).alias("allowed"),
-        _sum(F.when(denied(), requests())).alias("denied"),
+        _sum(F.when(is_granted, requests())).alias("allowed"),
+        _sum(F.when(is_denied, requests())).alias("denied"),
+        F.max(decided).alias("decided"),
+        _sum(F.when(decided, F.col(S.REQUEST_BYTES))).alias(S.REQUEST_BYTES),
+        _sum(F.when(decided, F.col(S.RESPONSE_BYTES))).alias(S.RESPONSE_BYTES),
         F.count_if(is_event("throttled")).alias("throttled"),
         F.count_if(is_event(*_ENDED)).alias("expired"),
         _sum(F.when(is_event(*_FAILED_LOGINS), requests())).alias("failed_authentications"),
@@ -94,16 +100,33 @@ def totals(records: DataFrame) -> DataFrame:
     )
 
 
-def principals(records: DataFrame) -> DataFrame:
-    """Returns the principals with the most requests."""
-    decided = records.where(granted() | denied())
-    counted = decided.groupBy(S.PRINCIPAL).agg(
-        _sum(F.when(granted(), requests())).alias("allowed"),
-        _sum(F.when(denied(), requests())).alias("denied"),
-        _sum(F.col(S.REQUEST_BYTES)).alias(S.REQUEST_BYTES),
-        _sum(F.col(S.RESPONSE_BYTES)).alias(S.RESPONSE_BYTES),
+def totals(by_connection: DataFrame) -> DataFrame:
+    """Returns one row with the numbers at the head of the page."""
+    summed = (
+        *("records", "allowed", "denied", "throttled", "expired"),
+        *("failed_authentications", "unknown_events", "dropped"),
+    )
+    return by_connection.agg(
+        F.min("first_ms").alias("first_ms"),
+        F.max("last_ms").alias("last_ms"),
+        F.count_distinct(*S.BOOT_KEY).alias("processes"),
+        F.count_distinct(S.PRINCIPAL).alias("principals"),
         F.count_distinct(S.CONNECTION_ID).alias("connections"),
-        F.count_distinct(S.HOST).alias("hosts"),
+        *(_sum(F.col(name)).alias(name) for name in summed),
+    )
+
+
+def principals(by_connection: DataFrame) -> DataFrame:
+    """Returns the principals with the most requests."""
+    counted = (
+        by_connection.where("decided")
+        .groupBy(S.PRINCIPAL)
+        .agg(
+            *(_sum(F.col(name)).alias(name) for name in ("allowed", "denied")),
+            *(_sum(F.col(name)).alias(name) for name in (S.REQUEST_BYTES, S.RESPONSE_BYTES)),
+            F.count_distinct(S.CONNECTION_ID).alias("connections"),
+            F.count_distinct(S.HOST).alias("hosts"),
+        )
     )
     return counted.orderBy((F.col("allowed") + F.col("denied")).desc(), S.PRINCIPAL).limit(ROWS)
 
@@ -330,7 +353,7 @@ def timeline(records: DataFrame, bucket_ms: int) -> DataFrame:
     bucket = (F.floor(moment / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long")
     drawn = records.select(_plotted().alias("drawn"), bucket.alias(BUCKET_MS)).where("drawn is not null")
     counted = drawn.groupBy("drawn.plot", BUCKET_MS, "drawn.series").agg(F.sum("drawn.amount").alias(AMOUNT))
-    return largest(counted)
+    return largest(held(counted))
 
 
 def largest(counted: DataFrame) -> DataFrame:

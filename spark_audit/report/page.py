@@ -55,8 +55,9 @@ def collected(
     records = held(wanted.transform(held_if_small).transform(deduplicate))
     log = held(metadata_log)
     try:
-        totals = _rows(aggregates.totals(records))[0]
-        tables = _tables(records, quarantine.transform(aggregates.of_days, days), log, days)
+        by_connection = held(aggregates.connections(records))
+        totals = _rows(aggregates.totals(by_connection))[0]
+        tables = _tables(records, by_connection, quarantine.transform(aggregates.of_days, days), log, days)
         return {
             "totals": totals,
             "proofs": _proofs(records, findings),
@@ -64,8 +65,7 @@ def collected(
             **{name: _rows(table) for name, table in tables.items()},
         }
     finally:
-        log.unpersist()
-        records.unpersist()
+        audit.sparkSession.catalog.clearCache()
 
 
 def fill(
@@ -92,10 +92,10 @@ def fill(
 
 
 def _tables(
-    records: DataFrame, quarantine: DataFrame, log: DataFrame, days: Sequence[str]
+    records: DataFrame, by_connection: DataFrame, quarantine: DataFrame, log: DataFrame, days: Sequence[str]
 ) -> dict[str, DataFrame]:
     return {
-        "principals": aggregates.principals(records),
+        "principals": aggregates.principals(by_connection),
         "denials": aggregates.denials(records),
         "throttling": aggregates.throttling(records),
         "authentications": aggregates.authentications(records),

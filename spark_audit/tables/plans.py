@@ -6,7 +6,8 @@ no plan contains that of another (docs/decisions/0087). Its expressions are inte
 table.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
+from weakref import WeakSet
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +21,12 @@ SMALL_TRAIL_BYTES = 32 << 20
 HELD_TRAIL_BYTES = 8 << 20
 """The same for a trail that is held in memory: less than a hundred thousand records."""
 HELD = "spark.penstock.trailIsHeld"
+LOCAL_PARTITIONS = {
+    # The defaults are for clusters: two hundred shuffle tasks for a thousand rows cost seconds on a laptop.
+    "spark.sql.shuffle.partitions": "4",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+"""Settings of a session on one machine."""
 _FOR_SMALL_TRAILS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -27,7 +34,11 @@ _FOR_SMALL_TRAILS = {
 }
 """Interprets plans and makes each only once. For ten thousand records, compiling plans and planning again
 after each stage takes two fifths of a reconciliation's CPU time."""
-_FOR_HELD_TRAILS = {HELD: "true", "spark.sql.files.minPartitionNum": "1"}
+_FOR_HELD_TRAILS = {
+    HELD: "true",
+    "spark.sql.files.minPartitionNum": "1",
+    **dict.fromkeys(LOCAL_PARTITIONS, "1"),
+}
 
 
 def adapt_plans(spark: SparkSession, tables: Tables, *, hold: bool = True) -> None:
@@ -43,32 +54,36 @@ def adapt_plans(spark: SparkSession, tables: Tables, *, hold: bool = True) -> No
 
 
 def _apply(spark: SparkSession, size_bytes: int, *, hold: bool) -> None:
-    user_settings = dict(spark.sparkContext.getConf().getAll())
-    for name, value in plan_settings(size_bytes, user_settings).items():
+    of_session = dict(spark.sparkContext.getConf().getAll())
+    for name, value in plan_settings(size_bytes, of_session).items():
         if value is None:
             spark.conf.unset(name)
         else:
             spark.conf.set(name, value)
     if not hold:
         spark.conf.set(HELD, "false")
-    elif HELD in user_settings:
-        spark.conf.set(HELD, user_settings[HELD])
+    elif HELD in of_session:
+        spark.conf.set(HELD, of_session[HELD])
 
 
-def plan_settings(size_bytes: int, user_settings: Collection[str]) -> dict[str, str | None]:
-    """Returns setting -> value, without the settings of the user. None stands for Spark's default."""
+def plan_settings(size_bytes: int, of_session: Mapping[str, str]) -> dict[str, str | None]:
+    """Returns setting -> value, without the settings of the user. None stands for that of the session.
+
+    `of_session` are the settings with which the session was opened. LOCAL_PARTITIONS among them are not the
+    user's.
+    """
     limits = ((SMALL_TRAIL_BYTES, _FOR_SMALL_TRAILS), (HELD_TRAIL_BYTES, _FOR_HELD_TRAILS))
     return {
         name: value if size_bytes <= most_bytes else None
         for most_bytes, settings in limits
         for name, value in settings.items()
-        if name not in user_settings
+        if of_session.get(name) in (None, LOCAL_PARTITIONS.get(name))
     }
 
 
 def held(rows: DataFrame) -> DataFrame:
     """Returns the rows persisted; those of a small trail as `held_if_small` does."""
-    return held_if_small(rows) if _is_held(rows) else rows.persist()
+    return held_if_small(rows) if is_held(rows) else rows.persist()
 
 
 def held_if_small(rows: DataFrame) -> DataFrame:
@@ -76,7 +91,15 @@ def held_if_small(rows: DataFrame) -> DataFrame:
 
     Plans that use the result do not contain the plan of the rows. Large trails are returned as they are.
     """
-    return rows.coalesce(1).localCheckpoint(eager=False) if _is_held(rows) else rows
+    if not is_held(rows) or rows in _in_memory:
+        return rows
+    result = rows.coalesce(1).localCheckpoint(eager=False)
+    _in_memory.add(result)
+    return result
+
+
+_in_memory: WeakSet[DataFrame] = WeakSet()
+"""What `held_if_small` has returned, so that it is not copied again."""
 
 
 def coalesce_small(rows: DataFrame, count: int | None = None) -> DataFrame:
@@ -85,7 +108,7 @@ def coalesce_small(rows: DataFrame, count: int | None = None) -> DataFrame:
     Grouping, sorting and joining in one partition needs no shuffle and no extra job. Pass `count` if the
     number of rows is already known. Not for the records of a trail.
     """
-    if _is_held(rows):
+    if is_held(rows):
         return held_if_small(rows)
     persisted = rows.persist()
     return (
@@ -93,5 +116,6 @@ def coalesce_small(rows: DataFrame, count: int | None = None) -> DataFrame:
     )
 
 
-def _is_held(rows: DataFrame) -> bool:
+def is_held(rows: DataFrame) -> bool:
+    """Returns whether the records of the trail of this session are held in one partition."""
     return rows.sparkSession.conf.get(HELD, "false") == "true"

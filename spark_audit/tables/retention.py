@@ -6,17 +6,18 @@ process; and the last record of each boot, because the next link is hashed from 
 `expired` what it is going to delete, so that these records are not reported as missing later.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.tables import delta, manifest
-from spark_audit.tables.delta import Tables, sole_writer
+from spark_audit.tables.delta import Tables, frame_of, sole_writer
 from spark_audit.tables.files import AuditError
 
 NEVER_EXPIRED = (
@@ -117,25 +118,21 @@ def _days(old: DataFrame, quarantine: DataFrame, expired: DataFrame) -> DataFram
 
 
 def reconciled_days(
-    audit: DataFrame, quarantine: DataFrame, found: DataFrame, version: int, wanted: Sequence[str] = ()
+    audit: DataFrame, quarantine: DataFrame, found: Sequence[Row], version: int, wanted: Sequence[str] = ()
 ) -> DataFrame:
     """Returns rows of table `reconciled`, one per day of the trail or of the days `wanted`.
 
-    A day may have only quarantined records. `version` is the checked version of table `audit`.
+    A day may have only quarantined records. `found` are the findings, `version` is the checked version of
+    table `audit`.
     """
     each = audit.select(S.DATE).unionByName(quarantine.select(S.DATE))
     if wanted:
         each = each.where(F.col(S.DATE).cast("string").isin(*wanted))
-    days = each.groupBy(S.DATE).agg(F.count(F.lit(1)).alias("records"))
-    faults = found.groupBy(S.DATE).agg(F.count(F.lit(1)).alias("open"))
-    joined = days.join(faults, S.DATE, "left")
-    return joined.select(
-        S.DATE,
-        "records",
-        F.coalesce("open", F.lit(0)).alias("findings"),
-        F.lit(version).alias("audit_version"),
-        F.current_timestamp().alias("checked_at"),
-    )
+    counted = each.groupBy(S.DATE).agg(F.count(F.lit(1)).alias("records")).orderBy(S.DATE).collect()
+    open_findings = Counter(row[S.DATE] for row in found)
+    now = datetime.now(UTC).isoformat()
+    rows = [(row[S.DATE], row["records"], open_findings[row[S.DATE]], version, now) for row in counted]
+    return frame_of(audit.sparkSession, rows, S.RECONCILED)
 
 
 def compact(

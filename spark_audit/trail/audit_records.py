@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.tables.plans import held
+from spark_audit.tables.plans import held, held_if_small
 
 SPAN, PRESENT, RECORDS, FIRST, LAST, BEFORE = "span", "present", "records", "first", "last", "before"
 SPAN_BITS = 6
@@ -130,7 +130,13 @@ def deduplicate(audit: DataFrame, copies: DataFrame | None = None) -> DataFrame:
     same = F.col(S.KAFKA_OFFSET) == F.col(_OF_COPY[S.KAFKA_OFFSET])
     for name in (*S.RECORD_KEY, S.KAFKA_PARTITION):
         same = same & _neither_less_nor_more(F.col(name), F.col(_OF_COPY[name]))
-    return audit.join(F.broadcast(renamed), same, "left_anti")
+    return held_if_small(audit.join(F.broadcast(renamed), same, "left_anti"))
+
+
+def number_of(index: DataFrame, copies: DataFrame) -> int:
+    """Returns the number of records, each counted once. `copies` is `later_copies`."""
+    row = index.agg(F.sum(RECORDS)).first()
+    return int((row and row[0]) or 0) - copies.count()
 
 
 def later_copies(audit: DataFrame, index: DataFrame) -> DataFrame:

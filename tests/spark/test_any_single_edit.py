@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
 from spark_audit.ingest import decode
-from spark_audit.reconcile.chain import boots, chain
+from spark_audit.reconcile.chain import boots, chain, successions
 from spark_audit.reconcile.gaps import gaps
 from spark_audit.trail.audit_records import deduplicate
 from tests.spark.frames import kafka_frame
@@ -115,7 +115,7 @@ def accused(spark: SparkSession, trails: Sequence[tuple[str, Lines]]) -> set[str
     read = kafka.transform(decode.check_audit).persist()
     audit = read.transform(decode.audit_rows).persist()
     once = deduplicate(audit)
-    checks = gaps(audit), chain(once), boots(once)
+    checks = gaps(audit), chain(once), boots(successions(once))
     found = {json.loads(row[S.EVIDENCE])["proxy_id"] for check in checks for row in check.collect()}
     bad = read.transform(decode.quarantine_rows).select(S.KAFKA_OFFSET).collect()
     return found | {owners[row[S.KAFKA_OFFSET]] for row in bad}

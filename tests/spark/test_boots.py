@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_audit.reconcile.chain import boots, proven_ends
+from spark_audit.reconcile.chain import boots, proven_ends, successions
 from tests.spark.audit_trail import NOON_MS, Clock, Process
 from tests.spark.frames import audit_frame
 from tests.spark.sealed import Line, end_of, seal, table
@@ -50,7 +50,7 @@ def rows(spark: SparkSession) -> DataFrame:
 
 
 def test_what_a_boot_names_is_compared_with_what_is_there(rows: DataFrame) -> None:
-    found = boots(rows).collect()
+    found = boots(successions(rows)).collect()
 
     said = {row["explanation"]: (row["check"], row["severity"]) for row in found}
     follows = "process {0}/{0}-2 follows boot {0}-1, which".format
@@ -82,7 +82,7 @@ def test_what_a_boot_names_is_compared_with_what_is_there(rows: DataFrame) -> No
 
 
 def test_a_crash_is_proven_to_have_lost_nothing(rows: DataFrame) -> None:
-    proven = {row["boot_id"] for row in proven_ends(rows).collect()}
+    proven = {row["boot_id"] for row in proven_ends(successions(rows)).collect()}
 
     assert proven == {
         *(f"{way}-1" for way in ("whole", "later", "fork", "unnamed")),

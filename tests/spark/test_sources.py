@@ -88,18 +88,18 @@ def test_tables_may_lie_in_any_storage() -> None:
 @pytest.mark.parametrize(
     ("size_bytes", "said", "are_set"),
     [
-        (plans.HELD_TRAIL_BYTES, (), 5),
-        (plans.HELD_TRAIL_BYTES + 1, (), 3),
-        (plans.SMALL_TRAIL_BYTES, (), 3),
-        (plans.SMALL_TRAIL_BYTES + 1, (), 0),
-        (0, ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage"), 3),
+        (plans.HELD_TRAIL_BYTES, {}, 7),
+        (plans.HELD_TRAIL_BYTES + 1, {}, 3),
+        (plans.SMALL_TRAIL_BYTES, {}, 3),
+        (plans.SMALL_TRAIL_BYTES + 1, {}, 0),
+        (0, {"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": "9"}, 5),
     ],
 )
 def test_a_small_trail_is_held_and_its_plans_are_interpreted_unless_the_user_says_otherwise(
-    size_bytes: int, said: tuple[str, ...], are_set: int
+    size_bytes: int, said: dict[str, str], are_set: int
 ) -> None:
-    told = plans.plan_settings(size_bytes, said)
+    told = plans.plan_settings(size_bytes, plans.LOCAL_PARTITIONS | said)
 
     assert sum(value is not None for value in told.values()) == are_set
     assert told.keys().isdisjoint(said)
-    assert len(told) + len(said) == 5
+    assert len(told) + len(said) == 7

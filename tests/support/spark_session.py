@@ -25,6 +25,7 @@ FOR_A_DOZEN_ROWS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.driver.memory": "2g",
+    "spark.buffer.pageSize": "1m",
 }
 # collect() leaves its socket to the garbage collector.
 LEAVES_A_SOCKET = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

@@ -24,7 +24,7 @@ from proxy.audit.chain import Chain, sealed
 from proxy.net.audit.spool_files import decode_line, encode_line
 from spark_audit import schema as S
 from spark_audit.ingest import decode
-from spark_audit.reconcile.chain import boots, chain, columns
+from spark_audit.reconcile.chain import boots, chain, columns, successions
 from spark_audit.reconcile.gaps import gaps
 from spark_audit.tables import manifest
 from spark_audit.tables.files import read_text
@@ -300,7 +300,7 @@ def found_in(spark: SparkSession, base: Template, seed: int, numbers: range) -> 
     audit = checked.transform(decode.audit_rows).transform(partial(_with_columns_edited, kafka)).persist()
     index = sequence_index(audit).persist()
     once = deduplicate(audit, later_copies(audit, index).persist())
-    checks = (gaps(audit, index), chain(once, SECRET), boots(once), columns(audit))
+    checks = (gaps(audit, index), chain(once, SECRET), boots(successions(once)), columns(audit))
     named = reduce(DataFrame.unionByName, checks).select(
         F.regexp_extract(S.EVIDENCE, r"k(\d{8})", 1).alias("number")
     )
