@@ -43,12 +43,13 @@ def reconcile_tables(
     done. If it raises an exception, nothing is written.
     """
     adapt_plans(spark, tables)
+    # The manifest first: what it signs is in the versions that are read, so that its columns are compared.
+    runs = manifest.check(spark, tables, key)
+    on_step("manifest")
     # In this order, so that the log has all that the audit records refer to, as far as it was read.
     versions = delta.versions(spark, tables)
     log_end = delta.log_end(spark, tables)
     versions["metadata_log"] = delta.version(spark, tables.metadata_log)
-    runs = manifest.check(spark, tables, key)
-    on_step("manifest")
     replaced = manifest.outputs_of(spark, out)
     faults = manifest.output_faults(runs, replaced, named_run(spark, out))
     audit, quarantine, log = trail(spark, tables, versions)

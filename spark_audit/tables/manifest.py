@@ -54,6 +54,7 @@ _LINK = ',"link":"'
 _TAIL = len(_LINK) + len(_SEED) + len('"}')
 _GONE = ""
 FILE = "_file"
+"""The column that `with_files` adds."""
 _NAMED = 3
 """An explanation names at most this many files."""
 

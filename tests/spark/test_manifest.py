@@ -446,6 +446,30 @@ def test_a_column_that_was_edited_before_a_reconciliation_is_found_whatever_job_
     assert [each["check"] for each in document["findings"]] == ["chain.other_columns"]
 
 
+@pytest.mark.spec("D8", "D9")
+def test_what_ingest_adds_while_the_manifest_is_read_is_compared_before_it_is_signed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables, out = Tables(str(tmp_path / "tables")), tmp_path / "out"
+    write(spark, tables, a_trail())
+    more = Process("proxy-9", Clock())
+    more.start()
+    more.stop()
+    edited = F.when(F.col(S.SEQUENCE) == 1, "10.9.9.9").otherwise(F.col(S.HOST))
+    added = table(spark, seal(more)).withColumn(S.HOST, edited)
+    check = manifest.check
+
+    def check_after_ingest(*arguments: Any) -> manifest.Manifest:
+        delta.append_once(added, tables.audit, "test", 1)
+        return check(*arguments)
+
+    monkeypatch.setattr(manifest, "check", check_after_ingest)
+    assert run("reconcile", "--tables", tables.root, "--out", out) == 1
+
+    document = json.loads((out / "findings.json").read_text(encoding="utf-8"))
+    assert "chain.other_columns" in {each["check"] for each in document["findings"]}
+
+
 def killed(*_arguments: object, **_more: object) -> None:
     raise SystemExit
 
