@@ -253,12 +253,15 @@ def quotas(records: DataFrame, metadata_log: DataFrame, few: DataFrame | None = 
     rest = records if few is None else few
     charged = held(_charged(records, rest, metadata_log))
     used = exceeded(charged).unionByName(beyond_share(charged, rest))
-    return used.unionByName(other_limit(rest, metadata_log))
+    return used.unionByName(other_limit(records, rest, metadata_log))
 
 
-def other_limit(few: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns records with another limit or quota-id than that of the log or of the process's default."""
-    named = few.where(F.col(S.QUOTA_LIMIT).isNotNull() & F.col(S.METADATA_OFFSET).isNotNull())
+def other_limit(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Returns records with another limit or quota-id than that of the log or of the process's default.
+
+    Records of any event: a limit in a record of traffic is forged.
+    """
+    named = records.where(F.col(S.QUOTA_LIMIT).isNotNull() & F.col(S.METADATA_OFFSET).isNotNull())
     added = held(
         with_key(named)
         .where(F.col(S.QUOTA_KEY).isin(*KEYS))
