@@ -1,7 +1,8 @@
 """(a) Records that are missing: the sequences of a boot run from 0 without a hole, up to a `stopped` record.
 
 Takes every copy of every record, not only the first: two different records with one sequence are a finding.
-Does not know what the missing records held.
+Only what processes report of themselves is read from first copies. Does not know what the missing records
+held.
 """
 
 from functools import reduce
