@@ -140,14 +140,8 @@ def size_bytes(spark: SparkSession, path: str) -> int:
     return int(known.get().tableSizeBytes() if known.isDefined() else snapshot.sizeInBytes())
 
 
-URI, RELATIVE, ROWS, FIRST_DAY, LAST_DAY, DELETED = (
-    "uri",
-    "relative",
-    "rows",
-    "first_day",
-    "last_day",
-    "deleted",
-)
+URI, RELATIVE, ROWS, DELETED = "uri", "relative", "rows", "deleted"
+FIRST_DAY, LAST_DAY = "first_day", "last_day"
 
 
 def files_of(spark: SparkSession, path: str) -> DataFrame:
@@ -155,12 +149,12 @@ def files_of(spark: SparkSession, path: str) -> DataFrame:
 
     `uri` and `relative` are its place, `rows` the number of its records, `first_day` and `last_day` the days
     of them (null if the table has no column for them), `deleted` the deletion vector as JSON, null if none.
+    `rows` is 0 if the log has no statistics.
     """
     snapshot = _snapshot(spark, path)
     root = str(snapshot.deltaLog().dataPath().toUri())
-    statistics = T.StructType().add("numRecords", "long")
-    bounds = T.StructType().add(S.DATE, "string")
-    statistics = statistics.add("minValues", bounds).add("maxValues", bounds)
+    bounds = S.struct((S.DATE, T.StringType()))
+    statistics = S.struct(("numRecords", T.LongType()), ("minValues", bounds), ("maxValues", bounds))
     named = DataFrame(snapshot.allFiles().toDF(), spark).withColumn("of", F.from_json("stats", statistics))
     # A path may be absolute: in a clone of a table, or in a log that somebody has edited.
     whole = F.when(F.col("path").rlike("^([A-Za-z][A-Za-z0-9+.-]*:|/)"), F.col("path"))
@@ -168,7 +162,9 @@ def files_of(spark: SparkSession, path: str) -> DataFrame:
     return named.select(
         F.coalesce(whole, F.concat(F.lit(f"{root.rstrip('/')}/"), F.col("path"))).alias(URI),
         F.col("path").alias(RELATIVE),
-        (F.col("of.numRecords") - F.coalesce("deletionVector.cardinality", F.lit(0))).alias(ROWS),
+        (F.coalesce("of.numRecords", F.lit(0)) - F.coalesce("deletionVector.cardinality", F.lit(0))).alias(
+            ROWS
+        ),
         F.coalesce(day, F.col("of.minValues").getItem(S.DATE)).alias(FIRST_DAY),
         F.coalesce(day, F.col("of.maxValues").getItem(S.DATE)).alias(LAST_DAY),
         F.to_json("deletionVector").alias(DELETED),
