@@ -75,6 +75,13 @@ class Rate:
             window_ms = self._measured_ms(window_ms)
         return self._until_within(self._total, window_ms, bound)
 
+    def room(self, bound: float, now_ms: int) -> float:
+        """Return how much may be recorded within `bound` per second; negative if it is exceeded.
+
+        To be called right after a record at `now_ms`, of 0 perhaps.
+        """
+        return bound * self._measured_ms(now_ms - self._oldest_start_ms) / 1000.0 - self._total
+
     def forgive(self) -> None:
         """Forget the debt, because the quota is not enforced. Windows do so by themselves."""
 

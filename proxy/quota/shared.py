@@ -112,6 +112,10 @@ class SharedRate(Rate):
         window_ms = self._measured_ms(now_ms - int(oldest_start_ms))
         return self._until_within(total, window_ms, bound / self.divided_by)
 
+    def room(self, bound: float, now_ms: int) -> float:
+        total, oldest_start_ms = self._counted(now_ms)
+        return bound / self.divided_by * self._measured_ms(now_ms - int(oldest_start_ms)) / 1000.0 - total
+
     def _counted(self, now_ms: int) -> tuple[float, float]:
         """Return the sum of all records that still count, and the start of the oldest sample."""
         cells, total, oldest_start_ms = self._cells, 0.0, float(now_ms)

@@ -28,11 +28,16 @@ def percent(spent_ns: int) -> float:
     return spent_ns * _PERCENT_A_SECOND_OF_ONE_NS
 
 
-MAX_THROTTLE_MS = 2**31 - 1
-"""The largest int32, the type in the protocol."""
+MAX_INT32 = 2**31 - 1
+MAX_THROTTLE_MS = MAX_INT32
+"""The type of throttle times in the protocol is int32."""
 
 MAX_RESOLVED = 30_000
 """The number of clients whose buckets are remembered; each change of a quota clears them all."""
+
+RESERVED_MS = 200
+"""How long a Fetch that was sent takes room in its bucket: a response with records comes sooner, and one that
+comes later waits for records (fetch.max.wait.ms)."""
 
 IDLE_MS = 3_600_000
 """Kafka removes the sensors of an entity after an hour without traffic."""
@@ -66,9 +71,13 @@ class Bucket:
     __slots__ = (
         "__weakref__",
         "_rate",
+        "_reserved_before_bytes",
+        "_reserved_bytes",
+        "_reserved_slot",
         "client_tag",
         "enforced",
         "entity",
+        "fetch_bytes",
         "key",
         "last_record_ms",
         "limit",
@@ -112,7 +121,11 @@ class Bucket:
         self.last_record_ms = 0
         self.throttled_until_ms = 0
         """The end of the latest throttle time (also if it is not enforced)."""
+        self.fetch_bytes = 0
+        """The size of the latest response to a Fetch, which the first one of a connection may have too."""
         self._rate: Rate = rates(self.name, window_ms, samples)
+        # For Fetch requests sent in the present slot of RESERVED_MS, and in the one before.
+        self._reserved_slot = self._reserved_bytes = self._reserved_before_bytes = 0
 
     def record(self, value: float, now_ms: int) -> int:
         """Count `value` bytes; return for how many ms the channel is to be muted."""
@@ -150,6 +163,56 @@ class Bucket:
             throttle_ms = owed_ms
         return False, throttle_ms
 
+    def reserve(self, expected_bytes: int, now_ms: int) -> int:
+        """Return how many bytes a Fetch may ask the broker for, and take room for what is expected; 0: none.
+
+        A response that no window has room for may be asked for once nothing is owed (`admit`).
+        """
+        room_bytes, most_bytes = self.room(now_ms), max(self.max_in_window_bytes, 1)
+        is_reserved = self._reserved_bytes + self._reserved_before_bytes > 0
+        if expected_bytes > most_bytes and room_bytes >= 0 and not is_reserved:
+            room_bytes = most_bytes
+        elif room_bytes < max(expected_bytes, 1):
+            return 0
+        room_bytes = min(room_bytes, most_bytes)
+        # What is not known yet may be all that is asked for.
+        self._reserved_bytes += expected_bytes or room_bytes
+        return room_bytes
+
+    def room(self, now_ms: int) -> int:
+        """Return how many bytes of responses there is room for now; negative if something is owed."""
+        if not self.enforced:
+            return MAX_INT32
+        self.last_record_ms = now_ms
+        self._rate.record(0, now_ms)
+        slot = now_ms // RESERVED_MS
+        if slot != self._reserved_slot:
+            self._reserved_before_bytes = self._reserved_bytes if slot == self._reserved_slot + 1 else 0
+            self._reserved_slot, self._reserved_bytes = slot, 0
+        room_bytes = min(self._rate.room(self.limit, now_ms), MAX_INT32)
+        return int(room_bytes) - self._reserved_bytes - self._reserved_before_bytes
+
+    def release(self, reserved_bytes: int, reserved_ms: int) -> None:
+        """The response to a Fetch is here, for which room was taken at `reserved_ms`."""
+        slot = reserved_ms // RESERVED_MS
+        if slot == self._reserved_slot:
+            self._reserved_bytes = max(0, self._reserved_bytes - reserved_bytes)
+        elif slot == self._reserved_slot - 1:
+            self._reserved_before_bytes = max(0, self._reserved_before_bytes - reserved_bytes)
+
+    def refuse(self, expected_bytes: int, now_ms: int) -> int:
+        """Return the throttle time in ms of a Fetch for which `reserve` had no room, as `admit` would."""
+        rate, expected_bytes = self._rate, max(expected_bytes, 1)
+        rate.record(expected_bytes, now_ms)
+        throttle_ms = rate.throttle_ms(self.limit, now_ms)
+        rate.record(-expected_bytes, now_ms)
+        if expected_bytes > self.max_in_window_bytes:
+            throttle_ms = rate.throttle_ms(self.limit, now_ms)
+        # 0: there is room, and other requests have taken it.
+        throttle_ms = throttle_ms or RESERVED_MS
+        self.throttled_until_ms = max(self.throttled_until_ms, now_ms + throttle_ms)
+        return throttle_ms
+
     def record_within(self, value: float, now_ms: int) -> bool:
         """Count `value` bytes if that surely throttles no client; otherwise count nothing, return False."""
         if not self._rate.record_within(value, self.limit, now_ms):
@@ -175,8 +238,8 @@ class Bucket:
     def max_in_window_bytes(self) -> int:
         """A response with more bytes is always throttled: the cap for Fetch max_bytes."""
         if not self.enforced:
-            return 2**31 - 1
-        return int(min(self._rate.in_windows(self.limit), 2**31 - 1))
+            return MAX_INT32
+        return int(min(self._rate.in_windows(self.limit), MAX_INT32))
 
 
 class UnlimitedBucket(Bucket):

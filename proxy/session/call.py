@@ -176,8 +176,9 @@ class Call(Authorization):
     def max_held_bytes(self) -> int:
         """The largest response to request from the broker where it has to be held until it is whole."""
         max_bytes = self.gate.limits.decoded_request_max_bytes
-        if self.client.consumer.limited:
-            max_bytes = min(max_bytes, self.client.consumer.max_in_window_bytes)
+        consumer = self.client.consumer
+        if consumer.limited:
+            max_bytes = min(max_bytes, consumer.max_in_window_bytes, max(consumer.room(self.now_ms), 1))
         return max_bytes
 
     @property

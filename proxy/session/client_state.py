@@ -57,6 +57,7 @@ class ClientState:
         "basis",
         "consumer",
         "context",
+        "fetch_bytes",
         "image",
         "last_was_exempt",
         "producer",
@@ -89,6 +90,8 @@ class ClientState:
             self.producer = quotas.bucket(PRODUCER_BYTE_RATE, *entity)
             self.consumer = quotas.bucket(CONSUMER_BYTE_RATE, *entity)
             self.request = quotas.bucket(REQUEST_PERCENTAGE, *entity)
+        self.fetch_bytes = 0
+        """The size of the latest response to a Fetch, if a quota limits them; 0: none has come yet."""
         self.last_was_exempt = False
         """The loop's time on the last request is not charged to the client."""
         self.writes: dict[bytes, Summary] = {}
@@ -107,6 +110,16 @@ class ClientState:
     def buckets(self) -> tuple[Bucket, ...]:
         """Every bucket that the client is charged to."""
         return self.producer, self.consumer, self.request
+
+    @property
+    def expected_fetch_bytes(self) -> int:
+        """The size that the response to the next Fetch is expected to have; 0: unknown."""
+        return self.fetch_bytes or self.consumer.fetch_bytes
+
+    def fetched(self, size_bytes: int, reserved_bytes: int, reserved_ms: int) -> None:
+        """The response to a Fetch that is charged has begun, and will have this size."""
+        self.fetch_bytes = self.consumer.fetch_bytes = size_bytes
+        self.consumer.release(reserved_bytes, reserved_ms)
 
     def decide(self, actions: Sequence[Action]) -> list[Decision]:
         """Return the authorizer's decisions, in order; allowed ones are remembered.

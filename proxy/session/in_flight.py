@@ -27,8 +27,9 @@ _NO_TAGS = b"\x00"
 
 Fields = Callable[[memoryview, int], tuple[int, int, bytes, bytes]]
 
-MAX_IN_FLIGHT = 1_000
-"""Requests of one connection; beyond this no further one is taken. A broker handles one at a time."""
+MAX_IN_FLIGHT = 8
+"""Requests of one connection; beyond this no further one is taken. A broker handles one at a time: so many
+keep it busy, and no more are ahead of a login, a drain or a revocation."""
 _GOES_ON_AT = MAX_IN_FLIGHT // 2
 MAX_READY_BYTES = 1 << 20
 """Bytes of the proxy's own responses behind the broker's; beyond this no further request is taken."""
@@ -86,6 +87,8 @@ class InFlight:
     """From being taken to `since_ms`: the broker was queried first."""
     durations: Durations | None = None
     """The durations in which it is counted if its response is sent on at once; None: it is not counted."""
+    holds_back: bool = field(default=False, kw_only=True)
+    """No further request is taken before its response has left, because that may mute the client."""
 
     is_whole: ClassVar[bool] = False
     """Whether its response is received whole before any of it is sent to the client."""
@@ -119,6 +122,8 @@ class Fetched(InFlight):
     bucket: Bucket | None = None
     """The bucket for its response; None: no quota limits it."""
     summary: Summary | None = None
+    reserved_bytes: int = 0
+    """The room that it takes in the bucket until its response is here."""
     opens_at: str | None = None
     """It may open a fetch session (KIP-227): the topic at which the traffic of the session is counted."""
 
@@ -133,6 +138,8 @@ class Produced(InFlight):
     summary: Summary | None = None
     plain: PlainResponse | None = None
     """A response that looks like this passes as it is, unless there is a throttle time."""
+    throttle_time_ms: int = 0
+    """For its bytes, which were charged when the last of them came."""
 
     is_whole = True
 
@@ -164,8 +171,22 @@ class Rewritten(InFlight):
     bucket: Bucket | None = None
     """The bucket for the request (Produce) or the response (Fetch, ShareFetch)."""
     summary: Summary | None = None
+    throttle_time_ms: int = 0
+    """For the bytes of a Produce request."""
 
     is_whole = True
+
+
+def charge_on_arrival(entry: Produced | Rewritten, now_ms: int) -> None:
+    """Charge a Produce request all of whose bytes are here, whatever becomes of it and of its client.
+
+    A broker handles one request of a connection at a time. So once the client is over its limit, nothing more
+    of its connection is taken before the response with the throttle time has left, and the pause is over.
+    """
+    bucket = entry.bucket
+    if bucket is not None:
+        entry.throttle_time_ms = bucket.record(entry.request_bytes, now_ms)
+        entry.holds_back |= entry.throttle_time_ms > 0 and bucket.enforced
 
 
 @dataclass(slots=True, eq=False)
@@ -227,8 +248,10 @@ class Pipeline:
 
     def is_full(self, *, was_full: bool) -> bool:
         """Whether no further request is taken; a queue that `was_full` has to be half empty first."""
-        limit = _GOES_ON_AT if was_full else MAX_IN_FLIGHT
-        return len(self.queue) >= limit or self.ready_bytes > MAX_READY_BYTES
+        queue, limit = self.queue, _GOES_ON_AT if was_full else MAX_IN_FLIGHT
+        if queue and (len(queue) >= limit or queue[-1].holds_back):
+            return True
+        return self.ready_bytes > MAX_READY_BYTES
 
     def __len__(self) -> int:
         return len(self.queue)

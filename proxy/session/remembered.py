@@ -2,7 +2,9 @@
 
 A fetch session (KIP-227) names its partitions once, so what was allowed then has to be allowed still: a
 session is known to the connection that opened it, under the ACLs and the authorizer it was opened under. Any
-other use of it gets FETCH_SESSION_ID_NOT_FOUND, upon which a client opens a new one.
+other use of it gets FETCH_SESSION_ID_NOT_FOUND, upon which a client opens a new one. A request for whose
+response the client's quota has no room is not sent: its changes are held for the next one, and the broker's
+epoch stays behind the client's.
 
 A request of a share session (KIP-932) names only what changes in it. The broker fetches whatever its session
 has, with the proxy's rights, so topics that the client may not read stay out of it. The client, which does
@@ -14,11 +16,14 @@ sends an assignment once; it is held until the member's next heartbeat, before w
 (proxy.session.apis.heartbeats).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.session.gate import Rights
+from proxy.wire import types
 
 _MAX_FETCH_SESSIONS = 1_000
 
@@ -38,10 +43,69 @@ MAX_MEMBERS = 16
 """Members of one connection; a client has one. Beyond this the oldest gets its assignment when it rejoins."""
 
 
-@dataclass(frozen=True, slots=True)
-class _FetchSession:
+MAX_HELD_PARTITIONS = 1_000
+"""A Fetch that changes more of its session is sent, whether the quota has room or not."""
+_LAST_EPOCH = 2**31 - 1
+
+FetchTopic = types.FetchRequest.FetchTopic
+ForgottenTopic = types.FetchRequest.ForgottenTopic
+
+
+@dataclass(slots=True)
+class FetchSession:
+    """A fetch session of the client at the broker."""
+
     rights: Rights
     first_topic: str
+    """The topic at which its traffic is counted."""
+    behind: int = 0
+    """The number of requests that the client has sent and the broker has not got."""
+    held: dict[tuple[str, bytes], dict[int, Any]] = field(default_factory=dict)
+    """The changes in them: topic -> partition -> as it was named last, None if it was forgotten."""
+
+    def broker_epoch(self, epoch: int) -> int:
+        """Return the epoch that the broker expects where the client sends this one."""
+        at_broker = epoch - self.behind
+        return at_broker if at_broker > 0 else at_broker + _LAST_EPOCH
+
+    def hold(self, request: types.FetchRequest) -> None:
+        """Hold the changes of a request that is not sent; nothing of it may borrow the receive buffer."""
+        self.behind += 1
+        self._change(request)
+
+    def may_hold(self, request: types.FetchRequest) -> bool:
+        """Whether its changes are few enough to be held."""
+        count = sum(map(len, self.held.values()))
+        count += sum(len(topic.partitions) for topic in request.topics)
+        count += sum(len(topic.partitions) for topic in request.forgotten_topics_data)
+        return count <= MAX_HELD_PARTITIONS
+
+    def catch_up(self, request: types.FetchRequest) -> None:
+        """Add the held changes to a request that is sent, and the epoch that the broker expects."""
+        request.session_epoch = self.broker_epoch(request.session_epoch)
+        if not self.held:
+            return
+        self._change(request)
+        held, self.held = self.held, {}
+        request.topics, request.forgotten_topics_data = [], []
+        for (name, topic_id), partitions in held.items():
+            named = [partition for partition in partitions.values() if partition is not None]
+            forgotten = [index for index, partition in partitions.items() if partition is None]
+            if named:
+                request.topics.append(FetchTopic(topic=name, topic_id=topic_id, partitions=named))
+            if forgotten:
+                request.forgotten_topics_data.append(
+                    ForgottenTopic(topic=name, topic_id=topic_id, partitions=forgotten)
+                )
+
+    def _change(self, request: types.FetchRequest) -> None:
+        for topic in request.topics:
+            named = self.held.setdefault((topic.topic, bytes(topic.topic_id)), {})
+            named.update((partition.partition, partition) for partition in topic.partitions)
+        for gone in request.forgotten_topics_data:
+            self.held.setdefault((gone.topic, bytes(gone.topic_id)), {}).update(
+                dict.fromkeys(gone.partitions)
+            )
 
 
 class FetchSessions:
@@ -50,21 +114,21 @@ class FetchSessions:
     __slots__ = ("_sessions",)
 
     def __init__(self) -> None:
-        self._sessions: dict[int, _FetchSession] = {}  # The oldest first.
+        self._sessions: dict[int, FetchSession] = {}  # The oldest first.
 
     def opened(self, session_id: int, rights: Rights, first_topic: str) -> None:
         """The broker gave this id to a request whose topics were all allowed under `rights`."""
         if session_id:
-            self._sessions[session_id] = _FetchSession(rights, first_topic)
+            self._sessions[session_id] = FetchSession(rights, first_topic)
             if len(self._sessions) > _MAX_FETCH_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
 
-    def first_topic(self, session_id: int, rights: Rights) -> str | None:
-        """The topic at which the session's traffic is counted; None when it must not be used any more."""
+    def find(self, session_id: int, rights: Rights) -> FetchSession | None:
+        """Return the session; None when it must not be used any more."""
         session = self._sessions.get(session_id)
         if session is None or session.rights[0] != rights[0] or session.rights[1] is not rights[1]:
             return None
-        return session.first_topic
+        return session
 
     def clear(self) -> None:
         """The client is another principal now."""

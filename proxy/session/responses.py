@@ -67,17 +67,19 @@ class Charged:
 
 
 def charge(entry: InFlight, size_bytes: int, now_ms: int) -> Charged:
-    """Charge a whole response of this size, its length prefix included, or its request (KIP-13)."""
+    """Charge a whole response of this size, its length prefix included (KIP-13).
+
+    A Produce was charged when its bytes came.
+    """
     if not isinstance(entry, Produced | Rewritten):
         return Charged([])
-    bucket, admitted, for_bytes_ms = entry.bucket, True, 0
-    if bucket is not None:
-        # A Produce is charged by the size of the request, a Fetch by that of the response.
-        charged_bytes = entry.request_bytes or size_bytes - 4
-        if entry.api_key == _FETCH:
-            admitted, for_bytes_ms = bucket.admit(charged_bytes, now_ms)
-        else:
-            for_bytes_ms = bucket.record(charged_bytes, now_ms)
+    bucket, admitted, for_bytes_ms = entry.bucket, True, entry.throttle_time_ms
+    if bucket is not None and entry.api_key == _FETCH:
+        admitted, for_bytes_ms = bucket.admit(size_bytes - 4, now_ms)
+        if entry.client is not None:
+            entry.client.fetched(size_bytes - 4, 0, now_ms)
+    elif bucket is not None and not entry.request_bytes:
+        for_bytes_ms = bucket.record(size_bytes - 4, now_ms)
     plan, throttle_time_ms = throttle(entry, bucket, for_bytes_ms, now_ms)
     return Charged(plan, admitted, throttle_time_ms)
 
@@ -283,7 +285,7 @@ class Responses:
                 if stop > end:
                     self._streaming_bytes, self._needed_bytes = stop - end, _MIN_BYTES
                     return run.end(end)
-            elif not self._passes(data, position, stop, entry, now_ms):
+            elif not _passes(data, position, stop, entry):
                 if self._may_rewrite(stop - position, end - position):
                     self._data, self._needed_bytes = data[stop:], _MIN_BYTES
                     return [*run.end(position), Rewrite(entry, data[position:stop])]
@@ -295,14 +297,6 @@ class Responses:
                 run.plan += ready
         self._input += data[position:]
         return run.end(position)
-
-    def _passes(self, data: memoryview, position: int, stop: int, entry: InFlight, now_ms: int) -> bool:
-        """Whether a response that might have to change is whole, and passes as it is."""
-        if stop > len(data):
-            return False
-        if type(entry) is ProducedToSeveral:
-            return passes_to_several(entry, data[position:stop], now_ms)
-        return type(entry) is Produced and is_plain(entry, data, position, stop, now_ms)
 
     def _may_rewrite(self, size_bytes: int, received_bytes: int) -> bool:
         """Whether a response is whole and may be rewritten now.
@@ -348,6 +342,7 @@ class Responses:
         if bucket is not None and client is not None:
             # Kafka does not charge the tagged fields of the header.
             length = size_bytes - (5 if is_flexible else 4)
+            client.fetched(length, entry.reserved_bytes, entry.since_ms)
             if client.request.limited or not bucket.record_within(length, now_ms):
                 empty = self._charge(run, offset, length, entry, bucket, now_ms)
                 if empty:
@@ -385,6 +380,15 @@ def _head_bytes(entry: InFlight) -> int:
     if type(entry) is Fetched:
         return FETCH_HEAD_BYTES
     return head_bytes(entry) if type(entry) is Timed else _MIN_BYTES
+
+
+def _passes(data: memoryview, position: int, stop: int, entry: InFlight) -> bool:
+    """Whether a response that might have to change is whole, and passes as it is."""
+    if stop > len(data):
+        return False
+    if type(entry) is ProducedToSeveral:
+        return passes_to_several(entry, data[position:stop])
+    return type(entry) is Produced and is_plain(entry, data, position, stop)
 
 
 def _fault(entry: InFlight | None, length: int, correlation_id: int) -> str | None:

@@ -19,7 +19,7 @@ from proxy.session.data.fast_lane import HEAD_BYTES, ProduceHead, decoded_name
 from proxy.session.data.produce import FIRST_WITH_TOPIC_ID
 from proxy.session.effects import Close, ControllerResponse, ToBroker
 from proxy.session.gate import Gate, ListenerPolicy, Peer
-from proxy.session.in_flight import MAX_IN_FLIGHT, InFlight, Observer, Produced
+from proxy.session.in_flight import Observer, Produced, charge_on_arrival
 from proxy.session.machine import Machine
 from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
 from proxy.session.plan import End, LookUp
@@ -76,11 +76,12 @@ class Session:
         self.memory = self.machine.memory
         self._handshake = Handshake(gate, listener, authentication)
         self._login_due: UpstreamLogin | None = None
-        self._input = bytearray()
+        self._input: bytearray | memoryview = bytearray()  # A view: of bytes that are the session's own.
         self._needed_bytes = 0  # Of `_input`, before it is looked at again.
         self._streaming_bytes = 0  # Still to come of a frame whose beginning has been sent on.
         self._streams_to: Summary | None = None  # Where they are counted.
-        self._streaming: InFlight | None = None  # The request that they belong to, if it gets a response.
+        self._streaming: Produced | None = None  # The request that they belong to, if it gets a response.
+        self._streaming_length = 0  # The size of the whole request.
         self._incomplete_since_ms: int | None = None  # Since when the rest of a frame is missing.
         self._is_draining = False
 
@@ -167,6 +168,8 @@ class Session:
                 return effects
             data = data[rest:]
         if self._input or self.machine.flags:
+            if isinstance(self._input, memoryview):
+                self._input = bytearray(self._input)
             self._input += data
             if self.machine.flags or len(self._input) < self._needed_bytes:
                 return effects
@@ -289,7 +292,7 @@ class Session:
         """Handle the frames in `data`; what is not handled is stored."""
         effects, position = self._frames(data, now_ms)
         if position < len(data):
-            self._input += data[position:]
+            self._input = bytearray(data[position:])
         return effects
 
     def _take_more(self, now_ms: int) -> Effects:
@@ -304,7 +307,11 @@ class Session:
         if self.machine.flags or not self._input:
             return effects
         data, self._input = memoryview(self._input), bytearray()
-        return effects + self._take(data, now_ms)
+        own, position = self._frames(data, now_ms)
+        rest = data[position:]
+        # Not copied each time that a few requests are taken, but once most of what it is a part of is gone.
+        self._input = rest if 2 * len(rest) > len(memoryview(data.obj)) else bytearray(rest)
+        return effects + own
 
     def _continue(self, now_ms: int) -> Effects:
         """Do what waited for responses to leave: close the connection, or take more requests."""
@@ -376,7 +383,9 @@ class Session:
             return self._produce(head, data, position, now_ms)
         several = lane.produce_to_several(data, position, stop, now_ms)
         return (
-            (None, []) if several is None else (several[0], self._charge(several[1], stop - position, now_ms))
+            (None, [])
+            if several is None
+            else (several[0], self._charge(several[1], stop - position - 4, now_ms))
         )
 
     def _frames_taken(self, position: int) -> None:
@@ -414,7 +423,7 @@ class Session:
 
     def _may_take(self) -> bool:
         """Whether another request is taken; otherwise it waits."""
-        if len(self.pipeline.queue) >= MAX_IN_FLIGHT:
+        if self.pipeline.queue and self.pipeline.is_full(was_full=False):
             self.machine.flags |= RESPONSES_PENDING
         return not self.machine.flags
 
@@ -442,15 +451,16 @@ class Session:
             effects += own
         if summary is not None:
             self._lane.produce(head, data, position, summary, now_ms)
-            effects += self._charge(head.acks, head.length + 4, now_ms)
+            if position + head.length + 4 <= len(data):
+                effects += self._charge(head.acks, head.length, now_ms)
         return summary, effects
 
-    def _charge(self, acks: int, size_bytes: int, now_ms: int) -> Effects:
-        """Charge a request that has passed, if it has no response with which it is charged."""
+    def _charge(self, acks: int, request_bytes: int, now_ms: int) -> Effects:
+        """Charge a request that has passed, if it has no place in flight."""
         client = self.machine.client
         if acks or not (client.producer.limited or client.request.limited):
             return []
-        return self.machine.apply(charge_unanswered(client, size_bytes - 4, now_ms)[0])
+        return self.machine.apply(charge_unanswered(client, request_bytes, now_ms)[0])
 
     def _decide_produce(self, head: ProduceHead, now_ms: int) -> tuple[Summary | None, Effects]:
         gate, topic = self.gate, head.topic
@@ -472,11 +482,9 @@ class Session:
         return self._lane.decide(head, name, now_ms), effects
 
     def _begin_stream(self, summary: Summary, data: memoryview, position: int, stop: int, now_ms: int) -> int:
-        """A request passes whose last bytes are still to come, and to be counted when they do."""
+        """A request passes whose last bytes are still to come, and to be counted and charged when they do."""
         self._streaming_bytes, self._streams_to = stop - len(data), summary
-        last = self.pipeline.last()
-        is_last = type(last) is Produced and last.correlation_id == _INT32(data, position + 8)[0]
-        self._streaming = last if is_last else None
+        self._streaming, self._streaming_length = self._lane.streaming, stop - position - 4
         self._incomplete_since_ms = now_ms
         summary.request_bytes -= self._streaming_bytes
         return len(data)
@@ -493,9 +501,20 @@ class Session:
             self._streams_to.request_bytes += len(data)
         effects.append(ToBroker(data))
         if not self._streaming_bytes:
+            effects += self._charge_streamed(now_ms)
             self._incomplete_since_ms = self._streaming = None
             effects += self._end_if_drained()
         return effects + self._log_in_upstream()
+
+    def _charge_streamed(self, now_ms: int) -> Effects:
+        """Charge a request whose last bytes are here."""
+        entry = self._streaming
+        if entry is None:
+            return self._charge(0, self._streaming_length, now_ms)
+        charge_on_arrival(entry, now_ms)
+        if entry.throttle_time_ms:
+            self._lane.use(self.machine.client)  # The template's entry is like this one.
+        return []
 
     def _decide_again(self, now_ms: int) -> Effects:
         """Decide again on a request whose last bytes are here, if anything has changed since its first ones.

@@ -52,7 +52,8 @@ TABLE = {
         "a frame or a response for which there is no memory", "`memory_granted`"
     ),
     State.RESPONSES_PENDING: Transition(
-        "1,000 requests in flight, or 1 MiB of own responses that wait behind the broker's",
+        "eight requests in flight, one whose response may mute the client, or 1 MiB of own responses that"
+        " wait behind the broker's",
         "responses that leave, until half as many are in flight",
     ),
     State.TURN_DUE: Transition("a slice of the event loop's time that was too short", "`take_turn`"),

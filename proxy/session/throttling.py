@@ -31,7 +31,7 @@ def is_exempt(api_key: int) -> bool:
 
 def exempt(client: ClientState, entry: InFlight) -> None:
     """Charge neither the bytes nor the time of this request of another broker."""
-    entry.client = None
+    entry.client, entry.holds_back = None, False
     if isinstance(entry, Fetched | Produced | Rewritten):
         entry.bucket = None
     client.last_was_exempt = True

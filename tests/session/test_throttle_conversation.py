@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.quota.throttle import ClientQuotas
+from proxy.quota.throttle import RESERVED_MS, ClientQuotas
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -46,6 +46,11 @@ def orders(version: int) -> str | bytes:
     return KNOWN_TOPICS["orders"] if version >= FIRST_WITH_TOPIC_ID else "orders"
 
 
+def others_use(talk: Conversation, used_bytes: int) -> None:
+    """Other connections of the quota-id fetch so much."""
+    talk.session.machine.client.consumer.record(used_bytes, talk.now_ms)
+
+
 def has_used_its_quota(talk: Conversation, version: int = 12, size: int = 9_000) -> None:
     """The client has just fetched nearly all that fits."""
     talk.asks(FETCH, version, fetch(orders(version)))
@@ -61,30 +66,28 @@ def test_an_answer_there_is_no_room_for_becomes_an_empty_one_that_tells_when_to_
     version: int, cut: int
 ) -> None:
     talk = limited()
-    has_used_its_quota(talk, version)
     topic, asked = orders(version), min(version, LAST_ASKED)
     first = talk.asks(FETCH, version, fetch(topic))
-    second = talk.asks(FETCH, version, fetch(topic))
+    others_use(talk, 9_000)
     throttled = talk.response(FETCH, asked, fetched(topic, records=bytes(5_000)), first)
-    small = talk.response(FETCH, asked, fetched(topic, records=b"few"), second)
 
-    talk.broker_sends((throttled + small)[:cut])
-    talk.broker_sends((throttled + small)[cut:])
+    talk.broker_sends(throttled[:cut])
+    talk.broker_sends(throttled[cut:])
 
-    (one, empty), (other, served) = talk.heard_all((FETCH, version), (FETCH, version))
+    ((one, empty),) = talk.heard_all((FETCH, version))
     assert (one, empty.error_code, empty.session_id, empty.responses) == (first, 0, 0, [])
     assert 3_900 < talk.mutes[0] < 4_400
     assert empty.throttle_time_ms == (talk.mutes[0] if version >= 1 else 0)
     # What was not given is not paid for.
-    assert (other, bytes(served.responses[0].partitions[0].records)) == (second, b"few")
-    assert (served.throttle_time_ms, len(talk.mutes), len(talk.session.pipeline)) == (0, 1, 0)
+    assert talk.session.machine.client.consumer.room(talk.now_ms) == 1_000
+    assert (len(talk.mutes), len(talk.session.pipeline)) == (1, 0)
 
 
 @pytest.mark.spec("Q7")
 def test_what_was_refused_is_given_after_the_pause() -> None:
     talk = limited()
-    has_used_its_quota(talk)
     talk.asks(FETCH, 12, fetch("orders"))
+    others_use(talk, 9_000)
     talk.answers(FETCH, 12, fetched("orders", records=bytes(5_000)))
     talk.heard_bytes()
 
@@ -101,13 +104,14 @@ def test_what_was_refused_is_given_after_the_pause() -> None:
 def test_a_throttled_fetch_of_a_session_leaves_the_session_open() -> None:
     talk = limited()
     talk.asks(FETCH, 12, fetch("orders", session_epoch=0))
-    talk.answers(FETCH, 12, fetched("orders", records=bytes(9_000), session_id=77))
+    talk.answers(FETCH, 12, fetched("orders", records=bytes(500), session_id=77))
     talk.asks(FETCH, 12, fetch(session_id=77, session_epoch=1))
+    others_use(talk, 9_000)
     talk.answers(FETCH, 12, fetched("orders", records=bytes(5_000), session_id=77))
 
     (_, opened), (_, throttled) = talk.heard_all((FETCH, 12), (FETCH, 12))
     assert (opened.session_id, throttled.session_id, throttled.responses) == (77, 77, [])
-    talk.passes(talk.mutes[0])
+    talk.passes(11_000)
     talk.is_unmuted()
     talk.forwarded_bytes()
     talk.asks(FETCH, 12, fetch(session_id=77, session_epoch=2))
@@ -117,8 +121,8 @@ def test_a_throttled_fetch_of_a_session_leaves_the_session_open() -> None:
 @pytest.mark.spec("Q7", "A7")
 def test_a_throttled_fetch_opens_no_session() -> None:
     talk = limited()
-    has_used_its_quota(talk)
     talk.asks(FETCH, 12, fetch("orders", session_epoch=0))
+    others_use(talk, 9_000)
     talk.answers(FETCH, 12, fetched("orders", records=bytes(5_000), session_id=77))
     assert talk.heard(FETCH, 12).session_id == 0
     talk.passes(talk.mutes[0])
@@ -134,13 +138,16 @@ def test_an_answer_larger_than_any_window_comes_when_nothing_is_owed() -> None:
     talk = limited()
     other = Conversation(gate=talk.gate)
 
-    for one in (talk, other):
-        one.asks(FETCH, 12, fetch("orders"))
-        one.answers(FETCH, 12, fetched("orders", records=bytes(30_000)))
+    talk.asks(FETCH, 12, fetch("orders"))
+    talk.passes(RESERVED_MS * 2)
+    other.passes(RESERVED_MS * 2)
+    other.asks(FETCH, 12, fetch("orders"))
+    talk.answers(FETCH, 12, fetched("orders", records=bytes(30_000)))
+    other.answers(FETCH, 12, fetched("orders", records=bytes(30_000)))
 
     given, refused = talk.heard(FETCH, 12), other.heard(FETCH, 12)
     assert len(given.responses[0].partitions[0].records) == 30_000
-    assert given.throttle_time_ms == talk.mutes[0] > 20_000
+    assert given.throttle_time_ms == talk.mutes[0] > 19_000
     # The pause is for what the first one owes, not for what would be owed after the second too.
     assert (refused.responses, refused.throttle_time_ms) == ([], talk.mutes[0])
     assert other.mutes == talk.mutes
@@ -167,8 +174,8 @@ def test_a_fetch_with_denied_topics_is_throttled_like_any_other() -> None:
 @pytest.mark.spec("Q7")
 def test_an_error_of_the_broker_is_told_however_little_room_there_is() -> None:
     talk = limited()
-    has_used_its_quota(talk, size=9_920)
     talk.asks(FETCH, 12, fetch("orders", session_epoch=0))
+    others_use(talk, 9_990)
     talk.answers(FETCH, 12, fetched(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     assert talk.heard(FETCH, 12).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -200,7 +207,7 @@ def test_a_produce_request_that_is_denied_whole_is_paid_for(version: int) -> Non
     denied = talk.heard(PRODUCE, version)
     partition = denied.responses[0].partition_responses[0]
     assert partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    assert talk.mutes[0] > 20_000
+    assert talk.mutes[0] > 19_000
     assert denied.throttle_time_ms == talk.mutes[0]
     assert talk.session.blocked
 
@@ -269,7 +276,7 @@ def test_a_session_that_ends_while_its_client_is_muted_is_renewed_by_a_login_tha
     talk.answers(PRODUCE, 9, produced("orders"))
     talk.heard_bytes()
     talk.forwarded_bytes()
-    assert talk.mutes[0] > 20_000
+    assert talk.mutes[0] > 19_000
 
     if not logs_in_first:
         talk.asks(PRODUCE, 9, produce("orders"))

@@ -9,7 +9,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import KNOWN_TOPICS
-from tests.session.conversation import Conversation, fetch, fetched, frames_of, produce
+from tests.session.conversation import Conversation, fetch, fetched, frames_of, produce, produced
 from tests.support.topic_requests import metadata_of, record_batch
 
 pytestmark = pytest.mark.spec("D1", "D2")
@@ -128,6 +128,7 @@ def test_no_client_is_remembered_more_topics_for_than_there_is_room_however_it_f
 
     for part in range(12):
         talk.asks(FETCH, 12, fetch(*(f"{part}-{name}" for name in names)))
+        talk.answers(FETCH, 12, fetched(f"{part}-{names[0]}"))
         assert len(talk.session.machine.client.reads) <= MAX_TOPICS + len(names)
 
     assert len(frames_of(talk.forwarded_bytes())) == 12
@@ -146,6 +147,7 @@ def test_no_client_is_remembered_more_characters_of_names_for_than_there_is_room
 
     for name in names:
         talk.asks(api_key, version, ask(name))
+        talk.answers(api_key, version, fetched(name) if api_key == FETCH else produced(name))
         client = talk.session.machine.client
         remembered = [*client.reads, *client.writes, *(action.resource_name for action in client._allowed)]
         most = max(most, sum(map(len, remembered)))

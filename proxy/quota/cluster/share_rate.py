@@ -120,6 +120,11 @@ class ShareRate(Rate):
         self._muted_ms += self._muted_until_ms - muted_from_ms if muted_from_ms < self._muted_until_ms else 0
         return throttle_ms
 
+    def room(self, bound: float, now_ms: int) -> float:
+        if bound != self._bound:
+            self._change_bound(bound)
+        return self._tokens
+
     def measure(self, now_ms: int) -> float:
         """Return the rate per second over about the last second."""
         # Ticks leave out what is not used.

@@ -14,6 +14,7 @@ from functools import lru_cache
 from struct import Struct
 
 from proxy.metadata.acl import Operation
+from proxy.quota.throttle import Bucket
 from proxy.session.accounting.summaries import Summary
 from proxy.session.authentication import Authentication, Phase
 from proxy.session.client_state import ClientState, topic_action
@@ -28,8 +29,9 @@ from proxy.session.in_flight import (
     Produced,
     ProducedToSeveral,
     Ready,
+    charge_on_arrival,
 )
-from proxy.session.remembered import Remembered
+from proxy.session.remembered import FetchSession, Remembered
 from proxy.wire import codecs, skim
 from proxy.wire.api_keys import ApiKey
 
@@ -142,6 +144,7 @@ class FastLane:
         "_remembered",
         "_template",
         "client",
+        "streaming",
     )
 
     def __init__(
@@ -163,6 +166,8 @@ class FastLane:
         self._template: ProduceTemplate | None = None
         # The summary of the last request of which a template could have been made.
         self._last_write: Summary | None = None
+        self.streaming: Produced | None = None
+        """The last request that passed before all of it had come; None: it has no place in flight."""
 
     def use(self, client: ClientState) -> None:
         """Requests are those of this client from now on."""
@@ -194,14 +199,19 @@ class FastLane:
             or (expires_at_ms is not None and now_ms >= expires_at_ms)
         ):
             return None
-        summary, queue = known.summary, self._queue
-        if queue and len(queue) >= MAX_IN_FLIGHT:
+        summary, queue, entry = known.summary, self._queue, known.entry
+        # Most clients wait for each response: then one entry serves them for all their requests.
+        if queue:
+            if len(queue) >= MAX_IN_FLIGHT or queue[-1].holds_back:
+                return None
+            entry = known.another()
+        if stop > len(data):
+            self.streaming = entry
+        elif entry.bucket is not None and not entry.bucket.record_within(length, now_ms):
             return None
         summary.count += 1
         summary.request_bytes += length + 4
         self._counts.requests[_PRODUCE] += 1
-        # Most clients wait for each response: then one entry serves them for all their requests.
-        entry = known.another() if queue else known.entry
         entry.since_ms = now_ms
         entry.correlation_id = correlation_id
         entry.request_bytes = length
@@ -246,6 +256,7 @@ class FastLane:
         requests = self._counts.requests
         requests[_PRODUCE] = requests.get(_PRODUCE, 0) + 1
         if not head.acks:
+            self.streaming = None
             return
         client = self.client
         bucket = client.producer if client.producer.limited else None
@@ -261,9 +272,14 @@ class FastLane:
             head.length,
             bucket,
             summary,
+            holds_back=client.request.limited,
         )
         self._queue.append(entry)
-        if not client.request.limited:
+        if position + head.length + 4 > len(data):
+            self.streaming = entry
+        else:
+            charge_on_arrival(entry, now_ms)
+        if not (entry.holds_back or entry.throttle_time_ms):
             self._remember(data[position:], head, position, entry, summary)
 
     def produce_to_several(
@@ -305,7 +321,10 @@ class FastLane:
         if acks:
             bucket = client.producer if client.producer.limited else None
             common = (_PRODUCE, version, correlation_id, client, now_ms, 0, counts.passed[_PRODUCE])
-            self._queue.append(ProducedToSeveral(*common, length, bucket))
+            entry = ProducedToSeveral(*common, length, bucket, holds_back=client.request.limited)
+            if bucket is not None:
+                charge_on_arrival(entry, now_ms)
+            self._queue.append(entry)
         return summaries[0], acks
 
     def _summaries_of(self, version: int, topics: list[bytes]) -> list[Summary] | None:
@@ -352,7 +371,7 @@ class FastLane:
             basis.image is None
             or client.basis is not basis
             or client.request.limited
-            or len(self._queue) >= MAX_IN_FLIGHT
+            or (self._queue and (len(self._queue) >= MAX_IN_FLIGHT or self._queue[-1].holds_back))
             or not self._may_fetch(version, length, now_ms)
         ):
             return False
@@ -373,12 +392,25 @@ class FastLane:
         bucket = client.consumer if client.consumer.limited else None
         entry = Fetched(_FETCH, version, correlation_id, client, now_ms, 0, counts.passed[_FETCH], bucket)
         is_incremental = wanted[1] not in fetch.FULL_EPOCHS
-        if not (self._continues(wanted[0], basis.rights, entry) if is_incremental else names):
+        session = self._session(wanted[0], basis.rights, entry) if is_incremental else None
+        if not (session if is_incremental else names) or (
+            bucket is not None and not self._limit(data, body, entry, bucket)
+        ):
             return False
         counts.requests[_FETCH] = counts.requests.get(_FETCH, 0) + 1
         fetch.count(client, entry, names, length + 4, opens=not is_incremental)
         self._queue.append(entry)
-        entry.version = fetch.adjust_in_place(data, version, body, client.consumer)
+        entry.version = fetch.adjust_in_place(data, version, body, session)
+        return True
+
+    def _limit(self, data: memoryview, body: int, entry: Fetched, bucket: Bucket) -> bool:
+        """Request no more than the quota has room for; False if there is none."""
+        expected_bytes = self.client.expected_fetch_bytes
+        room_bytes = bucket.reserve(expected_bytes, entry.since_ms)
+        if not room_bytes:
+            return False
+        entry.reserved_bytes, entry.holds_back = expected_bytes or room_bytes, True
+        fetch.limit_in_place(data, entry.version, body, room_bytes)
         return True
 
     def _may_fetch(self, version: int, length: int, now_ms: int) -> bool:
@@ -406,13 +438,13 @@ class FastLane:
             names.append(name)
         return names
 
-    def _continues(self, session_id: int, rights: Rights, entry: Fetched) -> bool:
-        """Whether the fetch session may still be used; its traffic is counted at its first topic."""
-        topic = self._remembered.fetch_sessions.first_topic(session_id, rights)
-        if topic is None:
-            return False
-        entry.summary = self.client.reads.get(topic)
-        return entry.summary is not None
+    def _session(self, session_id: int, rights: Rights, entry: Fetched) -> FetchSession | None:
+        """The fetch session, if it may still be used as it is; its traffic is counted at its first topic."""
+        session = self._remembered.fetch_sessions.find(session_id, rights)
+        if session is None or session.held:
+            return None
+        entry.summary = self.client.reads.get(session.first_topic)
+        return None if entry.summary is None else session
 
     def response(self, data: memoryview, now_ms: int) -> bool:
         """Let `data` pass if it is the response that is due, whole, unchanged, and nothing is due after it.
@@ -425,12 +457,12 @@ class FastLane:
             return False
         entry = queue[0]
         if type(entry) is Produced:
-            if not is_plain(entry, data, 0, size_bytes, now_ms):
+            if not is_plain(entry, data, 0, size_bytes):
                 return False
         elif type(entry) is Fetched:
             if not self._fetch_response(data, entry, now_ms):
                 return False
-        elif type(entry) is not ProducedToSeveral or not passes_to_several(entry, data, now_ms):
+        elif type(entry) is not ProducedToSeveral or not passes_to_several(entry, data):
             return False
         queue.pop(0)
         self._counts.response_bytes += size_bytes
@@ -458,6 +490,7 @@ class FastLane:
             length = size_bytes - (5 if is_flexible else 4)
             if client.request.limited or not bucket.record_within(length, now_ms):
                 return False
+            client.fetched(length, entry.reserved_bytes, entry.since_ms)
         self.fetched(data, 9 if is_flexible else 8, size_bytes, entry)
         return True
 
@@ -472,8 +505,8 @@ class FastLane:
                 self._remembered.fetch_sessions.opened(session_id, client.basis.rights, entry.opens_at)
 
 
-def is_plain(entry: Produced, data: memoryview, position: int, stop: int, now_ms: int) -> bool:
-    """Whether the whole response at `position` passes as it is; the request is charged then."""
+def is_plain(entry: Produced, data: memoryview, position: int, stop: int) -> bool:
+    """Whether the whole response at `position` passes as it is."""
     plain, length = entry.plain, stop - position - 4
     if (
         plain is None
@@ -481,20 +514,20 @@ def is_plain(entry: Produced, data: memoryview, position: int, stop: int, now_ms
         or plain.fields(data, position) != (length, entry.correlation_id, plain.head, plain.no_error)
     ):
         return False
-    bucket = entry.bucket
-    return bucket is None or bucket.record_within(entry.request_bytes, now_ms)
+    return not entry.throttle_time_ms
 
 
-def passes_to_several(entry: ProducedToSeveral, frame: memoryview, now_ms: int) -> bool:
-    """Whether `frame`, the whole response, passes as it is; the request is charged then."""
-    if _RESPONSE_HEAD(frame) != (len(frame) - 4, entry.correlation_id):
-        return False
-    if entry.version >= FIRST_WITH_ENDPOINTS and (
-        frame[8] or not skim.produced_without_error(frame, 9, entry.version)
+def passes_to_several(entry: ProducedToSeveral, frame: memoryview) -> bool:
+    """Whether `frame`, the whole response, passes as it is."""
+    if (
+        entry.throttle_time_ms
+        or entry.holds_back
+        or _RESPONSE_HEAD(frame) != (len(frame) - 4, entry.correlation_id)
     ):
         return False
-    bucket = entry.bucket
-    return bucket is None or bucket.record_within(entry.request_bytes, now_ms)
+    if entry.version < FIRST_WITH_ENDPOINTS:
+        return True
+    return not frame[8] and skim.produced_without_error(frame, 9, entry.version)
 
 
 def decoded_name(topic: bytes) -> str | None:

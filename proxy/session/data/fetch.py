@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 from proxy.admin.rejection import merged_topics
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.quota.throttle import Bucket
 from proxy.session.call import Call, Forward, Respond
 from proxy.session.client_state import ClientState
 from proxy.session.in_flight import Fetched
+from proxy.session.remembered import FetchSession
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -37,6 +37,8 @@ FULL_EPOCHS = (0, -1)
 _READ_TOPIC = Operation.READ, ResourceType.TOPIC
 _VERSION = Struct(">h")
 _SIZES = Struct(">ii")
+_INT32 = Struct(">i")
+_EPOCH = 13  # From min_bytes to the session's epoch.
 
 
 def is_incremental(message: Any, version: int) -> bool:
@@ -134,19 +136,32 @@ def _denied(topic: types.FetchRequest.FetchTopic, error_code: ErrorCode) -> Deni
     )
 
 
-def adjust_in_place(frame: memoryview, version: int, body_offset: int, bucket: Bucket) -> int:
-    """Patch a request that is sent on as it came; returns the version in which the broker gets it.
+def limit(request: types.FetchRequest, most_bytes: int) -> None:
+    """Request no more than there is room for in the quota, as `limit_in_place` does."""
+    request.max_bytes = min(request.max_bytes, most_bytes)
+    request.min_bytes = min(request.min_bytes, request.max_bytes)
 
-    min_bytes and max_bytes are capped to what the quota allows in one window, as at Kafka, so that no single
-    response makes the client wait for longer than that.
-    """
-    if bucket.limited and version >= _FIRST_WITH_MAX_BYTES:
-        offset = body_offset + (4 if version >= _FIRST_WITHOUT_REPLICA_ID else 8)
+
+def limit_in_place(frame: memoryview, version: int, body_offset: int, most_bytes: int) -> None:
+    """Limit min_bytes and max_bytes in a request, as Kafka does, so that no single response makes the client
+    wait for longer than one window."""
+    if version >= _FIRST_WITH_MAX_BYTES:
+        offset = _sizes_offset(version, body_offset)
         min_bytes, max_bytes = _SIZES.unpack_from(frame, offset)
-        # Most quotas are far above what one response may hold: they cost one multiplication here.
-        if max_bytes * 1000 > bucket.limit * bucket.window_ms:
-            cap_bytes = min(max_bytes, bucket.max_in_window_bytes)
-            _SIZES.pack_into(frame, offset, min(min_bytes, cap_bytes), cap_bytes)
+        if max_bytes > most_bytes:
+            _SIZES.pack_into(frame, offset, min(min_bytes, most_bytes), most_bytes)
+
+
+def _sizes_offset(version: int, body_offset: int) -> int:
+    return body_offset + (4 if version >= _FIRST_WITHOUT_REPLICA_ID else 8)
+
+
+def adjust_in_place(frame: memoryview, version: int, body_offset: int, session: FetchSession | None) -> int:
+    """Patch version and epoch of a request that is sent on as it came; returns the version that the broker
+    gets."""
+    if session is not None and session.behind:
+        offset = _sizes_offset(version, body_offset) + _EPOCH
+        _INT32.pack_into(frame, offset, session.broker_epoch(_INT32.unpack_from(frame, offset)[0]))
     if version <= LAST_WITHOUT_ENDPOINTS:
         return version
     _VERSION.pack_into(frame, 6, LAST_WITHOUT_ENDPOINTS)

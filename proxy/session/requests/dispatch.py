@@ -140,7 +140,7 @@ def plan(call: Call, frame: memoryview, body_offset: int) -> Plan:
         call.is_recorded = True  # Or there is no room for a record.
         return verdicts.plan(call, request, rejected)
     if api_key == _FETCH:
-        return fetch_handler.plan(call, request, frame, body_offset, as_it_came=as_it_came)
+        return fetch_handler.plan(call, request, frame, as_it_came=as_it_came)
     verdict = produce.decide(call, request) if api_key == _PRODUCE else TABLE[api_key].decide(call, request)
     if api_key == _PRODUCE and isinstance(verdict, NameTopics):
         held = queries.hold_frame(call, verdict.topic_ids, frame)

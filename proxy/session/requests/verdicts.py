@@ -32,7 +32,7 @@ from proxy.session.call import (
 )
 from proxy.session.client_state import topic_action
 from proxy.session.effects import Close, ToBroker
-from proxy.session.in_flight import InFlight, Passing, Produced, Rewritten, Timed
+from proxy.session.in_flight import InFlight, Passing, Produced, Rewritten, Timed, charge_on_arrival
 from proxy.session.plan import End, LookUp, Plan, RecordDecisions, SendResponse
 from proxy.session.requests import forwarding
 from proxy.session.requests.queries import broker_query
@@ -157,6 +157,7 @@ def _forward(call: Call, request: Any, verdict: Forward, frame: memoryview | Non
 
 def _in_flight(call: Call, verdict: Forward) -> InFlight:
     client = call.client
+    is_timed = client.request.limited
     entry: Passing | Produced | Rewritten
     common = (call.api_key, call.version, call.correlation_id, client, call.now_ms)
     bucket, summary, request_bytes = None, None, 0
@@ -179,9 +180,13 @@ def _in_flight(call: Call, verdict: Forward) -> InFlight:
     elif call.api_key == _PRODUCE:
         entry = Produced(*common, request_bytes=request_bytes, bucket=bucket)
     else:
-        entry = (Timed if client.request.limited else Passing)(*common)
+        entry = (Timed if is_timed else Passing)(*common)
     entry.durations = call.listener.counts.passed[call.api_key]
-    if client.request.limited and is_exempt(call.api_key):
+    # What a response costs, and the time spent on a request, is known when the response has left.
+    entry.holds_back = is_timed or (bucket is not None and not request_bytes)
+    if request_bytes and isinstance(entry, Produced | Rewritten):
+        charge_on_arrival(entry, call.now_ms)
+    if is_timed and is_exempt(call.api_key):
         exempt(client, entry)
     return entry
 
