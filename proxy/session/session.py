@@ -39,6 +39,7 @@ from proxy.session.state import (
     State,
 )
 from proxy.session.throttling import charge_unanswered
+from proxy.wire import skim
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
 from proxy.wire.header import RequestHeader, decode_request_header
@@ -79,6 +80,7 @@ class Session:
         self._input: bytearray | memoryview = bytearray()  # A view: of bytes that are the session's own.
         self._needed_bytes = 0  # Of `_input`, before it is looked at again.
         self._streaming_bytes = 0  # Still to come of a frame whose beginning has been sent on.
+        self._streaming_tag_bytes = 0  # So many of the last of them have to be zero.
         self._streams_to: Summary | None = None  # Where they are counted.
         self._streaming: Produced | None = None  # The request that they belong to, if it gets a response.
         self._streaming_length = 0  # The size of the whole request.
@@ -485,6 +487,7 @@ class Session:
         """A request passes whose last bytes are still to come, and to be counted and charged when they do."""
         self._streaming_bytes, self._streams_to = stop - len(data), summary
         self._streaming, self._streaming_length = self._lane.streaming, stop - position - 4
+        self._streaming_tag_bytes = skim.tag_bytes(_INT16(data, position + 6)[0])
         self._incomplete_since_ms = now_ms
         summary.request_bytes -= self._streaming_bytes
         return len(data)
@@ -492,6 +495,8 @@ class Session:
     def _stream(self, data: memoryview, now_ms: int) -> Effects:
         """Send on bytes of a request whose beginning has been sent on."""
         effects: Effects = []
+        if any(data[max(0, self._streaming_bytes - self._streaming_tag_bytes) :]):
+            return self.machine.apply(termination.malformed_midway())
         if len(data) == self._streaming_bytes:
             effects = self._decide_again(now_ms)
             if self.machine.flags & CLOSING:

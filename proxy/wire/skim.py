@@ -61,7 +61,8 @@ def produce_to_one_partition(buffer: Buffer, offset: int, version: int) -> Head 
     """Return acks, the topic (its name in UTF-8, or from v13 its id), and where the body has to end.
 
     None if the request has a transactional id, more than one partition or an unusual encoding, or if `buffer`
-    ends before the records begin. The records themselves may be missing.
+    ends before the records begin. The records themselves may be missing, so the caller has to look at the
+    `tag_bytes` behind them.
     """
     try:
         if version < _FIRST_FLEXIBLE:
@@ -223,6 +224,14 @@ def end_of_compact_records(buffer: Buffer, position: int) -> int:
             # A varint of their size plus one.
             return position + length + 3 if length else -1
     return -1
+
+
+def tag_bytes(version: int) -> int:
+    """Return the length of the three empty tag sections that end a request with one partition.
+
+    Unless each of these bytes is zero the request is malformed: no tagged field fits in so few.
+    """
+    return 3 if version >= _FIRST_FLEXIBLE else 0
 
 
 def topic_offset(version: int) -> int:

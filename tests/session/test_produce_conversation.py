@@ -62,6 +62,35 @@ def test_records_are_not_held_even_when_the_head_comes_in_pieces(seen: int) -> N
     assert talk.forwarded_bytes() == frame
 
 
+@pytest.mark.spec("A7", "O6")
+@pytest.mark.parametrize("version", [9, 12, 13])
+@pytest.mark.parametrize("requests_before", [0, 1, 2], ids=["first", "second", "known"])
+@pytest.mark.parametrize("missing", [0, 1, 2, 3, 4, 50])
+def test_the_broker_never_gets_the_end_of_a_request_whose_last_tag_sections_are_not_empty(
+    version: int, requests_before: int, missing: int
+) -> None:
+    topics = at(version, "orders")
+    for place in (-3, -2, -1):
+        talk = Conversation(*WRITES)
+        for _ in range(requests_before):
+            talk.asks(PRODUCE, version, produce(*topics))
+            talk.answers(PRODUCE, version, produced(*topics))
+        talk.heard_bytes()
+        talk.forwarded_bytes()
+        frame = bytearray(talk.request(PRODUCE, version, produce(*topics, records=bytes(100))))
+        frame[place] = 1
+
+        talk.sends(bytes(frame[: len(frame) - missing]))
+        for byte in frame[len(frame) - missing :]:
+            if talk.closed is None:
+                talk.sends(bytes([byte]))
+
+        assert len(talk.to_broker) <= len(frame) + place
+        assert talk.heard_bytes() == b""
+        assert talk.close_reason == "malformed_request"
+        assert len(talk.told("request_refused")) == 1
+
+
 @pytest.mark.spec("A7")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_denied_parts_are_put_back_in_the_order_of_the_request(version: int) -> None:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 INSTRUCTIONS = {
-    "Produce, 1 topic": 420,
+    "Produce, 1 topic": 426,
     "Produce, 2 topics": 1550,
     "Produce, 8 topics": 2440,
     "Fetch, 1 partition": 970,

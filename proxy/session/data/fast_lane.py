@@ -67,6 +67,8 @@ class ProduceTemplate:
     """The offset of the length of the records in the frame."""
     end_of_records: Callable[[memoryview, int], int]
     """Where the request has to end, from there; -1 when the records are null."""
+    tag_bytes: int
+    """The number of zeros at that end."""
     versions: Mapping[int, tuple[int, int]]
     """The versions that were offered when the request was taken apart."""
     summary: Summary
@@ -90,7 +92,8 @@ class ProduceTemplate:
         records_at = body + skim.topic_offset(version) + len(topic) + (5 if version >= _FIRST_FLEXIBLE else 8)
         fields = _request(records_at - 16)
         _, start, _, head = fields(data, 0)
-        return cls(fields, start, head, records_at, skim.end_of_records(version), versions, summary, entry)
+        end_of_records, tag_bytes = skim.end_of_records(version), skim.tag_bytes(version)
+        return cls(fields, start, head, records_at, end_of_records, tag_bytes, versions, summary, entry)
 
     def another(self) -> Produced:
         """A request in flight like the template's."""
@@ -194,6 +197,7 @@ class FastLane:
             or start != known.start
             or length != stop - position - 4
             or known.end_of_records(data, records_at) != stop
+            or any(data[stop - known.tag_bytes : stop])  # What is still to come, `Session` looks at.
             or length > gate.limits.socket_request_max_bytes
             or authentication.phase is not _COMPLETE
             or (expires_at_ms is not None and now_ms >= expires_at_ms)
@@ -232,7 +236,7 @@ class FastLane:
                 return None
             body += 1
         head = skim.produce_to_one_partition(data, body, version)
-        if head is None or head[2] != stop:
+        if head is None or head[2] != stop or any(data[stop - skim.tag_bytes(version) : stop]):
             return None
         return ProduceHead(version, correlation_id, length, body, head[0], head[1], raw_id)
 

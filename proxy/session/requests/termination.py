@@ -1,4 +1,5 @@
-"""Why a session ends without a request of its own: drained, expired while idle, revoked, or denied midway.
+"""Why a session ends without a request of its own: drained, expired while idle, revoked, or in the middle of
+one: denied or malformed at its last bytes.
 
 By default only a session's next request, or its next login, ends it (KIP-368);
 `connections.expired.close.idle` and `sessions.revoke.immediately` end it earlier. A session drains when its
@@ -79,6 +80,13 @@ def denied_midway(authentication: Authentication, action: Action, decision: Deci
         message="denied before the last bytes of the request were sent on",
     )
     return [Recorded(event), CutOff(Close("produce_denied"))]
+
+
+def malformed_midway() -> Plan:
+    """The last bytes of a Produce request do not end it: the broker never gets them."""
+    message = "PRODUCE: the request does not end with three empty sections of tagged fields"
+    event = events.request_refused(method="PRODUCE", granted=False, message=message)
+    return [Recorded(event), CutOff(Close("malformed_request", message))]
 
 
 def are_repeatable(in_flight: Iterable[InFlight], incomplete: InFlight | None) -> bool:
