@@ -30,6 +30,8 @@ OWNERS_PART = 0.5
 _INT16 = Struct(">h").unpack_from
 _MIN_FRAME_BYTES = 10
 _KEY_END = 6
+_HEAD_BYTES = 14
+"""Up to the client id: length, API key, version, correlation id, length of the client id."""
 _PRODUCE = int(ApiKey.PRODUCE)
 
 _STREAMING_HEAD_BYTES = 4_096
@@ -336,24 +338,41 @@ def fault_of_size(
 
     `stranger`: the client has not logged in. `bare_token`: the frame is nothing but a SASL token.
     """
-    limit, minimum = limits.decoded_request_max_bytes, _MIN_FRAME_BYTES
+    key, limit, minimum = "socket.request.max.bytes", limits.socket_request_max_bytes, _MIN_FRAME_BYTES
     if stranger:
-        limit = limits.sasl_server_max_receive_size
+        key, limit = "sasl.server.max.receive.size", limits.sasl_server_max_receive_size
         minimum = 0 if bare_token else _MIN_FRAME_BYTES
-    elif _may_be_produce(data, position):
-        # The only request that may be larger; without its API key the frame may be one.
-        limit = limits.socket_request_max_bytes
     if length < minimum:
         return f"a request of {length} bytes, the least is {minimum}"
-    return f"a request of {length} bytes, limit {limit}" if length > limit else None
+    if length > limit:
+        return f"a request of {length} bytes, more than {key}, which is {limit}"
+    limit = limits.decoded_request_max_bytes
+    if stranger or length <= limit or _may_be_produce(data, position):
+        # Only Produce requests may be larger; without its API key the frame may be one.
+        return None
+    if len(data) - position < _header_bytes(data, position):
+        return None  # It may be one that gets a response.
+    name = ApiKey.name_of(_INT16(data, position + 4)[0])
+    return f"{name} of {length} bytes, more than decoded.request.max.bytes, which is {limit}"
 
 
-def needed_bytes(data: memoryview, position: int, length: int) -> int:
+def needed_bytes(limits: Limits, data: memoryview, position: int, length: int) -> int:
     """Return how many bytes of an incomplete frame are needed before it is parsed again."""
+    header_bytes = _header_bytes(data, position)
+    if length > limits.decoded_request_max_bytes and len(data) - position < header_bytes:
+        return min(4 + length, header_bytes)
     if len(data) - position < _STREAMING_HEAD_BYTES and _may_be_produce(data, position):
         # It may stream once more of its head is here; waiting for all of it would hold its records.
         return min(4 + length, _STREAMING_HEAD_BYTES)
     return 4 + length
+
+
+def _header_bytes(data: memoryview, position: int) -> int:
+    """Return the size of the header, its length prefix included, if it has no tagged fields."""
+    if len(data) - position < _HEAD_BYTES:
+        return _HEAD_BYTES
+    client_id_bytes: int = _INT16(data, position + _HEAD_BYTES - 2)[0]
+    return _HEAD_BYTES + max(0, client_id_bytes) + 1
 
 
 def _may_be_produce(data: memoryview, position: int) -> bool:

@@ -23,7 +23,7 @@ from proxy.session.in_flight import Observer, Produced, charge_on_arrival
 from proxy.session.machine import Machine
 from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
 from proxy.session.plan import End, LookUp
-from proxy.session.requests import dispatch, forwarding, queries, termination
+from proxy.session.requests import dispatch, forwarding, queries, termination, too_large
 from proxy.session.requests.handshake import Handshake
 from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.session.state import (
@@ -82,6 +82,7 @@ class Session:
         self._streaming_bytes = 0  # Still to come of a frame whose beginning has been sent on.
         self._streaming_tag_bytes = 0  # So many of the last of them have to be zero.
         self._streams_to: Summary | None = None  # Where they are counted.
+        self._dropped: Call | None = None  # They are dropped; then this request is answered.
         self._streaming: Produced | None = None  # The request that they belong to, if it gets a response.
         self._streaming_length = 0  # The size of the whole request.
         self._incomplete_since_ms: int | None = None  # Since when the rest of a frame is missing.
@@ -349,9 +350,11 @@ class Session:
                 break  # For the name of its topic.
             elif fault := self._fault(data, position, length):
                 _pass_on(data[run:position], effects)
-                return effects + self.machine.apply(dispatch.malformed(fault)), end
+                effects += self._refuse(fault, data[position:stop], stop - position, now_ms)
+                position = run = end if self.machine.flags & CLOSING else min(stop, end)
             elif stop > end:
-                self._await_rest(position, memory.needed_bytes(data, position, length), now_ms)
+                needed_bytes = memory.needed_bytes(self.gate.limits, data, position, length)
+                self._await_rest(position, needed_bytes, now_ms)
                 break
             elif self._may_begin():
                 frame = data[position:stop]
@@ -396,14 +399,20 @@ class Session:
             self.memory.complete()
 
     def _fault(self, data: memoryview, position: int, length: int) -> str | None:
+        stranger, bare = self.authentication.under_way, self._handshake.takes_bare_tokens
         return memory.fault_of_size(
-            self.gate.limits,
-            data,
-            position,
-            length,
-            stranger=self.authentication.under_way,
-            bare_token=self._handshake.takes_bare_tokens,
+            self.gate.limits, data, position, length, stranger=stranger, bare_token=bare
         )
+
+    def _refuse(self, fault: str, frame: memoryview, size_bytes: int, now_ms: int) -> Effects:
+        """Drop a frame of this size and respond to it then, or close the connection."""
+        header = None if self.authentication.under_way else too_large.header_of(self.gate, frame, size_bytes)
+        if header is None:
+            return self.machine.apply(dispatch.malformed(fault))
+        effects = self.machine.follow_client_id(header, frame, now_ms)
+        self._dropped, self._streams_to = self._call(header, size_bytes, now_ms), None
+        self._streaming_bytes, self._streaming_tag_bytes, self._incomplete_since_ms = size_bytes, 0, now_ms
+        return effects + self._stream(frame, now_ms)
 
     def _await_rest(self, position: int, needed_bytes: int, now_ms: int) -> None:
         """The frame at `position` is incomplete: take memory for it, and wait for this much of it."""
@@ -504,15 +513,19 @@ class Session:
         self._streaming_bytes -= len(data)
         if self._streams_to is not None:
             self._streams_to.request_bytes += len(data)
-        effects.append(ToBroker(data))
+        if self._dropped is None:
+            effects.append(ToBroker(data))
         if not self._streaming_bytes:
-            effects += self._charge_streamed(now_ms)
+            effects += self._last_bytes_came(now_ms)
             self._incomplete_since_ms = self._streaming = None
             effects += self._end_if_drained()
         return effects + self._log_in_upstream()
 
-    def _charge_streamed(self, now_ms: int) -> Effects:
-        """Charge a request whose last bytes are here."""
+    def _last_bytes_came(self, now_ms: int) -> Effects:
+        """Charge a request that was sent on, or answer one that was dropped."""
+        if self._dropped is not None:
+            call, self._dropped = self._dropped, None
+            return self.machine.apply(too_large.dropped(call))
         entry = self._streaming
         if entry is None:
             return self._charge(0, self._streaming_length, now_ms)
@@ -558,6 +571,7 @@ class Session:
         if self._handshake.takes_bare_tokens:
             return self.machine.apply(self._handshake.bare_token(frame, now_ms))
         effects: Effects = []
+        call: Call | None = None
         try:
             header = decode_request_header(frame, 4)
             self.listener.counts.took(header.api_key)
@@ -568,26 +582,17 @@ class Session:
                 plan = dispatch.not_served(self.listener, header)
             elif plan is None:
                 effects = self.machine.follow_client_id(header, frame, now_ms)
-                plan = dispatch.plan(self._call(header, len(frame), now_ms), frame, header.body_offset)
+                call = self._call(header, len(frame), now_ms)
+                plan = dispatch.plan(call, frame, header.body_offset)
         except WireError as error:
-            plan = dispatch.malformed(str(error))
+            plan = too_large.refused(call, frame, error)
         return effects + self.machine.apply(plan)
 
     def _call(self, header: RequestHeader, size_bytes: int, now_ms: int) -> Call:
-        return Call(
-            header.api_key,
-            header.api_version,
-            header.correlation_id,
-            self.machine.client,
-            self.gate,
-            self.listener,
-            self.peer,
-            self.machine.remembered,
-            now_ms,
-            size_bytes,
-            size_bytes,
-            api=TABLE.get(header.api_key),
-        )
+        api_key, version, correlation_id, _, _ = header
+        whose = self.machine.client, self.gate, self.listener, self.peer, self.machine.remembered
+        taken = now_ms, size_bytes, size_bytes
+        return Call(api_key, version, correlation_id, *whose, *taken, api=TABLE.get(api_key))
 
     def _verified(self, outcome: Settled, now_ms: int) -> Effects:
         self.machine.flags &= ~VERIFYING

@@ -15,3 +15,7 @@ class WireError(Exception):
 
 class Malformed(ValueError):
     """A field is malformed; the codec adds the names of message and field."""
+
+
+class TooManyElements(WireError):
+    """The arrays of a message have more elements than its receiver decodes at once (proxy.wire.work)."""

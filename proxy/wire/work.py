@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from greenlet import getcurrent, greenlet
 
-from proxy.wire.errors import Malformed
+from proxy.wire.errors import TooManyElements
 
 T = TypeVar("T")
 
@@ -73,11 +73,14 @@ class Work(greenlet):
     """A function that can be suspended between two elements."""
 
     def __init__(self, function: Callable[[], object], pace: Pace, max_elements: int | None = None) -> None:
-        """`max_elements`: the limit for all arrays of a request together; Malformed beyond it."""
+        """`max_elements`: the limit for all arrays of a request together; TooManyElements beyond it."""
         super().__init__(function)
         self.result: Any = None
         self._pace = pace
         self._spent = 0
+        self._elements_left = max_elements
+
+    def limit_elements(self, max_elements: int | None) -> None:
         self._elements_left = max_elements
 
     def go_on(self) -> bool:
@@ -100,11 +103,11 @@ class Work(greenlet):
                 self.parent.switch()
 
     def count(self, elements: int) -> None:
-        """Count elements of a request. Malformed beyond the limit."""
+        """Count elements of a request."""
         if self._elements_left is not None:
             self._elements_left -= elements
             if self._elements_left < 0:
-                raise Malformed("the request has more elements than decoded.request.max.elements")
+                raise TooManyElements("the request has more elements than decoded.request.max.elements")
         self.spend(elements)
 
 
@@ -113,6 +116,13 @@ def spend(units: int) -> None:
     work = getcurrent()
     if type(work) is Work:
         work.spend(units)
+
+
+def limit_elements(max_elements: int | None) -> None:
+    """Count from here on, up to this limit; None: any number."""
+    work = getcurrent()
+    if type(work) is Work:
+        work.limit_elements(max_elements)
 
 
 def counted(count: int) -> Iterator[int] | range:

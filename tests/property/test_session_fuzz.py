@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proxy.session.apis.table import TABLE
+from proxy.session.memory import Limits
 from proxy.session.state import State
 from proxy.wire import codecs
 from proxy.wire import types as t
@@ -155,6 +156,25 @@ def test_a_client_that_is_known_can_break_nothing(
         assert header.api_key in served
         codec = codecs.request(header.api_key, header.api_version)
         assert codec.decode(frame, header.body_offset)[1] == len(frame)
+    talk.summaries()
+
+
+@BOUNDED
+@given(pieces, sizes, st.sampled_from([0, 1, 3]), st.sampled_from([30, 60, 1 << 16]))
+def test_limits_smaller_than_requests_break_nothing(
+    sent: list[bytes], lengths: list[int], max_elements: int, max_bytes: int
+) -> None:
+    talk = Conversation(*RIGHTS)
+    talk.gate.limits = Limits(1 << 20, max_bytes, 1 << 12, decoded_request_max_elements=max_elements)
+
+    for chunk in chunks(b"".join(sent), lengths):
+        talk.sends(chunk)
+
+    for frame in whole_frames(talk.to_broker):
+        header = decode_request_header(frame, 4)
+        assert header.api_key in {ApiKey.PRODUCE, ApiKey.FETCH, *TABLE}
+        assert header.api_key == ApiKey.PRODUCE or len(frame) <= 4 + max_bytes
+    frames_of(talk.to_client)  # Whole ones only.
     talk.summaries()
 
 

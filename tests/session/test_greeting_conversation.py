@@ -219,7 +219,7 @@ def test_a_stranger_may_send_little_and_a_client_that_is_known_more() -> None:
     talk.sends(pack(">i", 4097))
     assert talk.close_reason == "malformed_request"
     (event,) = talk.told("request_refused")
-    assert event.message == "a request of 4097 bytes, limit 4096"
+    assert event.message == "a request of 4097 bytes, more than sasl.server.max.receive.size, which is 4096"
 
     known = Conversation("WRITE TOPIC orders", sasl_listener=sasl())
     known.logs_in()

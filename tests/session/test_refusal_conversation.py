@@ -59,9 +59,18 @@ def test_an_api_or_version_that_is_not_served_ends_the_connection(
         (pack(">i", -1), "a request of -1 bytes, the least is 10"),
         (pack(">i", -(2**31)), "a request of -2147483648 bytes, the least is 10"),
         (pack(">i", 0), "a request of 0 bytes, the least is 10"),
-        (pack(">i", 2**31 - 1), "a request of 2147483647 bytes, limit 1048576"),
-        (pack(">ih", 70_000, ApiKey.METADATA), "a request of 70000 bytes, limit 65536"),
-        (b"GET / HTTP/1.1\r\n\r\n", "a request of 1195725856 bytes, limit 65536"),
+        (
+            pack(">i", 2**31 - 1),
+            "a request of 2147483647 bytes, more than socket.request.max.bytes, which is 1048576",
+        ),
+        (
+            pack(">ih", 70_000, ApiKey.METADATA),
+            "Metadata of 70000 bytes, more than decoded.request.max.bytes, which is 65536",
+        ),
+        (
+            b"GET / HTTP/1.1\r\n\r\n",
+            "a request of 1195725856 bytes, more than socket.request.max.bytes, which is 1048576",
+        ),
     ],
 )
 def test_a_length_that_cannot_be_is_refused_before_anything_is_held(data: bytes, message: str) -> None:

@@ -119,7 +119,7 @@ def _errors_by_topic(call: Call, names: Mapping[str | bytes, str | None]) -> dic
     return errors
 
 
-def reject_all(message: Any, error_code: ErrorCode, error_message: str) -> Respond:
+def reject_all(message: Any, error_code: ErrorCode, error_message: str | None) -> Respond:
     """The response in which every partition has that error."""
     rejected = _rejected(message, lambda _: error_code)
     for topic in rejected.message.responses if rejected.message is not None else ():

@@ -88,7 +88,7 @@ def _of_a_proxy(call: Call, request: Any) -> Respond | None:
     return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message)
 
 
-def rejected(api_key: int, version: int, request: Any, error_code: ErrorCode, message: str) -> Respond:
+def rejected(api_key: int, version: int, request: Any, error_code: ErrorCode, message: str | None) -> Respond:
     """All of a request rejected, Produce and Fetch too; KeyError for an API without a row."""
     if api_key == ApiKey.PRODUCE:
         return produce.reject_all(request, error_code, message)

@@ -84,8 +84,9 @@ def denied_midway(authentication: Authentication, action: Action, decision: Deci
 
 def malformed_midway() -> Plan:
     """The last bytes of a Produce request do not end it: the broker never gets them."""
-    message = "PRODUCE: the request does not end with three empty sections of tagged fields"
-    event = events.request_refused(method="PRODUCE", granted=False, message=message)
+    name = ApiKey.name_of(ApiKey.PRODUCE)
+    message = f"{name}: the request does not end with three empty sections of tagged fields"
+    event = events.request_refused(method=name, granted=False, message=message)
     return [Recorded(event), CutOff(Close("malformed_request", message))]
 
 
