@@ -9,6 +9,7 @@ scram           AlterUserScramCredentials: records of credentials
 tokens          requests about delegation tokens: records of tokens
 topics          requests about topics, sent to a broker without the rejected parts (proxy.admin)
 configs         requests about configs, likewise
+replicas        reassignments and elections, likewise
 policy          an operator's policies for topics and configs (KIP-108, KIP-133)
 topic_rules     such a policy made of settings
 topic_owner     the configs `owner` and `acls` of topics: who may set them, and their records

@@ -43,7 +43,12 @@ from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import Authorizer
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
 from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
-from proxy.security.protected import OwnResources, ProtectedResources, election_group
+from proxy.security.protected import (
+    DEFAULT_WITNESSES_TOPIC,
+    OwnResources,
+    ProtectedResources,
+    election_group,
+)
 from proxy.session.apis.table import FORWARDED
 from proxy.session.authentication import SaslListener
 from proxy.wire import codecs
@@ -135,7 +140,11 @@ class ControllerProcess:
             excluded=settings.mutations_excluded,
         )
         self._own = OwnResources.of(
-            settings.topic, settings.audit_topic, settings.transactional_id, settings.shares_topic
+            settings.topic,
+            settings.audit_topic,
+            settings.transactional_id,
+            settings.shares_topic,
+            DEFAULT_WITNESSES_TOPIC,
         )
         self._controller = Controller(
             ProtectedResources(authorizer, self._own),

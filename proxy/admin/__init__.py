@@ -7,6 +7,7 @@ or brokers.
 authorization    a principal's rights at one image, and which decisions on them are recorded
 rejection        the responses, and the parts of responses, that report an error
 topics           CreateTopics, CreatePartitions, DeleteTopics: the rejected topics and their errors
+replicas         AlterPartitionReassignments, ElectLeaders: which topics the right on the cluster covers
 configs          the right that each config resource needs
 tokens           who may create a delegation token for which owner, and the responses
 """

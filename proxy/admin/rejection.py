@@ -202,6 +202,35 @@ class TopicShape:
         return [p if self.request_index is None else getattr(p, self.request_index) for p in partitions]
 
 
+def take_out(
+    request: Message,
+    shape: TopicShape,
+    allowed: set[str],
+    error_code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    message: str | None = None,
+) -> Callable[[Any], None] | None:
+    """Remove denied topics from the request; the returned handler adds them to the response, with the error.
+
+    None: all are allowed, and nothing was changed.
+    """
+    requested = shape.topics(request)
+    names = [getattr(topic, shape.name) for topic in paced(requested)]
+    if allowed.issuperset(names):
+        return None
+    denied = [topic for topic, name in zip(requested, paced(names), strict=True) if name not in allowed]
+    rejected = shape.as_reported(shape.reject_topics(denied, error_code, message))
+    setattr(
+        request, shape.request_topics, [topic for topic in requested if getattr(topic, shape.name) in allowed]
+    )
+
+    def merge(response: Message) -> None:
+        parts = [*getattr(response, shape.response_topics), *rejected]
+        ordered = in_request_order(names, parts, lambda part: getattr(part, shape.name))
+        setattr(response, shape.response_topics, ordered)
+
+    return merge
+
+
 def rejected_parts(response: Message | None, parts: str, identity: Callable[[Any], Key]) -> set[Key]:
     """Return the parts of a response that report an error, by `identity`; none without a response."""
     reported: Sequence[Any] = () if response is None else getattr(response, parts, ())

@@ -502,8 +502,15 @@ class ProxyConfig(Part):
         """The resources that no client may change or use."""
         ours = self.controller.mode == "penstock"
         transactional_id = self.metadata.transactional_id if ours else None
-        others = (self.quota.quota_cluster_topic, *(() if ours else (self.audit.witnesses_topic,)))
-        return OwnResources.of(self.metadata.topic, self.audit.topic, transactional_id, *others)
+        return OwnResources.of(
+            self.metadata.topic,
+            self.audit.topic,
+            transactional_id,
+            self.quota.quota_cluster_topic,
+            self.audit.witnesses_topic,
+            # Of a cluster that changed its mode: it still has the verifiers of all users.
+            DEFAULT_METADATA_TOPIC,
+        )
 
     def recorded_settings(self) -> dict[str, str]:
         """The settings for the audit trail that decisions depend on, besides the metadata log."""

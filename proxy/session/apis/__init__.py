@@ -11,7 +11,8 @@ client_quotas              AlterClientQuotas, DescribeClientQuotas
 credentials                the SCRAM credential APIs; Create, Renew, Expire and DescribeDelegationToken
 topics                     CreateTopics, CreatePartitions, DeleteTopics
 configs                    AlterConfigs, IncrementalAlterConfigs, DescribeConfigs; owner and ACLs of a topic
-cluster_operations         APIs that need one operation on the cluster, such as ElectLeaders
+cluster_operations         APIs that need one operation on the cluster, such as UpdateFeatures
+replicas                   reassignments, elections, log dirs: not of Penstock's own topics
 
 The cluster:
 metadata                   Metadata, and the topics that it creates

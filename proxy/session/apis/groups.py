@@ -19,12 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from proxy.admin.rejection import Error, Reject, TopicShape, code_only, each_part, in_request_order
+from proxy.admin.rejection import Error, Reject, TopicShape, code_only, each_part, in_request_order, take_out
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.protected import protected_names
 from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_group
 from proxy.session.apis.heartbeats import learn_host, topics_of_subtopology
-from proxy.session.apis.topic_filter import take_out
 from proxy.session.call import Api, Call, Forward, Respond, ResponseHandler, Verdict, deny, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey

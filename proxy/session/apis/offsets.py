@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from proxy.admin.rejection import Error, TopicShape, in_request_order
+from proxy.admin.rejection import Error, TopicShape, in_request_order, take_out
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.topic_existence import with_names
-from proxy.session.apis.topic_filter import TopicErrors, errors_by_id, filter_topics, take_out
+from proxy.session.apis.topic_filter import TopicErrors, errors_by_id, filter_topics
 from proxy.session.call import Api, Call, Forward, QueryBroker, Respond, ResponseHandler, Verdict, deny
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey

@@ -10,11 +10,11 @@ Partitions of denied topics are TOPIC_AUTHORIZATION_FAILED.
 
 from __future__ import annotations
 
-from proxy.admin.rejection import MESSAGES, TopicShape
+from proxy.admin.rejection import MESSAGES, TopicShape, take_out
 from proxy.admin.topics import is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.protected import protected_among
-from proxy.session.apis.topic_filter import filter_topics, take_out
+from proxy.session.apis.topic_filter import filter_topics
 from proxy.session.call import Api, Call, Forward, Respond, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey

@@ -23,12 +23,13 @@ from proxy.admin.rejection import (
     code_only,
     each_part,
     in_request_order,
+    take_out,
 )
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import rewrite_endpoints
 from proxy.session.apis.heartbeats import learn_host
 from proxy.session.apis.topic_existence import with_names
-from proxy.session.apis.topic_filter import errors_by_id, take_out
+from proxy.session.apis.topic_filter import errors_by_id
 from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey

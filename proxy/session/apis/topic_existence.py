@@ -47,6 +47,20 @@ def find_partitions(
     call: Call, names: Iterable[str], then: Callable[[Mapping[str, Container[int]]], Verdict]
 ) -> Verdict:
     """Query the partitions of these topics; `then` gets them by the names of those that exist."""
+    topic = types.MetadataRequest.MetadataRequestTopic
+    return _find(call, [topic(name=name) for name in names], then)
+
+
+def find_all_partitions(call: Call, then: Callable[[Mapping[str, Iterable[int]]], Verdict]) -> Verdict:
+    """Query the partitions of all topics; `then` gets them by name."""
+    return _find(call, None, then)
+
+
+def _find(
+    call: Call,
+    topics: list[types.MetadataRequest.MetadataRequestTopic] | None,
+    then: Callable[[Mapping[str, set[int]]], Verdict],
+) -> Verdict:
     version = _version(call, _FIRST_WITHOUT_CREATION)
     if version is None:
         return then({})
@@ -61,8 +75,7 @@ def find_partitions(
             }
         )
 
-    topic = types.MetadataRequest.MetadataRequestTopic
-    return _query(version, [topic(name=name) for name in names], responded)
+    return _query(version, topics, responded)
 
 
 def with_names(call: Call, topic_ids: Iterable[bytes], then: Callable[[], Verdict]) -> Verdict:
@@ -95,7 +108,7 @@ def _version(call: Call, least: int) -> int | None:
 
 def _query(
     version: int,
-    topics: list[types.MetadataRequest.MetadataRequestTopic],
+    topics: list[types.MetadataRequest.MetadataRequestTopic] | None,
     responded: Callable[[Any], Verdict],
 ) -> QueryBroker:
     query = types.MetadataRequest(topics=topics, allow_auto_topic_creation=False)

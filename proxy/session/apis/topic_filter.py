@@ -8,9 +8,9 @@ responses.
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from proxy.admin.rejection import TopicShape, in_request_order
+from proxy.admin.rejection import TopicShape, take_out
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.call import Call, Forward, Respond, ResponseHandler, Verdict
+from proxy.session.call import Call, Forward, Respond, Verdict
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
@@ -29,35 +29,6 @@ def filter_topics(call: Call, request: Message, shape: TopicShape, operation: Op
         merge(response)
         return Respond(response)
     return Forward(request, merge)
-
-
-def take_out(
-    request: Message,
-    shape: TopicShape,
-    allowed: set[str],
-    error_code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    message: str | None = None,
-) -> ResponseHandler | None:
-    """Remove denied topics from the request; the returned handler adds them to the response, with the error.
-
-    None: all are allowed, and nothing was changed.
-    """
-    requested = shape.topics(request)
-    names = [getattr(topic, shape.name) for topic in paced(requested)]
-    if allowed.issuperset(names):
-        return None
-    denied = [topic for topic, name in zip(requested, paced(names), strict=True) if name not in allowed]
-    rejected = shape.as_reported(shape.reject_topics(denied, error_code, message))
-    setattr(
-        request, shape.request_topics, [topic for topic in requested if getattr(topic, shape.name) in allowed]
-    )
-
-    def merge(response: Message) -> None:
-        parts = [*getattr(response, shape.response_topics), *rejected]
-        ordered = in_request_order(names, parts, lambda part: getattr(part, shape.name))
-        setattr(response, shape.response_topics, ordered)
-
-    return merge
 
 
 class HasTopicId(Protocol):

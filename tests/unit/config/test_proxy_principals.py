@@ -95,19 +95,23 @@ def test_the_names_of_the_controllers_are_known_without_being_told_and_can_be_to
     def own(**changes: Any) -> OwnResources:
         return load(written(tmp_path, document(**changes)), ProxyConfig).own_resources
 
-    shares = "__penstock_quota_shares"
-    assert own() == OwnResources.of("__penstock_metadata", "__penstock_audit", "penstock-controller", shares)
+    shares, witnesses = "__penstock_quota_shares", "__penstock_witnesses"
+    assert own() == OwnResources.of(
+        "__penstock_metadata", "__penstock_audit", "penstock-controller", shares, witnesses
+    )
     other = own(
         metadata={"topic": "log", "transactional.id": "writer"},
         audit={"topic": "trail", "spool.dir": "s"},
         quota={"cluster.topic": "shares"},
     )
     assert other == OwnResources(
-        frozenset(("log", "trail", "shares")), frozenset(("writer-election",)), frozenset(("writer",))
+        frozenset(("log", "trail", "shares", witnesses, "__penstock_metadata")),
+        frozenset(("writer-election",)),
+        frozenset(("writer",)),
     )
     kraft = own(controller=controller(mode="kraft"))
     assert kraft == OwnResources(
-        frozenset(("__cluster_metadata", "__penstock_audit", shares, "__penstock_witnesses"))
+        frozenset(("__cluster_metadata", "__penstock_audit", shares, witnesses, "__penstock_metadata"))
     )
 
 

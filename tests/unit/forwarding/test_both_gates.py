@@ -77,6 +77,42 @@ def both(
 
 
 CREATE, WIDEN, DELETE = ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS
+MOVE, ELECT = ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.ELECT_LEADERS
+ALTER = f"ALTER {CLUSTER_RIGHT}"
+
+
+def moves(*names: str) -> Any:
+    request = t.AlterPartitionReassignmentsRequest
+    partition = request.ReassignablePartition(partition_index=0, replicas=[3])
+    return request(topics=[request.ReassignableTopic(name=name, partitions=[partition]) for name in names])
+
+
+def moved(*names: str) -> Any:
+    response = t.AlterPartitionReassignmentsResponse
+    part = response.ReassignablePartitionResponse(partition_index=0)
+    return response(
+        responses=[response.ReassignableTopicResponse(name=name, partitions=[part]) for name in names]
+    )
+
+
+def elections(*names: str) -> Any:
+    request = t.ElectLeadersRequest
+    return request(
+        election_type=1,
+        topic_partitions=[request.TopicPartitions(topic=name, partitions=[0, 1]) for name in names],
+    )
+
+
+def elected(*names: str) -> Any:
+    response = t.ElectLeadersResponse
+    parts = [response.PartitionResult(partition_id=partition) for partition in (0, 1)]
+    return response(
+        replica_election_results=[
+            response.ReplicaElectionResult(topic=name, partition_result=parts) for name in names
+        ]
+    )
+
+
 INVALID_DELETIONS = (
     "denied",
     "shown",
@@ -96,6 +132,10 @@ REJECTED = [
     (WIDEN, 3, widenings("denied", "twice", METADATA_TOPIC, "twice"), ("ALTER TOPIC else",)),
     (DELETE, 6, deletions(*INVALID_DELETIONS), ("DESCRIBE TOPIC shown",)),
     (DELETE, 6, deletions(METADATA_TOPIC), (f"DELETE {CLUSTER_RIGHT}",)),
+    (MOVE, 1, moves("orders"), ("ALTER TOPIC orders",)),
+    (MOVE, 1, moves(METADATA_TOPIC), (ALTER, f"ALTER TOPIC {METADATA_TOPIC}")),
+    (ELECT, 2, elections("orders"), ("ALTER TOPIC orders",)),
+    (ELECT, 2, elections(METADATA_TOPIC), (ALTER, f"ALTER TOPIC {METADATA_TOPIC}")),
 ]
 
 
@@ -155,6 +195,14 @@ LEFT = {
         (DELETE, 5, deletions_by_name("a", "b"), ("DELETE TOPIC b",)),
         (deletions_by_name("b"), deleted(("b", NO_ID))),
     ),
+    "reassignments of Penstock's own topics": (
+        (MOVE, 1, moves("orders", METADATA_TOPIC, "payments"), (ALTER,)),
+        (moves("orders", "payments"), moved("payments", "orders")),
+    ),
+    "elections in Penstock's own topics": (
+        (ELECT, 2, elections("orders", METADATA_TOPIC, "payments"), (ALTER,)),
+        (elections("orders", "payments"), elected("payments", "orders")),
+    ),
     "the empty name": (
         (DELETE, 6, deletions(""), (f"DELETE {CLUSTER_RIGHT}",)),
         (deletions(""), deleted(("", NO_ID))),
@@ -200,3 +248,15 @@ def test_the_messages_are_those_of_kafkas_controller() -> None:
         ("both", ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."),
         (None, ErrorCode.INVALID_REQUEST, "Duplicate topic id."),
     ]
+
+
+@pytest.mark.spec("A7")
+@pytest.mark.parametrize("version", [0, 2])
+def test_the_controller_starts_no_election_in_all_partitions(version: int) -> None:
+    """A proxy names the topics. Only an Envelope of something else comes without."""
+    request = t.ElectLeadersRequest(topic_partitions=None)
+
+    decision = decided(ELECT, request, image=image_with(ALTER), version=version).decision
+
+    assert isinstance(decision, Outcome)
+    assert decision.response.error_code == (0 if version == 0 else ErrorCode.INVALID_REQUEST)

@@ -114,7 +114,7 @@ REQUESTS: dict[int, Any] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: types.AlterUserScramCredentialsRequest(
         deletions=[types.AlterUserScramCredentialsRequest.ScramCredentialDeletion(name="x", mechanism=1)]
     ),
-    ApiKey.ELECT_LEADERS: types.ElectLeadersRequest(topic_partitions=None),
+    ApiKey.ELECT_LEADERS: types.ElectLeadersRequest(),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: types.AlterPartitionReassignmentsRequest(),
     ApiKey.UPDATE_FEATURES: types.UpdateFeaturesRequest(),
 }
