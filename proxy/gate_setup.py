@@ -1,18 +1,22 @@
-"""Makes the gate that all sessions of a proxy share, and its identity at the broker, from a configuration.
+"""Makes the gate that all sessions share, the identity at the broker, and the watch of own topics.
 
 proxy.process uses it, and replaces what changes later: image, versions, the broker's features. With that
 identity the broker may apply a quota to all users of the proxy as one (decision 0073).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import perf_counter_ns
 
 import structlog
+from prometheus_client import CollectorRegistry
 
+from proxy.audit.record import AuditEvent
 from proxy.config import ProxyConfig
 from proxy.config.proxy_principals import principals_at_broker, proxy_principals
 from proxy.metadata.image import QuotasImage
 from proxy.net.kafka.channel import EndpointSettings
+from proxy.net.kafka.own_topic_watch import OwnTopicWatch
+from proxy.net.kafka.own_topics import audit_topic, live_topic
 from proxy.net.kafka.user_tokens import Identity, ProxyIdentity, UserTokens
 from proxy.net.pages.readiness import Note
 from proxy.net.runtime.clock import now_ms
@@ -165,3 +169,20 @@ def limits(config: ProxyConfig) -> Limits:
         wanted.sasl_server_max_receive_size,
         wanted.decoded_request_max_elements,
     )
+
+
+def own_topics(
+    config: ProxyConfig,
+    broker: EndpointSettings,
+    record: Callable[[AuditEvent], None],
+    registry: CollectorRegistry,
+    member: Member | None,
+) -> OwnTopicWatch:
+    """Return the watch of the own topics that a proxy uses; of several workers the first one has it."""
+    topics = [audit_topic(config.audit.topic)]
+    if config.quota.scopes.any_cluster:
+        topics.append(live_topic(config.quota.quota_cluster_topic))
+    if config.controller.mode == "kraft":
+        topics.append(live_topic(config.audit.witnesses_topic))
+    is_first = member is None or member.number == 0
+    return OwnTopicWatch(broker, topics if is_first else (), record, registry)

@@ -160,6 +160,7 @@ class ProxyProcess:
         )
         self._forwarder.audit_end = lambda: self._audit.end
         self._witnessing = witnessing(config, internal, self._audit)
+        self._own_topics = gate_setup.own_topics(config, internal, self._audit.append, self._registry, member)
         self._forwarder.on_witnessed = lambda end: self._audit.append(events.witnessed(message=end))
         self._watch = BrokerWatch(self._broker, self._on_broker)
         link(self._watch.reachability, self._feed.reachability, self._forwarder.reachability)
@@ -251,6 +252,8 @@ class ProxyProcess:
             cause = self._feed.reachability.cause or NOT_YET
             yield from degraded("changes of the metadata do not arrive", cause)
         yield from self._quotas_at_broker.notes()
+        for topic, fault in self._own_topics.faults:
+            yield from degraded(f"topic {topic}", fault)
 
     async def run(self) -> bool:
         """Serve until SIGTERM, SIGINT or a restart, then drain. Return False if the successor is lost."""
@@ -310,6 +313,7 @@ class ProxyProcess:
             self._certificates,
             self._lag,
             self._identity,
+            self._own_topics,
             self._revocations,
             self._traces,
             self._http,

@@ -173,6 +173,7 @@ EVENTS = (
     "quota_share",
     "records_dropped",
     "configuration_changed",
+    "own_topic",
 )
 
 # Where in Kafka a row came from: evidence that leads back to the bytes.

@@ -15,6 +15,7 @@ from forwarding.controller.mutations import ExistingTopic
 from proxy.admin.topics import NO_TOPIC_ID, TopicKey
 from proxy.net.kafka.active_controller import active_controller
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.own_topics import metadata_topic
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -26,13 +27,6 @@ IDS_BY_NAME_VERSIONS = (10, 12)
 TOPICS_AT_ONCE = 500
 """Topics of one Metadata request; to handle this many takes one or two milliseconds."""
 CREATE_TOPICS_VERSIONS = (5, 7)
-TOPIC_CONFIGS = {
-    "cleanup.policy": "compact",
-    # An unclean election could lose committed records, or the end of a transaction.
-    "unclean.leader.election.enable": "false",
-    # Compaction removes records from the middle of transactions: leave followers a day to catch up first.
-    "min.compaction.lag.ms": "86400000",
-}
 REPLICATION_FACTORS = (3, 1)
 """Tried in this order: three replicas if the cluster has them."""
 
@@ -181,20 +175,14 @@ class Broker:
         return list(response.topics)
 
     async def _create(self, topic: str, replication_factor: int) -> tuple[int, str]:
-        request = types.CreateTopicsRequest
-        # An acknowledged change has to survive the loss of a broker: two of three replicas have it.
-        configs = TOPIC_CONFIGS | {"min.insync.replicas": "2" if replication_factor > 1 else "1"}
-        wanted = request.CreatableTopic(
-            name=topic,
-            num_partitions=1,
-            replication_factor=replication_factor,
-            configs=[request.CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
-        )
+        wanted = metadata_topic(topic)
+        message = wanted.creation(replication_factor, wanted.settings_for(replication_factor))
+        message.timeout_ms = self._endpoint.request_timeout_ms
         channel = await self._open()
         response = await channel.request(
             ApiKey.CREATE_TOPICS,
             channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS),
-            request(topics=[wanted], timeout_ms=self._endpoint.request_timeout_ms),
+            message,
         )
         result = response.topics[0]
         return result.error_code, result.error_message or ErrorCode(result.error_code).name

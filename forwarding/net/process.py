@@ -33,6 +33,8 @@ from proxy.metadata.loader import Loader
 from proxy.net.files.tls import ServerTls
 from proxy.net.kafka.broker_watch import REFRESH_INTERVAL_S
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
+from proxy.net.kafka.own_topic_watch import OwnTopicWatch
+from proxy.net.kafka.own_topics import audit_topic, metadata_topic
 from proxy.net.logins.verification import Verifications
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, degraded
@@ -133,6 +135,12 @@ class ControllerProcess:
         committed_forwards = CommittedForwards(lambda: self.loader.image)
         self.feed = TopicFeed(settings.broker, settings.topic, self.loader, committed_forwards.note)
         self._broker = Broker(settings.broker)
+        self._own_topics = OwnTopicWatch(
+            settings.broker,
+            [metadata_topic(settings.topic), audit_topic(settings.audit_topic)],
+            record,
+            registry,
+        )
         self.mutation_quotas = MutationQuotas(
             settings.mutation_window_num,
             settings.mutation_window_size_seconds,
@@ -227,6 +235,8 @@ class ControllerProcess:
         yield from degraded("requests that a broker carries out time out", self._versions.cause)
         if self.loader.ready and not self.feed.connected:
             yield from degraded("the metadata log is not followed", self.feed.reachability.cause or NOT_YET)
+        for topic, fault in self._own_topics.faults:
+            yield from degraded(f"topic {topic}", fault)
 
     def _why_not_active(self) -> Note:
         what = "not the active controller"
@@ -250,6 +260,7 @@ class ControllerProcess:
                 tasks.create_task(self.feed.run()),
                 tasks.create_task(self._leader.run()),
                 tasks.create_task(self._request_api_versions()),
+                tasks.create_task(self._own_topics.run()),
             ]
             sweeping = [
                 tasks.create_task(self._sweep(tokens_ms, self.processor.remove_expired_tokens)),

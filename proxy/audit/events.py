@@ -119,6 +119,11 @@ def witnessed(
 
 
 @_event(ADMIN)
+def own_topic(*, resource_name: str, message: str) -> None:
+    """One of Penstock's own topics has a fault, is in order again, or was given settings."""
+
+
+@_event(ADMIN)
 def configuration_changed(*, settings: Mapping[str, str], message: str | None) -> None:
     """A file was read again. `message`: why it was rejected."""
 

@@ -27,6 +27,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "witnessed": ("message",),
     "records_dropped": ("count", "message"),
     "configuration_changed": ("settings",),
+    "own_topic": ("resource_name", "message"),
     "authentication": (*WHO, "principal", "mechanism"),
     "authentication_failed": (*WHO, "mechanism", "message"),
     "authentication_incomplete": ("listener", "message", *COUNTED),

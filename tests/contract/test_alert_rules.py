@@ -29,6 +29,7 @@ HEALTHY = "\n  ".join(
         f"penstock_controller_metadata_offset{{{CONTROLLER}}} 5+1x240",
         f"penstock_controller_connected{{{PROXY}}} 1x240",
         f"penstock_quota_cluster_fallback_shards{{{PROXY}}} 0x240",
+        f'penstock_own_topic_faults{{{PROXY},topic="__penstock_audit"}} 0x240',
         f"penstock_controller_active{{{CONTROLLER}}} 1x240",
         'penstock_controller_active{job="penstock-controller",instance="controller-1"} 0x240',
         f"penstock_audit_oldest_unshipped_seconds{{{PROXY}}} 0.1x240",
@@ -159,6 +160,7 @@ CASES: dict[str, tuple[str, set[str]]] = {
         set(),
     ),
     "PenstockQuotaFallback": (proxy("penstock_quota_cluster_fallback_shards", "3x240"), set()),
+    "PenstockOwnTopicFault": (proxy("penstock_own_topic_faults", "1x240", 'topic="__penstock_audit"'), set()),
     "PenstockErrors": (
         proxy(
             "penstock_request_errors_total",

@@ -21,6 +21,7 @@ from tests.lab.cluster.users import User, channel_settings
 from tests.session.conversation import fetch, produce
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import EVERYBODY_COMES_FROM_HERE
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -181,6 +182,105 @@ def test_only_a_super_user_sees_them(attacked: Stack, bob: User) -> None:
     assert WRITER not in of_bob[1]
     assert election in of_admin[0]
     assert WRITER in of_admin[1]
+
+
+async def asked(stack: Stack, user: User, key: ApiKey, version: int, request: Any) -> Any:
+    async with await connected(stack, user) as channel:
+        return await channel.request(key, version, request)
+
+
+@pytest.fixture(scope="module")
+def mallory(office: ClusterAdmin) -> User:
+    """Who administers the cluster, but is no super user."""
+    user = office.user("mallory")
+    office.allow(user, "ALL", cluster=True)
+    office.allow(user, "ALL", topic="*")
+    return user
+
+
+@pytest.mark.spec("A7", "D3")
+def test_whoever_administers_the_cluster_neither_moves_nor_elects_in_our_own_topics(
+    attacked: Stack, mallory: User
+) -> None:
+    moves = t.AlterPartitionReassignmentsRequest
+    partition = moves.ReassignablePartition(partition_index=0, replicas=[77])
+    topics = [moves.ReassignableTopic(name=n, partitions=[partition]) for n in (METADATA_TOPIC, AUDIT_TOPIC)]
+    elections = t.ElectLeadersRequest
+    named = [elections.TopicPartitions(topic=name, partitions=[0]) for name in (METADATA_TOPIC, AUDIT_TOPIC)]
+
+    async def tried() -> tuple[Any, Any, Any]:
+        return (
+            await asked(attacked, mallory, ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, moves(topics=topics)),
+            await asked(
+                attacked,
+                mallory,
+                ApiKey.ELECT_LEADERS,
+                2,
+                elections(election_type=1, topic_partitions=named),
+            ),
+            await asked(
+                attacked, mallory, ApiKey.ELECT_LEADERS, 2, elections(election_type=1, topic_partitions=None)
+            ),
+        )
+
+    moved, elected, everywhere = asyncio.run(tried())
+
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert [part.error_code for topic in moved.responses for part in topic.partitions] == [denied] * 2
+    assert [
+        part.error_code for topic in elected.replica_election_results for part in topic.partition_result
+    ] == [denied] * 2
+    assert (everywhere.error_code, everywhere.replica_election_results) == (ErrorCode.NONE, [])
+
+
+def settings_of(stack: Stack, topic: str) -> dict[str, tuple[str | None, bool]]:
+    """Each setting's value in effect, and whether the topic itself has it."""
+    request = t.DescribeConfigsRequest
+    resource = request.DescribeConfigsResource(resource_type=2, resource_name=topic, configuration_keys=None)
+    admin = stack.users["admin"]
+    response = asyncio.run(asked(stack, admin, ApiKey.DESCRIBE_CONFIGS, 4, request(resources=[resource])))
+    return {config.name: (config.value, config.config_source == 1) for config in response.results[0].configs}
+
+
+DEFAULTS = {
+    "log.retention.ms": "1000",
+    "log.retention.bytes": "1",
+    "log.roll.ms": "2000",
+    "log.segment.bytes": "1048576",
+    "log.cleanup.policy": "compact",
+    "log.message.timestamp.type": "CreateTime",
+    "message.max.bytes": "1000",
+    "log.cleaner.min.compaction.lag.ms": "0",
+    "log.cleaner.delete.retention.ms": "0",
+    "log.index.size.max.bytes": "1024",
+}
+
+
+@pytest.mark.spec("D3", "A7")
+def test_defaults_of_the_brokers_do_not_reach_our_own_topics(attacked: Stack, mallory: User) -> None:
+    until(lambda: settings_of(attacked, AUDIT_TOPIC)["retention.ms"][1], "given settings of its own")
+    before = {topic: settings_of(attacked, topic) for topic in (METADATA_TOPIC, AUDIT_TOPIC)}
+    request = t.IncrementalAlterConfigsRequest
+
+    def alter(operation: int) -> list[int]:
+        configs = [
+            request.AlterableConfig(name=name, config_operation=operation, value=value)
+            for name, value in DEFAULTS.items()
+        ]
+        resource = request.AlterConfigsResource(resource_type=4, resource_name="", configs=configs)
+        response = asyncio.run(
+            asked(attacked, mallory, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request(resources=[resource]))
+        )
+        return [part.error_code for part in response.responses]
+
+    assert alter(0) == [ErrorCode.NONE]
+    try:
+        until(lambda: settings_of(attacked, "__consumer_offsets")["retention.ms"][0] == "1000", "in effect")
+        after = {topic: settings_of(attacked, topic) for topic in (METADATA_TOPIC, AUDIT_TOPIC)}
+    finally:
+        assert alter(1) == [ErrorCode.NONE]
+
+    assert after == before
 
 
 @pytest.mark.spec("E10", "D1")

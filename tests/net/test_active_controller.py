@@ -8,6 +8,7 @@ import pytest
 from forwarding.net.broker import Broker
 from proxy.net.kafka.active_controller import LEADER_AND_ISR
 from proxy.net.kafka.channel import ChannelError
+from proxy.net.kafka.own_topics import audit_topic
 from proxy.net.kafka.topic_leaders import TopicLeaders
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -108,7 +109,7 @@ async def test_without_an_active_controller_no_request_is_sent() -> None:
 async def test_topics_of_penstocks_own_are_created_by_the_active_controller() -> None:
     cluster = Cluster(ZOOKEEPER)
     async with cluster.brokers[0], cluster.brokers[1]:
-        leaders = TopicLeaders(endpoint_of(cluster.brokers[0].address), TOPIC)
+        leaders = TopicLeaders(endpoint_of(cluster.brokers[0].address), audit_topic(TOPIC))
         with pytest.raises(ChannelError):
             await leaders.locate()  # The topic still has no leader here.
         await leaders.close()

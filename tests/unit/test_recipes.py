@@ -15,6 +15,7 @@ pytestmark = pytest.mark.tooling
 ROOT = Path(__file__).resolve().parents[2]
 OWN_REQUESTS = {
     "proxy/net/audit/delivery.py",
+    "proxy/net/kafka/own_topic_watch.py",
     "proxy/net/kafka/topic_leaders.py",
     "proxy/net/kafka/user_tokens.py",
     "proxy/session/apis/topic_existence.py",

@@ -31,6 +31,7 @@ from proxy.net.kafka.channel import (
     EndpointSettings,
 )
 from proxy.net.kafka.channel import UnsupportedVersionError as NoCommonVersion
+from proxy.net.kafka.own_topics import audit_topic
 from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import Backoff
@@ -106,9 +107,8 @@ class AuditProducer:
     def __init__(self, broker: EndpointSettings, topic: str) -> None:
         self._broker = broker
         self._topic = topic
-        # One partition by default, so that the order of the trail is the order of the topic. An operator
-        # who wants more, or other retention, creates the topic beforehand.
-        self._leaders = TopicLeaders(broker, topic)
+        # An operator who wants more partitions creates the topic beforehand.
+        self._leaders = TopicLeaders(broker, audit_topic(topic))
         self._partitions: frozenset[int] = frozenset()
         self._identity: Identity | None = None
 

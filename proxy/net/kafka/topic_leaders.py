@@ -4,11 +4,9 @@ The producers of Penstock's own topics use it (proxy.net.audit.delivery, proxy.q
 call `forget` after an error that another leader may explain, and `locate` before the next attempt.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from proxy.net.kafka.active_controller import active_controller
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.own_topics import OwnTopic
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -16,8 +14,6 @@ from proxy.wire.error_codes import ErrorCode
 CREATE_TOPICS_VERSIONS = (4, 7)
 """From version 4 on, a topic can have the broker's default replication factor."""
 METADATA_VERSIONS = (5, 12)
-
-NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
 class TopicError(ChannelError):
@@ -32,17 +28,11 @@ class TopicError(ChannelError):
 class TopicLeaders:
     """The leaders of one topic."""
 
-    def __init__(
-        self,
-        broker: EndpointSettings,
-        topic: str,
-        partitions: int = 1,
-        settings: Mapping[str, str] = NO_SETTINGS,
-    ) -> None:
-        """`partitions`, `settings`: of the topic, if it is missing and is created here."""
-        self.topic = topic
+    def __init__(self, broker: EndpointSettings, topic: OwnTopic) -> None:
+        """`topic`: as it is created here if it is missing."""
+        self.topic = topic.name
         self._broker = broker
-        self._new = partitions, settings
+        self._new = topic
         self._channels: dict[str, Channel] = {}
         self._leaders: dict[int, EndpointSettings] = {}
 
@@ -100,15 +90,10 @@ class TopicLeaders:
         return await channel.request(ApiKey.METADATA, version, request)
 
     async def _create(self, channel: Channel) -> None:
-        request = types.CreateTopicsRequest
-        count, settings = self._new
-        configs = [request.CreatableTopicConfig(name=name, value=value) for name, value in settings.items()]
-        wanted = request.CreatableTopic(
-            name=self.topic, num_partitions=count, replication_factor=-1, configs=configs
-        )
         channel = await self._channel(await active_controller(channel))
         version = channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS)
-        message = request(topics=[wanted], timeout_ms=self._broker.request_timeout_ms)
+        message = self._new.creation(-1, self._new.settings)
+        message.timeout_ms = self._broker.request_timeout_ms
         topic = (await channel.request(ApiKey.CREATE_TOPICS, version, message)).topics[0]
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise TopicError("CreateTopics", topic.error_code, topic.error_message)

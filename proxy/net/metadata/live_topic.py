@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
+from proxy.net.kafka.own_topics import live_topic
 from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
 from proxy.net.metadata.topic_feed import PartitionError, at_leader
 from proxy.net.metadata.transactions import BrokenBatch, TransactionReader
@@ -26,8 +27,6 @@ ACKS_LEADER = 1
 SEND_TIMEOUT_S = 2.0
 PAUSE_MS = 1_000
 """The longest pause before a partition is read again after an error."""
-SETTINGS = {"cleanup.policy": "delete", "retention.ms": "600000", "segment.ms": "600000"}
-"""Of a topic that is created here. Records older than some seconds are not read."""
 
 
 class LiveTopic:
@@ -38,7 +37,7 @@ class LiveTopic:
         self.topic = topic
         self.received_bytes = 0
         self._broker = broker
-        self._leaders = TopicLeaders(broker, topic, partitions, SETTINGS)
+        self._leaders = TopicLeaders(broker, live_topic(topic, partitions))
 
     async def locate(self) -> list[int]:
         """Return the numbers of the partitions. ChannelError when they cannot be known."""

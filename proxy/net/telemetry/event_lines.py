@@ -18,7 +18,8 @@ QUIET_EVENTS = frozenset(
         "throttled",
         "quota_used",
         "quota_share",
-        # The loader of a file logs the outcome.
+        # Who records them logs them too.
+        "own_topic",
         "configuration_changed",
         "settings_changed",
     )
