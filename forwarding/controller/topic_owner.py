@@ -73,6 +73,8 @@ def creation_change(
     values = [(config.name, config.value) for config in topic.configs if config.name in TOPIC_CONFIGS]
     if not values:
         return OwnerAndAcls(_owner_by_creation(authorization, settings))
+    if values == [(OWNER, "")] and not acls_in_log(authorization.authorizer):
+        return UNCHANGED  # Created for a Metadata request: it has no owner under such an authorizer anyway.
     changes = parse_configs(values, authorization)
     if not isinstance(changes, OwnerAndAcls):
         return changes

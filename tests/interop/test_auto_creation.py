@@ -1,4 +1,4 @@
-"""Topics that a producer's first record makes: through our controller, with its policy and an owner."""
+"""Topics that a producer's first record makes: by our controller, with its policy and without an owner."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,10 +47,11 @@ def as_admin(own_stack: Stack) -> ClusterAdmin:
 
 @pytest.fixture(scope="module")
 def olga(as_admin: ClusterAdmin) -> User:
-    """She may make these topics, and nobody has let her write to them."""
+    """She may make these topics, and write to the first one."""
     user = as_admin.user("olga")
-    for name in ("team.new", "Forbidden"):
+    for name in ("team.new", "team.seen", "Forbidden"):
         as_admin.allow(user, "CREATE", "DESCRIBE", topic=name)
+    as_admin.allow(user, "WRITE", topic="team.new")
     return user
 
 
@@ -58,7 +59,7 @@ def producer(stack: Stack, user: User) -> Producer:
     return Producer(librdkafka_settings(user, stack.entrance()))
 
 
-def test_a_producers_first_record_makes_its_topic_and_the_topic_is_the_producers(
+def test_a_producers_first_record_makes_its_topic_which_is_nobodys(
     own_stack: Stack, as_admin: ClusterAdmin, olga: User
 ) -> None:
     told: list[Any] = []
@@ -69,8 +70,24 @@ def test_a_producers_first_record_makes_its_topic_and_the_topic_is_the_producers
 
     assert (left, told) == (0, [None])
     owner = topic_configs(own_stack, own_stack.users["admin"], "team.new", "owner")
-    assert owner == {"owner": "User:olga"}
+    assert owner == {}
     assert len(as_admin.client.list_topics("team.new", timeout=TIMEOUT_S).topics["team.new"].partitions) == 2
+
+
+@pytest.mark.spec("S13")
+def test_who_only_looks_at_a_missing_topic_may_not_write_to_it(
+    own_stack: Stack, as_admin: ClusterAdmin, olga: User
+) -> None:
+    told: list[Any] = []
+    monitor = producer(own_stack, olga)
+
+    seen = monitor.list_topics("team.seen", timeout=TIMEOUT_S).topics["team.seen"].error
+    monitor.produce("team.seen", b"first", on_delivery=lambda error, _message: told.append(error))
+    monitor.flush(TIMEOUT_S * 2)
+
+    assert seen is None or seen.retriable()
+    assert "team.seen" in as_admin.client.list_topics(timeout=TIMEOUT_S).topics
+    assert [error.code() for error in told] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
 
 
 def test_a_topic_that_a_policy_refuses_is_not_made_for_a_producer(
@@ -97,4 +114,4 @@ def test_while_the_controller_is_away_nothing_is_made_and_later_it_is(
     assert "team.late" not in there
     assert with_admin.flush(TIMEOUT_S * 2) == 0
     owner = topic_configs(own_stack, own_stack.users["admin"], "team.late", "owner")
-    assert owner == {"owner": "User:admin"}
+    assert owner == {}

@@ -92,6 +92,9 @@ def to_be_made(talk: Conversation) -> list[str]:
     assert asked.api_key == CREATE_TOPICS
     assert {(topic.num_partitions, topic.replication_factor) for topic in message.topics} == {(-1, -1)}
     assert not message.validate_only
+    assert {(config.name, config.value) for topic in message.topics for config in topic.configs} == {
+        ("owner", "")
+    }
     return [topic.name for topic in message.topics]
 
 

@@ -2,8 +2,8 @@
 
 Used by APIs for which a broker looks into its list of topics before or after it checks a right; the responses
 to these queries are used for the verdict only. Topics are created by `create_at_broker` (by the broker) and
-by `create_missing` (by our controller, so that policies, the quota on mutations and the owner of a topic
-apply as for CreateTopics). Topics that an earlier response has named are not queried again. Kafka's internal
+by `create_missing` (by our controller, so that policies and the quota on mutations apply as for CreateTopics,
+but nobody owns them). Topics that an earlier response has named are not queried again. Kafka's internal
 topics are left to the broker, which knows how to create them; no policy may prevent that.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
+from proxy.metadata.image import OWNER
 from proxy.session.call import Call, NameTopics, QueryBroker, QueryController, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -152,9 +153,14 @@ def _create_at_controller(call: Call, missing: list[str], failed: Mapping[str, i
     def responded(response: types.CreateTopicsResponse | None, _error_code: int) -> Verdict:
         return then(none_created if response is None else {**failed, **_not_created(response)})
 
-    topic = types.CreateTopicsRequest.CreatableTopic
-    topics = [topic(name=name, num_partitions=-1, replication_factor=-1) for name in missing]
-    query = types.CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
+    request = types.CreateTopicsRequest
+    # The client has only looked: a monitor that asks for a topic too early would own it (decision 0116).
+    nobodys = request.CreatableTopicConfig(name=OWNER, value="")
+    topics = [
+        request.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, configs=[nobodys])
+        for name in missing
+    ]
+    query = request(topics=topics, timeout_ms=TIMEOUT_MS)
     return QueryController(int(ApiKey.CREATE_TOPICS), version, query, responded, TIMEOUT_MS)
 
 

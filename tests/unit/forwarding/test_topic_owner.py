@@ -99,6 +99,18 @@ def test_without_the_setting_a_creation_leaves_nothing_in_the_log() -> None:
     assert decision.follow_up is None
 
 
+@pytest.mark.spec("S13")
+def test_a_topic_that_the_request_says_is_nobodys_has_no_owner_though_creators_own_theirs() -> None:
+    decision = decided(
+        ApiKey.CREATE_TOPICS, creation(False, owner=""), image=MAY_CREATE, owners=CREATORS_OWN
+    ).decision
+    _, after = outcome(decision, created(), MAY_CREATE)
+
+    assert isinstance(decision, SendToBroker)
+    assert decision.request.topics[0].configs == []
+    assert after.topics.owner("orders") is None
+
+
 def test_who_creates_without_a_login_owns_nothing() -> None:
     image = image_of(acl_record(1, operation=Operation.CREATE, principal="User:*"))
 
@@ -239,13 +251,16 @@ def test_where_nobody_would_look_at_them_owner_and_acls_are_refused(authorizer: 
     decision = decided(
         ApiKey.CREATE_TOPICS, creation(owner="User:bob"), ADMIN, authorizer=authorizer, owners=CREATORS_OWN
     ).decision
-    plain = decided(
-        ApiKey.CREATE_TOPICS, creation(), ADMIN, authorizer=authorizer, owners=CREATORS_OWN
-    ).decision
+    without_owner = [
+        decided(ApiKey.CREATE_TOPICS, request, ADMIN, authorizer=authorizer, owners=CREATORS_OWN).decision
+        # The second one is what a proxy requests for a Metadata request.
+        for request in (creation(), creation(owner=""))
+    ]
 
     assert refused(decision)[0] == INVALID
-    assert isinstance(plain, SendToBroker)
-    assert plain.follow_up is None
+    for each in without_owner:
+        assert isinstance(each, SendToBroker)
+        assert (each.follow_up, each.request.topics[0].configs) == (None, [])
 
 
 def test_a_deleted_topic_leaves_its_owner_and_keeps_its_acls() -> None:
