@@ -7,7 +7,7 @@ by proxy.process if a quota may have that scope.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import structlog
@@ -58,7 +58,11 @@ class QuotaShares(Collector):
             quota.quota_window_size_seconds * 1000,
         )
         self._exchange = ShareExchange(
-            broker, quota.quota_cluster_topic, quota.quota_cluster_partitions, self._member
+            broker,
+            quota.quota_cluster_topic,
+            quota.quota_cluster_partitions,
+            self._member,
+            _addresses_of_proxies(config),
         )
         registry.register(self)
 
@@ -161,13 +165,24 @@ class QuotaShares(Collector):
 class ShareExchange:
     """The connection of one process to the topic of quota shares."""
 
-    def __init__(self, broker: EndpointSettings, topic: str, partitions: int, member: Member) -> None:
-        """`partitions`: of the topic; `member`: the state of this process among the proxies."""
+    def __init__(
+        self,
+        broker: EndpointSettings,
+        topic: str,
+        partitions: int,
+        member: Member,
+        probed: Collection[str] = (),
+    ) -> None:
+        """`partitions`: of the topic; `member`: the state of this process among the proxies.
+
+        `probed`: the addresses to which it connects to find out whether a silent proxy is gone.
+        """
         self.member = member
         self.topic = LiveTopic(broker, topic, partitions)
         self.reachability = Reachability("exchanging quota shares", "quota shares cannot be exchanged")
         self._partitions = partitions
         self._readers: dict[int, asyncio.Task[None]] = {}
+        self._probed = probed
         self._probes: set[bytes] = set()
 
     async def run(self) -> None:
@@ -207,7 +222,8 @@ class ShareExchange:
 
     def _probe_silent(self, tasks: asyncio.TaskGroup) -> None:
         for key, address in self.member.probes(monotonic_ms()).items():
-            if key not in self._probes:
+            # The topic may name any address. Without a probe, the share is free after a minute.
+            if key not in self._probes and address in self._probed:
                 self._probes.add(key)
                 tasks.create_task(self._probe(key, address))
 
@@ -271,6 +287,13 @@ def _event(used: Used, behind_ms: int, *, enforced: bool) -> AuditEvent:
         interval_start_ms=int(used.from_ms) + behind_ms,
         interval_end_ms=int(used.to_ms) + behind_ms,
     )
+
+
+def _addresses_of_proxies(config: ProxyConfig) -> frozenset[str]:
+    """Return the addresses of the proxies that the configuration names."""
+    others = config.upstream.advertised_brokers.values()
+    named = {_probed_address(config), *(address for by_name in others for address in by_name.values())}
+    return frozenset(named - {""})
 
 
 def _probed_address(config: ProxyConfig) -> str:

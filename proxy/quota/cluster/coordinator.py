@@ -13,6 +13,7 @@ from itertools import islice
 from proxy.quota.cluster.membership import Membership, Seen
 from proxy.quota.cluster.messages import Change, Demand, Grants, Report, Target
 from proxy.quota.cluster.timing import (
+    FORGET_MS,
     HEARTBEAT_MS,
     HOLD_AT_COORDINATOR_MS,
     HOLD_MS,
@@ -89,6 +90,7 @@ class Peer:
     generation: int = 0
     """The sequence of its last full report; 0: what it holds is not known."""
     report_sequence: int = 0
+    reported_at_ms: float = 0.0
     number: int = 0
     acked: int = 0
     in_fallback: bool = False
@@ -141,15 +143,17 @@ class Coordinator:
         if peer is None:
             home = self._membership.home_of(seen.member)
             self._peers[seen.key] = Peer(seen.key, seen.member, home, now_ms, now_ms, sequence)
-        elif sequence > peer.sequence:
+        elif sequence > peer.sequence or now_ms - peer.heard_at_ms >= FORGET_MS:
             peer.sequence, peer.heard_at_ms, peer.probed_at_ms = sequence, now_ms, None
 
     def report(self, key: bytes, sequence: int, report: Report) -> None:
         """Take a report of a member that was heard; old ones and those to others do not count."""
         peer = self._peers.get(key)
-        if peer is None or report.epoch != self.epoch or sequence <= peer.report_sequence:
+        if peer is None or report.epoch != self.epoch:
             return
-        peer.report_sequence = sequence
+        if sequence <= peer.report_sequence and self._now_ms - peer.reported_at_ms < FORGET_MS:
+            return
+        peer.report_sequence, peer.reported_at_ms = sequence, self._now_ms
         if report.full:
             self._take_part(peer, sequence, report)
         elif report.generation == peer.generation and peer.generation:

@@ -4,9 +4,11 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from proxy.quota.cluster.membership import follows
 from proxy.quota.cluster.messages import Change, Demand, Report, Target
 from proxy.quota.cluster.share_rate import ShareRate
 from proxy.quota.cluster.timing import (
+    FORGET_MS,
     IDLE_MS,
     LEASE_MS,
     MAX_ENTRIES,
@@ -114,6 +116,8 @@ class Holdings:
     state: State = State.STARTING
     since_ms: float = 0.0
     epoch: int = 0
+    heard_at_ms: float = -FORGET_MS
+    """When grants of the epoch were last read."""
     coordinator: str = ""
     """The member id of the sender of the last accepted grants."""
     shares: dict[bytes, float] = field(default_factory=dict)
@@ -133,10 +137,11 @@ class Holdings:
 
         `sent_ms`: when this member sent the batch that the coordinator has echoed; None: too long ago.
         """
-        if epoch < self.epoch:
-            return ()
-        if epoch > self.epoch:
+        if epoch != self.epoch:
+            if not follows(epoch, self.epoch, self.heard_at_ms, now_ms):
+                return ()
             self.epoch, self.generation, self.report_all = epoch, 0, True
+        self.heard_at_ms = now_ms
         self.coordinator = coordinator
         if target.report_all or target.generation != self.generation:
             self._report_all_again(now_ms)

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from proxy.quota.cluster.coordinator import Coordinator
 from proxy.quota.cluster.holdings import Holdings, State, Want
-from proxy.quota.cluster.membership import MAX_EPOCH, Membership
+from proxy.quota.cluster.membership import Membership
 from proxy.quota.cluster.messages import (
     BOOT_BYTES,
     Batch,
@@ -400,9 +400,7 @@ class Member:
 
     def _take_grants(self, batch: Batch, grants: Grants, now_ms: float) -> None:
         holdings = self._shards[grants.shard]
-        if grants.epoch > MAX_EPOCH:
-            return
-        self.membership.claim(Claim(grants.shard, grants.epoch), batch.key)
+        self.membership.claim(Claim(grants.shard, grants.epoch), batch.key, now_ms)
         for target in grants.targets:
             if target.key != self.key:
                 continue
@@ -425,7 +423,7 @@ class Member:
 
     def _take_claim(self, batch: Batch, key: bytes, claim: Claim, now_ms: float) -> None:
         shard = claim.shard
-        self.membership.claim(claim, key)
+        self.membership.claim(claim, key, now_ms)
         claimed = self.membership.claimed(shard)
         if claimed.owner != self.key:
             self._coordinators.pop(shard, None)
@@ -457,8 +455,7 @@ class Member:
                 and now_ms - self._claimed_ms.get(shard, -HOLD_MS) >= HOLD_MS
             ):
                 self._claimed_ms[shard] = now_ms
-                epoch = self.membership.claimed(shard).epoch + 1
-                sections.setdefault(shard, []).append(Claim(shard, epoch))
+                sections.setdefault(shard, []).append(Claim(shard, self.membership.next_epoch(shard)))
 
     def _coordinate(self, clock: Callable[[], float], sections: dict[int, list[Section]]) -> Iterator[None]:
         for shard, coordinator in list(self._coordinators.items()):

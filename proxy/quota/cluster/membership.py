@@ -5,10 +5,14 @@ from hashlib import blake2b
 from typing import Final
 
 from proxy.quota.cluster.messages import Batch, Claim, Goodbye, Heartbeat
-from proxy.quota.cluster.timing import DEAD_AFTER_MS, RESERVED_MS
+from proxy.quota.cluster.timing import DEAD_AFTER_MS, FORGET_MS, RESERVED_MS
 
 MAX_EPOCH: Final = 2**31 - 1
 """No sequence of claims gets there: a higher epoch is not from a member."""
+MAX_EPOCH_STEP: Final = 2**20
+"""More claims than separated members make in days."""
+MAX_MEMBERS: Final = 4_000
+"""Heartbeats of more members do not count."""
 
 
 @dataclass(slots=True)
@@ -28,6 +32,15 @@ class Claimed:
 
     epoch: int = 0
     owner: bytes = b""
+    heard_at_ms: float = -FORGET_MS
+    """When the owner was last heard as coordinator: by a claim or by grants."""
+
+
+def follows(epoch: int, former: int, heard_at_ms: float, now_ms: float) -> bool:
+    """Return whether an epoch replaces a former one, which counts until its coordinator is long silent."""
+    if now_ms - heard_at_ms >= FORGET_MS:
+        return 0 < epoch <= MAX_EPOCH
+    return former < epoch <= min(former + MAX_EPOCH_STEP, MAX_EPOCH)
 
 
 class Membership:
@@ -39,7 +52,7 @@ class Membership:
         self.configured = configured
         self._seen: dict[bytes, Seen] = {}
         self._of_member: dict[str, bytes] = {}
-        self._gone: set[bytes] = set()
+        self._gone: dict[bytes, float] = {}
         self._latest_ms = 0.0
         self._claims = [Claimed() for _ in range(shards)]
         self._candidates: frozenset[bytes] = frozenset()
@@ -47,13 +60,14 @@ class Membership:
 
     def heard(self, batch: Batch, key: bytes, now_ms: float) -> None:
         """Take a batch of partition 0."""
-        if key in self._gone:
-            return
+        counts = self._may_return(batch, key, now_ms)
         for section in batch.sections:
             if isinstance(section, Heartbeat):
-                self._beat(batch, key, section.address, now_ms)
-            elif isinstance(section, Goodbye):
-                self._forget_for_good(key)
+                self._latest_ms = max(self._latest_ms, now_ms)
+                if counts:
+                    self._beat(batch, key, section.address, now_ms)
+            elif isinstance(section, Goodbye) and counts:
+                self._forget(key, now_ms)
 
     def silent(self, key: bytes) -> None:
         """Drop a run of a member until it is heard again: a probe found no process."""
@@ -103,30 +117,57 @@ class Membership:
         """Return the partition from which the member reads what is written to it alone."""
         return int.from_bytes(blake2b(member.encode(), digest_size=8).digest(), "big") % self.shards
 
-    def claim(self, claim: Claim, key: bytes) -> None:
+    def claim(self, claim: Claim, key: bytes, now_ms: float) -> None:
         """Take a claim of a shard; of several with one epoch the first in the partition counts."""
-        if claim.shard < self.shards and self._claims[claim.shard].epoch < claim.epoch <= MAX_EPOCH:
-            self._claims[claim.shard] = Claimed(claim.epoch, key)
+        if claim.shard >= self.shards:
+            return
+        claimed = self._claims[claim.shard]
+        if (claim.epoch, key) == (claimed.epoch, claimed.owner):
+            claimed.heard_at_ms = now_ms
+        elif follows(claim.epoch, claimed.epoch, claimed.heard_at_ms, now_ms):
+            self._claims[claim.shard] = Claimed(claim.epoch, key, now_ms)
+
+    def next_epoch(self, shard: int) -> int:
+        """Return the epoch of this member's next claim. After the last one, the first is the next."""
+        epoch = self._claims[shard].epoch
+        return epoch + 1 if epoch < MAX_EPOCH else 1
 
     def claimed(self, shard: int) -> Claimed:
         return self._claims[shard]
 
     def _beat(self, batch: Batch, key: bytes, address: str, now_ms: float) -> None:
-        self._latest_ms = max(self._latest_ms, now_ms)
         seen = self._seen.get(key)
         if seen is not None:
-            if batch.sequence > seen.sequence:
+            if batch.sequence > seen.sequence or now_ms - seen.heard_at_ms >= FORGET_MS:
                 seen.sequence, seen.heard_at_ms, seen.address = batch.sequence, now_ms, address
             return
         former = self._of_member.get(batch.member)
         if former is not None:
-            self._forget_for_good(former)  # The member was restarted.
-        self._seen[key] = Seen(batch.member, key, address, batch.sequence, now_ms)
-        self._of_member[batch.member] = key
+            self._forget(former, now_ms)  # The member was restarted.
+        if len(self._seen) < MAX_MEMBERS:
+            self._seen[key] = Seen(batch.member, key, address, batch.sequence, now_ms)
+            self._of_member[batch.member] = key
 
-    def _forget_for_good(self, key: bytes) -> None:
+    def _forget(self, key: bytes, now_ms: float) -> None:
+        """The run of the member is over: what it wrote before does not count when it is read late."""
         self.silent(key)
-        self._gone.add(key)
+        self._gone.pop(key, None)
+        self._gone[key] = now_ms
+        if len(self._gone) > MAX_MEMBERS:
+            del self._gone[next(iter(self._gone))]
+
+    def _may_return(self, batch: Batch, key: bytes, now_ms: float) -> bool:
+        """Whether a run of a member counts: not if it is over, unless it goes on without another run.
+
+        Somebody else may have written its goodbye, or a heartbeat in its name.
+        """
+        gone_at_ms = self._gone.get(key)
+        if gone_at_ms is None:
+            return True
+        if now_ms - gone_at_ms < RESERVED_MS or batch.member in self._of_member:
+            return False
+        del self._gone[key]
+        return True
 
 
 def _weight(key: bytes, shard: int) -> bytes:

@@ -18,6 +18,7 @@ DIGEST_BYTES: Final = 16
 KEY_BYTES: Final = 8
 BOOT_BYTES: Final = 8
 ONE: Final = 2**31 - 1
+MAX_ADDRESS_BYTES: Final = 255
 
 _HEAD = struct.Struct(">B8sIB")
 _SECTION = struct.Struct(">BI")
@@ -245,6 +246,12 @@ def _encoded_grants(grants: Grants) -> bytes:
     return b"".join(parts)
 
 
+def _read_heartbeat(body: bytes) -> Heartbeat:
+    if len(body) > MAX_ADDRESS_BYTES:
+        raise MalformedError(f"an address of {len(body)} bytes")
+    return Heartbeat(body.decode())
+
+
 def _read_goodbye(body: bytes) -> Goodbye:
     _end(body, 0)
     return Goodbye()
@@ -289,7 +296,7 @@ def _read_grants(body: bytes) -> Grants:
 
 
 _READERS: dict[int, Callable[[bytes], Section]] = {
-    _HEARTBEAT: lambda body: Heartbeat(body.decode()),
+    _HEARTBEAT: _read_heartbeat,
     _GOODBYE: _read_goodbye,
     _CLAIMED: _read_claim,
     _REPORTED: _read_report,

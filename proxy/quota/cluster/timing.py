@@ -37,6 +37,10 @@ IDLE_MS: Final = 10_000
 REFRESH_MS: Final = 10_000
 """A demand is reported again after this time, in case a report was lost."""
 
+FORGET_MS: Final = 10_000
+"""After this time without a later number of the same sender, a lower one counts again: an epoch or a sequence
+that was forged, or that a faulty process has written. No record is late by as much."""
+
 RESERVE: Final = 0.02
 """The part of each limit that coordinators do not grant."""
 

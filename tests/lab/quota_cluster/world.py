@@ -244,6 +244,10 @@ class World:
             times = 2 if self.random.random() < self.doubled else 1
             self.after(self.write_ms(self.random), partial(self._append, partition, value, times))
 
+    def write(self, partition: int, value: bytes) -> None:
+        """Write a record that is none of the proxies'."""
+        self._append(partition, value, 1)
+
     def _append(self, partition: int, value: bytes, times: int) -> None:
         if self.together:
             readers = [p for p in self.proxies if p.alive and partition in p.reads]

@@ -88,13 +88,13 @@ def test_a_silent_member_coordinates_nothing() -> None:
 
 def test_of_claims_with_one_epoch_the_first_counts_and_a_higher_epoch_replaces_it() -> None:
     membership = heard("a", "b")
-    membership.claim(Claim(1, 3), b"a" * 8)
-    membership.claim(Claim(1, 3), b"b" * 8)
-    membership.claim(Claim(1, 2), b"b" * 8)
+    membership.claim(Claim(1, 3), b"a" * 8, 0)
+    membership.claim(Claim(1, 3), b"b" * 8, 0)
+    membership.claim(Claim(1, 2), b"b" * 8, 0)
     assert membership.claimed(1).owner == b"a" * 8
 
-    membership.claim(Claim(1, 4), b"b" * 8)
-    membership.claim(Claim(9, 4), b"b" * 8)
+    membership.claim(Claim(1, 4), b"b" * 8, 0)
+    membership.claim(Claim(9, 4), b"b" * 8, 0)
     assert (membership.claimed(1).owner, membership.claimed(1).epoch) == (b"b" * 8, 4)
 
 

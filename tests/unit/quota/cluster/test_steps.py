@@ -245,3 +245,48 @@ async def test_a_process_that_reaches_no_broker_ends_without_an_error() -> None:
 
     assert running.cancelled()
     assert exchange.member.shards()[0].state is State.LEFT
+
+
+class Probing(Member):
+    """Wants to know of each address whether a process is there."""
+
+    addresses: tuple[str, ...] = ()
+    ticks = 0
+    found: dict[bytes, bool]
+
+    def steps(self, clock: Callable[[], float]) -> Iterator[Outgoing | None]:
+        self.ticks += 1
+        yield None
+
+    def probes(self, _now_ms: float) -> dict[bytes, str]:
+        return {address.encode(): address for address in self.addresses}
+
+    def probed(self, key: bytes, gone: bool) -> None:
+        self.found[key] = gone
+
+
+@pytest.mark.spec("S13")
+async def test_only_addresses_of_the_configuration_are_probed() -> None:
+    connected = [0, 0]
+
+    async def listening(number: int) -> asyncio.Server:
+        def accepted(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connected[number] += 1
+            writer.close()
+
+        return await asyncio.start_server(accepted, "127.0.0.1", 0)
+
+    servers = [await listening(number) for number in range(2)]
+    known, forged = (f"127.0.0.1:{server.sockets[0].getsockname()[1]}" for server in servers)
+    member = Probing("a", b"\1" * 8, "a:9092", 1, 1, 0)
+    member.addresses, member.found = (forged, known), {}
+    exchange = ShareExchange(NOWHERE, "shares", 1, member, frozenset((known,)))
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(exchange.run())
+        await turns_until(lambda: member.ticks > 1 and connected[0] > 0)
+        running.cancel()
+    for server in servers:
+        server.close()
+
+    assert connected[1] == 0
+    assert member.found == {known.encode(): False}
