@@ -2,10 +2,10 @@
 
 A consumer group member needs DESCRIBE on every topic that it subscribes to by name. One denied topic rejects
 the whole request with TOPIC_AUTHORIZATION_FAILED. The broker matches a regular expression with the proxy's
-rights, so topics that the member may not DESCRIBE are removed from its assignment. An assignment names topics
-by id. If an id has no name here yet, the assignment is deferred: the member gets a short heartbeat interval,
-and its next heartbeat looks up the names first (proxy.session.remembered). An id that has no name even then
-is removed.
+rights, so topics that the member may not DESCRIBE are removed from its assignment, and recorded as denied:
+the broker gives their partitions to no other member. An assignment names topics by id. If an id has no name
+here yet, the assignment is deferred: the member gets a short heartbeat interval, and its next heartbeat looks
+up the names first (proxy.session.remembered). An id that has no name even then is removed.
 
 A Streams group member needs DESCRIBE on every topic of its topology. A topology with one of Kafka's internal
 topics, or with an invalid topic name, is STREAMS_INVALID_TOPOLOGY before any right on a topic is checked;
@@ -81,6 +81,8 @@ def _assign(
         return
     known = [name for name in names.values() if name is not None]
     shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, known)
+    # Decided for the record: while this member is there, no other one gets these partitions.
+    call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, sorted(set(known) - shown))
     response.assignment.topic_partitions = [
         topic for topic in response.assignment.topic_partitions if names[bytes(topic.topic_id)] in shown
     ]

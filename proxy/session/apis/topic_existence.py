@@ -2,8 +2,8 @@
 
 Used by APIs for which a broker looks into its list of topics before or after it checks a right; the responses
 to these queries are used for the verdict only. Topics are created by `create_at_broker` (by the broker) and
-by `create_missing` (by our controller, so that policies and the quota on mutations apply as for CreateTopics,
-but nobody owns them). Topics that an earlier response has named are not queried again. Kafka's internal
+by `create_missing` (by our controller, so that policies and the quota on mutations apply as for CreateTopics;
+they have no owner). Topics that an earlier response has named are not queried again. Kafka's internal
 topics are left to the broker, which knows how to create them; no policy may prevent that.
 """
 

@@ -102,6 +102,7 @@ def test_what_a_regular_expression_found_is_told_of_topics_that_may_be_described
     told = asked.told(assigned(KNOWN_TOPICS["secrets"], KNOWN_TOPICS["orders"]))
     assert told_ids(told) == [KNOWN_TOPICS["orders"]]
     assert told.heartbeat_interval_ms == 5_000
+    assert asked.denials == ["DESCRIBE TOPIC secrets"], "why nothing of it is read"
 
 
 @pytest.mark.parametrize(("name", "may_be_told"), [("new", True), ("hidden", False), (None, False)])
