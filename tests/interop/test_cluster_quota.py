@@ -4,6 +4,7 @@ The load is at one proxy, at all of them, or at another one every ten seconds. W
 with the limit, and the throttle times that they were sent with those that the proxies count.
 """
 
+import asyncio
 import json
 import os
 import signal
@@ -16,7 +17,11 @@ from typing import Any, Protocol
 
 import pytest
 
+from proxy.net.metadata.live_topic import LiveTopic
 from proxy.net.runtime.clock import monotonic_ms
+from proxy.quota.cluster.membership import MAX_EPOCH, MAX_EPOCH_STEP
+from proxy.quota.cluster.messages import Batch, Claim, encode
+from proxy.security.protected import DEFAULT_SHARES_TOPIC
 from tests.lab.cluster import probe
 from tests.lab.cluster.at_once import at_once
 from tests.lab.cluster.node import Node
@@ -33,6 +38,7 @@ from tests.lab.quota_cluster.loads import (
     wait,
 )
 from tests.support.cluster_admin import ClusterAdmin, admin, done
+from tests.support.controllers import endpoint_of
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("Q13")]
@@ -232,6 +238,32 @@ def test_a_killed_proxy_gives_its_share_to_the_others_within_five_seconds(place:
         got = parts(play(load, [NODES], 6), 6)
 
     assert got[0] == pytest.approx(1.0, abs=0.15)
+
+
+@pytest.mark.spec("S13")
+def test_forged_claims_cost_the_proxies_their_shares_for_seconds_only(place: Place) -> None:
+    """The last epoch at once, and again after all the steps to it."""
+    load = place.load("librdkafka", "produce")
+    epochs = (MAX_EPOCH, *range(MAX_EPOCH_STEP, MAX_EPOCH, MAX_EPOCH_STEP), MAX_EPOCH)
+
+    async def forge() -> None:
+        topic = LiveTopic(endpoint_of(place.stack.broker.plaintext), DEFAULT_SHARES_TOPIC, 1)
+        for shard in await topic.locate():
+            claims = [
+                encode(Batch("stranger", b"forgedby", number, (Claim(shard, epoch),)))
+                for number, epoch in enumerate(epochs)
+            ]
+            await topic.send({shard: claims})
+        await topic.close()
+
+    with load.at_work():
+        warm_up(load)
+        load.place(NODES)
+        within(10_000, lambda: all_in_the_cluster(place), "shared evenly")
+        before = place.lost_leases()
+        asyncio.run(forge())
+        within(10_000, lambda: place.lost_leases() > before, "without a coordinator")
+        within(30_000, lambda: all_in_the_cluster(place), "shared again")
 
 
 @pytest.mark.long
