@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from forwarding import envelope
 from forwarding.envelope import Sender
+from proxy.metadata.quota_entity import short_name
 from proxy.net.telemetry.spans import OpenSpan, Spans
 from proxy.session.accounting.request_counts import name_of_api, name_of_error
 from proxy.session.accounting.response_errors import error_of
@@ -111,7 +112,7 @@ def _attributes(
             "kafka.correlation_id": header.correlation_id,
         }
         if header.client_id is not None:
-            found["messaging.client.id"] = header.client_id
+            found["messaging.client.id"] = short_name(header.client_id)
     forward_id = envelope.forward_id(message)
     if forward_id is not None:
         found["penstock.forward.id"] = forward_id

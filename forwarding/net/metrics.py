@@ -5,6 +5,8 @@ Each process makes them once, with its registry.
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from proxy.metadata.quota_entity import short_name
+
 MAX_CLIENT_IDS = 100
 OTHER_CLIENT_ID = "other"
 
@@ -95,7 +97,7 @@ class ForwarderMetrics:
 
         Clients choose their ids, so beyond a number they share a label.
         """
-        label = client_id or ""
+        label = short_name(client_id or "")
         if label not in self._client_ids and len(self._client_ids) >= MAX_CLIENT_IDS:
             label = OTHER_CLIENT_ID
         self._client_ids.add(label)

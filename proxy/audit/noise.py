@@ -11,6 +11,7 @@ from dataclasses import replace
 from proxy.audit.classes import READS
 from proxy.audit.events import class_of
 from proxy.audit.record import AuditEvent
+from proxy.metadata.quota_entity import MAX_NAME_CHARACTERS, short_name
 
 BURST_S = 10
 """A source may cause so many seconds' worth of records at once."""
@@ -56,6 +57,9 @@ _COMMON = (
     "mechanism",
 )
 """A count retains these fields while they are the same in everything that it counts."""
+
+_NAMES = ("principal", "client_id", "resource_name")
+"""Clients choose their length: one that fails to log in may claim a name of half a megabyte."""
 
 Source = tuple[str | None, str | None]
 """The principal, and the address if there is no principal."""
@@ -167,6 +171,9 @@ class Noise:
     def _collapsed(self, event: AuditEvent, now_ms: int) -> AuditEvent:
         return replace(
             event,
+            principal=_kept(event, "principal"),
+            client_id=_kept(event, "client_id"),
+            resource_name=_kept(event, "resource_name"),
             event=_COLLAPSED[event.event],
             correlation_id=None,
             throttle_time_ms=None,
@@ -206,5 +213,13 @@ def _merge(collapsed: AuditEvent, event: AuditEvent, first_ms: int, last_ms: int
     collapsed.interval_start_ms = min(collapsed.interval_start_ms or first_ms, first_ms)
     collapsed.interval_end_ms = max(collapsed.interval_end_ms or last_ms, last_ms)
     for name in _COMMON:
-        if getattr(collapsed, name) != getattr(event, name):
+        if getattr(collapsed, name) != (_kept(event, name) if name in _NAMES else getattr(event, name)):
             setattr(collapsed, name, None)
+
+
+def _kept(event: AuditEvent, name: str) -> str | None:
+    """Return a name as a count retains it. Rights cannot be decided by a part of a resource's name."""
+    value: str | None = getattr(event, name)
+    if value is None or (name == "resource_name" and len(value) > MAX_NAME_CHARACTERS):
+        return None
+    return short_name(value)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from hashlib import sha256
 from typing import Final, Protocol, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
@@ -32,6 +33,24 @@ def desanitize(name: str) -> str:
     if broken is not None:
         raise ValueError(f"{name!r} has a broken escape at character {broken.start()}")
     return unquote_to_bytes(name.replace("+", " ")).decode("utf-8", errors="replace")
+
+
+MAX_NAME_CHARACTERS = 255
+"""Of names that clients choose, where they are kept: Kafka accepts client ids of 32,767 bytes."""
+_HASH_CHARACTERS = 32
+
+
+def short_name(name: str) -> str:
+    """Return the name; of a long one, its beginning, `~` and a hash of all of it.
+
+    So what is kept for each name is bounded, and different names stay different. Quota-ids, audit records and
+    metrics have client ids like this. The short name of a short name is the same one.
+    spark_audit.reconcile.quota_limits computes it too.
+    """
+    if len(name) <= MAX_NAME_CHARACTERS:
+        return name
+    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARACTERS]
+    return f"{name[: MAX_NAME_CHARACTERS - 1 - _HASH_CHARACTERS]}~{digest}"
 
 
 USER = "user"

@@ -5,11 +5,11 @@ quota.scope.by.entity. Kafka's quota keys are fixed, so the scope cannot be part
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from proxy.metadata.image import QuotasImage
-from proxy.metadata.quota_entity import DEFAULT, QuotaEntity, sanitize
+from proxy.metadata.quota_entity import DEFAULT, QuotaEntity, sanitize, short_name
 
 Scope: TypeAlias = Literal["proxy", "cluster"]
 
@@ -18,19 +18,31 @@ ScopedQuota: TypeAlias = Literal[
 ]
 """The quotas that proxies enforce. controller_mutation_rate always holds for the whole cluster."""
 
+OTHERS = "<others>"
+"""The client tag of the bucket that client ids share for which there is no room."""
+
 
 @dataclass(frozen=True, slots=True)
 class Governing:
     """The limit that applies, and the tags of its bucket.
 
     `entity` is None if the static default of the proxy applies. `user_tag` is sanitized, `client_tag` is the
-    raw client-id; a tag is "" if the bucket is shared by all its values.
+    client-id, shortened if it is long; a tag is "" if the bucket is shared by all its values.
     """
 
     limit: float
     entity: QuotaEntity | None
     user_tag: str
     client_tag: str
+
+    @property
+    def is_of_chosen_name(self) -> bool:
+        """Whether each client id gets a bucket, and clients choose it: the quota names none."""
+        return bool(self.client_tag) and (self.entity is None or self.entity.client_id is DEFAULT)
+
+    def of_others(self) -> "Governing":
+        """Return the same limit for one bucket of all client ids for which there is no room."""
+        return replace(self, client_tag=OTHERS)
 
     @property
     def quota_id(self) -> str:
@@ -76,9 +88,9 @@ def governing(
         limit = quotas.limit(entity, key)
         if limit is not None:
             return Governing(
-                limit, entity, sanitize(user) if per_user else "", client_id if per_client else ""
+                limit, entity, sanitize(user) if per_user else "", short_name(client_id) if per_client else ""
             )
-    return None if static_default is None else Governing(static_default, None, "", client_id)
+    return None if static_default is None else Governing(static_default, None, "", short_name(client_id))
 
 
 def defaults_without_own(quotas: QuotasImage, users: Collection[str], key: str) -> list[QuotaEntity]:

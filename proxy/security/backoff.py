@@ -8,6 +8,8 @@ number of entries is limited, the oldest are dropped first.
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from proxy.metadata.quota_entity import short_name
+
 MAX_ENTRIES = 10_000
 _DOUBLINGS = 32
 
@@ -45,6 +47,7 @@ class LoginBackoff:
         """Return how long to delay the response to a login; to be called before its outcome is counted."""
         if user is None:
             return self._delay_ms(self._by_host, host, now_ms)
+        user = short_name(user)
         if (user, host) in self._last_success:
             return 0
         return max(self._delay_ms(self._by_host, host, now_ms), self._delay_ms(self._by_user, user, now_ms))
@@ -54,6 +57,7 @@ class LoginBackoff:
         if self.settings.failures:
             self._count(self._by_host, host, now_ms)
             if user is not None:
+                user = short_name(user)
                 self._count(self._by_user, user, now_ms)
                 self._last_success.pop((user, host), None)
 
@@ -63,6 +67,7 @@ class LoginBackoff:
         The failures stay: one known password must not help to guess others.
         """
         if self.settings.failures:
+            user = short_name(user)
             self._last_success[user, host] = None
             self._last_success.move_to_end((user, host))
             if len(self._last_success) > MAX_ENTRIES:

@@ -35,6 +35,11 @@ KEYS = (PRODUCER, CONSUMER, TIME, MUTATIONS)
 """The quotas of users and client ids. No audit records exist for those of addresses."""
 CONSUMING = ("Fetch", "ShareFetch")
 BUCKET = (*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
+OTHERS = "<others>"
+"""In place of a client id that a process had no room to count the use of by itself."""
+_MAX_TAG, _HASH = 255, 32
+_CUT, _SURELY_KEPT = 8_192, 8_000
+"""Processes cut longer texts in records, and so much of a text is there in each text made of it."""
 
 
 def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) -> DataFrame:
@@ -160,7 +165,8 @@ def _seconds(prefix: str) -> Column:
 def _candidates() -> Column:
     """Returns the entities in Kafka's order, the most specific first, each with its quota-id."""
     user, raw_client = sanitised(_name_of(F.col(S.PRINCIPAL))), F.coalesce(S.CLIENT_ID, F.lit(""))
-    client = sanitised(raw_client)
+    client = sanitised(short(raw_client))
+    user_tag = F.substring(user, 1, _SURELY_KEPT)
     default, none = F.lit(DEFAULT), F.lit("")
     # No default is that of a client without a client id, and no entity is null.
     default_client = F.when(raw_client != "", F.lit(DEFAULT))
@@ -170,9 +176,9 @@ def _candidates() -> Column:
         F.concat(F.lit(":"), raw_client),
     )
     order = (
-        (user, client, both),
-        (user, default_client, both),
-        (user, none, user_only),
+        (user_tag, client, both),
+        (user_tag, default_client, both),
+        (user_tag, none, user_only),
         (default, client, both),
         (default, default_client, both),
         (default, none, user_only),
@@ -187,6 +193,31 @@ def _candidates() -> Column:
     )
 
 
+def short(client_id: Column) -> Column:
+    """Returns the client id as processes record it: of a long one its beginning and a hash."""
+    begin = F.substring(client_id, 1, _MAX_TAG - 1 - _HASH)
+    hashed = F.concat(begin, F.lit("~"), F.substring(F.sha2(client_id, 256), 1, _HASH))
+    return F.when(F.length(client_id) <= _MAX_TAG, client_id).otherwise(hashed)
+
+
+def is_expected_id() -> Column:
+    """Returns whether the recorded quota-id is that of `governed`, or of the limit's other client ids.
+
+    A quota-id that was cut is compared as far as it is there: the names that it is made of are cut too.
+    """
+    recorded, expected = F.col(S.QUOTA_ID), F.col(EXPECTED_ID)
+    kept = F.substring(recorded, 1, _SURELY_KEPT) == F.substring(expected, 1, _SURELY_KEPT)
+    # Only client ids without a limit of their own share a bucket.
+    shares = F.coalesce(F.col(ENTITY).endswith(f"clients/{DEFAULT}"), F.lit(True))
+    others = F.concat(F.substring_index(expected, ":", 1), F.lit(f":{OTHERS}"))
+    named = F.substring_index(expected, ":", -1) != ""
+    return (
+        (recorded == expected)
+        | ((F.length(recorded) >= _CUT) & kept)
+        | (shares & named & (recorded == others))
+    )
+
+
 def sanitised(name: Column) -> Column:
     """Returns the name as Kafka's Sanitizer does: percent-encoded, including `*` and blanks."""
     return F.replace(F.replace(F.url_encode(name), F.lit("+"), F.lit("%20")), F.lit("*"), F.lit("%2A"))
@@ -198,5 +229,9 @@ def _name_of(principal: Column) -> Column:
 
 
 def _tag(entity_type: str) -> Column:
-    name = F.coalesce(sanitised(F.col("quota.entity").getItem(entity_type)), F.lit(DEFAULT))
+    raw = F.col("quota.entity").getItem(entity_type)
+    named = (
+        sanitised(short(raw)) if entity_type == "client-id" else F.substring(sanitised(raw), 1, _SURELY_KEPT)
+    )
+    name = F.coalesce(named, F.lit(DEFAULT))
     return F.when(F.map_contains_key("quota.entity", entity_type), name).otherwise("")

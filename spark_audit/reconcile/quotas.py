@@ -34,6 +34,7 @@ from spark_audit.reconcile.quota_limits import (
     TIME,
     WINDOW,
     governed,
+    is_expected_id,
     with_key,
 )
 from spark_audit.tables.plans import held
@@ -274,7 +275,7 @@ def other_limit(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> 
     )
     joined = governed(added, few, metadata_log)
     joined = joined.where(F.col(EXPECTED_LIMIT).isNotNull() | F.col(MODE).isNotNull())
-    fits = (F.col(S.QUOTA_LIMIT) == F.col(EXPECTED_LIMIT)) & (F.col(S.QUOTA_ID) == F.col(EXPECTED_ID))
+    fits = (F.col(S.QUOTA_LIMIT) == F.col(EXPECTED_LIMIT)) & is_expected_id()
     wrong = joined.where(~F.coalesce(fits, F.lit(False)))
     group = (*_CLIENT, EXPECTED_LIMIT, EXPECTED_ID, S.DATE)
     evident = [named_generation() if name == S.SETTINGS_GENERATION else name for name in group[:-1]]

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from proxy.audit.record import AuditEvent, Author
+from proxy.metadata.quota_entity import short_name
 from proxy.net.audit import spool as spool_module
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
@@ -78,6 +79,19 @@ async def running(audit: AuditLog) -> AsyncIterator[AuditLog]:
         run = tasks.create_task(audit.run())
         yield audit
         run.cancel()
+
+
+@pytest.mark.spec("D2", "O6")
+async def test_a_long_client_id_is_recorded_as_quota_ids_have_it(tmp_path: Path) -> None:
+    sink, client_id = Sink(), "\U0001f600" * 8_000
+    audit = an_audit_log(tmp_path, sink)
+    async with running(audit):
+        audit.append(AuditEvent(event="authorization", client_id=client_id, granted=False))
+        await turns_until(lambda: len(sink.lines) > 0)
+
+    [line] = [line for line in sink.lines if b"authorization" in line]
+    assert json.loads(line)["data"]["client_id"] == short_name(client_id)
+    assert len(line) < 10_000
 
 
 @pytest.mark.spec("D2", "D3")

@@ -7,7 +7,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_audit.reconcile.quota_limits import governing, quota_intervals, sanitised
+from proxy.audit.record import EVENT_FIELDS, AuditEvent, Author, Encoder
+from proxy.metadata.quota_entity import sanitize, short_name
+from proxy.quota.precedence import OTHERS
+from spark_audit.reconcile.quota_limits import governing, quota_intervals, sanitised, short
 from spark_audit.reconcile.quotas import quotas
 from tests.spark.audit_trail import NOON_MS, Process, Trail
 from tests.spark.frames import frames, log_frame
@@ -84,6 +87,18 @@ def test_a_removed_quota_governs_no_more(spark: SparkSession) -> None:
     rows = governing(clients(spark, [before, trail.offset]), intervals).collect()
 
     assert [row["metadata_offset"] for row in rows] == [before]
+
+
+@pytest.mark.spec("D2", "Q4")
+def test_a_long_client_id_is_shortened_as_processes_do_it(spark: SparkSession) -> None:
+    names = ["x" * 255, "x" * 256, "\U0001f600" * 300, "é" * 32_000, short_name("y" * 400), ""]
+    rows = (
+        spark.createDataFrame([(name,) for name in names], "name string")
+        .select(short(F.col("name")))
+        .collect()
+    )
+
+    assert [row[0] for row in rows] == [short_name(name) for name in names]
 
 
 @pytest.mark.spec("Q5")
@@ -183,6 +198,50 @@ def busy(
             metadata_offset=trail.offset,
             **fields,
         )
+
+
+@pytest.mark.spec("Q4", "Q14")
+@pytest.mark.parametrize("principal", ["User:bob", "User:" + "ü" * 4_000, "User:" + "b" * 9_000])
+def test_long_names_and_shared_buckets_are_no_other_limit(spark: SparkSession, principal: str) -> None:
+    trail, name = Trail(), principal.removeprefix("User:")
+    trail.proxy.records[0]["settings"].update({"quota.mode": "enforce"})
+    governed: list[tuple[dict[str, str | None], str]] = [
+        ({"user": name, "client-id": None}, "c" * 20_000),
+        ({"user": name, "client-id": None}, OTHERS),
+        ({"user": name, "client-id": None}, "short"),
+        ({"user": name, "client-id": "d" * 20_000}, "d" * 20_000),
+    ]
+    trail.set_quota({"user": name, "client-id": None}, RATE, 1.0)
+    trail.set_quota({"user": name, "client-id": "d" * 20_000}, RATE, 2.0)
+    encoder = Encoder(Author(role="proxy", proxy_id="p", boot_id="b"))
+    for entity, client_id in governed:
+        event = AuditEvent(
+            event="throttled",
+            principal=principal,
+            client_id="short" if client_id == OTHERS else short_name(client_id),
+            quota_id=f"{sanitize(name)}:{short_name(client_id)}",
+            quota_key=RATE,
+            quota_limit=2.0 if entity["client-id"] else 1.0,
+            metadata_offset=trail.offset,
+        )
+        written = json.loads(encoder.body(event, 1, NOON_MS) + b"}")["data"]
+        told = {name: written[name] for name in EVENT_FIELDS if written[name] is not None}
+        trail.proxy.write(told.pop("event"), **told)
+    # Only client ids without a limit of their own share one.
+    trail.set_quota({"client-id": "app"}, RATE, 3.0)
+    trail.proxy.write(
+        "throttled",
+        principal="User:eve",
+        client_id="app",
+        quota_id=f":{OTHERS}",
+        quota_key=RATE,
+        quota_limit=3.0,
+        metadata_offset=trail.offset,
+    )
+
+    rows = quotas(*frames(spark, trail)).collect()
+
+    assert [json.loads(row["evidence"])["principal"] for row in rows] == ["User:eve"]
 
 
 STATIC = {

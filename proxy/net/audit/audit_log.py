@@ -15,6 +15,7 @@ from proxy.audit.chain import Chain, link, sealed
 from proxy.audit.classes import ADMIN, DENIAL, PROCESS
 from proxy.audit.noise import Noise
 from proxy.audit.record import AuditEvent, Author, Encoder
+from proxy.metadata.quota_entity import short_name
 from proxy.net.audit.capacity import DROP_ALL_BUT_ADMIN, REFUSE, AuditCapacity, AuditPolicy, Drops
 from proxy.net.audit.delivery import AuditDelivery
 from proxy.net.audit.shipper import AuditShipper
@@ -150,6 +151,8 @@ class AuditLog:
 
         The record is in the kernel when `wait_until_durable` has returned.
         """
+        # Before a record, a count or a label is made of it: a client may choose 32 kB.
+        event.client_id = event.client_id and short_name(event.client_id)
         event_class = events.class_of(event)
         if event_class == PROCESS:
             self._record_collapsed(at_end=True)

@@ -14,6 +14,7 @@ from struct import Struct
 from typing import SupportsIndex
 
 from proxy.audit.record import AuditEvent
+from proxy.metadata.quota_entity import short_name
 from proxy.net.telemetry.spans import OpenSpan, Tracing
 from proxy.quota.throttle import Bucket
 from proxy.session.accounting.request_counts import name_of_api, name_of_error
@@ -330,7 +331,7 @@ class RequestTracer(list[InFlight]):
         if client is not None:
             yield "penstock.principal", str(client.context.principal)
             if client.context.client_id is not None:
-                yield "messaging.client.id", client.context.client_id
+                yield "messaging.client.id", short_name(client.context.client_id)
         yield "penstock.denied", request.is_denied
         if request.error_code is not None:
             yield "kafka.error_code", request.error_code

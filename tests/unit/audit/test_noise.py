@@ -7,6 +7,7 @@ import pytest
 from proxy.audit.classes import READS
 from proxy.audit.noise import BURST_S, INTERVAL_MS, MAX_KINDS, MAX_SOURCES, UNKNOWN_CLIENTS_FACTOR, Noise
 from proxy.audit.record import AuditEvent
+from proxy.metadata.quota_entity import short_name
 from proxy.session.apis.table import TABLE
 from proxy.wire.api_keys import ApiKey
 
@@ -182,3 +183,14 @@ def test_kinds_are_told_apart() -> None:
 
     found = Counter({event.method: event.count for event in noise.due(NOW_MS, at_end=True)})
     assert found == {"Fetch": 2, "Produce": 1}
+
+
+def test_a_count_keeps_little_of_long_names() -> None:
+    noise, long = Noise(RATE), "x" * 500_000
+    events = [denied(f"User:{long}", client_id=long, resource_name=long) for _ in range(BURST + 7)]
+
+    assert recorded(noise, events) == BURST
+    [count] = noise.due(NOW_MS + INTERVAL_MS)
+
+    assert (count.count, count.client_id, count.resource_name) == (7, short_name(long), None)
+    assert count.principal == short_name(f"User:{long}")

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.metadata.quota_entity import short_name
 from proxy.security.backoff import MAX_ENTRIES, BackoffSettings, LoginBackoff
 
 NOW = 1_700_000_000_000
@@ -95,6 +96,17 @@ def test_what_is_kept_is_bounded_and_the_newest_stay() -> None:
     assert kept == [MAX_ENTRIES] * 3
     assert backoff.delay_ms("elsewhere", "user-0", NOW) == 0
     assert backoff.delay_ms("elsewhere", f"user-{MAX_ENTRIES}", NOW) == 100
+
+
+@pytest.mark.spec("R6", "O6")
+def test_of_a_long_user_name_little_is_kept() -> None:
+    backoff, user = LoginBackoff(BackoffSettings(failures=1)), "u" * 500_000
+    backoff.failed("here", user, NOW)
+    backoff.succeeded("there", user)
+
+    assert [*backoff._by_user, *backoff._last_success] == [short_name(user), (short_name(user), "there")]
+    assert (backoff.delay_ms("elsewhere", user, NOW), backoff.delay_ms("there", user, NOW)) == (100, 0)
+    assert backoff.delay_ms("elsewhere", "v" + user, NOW) == 0
 
 
 @pytest.mark.spec("R6")
