@@ -38,7 +38,13 @@ from proxy.net.runtime import descriptors
 from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.net.telemetry.spans import Tracing
-from proxy.quota.connections import AcceptRates, AddressQuota, ConnectionLimits, ConnectionQuotas
+from proxy.quota.connections import (
+    CONNECTION_CREATION_RATE,
+    AcceptRates,
+    AddressQuota,
+    ConnectionLimits,
+    ConnectionQuotas,
+)
 from proxy.quota.rate import unshared
 from proxy.quota.throttle import RatesOf
 from proxy.session.gate import Gate, ListenerPolicy
@@ -129,7 +135,7 @@ class Listeners:
             counts=member,
             rates_of=rates_of,
         )
-        self._connection_quotas = quotas
+        self._connection_quotas, self._client_quotas = quotas, gate.quotas
         self._reuse_port = member is not None
         self._admission = Admission(
             quotas,
@@ -143,6 +149,11 @@ class Listeners:
     def accept_waited_ms(self) -> Mapping[str, int]:
         """By listener with a limited connection rate, the sum of its delays in ms."""
         return self._admission.accept_waited_ms
+
+    def sharing_counts(self) -> Mapping[str, int]:
+        """Return how often clients and addresses shared a quota for lack of room, by quota key."""
+        addresses = {CONNECTION_CREATION_RATE: self._connection_quotas.others_count}
+        return self._client_quotas.others_count | addresses
 
     def limited_addresses(self, quotas: QuotasImage, moment_ms: int) -> Iterator[AddressQuota]:
         """Return the addresses whose connection rate is limited."""

@@ -62,7 +62,7 @@ from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.event_metrics import RequestSeries, StateCollector, Telemetry
 from proxy.net.telemetry.log_lines import LogSeries
 from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
-from proxy.net.telemetry.quota_metrics import AcceptSeries
+from proxy.net.telemetry.quota_metrics import AcceptSeries, OthersSeries
 from proxy.net.telemetry.status_files import ReloadMetrics
 from proxy.quota_shares import QuotaShares
 from proxy.security.authorizer import Authorizer
@@ -221,6 +221,7 @@ class ProxyProcess:
         self._registry.register(CertificateSeries(lambda: self._certificates.expiries | self._http.expiries))
         self._lag = LoopLag(self._registry)
         self._registry.register(AcceptSeries(self._listeners.accept_waited_ms))
+        self._registry.register(OthersSeries(self._listeners.sharing_counts))
         self._registry.register(TopicLookupSeries(self._listeners.lookups))
         if member is not None:
             self._registry.register(member)

@@ -88,6 +88,7 @@ def _records(step: Committed) -> tuple[Message, ...]:
 
 
 MAX_RESPONSES = 2_000
+MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 
 ForwardKey = tuple[str, str]
 """The sender and its forward id: a proxy cannot get the responses to another's forwards."""
@@ -101,11 +102,12 @@ def forward_key(sender: Sender, forwarded: ForwardedRequest) -> ForwardKey | Non
 
 
 class ResponseCache:
-    """Forward -> its EnvelopeResponse."""
+    """Forward -> its EnvelopeResponse; the oldest are dropped first, by number and by bytes."""
 
-    def __init__(self, max_responses: int = MAX_RESPONSES) -> None:
+    def __init__(self, max_responses: int = MAX_RESPONSES, max_bytes: int = MAX_RESPONSE_BYTES) -> None:
         self._responses: OrderedDict[ForwardKey, types.EnvelopeResponse] = OrderedDict()
-        self._max_responses = max_responses
+        self._max_responses, self._max_bytes = max_responses, max_bytes
+        self._bytes = 0
 
     def get(self, key: ForwardKey | None) -> types.EnvelopeResponse | None:
         """Return the response to an earlier attempt, or None."""
@@ -115,6 +117,12 @@ class ResponseCache:
         """Remember a final response."""
         if key is None:
             return
+        self._forget(self._responses.pop(key, None))
         self._responses[key] = response
-        while len(self._responses) > self._max_responses:
-            self._responses.popitem(last=False)
+        self._bytes += len(response.response_data or b"")
+        while len(self._responses) > self._max_responses or self._bytes > self._max_bytes:
+            self._forget(self._responses.popitem(last=False)[1])
+
+    def _forget(self, response: types.EnvelopeResponse | None) -> None:
+        if response is not None:
+            self._bytes -= len(response.response_data or b"")

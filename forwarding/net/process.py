@@ -40,8 +40,9 @@ from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, degraded
 from proxy.net.runtime.reachability import Reachability, link
 from proxy.net.telemetry.event_metrics import AuthorizerCollector, LoginMetrics
+from proxy.net.telemetry.quota_metrics import OthersSeries
 from proxy.net.telemetry.spans import Spans
-from proxy.quota.mutation import MutationQuotas
+from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuotas
 from proxy.security.authorizer import Authorizer
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
 from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
@@ -131,6 +132,7 @@ class ControllerProcess:
         # Read at each scrape: an authorizer's ACLs may change without an image.
         self._authorizer = authorizer
         registry.register(AuthorizerCollector(lambda: self._authorizer))
+        registry.register(OthersSeries(lambda: {CONTROLLER_MUTATION_RATE: self.mutation_quotas.others_count}))
         self.metrics.acl_count.set_function(lambda: self._authorizer.acl_count(self.loader.image))
         committed_forwards = CommittedForwards(lambda: self.loader.image)
         self.feed = TopicFeed(settings.broker, settings.topic, self.loader, committed_forwards.note)

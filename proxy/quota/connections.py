@@ -14,6 +14,7 @@ from typing import Protocol
 
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
+from proxy.quota.precedence import OTHERS
 from proxy.quota.rate import Rate, Rates, unshared
 from proxy.quota.throttle import RatesOf, never_shared
 
@@ -27,6 +28,8 @@ REJECTION_REASONS = frozenset((TOO_MANY, TOO_MANY_OF_LISTENER, TOO_MANY_OF_ADDRE
 """All reasons for which a connection is rejected."""
 
 UNLIMITED = 2**31 - 1
+MAX_ADDRESSES = 20_000
+"""Whose rates are measured, without those that have limits of their own; further ones share one rate."""
 _SWEEP_FROM = 1_000
 
 
@@ -130,6 +133,8 @@ class ConnectionQuotas:
         self._rates_of = rates_of
         self._rates: dict[str, _AddressRate] = {}
         self._sweep_at = _SWEEP_FROM
+        self.others_count = 0
+        """Connections from addresses that shared a rate, because there was no room for one of their own."""
         self._seen: QuotasImage | None = None
         self._rate_limits: dict[str, float] = {}
 
@@ -203,6 +208,11 @@ class ConnectionQuotas:
         entry = self._rates.get(address)
         if entry is None:
             self._sweep(now_ms)
+            if len(self._rates) >= MAX_ADDRESSES and address not in self._rate_limits:
+                self.others_count += 1
+                address = OTHERS
+                entry = self._rates.get(address)
+        if entry is None:
             name = (CONNECTION_CREATION_RATE, address)
             entity = QuotaEntity(ip=address) if address in self._rate_limits else _ANY_ADDRESS
             new_rate = self._rates_of(CONNECTION_CREATION_RATE, entity)
@@ -241,7 +251,7 @@ class ConnectionQuotas:
         if len(self._rates) >= self._sweep_at:
             horizon_ms = now_ms - (self._samples + 1) * self._window_ms
             self._rates = {a: entry for a, entry in self._rates.items() if entry.last_record_ms > horizon_ms}
-            self._sweep_at = max(_SWEEP_FROM, 2 * len(self._rates))
+            self._sweep_at = min(max(_SWEEP_FROM, 2 * len(self._rates)), MAX_ADDRESSES)
 
 
 class Slot:

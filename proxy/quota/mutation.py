@@ -13,6 +13,8 @@ from proxy.quota.precedence import Governing, governing
 
 CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
 
+MAX_BUCKETS = 10_000
+"""Of client ids that clients choose: about 20 MB with the longest tags."""
 _SWEEP_FROM = 1_000
 _MAX_THROTTLE_MS = 2**31 - 1
 
@@ -124,6 +126,8 @@ class MutationQuotas:
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
         self._governing: dict[tuple[str, str], Governing] = {}
         self._sweep_at = _SWEEP_FROM
+        self.others_count = 0
+        """Requests whose client ids shared a bucket, because there was no room for one of their own."""
 
     def of_request(
         self,
@@ -140,7 +144,7 @@ class MutationQuotas:
         found = governing(quotas, user, client_id, CONTROLLER_MUTATION_RATE)
         if found is None:
             return None
-        bucket = self._bucket(found, now_ms)
+        found, bucket = self._bucket(found, now_ms)
         return MutationQuota(found, bucket, strict, self.enforced, self._generation)
 
     def follow(self, enforced: bool, excluded: Collection[str], generation: int) -> None:
@@ -162,19 +166,25 @@ class MutationQuotas:
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def _bucket(self, found: Governing, now_ms: int) -> TokenBucket:
+    def _bucket(self, found: Governing, now_ms: int) -> tuple[Governing, TokenBucket]:
+        """Return the bucket of a quota-id; without room for one, that of the limit's other client ids."""
         name = (found.user_tag, found.client_tag)
+        if name not in self._buckets:
+            self._sweep(now_ms)
+            if found.is_of_chosen_name and len(self._buckets) >= MAX_BUCKETS:
+                self.others_count += 1
+                found = found.of_others()
+                name = (found.user_tag, found.client_tag)
         bucket = self._buckets.get(name)
         if bucket is None:
-            self._sweep(now_ms)
             bucket = self._buckets[name] = TokenBucket(found.limit, self._burst_s, now_ms)
         self._governing[name] = found
         bucket.change(found.limit, now_ms)
-        return bucket
+        return found, bucket
 
     def _sweep(self, now_ms: int) -> None:
         # Clients choose their ids: full buckets, of those that were idle lately, are dropped.
         if len(self._buckets) >= self._sweep_at:
             self._buckets = {name: b for name, b in self._buckets.items() if not b.is_full(now_ms)}
             self._governing = {name: self._governing[name] for name in self._buckets}
-            self._sweep_at = max(_SWEEP_FROM, 2 * len(self._buckets))
+            self._sweep_at = min(max(_SWEEP_FROM, 2 * len(self._buckets)), MAX_BUCKETS)

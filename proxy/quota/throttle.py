@@ -6,12 +6,14 @@ was used before a change of the limit still counts. The session mutes the channe
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 from proxy.metadata.image import QuotasImage
-from proxy.metadata.quota_entity import QuotaEntity
+from proxy.metadata.quota_entity import MAX_NAME_CHARACTERS, QuotaEntity
+from proxy.quota.bucket_table import IDLE_MS, MAX_BYTES, BucketTable
 from proxy.quota.precedence import Governing, governing
 from proxy.quota.rate import Rate, Rates, unshared
 
@@ -38,9 +40,6 @@ MAX_RESOLVED = 30_000
 RESERVED_MS = 200
 """How long a Fetch that was sent takes room in its bucket: a response with records comes sooner, and one that
 comes later waits for records (fetch.max.wait.ms)."""
-
-IDLE_MS = 3_600_000
-"""Kafka removes the sensors of an entity after an hour without traffic."""
 
 
 RatesOf: TypeAlias = Callable[[str, QuotaEntity | None], Rates]
@@ -274,11 +273,12 @@ class ClientQuotas:
         enforced: bool = True,
         excluded: Collection[str] = (),
         rates_of: RatesOf = never_shared,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         """`enforced`: quota.mode; `excluded`: principals ("User:alice") without quotas.
 
         `rates_of`: whether use is counted in this process, with the other workers of its group, or with the
-        proxies of the cluster.
+        proxies of the cluster. `max_bytes`: of the buckets of client ids that clients choose.
         """
         self.enforced = enforced
         self._rates_of = rates_of
@@ -287,10 +287,12 @@ class ClientQuotas:
         self._samples = settings.quota_window_num
         self._static_defaults = _static_defaults(settings)
         self._generation = 0
-        self._buckets: dict[tuple[str, str, str], Bucket] = {}
-        self._alive: WeakValueDictionary[tuple[str, str, str], Bucket] = WeakValueDictionary()
+        self.kept: BucketTable[Bucket] = BucketTable(max_bytes)
+        self.others_count: Counter[str] = Counter()
+        """How often a client got the bucket of all client ids for which there is no room, by quota key."""
         self._seen: QuotasImage | None = None
-        self._resolved: dict[tuple[str, str | None, str | None], Bucket] = {}
+        # Weak, because a bucket that nothing else holds may be dropped.
+        self._resolved: _Resolved = WeakValueDictionary()
         self.exempt_time = Rate(self._window_ms, self._samples)
         """Percent of the event loop for requests without a request quota (Kafka: exempt-request-time)."""
 
@@ -301,6 +303,7 @@ class ClientQuotas:
         user: str | None,
         client_id: str | None,
         metadata_offset: int = -1,
+        now_ms: int = 0,
     ) -> Bucket:
         """Return the bucket of `key` for this client, UNLIMITED if no quota governs it.
 
@@ -310,13 +313,15 @@ class ClientQuotas:
         """
         if quotas is not self._seen:
             self._seen = quotas
-            self._resolved = {}
+            self._resolved = WeakValueDictionary()
         requested = (key, user, client_id)
         bucket = self._resolved.get(requested)
         if bucket is None:
+            bucket = self._resolve(key, quotas, user, client_id, metadata_offset, now_ms)
             if len(self._resolved) >= MAX_RESOLVED:
-                self._resolved = {}
-            bucket = self._resolved[requested] = self._resolve(key, quotas, user, client_id, metadata_offset)
+                self._resolved = WeakValueDictionary()
+            if len(client_id or "") <= MAX_NAME_CHARACTERS:
+                self._resolved[requested] = bucket
         return bucket
 
     def follow(
@@ -328,7 +333,7 @@ class ClientQuotas:
         """
         self.enforced, self._excluded = enforced, frozenset(excluded)
         self._static_defaults, self._generation = _static_defaults(settings), generation
-        self._resolved = {}
+        self._resolved = WeakValueDictionary()
 
     def excludes(self, principal: str) -> bool:
         """Whether this principal ("User:alice") has no quotas."""
@@ -336,43 +341,56 @@ class ClientQuotas:
 
     def active(self, now_ms: int) -> list[Bucket]:
         """Return the limited buckets with traffic within the last hour, for metrics."""
-        return [bucket for bucket in self._buckets.values() if now_ms - bucket.last_record_ms < IDLE_MS]
+        return [bucket for bucket in self.kept if now_ms - bucket.last_record_ms < IDLE_MS]
 
     def drop_idle(self, now_ms: int) -> Iterator[bool]:
-        """Drop buckets without traffic for an hour, one step each; to be called at intervals.
+        """Drop idle buckets that no session holds, one step each; to be called at intervals.
 
-        Yields True for each dropped one. A bucket that a session holds stays: a client must not get a new one
-        by reconnecting.
+        Yields True for each dropped one.
         """
-        self._resolved = {}
-        for name in list(self._buckets):
-            if now_ms - self._buckets[name].last_record_ms < IDLE_MS:
-                yield False
-                continue
-            # Once this reference is dropped, a bucket that is still alive is held by a session.
-            del self._buckets[name]
-            held = self._alive.get(name)
-            if held is not None:
-                self._buckets[name] = held
-            yield held is None
+        # There may be room now for clients that shared a bucket.
+        self._resolved = WeakValueDictionary()
+        return self.kept.drop_idle(now_ms)
 
     def _resolve(
-        self, key: str, quotas: QuotasImage, user: str | None, client_id: str | None, metadata_offset: int
+        self,
+        key: str,
+        quotas: QuotasImage,
+        user: str | None,
+        client_id: str | None,
+        metadata_offset: int,
+        now_ms: int,
     ) -> Bucket:
         found = governing(quotas, user, client_id, key, self._static_defaults.get(key))
         if found is None:
             return UNLIMITED
-        name = (key, found.user_tag, found.client_tag)
-        bucket = self._buckets.get(name)
+        bucket = self.kept.find((key, found.user_tag, found.client_tag))
         if bucket is None:
-            rates = self._rates_of(key, found.entity)
-            bucket = Bucket(key, found, self._window_ms, self._samples, self.enforced, rates)
-            self._buckets[name] = self._alive[name] = bucket
+            bucket = self._new(key, found, user or "", now_ms)
         if bucket.metadata_offset < 0 or bucket.limit != found.limit:
             bucket.metadata_offset = metadata_offset
         bucket.limit, bucket.entity = found.limit, found.entity
         bucket.enforced, bucket.settings_generation = self.enforced, self._generation
         return bucket
+
+    def _new(self, key: str, found: Governing, user: str, now_ms: int) -> Bucket:
+        """Return a new bucket; if there is no room for one, that of the limit's other client ids."""
+        owner = user if found.is_of_chosen_name else None
+        if owner is not None and not self.kept.has_room(
+            (key, found.user_tag, found.client_tag), owner, now_ms
+        ):
+            self.others_count[key] += 1
+            found, owner = found.of_others(), None
+            others = self.kept.find((key, found.user_tag, found.client_tag))
+            if others is not None:
+                return others
+        rates = self._rates_of(key, found.entity)
+        bucket = Bucket(key, found, self._window_ms, self._samples, self.enforced, rates)
+        self.kept.add(bucket.name, bucket, owner)
+        return bucket
+
+
+_Resolved: TypeAlias = WeakValueDictionary[tuple[str, str | None, str | None], Bucket]
 
 
 def _static_defaults(settings: QuotaSettings) -> dict[str, float | None]:

@@ -69,7 +69,12 @@ class ClientState:
     )
 
     def __init__(
-        self, raw_id: bytes | None, context: RequestContext, basis: Basis, quotas: ClientQuotas | None
+        self,
+        raw_id: bytes | None,
+        context: RequestContext,
+        basis: Basis,
+        quotas: ClientQuotas | None,
+        now_ms: int = 0,
     ) -> None:
         """`raw_id`: the client id as in the request header, None before the first request.
 
@@ -86,7 +91,7 @@ class ClientState:
             self.consumer: Bucket = UNLIMITED
             self.request: Bucket = UNLIMITED
         else:
-            entity = image.quotas, user, client_id, image.offset
+            entity = image.quotas, user, client_id, image.offset, now_ms
             self.producer = quotas.bucket(PRODUCER_BYTE_RATE, *entity)
             self.consumer = quotas.bucket(CONSUMER_BYTE_RATE, *entity)
             self.request = quotas.bucket(REQUEST_PERCENTAGE, *entity)

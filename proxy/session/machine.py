@@ -104,14 +104,14 @@ class Machine:
         self.observer = observer
         self.pipeline = Pipeline([] if observer is None else observer.queue)
         self.remembered = Remembered()
+        self.now_ms = 0
+        """The time of the slice."""
         self.client = self._new_client(None, None)
         """The state that requests use now."""
         self.lane = FastLane(gate, listener, authentication, self.pipeline, self.remembered, self.client)
         self.slices = Slices(gate.pace)
         self.later: list[Callable[[], Effects]] = []
         """Work behind what is unfinished."""
-        self.now_ms = 0
-        """The time of the slice."""
         self.flags = 0
         """The state, as a number."""
         self.mutes = 0
@@ -271,7 +271,7 @@ class Machine:
             image=basis.image,
             settings_generation=basis.settings_generation,
         )
-        return ClientState(raw_id, context, basis, self.gate.quotas)
+        return ClientState(raw_id, context, basis, self.gate.quotas, self.now_ms)
 
     def spent_on_requests(self, spent_ns: int, now_ms: int) -> None:
         """Charge the time spent on what the client sent, and for sending it on."""

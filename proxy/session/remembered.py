@@ -31,7 +31,7 @@ MAX_SESSIONS = 16
 """Share sessions of one connection; a client has one. Beyond this the oldest is forgotten."""
 
 MAX_PARTITIONS = 100_000
-"""Partitions of one session: more than clients name, and a limit for its memory."""
+"""Partitions of all share sessions of a connection: more than clients name, and a limit for their memory."""
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -158,11 +158,6 @@ class ShareSession:
             else:
                 self.named.pop(topic_id, None)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether it has too many partitions."""
-        return sum(map(len, self.named.values())) > MAX_PARTITIONS
-
 
 class ShareSessions:
     """The share sessions of one connection, by group and member."""
@@ -183,6 +178,12 @@ class ShareSessions:
     def find(self, group_id: str, member_id: str) -> ShareSession | None:
         """Return the session; None: the client has to open one."""
         return self._sessions.get((group_id, member_id))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the sessions have too many partitions."""
+        named = (indexes for session in self._sessions.values() for indexes in session.named.values())
+        return sum(map(len, named)) > MAX_PARTITIONS
 
     def close(self, group_id: str, member_id: str) -> None:
         """Close the session, ended by the broker or by the client."""

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from proxy.net.runtime.chunked import iterate_in_slices
-from proxy.quota.throttle import IDLE_MS
+from proxy.quota.bucket_table import IDLE_MS
 
 GAUGES = {
     "penstock_draining": max,

@@ -22,7 +22,6 @@ from typing import Final, TypeAlias
 from proxy.config import ProxyConfig
 from proxy.net.runtime.clock import now_ms
 from proxy.quota.shared import LATEST_START, Cells, column_cells
-from proxy.quota.throttle import IDLE_MS
 
 PROBES = 64
 """The number of slots that a name may be in."""
@@ -279,8 +278,10 @@ def layout(config: ProxyConfig, slots: int = SLOTS) -> Layout:
     names = (("connections",), *(("listener", listener.name) for listener in config.listeners))
     start = config.workers * (1 + len(names))
     samples = quota.quota_window_num
-    quotas = extent(start, slots, config.workers, samples, max(IDLE_MS, (samples + 2) * window_ms))
-    addresses = extent(quotas.end, slots, config.workers, samples, (samples + 2) * window_ms)
+    # After this time nothing of what was used counts any more.
+    idle_ms = (samples + 2) * window_ms
+    quotas = extent(start, slots, config.workers, samples, idle_ms)
+    addresses = extent(quotas.end, slots, config.workers, samples, idle_ms)
     return Layout(config.workers, names, quotas, addresses, slots)
 
 

@@ -16,7 +16,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proxy.audit.record import AuditEvent
-from proxy.quota.throttle import IDLE_MS, REQUEST_PERCENTAGE, Bucket, ClientQuotas
+from proxy.quota.bucket_table import IDLE_MS
+from proxy.quota.throttle import REQUEST_PERCENTAGE, Bucket, ClientQuotas
 
 MAX_SHOWN = 100
 """Client ids with their own series, by kind of quota."""
@@ -96,12 +97,20 @@ class ShownClients:
 def quota_series(quotas: ClientQuotas, shown: ShownClients, now_ms: int) -> Iterable[Metric]:
     """Return the metrics of the active quota-ids."""
     active = quotas.active(now_ms)
-    timed = [bucket for bucket in active if bucket.key == REQUEST_PERCENTAGE]
-    others = [bucket for bucket in active if bucket.key != REQUEST_PERCENTAGE]
-    yield from _in_parts(_byte_rate, _rows(others, shown, lambda each: each.byte_rate(now_ms)))
-    yield from _in_parts(_byte_rate_limit, _limits(others, shown, 1))
-    yield from _in_parts(_request_time, _rows(timed, shown, lambda each: each.byte_rate(now_ms) / _PERCENT))
-    yield from _in_parts(_request_time_limit, _limits(timed, shown, _PERCENT))
+
+    def timed(are_timed: bool) -> Iterator[Bucket]:
+        return (bucket for bucket in active if (bucket.key == REQUEST_PERCENTAGE) is are_timed)
+
+    def rate(bucket: Bucket) -> float:
+        return bucket.byte_rate(now_ms)
+
+    yield from _in_parts(_byte_rate, _rows(timed(False), shown, rate))
+    yield from _in_parts(_byte_rate_limit, _limits(timed(False), shown, 1))
+    yield from _in_parts(_request_time, _rows(timed(True), shown, lambda each: rate(each) / _PERCENT))
+    yield from _in_parts(_request_time_limit, _limits(timed(True), shown, _PERCENT))
+    yield GaugeMetricFamily(
+        "penstock_quota_ids", "Quota-ids whose use is kept, also without traffic", len(quotas.kept)
+    )
     yield GaugeMetricFamily(
         "penstock_quota_exempt_request_time_ratio",
         "Kafka: exempt-request-time of Request, as a share of one event loop",
@@ -151,6 +160,24 @@ class ThrottledSeries(Collector):
         rows = list(self._by_labels.items())
         yield from _in_parts(_throttled, ((labels, each.count) for labels, each in rows))
         yield from _in_parts(_throttle_time, ((labels, each.seconds) for labels, each in rows))
+
+
+class OthersSeries(Collector):
+    """How often clients shared a quota because there was no room to keep the use of one more."""
+
+    def __init__(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        """`counts`: by quota key."""
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        others = CounterMetricFamily(
+            "penstock_quota_others_total",
+            "Clients and connections that shared the quota of `<others>`, for lack of room for one more",
+            labels=["quota"],
+        )
+        for key, count in self._counts().items():
+            others.add_metric([key], count)
+        return (others,)
 
 
 class AcceptSeries(Collector):

@@ -63,7 +63,7 @@ def _decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
         for topic in request.topics
     )
     session.add(requested)
-    if session.is_full:
+    if sessions.is_full:
         sessions.close(request.group_id or "", request.member_id or "")
         return reject(call, request, ErrorCode.SHARE_SESSION_LIMIT_REACHED)
     errors = id_errors(call, Operation.READ, session.named)

@@ -256,6 +256,19 @@ def test_the_broker_is_asked_for_no_more_than_may_be_held() -> None:
 
 
 @pytest.mark.spec("O6")
+def test_the_partitions_of_all_sessions_of_a_connection_count_together() -> None:
+    alice = asking(2, "READ TOPIC *")
+    asked = []
+    for number in range(3):
+        request = fetch(0, (ORDERS, list(range(MAX_PARTITIONS // 2))))
+        request.member_id = f"member-{number}"
+        asked.append(alice.for_(request))
+
+    assert [len(each.forwarded.topics) for each in asked[:2]] == [1, 1]
+    assert asked[2].answer.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+
+
+@pytest.mark.spec("O6")
 def test_one_client_cannot_make_us_keep_any_number_of_partitions_and_sessions() -> None:
     alice = asking(2, "READ TOPIC *")
     too_many = alice.for_(fetch(0, (ORDERS, list(range(MAX_PARTITIONS + 1)))))

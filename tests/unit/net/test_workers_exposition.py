@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info
 from prometheus_client.exposition import generate_latest
 
-from proxy.quota.throttle import IDLE_MS
+from proxy.quota.bucket_table import IDLE_MS
 from proxy.workers.exposition import GAUGES, Exposition, snapshot
 from tests.unit.test_metric_names import gauges
 
@@ -21,6 +21,7 @@ SUMMED = {
     "penstock_connections",
     "penstock_quota_cluster_coordinated_shards",
     "penstock_quota_exempt_request_time_ratio",
+    "penstock_quota_ids",
     "penstock_request_memory_bytes",
     "penstock_requests_without_room",
     "penstock_topic_lookups_waiting",

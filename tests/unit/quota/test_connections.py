@@ -6,6 +6,7 @@ from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.connections import (
     CONNECTION_CREATION_RATE,
+    MAX_ADDRESSES,
     TOO_FAST,
     TOO_MANY,
     TOO_MANY_OF_ADDRESS,
@@ -199,3 +200,16 @@ def test_addresses_that_come_no_more_are_forgotten() -> None:
         quotas.open(EXTERNAL, f"10.0.{number >> 8}.{number & 255}", image, NOW + 10 * number)
 
     assert quotas.measured_addresses < 2_000
+
+
+@pytest.mark.spec("Q14")
+def test_addresses_beyond_the_room_share_one_rate_with_the_limit_of_one() -> None:
+    quotas, image = ConnectionQuotas(ConnectionLimits(), 2, 1), rates({None: 5, HERE: 5})
+    for number in range(MAX_ADDRESSES):
+        quotas.open(EXTERNAL, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", image, NOW)
+
+    others = [quotas.open(EXTERNAL, f"11.0.0.{number}", image, NOW) for number in range(100)]
+
+    assert sum(rejected is None for rejected in others) == 5
+    assert quotas.open(EXTERNAL, HERE, image, NOW) is None
+    assert (quotas.measured_addresses, quotas.others_count) == (MAX_ADDRESSES + 2, 100)

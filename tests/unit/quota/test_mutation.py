@@ -5,7 +5,14 @@ import pytest
 from forwarding.controller.controller import CONTROLLER_APIS
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota, MutationQuotas, TokenBucket
+from proxy.quota.mutation import (
+    CONTROLLER_MUTATION_RATE,
+    MAX_BUCKETS,
+    MutationQuota,
+    MutationQuotas,
+    TokenBucket,
+)
+from proxy.quota.precedence import OTHERS
 from proxy.wire.api_keys import ApiKey
 from tests.support.metadata_log import quotas_image
 
@@ -185,6 +192,24 @@ def test_clients_that_used_nothing_lately_are_forgotten() -> None:
 
     assert len(quotas) < 2_100
     assert not quota(quotas, image, client_id="busy").record(1, NOW)
+
+
+@pytest.mark.spec("Q14", "O6")
+def test_client_ids_beyond_the_room_share_one_bucket_with_the_limit_of_one() -> None:
+    quotas, image = (
+        MutationQuotas(),
+        limits({QuotaEntity(client_id=DEFAULT): 10, QuotaEntity(client_id="own"): 10}),
+    )
+    for number in range(MAX_BUCKETS + 1_000):
+        asked = quota(quotas, image, client_id=f"c{number}")
+        asked.record(200, NOW)
+
+    last = quota(quotas, image, client_id="last")
+
+    assert (last.governing.quota_id, last.governing.limit) == (f":{OTHERS}", 10)
+    assert last.record(1, NOW) is False
+    assert quota(quotas, image, client_id="own").governing.quota_id == ":own"
+    assert (len(quotas), quotas.others_count) == (MAX_BUCKETS + 2, 1_001)
 
 
 def test_what_is_only_observed_is_taken_and_known() -> None:

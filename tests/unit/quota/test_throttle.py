@@ -7,9 +7,9 @@ import pytest
 
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
+from proxy.quota.bucket_table import IDLE_MS
 from proxy.quota.throttle import (
     CONSUMER_BYTE_RATE,
-    IDLE_MS,
     PRODUCER_BYTE_RATE,
     UNLIMITED,
     ClientQuotas,
