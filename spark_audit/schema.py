@@ -67,6 +67,7 @@ ENVELOPE_ERROR_CODE = "envelope_error_code"
 CHANGES = "changes"
 SETTINGS_GENERATION = "settings_generation"
 QUOTA_SHARE = "quota_share"
+RESOURCE_COUNT = "resource_count"
 
 _STRING, _LONG, _INT, _DOUBLE = T.StringType(), T.LongType(), T.IntegerType(), T.DoubleType()
 _BOOLEAN, _BINARY, _DATE, _TIMESTAMP = T.BooleanType(), T.BinaryType(), T.DateType(), T.TimestampType()
@@ -124,6 +125,7 @@ DATA = struct(
     (CHANGES, T.ArrayType(T.ArrayType(_STRING))),
     (SETTINGS_GENERATION, _LONG),
     (QUOTA_SHARE, _DOUBLE),
+    (RESOURCE_COUNT, _LONG),
 )
 """`data` of one audit record. Every key is present, with null where it does not apply."""
 

@@ -2,6 +2,7 @@
 
 controller.py makes one for each request, with the forwarding principal in the context (KIP-590). The
 configured authorizer decides. These requests are administrative, so allowed actions are recorded too.
+Denials, and allowed actions that change nothing, are recorded one by one up to a limit, as at a proxy.
 """
 
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
+from proxy.session.accounting.summaries import Denials
 
 
 @dataclass(slots=True)
@@ -25,18 +27,34 @@ class ForwardedAuthorization(Authorization):
     correlation_id: int
     forward_id: str | None = None
     events: list[AuditEvent] = field(default_factory=list)
+    counts: Denials = field(default_factory=Denials)
 
     def configured_authorizer(self) -> Authorizer:
         return self.authorizer
 
     def shows(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:
         """Return the names on which the principal may do this. Names that stay hidden are not recorded."""
-        return self.granted_names(operation, resource_type, names)
+        shown = set()
+        for action, decision in self._decided(operation, resource_type, names):
+            if decision.allowed:
+                self._count(action, decision)
+                shown.add(action.resource_name)
+        return shown
 
     def note(self, action: Action, decision: Decision) -> None:
+        if decision.allowed:
+            self.events.append(self._event(action, decision))
+        else:
+            self._count(action, decision)
+
+    def _count(self, action: Action, decision: Decision) -> None:
+        if not self.counts.only_counts(action, decision.allowed):
+            self.counts.take(action, self._event(action, decision), self.events)
+
+    def _event(self, action: Action, decision: Decision) -> AuditEvent:
         context = self.context
         forwarding = context.forwarding_principal
-        event = events.authorization(
+        return events.authorization(
             listener=context.listener,
             host=context.host,
             principal=str(context.principal),
@@ -56,4 +74,3 @@ class ForwardedAuthorization(Authorization):
             metadata_offset=None if context.image is None else context.image.offset,
             settings_generation=context.settings_generation or None,
         )
-        self.events.append(event)

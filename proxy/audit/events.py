@@ -264,8 +264,8 @@ def authorization_summary(
     *,
     method: str,
     resource_type: str,
-    resource_name: str,
-    pattern_type: str,
+    resource_name: str | None,
+    pattern_type: str | None,
     operation: str,
     granted: bool,
     rule: str | None,
@@ -275,8 +275,9 @@ def authorization_summary(
     response_bytes: int,
     interval_start_ms: int,
     interval_end_ms: int,
+    resource_count: int | None = None,
 ) -> None:
-    """Allowed data traffic of one connection, API, resource and operation."""
+    """Allowed data traffic of one connection, API, resource and operation; of many resources in one."""
 
 
 @_event(SUMMARY)

@@ -70,6 +70,8 @@ class AuditEvent:
     """None: those in `started`."""
     quota_share: float | None = None
     """The part of a quota for the whole cluster that this process might use."""
+    resource_count: int | None = None
+    """The resources that a record without a resource name stands for, as a summary."""
 
 
 EVENT_FIELDS = tuple(field.name for field in fields(AuditEvent))

@@ -18,7 +18,14 @@ from proxy.quota.throttle import (
     percent,
 )
 from proxy.security.authorizer import Action, Decision, RequestContext
-from proxy.session.accounting.summaries import OBSERVE, Summary, Throttled, Unchecked, time_used
+from proxy.session.accounting.summaries import (
+    OBSERVE,
+    Summary,
+    SummaryRoom,
+    Throttled,
+    Unchecked,
+    time_used,
+)
 from proxy.session.gate import Basis
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.work import paced
@@ -39,8 +46,6 @@ MAX_SHARED_AT_ONCE = 100
 """One request with more new decisions does not displace those of others."""
 
 _FIRST_PRODUCE_WITH_TOPIC_ID = 13
-_EVENT_UNITS = 8
-"""The cost of an event, in the units of proxy.wire.work."""
 
 
 class ClientState:
@@ -258,10 +263,12 @@ class ClientState:
         # too.
         return max(bucket.metadata_offset, -1 if self.image is None else self.image.offset)
 
-    def drain(self, now_ms: int, complete: Callable[[AuditEvent], AuditEvent]) -> list[AuditEvent]:
+    def drain(
+        self, now_ms: int, complete: Callable[[AuditEvent], AuditEvent], room: SummaryRoom
+    ) -> list[AuditEvent]:
         """Return what was counted since the last time as audit events; counting starts at zero again."""
         active = [summary for summary in self._by_action.values() if summary.active]
-        events = [complete(summary.event(now_ms)) for summary in paced(active, _EVENT_UNITS)]
+        events = [complete(event) for event in room.events(active, now_ms)]
         events += [complete(unchecked.event(now_ms)) for unchecked in self._unchecked.values()]
         events += [complete(entry.event(now_ms)) for entry in self._throttled.values()]
         if self._spent_ns:

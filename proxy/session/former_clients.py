@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from proxy.audit.record import AuditEvent
 from proxy.security.authorizer import RequestContext
+from proxy.session.accounting.summaries import SummaryRoom
 from proxy.session.client_state import MAX_TOPICS, ClientState
 from proxy.session.in_flight import InFlight, Pipeline
 
@@ -79,7 +80,7 @@ class FormerClients:
         """Whether a state is stored, or has requests that may still be in flight."""
         return bool(self._stored or self._pending or self._many)
 
-    def drain(self, now_ms: int, complete: Complete) -> list[AuditEvent]:
+    def drain(self, now_ms: int, complete: Complete, room: SummaryRoom) -> list[AuditEvent]:
         """Return summaries of what was counted since the last time; forget states with nothing in flight."""
         if not self.has_any:
             return []
@@ -90,9 +91,11 @@ class FormerClients:
         self._stored = {
             raw_id: former for raw_id, former in self._stored.items() if id(former.last) in in_flight
         }
-        events = [complete(e, client.context) for client in alone for e in client.drain(now_ms, _unchanged)]
+        events = [
+            complete(e, client.context) for client in alone for e in client.drain(now_ms, _unchanged, room)
+        ]
         return events + [
-            complete(e, client.context) for client in many for e in client.drain(now_ms, _of_many)
+            complete(e, client.context) for client in many for e in client.drain(now_ms, _of_many, room)
         ]
 
     def _former(self, client: ClientState) -> _Former:

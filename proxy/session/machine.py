@@ -13,6 +13,7 @@ from proxy.audit.record import AuditEvent
 from proxy.quota.throttle import Bucket, percent
 from proxy.security.authorizer import RequestContext
 from proxy.session import responses
+from proxy.session.accounting.summaries import SummaryRoom
 from proxy.session.authentication import Authentication
 from proxy.session.client_state import ClientState
 from proxy.session.data.fast_lane import FastLane
@@ -132,6 +133,7 @@ class Machine:
         """Called when a turn is due without anything having come in."""
         self._is_rewriting = False
         self._former = FormerClients(self.pipeline)
+        self._room = SummaryRoom()
 
     def close(self) -> None:
         """The connection is over."""
@@ -204,7 +206,11 @@ class Machine:
     # Whose requests come now.
 
     def sweep(self, now_ms: int) -> Effects:
-        """`summaries`, now or in later turns; a few take much less than a slice, and need none."""
+        """`summaries`, now or in later turns; a few take much less than a slice, and need none.
+
+        Another interval begins, in which as many resources may have summaries of their own again.
+        """
+        self._room.renew()
         if self.client.size <= _FEW_COUNTS and not self._former.has_any:
             return self.summaries(now_ms)
         return self.run(partial(self.summaries, now_ms))
@@ -212,9 +218,9 @@ class Machine:
     def summaries(self, now_ms: int) -> Effects:
         """Records of the traffic counted since the last time; to be called at each interval and at the
         end."""
-        events = self._former.drain(now_ms, self.completed)
         context = self.client.context
-        events += self.client.drain(now_ms, lambda event: self.completed(event, context))
+        events = self.client.drain(now_ms, lambda event: self.completed(event, context), self._room)
+        events = self._former.drain(now_ms, self.completed, self._room) + events
         return [Recorded(event) for event in events]
 
     def follow_basis(self, now_ms: int) -> Effects:

@@ -29,10 +29,9 @@ OF_ALL = (BYPASS, GAP, DROPPED, LATE_START, SHORT)
 def unseen(audit: DataFrame, expired: DataFrame | None, first: date, last: date) -> dict[str, str]:
     """Returns the reasons that apply. `audit` is the whole table, with every copy of every record."""
     period = of_period(audit, first, last)
-    collapsed = (F.col(S.EVENT) == "authorization_collapsed") & is_too_coarse()
     dropped = F.col(S.EVENT) == "records_dropped"
     counts = period.agg(
-        F.sum(F.when(collapsed, F.coalesce(S.COUNT, F.lit(1)))).alias(COLLAPSED),
+        F.sum(F.when(is_too_coarse(), F.coalesce(S.COUNT, F.lit(1)))).alias(COLLAPSED),
         F.sum(F.when(dropped, F.coalesce(S.COUNT, F.lit(1)))).alias(DROPPED),
         F.sum(F.when(_is_listing(), F.col(S.COUNT))).alias(LISTING),
         F.sum(F.when(of_several_clients(), F.col(S.COUNT))).alias(SEVERAL),
@@ -48,7 +47,7 @@ def unseen(audit: DataFrame, expired: DataFrame | None, first: date, last: date)
         days = (last - first).days + 1
         found[SHORT] = f"the period has {days} days: what runs less often, once a year perhaps, is not in it"
     if counts[COLLAPSED]:
-        found[COLLAPSED] = f"{counts[COLLAPSED]} denials or reads are in records that name no resource"
+        found[COLLAPSED] = f"{counts[COLLAPSED]} decisions are in records that name no resource"
     if counts[LISTING]:
         found[LISTING] = (
             f"{counts[LISTING]} requests list all topics or groups that a client may describe: what they"

@@ -214,7 +214,7 @@ def _fits(key: bytes | None) -> Column:
     return digest(F.concat(previous, F.col(S.LINE)), key) == F.col(S.CHAIN)
 
 
-ADDED_LATER = (S.SETTINGS_GENERATION, S.QUOTA_SHARE)
+ADDED_LATER = (S.SETTINGS_GENERATION, S.QUOTA_SHARE, S.RESOURCE_COUNT)
 """Fields of version 2 that an older release of ingest did not read: the line has them, the column is null."""
 
 

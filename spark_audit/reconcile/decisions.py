@@ -133,6 +133,8 @@ EXPECTED, UNVERIFIABLE, NOT_EVALUATED, LOG_END, LOST_BEFORE = (
     "log_end",
     "lost_before",
 )
+_OF_SEVERAL = "of_several"
+"""A summary of many resources, of which it names none: only what needs no ACL can be checked."""
 _GROUP = (*BY_SETTINGS, S.DATE, *QUESTION, S.GRANTED, S.RULE, S.ACL_ID)
 
 
@@ -242,7 +244,8 @@ def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     # A join does not match null. No principal or host has an empty name, so it can stand for null.
     not_null = {name: F.coalesce(name, F.lit("")) for name in (S.PRINCIPAL, S.HOST)}
     placed = decided.join(moments, S.METADATA_OFFSET, "left").withColumns(not_null)
-    return placed.groupBy(*_GROUP).agg(
+    several = F.col(S.RESOURCE_NAME).isNull() & F.col(S.RESOURCE_COUNT).isNotNull()
+    return placed.groupBy(*_GROUP, several.alias(_OF_SEVERAL)).agg(
         F.count(F.lit(1)).alias(RECORDS),
         # Not a sample of sequences: collect_set has no compiled code and would sort the whole trail.
         F.min(S.SEQUENCE).alias(FIRST),
@@ -325,6 +328,10 @@ def _exemptions() -> list[Column]:
         F.when(
             (F.col(AUTHORIZER) != "") & ~F.col(AUTHORIZER).endswith(EVALUATED),
             F.concat(F.lit("decided by "), F.col(AUTHORIZER)),
+        ),
+        F.when(
+            F.col(_OF_SEVERAL) & _needs_acls() & ~F.col(S.RULE).isin(NO_AUTHORIZER, SUPER_USER),
+            "one record stands for several resources",
         ),
         F.when(denied & (F.col(f"{EXPECTED}.rule") == FAILED), "denied on an error of the authorizer"),
         F.when(denied & (F.col(f"{EXPECTED}.rule") == NOT_READY), "denied before the log was loaded"),

@@ -65,9 +65,7 @@ def measured(decided: DataFrame, bucket_ms: int) -> DataFrame:
     """Returns one row per QUESTION, OF_RECORD, BUCKET_MS and date (if there is one), with the measures."""
     protected = F.when(F.col(S.RULE).isin(*PROTECTED), F.col(S.RULE))
     begin = F.when(F.col(FIRST_MS).between(0, F.col(S.TIME_MS)), F.col(FIRST_MS)).otherwise(F.col(S.TIME_MS))
-    of_record = F.when((F.col(S.EVENT) == _COLLAPSED) & is_too_coarse(), _COARSE).when(
-        F.col(S.RULE) == FAILED, _FAILED
-    )
+    of_record = F.when(is_too_coarse(), _COARSE).when(F.col(S.RULE) == FAILED, _FAILED)
     placed = decided.withColumns(
         {S.RULE: protected, OF_RECORD: of_record, BUCKET_MS: begin, LAST_MS: F.col(S.TIME_MS)}
     )
@@ -189,10 +187,12 @@ def _reasons() -> list[Column]:
 
 
 def is_too_coarse() -> Column:
-    """Returns whether a collapsed record lacks a field of the question: what it counts differs in that."""
+    """Returns whether a record counts what differs in a field of the question, and so lacks that field."""
+    of_many = (F.col(S.EVENT) == _SUMMARY) & F.col(S.RESOURCE_NAME).isNull()
     fields = (S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.GRANTED)
     missing = [F.col(name).isNull() for name in fields]
-    return reduce(or_, missing, F.coalesce(S.HOST, F.lit("")) == "")
+    lacks = reduce(or_, missing, F.coalesce(S.HOST, F.lit("")) == "")
+    return of_many | ((F.col(S.EVENT) == _COLLAPSED) & lacks)
 
 
 def _either() -> Column:

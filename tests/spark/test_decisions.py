@@ -273,6 +273,36 @@ def test_denials_that_one_record_stands_for_are_not_taken_for_questions(spark: S
     assert decision_findings(result).isEmpty()
 
 
+def test_summaries_of_several_resources_are_checked_as_far_as_they_say_enough(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL *")
+    counted = {
+        "host": "10.0.0.1",
+        "operation": "DESCRIBE",
+        "resource_type": "TOPIC",
+        "granted": True,
+        "count": 19_000,
+        "resource_count": 19_000,
+        "metadata_offset": trail.offset,
+    }
+    # READ implies DESCRIBE; the summary itself names no topic, so it is no decision on any topic (KIP-679).
+    trail.proxy.write("authorization_summary", principal="User:alice", rule="acl", **counted)
+    trail.proxy.write("authorization_summary", principal="User:admin", rule="super.users", **counted)
+    trail.proxy.write("authorization_summary", principal="User:mallory", rule="super.users", **counted)
+
+    result = judged(spark, trail)
+
+    [row] = decision_findings(result).collect()
+    assert (row["check"], json.loads(row["evidence"])["principal"]) == (
+        "decisions.wrongly_granted",
+        "User:mallory",
+    )
+    assert {row["outcome"]: row["records"] for row in coverage(result).collect()} == {
+        "evaluated": 2,
+        "one record stands for several resources": 1,
+    }
+
+
 def test_a_name_of_thousands_of_characters_is_looked_for_by_the_prefixes_there_are(
     spark: SparkSession,
 ) -> None:

@@ -105,6 +105,10 @@ def test_what_is_not_needed_is_listed_with_commands_that_deny_nothing(spark: Spa
 def test_what_the_trail_cannot_see_is_said_next_to_each_row(spark: SparkSession) -> None:
     trail = a_trail()
     trail.proxy.write("authorization_collapsed", principal="User:dave", granted=False, count=7)
+    many = {"principal": "User:alice", "host": "h", "operation": "DESCRIBE", "resource_type": "TOPIC"}
+    trail.proxy.write(
+        "authorization_summary", granted=True, count=5, resource_count=5, method="Fetch", **many
+    )
     trail.proxy.write("request_summary", principal="User:alice", method="Metadata", count=3)
     del trail.proxy.records[3]
 
@@ -115,7 +119,7 @@ def test_what_the_trail_cannot_see_is_said_next_to_each_row(spark: SparkSession)
         *("bypass", "gap", "late start", "less than a year", "collapsed", "listing")
     }
     assert "1 record(s) are missing, sequences 3 to 3" in short["unseen"]["gap"]
-    assert short["unseen"]["collapsed"] == "7 denials or reads are in records that name no resource"
+    assert short["unseen"]["collapsed"] == "12 decisions are in records that name no resource"
     assert of_a_year.keys() == short["unseen"].keys() - {"less than a year"}
     [dave] = rows(short, "no-grant").values()
     assert dave["unseen"] == ["bypass", "gap", "late start", "less than a year", "collapsed"]

@@ -38,6 +38,31 @@ def a_trail() -> Trail:
     return trail
 
 
+def test_what_counts_many_resources_cannot_be_said(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL *")
+    trail.proxy.write(
+        "authorization_summary",
+        principal="User:alice",
+        host="10.0.0.1",
+        method="Metadata",
+        operation="DESCRIBE",
+        resource_type="TOPIC",
+        granted=True,
+        rule="acl",
+        count=500,
+        resource_count=400,
+        metadata_offset=trail.offset,
+    )
+
+    found = tried(
+        spark, trail, "kafka-acls --remove --allow-principal User:alice --operation Read --topic '*'"
+    )
+
+    [row] = found["access"]
+    assert (row["outcome"], row["requests"], row["resource_name"]) == ("cannot_be_said", 500, None)
+
+
 def tried(spark: SparkSession, trail: Trail, proposal: str, **days: date) -> Document:
     frames = audit_frame(spark, trail.audit), log_frame(spark, trail.log)
     return document(*frames, parse_proposal(proposal, "p"), days.get("first"), days.get("last"))

@@ -2,13 +2,16 @@
 
 Allowed data-plane traffic is counted by resource instead of recorded request by request (SPEC D1). A session
 counts here. Its summaries become audit events at each interval, and before the image, the principal or the
-client id under which they were counted changes.
+client id under which they were counted changes. A connection has only so many summaries of single resources
+in an interval. Beyond them the resources are added up by API, operation and type of resource, those with the
+least traffic first.
 
 Each denial is a record of its own, up to a limit; the others of a request are collapsed into one. One request
-can name as many resources as fit into its bytes, and a record is written to disk before the next request is
-handled; so the cost of denials must not grow with the request.
+can name as many resources as fit into its bytes, so what it makes the trail write must not grow with it: a
+record has more than a kilobyte.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from proxy.audit import events
@@ -17,6 +20,7 @@ from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.quota.throttle import Bucket
 from proxy.security.authorizer import Action, Decision
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.work import paced, paced_sorted
 
 OBSERVE = "observe"
 """The `rule` of a client that would have been throttled (quota.mode)."""
@@ -24,9 +28,15 @@ OBSERVE = "observe"
 MAX_SINGLE = 100
 """The limit for one operation on resources of one type, in one request."""
 
-MESSAGE = f"one request, beyond its first {MAX_SINGLE} denials of this operation"
+MESSAGE = f"one request, beyond its first {MAX_SINGLE} decisions of this operation"
 
-_Kind = tuple[Operation, ResourceType]
+MAX_SUMMARIES = 1_000
+"""The limit for summaries of single resources of one connection, in one interval."""
+
+_EVENT_UNITS = 8
+"""The cost of an event, in the units of proxy.wire.work."""
+
+_Kind = tuple[Operation, ResourceType, bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -60,24 +70,61 @@ class Summary:
         other.count = other.request_bytes = other.response_bytes = 0
         other.since_ms = now_ms
 
-    def event(self, now_ms: int) -> AuditEvent:
-        """Return the audit event, without the fields that the session adds."""
-        action = self.action
+    def event(self, now_ms: int, resource_count: int | None = None) -> AuditEvent:
+        """Return the audit event, without the fields that the session adds.
+
+        `resource_count`: it stands for so many resources of the same type.
+        """
+        action, is_single = self.action, resource_count is None
         return events.authorization_summary(
             method=ApiKey.name_of(self.api_key),
             resource_type=ResourceType(action.resource_type).name,
-            resource_name=action.resource_name,
-            pattern_type=PatternType.LITERAL.name,
+            resource_name=action.resource_name if is_single else None,
+            pattern_type=PatternType.LITERAL.name if is_single else None,
             operation=Operation(action.operation).name,
             granted=self.decision.allowed,
             rule=self.decision.rule,
-            acl_id=self.decision.acl_id,
+            acl_id=self.decision.acl_id if is_single else None,
             count=self.count,
             request_bytes=self.request_bytes,
             response_bytes=self.response_bytes,
             interval_start_ms=self.since_ms,
             interval_end_ms=now_ms,
+            resource_count=resource_count,
         )
+
+
+@dataclass(slots=True, eq=False)
+class SummaryRoom:
+    """How many summaries of single resources a connection may still have in this interval."""
+
+    left: int = MAX_SUMMARIES
+
+    def renew(self) -> None:
+        """Another interval begins."""
+        self.left = MAX_SUMMARIES
+
+    def events(self, active: list[Summary], now_ms: int) -> Iterator[AuditEvent]:
+        """Yield the events of summaries with traffic: single ones as long as there is room."""
+        if len(active) > self.left:
+            active = paced_sorted(active, _idleness)
+        single, others = active[: self.left], active[self.left :]
+        self.left -= len(single)
+        for summary in paced(single, _EVENT_UNITS):
+            yield summary.event(now_ms)
+        added: dict[tuple[int, Operation, ResourceType, str], tuple[Summary, list[Summary]]] = {}
+        for each in paced(others):
+            kind = each.api_key, each.action.operation, each.action.resource_type, each.decision.rule
+            total = Summary(each.api_key, each.action, each.decision, each.since_ms)
+            added.setdefault(kind, (total, []))[1].append(each)
+        for total, several in added.values():
+            for each in paced(several):
+                total.take(each, now_ms)
+            yield total.event(now_ms, len(several))
+
+
+def _idleness(summary: Summary) -> tuple[int, int]:
+    return -summary.request_bytes - summary.response_bytes, -summary.count
 
 
 @dataclass(slots=True)
@@ -160,7 +207,10 @@ def time_used(bucket: Bucket, metadata_offset: int, spent_ns: int, since_ms: int
 
 
 class Denials:
-    """Counts the denials of one request by operation and resource type."""
+    """Counts the denials of one request by operation and resource type.
+
+    The controller counts allowed decisions of a request that change nothing in the same way.
+    """
 
     __slots__ = ("_collapsed", "_counts")
 
@@ -168,17 +218,17 @@ class Denials:
         self._counts: dict[_Kind, int] = {}
         self._collapsed: dict[_Kind, AuditEvent] = {}
 
-    def only_counts(self, action: Action) -> bool:
-        """Count a denial in the collapsed event; False: there is none yet."""
-        collapsed = self._collapsed.get((action.operation, action.resource_type))
+    def only_counts(self, action: Action, granted: bool = False) -> bool:
+        """Count a decision in the collapsed event; False: there is none yet."""
+        collapsed = self._collapsed.get((action.operation, action.resource_type, granted))
         if collapsed is None:
             return False
         collapsed.count = (collapsed.count or 0) + 1
         return True
 
     def take(self, action: Action, event: AuditEvent, events: list[AuditEvent]) -> None:
-        """Add the event of a denial to `events`, as it is or as a collapsed one."""
-        key = action.operation, action.resource_type
+        """Add the event of a decision to `events`, as it is or as a collapsed one."""
+        key = action.operation, action.resource_type, bool(event.granted)
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if count > MAX_SINGLE:
             event = self._collapsed[key] = _collapsed_event(event)

@@ -1,5 +1,6 @@
 """What the controller decides on topics and configs beyond what test_both_gates compares with the proxy."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from forwarding.controller.api import Outcome, SendToBroker
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.principal import Principal
+from proxy.session.accounting.summaries import MAX_SINGLE
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -130,6 +132,31 @@ def test_configs_need_the_right_of_their_resource(api_key: int) -> None:
         (32, "h", ErrorCode.GROUP_AUTHORIZATION_FAILED),
         (99, "?", ErrorCode.UNSUPPORTED_VERSION),
     ]
+
+
+@pytest.mark.spec("D1", "D3", "O6")
+def test_what_one_request_makes_the_controller_record_is_bounded_unless_it_changes_something() -> None:
+    names = [f"t{number}" for number in range(5_000)]
+    image = allowed((Operation.CREATE, "kafka-cluster"), (Operation.DESCRIBE_CONFIGS, "*"))
+
+    shown = decided(ApiKey.CREATE_TOPICS, creations(*names), image=image).events
+    denied = decided(ApiKey.CREATE_TOPICS, creations(*names)).events
+    changed = decided(
+        ApiKey.CREATE_PARTITIONS, widenings(*names), image=allowed((Operation.ALTER, "*"))
+    ).events
+
+    counts = Counter((event.event, event.operation, event.granted, event.count) for event in shown)
+    assert counts == {
+        ("authorization", "CREATE", True, None): 1,
+        ("authorization", "DESCRIBE_CONFIGS", True, None): MAX_SINGLE,
+        ("authorization_collapsed", "DESCRIBE_CONFIGS", True, 5_000 - MAX_SINGLE): 1,
+    }
+    counts = Counter((event.event, event.operation, event.granted, event.count) for event in denied)
+    assert counts == {
+        ("authorization", "CREATE", False, None): MAX_SINGLE,
+        ("authorization_collapsed", "CREATE", False, 5_000 - MAX_SINGLE): 1,
+    }
+    assert [event.resource_name for event in changed] == names
 
 
 @pytest.mark.spec("E4")
