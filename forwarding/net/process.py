@@ -38,6 +38,7 @@ from proxy.net.kafka.own_topics import audit_topic, metadata_topic
 from proxy.net.logins.verification import Verifications
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, degraded
+from proxy.net.runtime import garbage_collector
 from proxy.net.runtime.reachability import Reachability, link
 from proxy.net.telemetry.event_metrics import AuthorizerCollector, LoginMetrics
 from proxy.net.telemetry.quota_metrics import OthersSeries
@@ -97,6 +98,14 @@ class DecisionRules:
     authorizer: Authorizer
     mutations_enforced: bool
     mutations_excluded: tuple[str, ...]
+
+
+COLLECT_INTERVAL_MS = 10_000
+"""Between two looks at older objects for cycles that no request needs any more."""
+
+
+async def _collect_garbage() -> None:
+    garbage_collector.collect_if_few()
 
 
 async def _always() -> bool:
@@ -269,6 +278,7 @@ class ControllerProcess:
                 tasks.create_task(
                     self._sweep(owners_ms, lambda: self.processor.remove_deleted_topics(deleted))
                 ),
+                tasks.create_task(self._sweep(COLLECT_INTERVAL_MS, _collect_garbage)),
             ]
             try:
                 loaded = [tasks.create_task(self.feed.loaded.wait()), tasks.create_task(self._drained.wait())]

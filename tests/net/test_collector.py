@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
+from proxy.metadata.loader import Loader
 from proxy.net.clients.connection import Connection, Upstream
 from proxy.net.runtime import garbage_collector
 from proxy.session.session import Session
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import fetch, produce
 from tests.support.edges import an_edge_and_its_broker, on_uvloop
+from tests.support.metadata_log import acl, acl_record, removed_acl_record, values
 
 pytestmark = pytest.mark.spec("O8")
+
+
+CHANGES = 20_000
 
 
 @pytest.fixture
@@ -53,18 +58,48 @@ async def test_a_connection_that_has_ended_is_free_without_the_collector(in_flig
 
 
 @pytest.mark.usefixtures("no_collector")
-async def test_what_is_made_of_records_is_not_looked_at_by_the_collector() -> None:
+async def test_what_is_made_of_many_records_is_not_looked_at_by_the_collector() -> None:
     images: list[list[object]] = []
 
     def steps() -> Iterator[None]:
         for _ in range(3):
-            images.append([[] for _ in range(1_000)])
+            images.append([[] for _ in range(2 * garbage_collector.FEW_BLOCKS)])
             yield
 
     await garbage_collector.apply_image(steps())
 
     looked_at = set(map(id, gc.get_objects()))
     assert not any(id(part) in looked_at for image in images for part in image)
+
+
+@pytest.mark.usefixtures("no_collector")
+async def test_changes_leave_nothing_behind_of_what_was_under_way_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Cyclic:
+        def __init__(self) -> None:
+            self.own = self
+
+    loader = Loader(lambda _image, _changed: None)
+    loader.load_until(0)
+    added = acl("orders")
+    changes = values(acl_record(added)), values(removed_acl_record(added))
+    before, frozen = sys.getallocatedblocks(), gc.get_freeze_count()
+    monkeypatch.setattr(garbage_collector, "_settled_blocks", before)
+    under_way: list[weakref.ref[Cyclic]] = []
+
+    for offset in range(CHANGES):
+        request = Cyclic()
+        await garbage_collector.apply_image(loader.batch_steps(offset, changes[offset % 2]))
+        under_way.append(weakref.ref(request))
+        del request
+        if offset % 1_000 == 999:
+            garbage_collector.collect_if_few()
+            assert [each for each in under_way if each() is not None] == []
+            under_way.clear()
+
+    assert gc.get_freeze_count() == frozen
+    assert sys.getallocatedblocks() - before < 2_000
 
 
 @pytest.mark.usefixtures("no_collector")

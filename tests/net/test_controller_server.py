@@ -1,7 +1,10 @@
 """The controller's own endpoint: who may come in, what is served there, and how it closes."""
 
 import asyncio
+import gc
 import ssl
+import sys
+import weakref
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,10 +13,12 @@ import pytest
 
 from forwarding import envelope
 from forwarding.envelope import AUTHORIZER_NOT_READY
+from forwarding.net import process as controller_process
 from forwarding.net.process import forwardable_versions
 from forwarding.net.server import ServerLimits
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings, client_context
 from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
+from proxy.net.runtime import garbage_collector
 from proxy.security.principal import serialize
 from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, types
@@ -41,6 +46,7 @@ from tests.support.controllers import (
 )
 from tests.support.fake_broker import FakeBroker
 from tests.support.relay import Relay
+from tests.support.waiting import turns_until
 
 USERS = {"proxy-1": "secret", "mallory": "other"}
 
@@ -118,6 +124,26 @@ async def test_a_listener_that_is_not_to_start_early_opens_only_when_the_log_is_
         assert not made.process.server.listening.is_set()
         assert not run.done()
         made.process.drain()
+
+
+@pytest.mark.spec("O6")
+async def test_a_controller_collects_cycles_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cyclic:
+        def __init__(self) -> None:
+            self.own = self
+
+    monkeypatch.setattr(controller_process, "COLLECT_INTERVAL_MS", 1)
+    monkeypatch.setattr(garbage_collector, "_settled_blocks", sys.getallocatedblocks())
+    made = made_controller(controller_settings(nowhere(), "t", early_start=False))
+    gc.disable()
+    try:
+        cyclic = weakref.ref(Cyclic())
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(made.process.run())
+            await turns_until(lambda: cyclic() is None)
+            made.process.drain()
+    finally:
+        gc.enable()
 
 
 @pytest.mark.kafka

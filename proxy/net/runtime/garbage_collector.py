@@ -45,17 +45,26 @@ def start() -> None:
 
 
 async def apply_image(steps: Iterable[object]) -> None:
-    """Run the steps that apply records to an image, in slices, and freeze the objects that they create."""
+    """Run the steps that apply records to an image, in slices, and freeze the objects if they are many.
+
+    What is frozen is never collected. So a few new objects are not frozen: among them are those of requests
+    that are under way, and if these end with a cycle, each change would leave something behind for ever.
+    """
     gc.collect(1)
     async for _ in iterate_in_slices(steps):
-        gc.freeze()
-    _settle()
+        _settle_if_many()
+    _settle_if_many()
 
 
 def collect_if_few() -> None:
     """Collect cycles among all objects that are not frozen, unless there are too many."""
     if sys.getallocatedblocks() - _settled_blocks <= FEW_BLOCKS:
         gc.collect()
+
+
+def _settle_if_many() -> None:
+    if sys.getallocatedblocks() - _settled_blocks > FEW_BLOCKS:
+        _settle()
 
 
 def _settle() -> None:
