@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Protocol, TypeAlias
-from weakref import WeakValueDictionary
+from weakref import ref
 
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import MAX_NAME_CHARACTERS, QuotaEntity
@@ -292,7 +292,7 @@ class ClientQuotas:
         """How often a client got the bucket of all client ids for which there is no room, by quota key."""
         self._seen: QuotasImage | None = None
         # Weak, because a bucket that nothing else holds may be dropped.
-        self._resolved: _Resolved = WeakValueDictionary()
+        self._resolved: dict[tuple[str, str | None, str | None], ref[Bucket]] = {}
         self.exempt_time = Rate(self._window_ms, self._samples)
         """Percent of the event loop for requests without a request quota (Kafka: exempt-request-time)."""
 
@@ -313,15 +313,16 @@ class ClientQuotas:
         """
         if quotas is not self._seen:
             self._seen = quotas
-            self._resolved = WeakValueDictionary()
+            self._resolved = {}
         requested = (key, user, client_id)
-        bucket = self._resolved.get(requested)
+        known = self._resolved.get(requested)
+        bucket = None if known is None else known()
         if bucket is None:
             bucket = self._resolve(key, quotas, user, client_id, metadata_offset, now_ms)
             if len(self._resolved) >= MAX_RESOLVED:
-                self._resolved = WeakValueDictionary()
+                self._resolved = {}
             if len(client_id or "") <= MAX_NAME_CHARACTERS:
-                self._resolved[requested] = bucket
+                self._resolved[requested] = ref(bucket)
         return bucket
 
     def follow(
@@ -333,7 +334,7 @@ class ClientQuotas:
         """
         self.enforced, self._excluded = enforced, frozenset(excluded)
         self._static_defaults, self._generation = _static_defaults(settings), generation
-        self._resolved = WeakValueDictionary()
+        self._resolved = {}
 
     def excludes(self, principal: str) -> bool:
         """Whether this principal ("User:alice") has no quotas."""
@@ -349,7 +350,7 @@ class ClientQuotas:
         Yields True for each dropped one.
         """
         # There may be room now for clients that shared a bucket.
-        self._resolved = WeakValueDictionary()
+        self._resolved = {}
         return self.kept.drop_idle(now_ms)
 
     def _resolve(
@@ -388,9 +389,6 @@ class ClientQuotas:
         bucket = Bucket(key, found, self._window_ms, self._samples, self.enforced, rates)
         self.kept.add(bucket.name, bucket, owner)
         return bucket
-
-
-_Resolved: TypeAlias = WeakValueDictionary[tuple[str, str | None, str | None], Bucket]
 
 
 def _static_defaults(settings: QuotaSettings) -> dict[str, float | None]:

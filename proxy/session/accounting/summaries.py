@@ -11,7 +11,6 @@ can name as many resources as fit into its bytes, so what it makes the trail wri
 record has more than a kilobyte.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from proxy.audit import events
@@ -70,27 +69,23 @@ class Summary:
         other.count = other.request_bytes = other.response_bytes = 0
         other.since_ms = now_ms
 
-    def event(self, now_ms: int, resource_count: int | None = None) -> AuditEvent:
-        """Return the audit event, without the fields that the session adds.
-
-        `resource_count`: it stands for so many resources of the same type.
-        """
-        action, is_single = self.action, resource_count is None
+    def event(self, now_ms: int) -> AuditEvent:
+        """Return the audit event, without the fields that the session adds."""
+        action = self.action
         return events.authorization_summary(
             method=ApiKey.name_of(self.api_key),
             resource_type=ResourceType(action.resource_type).name,
-            resource_name=action.resource_name if is_single else None,
-            pattern_type=PatternType.LITERAL.name if is_single else None,
+            resource_name=action.resource_name,
+            pattern_type=PatternType.LITERAL.name,
             operation=Operation(action.operation).name,
             granted=self.decision.allowed,
             rule=self.decision.rule,
-            acl_id=self.decision.acl_id if is_single else None,
+            acl_id=self.decision.acl_id,
             count=self.count,
             request_bytes=self.request_bytes,
             response_bytes=self.response_bytes,
             interval_start_ms=self.since_ms,
             interval_end_ms=now_ms,
-            resource_count=resource_count,
         )
 
 
@@ -104,23 +99,33 @@ class SummaryRoom:
         """Another interval begins."""
         self.left = MAX_SUMMARIES
 
-    def events(self, active: list[Summary], now_ms: int) -> Iterator[AuditEvent]:
-        """Yield the events of summaries with traffic: single ones as long as there is room."""
+    def events(self, active: list[Summary], now_ms: int) -> list[AuditEvent]:
+        """Return the events of summaries with traffic: single ones as long as there is room."""
+        others: list[Summary] = []
         if len(active) > self.left:
             active = paced_sorted(active, _idleness)
-        single, others = active[: self.left], active[self.left :]
-        self.left -= len(single)
-        for summary in paced(single, _EVENT_UNITS):
-            yield summary.event(now_ms)
-        added: dict[tuple[int, Operation, ResourceType, str], tuple[Summary, list[Summary]]] = {}
-        for each in paced(others):
-            kind = each.api_key, each.action.operation, each.action.resource_type, each.decision.rule
-            total = Summary(each.api_key, each.action, each.decision, each.since_ms)
-            added.setdefault(kind, (total, []))[1].append(each)
-        for total, several in added.values():
-            for each in paced(several):
-                total.take(each, now_ms)
-            yield total.event(now_ms, len(several))
+            active, others = active[: self.left], active[self.left :]
+        self.left -= len(active)
+        single = [summary.event(now_ms) for summary in paced(active, _EVENT_UNITS)]
+        return single + _added_up(others, now_ms) if others else single
+
+
+def _added_up(summaries: list[Summary], now_ms: int) -> list[AuditEvent]:
+    """Return an event for each API, operation, type of resource and rule, without what differs in it."""
+    added: dict[tuple[int, Operation, ResourceType, str], tuple[Summary, list[Summary]]] = {}
+    for each in paced(summaries):
+        kind = each.api_key, each.action.operation, each.action.resource_type, each.decision.rule
+        total = Summary(each.api_key, each.action, each.decision, each.since_ms)
+        added.setdefault(kind, (total, []))[1].append(each)
+    found = []
+    for total, several in added.values():
+        for each in paced(several):
+            total.take(each, now_ms)
+        event = total.event(now_ms)
+        event.resource_name = event.pattern_type = event.acl_id = None
+        event.resource_count = len(several)
+        found.append(event)
+    return found
 
 
 def _idleness(summary: Summary) -> tuple[int, int]:
