@@ -15,7 +15,7 @@ from proxy.audit import events
 from proxy.audit.chain import witnessed_end
 from proxy.audit.record import AuditEvent
 from proxy.net.logins.verification import Client, Verifications
-from proxy.security.principal import Principal
+from proxy.security.principal import Principal, from_plugin
 from proxy.security.principal_builder import (
     AuthenticationContext,
     DefaultPrincipalBuilder,
@@ -109,14 +109,14 @@ class Connection:
             certificate=certificate,
         )
         try:
-            return context.principal_builder.build(peer)
-        except Exception as error:
+            return from_plugin(lambda: context.principal_builder.build(peer))
+        except ValueError as error:
             event = events.authentication_failed(
                 connection_id=self._connection_id,
                 listener=context.listener,
                 host=self._host,
                 mechanism="SSL",
-                message=f"principal builder: {error or repr(error)}",
+                message=f"principal builder: {error}",
             )
             context.record(event)
             raise UnknownPrincipal(event.message) from error
@@ -158,7 +158,7 @@ class Connection:
         if authentication.rejects(header.api_key, now_ms):
             self._record(events.session_expired(), header)
             return Reply(close="session expired")
-        if self._context.revoke_immediately and authentication.revoked:
+        if self._context.revoke_immediately and authentication.revocation is not None:
             self._record(events.session_revoked(), header)
             return Reply(close="session revoked")
         match header.api_key:

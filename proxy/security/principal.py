@@ -4,7 +4,9 @@ SASL exchanges, TLS and Envelopes make principals.
 """
 
 import struct
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, fields
 
 from proxy.wire import codecs, types
 from proxy.wire.errors import WireError
@@ -15,17 +17,53 @@ _VERSION = struct.Struct(">h")
 _DATA_VERSION = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Principal:
-    """Two are equal if type and name are; how a client authenticated is not part of its identity."""
+    """Two are equal if type and name are, of whatever class; neither is how the client authenticated.
+
+    A class derived from it may carry more. That counts only for decisions of its own session, and is no part
+    of the identity, which a derived class cannot change.
+    """
+
+    # Without slots, because with them no derived class could assign attributes in its constructor.
 
     principal_type: str
     name: str
-    token_authenticated: bool = field(default=False, compare=False)
+    token_authenticated: bool = False
+
+    def __init_subclass__(cls) -> None:
+        # The decorator of a dataclass would otherwise compare all its fields.
+        cls.__eq__ = Principal.__eq__  # type: ignore[method-assign]
+        cls.__hash__ = Principal.__hash__  # type: ignore[method-assign]
+        cls.__str__ = Principal.__str__  # type: ignore[method-assign]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Principal):
+            return NotImplemented
+        return (self.principal_type, self.name) == (other.principal_type, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.principal_type, self.name))
 
     def __str__(self) -> str:
         return f"{self.principal_type}:{self.name}"
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it carries nothing that an authorizer could see besides the fields of this class."""
+        return type(self) is Principal and len(vars(self)) == _FIELDS
+
+    def decides_as(self, other: "Principal") -> bool:
+        """Whether each decision for one of them holds for the other."""
+        return (
+            self.is_bare
+            and other.is_bare
+            and self == other
+            and self.token_authenticated == other.token_authenticated
+        )
+
+
+_FIELDS = len(fields(Principal))
 
 ANONYMOUS = Principal(USER_TYPE, "ANONYMOUS")
 
@@ -36,6 +74,42 @@ def parse_principal(text: str) -> Principal:
     if not colon:
         raise ValueError(f"expected a principal in the form type:name, got {text!r}")
     return Principal(principal_type, name)
+
+
+def from_plugin(make: Callable[[], object]) -> Principal:
+    """Return the principal that a plug-in makes. ValueError: what it raised, or what is wrong with it."""
+    try:
+        principal = make()
+        fault = principal_fault(principal)
+    except Exception as error:
+        # A single word, as of KeyError, says too little.
+        raise ValueError(str(error) if " " in str(error) else repr(error)) from error
+    if fault is not None:
+        raise ValueError(fault)
+    assert isinstance(principal, Principal)
+    return principal
+
+
+def principal_fault(principal: object) -> str | None:
+    """Return what is wrong with what a plug-in has made as a principal, or None."""
+    if not isinstance(principal, Principal):
+        return f"{type(principal).__name__} is no principal"
+    kind, name = principal.principal_type, principal.name
+    if not isinstance(kind, str) or not isinstance(name, str):
+        return f"a principal whose type or name is no text: {kind!r}, {name!r}"
+    if not kind or ":" in kind:
+        # With a colon its text would be that of another type: "User:a" + "b" is not User "a:b".
+        return f"a principal of the type {kind!r}, which is empty or contains a colon"
+    return None if isinstance(principal.token_authenticated, bool) else "token_authenticated is no boolean"
+
+
+def by_token(principal: Principal) -> Principal:
+    """Return the principal, of whatever class, as one that has logged in with a delegation token."""
+    if principal.token_authenticated:
+        return principal
+    marked = copy(principal)
+    object.__setattr__(marked, "token_authenticated", True)
+    return marked
 
 
 def serialize(principal: Principal) -> bytes:

@@ -7,7 +7,7 @@ default; principals with additional state (a class derived from Principal) need 
 from typing import Protocol, runtime_checkable
 
 from proxy.security.plugin import plugin
-from proxy.security.principal import Principal, deserialize, serialize
+from proxy.security.principal import Principal, deserialize, from_plugin, serialize
 
 SERDE_CLASS = "principal.serde.class"
 
@@ -52,12 +52,9 @@ class GuardedSerde:
 
     def deserialize(self, raw: bytes) -> Principal:
         try:
-            principal = self.serde.deserialize(raw)
-        except Exception as error:
-            raise ValueError(f"{SERDE_CLASS}: {error or repr(error)}") from error
-        if not isinstance(principal, Principal):
-            raise ValueError(f"{SERDE_CLASS}: {len(raw)} bytes became {type(principal).__name__}")
-        return principal
+            return from_plugin(lambda: self.serde.deserialize(raw))
+        except ValueError as error:
+            raise ValueError(f"{SERDE_CLASS}: {error}") from error
 
 
 def load_principal_serde(dotted_path: str | None) -> PrincipalSerde:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from proxy.audit.record import AuditEvent
 from proxy.security.backoff import LoginBackoff
-from proxy.security.principal import ANONYMOUS, Principal
+from proxy.security.principal import ANONYMOUS, Principal, by_token, from_plugin
 from proxy.security.sasl.exchange import (
     Accepted,
     Challenge,
@@ -23,6 +23,7 @@ from proxy.security.sasl.exchange import (
     Rejected,
     SessionExpiry,
     Settled,
+    outcome_fault,
     session_lifetime_ms,
 )
 from proxy.wire import types
@@ -85,6 +86,7 @@ class Authentication:
         "_failure_recorded",
         "_host",
         "_listener",
+        "_new_exchange",
         "_previous",
         "_principal_of",
         "_reauthentication_began_ms",
@@ -117,6 +119,7 @@ class Authentication:
         self.expiry = SessionExpiry(None)
         self.mechanism: str | None = None
         self._exchange: Exchange | None = None
+        self._new_exchange: Callable[[], Exchange] | None = None
         self._bad_mechanism: str | None = None
         self._previous: Principal | None = None
         self._client_version = _BARE
@@ -143,9 +146,9 @@ class Authentication:
         return self.phase is not Phase.COMPLETE
 
     @property
-    def revoked(self) -> bool:
-        """Whether the credential of the last login has been changed or removed since."""
-        return self.still_valid is not None and not self.still_valid()
+    def revocation(self) -> str | None:
+        """Why the credential of the last login is not valid any more; None: it is."""
+        return _revocation(self.still_valid)
 
     def rejects(self, api_key: int, now_ms: int) -> bool:
         """Whether the session has expired and this request does not renew it; ApiVersions does not (KIP-368).
@@ -183,6 +186,9 @@ class Authentication:
         return self._step(outcome, version, now_ms)
 
     def _step(self, outcome: Outcome, version: int, now_ms: int) -> Step:
+        fault = outcome_fault(outcome)
+        if fault is not None:
+            outcome = Rejected("", f"mechanism {self.mechanism}: {fault}")
         if isinstance(outcome, Deferred):
             self._verifying_version = version
             return Step(None, check=outcome)
@@ -271,32 +277,37 @@ class Authentication:
         self.mechanism = self.mechanism or mechanism
         self._began_ms = now_ms
         self._client_version = _BARE
-        self._exchange = listener.new_exchange(mechanism)
+        # Made with the first token, so that an error of a foreign mechanism is handled in one place.
+        self._new_exchange = partial(listener.new_exchange, mechanism)
         self.phase = Phase.AUTHENTICATE if version >= 1 else Phase.BARE_TOKENS
         return Step(types.SaslHandshakeResponse(mechanisms=enabled))
 
     def _respond(self, token: bytes, now_ms: int) -> Outcome:
         if self._bad_mechanism is not None:
             return Rejected("", f"mechanism changed from {self.mechanism} to {self._bad_mechanism}")
-        assert self._exchange is not None
         try:
+            if self._exchange is None:
+                assert self._new_exchange is not None
+                self._exchange = self._new_exchange()
             return self._exchange.respond(token, now_ms)
         except Exception as error:  # noqa: BLE001 - a foreign mechanism may raise anything
             return Deferred(partial(_raise, error))  # Reported and rejected where errors of the work are.
 
     def _admitted(self, accepted: Accepted) -> Accepted | Rejected:
         """Return the outcome with the client's principal, which must not change in a re-authentication."""
-        if accepted.still_valid is not None and not accepted.still_valid():
+        revocation = _revocation(accepted.still_valid)
+        if revocation is not None:
             # The next check comes only when credentials change again.
-            return Rejected("", "the credential was revoked while it was checked")
+            return Rejected("", f"while it was checked, {revocation}")
         if self._principal_of is not None and self.mechanism is not None:
             try:
-                named = self._principal_of(self.mechanism, accepted.principal)
-            except Exception as error:  # noqa: BLE001 - a builder may raise anything
-                return Rejected("", f"principal builder: {error or repr(error)}")
-            # A builder cannot change that the client has logged in with a token, as in Kafka.
-            by_token = accepted.principal.token_authenticated or named.token_authenticated
-            accepted = replace(accepted, principal=replace(named, token_authenticated=by_token))
+                named = from_plugin(partial(self._principal_of, self.mechanism, accepted.principal))
+                if accepted.principal.token_authenticated:
+                    # A builder cannot change that the client has logged in with a token, as in Kafka.
+                    named = from_plugin(partial(by_token, named))
+            except ValueError as error:
+                return Rejected("", f"principal builder: {error}")
+            accepted = replace(accepted, principal=named)
         if self._previous not in (None, accepted.principal):
             return Rejected(
                 f"Cannot change principals during re-authentication from {_dotted(self._previous)}:"
@@ -382,6 +393,15 @@ def _token_response(version: int, token: bytes, lifetime_ms: int = 0) -> Any:
 def _dotted(principal: Principal | None) -> str:
     """Return the principal as in Kafka's message."""
     return "" if principal is None else f"{principal.principal_type}.{principal.name}"
+
+
+def _revocation(still_valid: Callable[[], bool] | None) -> str | None:
+    if still_valid is None:
+        return None
+    try:
+        return None if still_valid() else "the credential it logged in with was changed or removed"
+    except Exception as error:  # noqa: BLE001 - of a foreign mechanism
+        return f"the mechanism could not say whether the credential is valid: {error!r}"
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -518,8 +518,9 @@ class Machine:
 
     def _log_in(self, step: LoggedIn) -> Effects:
         principal, before = self.authentication.principal, self.client.context.principal
-        # With a delegation token the same user does not have the same rights as with a password (KIP-48).
-        if before != principal or before.token_authenticated != principal.token_authenticated:
+        # With a delegation token the same user does not have the same rights as with a password (KIP-48), and
+        # what a principal of a plug-in carries may be something else now.
+        if not before.decides_as(principal):
             effects = self.renew_client(None, None, self.now_ms)
             self.remembered.fetch_sessions.clear()
         else:

@@ -268,9 +268,9 @@ class Session:
 
     def end_if_revoked(self) -> Effects:
         """End the session at once if its credential is not in effect any more."""
-        if self.machine.flags & CLOSING or not self.authentication.revoked:
+        if self.machine.flags & CLOSING or (reason := self.authentication.revocation) is None:
             return []
-        return self.machine.apply(termination.revoked(self.authentication))
+        return self.machine.apply(termination.revoked(self.authentication, reason))
 
     def drain(self) -> Effects:
         """Take no further request; the session's Close comes once what is in flight has its responses.

@@ -37,7 +37,7 @@ from proxy.net.telemetry.request_tracer import traced_session
 from proxy.net.telemetry.spans import Tracing
 from proxy.quota.connections import Slot
 from proxy.security.authorizer import host_address
-from proxy.security.principal import Principal
+from proxy.security.principal import Principal, from_plugin
 from proxy.security.principal_builder import AuthenticationContext, DefaultPrincipalBuilder
 from proxy.session.authentication import Authentication
 from proxy.session.effects import ControllerResponse, ToController, Verify
@@ -242,14 +242,14 @@ class Listener:
             certificate=None if tls is None else tls.getpeercert(binary_form=True),
         )
         try:
-            return self.policy.principal_builder.build(context)
-        except Exception as error:  # noqa: BLE001 - any error of a builder rejects the client
-            self._failed(peer.host, f"principal builder: {error or repr(error)}")
+            return from_plugin(lambda: self.policy.principal_builder.build(context))
+        except ValueError as error:
+            self._failed(peer.host, f"principal builder: {error}")
             return None
 
     def _principal_of(self, host: str) -> Callable[[str, Principal], Principal] | None:
         builder = self.policy.principal_builder
-        if isinstance(builder, DefaultPrincipalBuilder):
+        if type(builder) is DefaultPrincipalBuilder:
             return None  # It does not change SASL principals.
 
         def build(mechanism: str, authenticated: Principal) -> Principal:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from proxy.security.plugin import plugin
-from proxy.security.principal import Principal
+from proxy.security.principal import Principal, principal_fault
 
 MAX_TOKEN_BYTES = 65_536
 """The limit for tokens of all mechanisms; checked before anything is parsed."""
@@ -78,6 +78,17 @@ class Deferred:
 Settled = Challenge | Accepted | Rejected
 """An outcome that needs no waiting."""
 Outcome = Settled | Deferred
+
+
+def outcome_fault(outcome: object) -> str | None:
+    """Return what is wrong with what a mechanism has returned, or None."""
+    match outcome:
+        case Accepted(principal=principal, token=bytes(), expires_at_ms=None | int()):
+            return principal_fault(principal)
+        case Challenge(token=bytes(), failure=str()) | Rejected(message=str(), reason=str()) | Deferred():
+            return None
+        case _:
+            return f"{type(outcome).__name__} is no outcome of a login, or has a field of the wrong type"
 
 
 def shown(name: str) -> str:

@@ -42,13 +42,13 @@ def expired_idle(authentication: Authentication) -> Plan:
     return [Recorded(event), CutOff(Close(EXPIRED_IDLE))]
 
 
-def revoked(authentication: Authentication) -> Plan:
+def revoked(authentication: Authentication, reason: str) -> Plan:
     """The credential is not in effect any more: the session ends at once, whatever is in flight."""
     event = events.session_revoked(
         principal=str(authentication.principal),
         mechanism=authentication.mechanism,
         error_code=ErrorCode.NONE,
-        message="the credential it logged in with was changed or removed",
+        message=reason,
     )
     return [Recorded(event), CutOff(Close(REVOKED))]
 
