@@ -55,6 +55,13 @@ def candidates(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, bool, b
 
     The governing entity is not the quota-id: a default user quota still gives each user its own bucket.
     """
+    if not user:
+        # A principal without a name, as of a certificate without a subject, is no user to Kafka: not even a
+        # default applies to it. All such clients share the buckets of their client ids.
+        if client_id:
+            yield QuotaEntity(client_id=client_id), False, True
+            yield QuotaEntity(client_id=DEFAULT), False, True
+        return
     if not client_id:
         # Kafka has no quota of a client id, nor a default, for a client without one.
         yield QuotaEntity(user=user), True, False

@@ -166,8 +166,10 @@ def _candidates() -> Column:
     """Returns the entities in Kafka's order, the most specific first, each with its quota-id."""
     user, raw_client = sanitised(_name_of(F.col(S.PRINCIPAL))), F.coalesce(S.CLIENT_ID, F.lit(""))
     client = sanitised(short(raw_client))
+    # A principal without a name is no user: no quota of users applies to it, nor a default.
+    user = F.when(user != "", user)
     user_tag = F.substring(user, 1, _SURELY_KEPT)
-    default, none = F.lit(DEFAULT), F.lit("")
+    default, none = F.when(user.isNotNull(), F.lit(DEFAULT)), F.lit("")
     # No default is that of a client without a client id, and no entity is null.
     default_client = F.when(raw_client != "", F.lit(DEFAULT))
     both, user_only, client_only = (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.kafka.channel import SaslLogin
+from proxy.net.kafka.channel import ChannelError, SaslLogin
 from proxy.net.kafka.user_tokens import UserTokens
 from proxy.security.principal import Principal
 from proxy.wire import types
@@ -143,3 +143,13 @@ async def test_a_token_whose_time_is_over_is_not_expired_again_when_the_proxy_st
             run.cancel()
 
     assert (place.asked(EXPIRE), tokens.count) == ([b"bob"], 0)
+
+
+@pytest.mark.spec("Q5")
+async def test_a_principal_without_a_name_has_no_token_because_it_would_be_the_proxys_own() -> None:
+    place = Place()
+    async with place.broker:
+        with pytest.raises(ChannelError, match="User: has no name"):
+            await place.tokens().login(Principal("User", ""))
+
+        assert place.asked(CREATE) == []

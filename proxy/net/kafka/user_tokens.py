@@ -107,6 +107,9 @@ class UserTokens:
 
     async def login(self, principal: Principal) -> SaslLogin:
         """Return a login as this user, with a token that is valid for a while."""
+        if not principal.name:
+            # A broker takes a request without an owner's name for one by the proxy, for itself.
+            raise ChannelError(f"{principal} has no name, and so can have no delegation token at the broker")
         token = self._tokens.setdefault(principal, _Token())
         # One connection of the user requests the token, the others wait for it.
         async with token.lock:

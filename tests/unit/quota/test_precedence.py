@@ -175,3 +175,18 @@ def test_a_client_without_a_client_id_has_only_the_quotas_of_users_as_in_kafka(
 
     assert found == (Governing(3.0, entity, "user", "") if governs else None)
     assert governing(quotas_image({}), "user", client_id, KEY, 7.0) == Governing(7.0, None, "", "")
+
+
+@pytest.mark.spec("Q2", "Q5")
+@pytest.mark.parametrize("client_id", ["client", "", None])
+def test_a_user_without_a_name_has_the_quotas_of_its_client_id_only(client_id: str | None) -> None:
+    of_users = {entity: {KEY: 1.0} for entity, _ in LEVELS if entity.user is not None}
+    of_clients = {QuotaEntity(client_id="client"): {KEY: 2.0}, QuotaEntity(client_id=DEFAULT): {KEY: 3.0}}
+
+    assert governing(quotas_image(of_users), "", client_id, KEY) is None
+    found = governing(quotas_image(of_users | of_clients), "", client_id, KEY)
+    expected = Governing(2.0, QuotaEntity(client_id="client"), "", "client") if client_id else None
+    assert found == expected
+    only_default = quotas_image(of_users | {QuotaEntity(client_id=DEFAULT): {KEY: 3.0}})
+    found = governing(only_default, "", client_id, KEY)
+    assert found == (Governing(3.0, QuotaEntity(client_id=DEFAULT), "", "client") if client_id else None)
