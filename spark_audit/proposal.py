@@ -17,6 +17,7 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from ipaddress import IPv6Address, ip_address
 from itertools import product
 from typing import NamedTuple, NoReturn
 
@@ -268,10 +269,26 @@ def _take_acls(proposal: Proposal, place: str, words: Sequence[str]) -> None:
         for entry in entries:
             _require_supported(resource[0], entry[2])
             if options.add:
+                _require_address(entry[1])
                 proposal.added.setdefault(Acl(*resource, pattern, *entry), place)
         if options.remove:
             for each in entries or (None,):
                 proposal.removed.setdefault(Removal(*resource, pattern, each), place)
+
+
+def _require_address(host: str) -> None:
+    """Raises ValueError for a host for which proxies and controllers reject the ACL."""
+    if host == WILDCARD:
+        return
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        raise ValueError(f"host {host!r} is neither an address nor *; the ACL would be rejected") from None
+    groups = [f"{int(group, 16):x}" for group in address.exploded.split(":") if address.version != 4]
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    written = str(mapped) if mapped else ":".join(groups) or host
+    if written != host:
+        raise ValueError(f"host {host!r} has to be written as {written}; the ACL would be rejected")
 
 
 Resource = tuple[str, str]

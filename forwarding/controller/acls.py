@@ -25,6 +25,7 @@ from proxy.metadata.acl import (
     PatternType,
     PermissionType,
     ResourceType,
+    host_fault,
     uuid_bytes,
     uuid_text,
 )
@@ -94,6 +95,8 @@ def _fault(creation: types.CreateAclsRequest.AclCreation) -> str | None:
         _not_one_of(creation.operation, Operation, "operation", _NO_OPERATION),
         _not_one_of(creation.permission_type, PermissionType, "permissionType", _NO_PERMISSION),
         _principal_fault(creation.principal),
+        # Kafka stores any text. A DENY for a host that no client has would deny nothing.
+        host_fault(creation.host),
     )
     return next((fault for fault in checks if fault is not None), None)
 
@@ -118,14 +121,14 @@ def _name_fault(creation: types.CreateAclsRequest.AclCreation) -> str | None:
 
 
 def _principal_fault(principal: str) -> str | None:
-    principal_type, colon, name = principal.partition(":")
+    principal_type, colon, _ = principal.partition(":")
     if not colon:
         return (
             f"Could not parse principal from `{principal}` "
             "(no colon is present separating the principal type from the principal name)"
         )
-    if not principal_type or not name:
-        return f"Could not parse principal from `{principal}` (its type or its name is empty)"
+    if not principal_type:
+        return f"Could not parse principal from `{principal}` (its type is empty)"
     return None
 
 

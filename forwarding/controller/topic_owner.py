@@ -202,7 +202,7 @@ def _owner(text: str | None) -> str:
     if text is None or not text.strip():
         return ""
     principal = parse_principal(text.strip())
-    if not principal.principal_type or not principal.name or len(text) > MAX_OWNER_CHARACTERS:
+    if not principal.principal_type or len(text) > MAX_OWNER_CHARACTERS:
         raise ValueError(
             f"Invalid value {text[:100]!r} for owner: expected a principal in the form type:name"
         )

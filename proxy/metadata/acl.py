@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import lru_cache
+from ipaddress import IPv4Address, ip_address
 from typing import Self
 
 from proxy.wire import types
@@ -86,6 +88,39 @@ def uuid_bytes(text: str) -> bytes:
     return raw
 
 
+def address_text(text: str) -> str | None:
+    """Return an address in the form of Java's getHostAddress, which ACLs are compared with, without its zone.
+
+    An IPv6 address has all its eight groups ("0:0:0:0:0:0:0:1"); an IPv4 address of an IPv6 socket is written
+    as IPv4. None: it is no address, but a name, a range, or something else.
+    """
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, IPv4Address):
+        # Only IPv6 addresses have zones.
+        return None if "%" in text else str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))
+
+
+def host_fault(host: str) -> str | None:
+    """Return why the host of an ACL matches no client, or None."""
+    if host == WILDCARD:
+        return None
+    address = address_text(host)
+    if address is None:
+        return f"Host {host[:100]!r} is neither an address nor *. Names and ranges are not supported."
+    return None if address == host else f"Host {host[:100]!r} has to be written as {address}."
+
+
+@lru_cache(maxsize=10_000)
+def _denied_host(host: str) -> str:
+    return host if host == WILDCARD else address_text(host) or WILDCARD
+
+
 Binding = tuple[ResourceType, str, PatternType, str, str, Operation, PermissionType]
 """An ACL without its id."""
 
@@ -115,6 +150,56 @@ class Acl:
             self.operation,
             self.permission_type,
         )
+
+    @property
+    def enforced(self) -> Acl:
+        """This ACL as decisions have to read it: a DENY that may apply applies, an ALLOW does not.
+
+        Itself, unless part of it is not understood. A DENY on the resource type ANY is on every type.
+        """
+        if self.permission_type is PermissionType.ALLOW:
+            is_known = _is_known(self) and ":" in self.principal
+            if is_known:
+                return self
+            # No action has this operation. By its name the ACL is found as before.
+            return replace(self, pattern_type=PatternType.LITERAL, operation=Operation.UNKNOWN)
+        kind, pattern, operation = self.resource_type, self.pattern_type, self.operation
+        is_pattern = pattern in _PATTERNS
+        widened = replace(
+            self,
+            resource_type=ResourceType.ANY if kind in _NO_RESOURCE else kind,
+            resource_name=self.resource_name if is_pattern else WILDCARD,
+            pattern_type=pattern if is_pattern else PatternType.LITERAL,
+            principal=self.principal if ":" in self.principal else WILDCARD_PRINCIPAL,
+            host=_denied_host(self.host),
+            operation=Operation.ALL if operation in _NO_OPERATION else operation,
+            permission_type=PermissionType.DENY,
+        )
+        return self if widened == self else widened
+
+    @property
+    def faults(self) -> list[str]:
+        """What of this ACL is not understood; nothing if decisions read it as it is written."""
+        known = (
+            ("resource type", self.resource_type not in _NO_RESOURCE),
+            ("pattern type", self.pattern_type in _PATTERNS),
+            ("operation", self.operation not in _NO_OPERATION),
+            ("permission type", self.permission_type in (PermissionType.ALLOW, PermissionType.DENY)),
+        )
+        faults = [f"its {what} is unknown" for what, is_known in known if not is_known]
+        if ":" not in self.principal:
+            faults.append(f"{self.principal[:100]!r} is no principal")
+        host = host_fault(self.host)
+        return faults if host is None else [*faults, host]
+
+
+_PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
+_NO_RESOURCE = (ResourceType.UNKNOWN, ResourceType.ANY)
+_NO_OPERATION = (Operation.UNKNOWN, Operation.ANY)
+
+
+def _is_known(acl: Acl) -> bool:
+    return acl.pattern_type in _PATTERNS and acl.resource_type not in _NO_RESOURCE
 
 
 @dataclass(frozen=True, slots=True)

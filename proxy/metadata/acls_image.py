@@ -78,9 +78,11 @@ class AclsImage:
     EMPTY: ClassVar["AclsImage"]
 
     by_id: ShardedMap[str, Acl] = field(default_factory=ShardedMap)
+    """The ACLs as they are in the log."""
     resources: MappingProxyType[ResourceType, ResourceAcls] = field(
         default_factory=lambda: MappingProxyType({})
     )
+    """The ACLs as decisions read them: see `Acl.enforced`."""
 
     @property
     def count(self) -> int:
@@ -98,23 +100,28 @@ class AclsImage:
         name = acl_filter.resource_name
         if name is None:
             return list(self.by_id.each_value())
-        # A pattern may be found twice, but its ACLs must be returned once.
-        patterns = {
-            id(pattern): pattern
+        # A pattern may be found twice, and an ACL on several types, but ACLs must be returned once.
+        found = {
+            acl.id: None
             for resource in self.resources.values()
             for pattern in (*resource.covering(name), resource.literal.get(name), resource.prefixed.get(name))
             if pattern is not None
+            for acls in pattern.values()
+            for acl in acls
         }
-        return [acl for pattern in patterns.values() for acls in pattern.values() for acl in acls]
+        return [self.by_id[acl_id] for acl_id in found]
 
     def existing(self, acl: Acl) -> Acl | None:
         """Return the ACL with the binding of `acl`, or None: CreateAcls creates each binding only once."""
-        resource = self.resources.get(acl.resource_type)
+        enforced = acl.enforced
+        on_all = enforced.resource_type is ResourceType.ANY
+        resource = self.resources.get(ResourceType.TOPIC if on_all else enforced.resource_type)
         if resource is None:
             return None
-        pattern = resource.patterns(acl.pattern_type).get(acl.resource_name)
-        here = () if pattern is None else pattern.get((acl.principal, acl.host)) or ()
-        return next((other for other in here if other.binding == acl.binding), None)
+        pattern = resource.patterns(enforced.pattern_type).get(enforced.resource_name)
+        here = () if pattern is None else pattern.get((enforced.principal, enforced.host)) or ()
+        stored = (self.by_id[other.id] for other in here)
+        return next((other for other in stored if other.binding == acl.binding), None)
 
 
 AclsImage.EMPTY = AclsImage()

@@ -43,15 +43,12 @@ class MetadataError(Exception):
 
 
 def acl_from_record(record: types.AccessControlEntryRecord) -> Acl:
-    """Return the ACL of a record; MetadataError if its pattern cannot be enforced."""
-    pattern_type = PatternType(record.pattern_type)
-    if pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
-        raise MetadataError(f"AccessControlEntryRecord with pattern type {record.pattern_type}")
+    """Return the ACL of a record; a number of a later version is UNKNOWN in it."""
     return Acl(
         id=uuid_text(bytes(record.id)),
         resource_type=ResourceType(record.resource_type),
         resource_name=record.resource_name,
-        pattern_type=pattern_type,
+        pattern_type=PatternType(record.pattern_type),
         principal=record.principal,
         host=record.host,
         operation=Operation(record.operation),
@@ -81,17 +78,31 @@ class AclsDelta:
         changes = {i: acl for i, acl in self._changes.items() if acl != self._image.by_id.get(i)}
         if not changes:
             return self._image
-        outdated = [self._image.by_id[i] for i in changes if i in self._image.by_id]
-        current = [acl for acl in changes.values() if acl is not None]
+        outdated = _by_type(self._image.by_id[i] for i in changes if i in self._image.by_id)
+        current = _by_type(acl for acl in changes.values() if acl is not None)
         resources = dict(self._image.resources)
-        for resource_type in {acl.resource_type for acl in (*outdated, *current)}:
+        for resource_type in {*outdated, *current}:
             resources[resource_type] = _changed_resource(
                 resources.get(resource_type, ResourceAcls()),
-                [acl for acl in outdated if acl.resource_type == resource_type],
-                [acl for acl in current if acl.resource_type == resource_type],
+                outdated.get(resource_type, []),
+                current.get(resource_type, []),
             )
         remaining = {kind: acls for kind, acls in resources.items() if acls.acls_of_subject}
         return AclsImage(self._image.by_id.updated(changes), MappingProxyType(remaining))
+
+
+def _by_type(acls: Iterable[Acl]) -> dict[ResourceType, list[Acl]]:
+    """Return the ACLs as decisions read them, by the type of the resources that they are on."""
+    found: dict[ResourceType, list[Acl]] = {}
+    for acl in acls:
+        enforced = acl.enforced
+        on_all = enforced.resource_type is ResourceType.ANY
+        for resource_type in _RESOURCE_TYPES if on_all else (enforced.resource_type,):
+            found.setdefault(resource_type, []).append(enforced)
+    return found
+
+
+_RESOURCE_TYPES = tuple(kind for kind in ResourceType if kind > ResourceType.ANY)
 
 
 def _changed_resource(resource: ResourceAcls, outdated: list[Acl], current: list[Acl]) -> ResourceAcls:

@@ -10,7 +10,15 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from proxy.metadata.acl import WILDCARD, Acl, Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.acl import (
+    WILDCARD,
+    Acl,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    host_fault,
+)
 from proxy.metadata.image import MetadataImage
 
 TOPIC_OPERATIONS = (
@@ -64,7 +72,14 @@ def topic_acls(image: MetadataImage, topic: str) -> list[Acl]:
     """Return the ACLs on exactly this topic: neither on prefixes of its name nor on `*`."""
     resource = image.acls.resources.get(ResourceType.TOPIC)
     pattern = None if resource is None else resource.patterns(PatternType.LITERAL).get(topic)
-    return [] if pattern is None else [acl for acls in pattern.values() for acl in acls]
+    # A DENY that is not understood may be here without being on exactly this topic.
+    stored = () if pattern is None else (image.acls.by_id[a.id] for acls in pattern.values() for a in acls)
+    return [acl for acl in stored if _is_on(acl, topic)]
+
+
+def _is_on(acl: Acl, topic: str) -> bool:
+    wanted = ResourceType.TOPIC, topic, PatternType.LITERAL
+    return (acl.resource_type, acl.resource_name, acl.pattern_type) == wanted
 
 
 def stripped(acl: Acl) -> TopicAcl:
@@ -84,8 +99,9 @@ def _parsed(entry: str) -> list[TopicAcl]:
         raise ValueError(f"{entry!r} is not {FORM}")
     kind, name, operations, permission = parts[:4]
     host = parts[4] if len(parts) == 5 else WILDCARD
-    if not kind or not name or not host:
-        raise ValueError(f"{entry!r}: type, name and host must not be empty")
+    fault = "Its type is empty." if not kind else host_fault(host)
+    if fault is not None:
+        raise ValueError(f"{entry!r}: {fault}")
     if permission.lower() not in _PERMISSIONS:
         raise ValueError(f"{entry!r}: {permission!r} is neither allow nor deny")
     return [

@@ -8,12 +8,12 @@ IPv4 address of an IPv6 socket is written as IPv4.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 from pathlib import Path
 from traceback import format_exception
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from proxy.metadata.acl import Operation, ResourceType
+from proxy.metadata.acl import Operation, ResourceType, address_text
 from proxy.metadata.image import MetadataImage
 from proxy.security.plugin import plugin
 from proxy.security.principal import Principal, parse_principal
@@ -248,15 +248,11 @@ def host_address(address: str | bytes) -> str:
     """Convert a socket's address (with its zone after %) or 4 or 16 raw bytes; ValueError otherwise."""
     if isinstance(address, str):
         text, percent, zone = address.partition("%")
-        return _text(ip_address(text)) + percent + zone
-    if len(address) not in (4, 16):
+    elif len(address) in (4, 16):
+        text, percent, zone = str(ip_address(bytes(address))), "", ""
+    else:
         raise ValueError(f"an address of {len(address)} bytes, neither 4 nor 16")
-    return _text(ip_address(bytes(address)))
-
-
-def _text(address: IPv4Address | IPv6Address) -> str:
-    if isinstance(address, IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))
+    found = address_text(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no address")
+    return found + percent + zone

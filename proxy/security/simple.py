@@ -14,7 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from proxy.metadata.acl import WILDCARD, WILDCARD_PRINCIPAL, Operation, PermissionType, ResourceType
+from proxy.metadata.acl import (
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    Operation,
+    PermissionType,
+    ResourceType,
+    address_text,
+)
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import (
     ALLOW_EVERYONE,
@@ -26,7 +33,6 @@ from proxy.security.authorizer import (
     Action,
     Decision,
     RequestContext,
-    host_address,
     parse_boolean,
     super_users,
 )
@@ -71,7 +77,7 @@ class FileAcl:
     hosts: frozenset[str]
 
     def concerns(self, host: str) -> bool:
-        return host in self.hosts or WILDCARD in self.hosts
+        return WILDCARD in self.hosts or host.partition("%")[0] in self.hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +207,13 @@ def _one_principal(value: object, place: str) -> str:
 def _host(text: str, place: str) -> str:
     if text == WILDCARD:
         return text
-    try:
-        return host_address(text)
-    except ValueError as error:
+    address = address_text(text)
+    if address is None or "%" in text:
         # A DENY for a host name would deny nothing, because names are not resolved.
-        raise ValueError(f"{place}: {text!r} is neither an address nor *; names are not resolved") from error
+        raise ValueError(
+            f"{place}: {text!r} is neither an address without a zone nor *; names are not resolved"
+        )
+    return address
 
 
 def _texts(value: object, place: str) -> list[tuple[str, str]]:

@@ -311,7 +311,6 @@ def _matching(
                 if acl.permission_type == PermissionType.ALLOW:
                     if allow is None and acl.operation in allowing:
                         allow = acl
-                # Anything but ALLOW restricts, also a permission type of a later version.
                 elif acl.operation in denying:
                     return acl
     return allow
@@ -319,10 +318,10 @@ def _matching(
 
 def _subjects(principal: str, host: str) -> tuple[Subject, ...]:
     """Return the subjects of ACLs that match this principal and host, without duplicates."""
-    named = (
-        (principal, host),
-        (principal, WILDCARD),
-        (WILDCARD_PRINCIPAL, host),
-        (WILDCARD_PRINCIPAL, WILDCARD),
-    )
-    return named if principal != WILDCARD_PRINCIPAL else named[:2]
+    if "%" in host:
+        # An address with a zone: most ACLs do not name the zone.
+        hosts: tuple[str, ...] = (host.partition("%")[0], host, WILDCARD)
+    else:
+        hosts = (host, WILDCARD)
+    principals = (principal, WILDCARD_PRINCIPAL) if principal != WILDCARD_PRINCIPAL else (principal,)
+    return tuple((each, at) for each in principals for at in hosts)

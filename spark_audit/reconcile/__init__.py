@@ -6,6 +6,7 @@ finding               rows of table `findings` from a check's columns
 gaps                  (a) missing, repeated and reordered records
 decisions             (b) evaluates every decision again; topic owners
 acl_matches           the ACLs that decide a question, on one resource or on any of a type
+enforced_acls         ACLs as decisions read them, where part of one is not understood
 forwarded             (c) proxy's and controller's records of forwarded requests
 quotas                (d) what each quota-id used, and the quotas that records name
 quota_limits          the quota of a client at an offset

@@ -129,7 +129,8 @@ def patterns_of(resources: DataFrame, intervals: DataFrame) -> DataFrame:
 def concerns_session() -> Column:
     """Returns whether the ACL is for this principal (or all) and this host (or all)."""
     for_principal = F.col(ACL_PRINCIPAL).isin(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL))
-    return for_principal & F.col(ACL_HOST).isin(F.col(S.HOST), F.lit(WILDCARD))
+    without_zone = F.substring_index(S.HOST, "%", 1)
+    return for_principal & F.col(ACL_HOST).isin(F.col(S.HOST), without_zone, F.lit(WILDCARD))
 
 
 def same_operation() -> Column:

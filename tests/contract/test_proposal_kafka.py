@@ -25,7 +25,7 @@ RESOURCES = [
     "--user-principal User:u",
 ]
 ENTRIES = ["--allow-principal User:a", "--allow-principal 'User:CN=b, O=c'", "--deny-principal User:d"]
-HOSTS = ["--allow-host 10.0.0.1", "--deny-host h", "--allow-host ' *'"]
+HOSTS = ["--allow-host 10.0.0.1", "--deny-host 10.0.0.2", "--allow-host ' *'"]
 OPERATIONS = [
     "Read",
     "Write",

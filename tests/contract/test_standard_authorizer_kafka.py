@@ -22,6 +22,7 @@ from proxy.metadata.acl import (
     PatternType,
     PermissionType,
     ResourceType,
+    host_fault,
 )
 from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.delta import AclsDelta
@@ -112,13 +113,16 @@ class Cases:
 
     def _acl(self, types: list[ResourceType], operations: list[Operation], deny: float) -> Acl:
         random = self._random
+        permission = PermissionType.DENY if random.random() < deny else PermissionType.ALLOW
+        # A DENY for another host is one for all hosts here (docs/differences.md).
+        hosts = HOSTS if permission is PermissionType.ALLOW else [h for h in HOSTS if host_fault(h) is None]
         return acl(
             random.choice([self._name(), WILDCARD]) if random.random() < 0.3 else self._name(),
             random.choice([*operations, Operation.ALL]),
             principal=random.choice(PRINCIPALS),
-            host=random.choice(HOSTS),
+            host=random.choice(hosts),
             pattern_type=random.choice([PatternType.LITERAL, PatternType.PREFIXED]),
-            permission_type=PermissionType.DENY if random.random() < deny else PermissionType.ALLOW,
+            permission_type=permission,
             resource_type=random.choice(types),
         )
 

@@ -270,3 +270,25 @@ def test_a_proposal_is_parsed_without_a_log(capsys: pytest.CaptureFixture[str], 
     assert check(capsys, "--proposal", path) == (0, [f"{path}: ok"], [])
     path.unlink()
     assert check(capsys, "--proposal", path)[0] == 2
+
+
+@pytest.mark.spec("S13")
+@pytest.mark.parametrize(
+    ("host", "fault"),
+    [
+        ("10.0.0.0/8", "is neither an address nor"),
+        ("nonsense", "is neither an address nor"),
+        ("::1", "has to be written as 0:0:0:0:0:0:0:1"),
+        ("::ffff:10.0.0.1", "has to be written as 10.0.0.1"),
+        ("fe80::1%eth0", "has to be written as fe80:0:0:0:0:0:0:1"),
+    ],
+)
+def test_an_acl_for_what_is_no_address_is_no_proposal_but_one_that_is_there_may_be_removed(
+    host: str, fault: str
+) -> None:
+    words = f"--deny-principal User:bob --deny-host {host} --operation Read --topic orders"
+
+    with pytest.raises(ProposalError, match=fault):
+        parse_proposal(f"kafka-acls --add {words}", "p")
+    assert parse_proposal(f"kafka-acls --remove {words}", "p").removed
+    assert parse_proposal(f"kafka-acls --add {words}".replace(host, "0:0:0:0:0:0:0:1"), "p").added

@@ -11,7 +11,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from proxy.admin.rejection import code_and_message, each_part, succeeded
-from proxy.metadata.acl import Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.acl import (
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    host_fault,
+)
 from proxy.security.protected import acls_in_log
 from proxy.session.call import Api, Call, Change, Respond, Verdict, deny, forward_to_controller, reject
 from proxy.wire import types
@@ -47,7 +55,33 @@ def decide_alter(call: Call, request: types.CreateAclsRequest | types.DeleteAcls
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not acls_in_log(call.basis.authorizer):
         return reject(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_TO_ALTER)
+    if isinstance(request, types.CreateAclsRequest):
+        return _create(request)
     return forward_to_controller(request)
+
+
+def _create(request: types.CreateAclsRequest) -> Verdict:
+    """Forward the creations whose host some client may have: Kafka's controller would store any text."""
+    result = types.CreateAclsResponse.AclCreationResult
+    rejected = {
+        index: result(error_code=ErrorCode.INVALID_REQUEST, error_message=fault)
+        for index, creation in enumerate(paced(request.creations))
+        if (fault := host_fault(creation.host)) is not None
+    }
+    if not rejected:
+        return forward_to_controller(request)
+    count = len(request.creations)
+    request.creations = [each for index, each in enumerate(request.creations) if index not in rejected]
+    if not request.creations:
+        return Respond(types.CreateAclsResponse(results=list(rejected.values())))
+
+    def on_response(response: types.CreateAclsResponse) -> None:
+        if len(response.results) != count - len(rejected):
+            raise WireError(f"{len(response.results)} results of {count - len(rejected)} creations")
+        others = iter(response.results)
+        response.results = [rejected.get(index) or next(others) for index in range(count)]
+
+    return forward_to_controller(request, on_response)
 
 
 def decide_describe(call: Call, request: types.DescribeAclsRequest) -> Verdict:

@@ -79,7 +79,9 @@ class Choice:
         return self._name(self.one_of("User:alice", "User:bob", "User:*", "User:u-new"), "alice", "")
 
     def host(self) -> str:
-        return self._name(self.one_of("*", "*", "127.0.0.1", "10.9.8.7"), "")
+        # Kafka stores any text as a host; Penstock rejects what is neither an address nor `*`.
+        chosen: str = self.one_of("*", "*", "127.0.0.1", "10.9.8.7")
+        return chosen
 
     def partition(self) -> int:
         chosen: int = self.one_of(0, 0, 0, 0, 1, 1, 7)

@@ -171,6 +171,41 @@ def test_each_binding_of_a_denied_request_has_its_error() -> None:
     assert [result.error_code for result in answer.results] == [DENIED, DENIED]
 
 
+@pytest.mark.spec("S13")
+@pytest.mark.parametrize("version", codecs.request_versions(ApiKey.CREATE_ACLS))
+def test_a_binding_for_what_is_no_address_is_rejected_here_and_the_others_go_to_the_controller(
+    version: int,
+) -> None:
+    hosts = ("10.0.0.0/8", "*", "::1", "10.0.0.1", "")
+    creations = [creation(host=host, resource_name=f"t-{i}") for i, host in enumerate(hosts)]
+
+    asked = Asking(ApiKey.CREATE_ACLS, version, f"ALTER {CLUSTER_RIGHT}").for_(
+        t.CreateAclsRequest(creations=creations)
+    )
+
+    assert [each.host for each in asked.forwarded.creations] == ["*", "10.0.0.1"]
+    result = t.CreateAclsResponse.AclCreationResult
+    told = asked.told(t.CreateAclsResponse(results=[result(), result(error_code=7, error_message="x")]))
+    invalid = ErrorCode.INVALID_REQUEST
+    assert [each.error_code for each in told.results] == [invalid, 0, invalid, 7, invalid]
+    assert [each.error_message for each in told.results if each.error_code == invalid] == [
+        "Host '10.0.0.0/8' is neither an address nor *. Names and ranges are not supported.",
+        "Host '::1' has to be written as 0:0:0:0:0:0:0:1.",
+        "Host '' is neither an address nor *. Names and ranges are not supported.",
+    ]
+    with pytest.raises(WireError, match="1 results of 2 creations"):
+        asked.told(t.CreateAclsResponse(results=[result()]))
+
+
+@pytest.mark.spec("S13")
+def test_bindings_that_are_all_for_no_address_do_not_reach_the_controller() -> None:
+    creations = t.CreateAclsRequest(creations=[creation(host="nonsense"), creation(host="10.0.0.1 ")])
+
+    answer = Asking(ApiKey.CREATE_ACLS, 3, f"ALTER {CLUSTER_RIGHT}").for_(creations).answer
+
+    assert [result.error_code for result in answer.results] == [ErrorCode.INVALID_REQUEST] * 2
+
+
 @pytest.mark.parametrize(("version", "top_level"), [(0, ErrorCode.NONE), (1, DENIED), (2, DENIED)])
 def test_a_denied_election_is_told_at_each_partition(version: int, top_level: int) -> None:
     topics = [t.ElectLeadersRequest.TopicPartitions(topic="a", partitions=[0, 1])]

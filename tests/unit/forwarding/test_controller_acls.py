@@ -106,17 +106,18 @@ def test_a_binding_asked_for_twice_is_created_once() -> None:
             "Could not parse principal from `alice` "
             "(no colon is present separating the principal type from the principal name)",
         ),
-        ({"principal": ":alice"}, "Could not parse principal from `:alice` (its type or its name is empty)"),
-        ({"principal": "User:"}, "Could not parse principal from `User:` (its type or its name is empty)"),
+        ({"principal": ":alice"}, "Could not parse principal from `:alice` (its type is empty)"),
+        ({"host": ""}, "Host '' is neither an address nor *. Names and ranges are not supported."),
+        ({"host": "::1"}, "Host '::1' has to be written as 0:0:0:0:0:0:0:1."),
     ],
 )
 def test_an_invalid_binding_is_refused_and_the_others_are_created(
     changes: dict[str, Any], message: str
 ) -> None:
-    outcome = created(MetadataImage.EMPTY, creation(**changes), creation(host="h"))
+    outcome = created(MetadataImage.EMPTY, creation(**changes), creation(host="10.0.0.9"))
 
     assert errors(outcome) == [(ErrorCode.INVALID_REQUEST, message), (0, "")]
-    assert [record.host for record in outcome.records] == ["h"]
+    assert [record.host for record in outcome.records] == ["10.0.0.9"]
 
 
 @pytest.mark.spec("S8")

@@ -129,7 +129,7 @@ def test_who_creates_without_a_login_owns_nothing() -> None:
         (ALICE, "User:alice", OwnerSettings(), DENIED),
         (ALICE, "User:bob", CREATORS_OWN, DENIED),
         (ADMIN, "bob", CREATORS_OWN, INVALID),
-        (ADMIN, "User:", CREATORS_OWN, INVALID),
+        (ADMIN, ":anna", CREATORS_OWN, INVALID),
         (ADMIN, ":bob", CREATORS_OWN, INVALID),
         (ADMIN, "User:*", CREATORS_OWN, INVALID),
         (ADMIN, "User:" + "x" * 1_000, CREATORS_OWN, INVALID),

@@ -80,16 +80,6 @@ def test_removing_an_unknown_acl_is_what_compaction_leaves_of_its_life() -> None
     assert replayed(removed_acl_record(acl("orders"))).acls is MetadataImage.EMPTY.acls
 
 
-@pytest.mark.spec("S1")
-@pytest.mark.parametrize("pattern_type", [0, 1, 2, 5])
-def test_an_acl_whose_pattern_cannot_be_enforced_stops_the_replay(pattern_type: int) -> None:
-    record = acl_record(acl("orders"))
-    record.pattern_type = pattern_type
-
-    with pytest.raises(MetadataError, match=f"pattern type {pattern_type}"):
-        replayed(record)
-
-
 @pytest.mark.spec("Q1", "Q11")
 def test_quota_records_set_keys_one_by_one_and_remove_them_one_by_one() -> None:
     both = replayed(

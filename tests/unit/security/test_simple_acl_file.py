@@ -112,6 +112,21 @@ def test_operations_are_the_texts_and_kafkas(written: str, operations: set[Opera
     assert acl.operations == operations
 
 
+@pytest.mark.spec("S13")
+@pytest.mark.parametrize("host", ["10.0.0.0/8", "nonsense", " ", "010.0.0.1", "fe80::1%eth0"])
+def test_a_host_that_is_no_address_is_an_error(host: str) -> None:
+    with pytest.raises(ValueError, match=r"hosts\[0\]: .* is neither an address without a zone nor \*"):
+        parsed({"version": 1, "acls": [READ | {"hosts": [host]}]})
+
+
+@pytest.mark.spec("S13")
+def test_an_address_matches_in_every_zone() -> None:
+    (acl,) = parsed({"version": 1, "acls": [READ | {"hosts": ["fe80::1"]}]}).cluster.acls
+
+    assert acl.concerns("fe80:0:0:0:0:0:0:1%eth0")
+    assert not acl.concerns("fe80:0:0:0:0:0:0:2%eth0")
+
+
 def test_hosts_are_compared_as_kafka_writes_addresses() -> None:
     (acl,) = parsed({"version": 1, "acls": [READ | {"hosts": ["::1", "::ffff:10.0.0.1"]}]}).cluster.acls
 

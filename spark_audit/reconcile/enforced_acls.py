@@ -1,0 +1,95 @@
+"""ACLs as decisions have to read them, where part of one is not understood (SPEC S13).
+
+A DENY that may apply applies, an ALLOW that may not apply does not: as proxy.metadata.acl in the proxy. Takes
+and returns the intervals of spark_audit.trail.acl_history; decisions.py calls it.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.trail.acl_history import (
+    ACL_HOST,
+    ACL_OPERATION,
+    ACL_PRINCIPAL,
+    PATTERN_NAME,
+    PERMISSION,
+)
+
+RESOURCE_TYPES = ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER")
+PATTERNS = ("LITERAL", "PREFIXED")
+NOT_AN_OPERATION = r"^(UNKNOWN.*|ANY)$"
+WILDCARD, WILDCARD_PRINCIPAL = "*", "User:*"
+_OCTET = r"(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_IPV4 = rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}"
+_GROUP = "^[0-9a-f]{1,4}$"
+_ZEROS = 5
+"""The first groups of an IPv6 address that has an IPv4 address in it; `ffff` follows."""
+
+
+def enforced(acls: DataFrame) -> DataFrame:
+    """Returns the ACLs: those that are not understood deny more than they say, or allow nothing."""
+    allows = F.col(PERMISSION) == "ALLOW"
+    is_type, is_pattern = F.col(S.RESOURCE_TYPE).isin(*RESOURCE_TYPES), F.col(S.PATTERN_TYPE).isin(*PATTERNS)
+    is_principal = F.col(ACL_PRINCIPAL).contains(":")
+    every_type = F.array(*map(F.lit, RESOURCE_TYPES))
+    types = F.when(allows | is_type, F.array(F.col(S.RESOURCE_TYPE))).otherwise(every_type)
+    wider = {
+        S.PATTERN_TYPE: F.when(is_pattern, F.col(S.PATTERN_TYPE)).otherwise("LITERAL"),
+        PATTERN_NAME: F.when(allows | is_pattern, F.col(PATTERN_NAME)).otherwise(WILDCARD),
+        ACL_PRINCIPAL: F.when(allows | is_principal, F.col(ACL_PRINCIPAL)).otherwise(WILDCARD_PRINCIPAL),
+        ACL_HOST: F.when(allows, F.col(ACL_HOST)).otherwise(denied_host(F.col(ACL_HOST))),
+        # No question has the operation UNKNOWN.
+        ACL_OPERATION: F.when(allows & ~(is_type & is_pattern & is_principal), "UNKNOWN")
+        .when(~allows & F.col(ACL_OPERATION).rlike(NOT_AN_OPERATION), "ALL")
+        .otherwise(F.col(ACL_OPERATION)),
+        PERMISSION: F.when(allows, "ALLOW").otherwise("DENY"),
+    }
+    return acls.withColumns(wider).withColumn(S.RESOURCE_TYPE, F.explode(types))
+
+
+def denied_host(host: Column) -> Column:
+    """Returns the address that a DENY is for, in Kafka's form; `*` if it is none."""
+    is_known = (host == WILDCARD) | host.rlike(f"^{_IPV4}$")
+    return F.when(is_known, host).otherwise(F.coalesce(_ipv6(host), F.lit(WILDCARD)))
+
+
+def _ipv6(host: Column) -> Column:
+    """Returns an IPv6 address in Kafka's form, with eight groups or as IPv4; null if it is none."""
+    text = F.lower(F.substring_index(host, "%", 1))
+    # The last 32 bits may be written as IPv4.
+    end = F.regexp_extract(text, rf":({_IPV4})$", 1)
+    octets = F.transform(F.split(end, r"\."), lambda octet: octet.try_cast("int"))
+    begin = F.substring(text, F.lit(1), F.length(text) - F.length(end))
+    text = F.when(end == "", text).otherwise(F.concat(begin, _pair(octets, 0), F.lit(":"), _pair(octets, 2)))
+    halves = F.split(text, "::")
+    left, right = _groups(halves[0]), _groups(F.try_element_at(halves, F.lit(2)))
+    zeros = F.lit(8) - F.size(left) - F.size(right)
+    filled = F.concat(left, F.array_repeat(F.lit("0"), F.greatest(zeros, F.lit(0))), right)
+    groups = F.when(F.size(halves) == 1, left).when((F.size(halves) == 2) & (zeros > 0), filled)
+    short = F.transform(groups, lambda group: F.regexp_replace(group, "^0+(?=.)", ""))
+    is_address = (F.size(groups) == 8) & F.forall(groups, lambda group: group.rlike(_GROUP))
+    ipv4 = F.concat_ws(
+        ".",
+        *(
+            part.cast("string")
+            for index in (_ZEROS + 1, _ZEROS + 2)
+            for part in (F.shiftright(_number(short[index]), 8), _number(short[index]).bitwiseAND(255))
+        ),
+    )
+    mapped = F.array_join(F.slice(short, 1, _ZEROS + 1), ":") == ":".join(["0"] * _ZEROS + ["ffff"])
+    return F.when(is_address, F.when(mapped, ipv4).otherwise(F.array_join(short, ":")))
+
+
+def _pair(octets: Column, first: int) -> Column:
+    return F.lower(F.hex(octets[first] * 256 + octets[first + 1]))
+
+
+def _number(group: Column) -> Column:
+    return F.conv(group, 16, 10).cast("int")
+
+
+def _groups(text: Column) -> Column:
+    return F.when(F.coalesce(text, F.lit("")) == "", F.array().cast("array<string>")).otherwise(
+        F.split(text, ":")
+    )
