@@ -47,6 +47,7 @@ from proxy.net.logins.verification import Verifications, hashing_threads
 from proxy.net.pages import audit_page
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpPort, HttpServer, PreparedAccess
+from proxy.net.pages.log_report import LogReport
 from proxy.net.pages.quota_page import quota_page
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, Readiness, degraded
 from proxy.net.runtime import descriptors, garbage_collector
@@ -136,6 +137,7 @@ class ProxyProcess:
         self._audit.on_rejected_classes = self._reject_unrecorded
         self._audit.changes_at_broker = CHANGES_AT_BROKER
         self._reloads.record = self._audit.append
+        self._log_report = LogReport(self._audit.append, self._registry)
         self._shares: QuotaShares | None = None
         if config.quota.scopes.any_cluster:
             self._shares = QuotaShares(config, internal, self.author.boot_id, self._registry)
@@ -238,11 +240,11 @@ class ProxyProcess:
         if self._stop.draining.is_set():
             yield Note.of("draining")
             return
-        broker = self._watch.reachability.cause or NOT_YET
+        yield from self._log_report.blocked()
         if not self._loader.ready:
             yield Note.of("the metadata log is not loaded", self._feed.reachability.cause or BEING_READ)
         if not self._watch.up:
-            yield Note.of("the broker is not reached", broker)
+            yield Note.of("the broker is not reached", self._watch.reachability.cause or NOT_YET)
         elif self._loader.ready and not self._open:
             yield Note.of("the listeners are not open yet")
 
@@ -255,6 +257,7 @@ class ProxyProcess:
         yield from self._quotas_at_broker.notes()
         for topic, fault in self._own_topics.faults:
             yield from degraded(f"topic {topic}", fault)
+        yield from self._log_report.notes()
 
     async def run(self) -> bool:
         """Serve until SIGTERM, SIGINT or a restart, then drain. Return False if the successor is lost."""
@@ -305,8 +308,9 @@ class ProxyProcess:
 
     def _background(self) -> Iterator[Coroutine[object, object, None]]:
         """Yield the tasks that run until all clients have disconnected."""
+        # A record that cannot be applied may be a DENY. Without an image only super users are served.
+        yield self._log_report.follow(self._feed.run(), partial(setattr, self._gate, "image", None))
         for part in (
-            self._feed,
             self._watch,
             self._forwarder,
             self._audit,
@@ -495,6 +499,7 @@ class ProxyProcess:
 
     def _on_image(self, image: MetadataImage, changed_quota_paths: tuple[str, ...]) -> None:
         before, self._gate.image = self._gate.image, image
+        self._log_report.update(image)
         if before is None or before.scram is not image.scram or before.tokens is not image.tokens:
             self._credentials_changed()
         if changed_quota_paths:

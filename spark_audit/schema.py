@@ -147,6 +147,7 @@ EVENTS = (
     "started",
     "stopped",
     "settings_changed",
+    "log_not_understood",
     "high_water",
     "witnessed",
     "authentication",

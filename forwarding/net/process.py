@@ -37,6 +37,7 @@ from proxy.net.kafka.own_topic_watch import OwnTopicWatch
 from proxy.net.kafka.own_topics import audit_topic, metadata_topic
 from proxy.net.logins.verification import Verifications
 from proxy.net.metadata.topic_feed import TopicFeed
+from proxy.net.pages.log_report import LogReport
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, degraded
 from proxy.net.runtime import garbage_collector
 from proxy.net.runtime.reachability import Reachability, link
@@ -137,6 +138,7 @@ class ControllerProcess:
         self._settings = settings
         self._drained = asyncio.Event()
         self.metrics = ControllerMetrics(registry)
+        self._log_report = LogReport(record, registry)
         self.loader = Loader(self._on_image)
         # Read at each scrape: an authorizer's ACLs may change without an image.
         self._authorizer = authorizer
@@ -232,6 +234,7 @@ class ControllerProcess:
         if self._drained.is_set():
             yield Note.of("draining")
             return
+        yield from self._log_report.blocked()
         if not self.loader.ready:
             # This process creates the topic, so its failure explains more than the feed's.
             why = self._leader.reachability.cause or self.feed.reachability.cause or BEING_READ
@@ -248,6 +251,7 @@ class ControllerProcess:
             yield from degraded("the metadata log is not followed", self.feed.reachability.cause or NOT_YET)
         for topic, fault in self._own_topics.faults:
             yield from degraded(f"topic {topic}", fault)
+        yield from self._log_report.notes()
 
     def _why_not_active(self) -> Note:
         what = "not the active controller"
@@ -267,9 +271,10 @@ class ControllerProcess:
         tokens_ms = self._settings.token_expiry_check_interval_ms
         owners_ms, deleted = self._settings.owner_check_interval_ms, DeletedTopics()
         async with asyncio.TaskGroup() as tasks:
+            leading = tasks.create_task(self._leader.run())
             background: list[asyncio.Task[object]] = [
-                tasks.create_task(self.feed.run()),
-                tasks.create_task(self._leader.run()),
+                tasks.create_task(self._follow_log(leading)),
+                leading,
                 tasks.create_task(self._request_api_versions()),
                 tasks.create_task(self._own_topics.run()),
             ]
@@ -293,6 +298,12 @@ class ControllerProcess:
                     task.cancel()
         await self.processor.resign()
         await self._broker.close()
+
+    async def _follow_log(self, leading: asyncio.Task[None]) -> None:
+        """Follow the log. A record that cannot be applied may be a DENY: without it nothing is decided."""
+        await self._log_report.follow(self.feed.run(), lambda: None)
+        leading.cancel()
+        await self.processor.resign()
 
     def drain(self) -> None:
         """Finish the accepted requests, accept no more."""
@@ -326,6 +337,7 @@ class ControllerProcess:
 
     def _on_image(self, image: MetadataImage, _changed: tuple[str, ...]) -> None:
         self.metrics.metadata_offset.set(image.offset)
+        self._log_report.update(image)
 
 
 def _all_of(*readers: Callable[[AuditEvent], None]) -> Callable[[AuditEvent], None]:

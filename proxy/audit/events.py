@@ -101,6 +101,11 @@ def records_dropped(*, count: int, message: str) -> None:
     """Records were lost: how many, and why."""
 
 
+@_event(PROCESS)
+def log_not_understood(*, metadata_offset: int | None, message: str) -> None:
+    """A part of the metadata log is not understood, and fails closed. `message`: the record, and what."""
+
+
 @_event(SUMMARY)
 def high_water(*, count: int) -> None:
     """The current sequence number, so that a lost tail is detected."""

@@ -21,6 +21,7 @@ from proxy.metadata.image import (
     TOPIC_CONFIG,
     DelegationToken,
     MetadataImage,
+    NotUnderstood,
     QuotasImage,
     ScramImage,
     TokensImage,
@@ -302,7 +303,6 @@ IGNORED_RECORDS = frozenset(
     {
         "BrokerRegistrationChangeRecord",
         "ClearElrRecord",
-        "FeatureLevelRecord",
         "FenceBrokerRecord",
         "NoOpRecord",
         "PartitionChangeRecord",
@@ -326,6 +326,18 @@ TOPIC_API_KEYS = frozenset(
 """Records of topics: no decision depends on those in Kafka's own log."""
 
 
+FEATURES = {
+    "metadata.version": 29,
+    "kraft.version": 1,
+    "transaction.version": 2,
+    "group.version": 1,
+    "eligible.leader.replicas.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+}
+"""Feature -> the highest level of Kafka 4.2, whose records are known."""
+
+
 class MetadataDelta:
     """The changes of a run of records to `image`; `apply` returns the next image.
 
@@ -340,6 +352,8 @@ class MetadataDelta:
         self._credentials: dict[tuple[ScramMechanism, str], ScramCredential | None] = {}
         self._tokens: dict[str, DelegationToken | None] = {}
         self._topics = TopicsDelta(image.topics)
+        self._not_understood: dict[str, NotUnderstood | None] = {}
+        self._offset = -1
         self._replays: Mapping[str, Callable[[Any], None]] = {
             "AccessControlEntryRecord": self._add_acl,
             "RemoveAccessControlEntryRecord": self._remove_acl,
@@ -352,10 +366,15 @@ class MetadataDelta:
             "PartitionRecord": self._topics.set_partition,
             "ConfigRecord": self._topics.set_config,
             "RemoveTopicRecord": self._topics.remove_topic,
+            "FeatureLevelRecord": self._set_feature,
         }
 
-    def replay(self, message: Message) -> None:
-        """Apply one record; MetadataError if its kind is unknown or it contradicts the image."""
+    def replay(self, message: Message, offset: int = -1) -> None:
+        """Apply one record; MetadataError if its kind is unknown or it contradicts the image.
+
+        `offset`: of the record, for reports about it.
+        """
+        self._offset = offset
         kind = type(message).__name__
         replay = self._replays.get(kind)
         if replay is not None:
@@ -372,6 +391,7 @@ class MetadataDelta:
             self._applied_scram(),
             self._applied_tokens(),
             self._topics.apply(),
+            self._applied_not_understood(),
         )
 
     @property
@@ -380,10 +400,24 @@ class MetadataDelta:
         return self._limits.keys()
 
     def _add_acl(self, record: types.AccessControlEntryRecord) -> None:
-        self._acls.add(acl_from_record(record))
+        acl = acl_from_record(record)
+        self._acls.add(acl)
+        what = f"ACL {acl.id}: {'; '.join(acl.faults)}" if acl.faults else None
+        self._note(acl.id, "AccessControlEntryRecord", what)
 
     def _remove_acl(self, record: types.RemoveAccessControlEntryRecord) -> None:
-        self._acls.remove(uuid_text(bytes(record.id)))
+        acl_id = uuid_text(bytes(record.id))
+        self._acls.remove(acl_id)
+        self._note(acl_id, "", None)
+
+    def _set_feature(self, record: types.FeatureLevelRecord) -> None:
+        known, level = FEATURES.get(record.name), record.feature_level
+        what = f"{record.name} {level}, known: {'none' if known is None else known}"
+        is_known = level == 0 or (known is not None and level <= known)
+        self._note(f"feature {record.name}", "FeatureLevelRecord", None if is_known else what)
+
+    def _note(self, key: str, record: str, what: str | None) -> None:
+        self._not_understood[key] = None if what is None else NotUnderstood(self._offset, record, what)
 
     def _change_quota(self, record: types.ClientQuotaRecord) -> None:
         try:
@@ -424,6 +458,11 @@ class MetadataDelta:
             if limits != (before.get(entity) or {})
         }
         return QuotasImage(before.updated(changes)) if changes else self._image.quotas
+
+    def _applied_not_understood(self) -> ShardedMap[str, NotUnderstood]:
+        before = self._image.not_understood
+        changes = {key: value for key, value in self._not_understood.items() if value != before.get(key)}
+        return before.updated(changes) if changes else before
 
     def _applied_scram(self) -> ScramImage:
         before = self._image.scram.credentials

@@ -141,6 +141,20 @@ class TokensImage:
 
 
 @dataclass(frozen=True, slots=True)
+class NotUnderstood:
+    """A record of which this process does not understand a part; it fails closed (SPEC S13)."""
+
+    offset: int
+    """Of the record, or of the end of the snapshot that has it."""
+    record: str
+    what: str
+    """What is not understood."""
+
+    def __str__(self) -> str:
+        return f"{self.record} at offset {self.offset}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataImage:
     """`offset` is that of the last record applied, control records included; -1 before the first."""
 
@@ -152,6 +166,8 @@ class MetadataImage:
     scram: ScramImage = ScramImage()
     tokens: TokensImage = TokensImage()
     topics: TopicsImage = TopicsImage.EMPTY
+    not_understood: ShardedMap[str, NotUnderstood] = field(default_factory=ShardedMap)
+    """What decisions cannot read as it is written, by the id of the ACL or the name of the feature."""
 
     def same_content(self, other: MetadataImage) -> bool:
         """Whether only the offset differs. Both images must come from one run of deltas."""
@@ -161,6 +177,7 @@ class MetadataImage:
             and self.scram is other.scram
             and self.tokens is other.tokens
             and self.topics is other.topics
+            and self.not_understood is other.not_understood
         )
 
 

@@ -103,11 +103,17 @@ class Loader:
         _exhaust(self.batch_steps(last_offset, values))
         return self._image
 
-    def batch_steps(self, last_offset: int, values: Values) -> Iterator[None]:
-        """Like `batch`, in steps. All steps have to be taken before any other call."""
+    def batch_steps(
+        self, last_offset: int, values: Values, offsets: Sequence[int] | None = None
+    ) -> Iterator[None]:
+        """Like `batch`, in steps. All steps have to be taken before any other call.
+
+        `offsets`: of the values, for reports about them; None: they are the last ones up to `last_offset`.
+        """
         self._raise_after_fault()
         if last_offset >= self._next_offset:
-            yield from self._whole(self._apply(last_offset, values), last_offset)
+            known = range(last_offset - len(values) + 1, last_offset + 1) if offsets is None else offsets
+            yield from self._whole(self._apply(last_offset, values, known), last_offset)
 
     def snapshot(self, last_offset: int, values: Iterable[bytes | memoryview]) -> MetadataImage:
         """Replace the whole state by a snapshot that covers the log up to `last_offset`."""
@@ -123,7 +129,9 @@ class Loader:
             )
         self._start_over()
         self._caught_up = False
-        yield from self._whole(self._apply(last_offset, list(values)), last_offset)
+        found = list(values)
+        # The records of a snapshot have no offsets of their own.
+        yield from self._whole(self._apply(last_offset, found, [last_offset] * len(found)), last_offset)
 
     def _start_over(self) -> None:
         self._next_offset = 0
@@ -154,17 +162,17 @@ class Loader:
             self._fault = f"the batch that ends at offset {last_offset} was applied in part only"
             raise
 
-    def _apply(self, last_offset: int, values: Values) -> Iterator[None]:
-        first_offset = last_offset - len(values) + 1
-        for index, value in enumerate(values):
+    def _apply(self, last_offset: int, values: Values, offsets: Sequence[int]) -> Iterator[None]:
+        for index, (value, offset) in enumerate(zip(values, offsets, strict=True)):
             try:
                 if value is not None and not metadata_records.is_one_of(value, self._skipped):
                     record = metadata_records.decode_record(value)
-                    self._replay(record, first_offset + index)
+                    self._replay(record, offset)
             except (MetadataError, WireError) as error:
-                raise MetadataError(f"record {index + 1} of {len(values)}: {error}") from error
+                where = f"record {index + 1} of {len(values)}"
+                raise MetadataError(f"{where}, at offset {offset}: {error}") from error
             if (index + 1) % STEP_RECORDS == 0:
-                self._built(first_offset + index)
+                self._built(offset)
                 yield
         self._next_offset = last_offset + 1
         yield from self._show()
@@ -179,7 +187,7 @@ class Loader:
             self._in_transaction = False
             self._build_on(self._settled)
         else:
-            self._delta.replay(record)
+            self._delta.replay(record, offset)
 
     def _begin_transaction(self, offset: int) -> None:
         # KIP-868: what follows becomes visible at the end of the transaction, or never.

@@ -221,7 +221,7 @@ def _found(log: str, read: ReadLog, offset: int | None) -> Found:
     for step in steps:
         if offset is None or step.counts_from <= offset:
             loader.batch(step.committed.last_offset, step.committed.values)
-    return Found(loader.image, log, tuple(read.notes))
+    return Found(loader.image, log, (*read.notes, *map(str, loader.image.not_understood.values())))
 
 
 async def _read_topic(broker: EndpointSettings, topic: str) -> ReadLog:

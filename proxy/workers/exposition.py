@@ -43,6 +43,7 @@ GAUGES = {
     "penstock_quota_cluster_shards": max,
     "penstock_quota_cluster_fallback_shards": max,
     "penstock_own_topic_faults": max,
+    "penstock_metadata_not_understood": max,
     "penstock_quorum_connected": min,
     "penstock_quorum_applied_offset": min,
     "penstock_quorum_leader_epoch": max,

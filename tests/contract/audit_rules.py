@@ -23,6 +23,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "started": ("settings",),
     "stopped": (),
     "settings_changed": ("settings", "settings_generation"),
+    "log_not_understood": ("message",),
     "high_water": ("count",),
     "witnessed": ("message",),
     "records_dropped": ("count", "message"),

@@ -102,6 +102,7 @@ CASES: dict[str, tuple[str, set[str]]] = {
         f"\n  penstock_controller_metadata_offset{{{CONTROLLER}}} 6x240",
         set(),
     ),
+    "PenstockMetadataNotUnderstood": (proxy("penstock_metadata_not_understood", "1x240"), set()),
     "PenstockQuorumLost": (proxy("penstock_quorum_connected", "0x240"), set()),
     "PenstockAuthorizerErrors": (proxy("penstock_authorizer_errors_total"), set()),
     "PenstockAuditDropped": (

@@ -76,6 +76,25 @@ def test_a_client_without_a_client_id_has_only_the_quotas_of_users(
     assert told == [(trail.offset, 4.0, "alice:")]
 
 
+@pytest.mark.spec("Q2", "Q5")
+def test_a_user_without_a_name_has_only_the_quotas_of_its_client_id(spark: SparkSession) -> None:
+    trail = Trail()
+    for rank, (entity, _) in enumerate(PRECEDENCE[3:6]):
+        trail.set_quota(entity, RATE, 100.0 + rank)
+    before = trail.offset
+    trail.set_quota({"client-id": None}, RATE, 3.0)
+    of_default = trail.offset
+    trail.set_quota({"client-id": "app"}, RATE, 4.0)
+    intervals = quota_intervals(log_frame(spark, trail.log))
+
+    offsets = [before, of_default, trail.offset]
+    rows = governing(clients(spark, offsets, "User:"), intervals).orderBy("metadata_offset").collect()
+
+    told = [(row["metadata_offset"], row["expected_limit"], row["expected_quota_id"]) for row in rows]
+    assert told == [(of_default, 3.0, ":app"), (trail.offset, 4.0, ":app")]
+    assert not governing(clients(spark, offsets, "User:", None), intervals).collect()
+
+
 def test_a_removed_quota_governs_no_more(spark: SparkSession) -> None:
     trail = Trail()
     trail.set_quota({"user": "alice"}, RATE, 100.0)

@@ -8,14 +8,14 @@ no other process can write. proxy.net.metadata.transactions knows what the fetch
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import structlog
 
 from proxy.metadata.delta import MetadataError
-from proxy.metadata.loader import Loader
+from proxy.metadata.loader import Loader, Values
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.net.metadata.offset_waiters import OffsetWaiters
 from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionReader
@@ -208,7 +208,8 @@ class TopicFeed:
                 async with at_leader(self._endpoint, self._topic) as (partition, leader):
                     await self._catch_up(partition, leader)
                     while True:
-                        await self._apply(await self._read(partition))
+                        for step in await self._read(partition):
+                            await self._apply(step.last_offset, step.values, step.record_offsets)
             except (ChannelError, BrokenBatch, PartitionError) as error:
                 self.reachability.failed(error, topic=self._topic)
                 await self.reachability.pause()
@@ -241,10 +242,12 @@ class TopicFeed:
         steps = self._unapplied
         last_offset = max([self._reader.settled_offset, *(step.last_offset for step in steps)])
         values: list[bytes] = []
+        offsets: list[int] = []
         async for step in iterate_in_slices(steps):
             values += step.values
+            offsets += step.record_offsets
         try:
-            await self._apply([Committed(last_offset, tuple(values))])
+            await self._apply(last_offset, values, offsets)
         except MetadataError:
             _find_fault(steps)
             raise
@@ -284,9 +287,8 @@ class TopicFeed:
         self._reader, self._unapplied = TransactionReader(start), []
         self._loader.reload_until(end)
 
-    async def _apply(self, steps: list[Committed]) -> None:
-        for step in steps:
-            await apply_image(self._loader.batch_steps(step.last_offset, step.values))
+    async def _apply(self, last_offset: int, values: Values, offsets: Sequence[int]) -> None:
+        await apply_image(self._loader.batch_steps(last_offset, values, offsets))
         if self._loader.ready:
             self.loaded.set()
             self._waiters.wake()
@@ -296,4 +298,5 @@ def _find_fault(steps: list[Committed]) -> None:
     """Raise MetadataError for the first of these steps that cannot be applied; they were applied as one."""
     loader = Loader(lambda _image, _changed: None)
     for step in steps:
-        loader.batch(step.last_offset, step.values)
+        for _ in loader.batch_steps(step.last_offset, step.values, step.record_offsets):
+            pass

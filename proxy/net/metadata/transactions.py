@@ -70,6 +70,12 @@ class Committed:
     headers: tuple[tuple[str, bytes], ...] = ()
     """Headers of the first value's record."""
 
+    @property
+    def record_offsets(self) -> Sequence[int]:
+        """The offset of each value. They follow each other, unless others write to the log as well."""
+        first = self.last_offset if self.offsets is None else self.offsets[0]
+        return range(first, first + len(self.values))
+
 
 @dataclass(slots=True)
 class _Values:

@@ -1,0 +1,82 @@
+"""Reports what of the metadata log a process does not understand (SPEC S13): once each, and while it lasts.
+
+Proxies and controllers pass each image, and the error that has stopped their feed. What an image has fails
+closed by itself (`Acl.enforced`): the process stays ready, since most clients are not concerned. A record
+that cannot be applied may restrict anyone, so its process serves no one any more.
+"""
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+
+import structlog
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from proxy.audit import events
+from proxy.audit.record import AuditEvent
+from proxy.metadata.delta import MetadataError
+from proxy.metadata.image import MetadataImage
+from proxy.net.pages.readiness import Note
+
+MAX_REPORTED = 100
+"""Records that are reported one by one when an image brings more of them; the rest is counted."""
+SHOWN = 3
+"""Records that /readyz names."""
+
+log = structlog.get_logger(__name__)
+
+
+class LogReport(Collector):
+    """What the image in effect has that is not understood, and what has stopped the feed."""
+
+    def __init__(self, record: Callable[[AuditEvent], None], registry: CollectorRegistry) -> None:
+        registry.register(self)
+        self._record = record
+        self._image = MetadataImage.EMPTY
+        self._stopped: str | None = None
+
+    def update(self, image: MetadataImage) -> None:
+        """Report what is new in this image."""
+        before, self._image = self._image.not_understood, image
+        if image.not_understood is before:
+            return
+        new = [found for key, found in image.not_understood.items() if before.get(key) != found]
+        new.sort(key=lambda found: found.offset)
+        for found in new[:MAX_REPORTED]:
+            self._report(found.offset, str(found))
+        if len(new) > MAX_REPORTED:
+            more = new[MAX_REPORTED:]
+            self._report(more[0].offset, f"{len(more)} more records up to offset {more[-1].offset}")
+
+    async def follow(self, following: Coroutine[object, object, None], stop: Callable[[], None]) -> None:
+        """Run the feed until it stops at a record that cannot be applied. Then `stop`, and report it."""
+        try:
+            await following
+        except MetadataError as error:
+            stop()
+            self._stopped = str(error)
+            self._report(None, f"{error}. No client is served, except super users at a proxy")
+
+    def blocked(self) -> Iterator[Note]:
+        """Yield why the process is not ready."""
+        if self._stopped is not None:
+            what = "the metadata log has a record that cannot be applied"
+            yield Note(what, f"{what}: {self._stopped}")
+
+    def notes(self) -> Iterator[Note]:
+        """Yield what is degraded."""
+        found = self._image.not_understood
+        if found:
+            what = f"degraded: {len(found)} records of the metadata log are not understood and fail closed"
+            first = sorted(found.values(), key=lambda each: each.offset)[:SHOWN]
+            yield Note(what, f"{what}: {', '.join(map(str, first))}{', ...' if len(found) > SHOWN else ''}")
+
+    def collect(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily(
+            "penstock_metadata_not_understood",
+            "Records of the metadata log that are not understood and fail closed",
+            len(self._image.not_understood) + (self._stopped is not None),
+        )
+
+    def _report(self, offset: int | None, what: str) -> None:
+        log.error("metadata log not understood", metadata_offset=offset, what=what)
+        self._record(events.log_not_understood(metadata_offset=offset, message=what))
