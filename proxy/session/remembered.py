@@ -47,6 +47,7 @@ MAX_HELD_PARTITIONS = 1_000
 """A Fetch that changes more of its session is sent, whether the quota has room or not."""
 _LAST_EPOCH = 2**31 - 1
 
+FetchPartition = types.FetchRequest.FetchPartition
 FetchTopic = types.FetchRequest.FetchTopic
 ForgottenTopic = types.FetchRequest.ForgottenTopic
 
@@ -60,7 +61,7 @@ class FetchSession:
     """The topic at which its traffic is counted."""
     behind: int = 0
     """The number of requests that the client has sent and the broker has not got."""
-    held: dict[tuple[str, bytes], dict[int, Any]] = field(default_factory=dict)
+    held: dict[tuple[str, bytes], dict[int, FetchPartition | None]] = field(default_factory=dict)
     """The changes in them: topic -> partition -> as it was named last, None if it was forgotten."""
 
     def broker_epoch(self, epoch: int) -> int:

@@ -5,6 +5,8 @@ What becomes of a request with denied topics is in proxy.session.data.fetch; req
 known to be allowed take proxy.session.data.fast_lane.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +20,7 @@ from proxy.session.plan import Plan, SendResponse
 from proxy.session.remembered import FetchSession
 from proxy.session.requests import queries, verdicts
 from proxy.session.throttling import exempt, throttle
-from proxy.wire import codecs
+from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_request_header
 from proxy.wire.work import paced
@@ -61,7 +63,7 @@ def plan(call: Call, request: Any, frame: memoryview, *, as_it_came: bool) -> Pl
 
 
 def _adjusted(
-    call: Call, request: Any, frame: memoryview, entry: Fetched, session: FetchSession | None
+    call: Call, request: types.FetchRequest, frame: memoryview, entry: Fetched, session: FetchSession | None
 ) -> Plan:
     """Request no more of the broker than the quota has room for, and nothing if there is none."""
     if call.client.consumer.limited:
@@ -110,7 +112,7 @@ def _hold_for_names(call: Call, request: Any, names: Sequence[str | None], frame
     return queries.hold_frame(call, unnamed, frame)
 
 
-def _session(call: Call, request: Any, names: Sequence[str | None]) -> FetchSession | None:
+def _session(call: Call, request: types.FetchRequest, names: Sequence[str | None]) -> FetchSession | None:
     """The session of an incremental fetch, if it is this connection's and may still be used."""
     if call.context.image is None:
         return None
