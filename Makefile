@@ -19,7 +19,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help setup fetch demo test test-fast test-all kafka-away differential envelopes model chaos soak what-if hostile mutants tamper rolling pictures quota-cluster quota-cluster-clients ingest-kills service-kills kraft-quorum upstreams browser check check-format check-lint check-types check-imports check-house \
+.PHONY: help setup fetch demo test test-fast test-all kafka-away differential pipelines envelopes model chaos soak what-if hostile mutants tamper rolling pictures quota-cluster quota-cluster-clients ingest-kills service-kills kraft-quorum upstreams browser check check-format check-lint check-types check-imports check-house \
 	check-helm check-rules check-otel manifests format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets
@@ -74,6 +74,11 @@ KAFKA ?=
 
 differential: setup ## Compare with a Kafka broker: CASES=2000 random cases of SEED=1; ONLY=42 repeats one case; KAFKA=3.9.2
 	PENSTOCK_KAFKA=$(KAFKA) $(BIN)/python -m tests.lab.differential --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))
+
+SECONDS_EACH ?= 60
+
+pipelines: setup ## Compare clients with 1 to 1,000 requests in flight, at a broker and through proxies: SECONDS_EACH=60 ONLY="fetch raw"
+	$(BIN)/python -m tests.lab.pipelines --seconds $(SECONDS_EACH) $(if $(ONLY),--only "$(ONLY)")
 
 envelopes: setup ## Compare the controllers by Envelopes: CASES=2000 SEED=1 ONLY=42
 	$(BIN)/python -m tests.lab.differential --envelopes --seed $(SEED) --cases $(CASES) $(if $(ONLY),--only $(ONLY))

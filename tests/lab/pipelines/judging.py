@@ -1,0 +1,86 @@
+"""Compares what each side passed, and what it told the clients, with the broker."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from tests.lab.pipelines.place import BROKER, CLUSTER
+from tests.lab.pipelines.running import Ran
+
+PART = 0.05
+JITTER_MS = 250
+"""How far apart two throttle times may be because a request of one side came so much later."""
+WINDOW_S = 10
+
+
+def faults(ran: Sequence[Ran]) -> list[str]:
+    """What is not as at the broker."""
+    brokers = {each.client_id: each for each in ran if each.side == BROKER}
+    found = [f"{each.case.name} at {each.side}: {error}" for each in ran for error in set(each.seen.errors)]
+    for each in ran:
+        if each.side != BROKER:
+            found += [
+                f"{each.case.name} at {each.side}: {fault}" for fault in _of(each, brokers[each.client_id])
+            ]
+    return found
+
+
+def _of(ran: Ran, broker: Ran) -> Iterator[str]:
+    # In a cluster a quota's window is a second: less passes at first, then the limit, which a broker exceeds
+    # by up to a sample in eleven; throttle times are shorter, and their sum is at most the time.
+    in_cluster = ran.side == CLUSTER
+    after_s = WINDOW_S if in_cluster else 0
+    for what, measured, expected, slack in _measures(ran, broker, after_s):
+        if in_cluster and what in _AT_MOST:
+            within = measured <= expected * (1 + PART) + slack
+        elif in_cluster and ran.case.limit:
+            limit = ran.case.limit * (len(ran.amounts) - after_s)
+            within = limit * (1 - PART) - slack <= measured <= expected * (1 + PART) + slack
+        else:
+            within = abs(measured - expected) <= PART * expected + slack
+        if not within:
+            yield f"{measured:.0f} {what}, {expected:.0f} at the broker"
+
+
+_LONGEST, _SUM = "ms at the longest", "ms of throttle times"
+_AT_MOST = (_LONGEST, _SUM)
+
+
+def _measures(ran: Ran, broker: Ran, after_s: int) -> Iterator[tuple[str, float, float, float]]:
+    """What it is, at a side, at the broker, and the slack beside PART."""
+    case = ran.case
+    what = "bytes" if case.request_bytes else "responses"
+    yield what, _amount(ran, after_s), _amount(broker, after_s), case.request_bytes or case.connections
+    longest, at_broker = (max(each.seen.throttle_ms, default=0.0) for each in (ran, broker))
+    yield _LONGEST, longest, at_broker, JITTER_MS
+    slack_ms = case.connections * max(at_broker, JITTER_MS)
+    yield _SUM, sum(ran.seen.throttle_ms), sum(broker.seen.throttle_ms), slack_ms
+
+
+def _amount(ran: Ran, after_s: int) -> int:
+    """Since so many seconds after the beginning."""
+    return ran.amounts[-1] - (ran.amounts[after_s - 1] if after_s else 0)
+
+
+def table(ran: Sequence[Ran]) -> str:
+    head = ("case", "side", "amount", f"in each {WINDOW_S} s", "throttled ms: sum", "longest", "responses")
+    rows = [head, *(_row(each) for each in ran)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+    )
+
+
+def _row(ran: Ran) -> tuple[str, ...]:
+    ends = [0, *ran.amounts[WINDOW_S - 1 :: WINDOW_S]]
+    if len(ran.amounts) % WINDOW_S:
+        ends.append(ran.amounts[-1])
+    seen = ran.seen
+    return (
+        ran.case.name,
+        ran.side,
+        str(ran.amounts[-1]),
+        " ".join(str(after - before) for before, after in pairwise(ends)),
+        f"{sum(seen.throttle_ms):.0f}",
+        f"{max(seen.throttle_ms, default=0):.0f}",
+        str(seen.answers),
+    )
