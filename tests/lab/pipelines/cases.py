@@ -60,6 +60,7 @@ CASES = (
     _produces(
         "raw 10, 4 connections", raw(ApiKey.PRODUCE, produce, 10, connections=4), connections=4, short=True
     ),
+    _produces("closing before the response", clients.closing(10, 4), connections=4),
     _produces("librdkafka", clients.librdkafka_producer()),
     _produces("librdkafka 20/s", clients.librdkafka_producer(a_second=20), short=True),
     _produces(

@@ -86,16 +86,40 @@ async def _pipeline(
                 raise ConnectionResetError("the connection was closed")
 
     async def receive() -> None:
-        version = VERSIONS[api_key]
         while True:
-            answer = await client.answer()
-            _, offset = decode_response_header(api_key, version, answer)
-            _note(codecs.response(api_key, version).decode(answer, offset)[0], seen)
+            await _hear(client, api_key, seen)
             free.release()
 
     async with client, asyncio.TaskGroup() as group:
         group.create_task(send())
         group.create_task(receive())
+
+
+def closing(requests: int, a_second: int) -> Run:
+    """Connections that close before their responses, so many a second; some that wait for theirs are told."""
+    key = ApiKey.PRODUCE
+
+    async def run(side: Side, client_id: str, topic: str, seen: Seen) -> None:
+        data = frame(key, VERSIONS[key], produce(topic), client_id=client_id)
+        for number in count():
+            async with await side.connect() as client:
+                if number % a_second:
+                    await client.send(data * requests)
+                    # Flushes what is not sent yet, which a cut would throw away.
+                    client.writer.close()
+                    await client.writer.wait_closed()
+                else:
+                    await client.send(data)
+                    await _hear(client, key, seen)
+            await asyncio.sleep(1 / a_second)
+
+    return run
+
+
+async def _hear(client: Client, api_key: ApiKey, seen: Seen) -> None:
+    answer = await client.answer()
+    _, offset = decode_response_header(api_key, VERSIONS[api_key], answer)
+    _note(codecs.response(api_key, VERSIONS[api_key]).decode(answer, offset)[0], seen)
 
 
 def _note(answer: Any, seen: Seen) -> None:
