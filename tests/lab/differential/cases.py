@@ -17,7 +17,7 @@ from tests.lab.differential.families import Family, family
 from tests.lab.differential.filling import Filler
 from tests.lab.differential.naming import Names
 from tests.lab.differential.rights import Rule, random_rules
-from tests.lab.side_by_side.dialogue import Outcome
+from tests.lab.side_by_side.dialogue import Alter, Outcome
 from tests.lab.side_by_side.sides import ADMIN
 
 USERS = ("alice",) * 14 + ("bob",) * 3 + ("carol", ADMIN, ADMIN)
@@ -42,6 +42,8 @@ class Step:
     """Whether an answer is due."""
     same_connection: bool = False
     """It is asked on the connection of the step before even when that may be closed."""
+    alter: Alter | None = None
+    """Changes the bytes of the frame."""
     instead: Callable[[Any], Any] | None = None
     """What a client asks upon this answer instead of using it; None: it uses the answer."""
 
@@ -63,6 +65,8 @@ class Case:
     """Whether topics of its own are made before it."""
     groups: bool = False
     """Whether groups of its own are."""
+    pipelined: bool = False
+    """Whether all steps are sent at once, on one connection."""
     names: Names = field(init=False)
 
     def __post_init__(self) -> None:

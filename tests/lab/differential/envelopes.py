@@ -18,7 +18,7 @@ from proxy.session.apis.table import FORWARDED
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_response_header
-from tests.lab.side_by_side.dialogue import CLIENT_ID, Dialogue, Heard, Outcome, Refused
+from tests.lab.side_by_side.dialogue import CLIENT_ID, Alter, Dialogue, Heard, Outcome, Refused
 from tests.lab.side_by_side.sides import Side
 
 HOST = bytes([127, 0, 0, 1])
@@ -43,15 +43,17 @@ class EnvelopeDialogue(Dialogue):
         # A controller answers a forward id that it knows as it did before.
         self._prefix = f"differential/{secrets.token_hex(8)}"
 
-    def ask(self, api_key: int, version: int, message: Any, *, answered: bool = True) -> Outcome | None:
+    def ask(
+        self, api_key: int, version: int, message: Any, *, answered: bool = True, alter: Alter | None = None
+    ) -> Outcome | None:
         if api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.ENVELOPE):
-            return super().ask(api_key, version, message, answered=answered)
+            return super().ask(api_key, version, message, answered=answered, alter=alter)
         if api_key in FORWARDED:
             _leave_to_the_broker(api_key, message)
             return self.forward(api_key, version, codecs.request(api_key, version).encode(message))
         if self._direct is None or not self._direct.usable:
             self._direct = self._side.dialogue(self._user)
-        return self._direct.ask(api_key, version, message, answered=answered)
+        return self._direct.ask(api_key, version, message, answered=answered, alter=alter)
 
     def forward(self, api_key: int, version: int, body: bytes) -> Outcome | None:
         """What the controller makes of the request in an Envelope."""

@@ -5,7 +5,7 @@ A `Run` holds the two sides; `run.case(case)` sets the state up on both, asks, c
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from tests.lab.differential.cases import Case, Served, Step
 from tests.lab.differential.comparing import Difference, codes, differences, plain
 from tests.lab.differential.known import row_of
 from tests.lab.differential.rights import marker
-from tests.lab.side_by_side.dialogue import Dialogue, Heard, Outcome
+from tests.lab.side_by_side.dialogue import Asked, Dialogue, Heard, Outcome
 from tests.lab.side_by_side.sides import Side
 
 _DENIALS = frozenset(
@@ -93,10 +93,24 @@ class _Talk:
 
     def _ask(self, step: Step, message: Any) -> Outcome | None:
         _replace_ids(message, request_schema(step.api_key).root, self.side.topic_ids)
+        return self._dialogue(step).ask(
+            step.api_key, step.version, message, answered=step.answered, alter=step.alter
+        )
+
+    def ask_all(self, steps: Sequence[Step]) -> list[Outcome | None]:
+        """At once, as the user of the first one."""
+        requests = []
+        for step in steps:
+            message = deepcopy(step.message)
+            _replace_ids(message, request_schema(step.api_key).root, self.side.topic_ids)
+            requests.append(Asked(step.api_key, step.version, message, step.answered, step.alter))
+        return self._dialogue(steps[0]).ask_all(requests)
+
+    def _dialogue(self, step: Step) -> Dialogue:
         dialogue = self._dialogues.get(step.user)
         if dialogue is None or not (dialogue.usable or step.same_connection):
             dialogue = self._dialogues[step.user] = self.side.dialogue(step.user)
-        return dialogue.ask(step.api_key, step.version, message, answered=step.answered)
+        return dialogue
 
     def close(self) -> None:
         for dialogue in self._dialogues.values():
@@ -123,8 +137,11 @@ class Run:
         self._both(lambda side: self._set_up(side, case))
         talks = [_Talk(side) for side in self.sides]
         try:
-            for step in case.steps:
-                self._step(step, talks, result)
+            if case.pipelined:
+                self._pipelined(case.steps, talks, result)
+            else:
+                for step in case.steps:
+                    self._step(step, talks, result)
         finally:
             for talk in talks:
                 talk.close()
@@ -156,13 +173,16 @@ class Run:
         result.answers.append(_kind(outcomes[0], step, result.case, talks[0].side))
         self._note(step, found, outcomes, result)
 
+    def _pipelined(self, steps: Sequence[Step], talks: list[_Talk], result: Result) -> None:
+        told = self._pool.map(lambda talk: talk.ask_all(steps), talks)
+        for step, outcomes in zip(steps, zip(*told, strict=True), strict=True):
+            result.asked.append(step)
+            result.answers.append(_kind(outcomes[0], step, result.case, talks[0].side))
+            self._note(step, _differences(step, outcomes, talks, result), outcomes, result)
+
     def _compared(self, step: Step, talks: list[_Talk], result: Result) -> tuple[Any, list[Difference]]:
         outcomes = tuple(self._pool.map(lambda talk: talk.ask(step), talks))
-        trees = [
-            plain(outcome, step.api_key, step.version, result.case.names, talk.side.topic_ids)
-            for outcome, talk in zip(outcomes, talks, strict=True)
-        ]
-        return outcomes, list(differences(*trees))
+        return outcomes, _differences(step, outcomes, talks, result)
 
     def _note(self, step: Step, found: list[Difference], outcomes: Any, result: Result) -> None:
         rows = [row_of(ApiKey.name_of(step.api_key), difference, step) for difference in found]
@@ -171,6 +191,14 @@ class Run:
         unexplained = [difference for difference, row in zip(found, rows, strict=True) if row is None]
         if unexplained:
             result.unexplained.append(Finding(step, unexplained, outcomes))
+
+
+def _differences(step: Step, outcomes: Any, talks: list[_Talk], result: Result) -> list[Difference]:
+    trees = [
+        plain(outcome, step.api_key, step.version, result.case.names, talk.side.topic_ids)
+        for outcome, talk in zip(outcomes, talks, strict=True)
+    ]
+    return list(differences(*trees))
 
 
 def _served_by_both(broker: Served, proxy: Served) -> Served:

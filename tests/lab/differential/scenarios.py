@@ -15,12 +15,14 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.differential.cases import USERS, Bind, Case, Served, Step, versions_of
 from tests.lab.differential.choice import record_batch
+from tests.lab.differential.filling import Filler
 from tests.lab.differential.naming import READ_TOPICS, Names, topic_id
 from tests.lab.differential.rights import Rule, random_rule, random_rules
-from tests.lab.side_by_side.dialogue import Heard, Outcome
+from tests.lab.side_by_side.dialogue import Alter, Heard, Outcome
 from tests.lab.side_by_side.sides import ADMIN
 from tests.support.acl_filters import describe_acls
 
+PIPELINED = "requests at once"
 Answers = Sequence[Outcome | None]
 
 
@@ -237,9 +239,8 @@ def change_of_acls(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
     return (Kind.TOPIC,), (Op.DESCRIBE, Op.READ)
 
 
-def without_acks(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
-    """A producer that waits for no answer: a denial cuts it off."""
-    version = scene.version(ApiKey.PRODUCE)
+def _produce(scene: Scene, version: int, count: int, acks: int) -> Any:
+    """To so many topics."""
     request = types.ProduceRequest
     data = [
         request.TopicProduceData(
@@ -247,9 +248,16 @@ def without_acks(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
             topic_id=topic_id(name) if version >= 13 else bytes(16),
             partition_data=[request.PartitionProduceData(index=0, records=record_batch(1))],
         )
-        for name in scene.random.sample(("t-sink", "x-sink", "t-ghost"), scene.random.choice((1, 2)))
+        for name in scene.random.sample(("t-sink", "x-sink", "t-ghost"), count)
     ]
-    scene.asks(ApiKey.PRODUCE, version, request(acks=0, timeout_ms=10_000, topic_data=data), answered=False)
+    return request(acks=acks, timeout_ms=10_000, topic_data=data)
+
+
+def without_acks(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
+    """A producer that waits for no answer: a denial cuts it off."""
+    version = scene.version(ApiKey.PRODUCE)
+    message = _produce(scene, version, scene.random.choice((1, 2)), 0)
+    scene.asks(ApiKey.PRODUCE, version, message, answered=False)
     # Something that only the broker answers: the proxy may not yet have heard that the broker hung up.
     again = types.MetadataRequest(topics=[], allow_auto_topic_creation=False)
     scene.asks(ApiKey.METADATA, 4, again, same_connection=True)
@@ -289,6 +297,70 @@ def delegation_token(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
     return (Kind.USER, Kind.DELEGATION_TOKEN), (Op.CREATE_TOKENS, Op.DESCRIBE_TOKENS, Op.DESCRIBE)
 
 
+_MIXED = (
+    *(ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.FETCH, ApiKey.METADATA, ApiKey.LIST_OFFSETS),
+    *(ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_GROUPS, ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_CONFIGS),
+    *(ApiKey.DESCRIBE_ACLS, ApiKey.LIST_GROUPS, ApiKey.API_VERSIONS),
+)
+"""What changes nothing that another one of them looks at."""
+
+
+def pipelined(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
+    """Requests of many APIs, allowed and denied, with produces with and without acks among them."""
+    filler = Filler(scene.random, scene.names)
+    for _ in range(scene.random.choice((3, 10, 30))):
+        key = scene.random.choice(_MIXED)
+        version = scene.version(key)
+        message = filler.request(key, version)
+        if key == ApiKey.API_VERSIONS:
+            message.client_software_name = message.client_software_version = "pipelined"
+        acks = getattr(message, "acks", None)
+        if acks == 1 and scene.random.random() < 0.3:
+            message.acks = acks = 0
+        scene.asks(key, version, message, answered=acks != 0)
+    scene.asks(ApiKey.METADATA, 4, types.MetadataRequest(topics=[], allow_auto_topic_creation=False))
+    return (Kind.TOPIC, Kind.GROUP), (Op.WRITE, Op.READ, Op.DESCRIBE)
+
+
+def tagged_fields(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
+    """A produce or a fetch a few times, then with other tag bytes than zero, and once more as it was."""
+    key = scene.random.choice((ApiKey.PRODUCE, ApiKey.FETCH))
+    version = scene.version(key, least=9 if key == ApiKey.PRODUCE else 12)
+    message = _produce(scene, version, 1, 1) if key == ApiKey.PRODUCE else _fetch(scene, version)
+    user = scene.random.choice((ADMIN, scene.user))
+    for alter in (None, None, _tagged(scene.random), None):
+        scene.asks(key, version, message, user=user, alter=alter, same_connection=True)
+    return (Kind.TOPIC,), (Op.WRITE, Op.READ, Op.DESCRIBE)
+
+
+def _fetch(scene: Scene, version: int) -> Any:
+    """One topic, without a session."""
+    request, name = types.FetchRequest, scene.random.choice(sorted(READ_TOPICS))
+    topic = request.FetchTopic(
+        topic=name if version < 13 else "",
+        topic_id=topic_id(name) if version >= 13 else bytes(16),
+        partitions=[request.FetchPartition(partition=0, partition_max_bytes=1_000)],
+    )
+    return request(
+        replica_id=-1, max_wait_ms=10, min_bytes=0, max_bytes=1_000, session_epoch=-1, topics=[topic]
+    )
+
+
+def _tagged(random: Random) -> Alter:
+    """Changes the header's tag byte or one of the last three, or puts an unknown field there."""
+    place, number = random.choice((0, -1, -2, -3)), random.randrange(1, 256)
+    field = bytes((1, random.randrange(20, 120), 3)) + b"abc"
+    new = random.choice((field, field[:-1], bytes((number,))))
+
+    def alter(frame: bytes) -> bytes:
+        # Length, API, version, number and the client id are before the header's tags.
+        at = 14 + int.from_bytes(frame[12:14], "big") if place == 0 else len(frame) + place
+        changed = frame[4:at] + new + frame[at + 1 :]
+        return len(changed).to_bytes(4, "big") + changed
+
+    return alter
+
+
 SCENARIOS: dict[str, Callable[[Scene], tuple[tuple[Kind, ...], tuple[Op, ...]]]] = {
     "a classic group": classic_group,
     "a consumer group": consumer_group,
@@ -297,6 +369,8 @@ SCENARIOS: dict[str, Callable[[Scene], tuple[tuple[Kind, ...], tuple[Op, ...]]]]
     "a change of ACLs": change_of_acls,
     "produce without acks": without_acks,
     "a delegation token": delegation_token,
+    PIPELINED: pipelined,
+    "tagged fields": tagged_fields,
 }
 
 
@@ -305,4 +379,4 @@ def scenario(seed: int, number: int, name: str, served: Served) -> Case:
     scene = Scene(seed, number, served)
     kinds, operations = SCENARIOS[name](scene)
     rules = random_rules(scene.random, scene.names, kinds, operations)
-    return Case(seed, number, name, rules, scene.steps, groups=True)
+    return Case(seed, number, name, rules, scene.steps, groups=True, pipelined=name == PIPELINED)

@@ -5,6 +5,7 @@ three are compared.
 """
 
 import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Self
@@ -44,6 +45,31 @@ class Refused:
 
 
 Outcome = Heard | Closed | Silent | Refused
+Alter = Callable[[bytes], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, and whether a response is due."""
+
+    api_key: int
+    version: int
+    message: Any
+    answered: bool = True
+    alter: Alter | None = None
+    """Changes the bytes of the whole frame."""
+
+    def altered(self, frame: bytes) -> bytes:
+        return frame if self.alter is None else self.alter(frame)
+
+
+def _decoded(api_key: int, version: int, number: int, frame: bytes) -> Heard:
+    """The response to the request of that number."""
+    correlation_id, offset = decode_response_header(api_key, version, frame)
+    assert correlation_id == number, "a response to another request"
+    answer, end = codecs.response(api_key, version).decode(frame, offset)
+    assert end == len(frame), f"{len(frame) - end} bytes behind the response"
+    return Heard(answer)
 
 
 class Dialogue:
@@ -69,16 +95,26 @@ class Dialogue:
         self._must(ApiKey.SASL_AUTHENTICATE, 2, types.SaslAuthenticateRequest(auth_bytes=token))
         return self
 
-    def ask(self, api_key: int, version: int, message: Any, *, answered: bool = True) -> Outcome | None:
+    def ask(
+        self, api_key: int, version: int, message: Any, *, answered: bool = True, alter: Alter | None = None
+    ) -> Outcome | None:
         """Sends one request; None when no response is due (acks=0)."""
-        frame_heard = self.exchange(self.frame(api_key, version, message), answered=answered)
-        if not isinstance(frame_heard, bytes):
-            return frame_heard
-        correlation_id, offset = decode_response_header(api_key, version, frame_heard)
-        assert correlation_id == self._correlation_id, "a response to another request"
-        answer, end = codecs.response(api_key, version).decode(frame_heard, offset)
-        assert end == len(frame_heard), f"{len(frame_heard) - end} bytes behind the response"
-        return Heard(answer)
+        return self.ask_all([Asked(api_key, version, message, answered, alter)])[0]
+
+    def ask_all(self, requests: Sequence[Asked]) -> list[Outcome | None]:
+        """Sends all requests at once, then reads the responses, which have to be in that order."""
+        frames = [each.altered(self.frame(each.api_key, each.version, each.message)) for each in requests]
+        first = self._correlation_id - len(frames) + 1
+        data = b"".join(frames)
+        outcomes: list[Outcome | None] = []
+        for number, each in enumerate(requests, first):
+            frame_heard = self.exchange(data, answered=each.answered)
+            data = b""
+            if isinstance(frame_heard, bytes):
+                outcomes.append(_decoded(each.api_key, each.version, number, frame_heard))
+            else:
+                outcomes.append(frame_heard if each.answered else None)
+        return outcomes
 
     def must(self, api_key: int, version: int, message: Any) -> Any:
         """Sends one request and returns the response; AssertionError when there is none."""
