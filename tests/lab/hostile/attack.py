@@ -19,7 +19,10 @@ import uvloop
 from tests.lab.hostile.place import ORDINARY, Scene
 from tests.lab.hostile.target import Target
 
-MODULES = ("strangers", "requests", "logins", "readers", "records", "produces", "administration", "http")
+MODULES = (
+    *("strangers", "requests", "logins", "readers", "records", "produces", "administration", "http"),
+    *("quotas", "own_topics", "pipelines"),
+)
 SHORT_LIMIT_S, LONG_LIMIT_S = 30, 240
 
 Number = TypeVar("Number", int, float)

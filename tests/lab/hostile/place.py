@@ -182,6 +182,8 @@ class Proxy:
             reauth_ms=REAUTH_MS,
             http=self.wiring.proxy_http,
             topic=TOPIC,
+            broker=self.place.stack.broker.plaintext,
+            proxied=self.place.stack.broker.sasl_plaintext,
             users=self.users | dict(zip((PLAIN_USER, BOB_BY_PLAIN), guests, strict=True)),
             log=str(self.process.log),
         )

@@ -23,6 +23,10 @@ class Target:
     """Where the proxy's log lines go, where they go to a file."""
     topic: str
     """What alice may write to."""
+    broker: str
+    """The broker's listener without logins, past the proxy."""
+    proxied: str
+    """The broker's listener that the proxy connects to for clients."""
     users: dict[str, User]
     transactional_id: str = "penstock-controller"
     """Of the controller."""

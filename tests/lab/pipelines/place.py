@@ -22,6 +22,7 @@ from tests.lab.cluster.ports import free_addresses
 from tests.lab.cluster.process import ChildProcess
 from tests.lab.cluster.stack import LISTENERS, Stack, StackSettings
 from tests.lab.cluster.users import Entrance, User, librdkafka_settings
+from tests.lab.hostile.asking_broker import log_sizes, set_quotas
 from tests.lab.hostile.client import Client
 from tests.lab.side_by_side.dialogue import Dialogue
 from tests.support.cluster_admin import ClusterAdmin, admin, done
@@ -108,7 +109,11 @@ class Place:
                 at_once([process.stop for process, _ in processes])
 
     def furnish(
-        self, topics: Mapping[str, int], limits: Mapping[str, Mapping[str, float]], stored: bytes, count: int
+        self,
+        topics: Mapping[str, int],
+        limits: Mapping[str | None, Mapping[str, float]],
+        stored: bytes,
+        count: int,
     ) -> None:
         """`topics` with so many partitions, `limits` by client id at each side, and records to read."""
         by_admin = ClusterAdmin(self.stack)
@@ -119,41 +124,15 @@ class Place:
         by_admin.allow(alice, "WRITE", "DESCRIBE", transactional_id="*")
         admin_user = self.stack.users["admin"]
         with self.at_broker() as at_broker:
-            _set_quotas(at_broker, ANONYMOUS, limits)
+            set_quotas(at_broker, ANONYMOUS, limits)
             _wait_for_logs(at_broker, topics)
             _store(at_broker, stored, count)
         with Dialogue(self.stack.entrance().bootstrap, TIMEOUT_S) as at_proxy:
-            _set_quotas(at_proxy.log_in(admin_user.name, admin_user.password), ALICE, limits)
+            set_quotas(at_proxy.log_in(admin_user.name, admin_user.password), ALICE, limits)
 
     def at_broker(self) -> Dialogue:
         """Of the observer, to whom no quota applies."""
         return Dialogue(self.stack.broker.plaintext, TIMEOUT_S, "observer")
-
-
-def log_sizes(at_broker: Dialogue) -> dict[str, int]:
-    """The bytes of each topic's logs now."""
-    told = at_broker.must(ApiKey.DESCRIBE_LOG_DIRS, 1, t.DescribeLogDirsRequest(topics=None))
-    return {
-        topic.name: sum(each.partition_size for each in topic.partitions)
-        for result in told.results
-        for topic in result.topics
-    }
-
-
-def _set_quotas(dialogue: Dialogue, user: str, limits: Mapping[str, Mapping[str, float]]) -> None:
-    request = t.AlterClientQuotasRequest
-    entries = [
-        request.EntryData(
-            entity=[
-                request.EntityData(entity_type=kind, entity_name=name)
-                for kind, name in (("user", user), ("client-id", client_id))
-            ],
-            ops=[request.OpData(key=key, value=value) for key, value in quotas.items()],
-        )
-        for client_id, quotas in limits.items()
-    ]
-    told = dialogue.must(ApiKey.ALTER_CLIENT_QUOTAS, 1, request(entries=entries))
-    assert {each.error_code for each in told.entries} <= {0}, told
 
 
 def _wait_for_logs(dialogue: Dialogue, topics: Collection[str]) -> None:

@@ -1,15 +1,16 @@
 """Runs the cases at all sides at once, so that what else goes on on the machine falls on all of them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException
 
 from proxy.net.runtime.clock import monotonic_ms
+from tests.lab.hostile.asking_broker import log_sizes
 from tests.lab.pipelines.cases import Case
 from tests.lab.pipelines.clients import BATCH, Seen
-from tests.lab.pipelines.place import STORED, Place, Side, log_sizes
+from tests.lab.pipelines.place import STORED, Place, Side
 
 STORED_BATCHES = 20
 SAMPLE_S = 1.0
@@ -37,7 +38,7 @@ def run(place: Place, cases: Sequence[Case], seconds: int) -> list[Ran]:
         for side in place.sides
     ]
     topics = {each.topic: each.case.partitions for each in ran} | {STORED: 1}
-    limits = {ids[case.name]: case.limits for case in cases}
+    limits: dict[str | None, Mapping[str, float]] = {ids[case.name]: case.limits for case in cases}
     place.furnish(topics, limits, BATCH, STORED_BATCHES)
     asyncio.run(_all(place, ran, seconds))
     return ran

@@ -31,18 +31,18 @@ async def a_produce_that_ends_after_its_acl(target: Target, size: Size, found: F
         await Client.logged_in(target.address, admin) as root,
         await Client.logged_in(target.address, mallory) as client,
     ):
-        await _allow(root, mallory)
+        await allow(root, mallory)
         first = await client.ask(ApiKey.PRODUCE, VERSION, produce(BIG_TOPIC, batch(100)))
         if code := first.responses[0].partition_responses[0].error_code:
             found.faults.append(f"the attack could not begin: error {code}")
-        before = await _end(root)
+        before = await end_of(root)
         data = frame(ApiKey.PRODUCE, VERSION, produce(BIG_TOPIC, batch(RECORD_BYTES)))
         await client.send(data[:-1])
         await asyncio.sleep(0.5)
-        await _disallow(root, mallory)
+        await disallow(root, mallory)
         await client.send(data[-1:])
         await _told(client, found, size)
-        if await _end(root) != before:
+        if await end_of(root) != before:
             found.faults.append("a produce was written after its ACL was removed")
 
 
@@ -54,13 +54,13 @@ async def a_produce_that_ends_after_its_session(target: Target, size: Size, foun
         await Client.logged_in(target.reauth_address, target.users[CAROL]) as client,
     ):
         await client.ask(ApiKey.PRODUCE, VERSION, produce(BIG_TOPIC, batch(100)))
-        before = await _end(root)
+        before = await end_of(root)
         data = frame(ApiKey.PRODUCE, VERSION, produce(BIG_TOPIC, batch(RECORD_BYTES)))
         await client.send(data[:-1])
         await asyncio.sleep(target.reauth_ms / 1000 + 0.5)
         await client.send(data[-1:])
         await _told(client, found, size)
-        if await _end(root) != before:
+        if await end_of(root) != before:
             found.faults.append("a produce was written after its session had ended")
 
 
@@ -100,7 +100,8 @@ async def _told(client: Client, found: Found, size: Size) -> None:
     found.facts["answer"] = told.responses[0].partition_responses[0].error_code
 
 
-async def _end(root: Client) -> int:
+async def end_of(root: Client) -> int:
+    """The offset behind the last record of the topic's first partition."""
     request = t.ListOffsetsRequest
     partition = request.ListOffsetsPartition(partition_index=0, timestamp=-1)
     topic = request.ListOffsetsTopic(name=BIG_TOPIC, partitions=[partition])
@@ -108,7 +109,8 @@ async def _end(root: Client) -> int:
     return int(told.topics[0].partitions[0].offset)
 
 
-async def _allow(root: Client, user: User) -> None:
+async def allow(root: Client, user: User) -> None:
+    """The user may write to the topic."""
     creation: Any = t.CreateAclsRequest.AclCreation
     wanted = [
         creation(
@@ -125,5 +127,6 @@ async def _allow(root: Client, user: User) -> None:
     await root.ask(ApiKey.CREATE_ACLS, 3, t.CreateAclsRequest(creations=wanted))
 
 
-async def _disallow(root: Client, user: User) -> None:
+async def disallow(root: Client, user: User) -> None:
+    """No longer, once it is acknowledged."""
     await root.ask(ApiKey.DELETE_ACLS, 3, withdraw_request(BIG_TOPIC, user.name))
