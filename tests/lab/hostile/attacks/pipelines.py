@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from itertools import islice
 
 from proxy.wire import catalog
 from proxy.wire import types as t
@@ -64,7 +65,7 @@ async def more_elements_than_the_limit(target: Target, size: Size, found: Found)
     """Each array of each API with 50,001 elements: an error where the API has one, and an open connection."""
     found.logged_in = True
     versions = frame(ApiKey.API_VERSIONS, 2, t.ApiVersionsRequest())
-    for largest in all_largest(of_each=size.of(1, 100)):
+    for largest in islice(all_largest(of_each=size.of(1, 100)), 0, None, size.of(3, 1)):
         _, count = largest.frame(_SOME_BYTES)
         data, count = largest.frame(_SOME_BYTES * ELEMENTS // count + _SOME_BYTES)
         async with await Client.logged_in(target.address, target.users[BOB]) as client:
