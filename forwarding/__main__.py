@@ -47,7 +47,7 @@ from proxy.net.logins.credentials import (
 from proxy.net.pages import audit_page
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpPort, HttpServer
-from proxy.net.pages.readiness import Readiness
+from proxy.net.pages.readiness import Readiness, ReadinessSeries
 from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.listening import find_cannot_listen
@@ -178,6 +178,7 @@ async def _run(
         None if isinstance(tracing, NoTraces) else tracing.spans,
         lambda: audit.end,
     )
+    registry.register(ReadinessSeries(lambda: _readiness(process, audit)))
     stop = StopSignals(registry)
     stop.install()
     audit.start(_recorded_settings(config))

@@ -135,9 +135,8 @@ class QuotasAtBroker:
         """Yield a line of /readyz, if there are such quotas."""
         if self._found:
             what = "degraded: the broker applies default quotas to all users of this proxy as one"
-            yield Note(
-                what, f"{what}: {', '.join(self._found)}; user {self._users[0]} has no quota of its own"
-            )
+            users = f"user {self._users[0]} has no quota of its own"
+            yield Note(what, what, f"{what}: {', '.join(self._found)}; {users}")
 
 
 def authorizer(config: ProxyConfig) -> Authorizer:

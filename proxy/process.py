@@ -15,7 +15,7 @@ from itertools import repeat
 from pathlib import Path
 
 import structlog
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
 from forwarding.versions import for_clients
 from proxy import gate_setup
@@ -49,7 +49,7 @@ from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpPort, HttpServer, PreparedAccess
 from proxy.net.pages.log_report import LogReport
 from proxy.net.pages.quota_page import quota_page
-from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, Readiness, degraded
+from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, Readiness, ReadinessSeries, degraded
 from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.clock import now_ms
@@ -217,6 +217,9 @@ class ProxyProcess:
                 lambda: self._forwarder.connected,
             )
         )
+        # Its own connection: those of clients fail only if a client comes.
+        broker = Gauge("penstock_broker_connected", "Whether the broker is reached", registry=self._registry)
+        broker.set_function(lambda: self._watch.up)
         self._registry.register(RequestSeries(self._listeners.policies))
         self._registry.register(LogSeries())
         self._registry.register(ProcessSeries())
@@ -225,8 +228,8 @@ class ProxyProcess:
         self._registry.register(AcceptSeries(self._listeners.accept_waited_ms))
         self._registry.register(OthersSeries(self._listeners.sharing_counts))
         self._registry.register(TopicLookupSeries(self._listeners.lookups))
-        if member is not None:
-            self._registry.register(member)
+        # The supervisor has the readiness of all workers together.
+        self._registry.register(ReadinessSeries(self.readiness) if member is None else member)
 
     @property
     def _has_successor(self) -> bool:

@@ -51,6 +51,9 @@ class ControllerMetrics:
         self.metadata_offset = Gauge(
             "penstock_controller_metadata_offset", "Offset of the metadata image", registry=registry
         )
+        self.broker_connected = Gauge(
+            "penstock_broker_connected", "Whether the broker is reached", registry=registry
+        )
         self.acl_count = Gauge("penstock_controller_acls", "ACLs in effect", registry=registry)
         self.connections = Gauge(
             "penstock_controller_connections", "Connections of proxies", registry=registry

@@ -321,8 +321,10 @@ class ControllerProcess:
             try:
                 await self._broker.api_versions()
                 self._versions.reached()
+                self.metrics.broker_connected.set(1)
                 await asyncio.sleep(REFRESH_INTERVAL_S)
             except ChannelError as error:
+                self.metrics.broker_connected.set(0)
                 self._versions.failed(error)
                 await self._versions.pause()
 

@@ -23,6 +23,7 @@ GAUGES = {
     "penstock_metadata_ready": min,
     "penstock_metadata_offset": min,
     "penstock_controller_connected": min,
+    "penstock_broker_connected": min,
     "penstock_acls": min,
     "penstock_brokers_not_told": max,
     "penstock_build": max,

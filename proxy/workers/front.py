@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpServer
 from proxy.net.pages.quota_page import MAX_ROWS
-from proxy.net.pages.readiness import Note, Readiness
+from proxy.net.pages.readiness import Note, Readiness, ReadinessSeries
 from proxy.net.runtime.clock import now_ms
 from proxy.workers.child import Child
 from proxy.workers.control import AUDIT, METRICS, QUOTAS, READY
@@ -124,6 +124,7 @@ class Front(Collector):
         self._registry = CollectorRegistry()
         self._registry.register(self.exposition)
         self._registry.register(self)
+        self._registry.register(ReadinessSeries(self.readiness))
 
     def server(self, access: HttpAccess | None) -> HttpServer:
         """The HTTP server for the configured address."""
@@ -141,7 +142,10 @@ class Front(Collector):
         others = self._said(lambda readiness: readiness.others)
         if self._ready():
             return Readiness((), (*blocked, *others), headline)
-        return Readiness((Note.of(headline), *(blocked or (Note.of("no worker runs"),))), others)
+        return Readiness(
+            (Note("no worker is ready", headline, headline), *(blocked or (Note.of("no worker runs"),))),
+            others,
+        )
 
     def collect(self) -> Iterable[Metric]:
         workers = GaugeMetricFamily("penstock_workers", "Worker processes by state", labels=["state"])

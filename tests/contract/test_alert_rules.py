@@ -19,12 +19,17 @@ PROXY = 'job="penstock-proxy",instance="kafka-0"'
 CONTROLLER = 'job="penstock-controller",instance="controller-0"'
 AUDIT = 'job="penstock-audit",instance="audit-0"'
 EXPIRY, DAY_S = "penstock_certificate_expiry_timestamp_seconds", 86_400
+STANDING_BY = "not the active controller: standing by"
 UP = f"up{{{PROXY}}} 1x240"
 HEALTHY = "\n  ".join(
     (
         UP,
         f"up{{{CONTROLLER}}} 1x240",
-        f"penstock_metadata_ready{{{PROXY}}} 1x240",
+        f"penstock_ready{{{PROXY}}} 1x240",
+        f"penstock_broker_connected{{{PROXY}}} 1x240",
+        f"penstock_broker_connected{{{CONTROLLER}}} 1x240",
+        'penstock_ready{job="penstock-controller",instance="controller-1"} 0x240',
+        f'penstock_not_ready{{job="penstock-controller",instance="controller-1",cause="{STANDING_BY}"}} 1x240',
         f"penstock_metadata_offset{{{PROXY}}} 5+1x240",
         f"penstock_controller_metadata_offset{{{CONTROLLER}}} 5+1x240",
         f"penstock_controller_connected{{{PROXY}}} 1x240",
@@ -77,7 +82,11 @@ def controller(metric: str, values: str = GROWS, labels: str = "") -> str:
 CASES: dict[str, tuple[str, set[str]]] = {
     "PenstockDown": (f"up{{{PROXY}}} 0x240", set()),
     "PenstockNotScraped": ('up{job="pods",instance="kafka-0"} 1x240', set()),
-    "PenstockNotReady": (proxy("penstock_metadata_ready", "0x240"), set()),
+    "PenstockNotReady": (
+        proxy("penstock_ready", "0x240") + f'\n  penstock_not_ready{{{PROXY},cause="draining"}} 1x240',
+        set(),
+    ),
+    "PenstockBrokerUnreachable": (proxy("penstock_broker_connected", "0x240"), set()),
     "PenstockNoController": (
         f"{UP}\n  penstock_controller_active{{{CONTROLLER}}} 0x240"
         f"\n  penstock_controller_connected{{{PROXY}}} 1x240",

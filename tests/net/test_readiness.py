@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from forwarding.net.forwarder import Forwarder
 from forwarding.net.metrics import ForwarderMetrics
 from proxy.net.kafka.channel import EndpointSettings, SaslLogin
-from proxy.net.pages.readiness import Note, Readiness
+from proxy.net.pages.readiness import Note, Readiness, ReadinessSeries
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import LOGIN, REFUSED, UNKNOWN_HOST, Cause
 from proxy.wire import types as t
@@ -21,7 +22,7 @@ from tests.lab.cluster import probe
 from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import on_uvloop
 from tests.support.fake_broker import FakeBroker, Request
-from tests.support.lone_processes import SHOULD_NOT_TAKE_S, LoneProcess, a_lone
+from tests.support.lone_processes import SHOULD_NOT_TAKE_S, LoneProcess, a_lone, metadata
 
 pytestmark = pytest.mark.spec("O2", "O12")
 
@@ -80,6 +81,13 @@ async def readyz(lone: LoneProcess, expected: list[str]) -> None:
     assert status == 503
 
 
+async def series_of(lone: LoneProcess) -> dict[str, float]:
+    """The metrics about its readiness."""
+    prefixes = ("penstock_ready", "penstock_not_ready", "penstock_degraded", "penstock_broker_connected")
+    found = await asyncio.to_thread(probe.series, lone.http)
+    return {name: value for name, value in found.items() if name.startswith(prefixes)}
+
+
 @pytest.mark.slow
 @on_uvloop
 async def test_a_proxy_without_log_and_controller_says_so_and_logs_each_once(tmp_path: Path) -> None:
@@ -93,6 +101,13 @@ async def test_a_proxy_without_log_and_controller_says_so_and_logs_each_once(tmp
             ],
         )
         assert probe.get(lone.http, "/livez") == (200, "alive\n")
+        assert await series_of(lone) == {
+            "penstock_ready": 0,
+            'penstock_not_ready{cause="the metadata log is not loaded"}': 1,
+            'penstock_degraded{cause="degraded: administrative requests time out"}': 1,
+            'penstock_degraded{cause="audit"}': 1,
+            "penstock_broker_connected": 1,
+        }
         lines = [json.loads(line) for line in lone.output.read_text(encoding="utf-8").splitlines()]
 
     counted = Counter(line["event"] for line in lines)
@@ -114,6 +129,52 @@ async def test_a_controller_says_why_it_is_not_ready(tmp_path: Path) -> None:
                 "audit: not shipping: ",
             ],
         )
+        assert await series_of(lone) == {
+            "penstock_ready": 0,
+            'penstock_not_ready{cause="the metadata log is not loaded"}': 1,
+            'penstock_degraded{cause="degraded: requests that a broker carries out time out"}': 1,
+            'penstock_degraded{cause="audit"}': 1,
+            "penstock_broker_connected": 0,
+        }
+
+
+@pytest.mark.slow
+@on_uvloop
+async def test_a_broker_that_is_lost_moves_a_metric_without_any_client(tmp_path: Path) -> None:
+    async with AsyncExitStack() as brokers:
+        broker = await brokers.enter_async_context(FakeBroker({ApiKey.METADATA: metadata}))
+        async with a_lone("proxy", tmp_path, upstream={"bootstrap": broker.address}) as lone:
+            assert (await series_of(lone))["penstock_broker_connected"] == 1
+            await brokers.aclose()
+            async with asyncio.timeout(SHOULD_NOT_TAKE_S):
+                while (found := await series_of(lone))["penstock_broker_connected"]:
+                    await asyncio.sleep(0.05)
+
+    assert found['penstock_not_ready{cause="the broker is not reached"}'] == 1
+
+
+def test_every_line_of_readyz_has_a_metric_and_its_labels_are_few() -> None:
+    login, refused = Cause(LOGIN, "b:9092: PLAIN login as proxy-1"), Cause(REFUSED, "c:9094")
+    registry = CollectorRegistry()
+    said = [Readiness()]
+    registry.register(ReadinessSeries(lambda: said[0]))
+    assert samples(registry) == {("penstock_ready",): 1}
+
+    said[0] = Readiness((Note.of("a", login), Note.of("a", refused).prefixed("worker 1")), (Note.of("b"),))
+
+    assert samples(registry) == {
+        ("penstock_ready",): 0,
+        ("penstock_not_ready", "a"): 1,
+        ("penstock_degraded", "b"): 1,
+    }
+
+
+def samples(registry: CollectorRegistry) -> dict[tuple[str, ...], float]:
+    return {
+        (each.name, *each.labels.values()): each.value
+        for found in registry.collect()
+        for each in found.samples
+    }
 
 
 def test_what_only_one_of_several_workers_says_has_its_number_and_details_are_for_operators() -> None:

@@ -6,6 +6,7 @@ connection, because the broker may have been upgraded.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from proxy.admin.configs import BROKER
@@ -57,7 +58,9 @@ class BrokerWatch:
                             self.reachability.reached(address=self._endpoint.address)
                         self.up = True
                         self.known.set()
-                        await asyncio.sleep(REFRESH_INTERVAL_S)
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(REFRESH_INTERVAL_S):
+                                await channel.wait_closed()
             except ChannelError as error:
                 self.up = False
                 self.reachability.failed(error)

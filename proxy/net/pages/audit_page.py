@@ -53,8 +53,8 @@ def not_ready(audit: AuditLog) -> str | None:
 def readiness(audit: AuditLog, blocked: Iterable[Note] = (), others: Iterable[Note] = ()) -> Readiness:
     """Return the text of /readyz, with lines about the trail and the given notes."""
     fault = not_ready(audit)
-    faults = [] if fault is None else [Note(fault, fault)]
-    details = (Note("audit: see /audit", f"audit: {concern}") for concern in concerns(audit))
+    faults = [] if fault is None else [Note("audit records cannot be written", fault, fault)]
+    details = (Note("audit", "audit: see /audit", f"audit: {concern}") for concern in concerns(audit))
     return Readiness((*blocked, *faults), (*others, *details))
 
 

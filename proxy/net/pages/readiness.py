@@ -1,12 +1,16 @@
-"""The text of /readyz: why the process is not ready, and what is degraded.
+"""The text of /readyz: why the process is not ready, and what is degraded; and the same as metrics.
 
 Each process makes it from its parts for each request. Each line has two forms: one for everyone, and one with
-addresses, users and errors for readers with a credential of the HTTP port.
+addresses, users and errors for readers with a credential of the HTTP port. Metrics have a third one, whose
+values are few, so that nothing is in /readyz that no metric shows.
 """
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import astuple, dataclass, replace
+
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from proxy.net.runtime.reachability import Cause
 
@@ -17,8 +21,10 @@ BEING_READ = Cause("it is being read")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line of /readyz, in both forms."""
+    """One line of /readyz, in both forms, and the label of its metric."""
 
+    what: str
+    """One of a few texts: it does not contain what differs from case to case."""
     public: str
     detailed: str
 
@@ -26,12 +32,12 @@ class Note:
     def of(cls, what: str, cause: Cause | None = None) -> "Note":
         """Make a line of a state and its cause."""
         if cause is None:
-            return cls(what, what)
-        return cls(f"{what}: {cause.reason}", f"{what}: {cause.text(detailed=True)}")
+            return cls(what, what, what)
+        return cls(what, f"{what}: {cause.reason}", f"{what}: {cause.text(detailed=True)}")
 
     def prefixed(self, who: str) -> "Note":
         """Return the line prefixed with the name of one of several parts."""
-        return Note(f"{who}: {self.public}", f"{who}: {self.detailed}")
+        return replace(self, public=f"{who}: {self.public}", detailed=f"{who}: {self.detailed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +57,7 @@ class Readiness:
 
     def encoded(self) -> bytes:
         """Encode the lines for `decoded` in another process."""
-        return json.dumps(
-            [[(note.public, note.detailed) for note in notes] for notes in self._notes]
-        ).encode()
+        return json.dumps([[astuple(note) for note in notes] for notes in self._notes]).encode()
 
     @classmethod
     def decoded(cls, page: bytes) -> "Readiness":
@@ -64,6 +68,27 @@ class Readiness:
     @property
     def _notes(self) -> tuple[tuple[Note, ...], tuple[Note, ...]]:
         return self.blocked, self.others
+
+
+class ReadinessSeries(Collector):
+    """What /readyz says, as metrics."""
+
+    def __init__(self, readiness: Callable[[], Readiness]) -> None:
+        self._readiness = readiness
+
+    def collect(self) -> Iterable[Metric]:
+        found = self._readiness()
+        yield GaugeMetricFamily(
+            "penstock_ready", "Whether /readyz says that the process is ready", int(not found.blocked)
+        )
+        blocked = GaugeMetricFamily(
+            "penstock_not_ready", "1 for each reason why the process is not ready", labels=["cause"]
+        )
+        others = GaugeMetricFamily("penstock_degraded", "1 for each part that is degraded", labels=["cause"])
+        for series, notes in ((blocked, found.blocked), (others, found.others)):
+            for cause in dict.fromkeys(note.what for note in notes):
+                series.add_metric([cause], 1)
+            yield series
 
 
 def degraded(what: str, cause: Cause | None) -> Iterable[Note]:
