@@ -1,8 +1,9 @@
 """Starts a successor of this proxy at SIGUSR2, and hands the clients over to it (decision 0066).
 
-The successor imports its modules and checks the configuration while this process serves. When it is ready,
-this process drains as on SIGTERM, and the successor serves as soon as this process has ended. Until then it
-opens no spool and no HTTP port. If it is not ready, this process serves on. proxy.process runs it.
+While this process serves, the successor does all that may fail: it imports its modules, checks the
+configuration, opens new listening sockets, and tries the HTTP port and the spool. When it is ready, this
+process drains as on SIGTERM, and the successor serves as soon as this process has ended. Until then it opens
+no spool and no HTTP port. If it is not ready, this process serves on. proxy.process runs it.
 
 All that a restart needs is imported at the start: an upgrade may have replaced the files since.
 """
@@ -22,7 +23,7 @@ from proxy.net.runtime.successor import Successor, SuccessorFailed
 from proxy.net.telemetry.status_files import RestartStatus
 
 READY_S = 60.0
-"""Time for a successor to import its modules and to check the configuration."""
+"""Time for a successor to import its modules, and to check the configuration and what it needs."""
 
 log = structlog.get_logger(__name__)
 
@@ -34,11 +35,18 @@ class Handovers:
         self,
         stop: StopSignals,
         sockets: Callable[[], tuple[list[socket.socket], list[socket.socket]]],
+        http: Callable[[], list[tuple[str, int]]],
         status_directory: Path,
+        failed: Callable[[str], None],
     ) -> None:
-        """`sockets`: the listening sockets that systemd holds, and all others."""
+        """`sockets`: the listening sockets that systemd holds, and all others. `http`: the HTTP port's.
+
+        `failed`: counts and records that no successor was ready.
+        """
         self._stop = stop
         self._sockets = sockets
+        self._http = http
+        self._failed = failed
         self._status_directory = status_directory
         self._wanted = asyncio.Event()
         self._attempts = 0
@@ -103,6 +111,7 @@ class Handovers:
             successor = await self._ready_successor()
         except (OSError, SuccessorFailed) as error:
             log.error("not restarted: this process serves on", error=str(error))
+            self._failed(str(error))
             self._report(error=str(error))
             return
         log.info("new process is ready: draining", successor_pid=successor.pid)
@@ -116,7 +125,7 @@ class Handovers:
 
     async def _ready_successor(self) -> Successor:
         """OSError, SuccessorFailed: there is no new process any more."""
-        successor = await asyncio.to_thread(Successor.start, *self._sockets())
+        successor = await asyncio.to_thread(Successor.start, *self._sockets(), self._http())
         log.info("new process started", successor_pid=successor.pid)
         self._successor = successor
         try:

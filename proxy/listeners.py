@@ -20,7 +20,6 @@ from proxy.audit.record import AuditEvent
 from proxy.config import ConfigError, ProxyConfig, split_host_port
 from proxy.config import Listener as ListenerConfig
 from proxy.metadata.image import QuotasImage
-from proxy.net.clients.acceptor import listening_socket
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection
 from proxy.net.clients.connection_host import AuditTrail
@@ -37,6 +36,7 @@ from proxy.net.logins.verification import Verifications
 from proxy.net.runtime import descriptors
 from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.inherited_sockets import InheritedSockets
+from proxy.net.runtime.listening import listening_socket
 from proxy.net.telemetry.spans import Tracing
 from proxy.quota.connections import (
     CONNECTION_CREATION_RATE,

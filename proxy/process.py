@@ -203,10 +203,11 @@ class ProxyProcess:
         self._quotas_changed = asyncio.Event()
         self._open = False
         self._stop = StopSignals(self._registry)
-        alone = member is None and path is not None
-        self._restarting = (
-            Handovers(self._stop, self._listeners.sockets, config.audit.spool_dir) if alone else None
-        )
+        self._restarting: Handovers | None = None
+        if member is None and path is not None:
+            opened = self._listeners.sockets, lambda: self._http.listening
+            failed = partial(self._reloads.report, path, "restart", None)
+            self._restarting = Handovers(self._stop, *opened, config.audit.spool_dir, failed)
         self._registry.register(
             StateCollector(
                 self._gate,

@@ -5,6 +5,8 @@ that has started this one.
 """
 
 import os
+import socket
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -14,17 +16,18 @@ import uvloop
 from prometheus_client import disable_created_metrics
 
 from proxy.check import check
-from proxy.config import ConfigError, ProxyConfig, load, split_host_port
+from proxy.config import ConfigError, ProxyConfig, http_access, load, split_host_port
 from proxy.config.machine import report_files
 from proxy.config.reloading import checked
 from proxy.listeners import require_all_used
 from proxy.net.audit.spool_files import SpoolError
-from proxy.net.audit.spool_lock import locked_by_another
+from proxy.net.audit.spool_lock import SpoolLock, SpoolLocked, holder_of, locked_by_another
+from proxy.net.clients.listener import BACKLOG
 from proxy.net.files.tls import TlsError
 from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.clock import now_ms
-from proxy.net.runtime.inherited_sockets import InheritedSockets
-from proxy.net.runtime.listening import CannotListen, find_cannot_listen
+from proxy.net.runtime.inherited_sockets import InheritedSockets, not_beside
+from proxy.net.runtime.listening import CannotListen, find_cannot_listen, listening_socket, opening
 from proxy.net.runtime.successor import Predecessor
 from proxy.process import ProxyProcess
 from proxy.workers.seat import Seat
@@ -87,13 +90,18 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
 
 
 def _released(predecessor: Predecessor, path: Path, inherited: InheritedSockets) -> ProxyConfig:
-    """Check the configuration, report the outcome, and wait for the end of the predecessor. NotReleased."""
+    """Try all that may fail, report the outcome, and wait for the end of the predecessor. NotReleased."""
     try:
         config = checked(path, ProxyConfig, check)
         require_all_used(inherited, config)
         if config.workers > 1:
             inherited.require_no_workers()
-        inherited.close_unused(split_host_port(each.bind) for each in config.listeners)
+        binds = [split_host_port(each.bind) for each in config.listeners]
+        for bind in binds:
+            inherited.open_new(*bind, BACKLOG)
+        inherited.close_unused(binds)
+        _try_http_port(config, predecessor.http)
+        _try_spool(config.audit.spool_dir)
     except UNUSABLE as error:
         predecessor.report(str(error) or repr(error))
         raise
@@ -102,6 +110,31 @@ def _released(predecessor: Predecessor, path: Path, inherited: InheritedSockets)
         raise NotReleased
     _wait_for_lock(config.audit.spool_dir)
     return config
+
+
+def _try_http_port(config: ProxyConfig, predecessor: Sequence[tuple[str, int]]) -> None:
+    """CannotListen if the HTTP port could not be opened once the predecessor has closed its own."""
+    access = http_access(config.http)
+    if access is None:
+        return
+    with opening(*access.address):
+        found = socket.getaddrinfo(*access.address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    for host, port in ((str(address[0]), int(address[1])) for *_, address in found):
+        if port and (host, port) not in predecessor:
+            try:
+                listening_socket(host, port, 1).close()
+            except CannotListen as error:
+                raise not_beside([each for each in predecessor if each[1] == port], error) from error
+
+
+def _try_spool(directory: Path) -> None:
+    """SpoolError if the spool could not be opened once the predecessor has ended."""
+    SpoolLock(directory).close()
+    holder = holder_of(directory)
+    if holder is not None and holder.pid != os.getppid():
+        raise SpoolLocked(directory, holder)
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise SpoolError(f"audit.spool.dir: {directory}: this user may not write files there")
 
 
 def _wait_for_lock(directory: Path) -> None:

@@ -29,7 +29,8 @@ HEALTHY = "\n  ".join(
         f"penstock_broker_connected{{{PROXY}}} 1x240",
         f"penstock_broker_connected{{{CONTROLLER}}} 1x240",
         'penstock_ready{job="penstock-controller",instance="controller-1"} 0x240',
-        f'penstock_not_ready{{job="penstock-controller",instance="controller-1",cause="{STANDING_BY}"}} 1x240',
+        f'penstock_not_ready{{job="penstock-controller",instance="controller-1",cause="{STANDING_BY}"}}'
+        " 1x240",
         f"penstock_metadata_offset{{{PROXY}}} 5+1x240",
         f"penstock_controller_metadata_offset{{{CONTROLLER}}} 5+1x240",
         f"penstock_controller_connected{{{PROXY}}} 1x240",

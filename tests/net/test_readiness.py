@@ -147,7 +147,7 @@ async def test_a_broker_that_is_lost_moves_a_metric_without_any_client(tmp_path:
             assert (await series_of(lone))["penstock_broker_connected"] == 1
             await brokers.aclose()
             async with asyncio.timeout(SHOULD_NOT_TAKE_S):
-                while (found := await series_of(lone))["penstock_broker_connected"]:
+                while (found := await series_of(lone))["penstock_broker_connected"]:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
 
     assert found['penstock_not_ready{cause="the broker is not reached"}'] == 1

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
+from proxy.net.audit.spool_lock import Holder, lock_spool
 from proxy.net.runtime.service_manager import ends_successors, notify
 from proxy.net.telemetry.status_files import RestartStatus
 from proxy.reload_and_restart import EXIT_NO_OUTCOME, EXIT_NOT_RESTARTED, restart
+from tests.lab.cluster import probe
 from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import Client
 from tests.support.lone_processes import SHOULD_NOT_TAKE_S, LoneProcess, a_lone, address_of, is_alive
@@ -170,6 +172,51 @@ async def test_a_new_process_that_dies_at_its_start_is_reaped_and_reported(
         assert "it ended with code -9 before it was ready" in capsys.readouterr().err
         assert children(lone.process.pid) == ""
         await lone.logs_in()
+
+
+@pytest.mark.spec("O2", "O5")
+@pytest.mark.parametrize("taken", ["listener", "the same port", "http", "spool", "no right"])
+async def test_what_a_successor_could_not_open_ends_neither_the_process_nor_its_clients(
+    tmp_path: Path, taken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool, locked = tmp_path / "another", None
+    async with a_lone("proxy", tmp_path) as lone:
+        file, client = tmp_path / "proxy.yaml", await lone.logs_in()
+        (listener,) = yaml.safe_load(file.read_text(encoding="utf-8"))["listeners"]
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            if taken == "listener":
+                edit(file, listeners=[listener, listener | {"name": "NEW", "bind": address_of(other)}])
+                error = f"cannot listen on {address_of(other)}: the port is in use"
+            elif taken == "the same port":
+                bind = f"0.0.0.0:{lone.bind.rpartition(':')[2]}"
+                edit(file, listeners=[listener | {"bind": bind, "advertised": lone.bind}])
+                error = f"the running process listens at {lone.bind}: stop it and start it again"
+            elif taken == "http":
+                edit(file, http={"bind": address_of(other)})
+                error = f"cannot listen on {address_of(other)}: the port is in use"
+            elif taken == "spool":
+                edit(file, audit={"spool.dir": str(spool)})
+                locked = lock_spool(spool, Holder.this_process("proxy", "proxy-9"))
+                error = f"{spool} is in use by proxy proxy-9"
+            else:
+                spool.write_text("a file", encoding="utf-8")
+                edit(file, audit={"spool.dir": str(spool / "below")})
+                error = f"{spool}"
+
+            lone.process.send_signal(signal.SIGUSR2)
+            assert error in (await lone.row(SERVES_ON))["error"]
+            assert (
+                await asyncio.to_thread(restart, file, tmp_path / "spool", TIMEOUT_MS) == EXIT_NOT_RESTARTED
+            )
+
+        assert error in capsys.readouterr().err
+        assert (serving(tmp_path), children(lone.process.pid)) == (lone.process.pid, "")
+        found = await asyncio.to_thread(probe.series, lone.http)
+        assert found['penstock_file_reloads_total{file_kind="restart",outcome="failed"}'] >= 1
+        assert await lone.logs_in()
+        assert not client.reader.at_eof()
+    if locked is not None:
+        locked.close()
 
 
 async def test_a_second_signal_during_a_restart_starts_no_second_process(tmp_path: Path) -> None:

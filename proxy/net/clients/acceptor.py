@@ -19,7 +19,6 @@ import structlog
 
 from proxy.net.clients.turns import Turns
 from proxy.net.files.tls import ServerTls
-from proxy.net.runtime.listening import opening
 from proxy.quota.connections import Slot
 
 ACCEPT_PAUSE_S = 0.1
@@ -38,15 +37,6 @@ _MAX_RECORD_BYTES = (1 << 14) + 256
 HANDSHAKE_TIMEOUT_S = 30.0
 
 log = structlog.get_logger(__name__)
-
-
-def listening_socket(host: str, port: int, backlog: int, *, reuse_port: bool = False) -> socket.socket:
-    """CannotListen when the address cannot be used. `reuse_port`: other workers listen there too."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with opening(host, port):
-        listening = socket.create_server((host, port), family=family, backlog=backlog, reuse_port=reuse_port)
-    listening.setblocking(False)
-    return listening
 
 
 class Acceptor:

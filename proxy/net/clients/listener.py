@@ -17,7 +17,7 @@ import structlog
 
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
-from proxy.net.clients.acceptor import Acceptor, TlsAcceptor, listening_socket
+from proxy.net.clients.acceptor import Acceptor, TlsAcceptor
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection, Upstream
 from proxy.net.clients.connection_host import AuditTrail, NoAuditTrail
@@ -32,6 +32,7 @@ from proxy.net.kafka.user_tokens import Identity, ProxyIdentity
 from proxy.net.logins.verification import Verifications
 from proxy.net.runtime.chunked import call_in_slices
 from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.listening import listening_socket
 from proxy.net.runtime.reachability import StateLine, cause_of
 from proxy.net.telemetry.request_tracer import traced_session
 from proxy.net.telemetry.spans import Tracing

@@ -216,6 +216,12 @@ class HttpServer:
                 start_serving=False,
             )
 
+    @property
+    def listening(self) -> list[tuple[str, int]]:
+        """Host and port of each socket; none while closed."""
+        sockets = () if self._server is None else self._server.sockets
+        return [(str(host), int(port)) for host, port in (each.getsockname()[:2] for each in sockets)]
+
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
@@ -407,6 +413,11 @@ class HttpPort:
         """Listen, if a port is configured. CannotListen."""
         if self._is_configured:
             await self._server.start()
+
+    @property
+    def listening(self) -> list[tuple[str, int]]:
+        """Host and port of each socket; none while closed."""
+        return self._server.listening
 
     async def run(self) -> None:
         """Watch the files until cancelled."""

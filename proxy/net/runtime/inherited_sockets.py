@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Iterable, MutableMapping
 
-from proxy.net.runtime.listening import opening
+from proxy.net.runtime.listening import CannotListen, listening_socket, opening
 
 FIRST_DESCRIPTOR = 3
 VARIABLES = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
@@ -65,6 +65,17 @@ class InheritedSockets:
                 return self._handed_over.pop(address)
         return None
 
+    def open_new(self, host: str, port: int, backlog: int) -> None:
+        """Open a listening socket for a listener, unless there is one at this address. CannotListen."""
+        if not port or any(each in self._held or each in self._handed_over for each in _resolved(host, port)):
+            return
+        try:
+            opened = listening_socket(host, port, backlog)
+        except CannotListen as error:
+            overlapping = [each for each in (*self._held, *self._handed_over) if each[1] == port]
+            raise not_beside(overlapping, error) from error
+        self._handed_over[_address(opened)] = opened
+
     def unused(self, binds: Iterable[tuple[str, int]]) -> list[str]:
         """Return the addresses that systemd holds and that are in none of `binds`.
 
@@ -93,6 +104,14 @@ class InheritedSockets:
 
 
 Address = tuple[str, int]
+
+
+def not_beside(addresses: Iterable[Address], error: CannotListen) -> CannotListen:
+    """Return the error with the remedy if the predecessor listens at `addresses`, of the same port."""
+    own = ", ".join(map(_written, addresses))
+    if not own:
+        return error
+    return CannotListen(f"{error}; the running process listens at {own}: stop it and start it again")
 
 
 def _listening(descriptor: int) -> socket.socket:

@@ -36,6 +36,15 @@ def reason(error: OSError) -> str:
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
 
 
+def listening_socket(host: str, port: int, backlog: int, *, reuse_port: bool = False) -> socket.socket:
+    """CannotListen when the address cannot be used. `reuse_port`: other workers listen there too."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with opening(host, port):
+        listening = socket.create_server((host, port), family=family, backlog=backlog, reuse_port=reuse_port)
+    listening.setblocking(False)
+    return listening
+
+
 def find_cannot_listen(error: BaseException) -> CannotListen | None:
     """Return the first CannotListen in an error or exception group; None if there is none."""
     if isinstance(error, CannotListen):

@@ -38,6 +38,8 @@ class Inheritance:
     """Listening sockets that belong to the proxy."""
     report: int
     """The successor writes here whether it is ready."""
+    http: tuple[tuple[str, int], ...]
+    """Addresses of the HTTP port, which the predecessor closes at its end."""
     release: int
     """The successor reads here whether it is to serve; the pipe ends with its predecessor."""
 
@@ -50,7 +52,10 @@ class Inheritance:
         """Read PENSTOCK_PREDECESSOR. ValueError if it is invalid."""
         try:
             found = json.loads(text)
-            return cls(tuple(found["held"]), tuple(found["handed_over"]), found["report"], found["release"])
+            http = tuple((host, port) for host, port in found["http"])
+            return cls(
+                tuple(found["held"]), tuple(found["handed_over"]), found["report"], http, found["release"]
+            )
         except (KeyError, TypeError) as error:
             raise ValueError(
                 f"{VARIABLE} is only for proxies that start their successor: {error!r}"
@@ -66,14 +71,19 @@ class Successor:
         self._release = release
 
     @classmethod
-    def start(cls, held: Iterable[socket.socket], handed_over: Iterable[socket.socket]) -> Self:
+    def start(
+        cls,
+        held: Iterable[socket.socket],
+        handed_over: Iterable[socket.socket],
+        http: Iterable[tuple[str, int]],
+    ) -> Self:
         """Start this program again, with its arguments and these listening sockets. OSError.
 
         The interpreter and the program are found by their paths, so an upgrade has an effect.
         """
         report, reports = os.pipe()
         released, release = os.pipe()
-        given = Inheritance(_numbers(held), _numbers(handed_over), reports, released)
+        given = Inheritance(_numbers(held), _numbers(handed_over), reports, tuple(http), released)
         try:
             process = subprocess.Popen(  # noqa: S603 - this program itself
                 [sys.executable, *sys.orig_argv[1:]],
@@ -165,6 +175,11 @@ class Predecessor:
     def handed_over(self) -> tuple[int, ...]:
         """Descriptors of the predecessor's own listening sockets."""
         return self._given.handed_over
+
+    @property
+    def http(self) -> tuple[tuple[str, int], ...]:
+        """Addresses where the predecessor serves HTTP until its end."""
+        return self._given.http
 
     def report(self, error: str | None) -> None:
         """Report that this process could serve, or why it cannot; once."""
