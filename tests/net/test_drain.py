@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from proxy.net.clients import drain as drain_module
 from proxy.net.clients.drain import Drained, drain
@@ -336,6 +337,49 @@ async def test_a_change_that_is_not_answered_in_the_time_is_cut_and_counted() ->
 
         assert (drained.connections, drained.cut) == (0, 1)
         assert await edge.all_gone() == ["drain_timeout"]
+
+
+async def _awaited(edge: Edge) -> list[dict[str, Any]]:
+    """What a drain of half a second says that it waits for."""
+    with capture_logs() as lines:
+        await drain([edge.listener], 500, asyncio.Event())
+    said = [line for line in lines if line["event"] == "draining: connections are left"]
+    return [
+        {name: value for name, value in line.items() if name.endswith(("s_to_read", "responses"))}
+        for line in said
+    ]
+
+
+@pytest.mark.spec("O2")
+@on_uvloop
+async def test_a_drain_says_again_and_again_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drain_module, "REPORTED_MS", 10)
+    asked, late = asyncio.Event(), asyncio.Event()
+
+    async def forward(_request: ToController) -> ControllerResponse:
+        asked.set()
+        await late.wait()
+        return ControllerResponse(ErrorCode.NONE, None, "forward-1")
+
+    async with _a_produce_in_flight() as (edge, _broker, _client, _gate):
+        said = await _awaited(edge)
+        assert len(said) > 1
+        assert said[0] == {"broker_responses": 1}
+    async with an_edge_and_its_broker(forward=forward) as (edge, _broker):
+        client = await edge.client()
+        client.asks(ApiKey.CREATE_ACLS, 3, acls_request("orders"))
+        await asked.wait()
+        assert (await _awaited(edge))[0] == {"controller_responses": 1}
+        late.set()
+    async with a_fetch_that_is_not_read() as (edge, _broker, _client):
+        assert (await _awaited(edge))[0] == {"clients_to_read": 1}
+
+
+@pytest.mark.spec("O2")
+@on_uvloop
+async def test_a_short_drain_says_nothing_of_what_it_waits_for() -> None:
+    async with _a_produce_in_flight() as (edge, _broker, _client, _gate):
+        assert await _awaited(edge) == []
 
 
 @on_uvloop

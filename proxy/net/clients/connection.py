@@ -36,6 +36,7 @@ from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
 from proxy.session.requests.termination import DRAINED
 from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.session.session import Session
+from proxy.session.state import State
 
 MAX_LINGER_S = 10.0
 """How long a closed connection may take to deliver what was written."""
@@ -417,6 +418,19 @@ class Connection(RelayProtocol):
         session = self.session
         waits = self._has_to_wait or session.turn_due or session.looks_up_topics
         return not waits and not len(session.pipeline)
+
+    @property
+    def awaits(self) -> str:
+        """What a drain waits for: one of a few words, the field of its log line."""
+        if self._close_reason is not None or self.full:
+            return "clients_to_close" if self._close_reason is not None else "clients_to_read"
+        if self._deferred is not None:
+            return "audit_records"
+        if self.session.state & State.VERIFYING:
+            return "login_checks"
+        if self.session.state & State.AWAITING_CONTROLLER:
+            return "controller_responses"
+        return "clients_to_send" if self.session.takes_rest else "broker_responses"
 
     @property
     def _has_to_wait(self) -> bool:

@@ -5,6 +5,7 @@ end each connection; docs/decisions/0049 explains the order.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ LAST_POLL_MS = 50
 LAST_CLIENTS_MS = 2_000
 """The listeners close so long before the end of the drain, even if connections are left."""
 POLL_S = 0.02
+REPORTED_MS = 5_000
+"""The log says so often what the drain waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class _Draining:
         self._listeners = listeners
         self._at_once = at_once
         self.begun_count = self.cut_count = 0
+        self._reported_ms = now_ms()
 
     async def round(self, ends_ms: int, *, last: bool = False) -> None:
         """Drain all connections, in the last round also new ones, until they end or the time is over."""
@@ -79,10 +83,19 @@ class _Draining:
                     self.cut_count += connection.end_if_unanswered(waited_ms >= MAX_LINGER_S * 1000)
             if self._at_once.is_set() or now_ms() >= ends_ms:
                 return
+            self._report(draining, ends_ms)
             await self.pause()
             open_now = set(self._connections())
             new = list(open_now) if last else []
             draining = new or [connection for connection in draining if connection in open_now]
+
+    def _report(self, draining: Sequence[Connection], ends_ms: int) -> None:
+        """Say what the drain waits for, unless that was said a short time ago."""
+        if now_ms() - self._reported_ms < REPORTED_MS:
+            return
+        self._reported_ms = now_ms()
+        awaited = Counter(connection.awaits for connection in draining)
+        log.info("draining: connections are left", left_ms=ends_ms - now_ms(), **awaited)
 
     async def cut(self) -> int:
         """Abort all connections that are left; return their number."""
