@@ -64,7 +64,7 @@ def _audit(words: Sequence[str]) -> int:
             raise
         print(
             f"penstock: this command needs an extra that is not installed ({error});"
-            " run pip install 'penstock[spark]'",
+            " run pip install '.[spark]' in a checkout",
             file=sys.stderr,
         )
         return EXIT_CONFIG

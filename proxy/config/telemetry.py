@@ -75,7 +75,7 @@ class Otlp(Part):
                 raise
             raise ValueError(
                 f"telemetry.otlp needs an extra that is not installed ({error}); run pip install"
-                " 'penstock[otel]'"
+                " '.[otel]' in a checkout"
             ) from error
         try:
             Headers(self.headers_file)

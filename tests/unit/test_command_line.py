@@ -55,7 +55,7 @@ def test_a_missing_extra_is_named(
     assert main(words) == 2
 
     told = capsys.readouterr().err
-    assert told.endswith(f"pip install 'penstock[{extra}]'\n")
+    assert told.endswith(f"pip install '.[{extra}]' in a checkout\n")
     assert told.count("\n") == 1
 
 

@@ -87,4 +87,4 @@ def test_the_readme_names_every_extra_that_a_user_may_want() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     extras = set(PROJECT["project"]["optional-dependencies"]) - {"build", "dev"}
 
-    assert {extra for extra in extras if f"penstock[{extra}]" not in readme} == set()
+    assert {extra for extra in extras if f"'.[{extra}]'" not in readme} == set()

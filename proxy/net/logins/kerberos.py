@@ -126,5 +126,5 @@ def _library() -> ModuleType:
     except ImportError as error:
         raise ValueError(
             f"sasl.enabled.mechanisms: GSSAPI needs an extra that is not installed here ({error}):"
-            " pip install 'penstock[gssapi]'"
+            " pip install '.[gssapi]' in a checkout"
         ) from error
