@@ -37,7 +37,7 @@ from proxy.config import (
     require_users_file,
     split_host_port,
 )
-from proxy.config.addresses import Bind, require_different_ports
+from proxy.config.addresses import Bind, require_different_ports, require_other_processes
 from proxy.config.authorizer import require_early_start_listeners
 from proxy.config.parts import KeyProblem, PluginSettings, all_of, without
 from proxy.net.runtime.descriptors import RESERVED
@@ -117,6 +117,7 @@ class ControllerConfig(Part):
             partial(require_authorizer, (self.listener,), self.authorizer),
             partial(require_early_start_listeners, (self.listener,), self.authorizer),
             partial(require_different_ports, self.binds),
+            partial(require_other_processes, self.binds, ((("broker", "bootstrap"), self.broker.bootstrap),)),
             self._rates_are_not_for_controllers,
             self._owners_are_known,
         )

@@ -23,6 +23,7 @@ from proxy.config import (
     ProxyConfig,
     UsersFile,
     WatchedUsers,
+    doubts,
     http_access,
     load,
     machine,
@@ -228,8 +229,12 @@ def _warnings_of_users(path: Path) -> Iterator[str]:
 
 
 def _cautions(config: Config) -> Iterator[machine.Caution]:
+    yield from doubts.warns_of_durations(config)
     if isinstance(config, ProxyConfig):
         yield from machine.warns_of_id("proxy.id", config.proxy_id)
+        yield from machine.warns_of_workers(config.workers, machine.cores())
+        yield from doubts.warns_of_detours(config)
+        yield from doubts.warns_of_principals(config)
         for place, listener in enumerate(config.listeners):
             yield from machine.warns_of_plaintext(("listeners", place), listener)
     else:

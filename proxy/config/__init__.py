@@ -16,6 +16,7 @@ document          YAML with its lines
 reading           from a file to settings; keys of older files
 wording           error messages, and advice about an unknown key
 machine           warnings about this machine
+doubts            warnings about values that are rarely meant
 effects           when a change of each key takes effect, and which keys have changed
 reloading         a reload: read, check, compare and apply
 """

@@ -4,6 +4,8 @@ A URL of keys or tokens is `https://…`, `file:…`, or `http://` on this machi
 conflict are found before either is opened.
 """
 
+import re
+import socket
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from pathlib import Path
@@ -56,12 +58,45 @@ def file_of(url: str) -> Path | None:
 
 def host_port(text: str) -> str:
     """Returns `text`; ValueError if it is not host:port."""
+    scheme, separator, rest = text.partition("://")
+    if separator:
+        raise ValueError(f"expected host:port, found {text!r}; remove {scheme}://{_path(rest)}")
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise ValueError(f"expected host:port, found {text!r}")
     if "," in host:
         raise ValueError(f"expected a single host:port, found {text!r}")
+    if not colon or not host or not (port.isascii() and port.isdigit()):
+        raise ValueError(f"expected host:port, found {text!r}{_path(text)}")
+    if int(port) > 65535:
+        raise ValueError(f"expected host:port, found {text!r}: ports end at 65535")
+    _require_host(host, text)
     return text
+
+
+def _path(rest: str) -> str:
+    return f" and /{rest.partition('/')[2]}" if "/" in rest else ""
+
+
+def _require_host(host: str, text: str) -> None:
+    if _LOOKS_LIKE_IPV4.fullmatch(host) or ":" in host or "[" in host:
+        bare = host.removeprefix("[").removesuffix("]")
+        try:
+            version = ip_address(bare).version
+        except ValueError:
+            raise ValueError(f"expected host:port, found {text!r}: {bare} is not an IP address") from None
+        if (version == 6) != (host != bare):
+            raise ValueError(f"expected host:port, found {text!r}: write an IPv6 address in [brackets]")
+    elif host != "*" and not _NAME.fullmatch(host):
+        raise ValueError(f"expected host:port, found {text!r}: {host!r} is not the name of a host")
+
+
+def _peer(text: str) -> str:
+    if split_host_port(host_port(text))[1] == 0:
+        raise ValueError(f"expected host:port, found {text!r}: nothing can connect to port 0")
+    return text
+
+
+_LOOKS_LIKE_IPV4 = re.compile(r"[0-9.]+")
+_NAME = re.compile(r"[\w-]+(\.[\w-]+)*\.?")
 
 
 def split_host_port(text: str) -> tuple[str, int]:
@@ -74,7 +109,7 @@ def _addresses(value: object) -> object:
     listed = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
     if not isinstance(listed, list | tuple) or not listed:
         raise ValueError(f"expected host:port, or several separated by commas, found {value!r}")
-    addresses = tuple(host_port(str(each)) for each in listed)
+    addresses = tuple(_peer(str(each)) for each in listed)
     twice = sorted({address for address in addresses if addresses.count(address) > 1})
     if twice:
         raise ValueError(f"the list contains {', '.join(twice)} more than once; remove the duplicates")
@@ -90,6 +125,8 @@ Bootstrap = Annotated[tuple[str, ...], BeforeValidator(_addresses)]
 
 Bind = tuple[Location, str]
 """The key, and its `host:port`."""
+Peers = tuple[Location, tuple[str, ...]]
+"""The key, and addresses of other processes."""
 
 
 def require_different_ports(binds: Iterable[Bind]) -> None:
@@ -102,6 +139,36 @@ def require_different_ports(binds: Iterable[Bind]) -> None:
                     location, f"{bind}: {_key(other)} ({taken}) has the same port; use another one"
                 )
         before.append((location, bind))
+
+
+def require_other_processes(binds: Iterable[Bind], peers: Iterable[Peers]) -> None:
+    """KeyProblem for an address to connect to that is one of the process's own."""
+    for location, addresses in peers:
+        for address in addresses:
+            for own, bind in binds:
+                if _leads_to(bind, address):
+                    raise KeyProblem(
+                        location,
+                        f"{address} is the address of this process itself: {_key(own)} ({bind}); write the"
+                        " other process's address, or another port",
+                    )
+
+
+def same_host(one: str, other: str) -> bool:
+    """Whether two hosts are the same by their text."""
+    one, other = (host.lower().removesuffix(".") for host in (one, other))
+    return one == other or {one, other} <= {"localhost", "127.0.0.1"} or {one, other} <= {"localhost", "::1"}
+
+
+def _leads_to(bind: str, address: str) -> bool:
+    (bound, port), (host, other_port) = split_host_port(bind), split_host_port(address)
+    if port != other_port or port == 0:
+        return False
+    if not is_wildcard(bind):
+        return same_host(bound, host)
+    if same_host(host, socket.gethostname()) or host == "localhost" or is_wildcard(address):
+        return True
+    return is_loopback(address) and (":" in bound) == (":" in host)
 
 
 def is_wildcard(bind: str) -> bool:

@@ -1,9 +1,10 @@
 """Parses YAML into plain values and their lines, and finds duplicate keys.
 
 proxy.config.reading calls it. PyYAML's own constructor silently uses the last of two equal keys,
-and drops the lines; its node tree has both.
+and drops the lines; its node tree has both. It also reads 010 as 8, and 1:30 as 90: here both are text.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,6 +21,22 @@ _IN_WORDS = {
     ),
     "found character '\\t' that cannot start any token": "the line contains a tab; indent with spaces",
     "could not find expected ':'": "a key has no `: `, or the text above it is not closed",
+}
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads only those numbers as numbers that people mean to be numbers of base 10 or 16."""
+
+
+_NOT_OCTAL_NOR_SEXAGESIMAL = r"(?![-+]?0[0-9_])(?!.*:)"
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, re.compile(_NOT_OCTAL_NOR_SEXAGESIMAL + pattern.pattern, re.VERBOSE))
+        if tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+        else (tag, pattern)
+        for tag, pattern in resolvers
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
@@ -42,7 +59,7 @@ class Twice:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file. `values` are those that yaml.safe_load returns."""
+    """A parsed file."""
 
     values: object
     twice: tuple[Twice, ...] = ()
@@ -67,7 +84,7 @@ def read_document(content: bytes) -> Document:
         line = content[: error.start].count(b"\n") + 1
         raise NotYaml("the file is not UTF-8 text", line) from error
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
         root = loader.get_single_node()
         if root is None:
             return Document(None)

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from proxy.config.addresses import HostPort, IdentityUrl
-from proxy.config.parts import ExistingFile, Listed, Milliseconds, NotEmpty, Part, PluginSettings, SecretFile
+from proxy.config.parts import (
+    Duration,
+    ExistingFile,
+    Listed,
+    Milliseconds,
+    NotEmpty,
+    Part,
+    PluginSettings,
+    SecretFile,
+)
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.logins.credentials import BUILT_IN
 from proxy.security.kerberos_names import DEFAULT, LocalRules
@@ -29,7 +38,6 @@ Algorithm = Literal[
 """The algorithms of proxy.security.jwk_set; none of them uses a shared secret."""
 Algorithms = Annotated[tuple[Algorithm, ...], Listed, NotEmpty]
 Name = Annotated[str, Field(min_length=1)]
-Pause = Annotated[Milliseconds, Field(ge=1)]
 
 
 class OAuthBearer(Part):
@@ -37,9 +45,9 @@ class OAuthBearer(Part):
 
     sasl_oauthbearer_jwks_endpoint_url: IdentityUrl | None = None
     sasl_oauthbearer_jwks_endpoint_ca: ExistingFile | None = None
-    sasl_oauthbearer_jwks_endpoint_refresh_ms: Pause = 3_600_000
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Pause = 100
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Pause = 10_000
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: Duration = 3_600_000
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Duration = 100
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Duration = 10_000
     sasl_oauthbearer_expected_issuer: str | None = None
     sasl_oauthbearer_expected_audience: Names | None = None
     sasl_oauthbearer_required_scope: Names = ()

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import stat
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -75,6 +76,17 @@ def warns_of_directory(location: Location, directory: Path) -> Iterator[Caution]
     reason = _cannot_write(directory)
     if reason is not None:
         yield location, reason
+
+
+def warns_of_workers(workers: int, cores: int) -> Iterator[Caution]:
+    """Warns of more workers than cores: they only take turns, and each has its share of the limits."""
+    if workers > cores:
+        yield ("workers",), f"{workers} workers for {cores} cores only take turns; write workers: {cores}"
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def missing_files(config: Configuration, files: int) -> str | None:

@@ -5,15 +5,17 @@ relative to the file that contains it.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, ClassVar, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 
 from proxy.config.document import Location
-from proxy.security.principal import parse_principal
+from proxy.security.principal import written_principal
 
 
 class ConfigError(Exception):
@@ -82,6 +84,8 @@ def _not_empty(value: object) -> object:
 Listed = BeforeValidator(comma_list)
 NotEmpty = AfterValidator(_not_empty)
 Milliseconds = Annotated[int, Field(ge=0)]
+Duration = Annotated[int, Field(ge=1)]
+"""Milliseconds of something that cannot work in no time."""
 PluginSettings = dict[str, Annotated[str, BeforeValidator(_as_text)]]
 """The settings that a plug-in's `configure` gets."""
 
@@ -96,12 +100,65 @@ def without(prefix: str) -> ConfigDict:
     return ConfigDict(alias_generator=lambda field: kafka_name(field.removeprefix(prefix)))
 
 
+LONGS = ("_ms", "_bytes", "_size")
+"""Endings of the fields that are int64, as in Kafka; other whole numbers are int32."""
+MAX_INT32, MAX_INT64 = (1 << 31) - 1, (1 << 63) - 1
+
+
+def _scalars_in(annotation: object) -> Iterator[object]:
+    """The types of the values in a field, except those in a part, which checks its own."""
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Annotated:
+        arguments = arguments[:1]
+    if not arguments:
+        yield annotation
+    for argument in arguments:
+        yield from _scalars_in(argument)
+
+
+def _below(value: object, at: Location) -> Iterator[tuple[Location, object]]:
+    """The keys and values in a value, each with its place."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield (*at, str(key)), key
+            yield from _below(item, (*at, str(key)))
+    elif isinstance(value, list | tuple):
+        for place, item in enumerate(value):
+            yield from _below(item, (*at, place))
+    else:
+        yield at, value
+
+
+def _require_number(location: Location, value: object, most: int) -> None:
+    if isinstance(value, bool):
+        raise KeyProblem(
+            location,
+            f"expected a number, found {str(value).lower()}; YAML reads yes, no, on and off as true or false",
+        )
+    if isinstance(value, int) and value > most:
+        raise KeyProblem(location, f"must be at most {most}, found {value:.6g}")
+
+
 class Part(BaseModel):
     """A section of the file. Its keys are the fields' names with dots; an unknown key is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=kafka_name, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=kafka_name, defer_build=True, allow_inf_nan=False
+    )
     repeated: ClassVar[str] = ""
     """The prefix of keys in older files: `quota.` in `quota: {quota.mode: observe}`."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _numbers_are_numbers(cls, value: object, info: ValidationInfo) -> object:
+        """Rejects what pydantic would convert to a number that nobody meant."""
+        name = info.field_name or ""
+        kinds = set(_scalars_in(cls.model_fields[name].annotation))
+        if kinds & {int, float} and bool not in kinds:
+            most = MAX_INT64 if name.endswith(LONGS) else MAX_INT32
+            for location, number in _below(value, ()):
+                _require_number(location, number, most)
+        return value
 
 
 def _relative(path: Path, info: ValidationInfo) -> Path:
@@ -114,9 +171,17 @@ FilePath = Annotated[Path, AfterValidator(_relative)]
 
 def _existing(path: Path, info: ValidationInfo) -> Path:
     path = _relative(path, info)
-    if not path.is_file():
-        what = "a directory, not a file" if path.is_dir() else "no such file"
-        raise ValueError(f"{what}: {path}; correct the path")
+    try:
+        path.open("rb").close()
+    except (FileNotFoundError, NotADirectoryError):
+        raise ValueError(f"no such file: {path}; correct the path") from None
+    except IsADirectoryError:
+        raise ValueError(f"a directory, not a file: {path}; correct the path") from None
+    except OSError as error:
+        raise ValueError(
+            f"this user cannot read {path}: {error.strerror}; run chown or chmod, or check as the user of"
+            " the process"
+        ) from error
     return path
 
 
@@ -137,24 +202,44 @@ def parts_in(annotation: object) -> Iterator[type[Part]]:
         yield from parts_in(argument)
 
 
-def secret_files(part: Part, at: Location = ()) -> Iterator[tuple[Location, Path]]:
-    """Every secret file of a part and of the parts below it, with its key."""
-    for name, field in type(part).model_fields.items():
-        value, location = getattr(part, name), (*at, field.alias or name)
-        if isinstance(value, Path) and (_is_secret(field.annotation) or _marked(field.metadata)):
-            yield location, value
-        yield from _secrets_below(value, location)
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of a part. `given`: whether the file contains it."""
+
+    location: Location
+    name: str
+    field: FieldInfo
+    value: object
+    given: bool
 
 
-def _secrets_below(value: object, at: Location) -> Iterator[tuple[Location, Path]]:
+def parts_below(value: object, at: Location = ()) -> Iterator[tuple[Location, Part]]:
+    """The part itself and the parts below it, also in lists and mappings, each with its place."""
     if isinstance(value, Part):
-        yield from secret_files(value, at)
+        yield at, value
+        for name, field in type(value).model_fields.items():
+            yield from parts_below(getattr(value, name), (*at, field.alias or name))
     elif isinstance(value, tuple):
         for place, item in enumerate(value):
-            yield from _secrets_below(item, (*at, place))
+            yield from parts_below(item, (*at, place))
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _secrets_below(item, (*at, key))
+            yield from parts_below(item, (*at, key))
+
+
+def keys_of(part: Part) -> Iterator[Key]:
+    """Every key of a part and of the parts below it."""
+    for at, below in parts_below(part):
+        for name, field in type(below).model_fields.items():
+            given = name in below.model_fields_set
+            yield Key((*at, field.alias or name), name, field, getattr(below, name), given)
+
+
+def secret_files(part: Part) -> Iterator[tuple[Location, Path]]:
+    """Every secret file of a part and of the parts below it, with its key."""
+    for key in keys_of(part):
+        if isinstance(key.value, Path) and (_is_secret(key.field.annotation) or _marked(key.field.metadata)):
+            yield key.location, key.value
 
 
 def _is_secret(annotation: object) -> bool:
@@ -169,9 +254,17 @@ def _marked(metadata: list[object]) -> bool:
     return any(isinstance(mark, Secret) for mark in metadata)
 
 
+def principal(text: str) -> str:
+    """The principal. ValueError for one that no client can have."""
+    found = written_principal(text)
+    if found.name == "*":
+        raise ValueError(f"{text!r}: this list has no wildcards; write the principals one by one")
+    return str(found)
+
+
 def principals(text: str) -> tuple[str, ...]:
     """The principals in `User:a;User:b`. ValueError for an invalid one."""
-    return tuple(str(parse_principal(name)) for name in principal_names(text))
+    return tuple(principal(name) for name in principal_names(text))
 
 
 def _joined(value: object) -> object:

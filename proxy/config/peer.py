@@ -10,7 +10,7 @@ from pydantic import model_validator
 
 from proxy.config.addresses import Bootstrap, IdentityUrl, file_of, split_host_port
 from proxy.config.listener import SecurityProtocol
-from proxy.config.parts import ExistingFile, Milliseconds, Part, SecretFile
+from proxy.config.parts import Duration, ExistingFile, Milliseconds, Part, SecretFile
 from proxy.net.files.tls import ClientTls
 from proxy.net.kafka.channel import EndpointSettings, SaslLogin
 from proxy.net.logins.bearer_token import ClientCredentials, EndpointToken, FileToken, TokenSource
@@ -117,7 +117,7 @@ class Peer(Part):
     security_protocol: SecurityProtocol = "PLAINTEXT"
     sasl: Login | None = None
     ssl: ClientSsl | None = None
-    request_timeout_ms: Milliseconds = 30_000
+    request_timeout_ms: Duration = 30_000
 
     @property
     def uses_ssl(self) -> bool:

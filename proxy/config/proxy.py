@@ -12,7 +12,15 @@ from pydantic.functional_validators import AfterValidator, BeforeValidator
 
 from proxy.audit.chain import MIN_KEY_BYTES
 from proxy.audit.classes import ADMIN, AUTHENTICATION, CLASSES, DENIAL
-from proxy.config.addresses import Bind, HostPort, is_loopback, require_different_ports, split_host_port
+from proxy.config.addresses import (
+    Bind,
+    HostPort,
+    Peers,
+    is_loopback,
+    require_different_ports,
+    require_other_processes,
+    split_host_port,
+)
 from proxy.config.authorizer import (
     Authorizer,
     SerdeClass,
@@ -21,6 +29,7 @@ from proxy.config.authorizer import (
 )
 from proxy.config.listener import Listener, require_users_file
 from proxy.config.parts import (
+    Duration,
     ExistingFile,
     FilePath,
     KeyProblem,
@@ -30,6 +39,7 @@ from proxy.config.parts import (
     PrincipalsText,
     SecretFile,
     all_of,
+    principal,
     principal_list,
     principals,
     without,
@@ -46,7 +56,6 @@ from proxy.quota.connections import UNLIMITED, same_address
 from proxy.quota.precedence import Scope, ScopedQuota, Scopes
 from proxy.security.backoff import BackoffSettings
 from proxy.security.delegation_tokens import TokenSecret
-from proxy.security.principal import parse_principal
 from proxy.security.principal_serde import DEFAULT_SERDE_CLASS
 from proxy.security.protected import (
     DEFAULT_AUDIT_TOPIC,
@@ -121,7 +130,6 @@ def _key(path: Path) -> bytes:
     return key
 
 
-Duration = Annotated[int, Field(ge=1)]
 DAY_MS = 24 * 60 * 60 * 1000
 
 
@@ -167,7 +175,7 @@ class HttpSsl(Part):
     """PEM files. A client with a certificate of `ca` needs no token."""
 
     certificate: ExistingFile
-    key: ExistingFile
+    key: SecretFile
     ca: ExistingFile | None = None
 
     def server_tls(self) -> ServerTls:
@@ -187,7 +195,7 @@ class Http(Part):
 
     bind: HostPort = LOOPBACK
     ssl: HttpSsl | None = None
-    bearer_token_file: ExistingFile | None = None
+    bearer_token_file: SecretFile | None = None
 
     @model_validator(mode="after")
     def _token_can_be_used(self) -> "Http":
@@ -260,12 +268,8 @@ class QuotaRules(Part):
         return {"quota.mode": self.quota_mode, "quota.excluded.principals": ";".join(self.excluded)}
 
 
-def _principal(text: str) -> str:
-    return str(parse_principal(text))
-
-
 PrincipalTexts = Annotated[
-    tuple[Annotated[str, AfterValidator(_principal)], ...], BeforeValidator(principal_list)
+    tuple[Annotated[str, AfterValidator(principal)], ...], BeforeValidator(principal_list)
 ]
 
 
@@ -362,8 +366,8 @@ class Limits(Part):
     sasl_server_max_receive_size: Annotated[int, Field(ge=1024)] = 512 * 1024
     queued_max_request_bytes: Annotated[int, Field(ge=1024)] = DEFAULT_QUEUED_BYTES
     max_connections: Annotated[int, Field(ge=1)] = 10_000
-    connections_max_idle_ms: Milliseconds = 600_000
-    login_timeout_ms: Milliseconds = 30_000
+    connections_max_idle_ms: Duration = 600_000
+    login_timeout_ms: Duration = 30_000
     drain_timeout_ms: Milliseconds = 30_000
 
     @model_validator(mode="after")
@@ -476,6 +480,7 @@ class ProxyConfig(Part):
             partial(require_early_start_listeners, self.listeners, self.authorizer),
             partial(require_addresses, self.listeners, self.upstream),
             partial(require_different_ports, self.binds),
+            partial(require_other_processes, self.binds, self.peers),
             self._workers_can_share_ports,
         )
         return self
@@ -495,6 +500,15 @@ class ProxyConfig(Part):
         return (
             *((("listeners", place, "bind"), entry.bind) for place, entry in enumerate(self.listeners)),
             *http,
+        )
+
+    @property
+    def peers(self) -> tuple[Peers, ...]:
+        """The addresses that the process connects to, with their keys."""
+        return (
+            (("upstream", "bootstrap"), self.upstream.bootstrap),
+            (("upstream", "internal.bootstrap"), self.upstream.internal_bootstrap or ()),
+            (("controller", "endpoints"), self.controller.endpoints),
         )
 
     @property

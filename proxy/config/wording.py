@@ -342,7 +342,18 @@ def _invalid(_context: Context, value: object, _location: Location) -> str:
     return f"invalid value: {_shown(value)}"
 
 
-_WHOLE, _NUMBER = _expected("a whole number"), _expected("a number")
+def _number(what: str) -> Callable[[Context, object, Location], str]:
+    def words(_context: Context, value: object, location: Location) -> str:
+        unit = str(location[-1]).rpartition(".")[2]
+        measured = isinstance(value, str) and value[:1].isdigit() and value[-1:].isalpha() and unit in UNITS
+        hint = f" without a unit: it is in {unit}" if measured else ""
+        return f"expected {what}{hint}, found {_shown(value)}"
+
+    return words
+
+
+UNITS = ("ms", "bytes", "seconds", "size")
+_WHOLE, _NUMBER = _number("a whole number"), _number("a number")
 _TRUE_FALSE, _KEYS = _expected("true or false"), _expected("keys below it")
 _WORDS: Mapping[str, Callable[[Context, object, Location], str]] = {
     "int_type": _WHOLE,

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from proxy.metadata.acl import Operation, ResourceType, address_text
 from proxy.metadata.image import MetadataImage
 from proxy.security.plugin import plugin
-from proxy.security.principal import Principal, parse_principal
+from proxy.security.principal import Principal, written_principal
 
 SUPER_USERS = "super.users"
 ACL = "acl"
@@ -227,7 +227,7 @@ def super_users(settings: Mapping[str, str]) -> frozenset[str]:
     users = [user.strip() for user in (settings.get(SUPER_USERS) or "").split(";") if user.strip()]
     for user in users:
         try:
-            parse_principal(user)
+            written_principal(user)
         except ValueError as error:
             raise ValueError(f"{SUPER_USERS}: {error}") from error
     return frozenset(users)

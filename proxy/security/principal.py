@@ -112,6 +112,17 @@ def by_token(principal: Principal) -> Principal:
     return marked
 
 
+def written_principal(text: str) -> Principal:
+    """Parse a principal that a person has written. ValueError for one that no client can have."""
+    found = parse_principal(text)
+    meant = f"{found.principal_type.strip()}:{found.name.strip()}"
+    if found.principal_type.strip().lower() == USER_TYPE.lower():
+        meant = f"{USER_TYPE}:{found.name.strip()}"
+    if str(found) != meant:
+        raise ValueError(f"no client has the principal {text!r}: case and spaces count; write {meant}")
+    return found
+
+
 def serialize(principal: Principal) -> bytes:
     """Encode a principal as Kafka's default serde: a big-endian int16 version, then DefaultPrincipalData."""
     data = types.DefaultPrincipalData(

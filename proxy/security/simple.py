@@ -36,6 +36,7 @@ from proxy.security.authorizer import (
     parse_boolean,
     super_users,
 )
+from proxy.security.principal import written_principal
 from proxy.security.standard import ALLOWING, DENYING
 from proxy.wire.work import paced
 
@@ -194,7 +195,10 @@ def _principal(value: object, place: str) -> str:
     text = _text(value, place)
     if text in EVERYONE:
         return WILDCARD_PRINCIPAL
-    return text if ":" in text else f"User:{text}"
+    try:
+        return str(written_principal(text if ":" in text else f"User:{text}"))
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
 
 
 def _one_principal(value: object, place: str) -> str:

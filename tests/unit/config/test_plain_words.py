@@ -170,7 +170,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "proxy.id": "p",
         "listeners": [{"name": "A", "bind": "127.0.0.1:1", "security.protocol": "PLAINTEXT"}],
         "upstream": {"bootstrap": "127.0.0.1:9092"},
-        "controller": {"endpoints": "127.0.0.1:1, 127.0.0.1:2"},
+        "controller": {"endpoints": "127.0.0.1:4, 127.0.0.1:2"},
         "audit": {"spool.dir": "spool"},
     }
     return whole | {key.replace("__", "."): value for key, value in changes.items()}
@@ -189,7 +189,7 @@ def test_lists_classes_and_values_may_be_written_as_kafka_writes_them(tmp_path: 
     (tmp_path / "c").write_text("")
     listener = {
         "name": "A",
-        "bind": "127.0.0.1:1",
+        "bind": "127.0.0.1:3",
         "sasl.enabled.mechanisms": "PLAIN, SCRAM-SHA-512",
         "connections.max.reauth.ms": "3600000",
         "ssl": {"certificate": "c", "key": "c", "enabled.protocols": "TLSv1.2,TLSv1.3"},
@@ -219,7 +219,7 @@ def test_lists_classes_and_values_may_be_written_as_kafka_writes_them(tmp_path: 
     assert entry.ssl is not None
     assert entry.ssl.enabled_protocols == ("TLSv1.2", "TLSv1.3")
     assert entry.principal_builder_settings == {"depth": "3", "strict": "true"}
-    assert config.controller.endpoints == ("127.0.0.1:1", "127.0.0.1:2")
+    assert config.controller.endpoints == ("127.0.0.1:4", "127.0.0.1:2")
     assert config.proxy_principals == ("User:x", "User:y")
     # What the audit trail tells is our own class: reconciliation decides again by it.
     assert config.authorizer.recorded_settings() == {

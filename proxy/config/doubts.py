@@ -1,0 +1,83 @@
+"""Warnings about values that are valid, and are rarely what somebody meant.
+
+`penstock check` prints them. A moment in seconds where milliseconds belong, an address at which clients pass
+the proxy by, a principal of a type that no listener makes: each alone could be right, so none is an error.
+"""
+
+from collections.abc import Iterator
+
+from proxy.config.addresses import same_host, split_host_port
+from proxy.config.document import Location
+from proxy.config.machine import Caution
+from proxy.config.parts import Key, Part, keys_of, principal_names
+from proxy.config.proxy import ProxyConfig
+from proxy.security.principal import USER_TYPE, parse_principal
+
+SHORT_MS = 10_000
+"""For a key that is off by default: shorter than this, clients would do little else."""
+
+
+def warns_of_durations(config: Part) -> Iterator[Caution]:
+    """Warns of durations that are probably in seconds: less than a hundredth of the default."""
+    for key in keys_of(config):
+        if not key.name.endswith("_ms") or not key.given:
+            continue
+        least = key.field.default // 100 if key.field.default else SHORT_MS
+        for location, value in _durations(key):
+            if 0 < value < least:
+                default = f"; the default is {key.field.default}" if key.field.default else ""
+                yield location, f"{value} ms is very short{default}. If it is in seconds, write {value}000"
+
+
+def _durations(key: Key) -> Iterator[tuple[Location, int]]:
+    if isinstance(key.value, int):
+        yield key.location, key.value
+    if isinstance(key.value, dict):
+        yield from (((*key.location, name), value) for name, value in key.value.items())
+
+
+def warns_of_detours(config: ProxyConfig) -> Iterator[Caution]:
+    """Warns of advertised addresses that lead to a broker or a controller itself."""
+    if config.upstream.passes_addresses:
+        return
+    for location, advertised in _advertised(config):
+        for peer, addresses in config.peers:
+            if any(_same(advertised, address) for address in addresses):
+                yield (
+                    location,
+                    f"{advertised} is also in {' > '.join(map(str, peer))}, so clients would pass the proxy"
+                    " by; write the address of a listener",
+                )
+
+
+def _advertised(config: ProxyConfig) -> Iterator[tuple[Location, str]]:
+    for place, listener in enumerate(config.listeners):
+        if listener.advertised is not None:
+            yield ("listeners", place, "advertised"), listener.advertised
+    for node_id, by_name in config.upstream.advertised_brokers.items():
+        for name, address in by_name.items():
+            yield ("upstream", "advertised.brokers", node_id, name), address
+
+
+def _same(one: str, other: str) -> bool:
+    (host, port), (other_host, other_port) = split_host_port(one), split_host_port(other)
+    return port == other_port and same_host(host, other_host)
+
+
+def warns_of_principals(config: ProxyConfig) -> Iterator[Caution]:
+    """Warns of principals that no client can have: only a principal builder makes other types than User."""
+    if any(listener.principal_builder_class is not None for listener in config.listeners):
+        return
+    lists: tuple[tuple[Location, list[str]], ...] = (
+        (("authorizer", "super.users"), principal_names(config.authorizer.super_users)),
+        (("quota", "excluded.principals"), principal_names(config.quota.quota_excluded_principals)),
+        (("proxy.principals",), list(config.proxy_principals)),
+    )
+    for location, names in lists:
+        for name in names:
+            if parse_principal(name).principal_type != USER_TYPE:
+                yield (
+                    location,
+                    f"no client has the principal {name}: without principal.builder.class all are of the type"
+                    f" {USER_TYPE}; write {USER_TYPE}:NAME",
+                )
