@@ -241,7 +241,8 @@ def _check(arguments: argparse.Namespace) -> int:
         )
         return EXIT_CONFIG
     all_checked = [*map(checked, configs), *map(checked_users, users)]
-    problems = [problem for each in all_checked for problem in each.problems] + compared(all_checked)
+    problems = [problem for each in all_checked for problem in (*each.problems, *each.unusable)]
+    problems += compared(all_checked)
     warnings = [warning for each in all_checked for warning in each.warnings]
     lines = [f"{each.path}: ok" for each in all_checked]
     if arguments.proposal is not None and not problems:

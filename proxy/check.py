@@ -29,14 +29,15 @@ from proxy.config import (
     machine,
 )
 from proxy.config.addresses import Bind, require_different_ports
+from proxy.config.certificates import facts
 from proxy.config.document import Location, NotYaml, read_document
 from proxy.config.parts import KeyProblem, secret_files
-from proxy.config.peer import client_tls
+from proxy.config.peer import Login, client_tls
 from proxy.config.proxy_principals import proxy_principals
 from proxy.config.reading import Reading, RightParts, content_of, read, right_parts
 from proxy.net.audit.spool_lock import locked_by_another
 from proxy.net.files.authorizer_reload import AuthorizerReload
-from proxy.net.files.tls import TlsError
+from proxy.net.files.tls import TlsError, client_context
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.logins.credentials import Credentials, PlainUsers, key_sources, sasl_listener
 from proxy.net.runtime import descriptors
@@ -59,11 +60,13 @@ class Checked:
     path: Path
     config: Config | None = None
     problems: list[str] = field(default_factory=list)
+    unusable: list[str] = field(default_factory=list)
+    """Certificates that no peer accepts now: errors too, which keep no process from starting."""
     warnings: list[str] = field(default_factory=list)
 
 
 def check(path: Path) -> list[str]:
-    """Returns the errors of the file, one line each."""
+    """Returns the errors that keep a process from starting with the file, one line each."""
     return checked(path).problems
 
 
@@ -101,8 +104,14 @@ def checked_users(path: Path) -> Checked:
 def _checked(path: Path, content: bytes, part: type[ProxyConfig] | type[ControllerConfig]) -> Checked:
     reading: Reading[Config] = read(path, content, part)
     found = Checked(path, reading.settings, list(reading.problems), list(reading.hints))
-    for location, trial in _trials(right_parts(reading, part)):
+    right = right_parts(reading, part)
+    for location, trial in _trials(right):
         _try(reading, location, trial, found.problems)
+    for fact in facts(
+        {part.model_fields[name].alias: value for name, value in right.items()}, now_ms() / 1000
+    ):
+        told = found.unusable if fact.error else found.warnings
+        told.append(reading.line(fact.location, fact.text))
     found.problems = list(dict.fromkeys(found.problems))
     if found.config is not None and not found.problems:
         # Not before: this would report the errors of the parts again.
@@ -176,17 +185,38 @@ def _trials(right: RightParts) -> Iterator[Trial]:
     keys = key_sources(registry, reloads, now_ms)
     credentials = Credentials(PlainUsers({}), lambda: None, keys=keys)
     for location, listener in _listeners(right):
-        yield (*location, "ssl"), listener.server_tls
-        yield location, listener.principal_builder
-        if listener.uses_sasl:
-            yield location, partial(sasl_listener, listener, credentials)
+        yield from _listener_trials(location, listener, credentials)
     for name, part in right.items():
         if isinstance(part, Peer):
             yield (name, "ssl"), partial(client_tls, part)
+            if part.sasl is not None:
+                yield (name, "sasl"), partial(_login, part.sasl)
     if right.get("http") is not None:
         yield ("http", "ssl"), partial(http_access, right["http"], logged=False)
     if "audit" in right:
         yield ("audit", "spool.dir"), partial(_directory, right["audit"].spool_dir)
+
+
+def _listener_trials(location: Location, listener: Listener, credentials: Credentials) -> Iterator[Trial]:
+    yield (*location, "ssl"), listener.server_tls
+    yield location, listener.principal_builder
+    if listener.uses_sasl:
+        yield location, partial(sasl_listener, listener, credentials)
+    ca = listener.sasl_oauthbearer_jwks_endpoint_ca
+    if ca is not None:
+        yield (
+            (*location, "sasl.oauthbearer.jwks.endpoint.ca"),
+            partial(client_context, ca, None, None, True),
+        )
+
+
+def _login(login: Login) -> None:
+    """Reads what each login will read again."""
+    for path in (login.password_file, login.oauthbearer_client_credentials_client_secret_file):
+        if path is not None and not path.read_text(encoding="utf-8").strip():
+            raise ValueError(f"{path} is empty; write the password into it")
+    if login.oauthbearer_token_endpoint_ca is not None:
+        client_context(login.oauthbearer_token_endpoint_ca, None, None, True)
 
 
 def _authorizer(settings: Authorizer, reloads: FileReloads) -> None:

@@ -15,6 +15,7 @@ addresses         addresses and URLs in settings, conflicting listen addresses
 document          YAML with its lines
 reading           from a file to settings; keys of older files
 wording           error messages, and advice about an unknown key
+certificates      facts about certificates: dates, names, order, purpose, strength
 machine           warnings about this machine
 doubts            warnings about values that are rarely meant
 effects           when a change of each key takes effect, and which keys have changed

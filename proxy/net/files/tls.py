@@ -30,6 +30,8 @@ PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 
 FILE_KIND = "certificate"
 
+_WEAK = ("EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK")
+
 
 class TlsError(Exception):
     """A certificate or key cannot be used; the message names the file."""
@@ -192,6 +194,12 @@ def _described(error: OSError) -> str:
         return error.strerror or str(error)
     if error.reason == "KEY_VALUES_MISMATCH":
         return "the key is not that of the certificate"
+    if error.reason == "NO_CERTIFICATE_OR_CRL_FOUND":
+        return "the file contains no certificate; write those of the CAs into it"
+    if error.reason in _WEAK:
+        return (
+            f"OpenSSL refuses it as too weak ({error}); issue it again with RSA 2048 or EC P-256, and SHA-256"
+        )
     if error.reason in (None, "PEM_LIB", "NO_START_LINE", "BAD_BASE64_DECODE", "BAD_DECRYPT"):
         return f"not PEM, or the key has a passphrase ({error}); openssl pkcs12 and openssl pkey convert them"
     return str(error)
@@ -201,7 +209,7 @@ def _trust(context: ssl.SSLContext, ca: Path) -> None:
     try:
         context.load_verify_locations(ca)
     except (OSError, ssl.SSLError) as error:
-        raise TlsError(f"ca {ca}: {error}") from error
+        raise TlsError(f"ca {ca}: {_described(error)}") from error
 
 
 class Reloadable(Protocol):

@@ -1,4 +1,4 @@
-"""Values that YAML or pydantic would accept as something that nobody meant, and those that are rarely meant."""
+"""Values that YAML or pydantic would accept as something else than is meant, and rare ones."""
 
 import os
 import tempfile
