@@ -24,6 +24,7 @@ from proxy.audit.record import Author
 from proxy.check import check
 from proxy.config import ConfigError, WatchedUsers, effects, http_access, load, traces
 from proxy.config.certificates import report_certificates
+from proxy.config.doubts import report_rules
 from proxy.config.machine import report_files
 from proxy.config.reloading import Reloading, checked
 from proxy.metadata.image import MetadataImage
@@ -103,6 +104,7 @@ def run_controller(config_path: str | Path) -> int:
         return EXIT_CONFIG
     report_files(config, files)
     report_certificates(config, now_ms() / 1000)
+    report_rules(config)
     garbage_collector.start()
     try:
         uvloop.run(

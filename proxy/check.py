@@ -260,6 +260,7 @@ def _warnings_of_users(path: Path) -> Iterator[str]:
 
 def _cautions(config: Config) -> Iterator[machine.Caution]:
     yield from doubts.warns_of_durations(config)
+    yield from doubts.warns_of_rules(config)
     if isinstance(config, ProxyConfig):
         yield from machine.warns_of_id("proxy.id", config.proxy_id)
         yield from machine.warns_of_workers(config.workers, machine.cores())

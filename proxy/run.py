@@ -18,6 +18,7 @@ from prometheus_client import disable_created_metrics
 from proxy.check import check
 from proxy.config import ConfigError, ProxyConfig, http_access, load, split_host_port
 from proxy.config.certificates import report_certificates
+from proxy.config.doubts import report_rules
 from proxy.config.machine import report_files
 from proxy.config.reloading import checked
 from proxy.listeners import require_all_used
@@ -66,6 +67,7 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
             inherited.require_no_workers()
             report_files(config, files)
             report_certificates(config, now_ms() / 1000)
+            report_rules(config)
             return run_supervisor(path, check)
         member = None if worker is None else worker.member(config)
         read = None if worker is None else partial(worker.configuration, path)
@@ -80,6 +82,7 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
     if worker is None:
         report_files(config, files)
         report_certificates(config, now_ms() / 1000)
+        report_rules(config)
     disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter, which is not used
     garbage_collector.start()
     try:

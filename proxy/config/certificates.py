@@ -149,13 +149,13 @@ def _order(file: _File, cas: list[_File]) -> Iterator[Fact]:
         yield Fact(
             file.location,
             f"{file.path}: the issuer of {_name(chain[0])} is neither in this file nor in ca; if it is an"
-            " intermediate CA, append its certificate, or peers that know only the root CA refuse the chain",
+            " intermediate CA, append its certificate, or peers that know only the root CA reject the chain",
         )
     elif issuers and not any(_is_self_signed(issuer) for issuer in issuers):
         yield Fact(
             file.location,
             f"{file.path}: the issuer of {_name(chain[-1])} is an intermediate CA; append its certificate, or"
-            " peers that know only the root CA refuse the chain",
+            " peers that know only the root CA reject the chain",
         )
 
 
@@ -180,12 +180,12 @@ def _purpose(file: _File) -> Iterator[Fact]:
     wanted, what = (
         (
             ExtendedKeyUsageOID.SERVER_AUTH,
-            "a server: clients refuse it; its extended key usage lacks serverAuth",
+            "a server: clients reject it; its extended key usage lacks serverAuth",
         )
         if file.server
         else (
             ExtendedKeyUsageOID.CLIENT_AUTH,
-            "a client: servers refuse it; its extended key usage lacks clientAuth",
+            "a client: servers reject it; its extended key usage lacks clientAuth",
         )
     )
     for certificate in file.certificates[:1]:
@@ -203,7 +203,7 @@ def _weaknesses(file: _File) -> Iterator[Fact]:
         if reason is not None:
             yield Fact(
                 file.location,
-                f"{file.path}: {_name(certificate)} has {reason}, which OpenSSL refuses at its security level"
+                f"{file.path}: {_name(certificate)} has {reason}, which OpenSSL rejects at its security level"
                 " 2, the default of many systems; issue it again",
             )
 
@@ -229,7 +229,7 @@ def _weak_hash(certificate: x509.Certificate) -> str | None:
     from cryptography.exceptions import UnsupportedAlgorithm
 
     if _is_self_signed(certificate):
-        return None  # Nobody checks the signature of a root CA.
+        return None  # The signature of a root CA is never checked.
     try:
         algorithm = certificate.signature_hash_algorithm
     except UnsupportedAlgorithm:
@@ -266,7 +266,7 @@ def _missing_name(location: Location, path: Path, host: str, why: str) -> Iterat
         yield Fact(
             location,
             f"{path}: {why}, but the certificate is for {named}; issue it for {host}, or clients that check"
-            " names refuse it",
+            " names reject it",
         )
 
 

@@ -1,4 +1,4 @@
-"""Warnings about values that are valid, and are rarely what somebody meant.
+"""Warnings about values that are valid, and are rarely what was meant.
 
 `penstock check` prints them. A moment in seconds where milliseconds belong, an address at which clients pass
 the proxy by, a principal of a type that no listener makes: each alone could be right, so none is an error.
@@ -6,15 +6,21 @@ the proxy by, a principal of a type that no listener makes: each alone could be 
 
 from collections.abc import Iterator
 
+import structlog
+
 from proxy.config.addresses import same_host, split_host_port
 from proxy.config.document import Location
 from proxy.config.machine import Caution
 from proxy.config.parts import Key, Part, keys_of, principal_names
 from proxy.config.proxy import ProxyConfig
+from proxy.security.java_patterns import single_backslashes
 from proxy.security.principal import USER_TYPE, parse_principal
 
+RULES = ("principal_mapping_rules", "sasl_kerberos_principal_to_local_rules")
 SHORT_MS = 10_000
 """For a key that is off by default: shorter than this, clients would do little else."""
+
+log = structlog.get_logger(__name__)
 
 
 def warns_of_durations(config: Part) -> Iterator[Caution]:
@@ -34,6 +40,32 @@ def _durations(key: Key) -> Iterator[tuple[Location, int]]:
         yield key.location, key.value
     if isinstance(key.value, dict):
         yield from (((*key.location, name), value) for name, value in key.value.items())
+
+
+def warns_of_rules(config: Part) -> Iterator[Caution]:
+    """Warns of rules with the doubled backslashes of a .properties file, where each pair means one."""
+    for key in keys_of(config):
+        if key.name not in RULES:
+            continue
+        rules = key.value if isinstance(key.value, tuple) else (str(key.value),)
+        for rule in rules:
+            meant = single_backslashes(rule)
+            if meant is not None:
+                yield (
+                    key.location,
+                    f"{rule}: \\\\ matches a backslash, which these names rarely contain; if the rule is copied from"
+                    f" server.properties, where \\\\ means \\, write {meant}",
+                )
+
+
+def report_rules(config: Part) -> None:
+    """Logs the warnings about rules, at the start of a process: clients may get other principals."""
+    for location, reason in warns_of_rules(config):
+        log.warning(
+            "a mapping rule seems to be copied with doubled backslashes",
+            key=" > ".join(map(str, location)),
+            reason=reason,
+        )
 
 
 def warns_of_detours(config: ProxyConfig) -> Iterator[Caution]:

@@ -151,7 +151,7 @@ class Part(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _numbers_are_numbers(cls, value: object, info: ValidationInfo) -> object:
-        """Rejects what pydantic would convert to a number that nobody meant."""
+        """Rejects what pydantic would convert to a number that was not meant."""
         name = info.field_name or ""
         kinds = set(_scalars_in(cls.model_fields[name].annotation))
         if kinds & {int, float} and bool not in kinds:

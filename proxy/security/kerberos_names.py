@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from proxy.security.mapping_rules import NoMatchingRule, Replacement, compiled, replacement
+from proxy.security.java_patterns import compiled
+from proxy.security.mapping_rules import NoMatchingRule, Replacement, replacement
 
 DEFAULT = "DEFAULT"
 _RULE = re.compile(

@@ -1,24 +1,17 @@
 """`ssl.principal.mapping.rules`: maps a certificate's distinguished name to the principal's name (KIP-371).
 
 Rules are tried in order; the first whose pattern matches the whole name applies. The syntax is that of a
-broker, with Java's regular expressions and replacements, which become Python's. Python supports what rules
-use; anything else is a ValueError when the rule is read. proxy.security.kerberos_names uses them too.
+broker, with Java's regular expressions (proxy.security.java_patterns) and replacements, which become Python's.
+proxy.security.kerberos_names uses the replacements too.
 """
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from proxy.security.java_patterns import compiled
+
 Replacement = Callable[["re.Match[str]"], str]
-
-
-def compiled(pattern: str) -> "re.Pattern[str]":
-    """Compile a Java pattern; ValueError if it is invalid."""
-    try:
-        # Java names a group (?<name>...), Python (?P<name>...); \w, \d and \s are ASCII's in Java.
-        return re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern), re.ASCII)
-    except re.error as error:
-        raise ValueError(f"invalid rule: pattern {pattern!r}: {error}") from error
 
 
 _PART = re.compile(r"\\(?P<escaped>.)|\$\{(?P<name>\w+)\}|\$(?P<number>\d+)|(?P<text>[^\\$]+)", re.DOTALL)

@@ -79,7 +79,7 @@ def at_broker(
 ) -> tuple[list[str], str]:
     """The quotas in the warning, and what /readyz says, when the log has these records of quotas."""
     (directory / "pw").write_text("secret\n")
-    peer = {"bootstrap": "127.0.0.1:19092", "security.protocol": "SASL_PLAINTEXT", "sasl": LOGIN} | upstream
+    peer = {"bootstrap": "127.0.0.1:9092", "security.protocol": "SASL_PLAINTEXT", "sasl": LOGIN} | upstream
     config = load(written(directory, document(controller=controller or KRAFT, upstream=peer)), ProxyConfig)
     checked = gate_setup.QuotasAtBroker(config)
     with capture_logs() as lines:

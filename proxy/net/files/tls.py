@@ -198,7 +198,7 @@ def _described(error: OSError) -> str:
         return "the file contains no certificate; write those of the CAs into it"
     if error.reason in _WEAK:
         return (
-            f"OpenSSL refuses it as too weak ({error}); issue it again with RSA 2048 or EC P-256, and SHA-256"
+            f"OpenSSL rejects it as too weak ({error}); issue it again with RSA 2048 or EC P-256, and SHA-256"
         )
     if error.reason in (None, "PEM_LIB", "NO_START_LINE", "BAD_BASE64_DECODE", "BAD_DECRYPT"):
         return f"not PEM, or the key has a passphrase ({error}); openssl pkcs12 and openssl pkey convert them"

@@ -255,8 +255,8 @@ def test_a_certificate_for_the_other_side_is_named(tmp_path: Path) -> None:
     told = [fact.text.partition(".crt: ")[2] for fact in found(tmp_path, ('"127.0.0.1:9092"}', upstream))]
 
     assert told == [
-        "CN=proxy is not for a server: clients refuse it; its extended key usage lacks serverAuth",
-        "CN=client is not for a client: servers refuse it; its extended key usage lacks clientAuth",
+        "CN=proxy is not for a server: clients reject it; its extended key usage lacks serverAuth",
+        "CN=client is not for a client: servers reject it; its extended key usage lacks clientAuth",
     ]
 
 
@@ -268,7 +268,7 @@ def test_a_weak_key_is_named(tmp_path: Path) -> None:
 
     assert "CN=proxy has a key of 1024 bits" in fact.text
     (problem,) = check(tmp_path / "proxy.yaml")
-    assert "OpenSSL refuses it as too weak" in problem
+    assert "OpenSSL rejects it as too weak" in problem
 
 
 def test_a_weak_signature_is_named(tmp_path: Path) -> None:

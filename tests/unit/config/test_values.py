@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import yaml
 from pydantic.fields import FieldInfo
+from structlog.testing import capture_logs
 
 from forwarding.config import ControllerConfig
 from proxy.check import check
-from proxy.config import ProxyConfig, read
+from proxy.config import ProxyConfig, load, read
+from proxy.config.doubts import report_rules, warns_of_rules
 from proxy.config.machine import warns_of_workers
 from proxy.config.parts import MAX_INT32, MAX_INT64, Part, parts_in
 from tests.unit.config.test_plain_words import places, with_value
@@ -330,3 +332,35 @@ def test_a_file_that_cannot_be_read_is_named() -> None:
     assert [line.rpartition(": this user cannot read ")[2] for line in problems] == [
         f"{made}/secret: Permission denied; run chown or chmod, or check as the user of the process"
     ]
+
+
+COPIED = r"RULE:^CN=(\\w+).*$/$1/"
+
+
+@pytest.mark.parametrize(
+    ("written_rule", "warns"), [(COPIED, True), (f"'{COPIED}'", True), (f'"{COPIED}"', False)]
+)
+def test_a_rule_copied_from_a_properties_file_is_warned_of(
+    tmp_path: Path, written_rule: str, warns: bool
+) -> None:
+    path = closed(tmp_path)
+    changed(path, "key: proxy.key}", f"key: proxy.key, principal.mapping.rules: {written_rule}}}")
+
+    lines = warned(path, "if the rule is copied from server.properties")
+
+    assert [line[:51] for line in lines] == [":7: listeners[0] > ssl > principal.mapping.rules: R"] * warns
+    assert all(line.endswith(r"where \\ means \, write RULE:^CN=(\w+).*$/$1/") for line in lines)
+    with capture_logs() as logged:
+        report_rules(load(path, ProxyConfig))
+    assert [line["log_level"] for line in logged] == ["warning"] * warns
+
+
+def test_a_kerberos_rule_copied_from_a_properties_file_is_warned_of(tmp_path: Path) -> None:
+    path = closed(tmp_path)
+    (tmp_path / "keytab").write_bytes(b"")
+    rule = r"sasl.kerberos.principal.to.local.rules: ['RULE:[1:$1](\\w+)s/x/y/']"
+    changed(path, "[PLAIN]", f"[PLAIN, GSSAPI]\n    sasl.kerberos.keytab: keytab\n    {rule}")
+
+    reasons = [reason for _, reason in warns_of_rules(load(path, ProxyConfig))]
+
+    assert [reason.rpartition("write ")[2] for reason in reasons] == [r"RULE:[1:$1](\w+)s/x/y/"]
