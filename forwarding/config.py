@@ -91,6 +91,7 @@ class Topics(Part):
 class ControllerConfig(Part):
     """The whole file."""
 
+    kind: ClassVar[str] = "controller"
     controller_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")]
     listener: Listener
     users_file: ExistingFile | None = None

@@ -244,6 +244,7 @@ def _check(arguments: argparse.Namespace) -> int:
     problems = [problem for each in all_checked for problem in (*each.problems, *each.unusable)]
     problems += compared(all_checked)
     warnings = [warning for each in all_checked for warning in each.warnings]
+    notes = [note for each in all_checked for note in each.notes]
     lines = [f"{each.path}: ok" for each in all_checked]
     if arguments.proposal is not None and not problems:
         proposed = _check_proposal(arguments, all_checked[0].config if configs else None)
@@ -253,6 +254,8 @@ def _check(arguments: argparse.Namespace) -> int:
         print(problem, file=sys.stderr)
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
     if not problems:
         print("\n".join(lines))
     return EXIT_CONFIG if problems else 0

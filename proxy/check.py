@@ -7,6 +7,7 @@ of the file are invalid, it checks the others all the same.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,17 +32,19 @@ from proxy.config import (
 from proxy.config.addresses import Bind, require_different_ports
 from proxy.config.certificates import facts
 from proxy.config.document import Location, NotYaml, read_document
+from proxy.config.kinds import KINDS
 from proxy.config.parts import KeyProblem, secret_files
 from proxy.config.peer import Login, client_tls
 from proxy.config.proxy_principals import proxy_principals
 from proxy.config.reading import Reading, RightParts, content_of, read, right_parts
-from proxy.net.audit.spool_lock import locked_by_another
+from proxy.net.audit.spool_lock import Holder, holder_of, locked_by_another
 from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.tls import TlsError, client_context
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.logins.credentials import Credentials, PlainUsers, key_sources, sasl_listener
 from proxy.net.runtime import descriptors
 from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.listening import listening_ports
 from proxy.security.authorizer import load_authorizer
 
 if TYPE_CHECKING:
@@ -60,9 +63,11 @@ class Checked:
     path: Path
     config: Config | None = None
     problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     unusable: list[str] = field(default_factory=list)
     """Certificates that no peer accepts now: errors too, which keep no process from starting."""
-    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What is as it should be, and may surprise."""
 
 
 def check(path: Path) -> list[str]:
@@ -81,11 +86,7 @@ def checked(path: Path) -> Checked:
         content = content_of(path)
     except ConfigError as error:
         return Checked(path, problems=str(error).splitlines())
-    keys = _keys(content)
-    if keys and keys <= {*UsersFile.model_fields}:
-        hint = f"this is a users file; write: penstock check --users {path}"
-        return Checked(path, problems=[f"{path}: {hint}"])
-    if not keys & {"controller.id", "listener"}:
+    if not _keys(content) & KINDS["controller"].keys:
         return _checked(path, content, ProxyConfig)
     from forwarding.config import ControllerConfig
 
@@ -117,8 +118,23 @@ def _checked(path: Path, content: bytes, part: type[ProxyConfig] | type[Controll
         # Not before: this would report the errors of the parts again.
         _try(reading, (), _whole(found.config), found.problems)
     if found.config is not None and not found.problems:
-        found.warnings += _warnings(reading, found.config)
+        found.notes.append(f"{path}: {KINDS[part.kind].name}")
+        running = _running(found.config)
+        if running is not None:
+            found.notes.append(
+                f"{path}: in use by the running {running.description()}; there are no warnings of its spool"
+                " and ports"
+            )
+        found.warnings += _warnings(reading, found.config, running)
     return found
+
+
+def _running(config: Config) -> Holder | None:
+    """The process that runs with this file: it holds the spool, under this name, on this host."""
+    holder = holder_of(config.audit.spool_dir)
+    if holder is None or holder.host != socket.gethostname() or holder.proxy_id != _name(config):
+        return None
+    return holder if (holder.role == "controller") == (not isinstance(config, ProxyConfig)) else None
 
 
 def compared(all_checked: Iterable[Checked]) -> list[str]:
@@ -237,11 +253,12 @@ def _listeners(right: RightParts) -> Iterator[tuple[Location, Listener]]:
         yield ("listeners", place), listener
 
 
-def _warnings(reading: Reading[Config], config: Config) -> Iterator[str]:
-    for location, text in _cautions(config):
+def _warnings(reading: Reading[Config], config: Config, running: Holder | None) -> Iterator[str]:
+    ours = frozenset[int]() if running is None else listening_ports(running.pid)
+    for location, text in (*_cautions(config), *machine.warns_of_addresses(config.binds, ours)):
         yield reading.line(location, text)
     found = (
-        locked_by_another(config.audit.spool_dir),
+        None if running is not None else locked_by_another(config.audit.spool_dir),
         machine.missing_files(config, descriptors.highest_limit()),
         None if config.http is None else config.http.exposure(),
         None if config.telemetry.otlp is None else config.telemetry.otlp.exposure(),
@@ -271,7 +288,6 @@ def _cautions(config: Config) -> Iterator[machine.Caution]:
     else:
         yield from machine.warns_of_plaintext(("listener",), config.listener)
     yield from machine.warns_of_secrets(secret_files(config))
-    yield from machine.warns_of_addresses(config.binds)
     yield from machine.warns_of_directory(("audit", "spool.dir"), config.audit.spool_dir)
 
 

@@ -13,6 +13,7 @@ proxy_principals  the principals of proxies, which no client should have
 parts             the base class and the types of all settings
 addresses         addresses and URLs in settings, conflicting listen addresses
 document          YAML with its lines
+kinds             files of another kind than the expected one
 reading           from a file to settings; keys of older files
 wording           error messages, and advice about an unknown key
 certificates      facts about certificates: dates, names, order, purpose, strength

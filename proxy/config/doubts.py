@@ -53,8 +53,8 @@ def warns_of_rules(config: Part) -> Iterator[Caution]:
             if meant is not None:
                 yield (
                     key.location,
-                    f"{rule}: \\\\ matches a backslash, which these names rarely contain; if the rule is copied from"
-                    f" server.properties, where \\\\ means \\, write {meant}",
+                    f"{rule}: \\\\ matches a backslash, which these names rarely contain; if the rule is"
+                    f" copied from server.properties, where \\\\ means \\, write {meant}",
                 )
 
 

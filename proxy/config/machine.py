@@ -56,9 +56,11 @@ def warns_of_plaintext(location: Location, listener: Listener) -> Iterator[Cauti
     )
 
 
-def warns_of_addresses(binds: Iterable[Bind]) -> Iterator[Caution]:
-    """Warns of addresses that the process could not listen on now."""
+def warns_of_addresses(binds: Iterable[Bind], ours: frozenset[int]) -> Iterator[Caution]:
+    """Warns of addresses that the process could not listen on now. `ours`: ports that it has already."""
     for location, bind in binds:
+        if split_host_port(bind)[1] in ours:
+            continue
         reason = _cannot_listen(bind)
         if reason is not None:
             yield location, reason

@@ -145,6 +145,8 @@ class Part(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, alias_generator=kafka_name, defer_build=True, allow_inf_nan=False
     )
+    kind: ClassVar[str] = ""
+    """Of a whole file: which of proxy.config.kinds it is."""
     repeated: ClassVar[str] = ""
     """The prefix of keys in older files: `quota.` in `quota: {quota.mode: observe}`."""
 

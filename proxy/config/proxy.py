@@ -424,6 +424,7 @@ class Log(Part):
 class ProxyConfig(Part):
     """The proxy's whole file."""
 
+    kind: ClassVar[str] = "proxy"
     proxy_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")]
     workers: Annotated[int, Field(ge=1, le=128)] = 1
     listeners: Annotated[tuple[Listener, ...], NotEmpty]

@@ -16,6 +16,7 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from proxy.config.document import Document, Location, NotYaml, Twice, read_document
+from proxy.config.kinds import another_kind, another_text
 from proxy.config.parts import ConfigError, Part, PartType, parts_in
 from proxy.config.wording import Problem, in_words
 
@@ -128,8 +129,18 @@ def read(path: Path, content: bytes, part: type[PartType]) -> Reading[PartType]:
     try:
         reading.document = read_document(content)
     except NotYaml as error:
+        if (another := another_text(path, content)) is not None:
+            reading.problems.append(f"{path}: {another}")
+            return reading
         where = path if error.line is None else f"{path}:{error.line}"
         reading.problems.append(f"{where}: the file is not valid YAML: {error}")
+        return reading
+    if not isinstance(reading.document.values, dict):
+        another = another_text(path, content)
+    else:
+        another = another_kind(path, set(map(str, reading.document.values)), part)
+    if another is not None:
+        reading.problems.append(f"{path}: {another}")
         return reading
     if not isinstance(reading.document.values, dict):
         found = type(reading.document.values).__name__

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, model_validator
 
@@ -36,6 +36,7 @@ class PlainUser(Part):
 class UsersFile(Part):
     """The whole users file."""
 
+    kind: ClassVar[str] = "users"
     users: dict[str, PlainUser]
 
 

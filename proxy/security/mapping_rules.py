@@ -1,8 +1,8 @@
 """`ssl.principal.mapping.rules`: maps a certificate's distinguished name to the principal's name (KIP-371).
 
 Rules are tried in order; the first whose pattern matches the whole name applies. The syntax is that of a
-broker, with Java's regular expressions (proxy.security.java_patterns) and replacements, which become Python's.
-proxy.security.kerberos_names uses the replacements too.
+broker, with Java's regular expressions (proxy.security.java_patterns) and replacements, which become
+Python's. proxy.security.kerberos_names uses the replacements too.
 """
 
 import re

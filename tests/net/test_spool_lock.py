@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import yaml
 
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_lock import Holder, SpoolLocked, lock_spool, locked_by_another
+from proxy.net.runtime.listening import listening_ports
 from proxy.net.telemetry.status_files import RELOAD_FILE, RESTART_FILE
 from tests.lab.cluster.node import penstock
 from tests.lab.cluster.ports import free_addresses
@@ -141,18 +143,50 @@ def test_a_killed_process_leaves_no_lock(processes: Processes) -> None:
     processes.holds(again)
 
 
-def test_check_warns_of_a_spool_that_a_running_process_has(processes: Processes) -> None:
+def penstock_check(file: Path) -> str:
+    """What check prints besides ok."""
+    command = [sys.executable, "-m", "proxy", "check", "-c", str(file)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stdout) == (0, f"{file}: ok\n"), checked.stderr
+    return checked.stderr
+
+
+def test_check_warns_of_a_spool_that_another_process_has(processes: Processes) -> None:
     file = proxy_file(processes.directory, "one", authorizer={"class.name": ""})
     holder = processes.start("proxy", file)
     processes.holds(holder)
 
-    command = [sys.executable, "-m", "proxy", "check", "-c", str(file)]
-    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    other = proxy_file(processes.directory, "two", authorizer={"class.name": ""})
+    said = penstock_check(other)
 
-    assert checked.returncode == 0, checked.stderr
-    assert checked.stdout == f"{file}: ok\n"
-    assert f"warning: {file}: audit.spool.dir: " in checked.stderr
-    assert f"is in use by proxy one (pid {holder.pid} on host " in checked.stderr
+    assert f"warning: {other}: audit.spool.dir: " in said
+    assert f"is in use by proxy one (pid {holder.pid} on host " in said
+
+
+@pytest.mark.spec("O5")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_check_beside_a_running_proxy_notes_that_it_runs(processes: Processes, workers: int) -> None:
+    # Its listeners open only when it has reached a broker; the HTTP port is open before.
+    (address,) = free_addresses(1)
+    port = int(address.rpartition(":")[2])
+    changes: dict[str, Any] = {"http": {"bind": address}, "authorizer": {"class.name": ""}}
+    file = proxy_file(processes.directory, "one", workers=workers, **changes)
+    holder = processes.start("proxy", file)
+    processes.holds(holder)
+    until(lambda: port in listening_ports(holder.pid))
+
+    said = penstock_check(file)
+
+    role = "proxy" if workers == 1 else "supervisor"
+    assert f"note: {file}: in use by the running {role} one (pid {holder.pid} on host " in said
+    assert "cannot listen" not in said
+    assert "audit.spool.dir" not in said
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        other = {"http": {"bind": f"127.0.0.1:{taken.getsockname()[1]}"}}
+        file = proxy_file(processes.directory, "one", workers=workers, **changes | other)
+        told = f"cannot listen on 127.0.0.1:{taken.getsockname()[1]}: the port is in use"
+        assert told in penstock_check(file)
 
 
 def test_the_workers_of_a_supervisor_that_was_killed_are_waited_for(tmp_path: Path) -> None:

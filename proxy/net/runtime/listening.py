@@ -4,9 +4,11 @@ proxy.process, proxy.workers and forwarding end with exit code 2 for them.
 """
 
 import errno
+import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 _REASONS = {
     errno.EADDRINUSE: "the port is in use; choose another one, or stop the process that has it",
@@ -54,3 +56,36 @@ def find_cannot_listen(error: BaseException) -> CannotListen | None:
             (found for each in error.exceptions if (found := find_cannot_listen(each)) is not None), None
         )
     return None
+
+
+def listening_ports(pid: int) -> frozenset[int]:
+    """Return the TCP ports that a process and its children listen on; none if this user may not know them."""
+    sockets = frozenset[str]().union(*map(_sockets_of, (pid, *_children(pid))))
+    found = set()
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            for line in Path(f"/proc/{pid}/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
+                _, local, _, state, *_, inode = line.split()[:10]
+                if state == _LISTEN and f"socket:[{inode}]" in sockets:
+                    found.add(int(local.rpartition(":")[2], 16))
+    return frozenset(found)
+
+
+_LISTEN = "0A"
+
+
+def _sockets_of(pid: int) -> frozenset[str]:
+    found = set()
+    with suppress(OSError):
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # It was closed meanwhile.
+                found.add(os.readlink(file))
+    return frozenset(found)
+
+
+def _children(pid: int) -> tuple[int, ...]:
+    """Return the children of a process, such as the workers of a supervisor."""
+    try:
+        return tuple(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()))
+    except OSError:
+        return ()

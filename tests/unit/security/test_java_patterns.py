@@ -1,4 +1,4 @@
-"""Java's regular expressions: translated, or rejected with a reason. tests/contract compares them with Java's."""
+"""Java's regular expressions: translated, or rejected with a reason; tests/contract compares with Java."""
 
 import warnings
 
