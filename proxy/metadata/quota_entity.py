@@ -36,14 +36,14 @@ def desanitize(name: str) -> str:
 
 
 MAX_NAME_CHARACTERS = 255
-"""Of names that clients choose, where they are kept: Kafka accepts client ids of 32,767 bytes."""
+"""Of names that clients choose, where they are stored: Kafka accepts client ids of 32,767 bytes."""
 _HASH_CHARACTERS = 32
 
 
 def short_name(name: str) -> str:
     """Return the name; of a long one, its beginning, `~` and a hash of all of it.
 
-    So what is kept for each name is bounded, and different names stay different. Quota-ids, audit records and
+    What is stored for a name is bounded, and different names stay different. Quota-ids, audit records and
     metrics have client ids like this. The short name of a short name is the same one.
     spark_audit.reconcile.quota_limits computes it too.
     """

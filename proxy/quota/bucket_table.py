@@ -41,7 +41,7 @@ B = TypeVar("B", bound=Kept)
 
 
 class BucketTable(Generic[B]):
-    """All live buckets. `owner`: the user for whom a bucket with a chosen name counts, None for others."""
+    """All live buckets. `owner`: the user to whose share a bucket with a chosen name belongs, or None."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes

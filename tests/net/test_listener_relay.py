@@ -8,6 +8,7 @@ import pytest
 from proxy.net.clients.connection import Upstream
 from proxy.net.clients.relay_protocol import SIZE_BYTES, RelayProtocol
 from proxy.session.effects import ControllerResponse, Data, ToController
+from proxy.session.in_flight import MAX_IN_FLIGHT
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -213,7 +214,7 @@ async def test_small_requests_that_are_encoded_again_are_written_together(
             client.asks(ApiKey.METADATA, 9, request)
         await edge.until(lambda: len(broker.received(ApiKey.METADATA)) == 500)
 
-        assert len(writes) <= 500 / 10
+        assert len(writes) <= 500 / (MAX_IN_FLIGHT // 2)
         client.leaves()
 
 

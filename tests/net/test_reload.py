@@ -297,7 +297,7 @@ async def test_all_workers_reload_and_so_does_one_that_starts_later(tmp_path: Pa
 
         def change(document: dict[str, Any]) -> None:
             document["connections.max.reauth.ms"] = 60_000
-            document["listeners"][0]["bind"] = "127.0.0.1:1"
+            document["listeners"][0]["bind"] = "127.0.0.1:2"
             document["authorizer"]["super.users"] = "User:admin;User:bob"
 
         edit(file, change)

@@ -60,15 +60,17 @@ class LogReport(Collector):
         """Yield why the process is not ready."""
         if self._stopped is not None:
             what = "the metadata log has a record that cannot be applied"
-            yield Note(what, f"{what}: {self._stopped}")
+            yield Note(what, what, f"{what}: {self._stopped}")
 
     def notes(self) -> Iterator[Note]:
         """Yield what is degraded."""
         found = self._image.not_understood
         if found:
-            what = f"degraded: {len(found)} records of the metadata log are not understood and fail closed"
+            what = "records of the metadata log are not understood and fail closed"
+            public = f"degraded: {len(found)} {what}"
             first = sorted(found.values(), key=lambda each: each.offset)[:SHOWN]
-            yield Note(what, f"{what}: {', '.join(map(str, first))}{', ...' if len(found) > SHOWN else ''}")
+            detailed = f"{public}: {', '.join(map(str, first))}{', ...' if len(found) > SHOWN else ''}"
+            yield Note(f"degraded: {what}", public, detailed)
 
     def collect(self) -> Iterable[Metric]:
         yield GaugeMetricFamily(

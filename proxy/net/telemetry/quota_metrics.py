@@ -109,7 +109,7 @@ def quota_series(quotas: ClientQuotas, shown: ShownClients, now_ms: int) -> Iter
     yield from _in_parts(_request_time, _rows(timed(True), shown, lambda each: rate(each) / _PERCENT))
     yield from _in_parts(_request_time_limit, _limits(timed(True), shown, _PERCENT))
     yield GaugeMetricFamily(
-        "penstock_quota_ids", "Quota-ids whose use is kept, also without traffic", len(quotas.kept)
+        "penstock_quota_ids", "Quota-ids whose use is stored, also without traffic", len(quotas.kept)
     )
     yield GaugeMetricFamily(
         "penstock_quota_exempt_request_time_ratio",

@@ -10,7 +10,18 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 ATTACKS = [
     each
-    for each in attacks(("requests", "readers", "records", "produces", "administration"))
+    for each in attacks(
+        (
+            "requests",
+            "readers",
+            "records",
+            "produces",
+            "administration",
+            "quotas",
+            "own_topics",
+            "pipelines",
+        )
+    )
     if not each.only_long
 ]
 
