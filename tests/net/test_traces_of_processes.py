@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from proxy.metadata.quota_entity import short_name
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -118,4 +119,4 @@ async def test_a_forwarded_request_is_one_trace_over_both_processes(
     assert request.resource["service.instance.id"] == instance
     assert instance.startswith("proxy-1")
     (metadata,) = receiver.named("Metadata")
-    assert metadata.attributes["messaging.client.id"] == "c" * 256
+    assert metadata.attributes["messaging.client.id"] == short_name("c" * 1_000)
