@@ -18,6 +18,8 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.kraft_records import CHANGE, field_of_body, key_of
 
+GIVEN = "given settings: "
+"""How the message of an `own_topic` record begins that lists settings (proxy.net.kafka.own_topic_watch)."""
 CLAIM_ID, SURE, WHOLE, KEY, UNTIL = "claim_id", "sure", "whole", "change_key", "until_offset"
 WHOLE_SIZES = {
     "AccessControlEntryRecord": 8,
@@ -116,6 +118,8 @@ def broker_changes(left: DataFrame, records: DataFrame, log: DataFrame, creation
         parts.append(expired_tokens(left, log))
     if S.TOPIC_RECORD in kinds:
         parts.append(own_topics(left, records, creations))
+    if S.CONFIG_RECORD in kinds:
+        parts.append(own_settings(left, records))
     if kinds & {S.CONFIG_RECORD, S.UNREGISTER_BROKER_RECORD}:
         parts.append(broker_requests(left, records))
     if kinds & {S.DELEGATION_TOKEN_RECORD, S.REMOVE_DELEGATION_TOKEN_RECORD}:
@@ -158,6 +162,21 @@ def own_topics(left: DataFrame, records: DataFrame, creations: DataFrame) -> Dat
     heads = own.select(F.col(S.LOG_OFFSET).alias("created_at")).distinct()
     within = creations.join(heads, "created_at").select(S.LOG_OFFSET)
     return heads.select(F.col("created_at").alias(S.LOG_OFFSET)).unionByName(within)
+
+
+def own_settings(left: DataFrame, records: DataFrame) -> DataFrame:
+    """Returns settings that a process gave to one of Penstock's own topics, and recorded."""
+    given = records.where((F.col(S.EVENT) == "own_topic") & F.col(S.MESSAGE).startswith(GIVEN))
+    each = F.explode(F.split(F.substring(S.MESSAGE, len(GIVEN) + 1, 2**31 - 1), ", "))
+    given = given.select(F.col(S.RESOURCE_NAME).alias("topic"), each.alias("setting")).distinct()
+    change = F.col(CHANGE)
+    is_given = (
+        (F.get(change, 1) == "TOPIC")
+        & (F.get(change, 2) == F.col("topic"))
+        & (F.concat_ws("=", F.get(change, 3), F.get(change, 4)) == F.col("setting"))
+    )
+    configs = left.where(F.col(S.API_KEY) == S.CONFIG_RECORD).select(S.LOG_OFFSET, CHANGE)
+    return configs.join(F.broadcast(given), is_given).select(S.LOG_OFFSET)
 
 
 def broker_requests(left: DataFrame, records: DataFrame) -> DataFrame:

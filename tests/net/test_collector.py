@@ -100,7 +100,7 @@ async def test_changes_leave_nothing_behind_of_what_was_under_way_meanwhile(
             assert [each for each in under_way if each() is not None] == []
             under_way.clear()
 
-    assert gc.get_freeze_count() == frozen
+    assert gc.get_freeze_count() <= frozen
     assert sys.getallocatedblocks() - before < 2_000
 
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 INSTRUCTIONS = {
-    "Produce, 1 topic": 426,
+    "Produce, 1 topic": 429,
     "Produce, 2 topics": 1550,
     "Produce, 8 topics": 2440,
     "Fetch, 1 partition": 970,
@@ -37,12 +37,12 @@ INSTRUCTIONS = {
     "Metadata, 100 topics": 115_500,
     "OffsetCommit, 1 partition": 3950,
     "OffsetCommit, 20 partitions": 5400,
-    "Heartbeat": 3054,
+    "Heartbeat": 3058,
 }
 """Case -> the most instructions of one round trip that is like the ones before, but not equal to them."""
 
 
-CONNECTION = 3_930
+CONNECTION = 4_045
 """The most instructions of a session with one produce request, from its beginning to its summary."""
 
 

@@ -201,7 +201,7 @@ def test_penstock_check_says_what_a_proposal_changes(
         capsys, "--proposal", proposal, "--log", log, "--questions", questions, "-c", config
     )
 
-    assert (code, [line for line in err if "warning" not in line]) == (0, [])
+    assert (code, [line for line in err if "warning" not in line and "note" not in line]) == (0, [])
     assert out[1:] == [
         f"{proposal}: ok",
         "at offset 2: 1 ACLs to add, 1 to remove, 1 quotas and 0 settings to change",

@@ -42,9 +42,6 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 from proxy.wire.work import paced
 
-_LEFT_OUT = (ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-"""What a response to an election in all partitions does not report."""
-
 
 def decide_reassignments(call: Call, request: types.AlterPartitionReassignmentsRequest) -> Verdict:
     """Decide an AlterPartitionReassignments request."""
@@ -74,12 +71,16 @@ def decide_elections(call: Call, request: types.ElectLeadersRequest) -> Verdict:
 
 
 def _report_elections(response: types.ElectLeadersResponse) -> None:
-    """Leave out what the response to a request for all partitions does not have."""
-    for topic in paced(response.replica_election_results):
-        topic.partition_result = [part for part in topic.partition_result if part.error_code not in _LEFT_OUT]
+    """Report each topic, with the partitions that needed an election, as for a request for all partitions."""
     response.replica_election_results = [
-        topic for topic in response.replica_election_results if topic.partition_result
+        topic
+        for topic in response.replica_election_results
+        if all(part.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for part in topic.partition_result)
     ]
+    for topic in paced(response.replica_election_results):
+        topic.partition_result = [
+            part for part in topic.partition_result if part.error_code != ErrorCode.ELECTION_NOT_NEEDED
+        ]
 
 
 def _without_own_topics(call: Call, request: Message, shape: TopicShape) -> Verdict:

@@ -210,7 +210,10 @@ def test_an_election_in_all_partitions_names_all_topics_but_our_own(version: int
         )
     ]
     told = asked.told(t.ElectLeadersResponse(replica_election_results=results))
-    assert [each.topic for each in told.replica_election_results] == ["orders"]
+    assert [(each.topic, len(each.partition_result)) for each in told.replica_election_results] == [
+        ("orders", 1),
+        ("payments", 0),
+    ]
 
 
 def test_an_election_leaves_our_own_topics_out_and_reports_them_in_their_place() -> None:

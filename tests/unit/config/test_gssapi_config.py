@@ -93,7 +93,7 @@ def test_without_the_extra_the_start_says_what_to_install(
         return real(name, package)
 
     monkeypatch.setattr(importlib, "import_module", without_gssapi)
-    with pytest.raises(ValueError, match=r"pip install 'penstock\[gssapi\]'") as refused:
+    with pytest.raises(ValueError, match=r"pip install '\.\[gssapi\]'") as refused:
         GssapiMechanism(listener(tmp_path).gssapi())
 
     assert str(refused.value).startswith("sasl.enabled.mechanisms: GSSAPI needs an extra")

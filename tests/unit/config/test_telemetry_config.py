@@ -101,7 +101,7 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delitem(sys.modules, "proxy.net.telemetry.otlp")
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
 
-    with pytest.raises(ConfigError, match=r"telemetry.otlp needs .* pip install 'penstock\[otel\]'"):
+    with pytest.raises(ConfigError, match=r"telemetry.otlp needs .* pip install '\.\[otel\]'"):
         telemetry(tmp_path, endpoint=URL)
 
 

@@ -66,7 +66,7 @@ async def produces_of_connections_that_close(target: Target, size: Size, found: 
         found.faults.append(f"{written} bytes were written, {charged:.0f} charged")
 
 
-@attack()
+@attack(only_long=True)
 async def throttled_consumers_that_keep_asking(target: Target, size: Size, found: Found) -> None:
     """Consumers of one user: what is read from the broker is about what its quota lets be delivered."""
     user, client_id, count = target.users[CAROL], "asking", size.of(10, 80)
