@@ -21,6 +21,7 @@ from proxy.net.runtime.reachability import CERTIFICATE, REFUSED, TIMED_OUT
 from proxy.net.telemetry import otlp
 from proxy.net.telemetry.otlp import Headers, OtlpSettings, OtlpTraces
 from tests.lab.cluster.ports import free_addresses
+from tests.net.test_tls_listener import Authority
 from tests.support.office_certificates import OfficeCertificates
 from tests.support.otlp_receiver import Receiver, a_receiver
 from tests.support.waiting import turns_until
@@ -251,6 +252,18 @@ async def test_the_receiver_has_to_show_a_certificate_of_the_configured_authorit
             await received(receiver, 2)
 
     assert [line["reason"] for line in lines if "not reached" in line["event"]] == [CERTIFICATE]
+
+
+async def test_a_trusted_issuing_ca_is_enough_to_trust_the_receiver(tmp_path: Path) -> None:
+    issuing = Authority(tmp_path, "issuing", Authority(tmp_path, "root"))
+    pair = issuing.key_pair()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    with a_receiver(tls) as receiver:
+        async with running(receiver.url, ca=issuing.file) as it:
+            it.ends(2)
+            await received(receiver, 2)
+            await turns_until(lambda: it.exported() == 2)
 
 
 async def test_what_is_left_is_sent_at_the_end() -> None:

@@ -13,7 +13,15 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 from prometheus_client import CollectorRegistry
 
-from proxy.net.files.tls import Certificates, ClientTls, KeyPair, ServerTls, ServerTlsSettings, TlsError
+from proxy.net.files.tls import (
+    Certificates,
+    ClientTls,
+    KeyPair,
+    ServerTls,
+    ServerTlsSettings,
+    TlsError,
+    client_context,
+)
 from proxy.net.files.watched_file import FileReloads
 from proxy.security.principal import Principal
 from proxy.security.principal_builder import (
@@ -41,9 +49,12 @@ class Authority:
 
     directory: Path
     name: str = "ca"
+    issuer: "Authority | None" = None
+    sends_chain: bool = True
+    """Whether those with its certificates also send the CA's own, if it has an issuer."""
 
     def __post_init__(self) -> None:
-        self.ca = trustme.CA()
+        self.ca = trustme.CA() if self.issuer is None else self.issuer.ca.create_child_ca()
         self.ca.cert_pem.write_to_path(self.file)
 
     @property
@@ -52,9 +63,12 @@ class Authority:
 
     def key_pair(self, host: str = "localhost", name: str = "server") -> KeyPair:
         """Of a server; written over when it is there."""
-        issued = self.ca.issue_cert(host)
+        return self._written(self.ca.issue_cert(host), name)
+
+    def _written(self, issued: trustme.LeafCert, name: str) -> KeyPair:
         pair = KeyPair(self.directory / f"{name}.pem", self.directory / f"{name}.key")
-        issued.cert_chain_pems[0].write_to_path(pair.certificate)
+        chain = issued.cert_chain_pems if self.sends_chain else issued.cert_chain_pems[:1]
+        pair.certificate.write_bytes(b"".join(each.bytes() for each in chain))
         issued.private_key_pem.write_to_path(pair.key)
         return pair
 
@@ -64,9 +78,9 @@ class Authority:
         (trusts or self).ca.configure_trust(context)
         if common_name is not None:
             # trustme puts a unit of its own into the subject, which the rules of these tests leave out.
-            self.ca.issue_cert(
-                "x@acme.org", common_name=common_name, organization_name="acme"
-            ).configure_cert(context)
+            issued = self.ca.issue_cert("x@acme.org", common_name=common_name, organization_name="acme")
+            pair = self._written(issued, f"{self.name}-{common_name}")
+            context.load_cert_chain(pair.certificate, pair.key)
         return context
 
 
@@ -151,6 +165,41 @@ async def test_who_is_turned_away_in_the_handshake_is_in_the_trail(tmp_path: Pat
         assert "PEER_DID_NOT_RETURN_A_CERTIFICATE" in nothing
         assert "client certificate:" in untrusted
         assert broker.received(PRODUCE) == []
+
+
+@pytest.mark.parametrize("sends_chain", [False, True])
+@on_uvloop
+async def test_a_trusted_issuing_ca_is_enough_to_trust_its_clients(tmp_path: Path, sends_chain: bool) -> None:
+    root = Authority(tmp_path, "root")
+    issuing = Authority(tmp_path, "issuing", root, sends_chain)
+    tls = ServerTls(ServerTlsSettings(key_pair=root.key_pair(), ca=issuing.file, client_auth=REQUIRED))
+    async with a_tls_edge(tls) as (edge, broker):
+        others = [
+            root,
+            Authority(tmp_path, "another of the root", root, sends_chain),
+            Authority(tmp_path, "below", issuing, sends_chain=False),
+            Authority(tmp_path, "stranger"),
+        ]
+        for other in others:
+            await is_turned_away(edge, other.client("alice", trusts=root))
+        assert broker.received(PRODUCE) == []
+        assert await principal_of(edge, issuing.client("alice", trusts=root)) == "User:alice"
+
+
+@pytest.mark.parametrize("sends_chain", [False, True])
+@on_uvloop
+async def test_a_trusted_issuing_ca_is_enough_for_our_own_connections(
+    tmp_path: Path, sends_chain: bool
+) -> None:
+    root = Authority(tmp_path, "root")
+    issuing = Authority(tmp_path, "issuing", root, sends_chain)
+    others = [Authority(tmp_path, "another of the root", root, sends_chain), Authority(tmp_path, "stranger")]
+    async with a_tls_edge(ServerTls(ServerTlsSettings(key_pair=issuing.key_pair()))) as (edge, _):
+        for other in others:
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await edge.client(client_context(other.file, None, None, True))
+        trusting = client_context(issuing.file, None, None, True)
+        assert await principal_of(edge, trusting) == "User:ANONYMOUS"
 
 
 @on_uvloop

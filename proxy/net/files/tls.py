@@ -37,6 +37,17 @@ class TlsError(Exception):
     """A certificate or key cannot be used; the message names the file."""
 
 
+def new_context(protocol: int) -> ssl.SSLContext:
+    """Return a context in which each trusted certificate ends a chain, as in Kafka's truststores.
+
+    ssl.create_default_context would be strict under Python 3.13, and reject certificates that Kafka accepts.
+    """
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
 @dataclass(frozen=True, slots=True)
 class KeyPair:
     """Two PEM files: a certificate with its chain, and its key."""
@@ -100,7 +111,7 @@ class ServerTls:
 
     def _context(self, pair: KeyPair) -> ssl.SSLContext:
         settings = self._settings
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = new_context(ssl.PROTOCOL_TLS_SERVER)
         versions = [PROTOCOLS[name] for name in settings.protocols]
         context.minimum_version, context.maximum_version = min(versions), max(versions)
         if settings.ciphers is not None:
@@ -134,8 +145,7 @@ class ClientTls:
         self._ca, self._certificate, self._key = ca, certificate, key
         self.expiries: dict[Path, float] = {}
         """By loaded file, in seconds since the epoch."""
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.context = new_context(ssl.PROTOCOL_TLS_CLIENT)
         if ca is None:
             self.context.load_default_certs()
         self.context.check_hostname = endpoint_identification
@@ -150,7 +160,7 @@ class ClientTls:
         """Read the files again, for the next connection. A removed CA stays trusted until the next start."""
         if self._certificate is not None:
             # First into another context: a pair that is half new must not replace the old one.
-            _load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), self._certificate, self._key)
+            _load(new_context(ssl.PROTOCOL_TLS_CLIENT), self._certificate, self._key)
             _load(self.context, self._certificate, self._key)
         if self._ca is not None:
             _trust(self.context, self._ca)

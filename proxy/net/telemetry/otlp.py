@@ -28,9 +28,11 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import CollectorRegistry, Counter
+from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
+from proxy.net.files.tls import new_context
 from proxy.net.files.watched_file import FileReloads, WatchedFile
 from proxy.net.runtime.clock import now_ns
 from proxy.net.runtime.reachability import CERTIFICATE, TIMED_OUT, TLS, Cause, StateLine, reason_of_connecting
@@ -119,12 +121,30 @@ class Headers(AuthBase):
         return request
 
 
+class _HttpsAdapter(HTTPAdapter):
+    """Verifies certificates by the same rules as all other connections; urllib3 has rules of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._context = new_context(ssl.PROTOCOL_TLS_CLIENT)
+
+    def build_connection_pool_key_attributes(
+        self,
+        request: requests.PreparedRequest,
+        verify: bool | str,
+        cert: str | tuple[str, str] | None = None,
+    ) -> tuple[dict[str, object], dict[str, object]]:
+        host, pool = super().build_connection_pool_key_attributes(request, verify, cert)
+        return host, pool | {"ssl_context": self._context}
+
+
 class _HttpSession(requests.Session):
     """Remembers the cause of the last failed request, which the exporter only logs."""
 
     def __init__(self, headers: Headers) -> None:
         super().__init__()
         self.auth = headers  # Also prevents the use of ~/.netrc.
+        self.mount("https://", _HttpsAdapter())
         self.cause: Cause | None = None
 
     def request(self, *args: Any, **kwargs: Any) -> requests.Response:
