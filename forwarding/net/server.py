@@ -13,7 +13,9 @@ import structlog
 
 from forwarding.net.connection import Connection, ListenerContext, UnknownPrincipal
 from forwarding.net.metrics import ControllerMetrics
+from proxy.net.clients.acceptor import HANDSHAKE_TIMEOUT_S
 from proxy.net.clients.pending_logins import LOGIN_TIMEOUT
+from proxy.net.files.tls import HANDSHAKE_FAILED, reason_of_failure
 from proxy.net.logins.unfinished_logins import IncompleteLogins
 from proxy.net.logins.verification import NotChecked
 from proxy.net.runtime.listening import opening
@@ -70,12 +72,15 @@ class Server:
     async def run(self) -> None:
         """Serve until `drain`, then finish the requests in progress. CannotListen, in an exception group."""
         async with asyncio.TaskGroup() as connections:
+            # In the context of this task, which is also that of the handshakes.
+            HANDSHAKE_FAILED.set(_handshake_failed)
             with opening(self._host, self._port):
                 server = await asyncio.start_server(
                     lambda reader, writer: self._accept(connections, reader, writer),
                     self._host,
                     self._port,
                     ssl=self._tls,
+                    ssl_handshake_timeout=None if self._tls is None else HANDSHAKE_TIMEOUT_S,
                 )
             self.port = server.sockets[0].getsockname()[1]
             log.info("controller is listening", host=self._host, port=self.port)
@@ -212,6 +217,11 @@ class Server:
             frame = await reader.readexactly(size)
         self._idle.discard(writer)
         return frame
+
+
+def _handshake_failed(error: ssl.SSLError) -> None:
+    # The event loop knows the address, but does not tell.
+    log.warning("TLS handshake failed", error=reason_of_failure(error), stranger=True)
 
 
 async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:

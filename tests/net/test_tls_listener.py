@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ class Authority:
     """Whether those with its certificates also send the CA's own, if it has an issuer."""
 
     def __post_init__(self) -> None:
-        self.ca = trustme.CA() if self.issuer is None else self.issuer.ca.create_child_ca()
+        self.ca: trustme.CA = trustme.CA() if self.issuer is None else self.issuer.ca.create_child_ca()
         self.ca.cert_pem.write_to_path(self.file)
 
     @property
@@ -72,13 +73,24 @@ class Authority:
         issued.private_key_pem.write_to_path(pair.key)
         return pair
 
-    def client(self, common_name: str | None = "alice", trusts: "Authority | None" = None) -> ssl.SSLContext:
+    def client(
+        self,
+        common_name: str | None = "alice",
+        trusts: "Authority | None" = None,
+        expires: datetime | None = None,
+    ) -> ssl.SSLContext:
         """What a client brings: its certificate, if it has one, and whom it trusts."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         (trusts or self).ca.configure_trust(context)
         if common_name is not None:
             # trustme puts a unit of its own into the subject, which the rules of these tests leave out.
-            issued = self.ca.issue_cert("x@acme.org", common_name=common_name, organization_name="acme")
+            issued = self.ca.issue_cert(
+                "x@acme.org",
+                common_name=common_name,
+                organization_name="acme",
+                not_before=None if expires is None else expires - timedelta(days=1),
+                not_after=expires,
+            )
             pair = self._written(issued, f"{self.name}-{common_name}")
             context.load_cert_chain(pair.certificate, pair.key)
         return context

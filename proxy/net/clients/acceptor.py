@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from proxy.net.clients.turns import Turns
-from proxy.net.files.tls import ServerTls
+from proxy.net.files.tls import HANDSHAKE_FAILED, ServerTls, reason_of_failure
 from proxy.quota.connections import Slot
 
 ACCEPT_PAUSE_S = 0.1
@@ -35,6 +35,8 @@ _HEAD_BYTES = 5
 _HANDSHAKE = 22
 _MAX_RECORD_BYTES = (1 << 14) + 256
 HANDSHAKE_TIMEOUT_S = 30.0
+ALERT_S = 1.0
+"""Time for a client whose handshake has failed to read the alert and to close the connection."""
 
 log = structlog.get_logger(__name__)
 
@@ -211,21 +213,19 @@ class TlsAcceptor(Acceptor):
     async def begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + HANDSHAKE_TIMEOUT_S
-        try:
-            async with asyncio.timeout_at(ends_s):
-                await hello_arrived(client)
-                await self._turns.next(host)
+        async with asyncio.timeout_at(ends_s):
+            await hello_arrived(client)
+            await self._turns.next(host)
+        async with asyncio.timeout(None) as alert:
+
+            def failed(error: ssl.SSLError) -> None:
+                self._failed(host, reason_of_failure(error))
+                alert.reschedule(loop.time() + ALERT_S)
+
+            HANDSHAKE_FAILED.set(failed)  # In the context of this task.
             await loop.connect_accepted_socket(
                 lambda: self._connection(slot),
                 client,
                 ssl=self._tls.context,
                 ssl_handshake_timeout=max(1.0, ends_s - loop.time()),
             )
-        except ssl.SSLError as error:
-            self._failed(host, _reason(error))
-
-
-def _reason(error: ssl.SSLError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"client certificate: {error.verify_message}"
-    return f"TLS handshake: {error.reason or error}"

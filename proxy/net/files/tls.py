@@ -13,6 +13,7 @@ does not count.
 import asyncio
 import ssl
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -37,15 +38,69 @@ class TlsError(Exception):
     """A certificate or key cannot be used; the message names the file."""
 
 
-def new_context(protocol: int) -> ssl.SSLContext:
+def new_context(protocol: int, of: type[ssl.SSLContext] = ssl.SSLContext) -> ssl.SSLContext:
     """Return a context in which each trusted certificate ends a chain, as in Kafka's truststores.
 
     ssl.create_default_context would be strict under Python 3.13, and reject certificates that Kafka accepts.
     """
-    context = ssl.SSLContext(protocol)
+    context = of(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
+
+
+HANDSHAKE_FAILED: ContextVar[Callable[[ssl.SSLError], None]] = ContextVar("HANDSHAKE_FAILED")
+"""Called once for a failed handshake that an event loop does for a server. With it, the client gets the alert
+with the reason. Whoever sets it limits the time until the client closes the connection."""
+
+
+class _ServerHandshake(ssl.SSLObject):
+    """Makes the event loop send the alert of a failed handshake; asyncio and uvloop would only close.
+
+    They send what there is to send when OpenSSL waits for more bytes. So a failed handshake pretends to wait.
+    What the client still sends is dropped: to close the connection before it is read would cost the client
+    the alert.
+    """
+
+    _incoming: ssl.MemoryBIO
+    _outgoing: ssl.MemoryBIO
+    _failed: Callable[[ssl.SSLError], None] | None
+    _is_over = False
+
+    def do_handshake(self) -> None:
+        if self._is_over:
+            self._incoming.read()
+            raise ssl.SSLWantReadError
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            if self._failed is None:
+                raise
+            self._failed(error)
+            if not self._outgoing.pending:
+                raise
+            self._is_over = True
+            raise ssl.SSLWantReadError from None
+
+
+class _ServerContext(ssl.SSLContext):
+    sslobject_class = _ServerHandshake
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        handshake = super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+        assert isinstance(handshake, _ServerHandshake)
+        handshake._incoming, handshake._outgoing = incoming, outgoing
+        handshake._failed = HANDSHAKE_FAILED.get(None)
+        return handshake
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +166,7 @@ class ServerTls:
 
     def _context(self, pair: KeyPair) -> ssl.SSLContext:
         settings = self._settings
-        context = new_context(ssl.PROTOCOL_TLS_SERVER)
+        context = new_context(ssl.PROTOCOL_TLS_SERVER, _ServerContext)
         versions = [PROTOCOLS[name] for name in settings.protocols]
         context.minimum_version, context.maximum_version = min(versions), max(versions)
         if settings.ciphers is not None:
@@ -165,6 +220,13 @@ class ClientTls:
         if self._ca is not None:
             _trust(self.context, self._ca)
         self.expiries = _expiries([] if self._certificate is None else [self._certificate], self._ca)
+
+
+def reason_of_failure(error: ssl.SSLError) -> str:
+    """Return why a handshake with a client failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"client certificate: {error.verify_message}"
+    return f"TLS handshake: {error.reason or error}"
 
 
 def client_context(
