@@ -119,15 +119,15 @@ class ControllerConfig(Part):
             partial(require_early_start_listeners, (self.listener,), self.authorizer),
             partial(require_different_ports, self.binds),
             partial(require_other_processes, self.binds, ((("broker", "bootstrap"), self.broker.bootstrap),)),
-            self._rates_are_not_for_controllers,
+            self._some_keys_are_not_for_controllers,
             self._owners_are_known,
         )
         return self
 
-    def _rates_are_not_for_controllers(self) -> None:
-        if self.listener.max_connection_creation_rate is not None:
-            key = "max.connection.creation.rate"
-            raise KeyProblem(("listener", key), f"{key} is for a proxy's listeners; remove it")
+    def _some_keys_are_not_for_controllers(self) -> None:
+        for key in ("max.connection.creation.rate", "sasl.scram.nonce.check"):
+            if key.replace(".", "_") in self.listener.model_fields_set:
+                raise KeyProblem(("listener", key), f"{key} is for a proxy's listeners; remove it")
 
     def _owners_are_known(self) -> None:
         if self.topics.topic_owner_creator and not _knows_owners(self.authorizer):

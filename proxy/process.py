@@ -175,6 +175,7 @@ class ProxyProcess:
             tokens=token_logins(self._gate.token_secret, lambda: self._gate.image),
             keys=key_sources(self._registry, self._reloads, now_ms),
             backoff=self._backoff,
+            broker_checks_scram_nonce=lambda: self._facts is None or self._facts.checks_scram_nonce,
         )
         self._identity = gate_setup.identity(config, self._broker)
         self._quotas_at_broker = gate_setup.QuotasAtBroker(config)

@@ -49,7 +49,7 @@ _LISTENER = (
         """
         name bind advertised
         sasl_enabled_mechanisms sasl_server_mechanism_classes sasl_server_mechanism_settings
-        sasl_plain_verifier_class sasl_plain_verifier_settings
+        sasl_plain_verifier_class sasl_plain_verifier_settings sasl_scram_nonce_check
         connections_max_reauth_ms sasl_mechanism_connections_max_reauth_ms
         sasl_oauthbearer_jwks_endpoint_url sasl_oauthbearer_jwks_endpoint_ca
         sasl_oauthbearer_jwks_endpoint_refresh_ms sasl_oauthbearer_jwks_endpoint_retry_backoff_ms

@@ -157,6 +157,7 @@ def _require_none(part: Part, prefix: str, mechanism: str) -> None:
         )
 
 
+_SCRAM = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Annotated[str, Field(pattern=f"^{MECHANISM_NAME.pattern}$")]
 """The name of a built-in mechanism, or of one in `sasl.server.mechanism.classes`."""
@@ -217,6 +218,7 @@ class Listener(OAuthBearer, Gssapi):
     sasl_server_mechanism_settings: dict[Mechanism, PluginSettings] = Field(default_factory=dict)
     sasl_plain_verifier_class: ClassPath | None = None
     sasl_plain_verifier_settings: PluginSettings = Field(default_factory=dict)
+    sasl_scram_nonce_check: Literal["as-broker", "strict", "lax"] = "as-broker"
     connections_max_reauth_ms: Milliseconds | None = None
     sasl_mechanism_connections_max_reauth_ms: dict[Mechanism, Milliseconds] = Field(default_factory=dict)
     connection_failed_authentication_delay_ms: Milliseconds = 100
@@ -259,6 +261,12 @@ class Listener(OAuthBearer, Gssapi):
         of_listener = default_ms if self.connections_max_reauth_ms is None else self.connections_max_reauth_ms
         return self.sasl_mechanism_connections_max_reauth_ms.get(mechanism, of_listener)
 
+    def checks_scram_nonce(self, *, broker_does: bool) -> bool:
+        """Whether SCRAM clients have to repeat the server's nonce; `broker_does`: whether the broker wants
+        it."""
+        chosen = self.sasl_scram_nonce_check
+        return broker_does if chosen == "as-broker" else chosen == "strict"
+
     @model_validator(mode="after")
     def _mechanisms_are_known(self) -> "Listener":
         enabled = set(self.sasl_enabled_mechanisms)
@@ -284,6 +292,8 @@ class Listener(OAuthBearer, Gssapi):
                 raise ValueError(
                     f"{key}: {idle}: not among sasl.enabled.mechanisms; add it there, or remove it here"
                 )
+        if enabled.isdisjoint(_SCRAM - set(self.sasl_server_mechanism_classes)):
+            _require_none(self, "sasl_scram_", "SCRAM-SHA-256 or SCRAM-SHA-512")
         self.check_oauthbearer("OAUTHBEARER" in enabled - set(self.sasl_server_mechanism_classes))
         self.check_gssapi("GSSAPI" in enabled - set(self.sasl_server_mechanism_classes))
         return self

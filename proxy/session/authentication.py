@@ -91,6 +91,7 @@ class Authentication:
         "_principal_of",
         "_reauthentication_began_ms",
         "_verifying_version",
+        "client_software",
         "expiry",
         "mechanism",
         "phase",
@@ -118,6 +119,8 @@ class Authentication:
         self.phase = Phase.COMPLETE if listener is None else Phase.VERSIONS
         self.expiry = SessionExpiry(None)
         self.mechanism: str | None = None
+        self.client_software = ""
+        """Name and version, as the client has reported them (KIP-511); for messages only."""
         self._exchange: Exchange | None = None
         self._new_exchange: Callable[[], Exchange] | None = None
         self._bad_mechanism: str | None = None
@@ -369,7 +372,7 @@ class Authentication:
         again = self._previous is not None
         event = self._event("reauthentication_failed" if again else "authentication_failed")
         event.error_code = error_code
-        event.message = reason
+        event.message = f"{reason} (client: {self.client_software})" if self.client_software else reason
         return event
 
     def _event(self, name: str) -> AuditEvent:

@@ -82,3 +82,21 @@ async def test_the_nodes_are_known_of_a_broker_without_describe_cluster() -> Non
 
     assert ApiKey.DESCRIBE_CLUSTER not in facts.api_versions
     assert facts.nodes == {1: ("broker-1", 9092), 2: ("broker-2", 9092)}
+
+
+@pytest.mark.spec("R9", "O2")
+@pytest.mark.parametrize(
+    ("versions", "checks"),
+    [
+        ({ApiKey.FETCH: (0, 12)}, False),  # Kafka 2.8
+        ({ApiKey.FETCH: (0, 15)}, False),  # Kafka 3.6
+        ({ApiKey.FETCH: (0, 16)}, False),  # Kafka 3.7 and 3.8, of which the last ones do
+        ({ApiKey.FETCH: (0, 17)}, True),  # Kafka 3.9
+        ({ApiKey.FETCH: (4, 18)}, True),  # Kafka 4.2
+        ({}, True),
+    ],
+)
+def test_the_versions_of_a_broker_say_whether_it_checks_the_nonce_of_scram_clients(
+    versions: Mapping[int, tuple[int, int]], checks: bool
+) -> None:
+    assert BrokerFacts(versions, {}, {}, {}, 0).checks_scram_nonce is checks

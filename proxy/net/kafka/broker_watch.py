@@ -17,6 +17,7 @@ from proxy.wire.api_keys import ApiKey
 
 REFRESH_INTERVAL_S = 10.0
 
+_FETCH_OF_KAFKA_3_9 = 17
 _AUTO_CREATE = "auto.create.topics.enable"
 
 Ranges = Mapping[str, tuple[int, int]]
@@ -34,6 +35,15 @@ class BrokerFacts:
     finalized_features_epoch: int
     auto_creates_topics: bool = False
     """Whether the broker creates missing topics on request; False if it does not report it."""
+
+    @property
+    def checks_scram_nonce(self) -> bool:
+        """Whether the broker rejects SCRAM clients that do not repeat the server's nonce.
+
+        Kafka does since 3.7.2, 3.8.1 and 3.9.0. The versions of the first two are those of 3.7.0 and 3.8.0,
+        which do not: decision 0117.
+        """
+        return self.api_versions.get(ApiKey.FETCH, (0, _FETCH_OF_KAFKA_3_9))[1] >= _FETCH_OF_KAFKA_3_9
 
 
 class BrokerWatch:

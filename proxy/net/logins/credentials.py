@@ -119,6 +119,10 @@ class LoginSettings(Protocol):
     def sasl_plain_verifier_class(self) -> str | None: ...
     @property
     def sasl_plain_verifier_settings(self) -> Mapping[str, str]: ...
+    def checks_scram_nonce(self, *, broker_does: bool) -> bool:
+        """Return whether SCRAM clients have to repeat the server's nonce; `broker_does`: as the broker
+        wants."""
+
     def oauthbearer(self) -> "OAuthBearerSettings":
         """Return how tokens are verified; called only if OAUTHBEARER is enabled."""
 
@@ -144,6 +148,8 @@ class Credentials:
     """Keys of the trusted identity providers; None: no logins with their tokens."""
     backoff: LoginBackoff | None = None
     """None: failed logins are not delayed."""
+    broker_checks_scram_nonce: Callable[[], bool] = lambda: True
+    """Returns whether the broker wants SCRAM clients to repeat the server's nonce."""
     dummy_salt_key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     """See proxy.security.sasl.scram."""
     background: list[Callable[[], Coroutine[object, object, None]]] = field(default_factory=list)
@@ -166,7 +172,7 @@ def _plain(settings: LoginSettings, credentials: Credentials) -> SaslMechanism:
 def _scram(name: str) -> Callable[[LoginSettings, Credentials], SaslMechanism]:
     scram = ScramMechanism.named(name)
 
-    def made(_settings: LoginSettings, credentials: Credentials) -> SaslMechanism:
+    def made(settings: LoginSettings, credentials: Credentials) -> SaslMechanism:
         def image() -> ScramImage:
             return (credentials.image() or MetadataImage.EMPTY).scram
 
@@ -180,6 +186,7 @@ def _scram(name: str) -> Callable[[LoginSettings, Credentials], SaslMechanism]:
                 credentials.dummy_salt_key,
                 credentials.tokens,
                 iterations.of(image()),
+                checks_nonce=settings.checks_scram_nonce(broker_does=credentials.broker_checks_scram_nonce()),
             )
 
         return _Mechanism(name, new_exchange)

@@ -44,6 +44,11 @@ _CLIENT_FINAL = re.compile(
     rf"(?P<unproven>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
 )
 
+WRONG_NONCE = (
+    "the nonce of the client-final message is not the server's; librdkafka before 2.6.1 (and programs built"
+    " on it, such as kcat) sends a wrong one: upgrade it, or set sasl.scram.nonce.check: lax on this listener"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
@@ -83,7 +88,9 @@ class ScramExchange:
     tokens, for clients with tokenauth=true (None: they are disabled). `server_nonce` is printable ASCII
     without a comma and must never repeat; `dummy_salt_key` is a secret of this process, or of all proxies, so
     that unknown users get the same salts from them; `dummy_iterations` is the number for unknown users, best
-    that of most known ones.
+    that of most known ones. `checks_nonce`: reject a client-final message without the nonce of server-first,
+    as RFC 5802 wants it and Kafka does since 3.7.2 and 3.8.1. The proof covers that nonce in any case, as a
+    part of server-first.
     """
 
     def __init__(
@@ -94,6 +101,8 @@ class ScramExchange:
         dummy_salt_key: bytes,
         tokens: TokenLogins | None = None,
         dummy_iterations: int = MIN_ITERATIONS,
+        *,
+        checks_nonce: bool = True,
     ) -> None:
         self._mechanism = mechanism
         self._lookup = lookup
@@ -101,6 +110,7 @@ class ScramExchange:
         self._dummy_salt_key = dummy_salt_key
         self._tokens = tokens
         self._dummy_iterations = dummy_iterations
+        self._checks_nonce = checks_nonce
         self._state: _State | None = None
         self._over = False
 
@@ -139,8 +149,9 @@ class ScramExchange:
         match = _CLIENT_FINAL.fullmatch(message)
         if match is None:
             return Rejected("", "malformed client-final message")
-        if match["nonce"] != begun.nonce:
-            return Rejected("", "the nonce of the client-final message is not the server's")
+        if self._checks_nonce and match["nonce"] != begun.nonce:
+            name = begun.claim if isinstance(begun.claim, str) else begun.claim.name
+            return Rejected("", f"{shown(name)}: {WRONG_NONCE}")
         if b64decode(match["binding"]) != begun.gs2_header.encode():
             return Rejected("", "the channel binding is not that of the client-first message")
         auth_message = f"{begun.client_first_bare},{begun.server_first},{match['unproven']}".encode()

@@ -30,6 +30,8 @@ from proxy.wire.header import RequestHeader, encode_response
 
 _FIRST_WITH_SOFTWARE = 3
 _FIRST_WITH_FEATURES_FROM_ZERO = 4
+_SHOWN_CHARACTERS = 64
+"""Of a name and of a version, which the client chooses, in a message."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 OWN_VERSIONS = codecs.request_versions(ApiKey.API_VERSIONS)
@@ -40,11 +42,20 @@ _SASL_API_KEYS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 def api_versions_response(
     gate: Gate, header: RequestHeader, frame: memoryview, throttle_time_ms: int = 0
-) -> tuple[ErrorCode, bytes]:
-    """Return the error code and the whole response with its length prefix. WireError: a malformed body."""
+) -> tuple[ErrorCode, bytes, str]:
+    """Return the error code, the whole response with its length prefix, and the client's software, "" if
+    unknown.
+
+    WireError: a malformed body.
+    """
+    software = ""
     version, correlation_id = header.api_version, header.correlation_id
     if version not in OWN_VERSIONS:
-        return ErrorCode.UNSUPPORTED_VERSION, _encoded_api_versions(0, correlation_id, _unsupported_version())
+        return (
+            ErrorCode.UNSUPPORTED_VERSION,
+            _encoded_api_versions(0, correlation_id, _unsupported_version()),
+            "",
+        )
     if version >= _FIRST_WITH_SOFTWARE:
         request, _ = codecs.request(ApiKey.API_VERSIONS, version).decode(frame, header.body_offset)
         names = (request.client_software_name, request.client_software_version)
@@ -52,13 +63,14 @@ def api_versions_response(
             invalid = types.ApiVersionsResponse(
                 error_code=ErrorCode.INVALID_REQUEST, throttle_time_ms=throttle_time_ms
             )
-            return ErrorCode.INVALID_REQUEST, _encoded_api_versions(version, correlation_id, invalid)
+            return ErrorCode.INVALID_REQUEST, _encoded_api_versions(version, correlation_id, invalid), ""
+        software = " ".join(name[:_SHOWN_CHARACTERS] for name in names)
     if throttle_time_ms:
         supported = _supported_versions(gate, version)
         supported.throttle_time_ms = throttle_time_ms
-        return ErrorCode.NONE, _encoded_api_versions(version, correlation_id, supported)
+        return ErrorCode.NONE, _encoded_api_versions(version, correlation_id, supported), software
     body = _supported_body(gate, version)
-    return ErrorCode.NONE, encode_response(ApiKey.API_VERSIONS, version, correlation_id, body)
+    return ErrorCode.NONE, encode_response(ApiKey.API_VERSIONS, version, correlation_id, body), software
 
 
 def _unsupported_version() -> Any:
@@ -172,7 +184,8 @@ class Handshake:
         throttle_time_ms = 0
         if self._authentication.phase is Phase.COMPLETE:
             plan, throttle_time_ms = throttle_for_time(client, now_ms)
-        error_code, response = api_versions_response(self._gate, header, frame, throttle_time_ms)
+        error_code, response, software = api_versions_response(self._gate, header, frame, throttle_time_ms)
+        self._authentication.client_software = software
         if error_code == ErrorCode.NONE and self._authentication.phase is Phase.VERSIONS:
             self._authentication.phase = Phase.HANDSHAKE
         self._listener.counts.error(ApiKey.API_VERSIONS, error_code)

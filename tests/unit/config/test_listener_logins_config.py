@@ -1,12 +1,20 @@
 """A listener's logins: which mechanisms, whose, and how long they are good for."""
 
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forwarding.config import ControllerConfig
 from proxy.check import check
 from proxy.config import ConfigError, ProxyConfig, load
+from proxy.metadata.image import MetadataImage, ScramImage
+from proxy.metadata.scram import ScramMechanism, credential_from_password
+from proxy.metadata.sharded_map import ShardedMap
+from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener
+from proxy.security.sasl.exchange import Rejected
+from tests.unit.config.test_bootstrap_config import CONTROLLER
 from tests.unit.config.test_proxy_config import document, listener, written
 
 
@@ -96,3 +104,46 @@ def test_a_listener_with_a_verifier_of_its_own_needs_no_users_file(tmp_path: Pat
     entry = listener(sasl__plain__verifier__class="tests.unit.security.test_password_check.Directory")
 
     assert check(written(tmp_path, document(listeners=[entry], users__file=None))) == []
+
+
+@pytest.mark.spec("R9", "O2")
+@pytest.mark.parametrize(
+    ("chosen", "at_strict_broker", "at_lax_broker"),
+    [(None, True, False), ("as-broker", True, False), ("strict", True, True), ("lax", False, False)],
+)
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_the_nonce_of_scram_clients_is_checked_as_the_broker_does_unless_the_listener_says_otherwise(
+    tmp_path: Path, mechanism: str, chosen: str | None, at_strict_broker: bool, at_lax_broker: bool
+) -> None:
+    entry = listener(sasl__enabled__mechanisms=[mechanism], sasl__scram__nonce__check=chosen)
+    (settings,) = load(written(tmp_path, document(listeners=[entry])), ProxyConfig).listeners
+    credential = credential_from_password(ScramMechanism.named(mechanism), "geheim", b"salt")
+    users = ShardedMap({(ScramMechanism.named(mechanism), "alice"): credential})
+    image = MetadataImage(scram=ScramImage(users))
+
+    def passes(broker_checks: bool) -> bool:
+        credentials = Credentials(
+            PlainUsers({}), lambda: image, broker_checks_scram_nonce=lambda: broker_checks
+        )
+        exchange = sasl_listener(settings, credentials).new_exchange(mechanism)
+        exchange.respond(b"n,,n=alice,r=nonce", 0)
+        outcome = exchange.respond(b"c=biws,r=nonce,p=" + b64encode(bytes(32)), 0)
+        assert isinstance(outcome, Rejected)
+        return "nonce" not in outcome.reason
+
+    assert [passes(True), passes(False)] == [not at_strict_broker, not at_lax_broker]
+
+
+@pytest.mark.spec("O5", "R9")
+def test_the_check_of_nonces_needs_scram_and_a_proxy(tmp_path: Path) -> None:
+    without = listener(sasl__enabled__mechanisms=["PLAIN"], sasl__scram__nonce__check="lax")
+    with pytest.raises(ConfigError, match=r"sasl\.scram\.nonce\.check: no effect without SCRAM-SHA-256"):
+        load(written(tmp_path, document(listeners=[without])), ProxyConfig)
+
+    at_controller = CONTROLLER["listener"] | {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": ["SCRAM-SHA-512"],
+        "sasl.scram.nonce.check": "lax",
+    }
+    with pytest.raises(ConfigError, match=r"sasl\.scram\.nonce\.check is for a proxy's listeners; remove it"):
+        load(written(tmp_path, CONTROLLER | {"listener": at_controller}), ControllerConfig)

@@ -249,6 +249,64 @@ def test_a_final_message_that_proves_nothing_is_rejected(message: bytes, reason:
     assert outcome.message == ""
 
 
+# As kcat 1.7.1 with librdkafka 2.0.2 sends it: its own nonce, and then the whole nonce of server-first.
+KCAT_FIRST = b"n,,n=alice,r=`9_61<c5rLnOrTj]N>~ZmzP;CEbm;9Oz"
+KCAT_SERVER_NONCE = "x1DyCX61U7qPmqlnrWN7S-ijpNMQ9pWE"
+KCAT_FINAL = (
+    b"c=biws,r=`9_61<c5rLnOrTj]N>~ZmzP;CEbm;9Oz`9_61<c5rLnOrTj]N>~ZmzP;CEbm;9Oz"
+    b"x1DyCX61U7qPmqlnrWN7S-ijpNMQ9pWE,"
+    b"p=GX9/2vSTb6dyEHFhIC/ZfauHK+XR4SQ4zLdpbzKzWKGIBghy5MiFGoiw+inXVtqykz2Ozr31hORYm6DIUg0Umg=="
+)
+
+
+def kcat_exchange(*, checks_nonce: bool, server_nonce: str = KCAT_SERVER_NONCE) -> ScramExchange:
+    credential = credential_from_password(SHA_512, "geheim", b"salt of alice")
+    users = {"alice": credential}
+    return ScramExchange(SHA_512, users.get, server_nonce, b"secret", checks_nonce=checks_nonce)
+
+
+@pytest.mark.spec("R9", "O2")
+def test_an_old_librdkafka_logs_in_where_the_nonce_is_not_checked_and_is_named_where_it_is() -> None:
+    lax, strict = kcat_exchange(checks_nonce=False), kcat_exchange(checks_nonce=True)
+    for served in (lax, strict):
+        served.respond(KCAT_FIRST, NOW)
+
+    accepted, rejected = lax.respond(KCAT_FINAL, NOW), strict.respond(KCAT_FINAL, NOW)
+
+    assert isinstance(accepted, Accepted)
+    assert accepted.principal == Principal("User", "alice")
+    assert isinstance(rejected, Rejected)
+    assert rejected.reason.startswith("'alice': the nonce of the client-final message is not the server's")
+    assert "librdkafka before 2.6.1" in rejected.reason
+    assert "sasl.scram.nonce.check: lax" in rejected.reason
+
+
+@pytest.mark.spec("R9")
+@pytest.mark.parametrize("nonce", ["nonce", "foo", "nonceservernonce", "nonceservernoncex"])
+def test_where_the_nonce_is_not_checked_any_is_taken_and_the_proof_still_covers_the_servers(
+    nonce: str,
+) -> None:
+    def final(server_nonce: str, password: str) -> bytes:
+        """What a client sends that got this nonce of a server, and whose own message has `nonce`."""
+        salted = salted_password(SHA_512, password, b"salt of alice", 4096)
+        client_key = hmac.digest(salted, b"Client Key", "sha512")
+        unproven = f"c=biws,r={nonce}"
+        salt = b64encode(b"salt of alice").decode()
+        message = f"n=alice,r=nonce,r=nonce{server_nonce},s={salt},i=4096,{unproven}".encode()
+        signature = hmac.digest(hashlib.sha512(client_key).digest(), message, "sha512")
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        return f"{unproven},p={b64encode(proof).decode()}".encode()
+
+    def outcome(message: bytes) -> object:
+        served = kcat_exchange(checks_nonce=False, server_nonce="servernonce")
+        served.respond(b"n,,n=alice,r=nonce", NOW)
+        return served.respond(message, NOW)
+
+    assert isinstance(outcome(final("servernonce", "geheim")), Accepted)
+    replayed, guessed = outcome(final("of another login", "geheim")), outcome(final("servernonce", "falsch"))
+    assert replayed == guessed == Rejected("", "'alice': wrong proof")
+
+
 @pytest.mark.spec("R6")
 def test_after_its_end_an_exchange_takes_nothing_more() -> None:
     failed, complete = rfc_exchange(), rfc_exchange()

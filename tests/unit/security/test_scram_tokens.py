@@ -1,11 +1,12 @@
 """Logins with delegation tokens over SCRAM: as whom, until when, and what nobody learns of them."""
 
-from base64 import b64decode
+import hmac
+from base64 import b64decode, b64encode
 
 import pytest
 
 from proxy.metadata.image import DelegationToken, TokensImage
-from proxy.metadata.scram import ScramCredential, ScramMechanism, credential_from_password
+from proxy.metadata.scram import ScramCredential, ScramMechanism, credential_from_password, salted_password
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.security.delegation_tokens import TokenLogins, TokenSecret
 from proxy.security.principal import Principal
@@ -31,9 +32,11 @@ class Cluster:
     def becomes(self, *tokens: DelegationToken) -> None:
         self.tokens = TokensImage(ShardedMap({one.token_id: one for one in tokens}))
 
-    def exchange(self, mechanism: ScramMechanism = SHA_256) -> ScramExchange:
+    def exchange(self, mechanism: ScramMechanism = SHA_256, *, checks_nonce: bool = True) -> ScramExchange:
         users: dict[str, ScramCredential] = {"bob": credential_from_password(mechanism, "geheim", b"salt")}
-        return ScramExchange(mechanism, users.get, "servernonce", b"key", self.logins)
+        return ScramExchange(
+            mechanism, users.get, "servernonce", b"key", self.logins, checks_nonce=checks_nonce
+        )
 
 
 def by_token(
@@ -174,3 +177,27 @@ def test_no_secret_of_a_token_shows_in_a_reason() -> None:
 
     assert SECRET.password("t-1") not in repr(outcome)
     assert SECRET.hmac("t-1").hex() not in repr(outcome)
+
+
+@pytest.mark.spec("R9", "O2")
+@pytest.mark.parametrize(("checks_nonce", "reason"), [(True, "nonce of the client-final"), (False, "")])
+def test_the_nonce_of_a_login_with_a_token_is_checked_as_that_of_others(
+    checks_nonce: bool, reason: str
+) -> None:
+    served = Cluster(TOKEN).exchange(checks_nonce=checks_nonce)
+    challenge = served.respond(b"n,,n=t-1,r=nonce,tokenauth=true", NOW)
+    assert isinstance(challenge, Challenge)
+    # An old librdkafka repeats its own nonce before that of the server.
+    unproven = "c=biws,r=noncenonceservernonce"
+    credential = Cluster(TOKEN).logins.credential(SHA_256, "t-1")
+    salted = salted_password(SHA_256, SECRET.password("t-1"), credential.salt, credential.iterations)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    message = f"n=t-1,r=nonce,tokenauth=true,{challenge.token.decode()},{unproven}".encode()
+    signature = hmac.digest(credential.stored_key, message, "sha256")
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+
+    outcome = served.respond(f"{unproven},p={b64encode(proof).decode()}".encode(), NOW)
+
+    settled = outcome.work() if isinstance(outcome, Deferred) else outcome
+    assert isinstance(settled, Rejected if checks_nonce else Accepted)
+    assert reason in getattr(settled, "reason", "")
