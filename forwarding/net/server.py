@@ -220,7 +220,7 @@ class Server:
 
 
 def _handshake_failed(error: ssl.SSLError) -> None:
-    # The event loop knows the address, but does not tell.
+    # The event loop does not pass on the address.
     log.warning("TLS handshake failed", error=reason_of_failure(error), stranger=True)
 
 

@@ -4,6 +4,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from tests.lab.cluster import probe
+from tests.lab.cluster.node import READY_TIMEOUT_MS
 from tests.lab.cluster.stack import Stack
 from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.audit_topic import lines
@@ -50,7 +51,8 @@ def test_a_broker_that_restarts_is_found_again(
     # The controller has claimed its log anew, and the proxy follows it again.
     cluster_admin.topic(f"{topic}-after")
     cluster_admin.allow_produce(alice, f"{topic}-after")
-    assert probe.is_ready(stack.wiring.proxy_http)
+    # Its own connection to the broker is opened again at intervals.
+    stack.proxy.wait_until(lambda: probe.is_ready(stack.wiring.proxy_http), READY_TIMEOUT_MS)
 
 
 @pytest.mark.spec("E5", "E13")

@@ -268,8 +268,9 @@ def test_apiversions_may_be_asked_again_while_it_was_not_understood() -> None:
 @pytest.mark.spec("R9", "A1")
 def test_the_record_of_a_failed_login_names_the_software_of_the_client() -> None:
     talk = Conversation(sasl_listener=sasl())
-    software = {"client_software_name": "librdkafka", "client_software_version": "2.0.2" + "0" * 1_000}
-    talk.asks(API_VERSIONS, 3, t.ApiVersionsRequest(**software))
+    version = "2.0.2" + "0" * 1_000
+    request = t.ApiVersionsRequest(client_software_name="librdkafka", client_software_version=version)
+    talk.asks(API_VERSIONS, 3, request)
     talk.asks(HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
     talk.asks(AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=plain_token("alice", "falsch")))
 

@@ -51,7 +51,7 @@ def new_context(protocol: int, of: type[ssl.SSLContext] = ssl.SSLContext) -> ssl
 
 HANDSHAKE_FAILED: ContextVar[Callable[[ssl.SSLError], None]] = ContextVar("HANDSHAKE_FAILED")
 """Called once for a failed handshake that an event loop does for a server. With it, the client gets the alert
-with the reason. Whoever sets it limits the time until the client closes the connection."""
+with the reason. The caller that sets it limits the time until the client closes the connection."""
 
 
 class _ServerHandshake(ssl.SSLObject):
