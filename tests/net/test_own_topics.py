@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ from proxy.net.kafka.own_topics import (
     metadata_topic,
     missing_settings,
 )
-from proxy.net.kafka.topic_leaders import TopicLeaders
+from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -173,7 +174,11 @@ async def deleted(kafka: Broker, name: str) -> None:
 async def test_a_topic_is_created_with_its_settings(kafka: Broker, topic: OwnTopic, topic_name: str) -> None:
     topic = OwnTopic(topic_name, topic.settings, topic.limits, topic.partitions)
     leaders = TopicLeaders(plaintext(kafka), topic)
-    await leaders.locate()
+    async with asyncio.timeout(TIMEOUT_S):
+        # A broker learns of a creation a moment after the controller has responded.
+        while leaders.partitions != list(range(topic.partitions)):
+            with suppress(TopicError):
+                await leaders.locate()
     await leaders.close()
 
     await has_settings(kafka, topic_name, topic.settings)

@@ -214,6 +214,7 @@ async def test_the_certificate_of_the_http_port_is_among_those_that_expire_and_i
         )
         served = x509.load_der_x509_certificate(writer.get_extra_info("ssl_object").getpeercert(True))
         writer.close()
+        await writer.wait_closed()
 
     assert served.not_valid_after_utc == in_year(2095)
 

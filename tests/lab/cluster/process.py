@@ -137,7 +137,11 @@ class ChildProcess:
         return process.returncode if self._ends_within(process, timeout_ms / 1000) else None
 
     def signal(self, number: signal.Signals) -> None:
-        self._running().send_signal(number)
+        """Send a signal; after SIGSTOP, return once every thread of the process has stopped."""
+        process = self._running()
+        process.send_signal(number)
+        if number == signal.SIGSTOP:
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def stop(self, grace_ms: int = 15_000) -> bool:
         """SIGTERM, wait, SIGKILL as the last resort; True when it did not come to that."""
