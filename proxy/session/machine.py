@@ -532,7 +532,7 @@ class Machine:
     def _throttle(self, step: Throttle) -> Effects:
         # At the present state of the client: that of the request may have been recorded for the last time.
         bucket = step.bucket
-        if bucket.is_shared and bucket.enforced and bucket not in self.shared_debts:
+        if bucket.is_muted_until_paid and bucket not in self.shared_debts:
             self.shared_debts += (bucket,)
         self.client.throttled(bucket, step.throttle_time_ms, self.now_ms)
         if self.observer is not None:

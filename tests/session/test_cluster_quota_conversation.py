@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.cluster.share_rate import ShareRate
-from proxy.quota.throttle import ClientQuotas
+from proxy.quota.throttle import REQUEST_PERCENTAGE, ClientQuotas
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import image_with
 from tests.session.conversation import Conversation, Quotas, gate_with, produce, produced
+from tests.support.metadata_log import quotas_image
 
 pytestmark = pytest.mark.spec("Q13")
 
@@ -71,6 +73,33 @@ def test_what_was_in_flight_is_paid_for_before_anything_else_is_taken() -> None:
 
     assert muted_ms == pytest.approx(3_000, abs=20)
     assert talk.forwarded_bytes() == next_one
+
+
+@pytest.mark.spec("Q12")
+def test_who_used_too_much_time_waits_one_window_and_goes_on_as_at_a_broker() -> None:
+    gate = gate_with(image_with("WRITE TOPIC orders"))
+    assert gate.image is not None
+    timed = quotas_image({QuotaEntity(user=DEFAULT): {REQUEST_PERCENTAGE: 0.01}})
+    gate.image = replace(gate.image, quotas=timed)
+    gate.quotas = ClientQuotas(Quotas(), rates_of=lambda *_: _whole)
+    talk = Conversation(gate=gate)
+
+    for _ in range(3):
+        talk.asks(PRODUCE, 9, produce("orders"))
+        talk.session.machine.spent_on_requests(1_000_000, talk.now_ms)
+        talk.answers(PRODUCE, 9, produced("orders"))
+        assert 0 < talk.heard(PRODUCE, 9).throttle_time_ms <= WINDOW_MS
+        talk.forwarded_bytes()
+        talk.passes(WINDOW_MS)
+        (_,), talk.mutes = talk.mutes, []
+        talk.is_unmuted()
+        assert talk.mutes == []
+
+
+def _whole(name: tuple[str, ...], window_ms: int, samples: int) -> ShareRate:
+    rate = ShareRate(name, b"d" * 16, window_ms, samples, lambda _: None)
+    rate.allow(1.0, 0, VALID_MS)
+    return rate
 
 
 def test_a_share_that_grows_ends_the_pause_early() -> None:

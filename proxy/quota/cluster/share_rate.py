@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 
 from proxy.quota.rate import Rate
+from proxy.quota.throttle import REQUEST_PERCENTAGE
 
 _OF_NEW = 0.25
 """The weight of the last tick in the measured rate."""
@@ -35,6 +36,7 @@ class ShareRate(Rate):
         "_bound",
         "_initial_credit",
         "_measured",
+        "_most_debt_s",
         "_muted_ms",
         "_muted_until_ms",
         "_on_touch",
@@ -64,6 +66,8 @@ class ShareRate(Rate):
         self.name = name
         self.digest = digest
         self.window_s = window_ms / 1000.0
+        # What was used in time counts at a broker for as long as its windows do, paid or not.
+        self._most_debt_s = samples * self.window_s if name[0] == REQUEST_PERCENTAGE else math.inf
         self._on_touch = on_touch
         self._touched = False
         self._share = 0.0
@@ -110,6 +114,7 @@ class ShareRate(Rate):
             self._change_bound(bound)
         if self._tokens >= 0:
             return 0
+        self._tokens = max(self._tokens, -self._most_debt_s * bound)
         rate = self._share * bound
         whole_ms = -self._tokens / rate * 1000 if rate > 0 else math.inf
         beginning = now_ms - self._begun_ms < _BEGINNING * self._window_ms

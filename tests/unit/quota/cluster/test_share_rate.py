@@ -38,6 +38,17 @@ def test_a_debt_is_paid_by_the_share_of_the_limit() -> None:
     assert recorded(rate, 0, 1500) == 0
 
 
+@pytest.mark.spec("Q12")
+def test_what_was_used_in_time_is_owed_for_no_longer_than_a_broker_counts_it() -> None:
+    timed = ShareRate(("request_percentage", "alice", ""), b"d" * 16, 1000, 11, lambda _: None)
+    timed.allow(1.0, 0, 60_000)
+
+    assert recorded(timed, 500 * LIMIT, 3_000) == 250
+    for second in range(4, 14):
+        assert recorded(timed, 0, 1_000 * second) > 0
+    assert recorded(timed, 0, 14_000) == 0
+
+
 def test_unused_time_brings_one_window_of_the_share_and_no_more() -> None:
     rate = Terms(0.5).rate
     recorded(rate, 0, 1000)
