@@ -39,7 +39,9 @@ from proxy.config import (
 )
 from proxy.config.addresses import Bind, require_different_ports, require_other_processes
 from proxy.config.authorizer import require_early_start_listeners
-from proxy.config.parts import KeyProblem, PluginSettings, all_of, without
+from proxy.config.parts import KeyProblem, PluginSettings, SecretFile, all_of, without
+from proxy.config.proxy import SignedLog
+from proxy.metadata.signing_keys import SigningKey
 from proxy.net.runtime.descriptors import RESERVED
 from proxy.security.authorizer import load_authorizer
 from proxy.security.principal_serde import DEFAULT_SERDE_CLASS, load_principal_serde
@@ -52,11 +54,29 @@ class BrokerPeer(Peer):
     bootstrap: Bootstrap
 
 
-class MetadataLog(Part):
+class MetadataLog(SignedLog):
     """The metadata log that this controller writes."""
 
     topic: str = DEFAULT_METADATA_TOPIC
     transactional_id: Annotated[str, Field(min_length=1)] = DEFAULT_TRANSACTIONAL_ID
+    signing_key_file: SecretFile | None = None
+    """The controller's private key; None: the log is not signed."""
+
+    def signing_key(self) -> SigningKey | None:
+        """Read the private key."""
+        return None if self.signing_key_file is None else SigningKey.load(self.signing_key_file)
+
+    @model_validator(mode="after")
+    def _keys_fit_together(self) -> "MetadataLog":
+        key, public = self.signing_key(), self.public_keys()
+        if key is None and public is not None:
+            raise ValueError("public.keys.file: a controller needs its signing.key.file, too")
+        if key is not None and public is not None and key.id not in public:
+            raise ValueError(
+                f"public.keys.file: {self.public_keys_file} does not have the key of {self.signing_key_file};"
+                " add what `openssl pkey -pubout` prints of it"
+            )
+        return self
 
 
 class MutationQuota(QuotaRules):
@@ -171,6 +191,9 @@ def process_settings(config: ControllerConfig, files: int = sys.maxsize) -> Proc
         revoke_immediately=config.sessions_revoke_immediately,
         broker=endpoint(config.broker, config.broker.bootstrap, config.controller_id),
         topic=config.metadata.topic,
+        signing_key=config.metadata.signing_key(),
+        public_keys=config.metadata.public_keys(),
+        rejects_unsigned=config.metadata.unsigned == "reject",
         audit_topic=config.audit.topic,
         shares_topic=config.quota.quota_cluster_topic,
         transactional_id=config.metadata.transactional_id,

@@ -57,7 +57,7 @@ class ControlPlane:
             self.loader = Loader(on_image, compacted=False, every_offset=False)
             self.feed: TopicFeed | QuorumFeed = self._follow_quorum(registry)
         else:
-            self.loader = Loader(on_image)
+            self.loader = Loader(on_image, verifier=config.metadata.verifier())
             self.feed = TopicFeed(internal, config.metadata.topic, self.loader)
         if member is not None:
             self.feed.on_applied(member.publish)

@@ -137,7 +137,6 @@ class ProxyProcess:
         self._audit.on_rejected_classes = self._reject_unrecorded
         self._audit.changes_at_broker = CHANGES_AT_BROKER
         self._reloads.record = self._audit.append
-        self._log_report = LogReport(self._audit.append, self._registry)
         self._shares: QuotaShares | None = None
         if config.quota.scopes.any_cluster:
             self._shares = QuotaShares(config, internal, self.author.boot_id, self._registry)
@@ -155,6 +154,7 @@ class ProxyProcess:
             member,
             self._traces.spans,
         )
+        self._log_report = LogReport(self._audit.append, self._registry, self._plane.loader.verifier)
         self._loader, self._feed, self._forwarder = (
             self._plane.loader,
             self._plane.feed,

@@ -148,6 +148,7 @@ EVENTS = (
     "stopped",
     "settings_changed",
     "log_not_understood",
+    "log_not_signed",
     "high_water",
     "witnessed",
     "authentication",

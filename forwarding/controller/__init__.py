@@ -16,5 +16,6 @@ topic_owner     the configs `owner` and `acls` of topics: who may set them, and 
 topic_records   records about topics that a broker has created, deleted or altered, and topics gone there
 mutations       how many partitions a request changes, and which of them the quota admits
 records         the key of each record in the log, and whether an image has it applied
+signing         the signatures of the records, and the records of a whole image
 audit_events    audit events of forwarded requests
 """

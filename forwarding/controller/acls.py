@@ -54,7 +54,7 @@ def create_acls(
         results.append(result())
     if len(created) > MAX_RECORDS_PER_REQUEST:
         return over_limit(ApiKey.CREATE_ACLS, request, f"Unable to perform a batch of {len(created)} records")
-    records = tuple(_record(acl) for acl in created.values())
+    records = tuple(acl_record(acl) for acl in created.values())
     return Outcome(records, types.CreateAclsResponse(results=results))
 
 
@@ -154,7 +154,8 @@ def _acl(creation: types.CreateAclsRequest.AclCreation, acl_id: bytes) -> Acl:
     )
 
 
-def _record(acl: Acl) -> types.AccessControlEntryRecord:
+def acl_record(acl: Acl) -> types.AccessControlEntryRecord:
+    """Return the record that sets an ACL."""
     return types.AccessControlEntryRecord(
         id=uuid_bytes(acl.id),
         resource_type=acl.resource_type,

@@ -40,6 +40,7 @@ def key_of(record: Message) -> str:
     /acl/id/<uuid>                       /topic/id/<uuid>
     /config/users/<user>/<quota key>     /config/topics/<topic>/<config>
     /scram/<mechanism>/<user>            /token/<id>
+    /signed
     """
     return RECORD_KINDS[type(record).__name__].key(record)
 
@@ -147,5 +148,7 @@ RECORD_KINDS = {
         _topic_key, lambda record, image: _topic_id(record) not in image.topics.names_by_id
     ),
     "ConfigRecord": RecordKind(_config_key, _config_is_applied),
+    # It sets nothing: the first record of a signed log has to be one.
+    "NoOpRecord": RecordKind(lambda _record: "/signed", lambda _record, _image: True),
 }
 """All records that the controller writes, by message name."""

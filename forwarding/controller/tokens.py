@@ -7,6 +7,7 @@ HMAC goes into the response to the creator, never into a record.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeVar
 
 from forwarding.controller.api import ControllerApi, DecisionInputs, DuplicateForward, Outcome
@@ -61,7 +62,7 @@ def create_delegation_token(inputs: DecisionInputs[types.CreateDelegationTokenRe
     response.issue_timestamp_ms = token.issue_timestamp_ms
     response.expiry_timestamp_ms = token.expiry_timestamp_ms
     response.max_timestamp_ms = token.max_timestamp_ms
-    return Outcome((_record(token, token.expiry_timestamp_ms),), response)
+    return Outcome((token_record(token),), response)
 
 
 def renew_delegation_token(inputs: DecisionInputs[types.RenewDelegationTokenRequest]) -> Outcome:
@@ -79,7 +80,10 @@ def renew_delegation_token(inputs: DecisionInputs[types.RenewDelegationTokenRequ
         return Outcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
     period_ms = _at_most(inputs.tokens.expiry_time_ms, inputs.request.renew_period_ms)
     expiry_ms = min(found.max_timestamp_ms, inputs.now_ms + period_ms)
-    return Outcome((_record(found, expiry_ms),), response(expiry_timestamp_ms=expiry_ms))
+    return Outcome(
+        (token_record(replace(found, expiry_timestamp_ms=expiry_ms)),),
+        response(expiry_timestamp_ms=expiry_ms),
+    )
 
 
 def expire_delegation_token(inputs: DecisionInputs[types.ExpireDelegationTokenRequest]) -> Outcome:
@@ -98,7 +102,10 @@ def expire_delegation_token(inputs: DecisionInputs[types.ExpireDelegationTokenRe
     if found.expired(inputs.now_ms):
         return Outcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
     expiry_ms = min(found.max_timestamp_ms, inputs.now_ms + period_ms)
-    return Outcome((_record(found, expiry_ms),), response(expiry_timestamp_ms=expiry_ms))
+    return Outcome(
+        (token_record(replace(found, expiry_timestamp_ms=expiry_ms)),),
+        response(expiry_timestamp_ms=expiry_ms),
+    )
 
 
 def expired_tokens(image: MetadataImage, now_ms: int) -> tuple[types.RemoveDelegationTokenRecord, ...]:
@@ -150,14 +157,15 @@ def _at_most(limit_ms: int, requested_ms: int) -> int:
     return min(limit_ms, requested_ms) if requested_ms > 0 else limit_ms
 
 
-def _record(token: DelegationToken, expiry_ms: int) -> types.DelegationTokenRecord:
+def token_record(token: DelegationToken) -> types.DelegationTokenRecord:
+    """Return the record that sets a token."""
     return types.DelegationTokenRecord(
         owner=token.owner,
         requester=token.requester,
         renewers=list(token.renewers),
         issue_timestamp=token.issue_timestamp_ms,
         max_timestamp=token.max_timestamp_ms,
-        expiration_timestamp=expiry_ms,
+        expiration_timestamp=token.expiry_timestamp_ms,
         token_id=token.token_id,
     )
 

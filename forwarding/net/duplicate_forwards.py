@@ -18,6 +18,7 @@ from forwarding.net.log import FORWARD_ID_HEADER
 from proxy.metadata.acl import Acl, uuid_text
 from proxy.metadata.delta import acl_from_record
 from proxy.metadata.image import MetadataImage
+from proxy.metadata.signatures import LogVerifier
 from proxy.net.metadata.transactions import Committed
 from proxy.wire import metadata_records, types
 from proxy.wire.message import Message
@@ -45,7 +46,14 @@ class _Entry:
 class CommittedForwards:
     """Forward id -> its transaction."""
 
-    def __init__(self, image: Callable[[], MetadataImage], max_forwards: int = MAX_FORWARDS) -> None:
+    def __init__(
+        self,
+        image: Callable[[], MetadataImage],
+        verifier: LogVerifier | None = None,
+        max_forwards: int = MAX_FORWARDS,
+    ) -> None:
+        """`verifier`: a transaction that is not signed is none of a controller's; None: all are."""
+        self._verifier = verifier
         self._image = image
         self._max_forwards = max_forwards
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
@@ -54,6 +62,9 @@ class CommittedForwards:
         """Remember a transaction of the log that is not yet applied."""
         forward_id = next((value for key, value in step.headers if key == FORWARD_ID_HEADER), None)
         if forward_id is None:
+            return
+        verifier = self._verifier
+        if verifier is not None and verifier.rejects and not verifier.signs(step.values, step.proofs):
             return
         self._entries[forward_id.decode("utf-8", "replace")] = _Entry(step, self._image())
         while len(self._entries) > self._max_forwards:

@@ -18,6 +18,7 @@ from aiokafka.errors import KafkaError, ProducerFenced
 
 from forwarding.controller.records import key_of
 from forwarding.net import aiokafka_hooks
+from proxy.metadata.signatures import HEADER
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.logins.bearer_token import TokenError, TokenSource
 from proxy.wire import metadata_records
@@ -59,6 +60,8 @@ class Entry:
 
     key: bytes
     value: bytes
+    signature: bytes | None = None
+    """The value of the header `signatures.HEADER`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,11 @@ class MetadataLog:
         await producer.begin_transaction()
         deliveries = [
             await producer.send(
-                self._topic, value=entry.value, key=entry.key, partition=PARTITION, headers=headers
+                self._topic,
+                value=entry.value,
+                key=entry.key,
+                partition=PARTITION,
+                headers=headers if entry.signature is None else [*headers, (HEADER, entry.signature)],
             )
             for entry in entries
         ]

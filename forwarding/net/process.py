@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from forwarding.controller.api import TokenSettings
 from forwarding.controller.controller import NO_TOKENS, TO_BROKER, Controller
 from forwarding.controller.policy import NO_POLICIES, Policies
+from forwarding.controller.signing import LogSigner
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.controller.topic_records import DeletedTopics
 from forwarding.net.broker import Broker
@@ -30,6 +31,8 @@ from forwarding.versions import VersionRange, common
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
+from proxy.metadata.signatures import LogVerifier
+from proxy.metadata.signing_keys import PublicKeys, SigningKey
 from proxy.net.files.tls import ServerTls
 from proxy.net.kafka.broker_watch import REFRESH_INTERVAL_S
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
@@ -77,6 +80,11 @@ class ProcessSettings:
     """Close the connection of a proxy whose credential was changed or removed, at its next request."""
     broker: EndpointSettings
     topic: str
+    signing_key: SigningKey | None = None
+    """With which the log is signed."""
+    public_keys: PublicKeys | None = None
+    """Of all controllers; None: only this one's."""
+    rejects_unsigned: bool = True
     audit_topic: str
     shares_topic: str
     transactional_id: str
@@ -103,6 +111,10 @@ class DecisionRules:
 
 COLLECT_INTERVAL_MS = 10_000
 """Between two looks at older objects for cycles that no request needs any more."""
+
+
+REPAIR_INTERVAL_MS = 1_000
+"""Between two looks for records that no controller has signed."""
 
 
 async def _collect_garbage() -> None:
@@ -138,14 +150,15 @@ class ControllerProcess:
         self._settings = settings
         self._drained = asyncio.Event()
         self.metrics = ControllerMetrics(registry)
-        self._log_report = LogReport(record, registry)
-        self.loader = Loader(self._on_image)
+        verifier, signer = _signatures(settings)
+        self._log_report = LogReport(record, registry, verifier)
+        self.loader = Loader(self._on_image, verifier=verifier)
         # Read at each scrape: an authorizer's ACLs may change without an image.
         self._authorizer = authorizer
         registry.register(AuthorizerCollector(lambda: self._authorizer))
         registry.register(OthersSeries(lambda: {CONTROLLER_MUTATION_RATE: self.mutation_quotas.others_count}))
         self.metrics.acl_count.set_function(lambda: self._authorizer.acl_count(self.loader.image))
-        committed_forwards = CommittedForwards(lambda: self.loader.image)
+        committed_forwards = CommittedForwards(lambda: self.loader.image, verifier)
         self.feed = TopicFeed(settings.broker, settings.topic, self.loader, committed_forwards.note)
         self._broker = Broker(settings.broker)
         self._own_topics = OwnTopicWatch(
@@ -188,6 +201,7 @@ class ControllerProcess:
             now_ms,
             self.mutation_quotas,
             committed_forwards,
+            signer,
         )
         group_id = election_group(settings.transactional_id)
         disturbances = Disturbances(self.metrics.disturbances, settings.transactional_id, group_id, now_ms)
@@ -284,6 +298,7 @@ class ControllerProcess:
                     self._sweep(owners_ms, lambda: self.processor.remove_deleted_topics(deleted))
                 ),
                 tasks.create_task(self._sweep(COLLECT_INTERVAL_MS, _collect_garbage)),
+                tasks.create_task(self._sweep(REPAIR_INTERVAL_MS, self.processor.repair_log)),
             ]
             try:
                 loaded = [tasks.create_task(self.feed.loaded.wait()), tasks.create_task(self._drained.wait())]
@@ -340,6 +355,15 @@ class ControllerProcess:
     def _on_image(self, image: MetadataImage, _changed: tuple[str, ...]) -> None:
         self.metrics.metadata_offset.set(image.offset)
         self._log_report.update(image)
+
+
+def _signatures(settings: ProcessSettings) -> tuple[LogVerifier | None, LogSigner | None]:
+    key = settings.signing_key
+    if key is None:
+        return None, None
+    keys = PublicKeys([key.public]) if settings.public_keys is None else settings.public_keys
+    verifier = LogVerifier(settings.topic, keys, rejects=settings.rejects_unsigned, begins=True)
+    return verifier, LogSigner(key, settings.topic, verifier)
 
 
 def _all_of(*readers: Callable[[AuditEvent], None]) -> Callable[[AuditEvent], None]:

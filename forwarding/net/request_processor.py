@@ -8,9 +8,9 @@ decides which controller is active: a fenced one responds NOT_CONTROLLER (KIP-80
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -26,7 +26,8 @@ from forwarding.controller.audit_events import (
 from forwarding.controller.controller import Controller, Verdict
 from forwarding.controller.mutations import Topics
 from forwarding.controller.policy import DryRunResult
-from forwarding.controller.records import already_applied
+from forwarding.controller.records import already_applied, key_of
+from forwarding.controller.signing import LogSigner, state_records
 from forwarding.controller.tokens import expired_tokens
 from forwarding.controller.topic_records import DeletedTopics
 from forwarding.envelope import (
@@ -80,6 +81,8 @@ REGAIN_TIMEOUT_MS = 2_000
 NOT_CONTROLLER = RejectedEnvelope(ErrorCode.NOT_CONTROLLER, "not the active controller")
 UNRECORDED_ERRORS = (ErrorCode.NOT_CONTROLLER, AUTHORIZER_NOT_READY)
 """The proxy retries after these, here or at another controller: they are counted, not recorded."""
+WRITTEN_AGAIN = 200
+"""Records of one transaction when a part of the state, or all of it, is written again."""
 MANY_EVENTS = 50
 """A request with more events records them in slices."""
 
@@ -114,8 +117,10 @@ class RequestProcessor:
         now_ms: Callable[[], int],
         mutation_quotas: MutationQuotas,
         committed_forwards: CommittedForwards,
+        signer: LogSigner | None = None,
     ) -> None:
-        """`committed_forwards` is fed by `feed`."""
+        """`committed_forwards` is fed by `feed`. `signer`: None: the log is not signed."""
+        self._signer = signer
         self._committed_forwards = committed_forwards
         self._mutations = Mutations(mutation_quotas, broker, record, now_ms)
         self._may_record_changes = may_record_changes
@@ -158,6 +163,51 @@ class RequestProcessor:
             self._set_active(True)
             self._claim_settled.set()
             log.info("controller is active", metadata_offset=self._loader.image.offset)
+            if self._signer is not None and self._signer.has_to_begin:
+                await self._begin_signed_log(self._signer)
+
+    async def _begin_signed_log(self, signer: LogSigner) -> None:
+        """Write what is in effect again, signed.
+
+        If the claim is lost meanwhile, the rest remains without signatures of its own. The digest covers it.
+        """
+        image = self._loader.image
+        records = await call_in_slices(lambda: list(state_records(image)))
+        if await self._write_again(records):
+            log.info("signed what the metadata log had", records=len(records), digest=image.digest.hex())
+
+    async def repair_log(self) -> None:
+        """Write again what records that no controller has signed have overwritten.
+
+        Compaction would keep those, and a process that starts later would miss what was before. A new
+        signature also makes copies of older records old.
+        """
+        verifier = self._loader.verifier
+        if verifier is None or not verifier.rejects or not verifier.overwritten:
+            return
+        async with self._turn:
+            if not self.active:
+                return
+            keys, verifier.overwritten = verifier.overwritten, set()
+            records = await call_in_slices(partial(self._overwritten, keys, self._loader.image))
+            if not await self._write_again(records):
+                verifier.overwritten |= keys
+                return
+        log.warning("wrote again what unsigned records had overwritten", records=len(records))
+
+    def _overwritten(self, keys: Collection[bytes], image: MetadataImage) -> list[Message]:
+        begin = types.NoOpRecord()
+        return [begin, *(each for each in state_records(image) if key_of(each).encode() in keys)]
+
+    async def _write_again(self, records: Sequence[Message]) -> bool:
+        """Commit records that change nothing; return whether all were committed."""
+        for first in range(0, len(records), WRITTEN_AGAIN):
+            some = records[first : first + WRITTEN_AGAIN]
+            unknown_commit = UnknownCommit(tuple(some), lambda _committed: None)
+            entries = await call_in_slices(partial(self._entries, some))
+            if await self._append(entries, None, unknown_commit) is None:
+                return False
+        return True
 
     async def resign(self) -> None:
         """Respond NOT_CONTROLLER from now on; requests in progress are finished."""
@@ -280,7 +330,7 @@ class RequestProcessor:
     ) -> types.EnvelopeResponse:
         if not outcome.records:
             return await self._respond_in_slices(forwarded, sender, lambda: outcome.response)
-        entries = await call_in_slices(partial(log_entries, outcome.records))
+        entries = await call_in_slices(partial(self._entries, outcome.records))
         largest = max(len(entry.key) + len(entry.value) for entry in entries)
         if largest > MAX_RECORD_BYTES:
             return await self._respond_in_slices(forwarded, sender, partial(_too_large, forwarded, largest))
@@ -307,6 +357,15 @@ class RequestProcessor:
             self._now_ms(),
         )
         return await self._respond_in_slices(forwarded, sender, response, Committed(*committed.offsets))
+
+    def _entries(self, records: Sequence[Message]) -> list[Entry]:
+        """Return the records as entries of the log, signed if it is signed."""
+        entries = log_entries(records)
+        if self._signer is None:
+            return entries
+        pairs = [(entry.key, entry.value) for entry in entries]
+        signatures = self._signer.sign(records, pairs, self._loader.image)
+        return [replace(entry, signature=each) for entry, each in zip(entries, signatures, strict=True)]
 
     async def _append(
         self, entries: Sequence[Entry], forward_id: str | None, unknown_commit: UnknownCommit
@@ -417,7 +476,7 @@ class RequestProcessor:
             if not records or not await self._may_record_changes():
                 return False
             unknown_commit = UnknownCommit(records, partial(self._removed, records, event))
-            committed = await self._append(log_entries(records), None, unknown_commit)
+            committed = await self._append(self._entries(records), None, unknown_commit)
             if committed is not None:
                 unknown_commit.on_committed(committed)
             return committed is not None

@@ -106,6 +106,11 @@ def log_not_understood(*, metadata_offset: int | None, message: str) -> None:
     """A part of the metadata log is not understood, and fails closed. `message`: the record, and what."""
 
 
+@_event(PROCESS)
+def log_not_signed(*, metadata_offset: int, message: str) -> None:
+    """The metadata log has records that no controller has signed. `message`: which, why, and their effect."""
+
+
 @_event(SUMMARY)
 def high_water(*, count: int) -> None:
     """The current sequence number, so that a lost tail is detected."""

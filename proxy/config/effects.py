@@ -160,7 +160,7 @@ PROXY: Effects = MappingProxyType(
     | _under(
         "controller", _PEER | _each(Effect.RESTART, "mode start_wait_ms") | _each(Effect.LIVE, "endpoints")
     )
-    | _under("metadata", _each(Effect.RESTART, "topic transactional_id"))
+    | _under("metadata", _each(Effect.RESTART, "topic transactional_id public_keys_file unsigned"))
     | _under("authorizer", _AUTHORIZER)
     | _under("delegation_token", _each(Effect.RESTART, "secret_key_file"))
     | _under(
@@ -212,7 +212,10 @@ CONTROLLER: Effects = MappingProxyType(
     )
     | _under("login_backoff", _BACKOFF)
     | _under("broker", _PEER | _each(Effect.RESTART, "bootstrap"))
-    | _under("metadata", _each(Effect.RESTART, "topic transactional_id"))
+    | _under(
+        "metadata",
+        _each(Effect.RESTART, "topic transactional_id public_keys_file unsigned signing_key_file"),
+    )
     | _under("authorizer", _AUTHORIZER | _each(Effect.RESTART, "early_start_listeners"))
     | _under(
         "delegation_token",

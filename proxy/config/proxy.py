@@ -4,7 +4,7 @@ import re
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import structlog
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -47,6 +47,7 @@ from proxy.config.parts import (
 from proxy.config.peer import ControllerPeer
 from proxy.config.telemetry import Telemetry
 from proxy.config.upstream import Upstream, require_addresses
+from proxy.metadata.signatures import LogVerifier
 from proxy.net.audit.capacity import QUEUE_MAX_BYTES, RATE_PER_PRINCIPAL, AuditPolicy
 from proxy.net.audit.writer import Fsync
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
@@ -67,6 +68,9 @@ from proxy.security.protected import (
 )
 from proxy.session.gate import DEFAULT_QUEUED_BYTES
 from proxy.session.memory import DEFAULT_MAX_ELEMENTS
+
+if TYPE_CHECKING:
+    from proxy.metadata.signing_keys import PublicKeys
 
 SYNCED = (ADMIN, DENIAL, AUTHENTICATION)
 """The classes of records that a response can wait for."""
@@ -286,12 +290,40 @@ class LoginBackoff(Part):
         return BackoffSettings(self.failures, self.window_ms, self.initial_ms, self.max_ms)
 
 
-class Metadata(Part):
+class SignedLog(Part):
+    """Whose signatures the metadata log has to have, for proxies and controllers (SPEC S14)."""
+
+    public_keys_file: ExistingFile | None = None
+    """The public keys of all controllers; None: a proxy does not look at signatures."""
+    unsigned: Literal["reject", "report"] = "reject"
+    """What becomes of records that no controller has signed."""
+
+    def public_keys(self) -> "PublicKeys | None":
+        """Read the keys. ValueError if the file has anything else."""
+        if self.public_keys_file is None:
+            return None
+        # Imported here because it loads cryptography, which a process without signatures does not need.
+        from proxy.metadata.signing_keys import PublicKeys
+
+        return PublicKeys.load(self.public_keys_file)
+
+    @model_validator(mode="after")
+    def _keys_can_be_read(self) -> "SignedLog":
+        self.public_keys()
+        return self
+
+
+class Metadata(SignedLog):
     """The topic of the metadata log; with `controller.mode: kraft` it is Kafka's."""
 
     topic: str = DEFAULT_METADATA_TOPIC
     transactional_id: Annotated[str, Field(min_length=1)] = DEFAULT_TRANSACTIONAL_ID
     """As in controller.yaml. No client may use it, nor the controllers' group, whose name contains it."""
+
+    def verifier(self) -> LogVerifier | None:
+        """Return what decides which records of the log count; None without public keys: all do."""
+        keys = self.public_keys()
+        return None if keys is None else LogVerifier(self.topic, keys, rejects=self.unsigned == "reject")
 
     @field_validator("topic")
     @classmethod
@@ -469,8 +501,10 @@ class ProxyConfig(Part):
             raise ValueError(
                 f"topic: with controller.mode kraft the log is {CLUSTER_METADATA}; remove this key"
             )
-        if "transactional_id" in metadata.model_fields_set:
-            raise ValueError("transactional.id: it has no effect with controller.mode kraft; remove this key")
+        for key in ("transactional_id", "public_keys_file", "unsigned"):
+            if key in metadata.model_fields_set:
+                name = key.replace("_", ".")
+                raise ValueError(f"{name}: it has no effect with controller.mode kraft; remove this key")
         return Metadata.model_construct(topic=CLUSTER_METADATA)
 
     @model_validator(mode="after")

@@ -7,6 +7,9 @@ scram            SCRAM credentials as Kafka stores them
 topic_acls       the ACLs of a topic as the value of one of its configs
 image            MetadataImage, the immutable state at one offset, its topics and delegation tokens
 delta            applies records to an image, in log order
+signatures       which records of a signed log count
+signing_keys     the keys of its signatures
+state_digest     the digest of what an image has in effect
 loader           batches in, images out; shows none before the high-water mark is reached
 tree             the image as paths, for `penstock shell`
 sharded_map      the immutable mapping that the images are made of

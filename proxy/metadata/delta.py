@@ -15,6 +15,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from proxy.metadata import state_digest
 from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType, uuid_text
 from proxy.metadata.acls_image import AclsImage, Entry, PatternAcls, ResourceAcls, Subject
 from proxy.metadata.image import (
@@ -32,6 +33,7 @@ from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.sorted_names import Pair, SortedNames
+from proxy.metadata.state_digest import Sum
 from proxy.wire import catalog, types
 from proxy.wire.message import Message
 
@@ -75,10 +77,12 @@ class AclsDelta:
             raise MetadataError(f"RemoveAccessControlEntryRecord for the unknown ACL {acl_id}")
         self._changes[acl_id] = None
 
-    def apply(self) -> AclsImage:
+    def apply(self, total: Sum | None = None) -> AclsImage:
         changes = {i: acl for i, acl in self._changes.items() if acl != self._image.by_id.get(i)}
         if not changes:
             return self._image
+        if total is not None:
+            total.change(state_digest.of_acl, self._image.by_id, changes)
         outdated = _by_type(self._image.by_id[i] for i in changes if i in self._image.by_id)
         current = _by_type(acl for acl in changes.values() if acl is not None)
         resources = dict(self._image.resources)
@@ -269,11 +273,12 @@ class TopicsDelta:
             self._topics[topic.name] = None
             self._names[uuid_text(bytes(record.topic_id))] = None
 
-    def apply(self) -> TopicsImage:
+    def apply(self, total: Sum) -> TopicsImage:
         before = self._image.by_name
         changes = {name: topic for name, topic in self._topics.items() if topic != before.get(name)}
         if not changes:
             return self._image
+        total.change(state_digest.of_topic, before, changes)
         return TopicsImage(
             before.updated(changes), self._image.names_by_id.updated(self._names), self._owned(changes)
         )
@@ -384,14 +389,16 @@ class MetadataDelta:
 
     def apply(self, offset: int) -> MetadataImage:
         """Return the image after all records so far, the last of which has this offset."""
+        total = Sum(self._image.total)
         return MetadataImage(
             offset,
-            self._acls.apply(),
-            self._applied_quotas(),
-            self._applied_scram(),
-            self._applied_tokens(),
-            self._topics.apply(),
+            self._acls.apply(total),
+            self._applied_quotas(total),
+            self._applied_scram(total),
+            self._applied_tokens(total),
+            self._topics.apply(total),
             self._applied_not_understood(),
+            total.total,
         )
 
     @property
@@ -450,13 +457,14 @@ class MetadataDelta:
     def _remove_token(self, record: types.RemoveDelegationTokenRecord) -> None:
         self._tokens[record.token_id] = None
 
-    def _applied_quotas(self) -> QuotasImage:
+    def _applied_quotas(self, total: Sum) -> QuotasImage:
         before = self._image.quotas.limits
-        changes = {
+        changes: dict[QuotaEntity, Mapping[str, float] | None] = {
             entity: MappingProxyType(limits) if limits else None
             for entity, limits in self._limits.items()
             if limits != (before.get(entity) or {})
         }
+        total.change(state_digest.of_limits, before, changes)
         return QuotasImage(before.updated(changes)) if changes else self._image.quotas
 
     def _applied_not_understood(self) -> ShardedMap[str, NotUnderstood]:
@@ -464,14 +472,16 @@ class MetadataDelta:
         changes = {key: value for key, value in self._not_understood.items() if value != before.get(key)}
         return before.updated(changes) if changes else before
 
-    def _applied_scram(self) -> ScramImage:
+    def _applied_scram(self, total: Sum) -> ScramImage:
         before = self._image.scram.credentials
         changes = {key: value for key, value in self._credentials.items() if value != before.get(key)}
+        total.change(state_digest.of_credential, before, changes)
         return ScramImage(before.updated(changes)) if changes else self._image.scram
 
-    def _applied_tokens(self) -> TokensImage:
+    def _applied_tokens(self, total: Sum) -> TokensImage:
         before = self._image.tokens.by_id
         changes = {key: value for key, value in self._tokens.items() if value != before.get(key)}
+        total.change(state_digest.of_token, before, changes)
         return TokensImage(before.updated(changes)) if changes else self._image.tokens
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
+from proxy.metadata import state_digest
 from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
@@ -168,6 +169,13 @@ class MetadataImage:
     topics: TopicsImage = TopicsImage.EMPTY
     not_understood: ShardedMap[str, NotUnderstood] = field(default_factory=ShardedMap)
     """What decisions cannot read as it is written, by the id of the ACL or the name of the feature."""
+    total: int = field(default=state_digest.EMPTY, compare=False)
+    """The sum of which `digest` is made (proxy.metadata.state_digest)."""
+
+    @property
+    def digest(self) -> bytes:
+        """32 bytes that stand for all that is in effect, whatever records have made it."""
+        return state_digest.digest(self.total)
 
     def same_content(self, other: MetadataImage) -> bool:
         """Whether only the offset differs. Both images must come from one run of deltas."""

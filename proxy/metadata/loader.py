@@ -15,6 +15,7 @@ from itertools import chain
 from proxy.metadata.delta import IGNORED_API_KEYS, TOPIC_API_KEYS, MetadataDelta, MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import QuotaEntity
+from proxy.metadata.signatures import LogVerifier, Proof, UnsignedStateError, Values
 from proxy.wire import metadata_records
 from proxy.wire.errors import WireError
 from proxy.wire.message import Message
@@ -23,8 +24,6 @@ STEP_RECORDS = 25
 """The number of records applied in one step."""
 STEP_ENTITIES = 2_000
 """The number of quota entities compared in one step."""
-
-Values = Sequence[bytes | memoryview | None]
 
 OnImage = Callable[[MetadataImage, tuple[str, ...]], None]
 """Called with each new image and the paths of the quota entities that changed since the last one."""
@@ -40,13 +39,15 @@ class Loader:
         compacted: bool = True,
         every_offset: bool = True,
         topics: bool | None = None,
+        verifier: LogVerifier | None = None,
     ) -> None:
         """`compacted`: as for MetadataDelta, False for KRaft's own log.
 
         `every_offset`: False if most records of the log are irrelevant. An image is then shown only when its
         content has changed, and irrelevant records are not decoded: among them those of topics, unless
-        `topics`.
+        `topics`. `verifier`: only records that a controller has signed count; None: all of them do.
         """
+        self._verifier = verifier
         self._on_image = on_image
         self._compacted = compacted
         self._every_offset = every_offset
@@ -78,6 +79,11 @@ class Loader:
         return self._applied_offset
 
     @property
+    def verifier(self) -> LogVerifier | None:
+        """What decides which records count; None: all of them do."""
+        return self._verifier
+
+    @property
     def next_offset(self) -> int:
         """The next offset to read."""
         return self._next_offset
@@ -91,6 +97,8 @@ class Loader:
         """Read the log again from offset 0; the old image is shown until the new one has caught up."""
         self._start_over()
         self._caught_up = False
+        if self._verifier is not None:
+            self._verifier.start_over()
         self.load_until(high_water_offset)
 
     def batch(self, last_offset: int, values: Values) -> MetadataImage:
@@ -104,16 +112,24 @@ class Loader:
         return self._image
 
     def batch_steps(
-        self, last_offset: int, values: Values, offsets: Sequence[int] | None = None
+        self,
+        last_offset: int,
+        values: Values,
+        offsets: Sequence[int] | None = None,
+        proofs: Sequence[Proof] | None = None,
     ) -> Iterator[None]:
         """Like `batch`, in steps. All steps have to be taken before any other call.
 
         `offsets`: of the values, for reports about them; None: they are the last ones up to `last_offset`.
+        `proofs`: what the verifier needs of each value.
         """
         self._raise_after_fault()
         if last_offset >= self._next_offset:
             known = range(last_offset - len(values) + 1, last_offset + 1) if offsets is None else offsets
-            yield from self._whole(self._apply(last_offset, values, known), last_offset)
+            steps = self._apply(values, known)
+            if self._verifier is not None:
+                steps = self._verified(self._verifier, values, known, proofs or ())
+            yield from self._whole(chain(steps, self._applied(last_offset)), last_offset)
 
     def snapshot(self, last_offset: int, values: Iterable[bytes | memoryview]) -> MetadataImage:
         """Replace the whole state by a snapshot that covers the log up to `last_offset`."""
@@ -131,7 +147,8 @@ class Loader:
         self._caught_up = False
         found = list(values)
         # The records of a snapshot have no offsets of their own.
-        yield from self._whole(self._apply(last_offset, found, [last_offset] * len(found)), last_offset)
+        steps = self._apply(found, [last_offset] * len(found))
+        yield from self._whole(chain(steps, self._applied(last_offset)), last_offset)
 
     def _start_over(self) -> None:
         self._next_offset = 0
@@ -162,7 +179,35 @@ class Loader:
             self._fault = f"the batch that ends at offset {last_offset} was applied in part only"
             raise
 
-    def _apply(self, last_offset: int, values: Values, offsets: Sequence[int]) -> Iterator[None]:
+    def _verified(
+        self, verifier: LogVerifier, values: Values, offsets: Sequence[int], proofs: Sequence[Proof]
+    ) -> Iterator[None]:
+        """Apply the records that count.
+
+        All of them do if the state is the signed one then. Otherwise each is looked at. What is not signed
+        may not even be a record.
+        """
+        if not values:
+            return
+        base = self._built(self._next_offset - 1)
+        try:
+            yield from self._apply(values, offsets)
+            if verifier.is_whole(values, proofs, self._built(offsets[-1]).digest):
+                return
+        except MetadataError:
+            if not verifier.rejects:
+                raise
+        signed = yield from verifier.signed_steps(values, proofs, offsets)
+        if verifier.rejects:
+            self._build_on(base)
+            yield from self._apply([values[i] for i in signed], [offsets[i] for i in signed])
+        if signed:
+            try:
+                verifier.confirm(offsets[-1], self._built(offsets[-1]).digest)
+            except UnsignedStateError as error:
+                raise MetadataError(str(error)) from error
+
+    def _apply(self, values: Values, offsets: Sequence[int]) -> Iterator[None]:
         for index, (value, offset) in enumerate(zip(values, offsets, strict=True)):
             try:
                 if value is not None and not metadata_records.is_one_of(value, self._skipped):
@@ -174,6 +219,8 @@ class Loader:
             if (index + 1) % STEP_RECORDS == 0:
                 self._built(offset)
                 yield
+
+    def _applied(self, last_offset: int) -> Iterator[None]:
         self._next_offset = last_offset + 1
         yield from self._show()
 
@@ -198,6 +245,8 @@ class Loader:
         if self._high_water_offset is None:
             return
         if not self._caught_up and self._next_offset < self._high_water_offset:
+            return
+        if self._verifier is not None and self._verifier.is_waiting:
             return
         image = self._settled if self._in_transaction else self._built(self._next_offset - 1)
         self._applied_offset = image.offset

@@ -229,13 +229,18 @@ class Bucket:
         return self.key, self.user_tag, self.client_tag
 
     @property
+    def is_shared(self) -> bool:
+        """Whether the limit is one for all proxies of the cluster."""
+        return self._rate.is_shared
+
+    @property
     def is_muted_until_paid(self) -> bool:
         """Whether a throttled client stays muted until nothing is owed.
 
-        The throttle time of a limit for all proxies of the cluster is an estimate, because shares change. That
-        of a time quota is none: it is at most one window, whatever is owed (KIP-124).
+        The throttle time of a limit for all proxies of the cluster is an estimate, because shares change.
+        That of a time quota is none: it is at most one window, whatever is owed (KIP-124).
         """
-        return self._rate.is_shared and self.enforced and self.key != REQUEST_PERCENTAGE
+        return self.is_shared and self.enforced and self.key != REQUEST_PERCENTAGE
 
     @property
     def max_in_window_bytes(self) -> int:

@@ -24,6 +24,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "stopped": (),
     "settings_changed": ("settings", "settings_generation"),
     "log_not_understood": ("message",),
+    "log_not_signed": ("message",),
     "high_water": ("count",),
     "witnessed": ("message",),
     "records_dropped": ("count", "message"),

@@ -33,6 +33,9 @@ HEALTHY = "\n  ".join(
         " 1x240",
         f"penstock_metadata_offset{{{PROXY}}} 5+1x240",
         f"penstock_controller_metadata_offset{{{CONTROLLER}}} 5+1x240",
+        f"penstock_metadata_digest{{{PROXY}}} 7x240",
+        f"penstock_metadata_digest{{{CONTROLLER}}} 7x240",
+        f"penstock_metadata_unsigned_records_total{{{PROXY}}} 0x240",
         f"penstock_controller_connected{{{PROXY}}} 1x240",
         f"penstock_quota_cluster_fallback_shards{{{PROXY}}} 0x240",
         f'penstock_own_topic_faults{{{PROXY},topic="__penstock_audit"}} 0x240',
@@ -113,6 +116,14 @@ CASES: dict[str, tuple[str, set[str]]] = {
         set(),
     ),
     "PenstockMetadataNotUnderstood": (proxy("penstock_metadata_not_understood", "1x240"), set()),
+    "PenstockMetadataUnsigned": (proxy("penstock_metadata_unsigned_records_total"), set()),
+    "PenstockMetadataDigestsDiffer": (
+        f"{proxy('penstock_metadata_digest', '11x240')}\n  penstock_metadata_digest{{{CONTROLLER}}} 12x240"
+        f"\n  penstock_metadata_offset{{{PROXY}}} 6x240"
+        f"\n  penstock_controller_metadata_offset{{{CONTROLLER}}} 6x240"
+        f"\n  penstock_controller_active{{{CONTROLLER}}} 1x240",
+        set(),
+    ),
     "PenstockQuorumLost": (proxy("penstock_quorum_connected", "0x240"), set()),
     "PenstockAuthorizerErrors": (proxy("penstock_authorizer_errors_total"), set()),
     "PenstockAuditDropped": (

@@ -36,7 +36,13 @@ def attacked(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
             directory=tmp_path_factory.mktemp("attacked"),
             libs=kafka_libs,
             proxy_changes={"login.backoff": EVERYBODY_COMES_FROM_HERE},
-            controller_changes={"metadata": {"topic": METADATA_TOPIC, "transactional.id": WRITER}},
+            controller_changes={
+                "metadata": {
+                    "topic": METADATA_TOPIC,
+                    "transactional.id": WRITER,
+                    "signing.key.file": "signing.key",
+                }
+            },
         )
     )
     with stack.running():
@@ -263,6 +269,7 @@ DEFAULTS = {
 @pytest.mark.spec("D3", "A7")
 def test_defaults_of_the_brokers_do_not_reach_our_own_topics(attacked: Stack, mallory: User) -> None:
     until(lambda: settings_of(attacked, AUDIT_TOPIC)["retention.ms"][1], "given settings of its own")
+    until(lambda: settings_of(attacked, METADATA_TOPIC)["max.message.bytes"][1], "given settings of its own")
     before = {topic: settings_of(attacked, topic) for topic in (METADATA_TOPIC, AUDIT_TOPIC)}
     request = t.IncrementalAlterConfigsRequest
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import structlog
 
 from proxy.metadata.delta import MetadataError
-from proxy.metadata.loader import Loader, Values
+from proxy.metadata.loader import Loader
+from proxy.metadata.signatures import Proof, Values
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.net.metadata.offset_waiters import OffsetWaiters
 from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionReader
@@ -209,7 +210,7 @@ class TopicFeed:
                     await self._catch_up(partition, leader)
                     while True:
                         for step in await self._read(partition):
-                            await self._apply(step.last_offset, step.values, step.record_offsets)
+                            await self._apply(step.last_offset, step.values, step.record_offsets, step.proofs)
             except (ChannelError, BrokenBatch, PartitionError) as error:
                 self.reachability.failed(error, topic=self._topic)
                 await self.reachability.pause()
@@ -243,13 +244,16 @@ class TopicFeed:
         last_offset = max([self._reader.settled_offset, *(step.last_offset for step in steps)])
         values: list[bytes] = []
         offsets: list[int] = []
+        proofs: list[Proof] = []
         async for step in iterate_in_slices(steps):
             values += step.values
             offsets += step.record_offsets
+            proofs += step.proofs
         try:
-            await self._apply(last_offset, values, offsets)
+            await self._apply(last_offset, values, offsets, proofs)
         except MetadataError:
-            _find_fault(steps)
+            if self._loader.verifier is None:
+                _find_fault(steps)
             raise
         self._unapplied = []
         self.connected = True
@@ -287,8 +291,10 @@ class TopicFeed:
         self._reader, self._unapplied = TransactionReader(start), []
         self._loader.reload_until(end)
 
-    async def _apply(self, last_offset: int, values: Values, offsets: Sequence[int]) -> None:
-        await apply_image(self._loader.batch_steps(last_offset, values, offsets))
+    async def _apply(
+        self, last_offset: int, values: Values, offsets: Sequence[int], proofs: Sequence[Proof]
+    ) -> None:
+        await apply_image(self._loader.batch_steps(last_offset, values, offsets, proofs))
         if self._loader.ready:
             self.loaded.set()
             self._waiters.wake()

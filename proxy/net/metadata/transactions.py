@@ -9,7 +9,7 @@ proxy.net.metadata.quorum_feed passes the bytes of Fetch and FetchSnapshot of KR
 more than is committed: records from the high watermark on may still be truncated, so they wait here. Control
 batches (leader changes, voters, a snapshot's header and footer) only move the offset.
 
-This module does not know what the values mean.
+This module does not know what the values and signatures mean.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -19,6 +19,8 @@ from typing import Protocol
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.control_record import COMMIT_MARKER, ControlRecord
 from aiokafka.record.memory_records import MemoryRecords
+
+from proxy.metadata.signatures import HEADER, Proof
 
 SLICE_RECORDS = 500
 """Records that take about a millisecond."""
@@ -69,6 +71,8 @@ class Committed:
     """Offsets of the first and the last value."""
     headers: tuple[tuple[str, bytes], ...] = ()
     """Headers of the first value's record."""
+    proofs: tuple[Proof, ...] = ()
+    """Key and signature of each value's record."""
 
     @property
     def record_offsets(self) -> Sequence[int]:
@@ -84,15 +88,18 @@ class _Values:
     values: list[bytes] = field(default_factory=list)
     offsets: tuple[int, int] | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
+    proofs: list[Proof] = field(default_factory=list)
 
     def add(self, record: LogRecord, value: bytes) -> None:
         if self.offsets is None:
             self.headers = tuple(record.headers)
         self.offsets = (record.offset if self.offsets is None else self.offsets[0], record.offset)
         self.values.append(bytes(value))
+        signature = next((value for name, value in record.headers if name == HEADER), None)
+        self.proofs.append(Proof(bytes(record.key or b""), signature))
 
     def committed(self, last_offset: int) -> Committed:
-        return Committed(last_offset, tuple(self.values), self.offsets, self.headers)
+        return Committed(last_offset, tuple(self.values), self.offsets, self.headers, tuple(self.proofs))
 
 
 class TransactionReader:

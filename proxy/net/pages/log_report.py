@@ -8,13 +8,14 @@ that cannot be applied may restrict anyone, so its process serves no one any mor
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 
 import structlog
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
+from proxy.metadata.signatures import LogVerifier
 from proxy.net.pages.readiness import Note
 
 MAX_REPORTED = 100
@@ -28,14 +29,23 @@ log = structlog.get_logger(__name__)
 class LogReport(Collector):
     """What the image in effect has that is not understood, and what has stopped the feed."""
 
-    def __init__(self, record: Callable[[AuditEvent], None], registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        record: Callable[[AuditEvent], None],
+        registry: CollectorRegistry,
+        verifier: LogVerifier | None = None,
+    ) -> None:
+        """`verifier`: None: the log is not signed."""
+        self._verifier = verifier
+        self._unsigned_count = 0
         registry.register(self)
         self._record = record
         self._image = MetadataImage.EMPTY
         self._stopped: str | None = None
 
     def update(self, image: MetadataImage) -> None:
-        """Report what is new in this image."""
+        """Report what is new in this image, and what was not signed before it."""
+        self._report_unsigned()
         before, self._image = self._image.not_understood, image
         if image.not_understood is before:
             return
@@ -61,6 +71,9 @@ class LogReport(Collector):
         if self._stopped is not None:
             what = "the metadata log has a record that cannot be applied"
             yield Note(what, what, f"{what}: {self._stopped}")
+        if self._verifier is not None and self._verifier.is_waiting:
+            what = "the metadata log has no record that a controller has signed"
+            yield Note(what, what, ": ".join([what, *map(str, self._verifier.unsigned[-1:])]))
 
     def notes(self) -> Iterator[Note]:
         """Yield what is degraded."""
@@ -72,12 +85,36 @@ class LogReport(Collector):
             detailed = f"{public}: {', '.join(map(str, first))}{', ...' if len(found) > SHOWN else ''}"
             yield Note(f"degraded: {what}", public, detailed)
 
+        if self._unsigned_count:
+            what = "records of the metadata log are not signed by a controller"
+            yield Note(f"degraded: {what}", *[f"degraded: {self._unsigned_count} {what}"] * 2)
+
     def collect(self) -> Iterable[Metric]:
         yield GaugeMetricFamily(
             "penstock_metadata_not_understood",
             "Records of the metadata log that are not understood and fail closed",
             len(self._image.not_understood) + (self._stopped is not None),
         )
+        yield GaugeMetricFamily(
+            "penstock_metadata_digest",
+            "The first 48 bits of the digest of what is in effect; processes at one offset have the same",
+            int.from_bytes(self._image.digest[:6], "big"),
+        )
+        if self._verifier is not None:
+            yield CounterMetricFamily(
+                "penstock_metadata_unsigned_records",
+                "Records of the metadata log that no controller has signed",
+                self._unsigned_count,
+            )
+
+    def _report_unsigned(self) -> None:
+        if self._verifier is None:
+            return
+        found, self._verifier.unsigned = self._verifier.unsigned, []
+        for each in found:
+            self._unsigned_count += each.reasons.total()
+            log.error("metadata log not signed", metadata_offset=each.first_offset, what=str(each))
+            self._record(events.log_not_signed(metadata_offset=each.first_offset, message=str(each)))
 
     def _report(self, offset: int | None, what: str) -> None:
         log.error("metadata log not understood", metadata_offset=offset, what=what)

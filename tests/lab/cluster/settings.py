@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey as SigningKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from tests.lab.cluster.certificates import Certificates
 from tests.lab.cluster.users import User
@@ -47,6 +49,8 @@ class Wiring:
     """Proxy and controller at the broker."""
     token_key: str = field(repr=False)
     """What delegation tokens are proved with."""
+    signing_key: SigningKey
+    """With which our own controller signs the metadata log."""
 
 
 def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Mapping[str, object]) -> Path:
@@ -60,7 +64,7 @@ def write_proxy(directory: Path, wiring: Wiring, tls: Certificates, changes: Map
         "listeners": [_listener(name, address, wiring, tls) for name, address in wiring.listeners.items()],
         "users.file": "users.yaml",
         "upstream": _broker(directory, wiring) | _others(wiring),
-        **_metadata(wiring),
+        **_metadata(directory, wiring),
         "authorizer": {
             "class.name": STANDARD_AUTHORIZER,
             "super.users": f"User:{wiring.admin.name}",
@@ -80,6 +84,8 @@ def write_controller(
     directory.mkdir(parents=True, exist_ok=True)
     _users(directory, wiring.admin, *proxies)
     _secret(directory / "token.key", wiring.token_key)
+    private = wiring.signing_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    _secret(directory / "signing.key", private.decode())
     # Proxies are super users here for CLUSTER_ACTION: no ACL can be made before a proxy may forward.
     super_users = ";".join(f"User:{user.name}" for user in (wiring.admin, *proxies))
     document = {
@@ -92,7 +98,7 @@ def write_controller(
         },
         "users.file": "users.yaml",
         "broker": _broker(directory, wiring),
-        "metadata": {"topic": METADATA_TOPIC},
+        "metadata": {"topic": METADATA_TOPIC, "signing.key.file": "signing.key"},
         "authorizer": {"class.name": STANDARD_AUTHORIZER, "super.users": super_users},
         # Soon enough to be seen; an hour is the default.
         "delegation.token": {"secret.key.file": "token.key", "expiry.check.interval.ms": 1_000},
@@ -124,14 +130,16 @@ def _broker(directory: Path, wiring: Wiring) -> dict[str, object]:
     return {"bootstrap": wiring.broker, "security.protocol": "SASL_PLAINTEXT", "sasl": login}
 
 
-def _metadata(wiring: Wiring) -> dict[str, object]:
+def _metadata(directory: Path, wiring: Wiring) -> dict[str, object]:
     """Where the proxy follows the log and sends administrative requests."""
     login = {"security.protocol": "SASL_PLAINTEXT", "sasl": _login(wiring.proxy, "controller.password")}
     if wiring.quorum:
         return {"controller": {"mode": "kraft", "endpoints": list(wiring.quorum), **login}}
+    public = wiring.signing_key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (directory / "controllers.pub").write_bytes(public)
     return {
         "controller": {"endpoints": [wiring.controller], **login},
-        "metadata": {"topic": METADATA_TOPIC},
+        "metadata": {"topic": METADATA_TOPIC, "public.keys.file": "controllers.pub"},
     }
 
 

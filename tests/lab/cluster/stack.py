@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Self
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from tests.lab.cluster import certificates, probe, settings
 from tests.lab.cluster.at_once import at_once
 from tests.lab.cluster.broker import BROKER_AT_CONTROLLER, Broker, BrokerSettings, by_plain, guard, join
@@ -76,6 +78,7 @@ class Stack:
             for number in range(1, wanted.brokers + 1)
         ]
         self._token_key = secrets.token_urlsafe(32)
+        self._signing_key = Ed25519PrivateKey.generate()
         self._controller_users = self._controller_logins()
         brokers = [self._broker(number, broker_login) for number in range(1, wanted.brokers + 1)]
         join(brokers)
@@ -291,6 +294,7 @@ class Stack:
                 proxy=proxy,
                 broker_login=broker_login,
                 token_key=self._token_key,
+                signing_key=self._signing_key,
             )
             for broker, proxy in zip(brokers, self._proxies, strict=True)
         ]
