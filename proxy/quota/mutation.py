@@ -14,6 +14,7 @@ from proxy.quota.precedence import Governing, governing
 CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
 
 MAX_BUCKETS = 10_000
+SWEEP_INTERVAL_MS = 1_000
 """Of client ids that clients choose: about 20 MB with the longest tags."""
 _SWEEP_FROM = 1_000
 _MAX_THROTTLE_MS = 2**31 - 1
@@ -125,7 +126,7 @@ class MutationQuotas:
         self._burst_s = window_num * window_size_seconds
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
         self._governing: dict[tuple[str, str], Governing] = {}
-        self._sweep_at = _SWEEP_FROM
+        self._sweep_at, self._swept_ms = _SWEEP_FROM, -SWEEP_INTERVAL_MS
         self.others_count = 0
         """Requests whose client ids shared a bucket, because there was no room for one of their own."""
 
@@ -183,8 +184,10 @@ class MutationQuotas:
         return found, bucket
 
     def _sweep(self, now_ms: int) -> None:
-        # Clients choose their ids: full buckets, of those that were idle lately, are dropped.
-        if len(self._buckets) >= self._sweep_at:
+        # Clients choose their ids: full buckets, of those that were idle lately, are dropped. A client that
+        # always names another one must not make each of its requests go through all buckets.
+        if len(self._buckets) >= self._sweep_at and not 0 <= now_ms - self._swept_ms < SWEEP_INTERVAL_MS:
+            self._swept_ms = now_ms
             self._buckets = {name: b for name, b in self._buckets.items() if not b.is_full(now_ms)}
             self._governing = {name: self._governing[name] for name in self._buckets}
             self._sweep_at = min(max(_SWEEP_FROM, 2 * len(self._buckets)), MAX_BUCKETS)

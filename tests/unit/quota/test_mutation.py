@@ -212,6 +212,25 @@ def test_client_ids_beyond_the_room_share_one_bucket_with_the_limit_of_one() -> 
     assert (len(quotas), quotas.others_count) == (MAX_BUCKETS + 2, 1_001)
 
 
+def test_a_client_that_always_names_another_one_makes_no_request_go_through_all_buckets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("proxy.quota.mutation.MAX_BUCKETS", 500)
+    quotas, image = MutationQuotas(), limits({QuotaEntity(client_id=DEFAULT): 10})
+    looked_at, is_full = 0, TokenBucket.is_full
+
+    def counted(bucket: TokenBucket, now_ms: int) -> bool:
+        nonlocal looked_at
+        looked_at += 1
+        return is_full(bucket, now_ms)
+
+    monkeypatch.setattr(TokenBucket, "is_full", counted)
+    for number in range(2_000):
+        quota(quotas, image, client_id=f"c{number}").record(200, NOW)
+
+    assert looked_at <= 3 * 500
+
+
 def test_what_is_only_observed_is_taken_and_known() -> None:
     quotas = MutationQuotas(enforced=False)
     asked = quota(quotas)
