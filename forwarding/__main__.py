@@ -27,6 +27,7 @@ from proxy.config.certificates import report_certificates
 from proxy.config.doubts import report_rules
 from proxy.config.machine import report_files
 from proxy.config.reloading import Reloading, checked
+from proxy.error_text import text_of
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
@@ -99,7 +100,7 @@ def run_controller(config_path: str | Path) -> int:
         spool = Spool(config.audit.spool_dir, config.audit.spool_max_bytes, lock)
         policy = config.audit.policy()
     except (ConfigError, TlsError, SpoolError, ValueError) as error:
-        for line in str(error).splitlines() or [repr(error)]:
+        for line in text_of(error).splitlines():
             log.error("controller cannot start", error=line)
         return EXIT_CONFIG
     report_files(config, files)
@@ -281,7 +282,7 @@ class _Reload:
         try:
             await self.http.reconfigure(prepared)
         except OSError as error:
-            raise ConfigError(f"http > bind: {error}") from error
+            raise ConfigError(f"http > bind: {text_of(error)}") from error
 
     def _new_authorizer(self, new: ControllerConfig) -> tuple[Authorizer, AuthorizerReload]:
         authorizer = _authorizer(new)

@@ -11,6 +11,7 @@ net/           everything that waits: sockets, the metadata log, the audit spool
 config/        the configuration file
 workers/       several processes of one proxy on one port
 shell/         `penstock shell`: the metadata log as a tree of paths
+error_text     what an exception says, also one without a text
 addresses      the addresses at which clients of a listener reach each broker
 control_plane  where a proxy's metadata comes from and where its clients' administrative requests go
 gate_setup     from the configuration to what all sessions share

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from proxy.error_text import text_of
 from proxy.net.runtime.operator_signals import RESTART
 from proxy.net.runtime.service_manager import ends_successors, notify
 from proxy.net.runtime.stop_signals import StopSignals
@@ -110,9 +111,9 @@ class Handovers:
             self._require_possible()
             successor = await self._ready_successor()
         except (OSError, SuccessorFailed) as error:
-            log.error("not restarted: this process serves on", error=str(error))
-            self._failed(str(error))
-            self._report(error=str(error))
+            log.error("not restarted: this process serves on", error=text_of(error))
+            self._failed(text_of(error))
+            self._report(error=text_of(error))
             return
         log.info("new process is ready: draining", successor_pid=successor.pid)
         self._report(successor=successor.pid)

@@ -19,6 +19,7 @@ from proxy import addresses
 from proxy.audit.record import AuditEvent
 from proxy.config import ConfigError, ProxyConfig, split_host_port
 from proxy.config import Listener as ListenerConfig
+from proxy.error_text import text_of
 from proxy.metadata.image import QuotasImage
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection
@@ -204,7 +205,7 @@ class Listeners:
                     prepared.sockets[wanted.name] = self._socket(wanted)
         except OSError as error:
             prepared.close_sockets()
-            raise ConfigError(f"listeners > {wanted.name} > bind: {error}") from error
+            raise ConfigError(f"listeners > {wanted.name} > bind: {text_of(error)}") from error
 
     def apply(self, prepared: Prepared) -> None:
         """Apply the new configuration at once."""

@@ -28,6 +28,7 @@ from proxy.config.machine import report_files
 from proxy.config.proxy_principals import proxy_principals
 from proxy.config.reloading import Reloading, checked
 from proxy.control_plane import ControlPlane
+from proxy.error_text import text_of
 from proxy.handover import Handovers
 from proxy.listeners import Listeners, Prepared
 from proxy.metadata.image import MetadataImage
@@ -397,7 +398,7 @@ class ProxyProcess:
             await self._http.reconfigure(http)
         except OSError as error:
             listeners.close_sockets()
-            raise ConfigError(f"http > bind: {error}") from error
+            raise ConfigError(f"http > bind: {text_of(error)}") from error
 
     def _apply_decision_settings(self, config: ProxyConfig, other: "_PreparedAuthorizer | None") -> None:
         if (config.authorizer, config.quota) == (self._config.authorizer, self._config.quota):

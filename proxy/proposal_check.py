@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from proxy.error_text import text_of
 from proxy.metadata.acl import Acl as ImageAcl
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType, uuid_text
 from proxy.metadata.acls_image import AclsImage
@@ -82,7 +83,7 @@ def check_proposal(
     except ProposalError as error:
         found.problems += error.problems
     except (OSError, UnicodeDecodeError) as error:
-        found.problems.append(f"{path if questions is None else f'{path} or {questions}'}: {error}")
+        found.problems.append(f"{path if questions is None else f'{path} or {questions}'}: {text_of(error)}")
     except (LogError, UsageError, TimeoutError) as error:
         found.problems.append(f"{path}: the metadata log cannot be read: {error or 'no response in time'}")
     else:

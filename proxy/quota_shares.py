@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.config import ProxyConfig, split_host_port
+from proxy.error_text import text_of
 from proxy.net.kafka.broker_watch import BrokerFacts
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.metadata.live_topic import SEND_TIMEOUT_S, LiveTopic
@@ -269,7 +270,7 @@ class ShareExchange:
         except ConnectionRefusedError:
             refused = True
         except (OSError, TimeoutError, ValueError) as error:
-            log.debug("silent proxy not reached", address=address, error=str(error))
+            log.debug("silent proxy not reached", address=address, error=text_of(error))
         self._probes.discard(key)
         self.member.probed(key, refused)
 

@@ -21,6 +21,7 @@ from proxy.config.certificates import report_certificates
 from proxy.config.doubts import report_rules
 from proxy.config.machine import report_files
 from proxy.config.reloading import checked
+from proxy.error_text import text_of
 from proxy.listeners import require_all_used
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import SpoolLock, SpoolLocked, holder_of, locked_by_another
@@ -73,7 +74,7 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
         read = None if worker is None else partial(worker.configuration, path)
         process = ProxyProcess(config, member, path, read, inherited)
     except UNUSABLE as error:
-        for line in str(error).splitlines() or [repr(error)]:
+        for line in text_of(error).splitlines():
             log.error("proxy cannot start", error=line)
         return EXIT_CONFIG
     except NotReleased:
@@ -109,7 +110,7 @@ def _released(predecessor: Predecessor, path: Path, inherited: InheritedSockets)
         _try_http_port(config, predecessor.http)
         _try_spool(config.audit.spool_dir)
     except UNUSABLE as error:
-        predecessor.report(str(error) or repr(error))
+        predecessor.report(text_of(error))
         raise
     predecessor.report(None)
     if not predecessor.wait():

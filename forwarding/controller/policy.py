@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 from forwarding.controller.authorization import ForwardedAuthorization
 from forwarding.controller.topic_owner import TOPIC_CONFIGS, Fault, broker_configs
 from proxy.audit import events
+from proxy.error_text import text_of
 from proxy.security.plugin import plugin
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
@@ -179,7 +180,7 @@ def _loaded(
     try:
         policy.configure(settings)
     except Exception as error:
-        raise ValueError(f"{key}: {dotted_path!r} rejects its settings: {error or repr(error)}") from error
+        raise ValueError(f"{key}: {dotted_path!r} rejects its settings: {text_of(error)}") from error
     return policy
 
 

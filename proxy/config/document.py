@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import yaml
 
+from proxy.error_text import text_of
+
 Location = tuple[str | int, ...]
 """Keys and positions in lists, from the top of the file."""
 
@@ -95,7 +97,7 @@ def read_document(content: bytes) -> Document:
         raise _not_yaml(error) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # ValueError: an invalid date or number, such as 2026-99-99.
-        raise NotYaml(" ".join(str(error).split())) from error
+        raise NotYaml(" ".join(text_of(error).split())) from error
 
 
 def _not_yaml(error: yaml.MarkedYAMLError) -> NotYaml:

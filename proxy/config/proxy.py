@@ -47,6 +47,7 @@ from proxy.config.parts import (
 from proxy.config.peer import ControllerPeer
 from proxy.config.telemetry import Telemetry
 from proxy.config.upstream import Upstream, require_addresses
+from proxy.error_text import text_of
 from proxy.metadata.signatures import LogVerifier
 from proxy.net.audit.capacity import QUEUE_MAX_BYTES, RATE_PER_PRINCIPAL, AuditPolicy
 from proxy.net.audit.writer import Fsync
@@ -167,7 +168,7 @@ def _secret(path: Path) -> TokenSecret:
         # As in Kafka's own configuration: the key is the UTF-8 bytes of the text.
         return TokenSecret(path.read_text(encoding="utf-8").rstrip("\r\n").encode())
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{path}: {text_of(error)}") from error
 
 
 LOOPBACK = "127.0.0.1:9190"

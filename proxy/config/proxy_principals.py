@@ -12,6 +12,7 @@ from proxy.config.listener import Listener
 from proxy.config.parts import ConfigError
 from proxy.config.peer import Peer
 from proxy.config.proxy import ProxyConfig
+from proxy.error_text import text_of
 from proxy.security.principal import ANONYMOUS, USER_TYPE, Principal
 from proxy.security.principal_builder import AuthenticationContext
 
@@ -58,7 +59,7 @@ def _of_certificate(section: str, path: Path, listeners: tuple[Listener, ...]) -
     try:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{section}: ssl: certificate: {path}: {error}") from error
+        raise ConfigError(f"{section}: ssl: certificate: {path}: {text_of(error)}") from error
     der = certificate.public_bytes(Encoding.DER)
     found = {str(Principal(USER_TYPE, rfc2253(certificate.subject)))}
     for listener in listeners:

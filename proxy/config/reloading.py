@@ -16,6 +16,7 @@ import structlog
 from proxy.config.effects import Change, Effect, Effects, PartType, changes, in_effect
 from proxy.config.parts import ConfigError
 from proxy.config.reading import content_of, parse
+from proxy.error_text import text_of
 from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.runtime.clock import now_ms
@@ -98,7 +99,7 @@ class Reloading(Generic[PartType]):
             try:
                 changed = await self._changed()
             except (ConfigError, TlsError, ValueError, OSError) as error:
-                status = self._status(began_ms, error=str(error) or repr(error))
+                status = self._status(began_ms, error=text_of(error))
             except Exception as error:
                 log.exception("unexpected error during a reload of the configuration")
                 status = self._status(began_ms, error=f"unexpected error: {error!r}")

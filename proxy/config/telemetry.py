@@ -10,6 +10,7 @@ from pydantic.functional_validators import AfterValidator
 
 from proxy.config.addresses import LOOPBACK
 from proxy.config.parts import ExistingFile, Milliseconds, Part, SecretFile
+from proxy.error_text import text_of
 from proxy.net.files.tls import TlsError, client_context
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.telemetry.spans import NoTraces, Traces
@@ -80,7 +81,7 @@ class Otlp(Part):
         try:
             Headers(self.headers_file)
         except OSError as error:
-            raise ValueError(f"headers.file: {error}") from error
+            raise ValueError(f"headers.file: {text_of(error)}") from error
         return self
 
     def exposure(self) -> str | None:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, model_validator
 
 from proxy.config.parts import ConfigError, Part, SecretFile
 from proxy.config.reading import parse
+from proxy.error_text import text_of
 from proxy.net.files.watched_file import INTERVAL_MS, FileReloads, WatchedFile
 from proxy.net.logins.credentials import PlainUsers, keyed_password
 from proxy.security.passwords import check_hash
@@ -122,4 +123,4 @@ def _load(file: WatchedFile) -> None:
     try:
         file.load()
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{file.path}: {error}") from error
+        raise ConfigError(f"{file.path}: {text_of(error)}") from error

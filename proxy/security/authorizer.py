@@ -13,6 +13,7 @@ from pathlib import Path
 from traceback import format_exception
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from proxy.error_text import text_of
 from proxy.metadata.acl import Operation, ResourceType, address_text
 from proxy.metadata.image import MetadataImage
 from proxy.security.plugin import plugin
@@ -217,7 +218,7 @@ def load_authorizer(dotted_path: str, settings: Mapping[str, str]) -> Authorizer
         guarded.configure(settings)
     except Exception as error:
         raise ValueError(
-            f"authorizer.class.name: {dotted_path!r} rejects its settings: {error or repr(error)}"
+            f"authorizer.class.name: {dotted_path!r} rejects its settings: {text_of(error)}"
         ) from error
     return guarded
 

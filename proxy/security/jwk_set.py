@@ -11,6 +11,8 @@ from types import MappingProxyType
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
+from proxy.error_text import text_of
+
 SigningKey = RSAKey | ECKey | OKPKey
 
 MAX_KEYS = 256
@@ -71,7 +73,7 @@ class JwkSet:
             try:
                 keys.append(_verification_key(entry))
             except (JoseError, ValueError, TypeError, KeyError) as error:
-                skipped.append(f"key {place}: {error}")
+                skipped.append(f"key {place}: {text_of(error)}")
         if not keys:
             raise JwkSetError("no usable key" + (f": {'; '.join(skipped[:3])}" if skipped else ""))
         return cls(tuple(keys), tuple(skipped))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from proxy.error_text import text_of
 from proxy.security.mapping_rules import DEFAULT, MappingRules
 from proxy.security.plugin import plugin
 from proxy.security.principal import ANONYMOUS, USER_TYPE, Principal
@@ -52,7 +53,7 @@ def load_principal_builder(dotted_path: str | None, settings: Mapping[str, str])
         builder.configure(settings)
     except Exception as error:
         name = type(builder).__name__
-        raise ValueError(f"{BUILDER_CLASS}: {name} rejects its settings: {error}") from error
+        raise ValueError(f"{BUILDER_CLASS}: {name} rejects its settings: {text_of(error)}") from error
     return builder
 
 

@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Any
 
 from proxy.audit.record import AuditEvent
+from proxy.error_text import text_of
 from proxy.quota.throttle import Bucket, percent
 from proxy.security.authorizer import RequestContext
 from proxy.session import responses
@@ -345,7 +346,7 @@ class Machine:
             plan = responses.rewritten(entry, step.frame, charged, self.listener)
         except responses.FAULTS as error:
             name = ApiKey.name_of(entry.api_key)
-            message = f"the broker's response to {name} is malformed: {error}"
+            message = f"the broker's response to {name} is malformed: {text_of(error)}"
             return self.apply([CutOff(Close("upstream_protocol", message))])
         effects = self.apply(plan)
         return effects + self._finish(entry, responded_ms)

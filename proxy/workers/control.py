@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 from prometheus_client import CollectorRegistry
 
+from proxy.error_text import text_of
 from proxy.net.pages.readiness import Readiness
 from proxy.workers.exposition import snapshot
 
@@ -52,7 +53,7 @@ async def answer(control: int, pages: Mapping[str, Callable[[], Awaitable[bytes]
             writer.write(b"%s %d\n" % (number, len(page)) + page)
             await writer.drain()
     except ConnectionError as error:
-        log.warning("supervisor closed the control connection", error=str(error))
+        log.warning("supervisor closed the control connection", error=text_of(error))
     finally:
         writer.close()
 

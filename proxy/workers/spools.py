@@ -12,6 +12,7 @@ from typing import Protocol
 
 import structlog
 
+from proxy.error_text import text_of
 from proxy.net.audit.shipper import DiskThread
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import SpoolError, has_unshipped, remove_empty_segments
@@ -59,7 +60,7 @@ async def ship_left_over(directory: Path, workers: int, new_sink: Callable[[], S
             finally:
                 lock.close()
         except (SpoolError, OSError) as error:
-            log.error("left-over audit spool not shipped", directory=str(path), error=str(error))
+            log.error("left-over audit spool not shipped", directory=str(path), error=text_of(error))
 
 
 async def _ship(path: Path, sink: Sink, disk: DiskThread) -> None:

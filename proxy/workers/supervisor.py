@@ -21,6 +21,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from proxy.config import ConfigError, Listener, ProxyConfig, effects, http_access, load, split_host_port
 from proxy.config.reloading import Reloading, checked
+from proxy.error_text import text_of
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, SpoolLock, SpoolLocked
 from proxy.net.files.tls import CertificateSeries
@@ -210,7 +211,7 @@ class Supervisor:
         try:
             child = await Child.start(number, self._given, now_ms())
         except OSError as error:
-            log.error("cannot create a process for a worker", worker=number, error=str(error))
+            log.error("cannot create a process for a worker", worker=number, error=text_of(error))
             return EXIT_FAULT
         log.info("worker started", worker=number, worker_pid=child.pid)
         self._front.children[number] = child
@@ -319,7 +320,7 @@ def run_supervisor(path: Path, check: Callable[[Path], Sequence[str]]) -> int:
     except SpoolError:
         raise
     except OSError as error:
-        log.error("proxy cannot start", error=str(error))
+        log.error("proxy cannot start", error=text_of(error))
         return EXIT_CONFIG if isinstance(error, CannotListen) else EXIT_FAULT
     except Exception:
         log.exception("unexpected error in the supervisor")

@@ -50,6 +50,20 @@ OUTSIDE_THE_CORE = {
     "workers",
 }
 
+WITH_A_TEXT = {
+    "ValueError",
+    "Base64Error",
+    "ImportError",
+    "ModuleNotFoundError",
+    "OverflowError",
+    "ServerNotTrusted",  # proxy.security.sasl's AuthenticationError.
+    "TypeError",
+    "UnicodeDecodeError",
+    "UnicodeEncodeError",
+    "error",  # Of re and struct.
+}
+"""Exceptions of Python that say what is wrong; Penstock's own do."""
+
 # Said of a test, on purpose: it proves no requirement of docs/spec.md.
 TOOLING = "tooling"
 
@@ -207,6 +221,46 @@ def test_the_number_of_any_in_annotations_only_falls() -> None:
     }
 
     assert sum(counts.values()) <= MAX_ANY, {path: count for path, count in counts.items() if count}
+
+
+def test_what_a_foreign_exception_says_is_read_by_one_function() -> None:
+    """`text_of` says something for each: many exceptions of connections have no text of their own."""
+    product = {path: tree for path, tree in trees().items() if path.startswith(("proxy/", "forwarding/"))}
+    own = {
+        node.name for tree in product.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    }
+    bare = [
+        f"{path}:{node.lineno}"
+        for path, tree in product.items()
+        for handler in ast.walk(tree)
+        if isinstance(handler, ast.ExceptHandler) and handler.name and caught(handler) - own - WITH_A_TEXT
+        for node in bare_texts(handler, handler.name)
+    ]
+
+    assert bare == []
+
+
+def caught(handler: ast.ExceptHandler) -> set[str]:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return {ast.unparse(kind).rpartition(".")[2] for kind in kinds if kind is not None}
+
+
+def bare_texts(handler: ast.ExceptHandler, name: str) -> Iterator[ast.expr]:
+    """The places where the exception itself becomes text, except within `... or "something else"`."""
+    nodes = [node for statement in handler.body for node in ast.walk(statement)]
+    replaced = {
+        id(inner) for node in nodes if isinstance(node, ast.BoolOp | ast.IfExp) for inner in ast.walk(node)
+    }
+    for node in nodes:
+        is_text = isinstance(node, ast.Call) and ast.unparse(node) == f"str({name})"
+        is_text |= (
+            isinstance(node, ast.FormattedValue)
+            and node.conversion == -1
+            and (ast.unparse(node.value) == name)
+        )
+        if is_text and id(node) not in replaced:
+            assert isinstance(node, ast.expr)
+            yield node
 
 
 def test_no_test_sleeps_in_a_thread() -> None:

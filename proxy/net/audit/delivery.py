@@ -24,6 +24,7 @@ import structlog
 from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
+from proxy.error_text import text_of
 from proxy.net.kafka.channel import (
     AuthenticationError,
     ChannelError,
@@ -317,7 +318,7 @@ class AuditDelivery:
         self.failures[reason] += 1
         if self.failure is None:
             self.failure = DeliveryFailure(reason, str(error), now_ms())
-        self.failure.reason, self.failure.detail = reason, str(error) or repr(error)
+        self.failure.reason, self.failure.detail = reason, text_of(error)
         rejected = isinstance(error, NotDelivered) and error.error_code in REJECTED
         if rejected:
             self.failure.detail += f": record {_id(first[1])} of {len(first[1])} bytes"

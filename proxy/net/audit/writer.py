@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import structlog
 
+from proxy.error_text import text_of
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.runtime.clock import now_ms
@@ -237,9 +238,9 @@ class AuditWriter:
         except Exception as error:  # noqa: BLE001 - see above
             if what not in self._errors:
                 write = log.error if isinstance(error, SpoolError) else log.exception
-                write("Failed to write to the audit spool", at=what, error=str(error) or repr(error))
+                write("Failed to write to the audit spool", at=what, error=text_of(error))
             self.faults[what] += 1
-            self._errors[what] = str(error) or repr(error)
+            self._errors[what] = text_of(error)
             self._busy_since_ms = None
             self._notify()
             return None

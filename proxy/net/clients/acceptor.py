@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from proxy.error_text import text_of
 from proxy.net.clients.turns import Turns
 from proxy.net.files.tls import HANDSHAKE_FAILED, ServerTls, reason_of_failure
 from proxy.quota.connections import Slot
@@ -160,7 +161,7 @@ class Acceptor:
             await self.begin(client, host, slot)
         except OSError as error:
             # The client has disconnected, or is silent, like a check that the port is open.
-            log.debug("Connection closed before it was established", host=host, error=str(error))
+            log.debug("Connection closed before it was established", host=host, error=text_of(error))
         finally:
             if not slot.has_session:
                 slot.leave()

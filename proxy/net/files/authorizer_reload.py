@@ -11,6 +11,7 @@ from pathlib import Path
 
 import structlog
 
+from proxy.error_text import text_of
 from proxy.net.files.watched_file import INTERVAL_MS, FileReloads, WatchedFile
 from proxy.security.authorizer import Authorizer, DecidesByFiles, DecidesForATime, GuardedAuthorizer
 from proxy.security.protected import underlying, unprotected
@@ -90,4 +91,4 @@ def _read(file: WatchedFile) -> None:
     try:
         file.load()
     except (OSError, ValueError) as error:
-        raise ValueError(f"{file.path}: {error}") from error
+        raise ValueError(f"{file.path}: {text_of(error)}") from error

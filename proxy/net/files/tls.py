@@ -23,6 +23,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from proxy.error_text import text_of
 from proxy.net.files.watched_file import FileReloads, WatchedFile
 
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -247,7 +248,7 @@ def _set_ciphers(context: ssl.SSLContext, ciphers: str) -> None:
     try:
         context.set_ciphers(ciphers)
     except ssl.SSLError as error:
-        raise TlsError(f"ciphers {ciphers}: {error}") from error
+        raise TlsError(f"ciphers {ciphers}: {text_of(error)}") from error
 
 
 def _load(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
@@ -263,7 +264,7 @@ def _load(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
 def _described(error: OSError) -> str:
     """Describe the error. OpenSSL's text names a place in its source, and no cause if the file is not PEM."""
     if not isinstance(error, ssl.SSLError):
-        return error.strerror or str(error)
+        return error.strerror or text_of(error)
     if error.reason == "KEY_VALUES_MISMATCH":
         return "the key is not that of the certificate"
     if error.reason == "NO_CERTIFICATE_OR_CRL_FOUND":
@@ -274,7 +275,7 @@ def _described(error: OSError) -> str:
         )
     if error.reason in (None, "PEM_LIB", "NO_START_LINE", "BAD_BASE64_DECODE", "BAD_DECRYPT"):
         return f"not PEM, or the key has a passphrase ({error}); openssl pkcs12 and openssl pkey convert them"
-    return str(error)
+    return text_of(error)
 
 
 def _trust(context: ssl.SSLContext, ca: Path) -> None:

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
+from proxy.error_text import text_of
 
 INTERVAL_MS = 1_000
 MAX_BYTES = 64 << 20
@@ -157,7 +158,7 @@ class WatchedFile:
         try:
             self._on_change(content)
         except Exception as error:  # noqa: BLE001 - after any error the previous version stays in effect
-            self._failed(str(error) or repr(error), digest)
+            self._failed(text_of(error), digest)
             return
         self._reloads.report(self.path, self._file_kind, digest)
         log.info("file loaded", file=str(self.path), file_kind=self._file_kind, bytes=len(content))

@@ -15,6 +15,7 @@ from ssl import SSLContext
 from struct import Struct
 from typing import Self, cast
 
+from proxy.error_text import text_of
 from proxy.metadata.scram import ScramMechanism
 from proxy.net.files.tls import ClientTls
 from proxy.net.logins.bearer_token import TokenError, TokenSource
@@ -158,7 +159,7 @@ class ResponseProtocol(asyncio.Protocol):
             response.set_result(frame)
 
     def _reason(self) -> str:
-        return f"connection lost: {self._fault}" if self._fault else "connection closed"
+        return f"connection lost: {text_of(self._fault)}" if self._fault else "connection closed"
 
 
 class ChannelError(Exception):
@@ -382,7 +383,7 @@ class Channel:
     def _failed(self, api_key: int, error: Exception, limit_ms: int, *, abort: bool) -> ChannelError:
         name = ApiKey.name_of(api_key)
         if not isinstance(error, TimeoutError):
-            return ChannelError(f"{self.endpoint.address}: {name}: {error}")
+            return ChannelError(f"{self.endpoint.address}: {name}: {text_of(error)}")
         failure = ChannelTimeout(f"{self.endpoint.address}: no response to {name} within {limit_ms} ms")
         if abort:
             # An endpoint that is silent for the whole request timeout is considered dead, but not one that
@@ -479,7 +480,7 @@ async def _connect(endpoint: EndpointSettings) -> ResponseProtocol:
         )
     except OSError as error:
         raise ChannelError(
-            f"{endpoint.address}: cannot connect: {error}", reachability.reason_of_connecting(error)
+            f"{endpoint.address}: cannot connect: {text_of(error)}", reachability.reason_of_connecting(error)
         ) from error
     return protocol
 

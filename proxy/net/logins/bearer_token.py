@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 
+from proxy.error_text import text_of
 from proxy.net.logins.http_client import HttpClient, HttpError
 from proxy.security.sasl.exchange import shown
 
@@ -46,7 +47,7 @@ class FileToken:
         try:
             content = await asyncio.to_thread(self.path.read_text, encoding="ascii")
         except (OSError, ValueError) as error:
-            raise TokenError(f"{self.path}: {error}") from error
+            raise TokenError(f"{self.path}: {text_of(error)}") from error
         if not content.strip():
             raise TokenError(f"{self.path}: empty")
         return content.strip()
@@ -93,8 +94,10 @@ class EndpointToken:
             except (HttpError, OSError, UnicodeDecodeError) as error:
                 url = self._credentials.url
                 if cached is None or self._now_ms() >= cached.expires_at_ms:
-                    raise TokenError(f"{url}: {error}") from error
-                log.warning("Failed to fetch a new token; using the previous one", url=url, error=str(error))
+                    raise TokenError(f"{url}: {text_of(error)}") from error
+                log.warning(
+                    "Failed to fetch a new token; using the previous one", url=url, error=text_of(error)
+                )
                 return cached.token
             return self._cached.token
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from proxy.error_text import text_of
 from proxy.net.files.tls import TlsError, client_context
 
 MAX_BYTES = 1 << 20
@@ -58,7 +59,7 @@ class HttpClient:
         except TimeoutError:
             raise HttpError(f"no response within {self.timeout_ms} ms") from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError, TlsError) as error:
-            raise HttpError(str(error) or type(error).__name__) from None
+            raise HttpError(text_of(error)) from None
 
     async def _response(
         self, method: str, url: str, form: Mapping[str, str] | None, credentials: tuple[str, str] | None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from proxy.error_text import text_of
 from proxy.security.kerberos_names import DEFAULT, LocalRules
 from proxy.security.sasl.exchange import Exchange
 from proxy.security.sasl.gssapi import NAME, GssapiExchange, GssError
@@ -43,7 +44,7 @@ class Kerberos:
             )
         except self._gssapi.exceptions.GSSError as error:
             raise ValueError(
-                f"sasl.kerberos.keytab: no key of {service_name!r} in {keytab}: {error}"
+                f"sasl.kerberos.keytab: no key of {service_name!r} in {keytab}: {text_of(error)}"
             ) from error
 
     def default_realm(self) -> str:
@@ -96,7 +97,7 @@ class Context:
         try:
             yield
         except self._gssapi.exceptions.GSSError as error:
-            raise GssError(str(error)) from error
+            raise GssError(text_of(error)) from error
         except UnicodeDecodeError as error:
             raise GssError("the client's name is not UTF-8") from error
 

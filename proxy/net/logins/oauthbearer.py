@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from proxy.error_text import text_of
 from proxy.net.files.watched_file import FileReloads, WatchedFile
 from proxy.net.logins.http_client import HttpClient, HttpError
 from proxy.security.jwk_set import JwkSet, JwkSetError
@@ -244,7 +245,7 @@ class KeySources:
         try:
             watched.load()
         except OSError as error:
-            raise ValueError(f"sasl.oauthbearer.jwks.endpoint.url: {error}") from error
+            raise ValueError(f"sasl.oauthbearer.jwks.endpoint.url: {text_of(error)}") from error
         background.append(watched.run)
         return source
 

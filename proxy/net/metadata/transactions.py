@@ -20,7 +20,11 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.control_record import COMMIT_MARKER, ControlRecord
 from aiokafka.record.memory_records import MemoryRecords
 
+<<<<<<< HEAD
 from proxy.metadata.signatures import HEADER, Proof
+=======
+from proxy.error_text import text_of
+>>>>>>> b7bb0c46 (Say something of every exception, also of one without a text)
 
 SLICE_RECORDS = 500
 """Records that take about a millisecond."""
@@ -164,7 +168,7 @@ def _checked(batches: MemoryRecords) -> LogBatch:
     try:
         batch: LogBatch = batches.next_batch()
     except CorruptRecordException as error:
-        raise BrokenBatch(str(error)) from error
+        raise BrokenBatch(text_of(error)) from error
     if not hasattr(batch, "is_control_batch"):
         raise BrokenBatch("a batch of message format 0 or 1, which no Kafka since 4.0 writes")
     if not batch.validate_crc():
@@ -292,7 +296,7 @@ def checked(raw: bytes) -> LogBatch:
     try:
         batch: LogBatch | None = MemoryRecords(raw).next_batch()
     except CorruptRecordException as error:
-        raise BrokenBatch(str(error)) from error
+        raise BrokenBatch(text_of(error)) from error
     if batch is None or not hasattr(batch, "is_control_batch"):
         raise BrokenBatch("a batch of message format 0 or 1, which no KRaft writes")
     if not batch.validate_crc():
@@ -312,7 +316,7 @@ def _records(batch: LogBatch) -> Iterator[LogRecord]:
     try:
         yield from batch
     except CorruptRecordException as error:
-        raise BrokenBatch(f"the batch at offset {batch.base_offset}: {error}") from error
+        raise BrokenBatch(f"the batch at offset {batch.base_offset}: {text_of(error)}") from error
 
 
 def _value(record: LogRecord) -> bytes:

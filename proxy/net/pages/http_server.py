@@ -25,6 +25,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from proxy.error_text import text_of
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.pages.http_access import HttpAccess, HttpFiles
 from proxy.net.pages.readiness import Readiness
@@ -258,7 +259,9 @@ class HttpServer:
             await stream.handshake(self._handshakes)
         except ssl.SSLError as error:
             host = writer.get_extra_info("peername")[0]
-            log.warning("TLS handshake at the HTTP port failed", host=host, error=str(error), stranger=True)
+            log.warning(
+                "TLS handshake at the HTTP port failed", host=host, error=text_of(error), stranger=True
+            )
             raise
         return stream
 

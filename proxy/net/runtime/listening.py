@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from proxy.error_text import text_of
+
 _REASONS = {
     errno.EADDRINUSE: "the port is in use; choose another one, or stop the process that has it",
     errno.EADDRNOTAVAIL: "no network interface of this machine has that address",
@@ -35,7 +37,7 @@ def reason(error: OSError) -> str:
     """Describe the error, with a remedy where there is one."""
     if isinstance(error, socket.gaierror):
         return f"the name cannot be resolved ({error.strerror})"
-    return _REASONS.get(error.errno or 0, error.strerror or str(error))
+    return _REASONS.get(error.errno or 0, error.strerror or text_of(error))
 
 
 def listening_socket(host: str, port: int, backlog: int, *, reuse_port: bool = False) -> socket.socket:

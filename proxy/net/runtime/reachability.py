@@ -19,6 +19,8 @@ from dataclasses import dataclass
 
 import structlog
 
+from proxy.error_text import text_of
+
 REFUSED = "connection refused"
 UNKNOWN_HOST = "unknown host name"
 UNREACHABLE = "network unreachable"
@@ -66,7 +68,7 @@ class Cause:
 
 def cause_of(error: Exception) -> Cause:
     """Return the cause of an error, which has a `reason` if it is one of proxy.net."""
-    text = str(error) or repr(error)
+    text = text_of(error)
     return Cause(getattr(error, "reason", None) or text, text)
 
 

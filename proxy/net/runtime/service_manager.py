@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import structlog
 
+from proxy.error_text import text_of
+
 VARIABLE = "NOTIFY_SOCKET"
 SEND_S = 1.0
 
@@ -29,7 +31,10 @@ def notify(*assignments: str) -> None:
             sending.sendto("\n".join(assignments).encode(), path)
         except OSError as error:
             log.error(
-                "service manager not notified", assignments=assignments, socket=address, error=str(error)
+                "service manager not notified",
+                assignments=assignments,
+                socket=address,
+                error=text_of(error),
             )
 
 

@@ -32,6 +32,7 @@ from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
+from proxy.error_text import text_of
 from proxy.net.files.tls import new_context
 from proxy.net.files.watched_file import FileReloads, WatchedFile
 from proxy.net.runtime.clock import now_ns
@@ -165,7 +166,7 @@ class _HttpSession(requests.Session):
 
 
 def _cause_of(error: requests.RequestException) -> Cause:
-    text = str(error)[:MAX_DETAIL_CHARACTERS]
+    text = text_of(error)[:MAX_DETAIL_CHARACTERS]
     if isinstance(error, requests.exceptions.SSLError):
         return Cause(CERTIFICATE if "CERTIFICATE_VERIFY" in str(error) else TLS, text)
     if isinstance(error, requests.Timeout):
