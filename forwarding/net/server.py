@@ -20,6 +20,7 @@ from proxy.net.logins.unfinished_logins import IncompleteLogins
 from proxy.net.logins.verification import NotChecked
 from proxy.net.runtime.listening import opening
 from proxy.security.authorizer import host_address
+from proxy.wire.protocols import in_place_of_a_request
 
 LENGTH_BYTES = 4
 DRAIN_POLL_S = 0.05
@@ -39,6 +40,13 @@ class ServerLimits:
     login_timeout_ms: int = 30_000
     failed_authentication_delay_ms: int = 100
     drain_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Rejected:
+    """A frame that is not read, for its length; `reason` to close the connection."""
+
+    reason: str
 
 
 class Server:
@@ -179,8 +187,8 @@ class Server:
         login_ends_s = loop.time() + self.limits.login_timeout_ms / 1000
         while not self._draining.is_set():
             frame = await self._read(reader, writer, connection, login_ends_s)
-            if frame is None:
-                return "frame too large"
+            if isinstance(frame, _Rejected):
+                return frame.reason
             received_s = loop.time()
             reply = await connection.receive(frame)
             login_ends_s += loop.time() - received_s  # The controller's own time does not count.
@@ -200,20 +208,24 @@ class Server:
         writer: asyncio.StreamWriter,
         connection: Connection,
         login_ends_s: float,
-    ) -> bytes | None:
+    ) -> bytes | _Rejected:
         limits = self.limits
         ends_s = asyncio.get_running_loop().time() + limits.idle_ms / 1000
         if not connection.known and limits.login_timeout_ms:
             ends_s = login_ends_s
         self._idle.add(writer)
         async with asyncio.timeout_at(ends_s):
-            size = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big", signed=True)
+            length = await reader.readexactly(LENGTH_BYTES)
+            size = int.from_bytes(length, "big", signed=True)
             known = connection.authenticated
             limit = limits.max_frame_bytes if known else limits.max_unauthenticated_frame_bytes
             # Checked before the body arrives: an unauthenticated peer may fill one small buffer only.
             if not 0 <= size <= limit:
-                log.warning("frame rejected", size_bytes=size, limit_bytes=limit, stranger=not known)
-                return None
+                other = in_place_of_a_request(length)
+                host = host_address(writer.get_extra_info("peername")[0])
+                fault = {"size_bytes": size, "limit_bytes": limit} if other is None else {"error": other}
+                log.warning("frame rejected", host=host, **fault, stranger=not known)
+                return _Rejected("frame too large" if other is None else "wrong protocol")
             frame = await reader.readexactly(size)
         self._idle.discard(writer)
         return frame

@@ -408,7 +408,7 @@ class Session:
         """Drop a frame of this size and respond to it then, or close the connection."""
         header = None if self.authentication.under_way else too_large.header_of(self.gate, frame, size_bytes)
         if header is None:
-            return self.machine.apply(dispatch.malformed(fault))
+            return self.machine.apply(dispatch.impossible_length(fault, frame))
         effects = self.machine.follow_client_id(header, frame, now_ms)
         self._dropped, self._streams_to = self._call(header, size_bytes, now_ms), None
         self._streaming_bytes, self._streaming_tag_bytes, self._incomplete_since_ms = size_bytes, 0, now_ms

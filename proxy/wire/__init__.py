@@ -9,6 +9,7 @@ error_codes       Kafka's error codes by name
 errors            WireError, the only exception that leaves this package
 skim              reads Produce and Fetch requests without decoding them
 work              long work on a message, in slices
+protocols         names what comes in place of a Kafka frame: TLS, HTTP, SSH, PROXY headers
 batches           requests that are too large, decoded in batches
 
 The codecs are generated. schemas/*.schema define the messages:

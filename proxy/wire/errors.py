@@ -17,5 +17,9 @@ class Malformed(ValueError):
     """A field is malformed; the codec adds the names of message and field."""
 
 
+class OtherProtocol(WireError):
+    """The peer speaks another protocol than Kafka's; the text names it and the remedy."""
+
+
 class TooManyElements(WireError):
     """The arrays of a message have more elements than its receiver decodes at once (proxy.wire.work)."""

@@ -1,6 +1,6 @@
 """Frames, and the headers of requests and responses.
 
-A frame is a four-byte length, then as many bytes. Only channels and the controller use `FrameDecoder`; the
+A frame is a four-byte length, then as many bytes. Only channels use `FrameDecoder`, for responses; the
 request path splits frames in place. Headers are written by hand instead of generated, because every frame
 passes here; tests compare them with the codecs of the RequestHeader and ResponseHeader schemas.
 """
@@ -11,8 +11,9 @@ from typing import NamedTuple
 from proxy.wire import work
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.codecs import is_flexible
-from proxy.wire.errors import Malformed, WireError
+from proxy.wire.errors import Malformed, OtherProtocol, WireError
 from proxy.wire.primitives import Buffer, read_uvarint
+from proxy.wire.protocols import in_place_of_a_response
 
 _LENGTH = struct.Struct(">i")
 
@@ -53,6 +54,9 @@ class FrameDecoder:
         # The limit is checked before the body arrives: a peer that has not authenticated may fill one small
         # buffer only.
         if not 0 <= length <= self._max_frame_bytes:
+            other = in_place_of_a_response(self._buffer[position : position + _LENGTH.size])
+            if other is not None:
+                raise OtherProtocol(other)
             raise WireError(f"frame of {length} bytes, limit {self._max_frame_bytes}")
         stop: int = position + _LENGTH.size + length
         return stop if stop <= len(self._buffer) else None

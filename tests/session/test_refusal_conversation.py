@@ -67,10 +67,6 @@ def test_an_api_or_version_that_is_not_served_ends_the_connection(
             pack(">ih", 70_000, ApiKey.METADATA),
             "Metadata of 70000 bytes, more than decoded.request.max.bytes, which is 65536",
         ),
-        (
-            b"GET / HTTP/1.1\r\n\r\n",
-            "a request of 1195725856 bytes, more than socket.request.max.bytes, which is 1048576",
-        ),
     ],
 )
 def test_a_length_that_cannot_be_is_refused_before_anything_is_held(data: bytes, message: str) -> None:
@@ -81,6 +77,25 @@ def test_a_length_that_cannot_be_is_refused_before_anything_is_held(data: bytes,
 
     assert refusal(talk).message == message
     assert talk.close_reason == "malformed_request"
+
+
+@pytest.mark.spec("O2", "O6")
+@pytest.mark.parametrize("before", [b"", None])
+def test_another_protocol_is_named_at_its_first_four_bytes(before: bytes | None) -> None:
+    """Also behind a request, as from a client that switches to TLS too late."""
+    talk = Conversation("DESCRIBE TOPIC orders")
+    request = talk.request(METADATA, 12, t.MetadataRequest(topics=[])) if before is None else before
+
+    talk.sends(request + b"\x16\x03\x01")
+    assert talk.closed is None
+    talk.sends(b"\x06" + bytes(100_000))
+
+    (event,) = talk.told("request_refused")
+    assert event.message == (
+        "a TLS handshake in place of a Kafka request: the client uses TLS, and this listener does not:"
+        " see security.protocol of both"
+    )
+    assert talk.session.closing
 
 
 @pytest.mark.spec("O6")

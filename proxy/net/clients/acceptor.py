@@ -21,6 +21,7 @@ from proxy.error_text import text_of
 from proxy.net.clients.turns import Turns
 from proxy.net.files.tls import HANDSHAKE_FAILED, ServerTls, reason_of_failure
 from proxy.quota.connections import Slot
+from proxy.wire.protocols import in_place_of_tls
 
 ACCEPT_PAUSE_S = 0.1
 """Pause after a failed accept: without a descriptor, the next one would fail too."""
@@ -168,14 +169,15 @@ class Acceptor:
                 client.close()
 
 
-async def hello_arrived(client: socket.socket) -> None:
-    """Wait until the record is complete, or cannot be complete any more. OSError."""
+async def hello_arrived(client: socket.socket) -> bytes:
+    """Wait until the record is complete, or cannot be complete any more; return its head. OSError."""
     await _readable(client, _HEAD_BYTES)
     head = client.recv(_HEAD_BYTES, socket.MSG_PEEK)
     if len(head) == _HEAD_BYTES and head[0] == _HANDSHAKE:
         size_bytes = int.from_bytes(head[3:], "big")
         await _readable(client, _HEAD_BYTES + min(size_bytes, _MAX_RECORD_BYTES))
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+    return head
 
 
 async def _readable(client: socket.socket, size_bytes: int) -> None:
@@ -215,12 +217,12 @@ class TlsAcceptor(Acceptor):
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + HANDSHAKE_TIMEOUT_S
         async with asyncio.timeout_at(ends_s):
-            await hello_arrived(client)
+            head = await hello_arrived(client)
             await self._turns.next(host)
         async with asyncio.timeout(None) as alert:
 
             def failed(error: ssl.SSLError) -> None:
-                self._failed(host, reason_of_failure(error))
+                self._failed(host, in_place_of_tls(head) or reason_of_failure(error))
                 alert.reschedule(loop.time() + ALERT_S)
 
             HANDSHAKE_FAILED.set(failed)  # In the context of this task.

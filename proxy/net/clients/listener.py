@@ -24,7 +24,7 @@ from proxy.net.clients.connection_host import AuditTrail, NoAuditTrail
 from proxy.net.clients.pending_logins import PendingLogins
 from proxy.net.clients.relay_protocol import ReceiveBuffers
 from proxy.net.clients.turns import Turns
-from proxy.net.clients.upstream import UpstreamError, connect, next_login
+from proxy.net.clients.upstream import connect, next_login
 from proxy.net.files.tls import ServerTls
 from proxy.net.kafka.channel import ChannelError, EndpointSettings, SaslLogin
 from proxy.net.kafka.topic_lookups import TopicLookups
@@ -285,7 +285,7 @@ class Listener:
             await connect(endpoint, connection, Upstream(connection, self.buffers))
             if self._upstream_line.cause is not None:
                 self._upstream_line.is_up(listener=self.policy.name)
-        except (UpstreamError, ChannelError) as error:
+        except ChannelError as error:
             self._observer.upstream_error()
             self._upstream_line.is_down(cause_of(error), listener=self.policy.name)
             connection.close("upstream_unreachable")

@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 
 from proxy.error_text import text_of
 from proxy.net.files.watched_file import FileReloads, WatchedFile
+from proxy.net.runtime.reachability import NOT_TLS
 
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
@@ -227,7 +228,9 @@ def reason_of_failure(error: ssl.SSLError) -> str:
     """Return why a handshake with a client failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"client certificate: {error.verify_message}"
-    return f"TLS handshake: {error.reason or error}"
+    if error.reason in NOT_TLS or (error.reason or "").startswith("HTTP"):
+        return f"TLS handshake: {error.reason}: the client does not use TLS: see security.protocol of both"
+    return f"TLS handshake: {error.reason or text_of(error)}"
 
 
 def client_context(

@@ -8,12 +8,13 @@ its end. `ResponseProtocol` pairs response frames with requests by correlation i
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from ssl import SSLContext
 from struct import Struct
-from typing import Self, cast
+from typing import Self, TypeVar, cast
 
 from proxy.error_text import text_of
 from proxy.metadata.scram import ScramMechanism
@@ -26,7 +27,7 @@ from proxy.security.sasl.exchange import AuthenticationError as ServerNotTrusted
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.errors import WireError
+from proxy.wire.errors import OtherProtocol, WireError
 from proxy.wire.header import FrameDecoder, decode_response_header, encode_request
 from proxy.wire.message import Request, Response
 
@@ -35,6 +36,10 @@ MAX_IN_FLIGHT = 200
 must not grow while the peer is slow and callers have short timeouts."""
 
 _CORRELATION_ID = Struct(">i")
+
+Protocol = TypeVar("Protocol", bound=asyncio.BaseProtocol)
+
+_NO_TLS_THERE = "the port is one without TLS, or another server's: see security.protocol and the address"
 
 API_VERSIONS_VERSION = 3
 SASL_AUTHENTICATE_VERSION = 2
@@ -54,7 +59,10 @@ class ResponseProtocol(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._lost = asyncio.Event()
-        self._fault: Exception | None = None
+        self.fault: Exception | None = None
+        """Why the connection was lost, if anything says why."""
+        self.received = 0
+        """Number of response frames."""
 
     @property
     def open(self) -> bool:
@@ -104,7 +112,7 @@ class ResponseProtocol(asyncio.Protocol):
 
     def abort(self, fault: Exception) -> None:
         """Abort the connection; pending requests fail with `fault`."""
-        self._fault = self._fault or fault
+        self.fault = self.fault or fault
         if self._transport is not None:
             self._transport.abort()
 
@@ -126,13 +134,14 @@ class ResponseProtocol(asyncio.Protocol):
         self._waiting_since_s = asyncio.get_running_loop().time()
         try:
             for frame in self._decoder.feed(data):
+                self.received += 1
                 self._resolve(frame)
         except WireError as error:
             # The bytes after a malformed frame cannot be trusted either.
             self.abort(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._fault = self._fault or exc
+        self.fault = self.fault or exc
         self._lost.set()
         self._writable.set()
         pending, self._pending = self._pending, {}
@@ -159,7 +168,7 @@ class ResponseProtocol(asyncio.Protocol):
             response.set_result(frame)
 
     def _reason(self) -> str:
-        return f"connection lost: {text_of(self._fault)}" if self._fault else "connection closed"
+        return f"connection lost: {text_of(self.fault)}" if self.fault else "connection closed"
 
 
 class ChannelError(Exception):
@@ -279,18 +288,16 @@ class Channel:
 
     @classmethod
     async def _open_one(cls, endpoint: EndpointSettings, limit_ms: int) -> Self:
-        try:
-            async with asyncio.timeout(limit_ms / 1000):
-                channel = cls(endpoint, await _connect(endpoint))
-                try:
-                    await channel._negotiate()
-                    await channel._log_in()
-                except BaseException:
-                    await channel.close()
-                    raise
-                return channel
-        except TimeoutError:
-            raise ChannelTimeout(f"{endpoint.address}: no connection within {limit_ms} ms") from None
+        async with in_time(endpoint, limit_ms):
+            protocol = await connect_to(endpoint, lambda: ResponseProtocol(endpoint.max_response_bytes))
+            channel = cls(endpoint, protocol)
+            try:
+                await channel._negotiate()
+                await channel._log_in()
+            except BaseException:
+                await channel.close()
+                raise
+            return channel
 
     async def __aenter__(self) -> Self:
         return self
@@ -382,14 +389,30 @@ class Channel:
 
     def _failed(self, api_key: int, error: Exception, limit_ms: int, *, abort: bool) -> ChannelError:
         name = ApiKey.name_of(api_key)
+        if isinstance(self._protocol.fault, OtherProtocol):
+            text = f"{self.endpoint.address}: {text_of(self._protocol.fault)}"
+            return ChannelError(text, reachability.WRONG_PROTOCOL)
         if not isinstance(error, TimeoutError):
-            return ChannelError(f"{self.endpoint.address}: {name}: {text_of(error)}")
+            return ChannelError(f"{self.endpoint.address}: {name}: {text_of(error)}{self._advice(error)}")
         failure = ChannelTimeout(f"{self.endpoint.address}: no response to {name} within {limit_ms} ms")
         if abort:
             # An endpoint that is silent for the whole request timeout is considered dead, but not one that
             # was silent for a shorter timeout of the caller.
             self._protocol.abort(failure)
         return failure
+
+    def _advice(self, error: Exception) -> str:
+        """Return what the settings may lack, if the server closes a new connection without a word."""
+        received, endpoint = self._protocol.received, self.endpoint
+        if not isinstance(error, ConnectionError) or received > 1 or (received and endpoint.sasl):
+            return ""
+        if received:
+            lacks = "a login (security.protocol SASL_SSL or SASL_PLAINTEXT)"
+        elif endpoint.ssl is None:
+            lacks = "TLS (security.protocol SSL or SASL_SSL)"
+        else:
+            lacks = "a client certificate (ssl.certificate)"
+        return f": perhaps the server requires {lacks}"
 
     async def _negotiate(self) -> None:
         request = types.ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1")
@@ -438,7 +461,11 @@ class Channel:
         handshake = types.SaslHandshakeRequest(mechanism=login.mechanism)
         offered = await self._request(ApiKey.SASL_HANDSHAKE, 1, handshake, None)
         if offered.error_code != ErrorCode.NONE:
-            raise self._rejected(login, _name(offered.error_code), f"offered: {offered.mechanisms}")
+            if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+                detail = "the port is one without logins: see security.protocol"
+            else:
+                detail = f"offered: {offered.mechanisms}"
+            raise self._rejected(login, _name(offered.error_code), detail)
         version = self.version(ApiKey.SASL_AUTHENTICATE, (0, SASL_AUTHENTICATE_VERSION))
         client = await sasl_client(login)
         token: bytes | None = client.first()
@@ -468,21 +495,40 @@ class Channel:
         )
 
 
-async def _connect(endpoint: EndpointSettings) -> ResponseProtocol:
-    loop = asyncio.get_running_loop()
+@asynccontextmanager
+async def in_time(endpoint: EndpointSettings, limit_ms: int) -> AsyncIterator[None]:
+    """Raise ChannelTimeout if the block, which connects to the endpoint, takes longer."""
     try:
-        _, protocol = await loop.create_connection(
-            lambda: ResponseProtocol(endpoint.max_response_bytes),
+        async with asyncio.timeout(limit_ms / 1000):
+            yield
+    except TimeoutError:
+        raise ChannelTimeout(f"{endpoint.address}: no connection within {limit_ms} ms") from None
+
+
+async def connect_to(endpoint: EndpointSettings, protocol: Callable[[], Protocol]) -> Protocol:
+    """Open a connection, without a login. ChannelError says what to do about another protocol."""
+    try:
+        _, made = await asyncio.get_running_loop().create_connection(
+            protocol,
             endpoint.host,
             endpoint.port,
             ssl=endpoint.ssl,
             server_hostname=endpoint.host if endpoint.ssl else None,
         )
     except OSError as error:
-        raise ChannelError(
-            f"{endpoint.address}: cannot connect: {text_of(error)}", reachability.reason_of_connecting(error)
-        ) from error
-    return protocol
+        raise _not_connected(endpoint, error) from error
+    return made
+
+
+def _not_connected(endpoint: EndpointSettings, error: OSError) -> ChannelError:
+    reason, text = reachability.reason_of_connecting(error), text_of(error)
+    if reason == reachability.WRONG_PROTOCOL:
+        text += f": {_NO_TLS_THERE}"
+    elif endpoint.ssl and isinstance(error, ConnectionError) and reason != reachability.REFUSED:
+        # A Kafka listener without TLS closes the connection when it reads a handshake.
+        reason = reachability.TLS
+        text += f" during the TLS handshake: perhaps {_NO_TLS_THERE}"
+    return ChannelError(f"{endpoint.address}: cannot connect: {text}", reason)
 
 
 def _combined(errors: list[ChannelError]) -> ChannelError:

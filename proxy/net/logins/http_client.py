@@ -11,6 +11,7 @@ from pathlib import Path
 
 from proxy.error_text import text_of
 from proxy.net.files.tls import TlsError, client_context
+from proxy.net.runtime.reachability import NOT_TLS
 
 MAX_BYTES = 1 << 20
 
@@ -59,7 +60,7 @@ class HttpClient:
         except TimeoutError:
             raise HttpError(f"no response within {self.timeout_ms} ms") from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError, TlsError) as error:
-            raise HttpError(text_of(error)) from None
+            raise HttpError(_text_of(error, url)) from None
 
     async def _response(
         self, method: str, url: str, form: Mapping[str, str] | None, credentials: tuple[str, str] | None
@@ -82,3 +83,15 @@ class HttpClient:
                 if len(body) > MAX_BYTES:
                     raise HttpError(f"a response of more than {MAX_BYTES} bytes")
             return HttpResponse(response.status_code, bytes(body))
+
+
+def _text_of(error: Exception, url: str) -> str:
+    """Return the text of an error, with advice if only one of the server and the URL is for TLS."""
+    import httpx
+
+    text = text_of(error)
+    if any(reason in text for reason in NOT_TLS):
+        return f"{text}: the port is one without TLS: see the scheme and the port of the URL"
+    if url.startswith("http:") and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+        return f"{text}: perhaps the port is one with TLS: write https:"
+    return text

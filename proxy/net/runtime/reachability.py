@@ -29,6 +29,7 @@ TLS = "TLS handshake failed"
 TIMED_OUT = "timed out"
 LOGIN = "login rejected"
 VERSION = "no common version"
+WRONG_PROTOCOL = "wrong protocol"
 CLOSED = "connection closed"
 NOT_CONNECTED = "cannot connect"
 
@@ -39,6 +40,9 @@ _BY_NUMBER = {
     errno.ENETUNREACH: UNREACHABLE,
     errno.ETIMEDOUT: TIMED_OUT,
 }
+
+NOT_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE", "BAD_RECORD_TYPE")
+"""What OpenSSL says of bytes that are no TLS."""
 
 MAX_MS = 10_000
 
@@ -86,7 +90,7 @@ def reason_of_connecting(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return CERTIFICATE
     if isinstance(error, ssl.SSLError):
-        return TLS
+        return WRONG_PROTOCOL if error.reason in NOT_TLS else TLS
     if error.errno in _BY_NUMBER:
         return _BY_NUMBER[error.errno]
     # asyncio joins the texts of several addresses that failed differently into one error without a number.

@@ -31,6 +31,7 @@ from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import RequestHeader
+from proxy.wire.protocols import in_place_of_a_request
 
 MESSAGE = "AUTHORIZER_NOT_READY"
 UNRECORDED = "The audit trail takes no records, and this proxy serves nothing that it cannot record."
@@ -113,10 +114,16 @@ def not_served(listener: ListenerPolicy, header: RequestHeader) -> Plan:
     return [Recorded(event), End(Close("unsupported_request", message))]
 
 
-def malformed(message: str) -> Plan:
+def malformed(message: str, reason: str = "malformed_request") -> Plan:
     """Bytes that are no request; `message` says what is wrong with them."""
     event = events.request_refused(granted=False, message=message)
-    return [Recorded(event), End(Close("malformed_request", message))]
+    return [Recorded(event), End(Close(reason, message))]
+
+
+def impossible_length(fault: str, frame: memoryview) -> Plan:
+    """A frame whose length has this fault: of another protocol, or malformed."""
+    other = in_place_of_a_request(frame)
+    return malformed(fault) if other is None else malformed(other, "wrong_protocol")
 
 
 def is_offered(gate: Gate, header: RequestHeader) -> bool:
