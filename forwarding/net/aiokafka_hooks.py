@@ -22,6 +22,7 @@ from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, SaslHandShakeRequest
 
 from proxy.net.kafka.channel import reauthentication_wait_s
+from proxy.net.runtime.keepalive import set_keepalive_of
 
 STOP_TIMEOUT_S = 5
 _LOGIN = (ApiVersionRequest, SaslHandShakeRequest, SaslAuthenticateRequest)
@@ -85,7 +86,8 @@ class RenewedConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka sh
 
 async def _create_conn(host: str, port: int, **settings: object) -> RenewedConnection:
     connection = RenewedConnection(host, port, **settings)
-    await connection.connect()
+    _, writer = await connection.connect()
+    set_keepalive_of(writer.transport)
     return connection
 
 

@@ -18,6 +18,7 @@ from proxy.net.clients.pending_logins import LOGIN_TIMEOUT
 from proxy.net.files.tls import HANDSHAKE_FAILED, reason_of_failure
 from proxy.net.logins.unfinished_logins import IncompleteLogins
 from proxy.net.logins.verification import NotChecked
+from proxy.net.runtime.keepalive import set_keepalive_of
 from proxy.net.runtime.listening import opening
 from proxy.security.authorizer import host_address
 from proxy.wire.protocols import in_place_of_a_request
@@ -132,6 +133,7 @@ class Server:
             self._metrics.connections_closed.labels("too many connections").inc()
             writer.close()
             return
+        set_keepalive_of(writer.transport)
         task = connections.create_task(self._guarded(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -20,6 +20,7 @@ import structlog
 from proxy.error_text import text_of
 from proxy.net.clients.turns import Turns
 from proxy.net.files.tls import HANDSHAKE_FAILED, ServerTls, reason_of_failure
+from proxy.net.runtime.keepalive import set_keepalive
 from proxy.quota.connections import Slot
 from proxy.wire.protocols import in_place_of_tls
 
@@ -152,6 +153,7 @@ class Acceptor:
         slot = self._enter(host, client.close)
         if slot is not None:
             client.setblocking(False)
+            set_keepalive(client)
             task = self._tasks.create_task(self._begin(client, host, slot))
             if self.has_handshakes:
                 self._beginning.add(task)

@@ -22,6 +22,7 @@ from proxy.net.files.tls import ClientTls
 from proxy.net.logins.bearer_token import TokenError, TokenSource
 from proxy.net.runtime import reachability
 from proxy.net.runtime.chunked import call_in_slices
+from proxy.net.runtime.keepalive import set_keepalive_of
 from proxy.security.sasl.client import OAuthBearerClient, PlainClient, SaslClient, ScramClient
 from proxy.security.sasl.exchange import AuthenticationError as ServerNotTrusted
 from proxy.wire import codecs, types
@@ -508,7 +509,7 @@ async def in_time(endpoint: EndpointSettings, limit_ms: int) -> AsyncIterator[No
 async def connect_to(endpoint: EndpointSettings, protocol: Callable[[], Protocol]) -> Protocol:
     """Open a connection, without a login. ChannelError says what to do about another protocol."""
     try:
-        _, made = await asyncio.get_running_loop().create_connection(
+        transport, made = await asyncio.get_running_loop().create_connection(
             protocol,
             endpoint.host,
             endpoint.port,
@@ -517,6 +518,7 @@ async def connect_to(endpoint: EndpointSettings, protocol: Callable[[], Protocol
         )
     except OSError as error:
         raise _not_connected(endpoint, error) from error
+    set_keepalive_of(transport)
     return made
 
 

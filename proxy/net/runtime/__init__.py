@@ -11,5 +11,6 @@ listening          readable errors of listening sockets
 inherited_sockets  listening sockets that systemd or the process before this one holds
 successor          the process that a proxy starts in its own place, and the pipes between the two
 service_manager    notifications to systemd
+keepalive          SO_KEEPALIVE of connections that live long
 reachability       whether a peer is reachable, why not, and when to retry
 """
