@@ -5,6 +5,7 @@ keys are accepted: with a shared secret (`oct`) everyone who can verify a token 
 """
 
 import json
+import re
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -40,7 +41,9 @@ ALGORITHMS = tuple(_KEY_OF)
 """Every algorithm that can be allowed; `none` and the HMAC ones are not."""
 
 _TYPES: dict[str, type[SigningKey]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
-_PUBLIC_MEMBERS = ("n", "e", "crv", "x", "y")
+_NUMBERS = ("n", "e", "x", "y")
+_BASE64URL = re.compile(r"[A-Za-z0-9_-]+")
+_TO_URL_ALPHABET = str.maketrans("+/", "-_")
 
 
 class JwkSetError(Exception):
@@ -121,12 +124,25 @@ def _verification_key(entry: object) -> VerificationKey:
     if not isinstance(kind, str) or kind not in _TYPES:
         raise ValueError(f"kty {kind!r} is not used for signatures of tokens")
     algorithms = _algorithms(kind, entry.get("crv"), entry.get("alg"))
-    if kind == "RSA":
-        _check_rsa_size(entry)
     # Private members, which a careless provider might publish, are ignored.
-    public = {"kty": kind} | {name: entry[name] for name in _PUBLIC_MEMBERS if name in entry}
-    key = _TYPES[kind].import_key(public)
-    return VerificationKey(key_id, algorithms, key)
+    numbers = {name: _base64url(name, entry[name]) for name in _NUMBERS if name in entry}
+    if kind == "RSA":
+        _check_rsa_size(numbers)
+    public: dict[str, str | list[str]] = {"kty": kind, "crv": str(entry.get("crv")), **numbers}
+    return VerificationKey(key_id, algorithms, _TYPES[kind].import_key(public))
+
+
+def _base64url(name: str, value: object) -> str:
+    """Return the number as RFC 7518 wants it.
+
+    Some providers pad it, or use base64's other alphabet or lines; brokers accept that, since jose4j does.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is not a string")
+    number = "".join(value.split()).rstrip("=").translate(_TO_URL_ALPHABET)
+    if _BASE64URL.fullmatch(number) is None or len(number) % 4 == 1:
+        raise ValueError(f"{name} is not base64url")
+    return number
 
 
 def _check_purpose(entry: dict[str, object]) -> None:
@@ -153,11 +169,10 @@ def _algorithms(kind: str, curve: object, named: object) -> frozenset[str]:
     return fitting if kind == "OKP" else frozenset({named})
 
 
-def _check_rsa_size(entry: dict[str, object]) -> None:
-    modulus = entry.get("n")
-    if not isinstance(modulus, str):
+def _check_rsa_size(numbers: dict[str, str]) -> None:
+    if "n" not in numbers:
         raise ValueError("n is missing")
     # Checked before the key is made, so that a huge one costs nothing.
-    bits = len(modulus.rstrip("=")) * 6 // 8 * 8
+    bits = len(numbers["n"]) * 6 // 8 * 8
     if bits not in _RSA_BITS:
         raise ValueError(f"an RSA key of about {bits} bits, allowed {_RSA_BITS[0]} to {_RSA_BITS[-1]}")

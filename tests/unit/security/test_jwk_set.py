@@ -32,6 +32,36 @@ def test_keys_of_every_kind_are_taken_for_the_algorithms_that_fit_them() -> None
     assert keys.skipped == ()
 
 
+def padded(number: str) -> str:
+    return number + "=" * (-len(number) % 4)
+
+
+@pytest.mark.parametrize(
+    "key", [rsa(), ec("P-256"), ec("P-384"), ec("P-521"), ed25519()], ids=lambda key: key.kid
+)
+@pytest.mark.parametrize(
+    "written",
+    [
+        padded,
+        lambda number: number + "==",
+        lambda number: padded(number).replace("-", "+").replace("_", "/"),
+        lambda number: f"{number[:20]}\r\n{number[20:]}\n",
+    ],
+    ids=["padded", "padded too much", "the other alphabet", "in lines"],
+)
+def test_numbers_that_are_not_quite_base64url_are_read_as_a_broker_reads_them(key: Any, written: Any) -> None:
+    entry = key.as_dict(private=False)
+    changed = {name: written(entry[name]) for name in ("n", "e", "x", "y") if name in entry}
+    plain = JwkSet.parse(document(entry))
+
+    loose = JwkSet.parse(document(entry | changed))
+
+    assert loose.skipped == ()
+    assert [made.key.as_dict(private=False) for made in loose.keys] == [
+        made.key.as_dict(private=False) for made in plain.keys
+    ]
+
+
 def test_as_many_keys_as_the_limit_are_accepted_and_one_more_is_not() -> None:
     entries = [{"kty": "oct", "kid": str(number)} for number in range(MAX_KEYS)]
 
@@ -59,12 +89,20 @@ def test_a_key_that_names_its_algorithm_is_for_no_other() -> None:
         (public(alg="HS256"), "alg 'HS256'"),
         (public(alg="none"), "alg 'none'"),
         (public(alg="ES256"), "alg 'ES256'"),
-        (public(n=None), "n is missing"),
+        (public(n=None), "n is not a string"),
+        ({"kty": "RSA", "e": "AQAB"}, "n is missing"),
+        ({"kty": "RSA", "n": public()["n"]}, "'e' is required"),
+        (public(e=""), "e is not base64url"),
+        (public(e=65537), "e is not a string"),
+        ({**ec().as_dict(private=False), "y": "A"}, "y is not base64url"),
+        ({**ec().as_dict(private=False), "x": "!" * 43}, "x is not base64url"),
+        ({**ed25519().as_dict(private=False), "x": "\u00e9" * 43}, "x is not base64url"),
+        ({**ed25519().as_dict(private=False), "x": "AA=AA"}, "x is not base64url"),
         (public(n="AQAB"), "RSA key of about 24 bits"),
         (public(n="A" * 40_000), "RSA key of about"),
-        (public(n="%" * 342), ""),
+        (public(n="%" * 342), "n is not base64url"),
         ({**ec().as_dict(private=False), "crv": "P-192"}, "curve 'P-192'"),
-        ({**ec().as_dict(private=False), "x": "AQAB"}, ""),
+        ({**ec().as_dict(private=False), "x": "AQAB"}, "Invalid EC key"),
         ({"kty": "OKP", "crv": "X25519", "x": "AQAB"}, "curve 'X25519'"),
         ("not an object", "not an object"),
         (None, "not an object"),
