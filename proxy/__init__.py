@@ -24,6 +24,7 @@ proposal_check  `penstock check --proposal`: what a proposed change of policy do
 reload_and_restart  `penstock reload`, `penstock restart`: the commands to a running process
 witnessing     proxies that witness each other's audit trail, with Kafka's own controller
 quota_shares   quotas that hold for all proxies together, over a topic
+hash_password  `penstock hash-password`: the line of a PLAIN user for a users file
 starter        `penstock init`: example files to begin from
 __main__       the command line
 """

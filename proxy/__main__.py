@@ -1,4 +1,4 @@
-"""The command line: `penstock proxy | controller | check | reload | restart | init | shell | audit`.
+"""The command line: `penstock COMMAND`, with one function for each command.
 
 Each subcommand is imported only when it runs: the proxy starts without Spark, Spark without uvloop.
 """
@@ -110,6 +110,14 @@ def command_line() -> argparse.ArgumentParser:
         if name == "check":
             _check_arguments(command)
     _init_arguments(commands.add_parser("init", help="write example files", description=_INIT))
+    _hash_arguments(
+        commands.add_parser(
+            "hash-password",
+            help="print the hash of a password, for a users file",
+            description="Print the hash of a PLAIN user's password, as a line of a users file. On a terminal"
+            " the command prompts for the password twice; otherwise it reads one line of standard input.",
+        )
+    )
     commands.add_parser("audit", help="run the Spark jobs: ingest, reconcile and report the audit trail")
     return parser
 
@@ -133,6 +141,14 @@ def _init_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--force", action="store_true", help="overwrite existing files, but never secrets")
     command.set_defaults(run=_init, config=None)
+
+
+def _hash_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "name", nargs="?", metavar="USER", help="a user: print the whole line, not only what follows the name"
+    )
+    command.epilog = "Exit code 0: success; 2: no password, or two different ones."
+    command.set_defaults(run=_hash_password, config=None)
 
 
 def _check_arguments(command: argparse.ArgumentParser) -> None:
@@ -286,6 +302,17 @@ def _init(arguments: argparse.Namespace) -> int:
     files = [str(arguments.dir / f"{name}.yaml") for name in wanted.processes]
     print(f"Edit the lines marked with CHANGE, then run: penstock check -c {' -c '.join(files)}")
     print(f"The documentation is in {documentation()}")
+    return 0
+
+
+def _hash_password(arguments: argparse.Namespace) -> int:
+    from proxy.hash_password import NoPassword, line_of, password_of
+
+    try:
+        print(line_of(arguments.name, password_of(sys.stdin)))
+    except NoPassword as error:
+        print(f"penstock hash-password: {error}", file=sys.stderr)
+        return EXIT_CONFIG
     return 0
 
 

@@ -70,7 +70,9 @@ KAFKAS = {
     "client.secret": _FROM_A_FILE.format("oauthbearer.client.credentials.client.secret.file"),
 }
 """A property of Kafka's brokers or clients -> the advice."""
-OF_USERS = {"password": "write password.file: FILE, or password.hash: HASH (scrypt, pbkdf2); see users.yaml"}
+OF_USERS = {
+    "password": "write password.file: FILE, or password.hash: HASH, which penstock hash-password prints"
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,9 @@ def _text(log_n: int, r: int, p: int, salt: bytes, digest: bytes) -> str:
 def _parse(stored: str) -> tuple[int, int, int, bytes, bytes]:
     scheme, *fields = stored.split("$")
     if scheme != "scrypt" or len(fields) != 5:
-        raise ValueError("a password hash has the form scrypt$<ln>$<r>$<p>$<salt>$<hash>")
+        raise ValueError(
+            "a password hash has the form scrypt$<ln>$<r>$<p>$<salt>$<hash>; run penstock hash-password"
+        )
     log_n, r, p = (int(number) for number in fields[:3])
     if not (10 <= log_n <= 20 and 1 <= r <= 32 and 1 <= p <= 16):
         raise ValueError(f"scrypt cost ln={log_n}, r={r}, p={p} is out of bounds")

@@ -37,6 +37,7 @@ OUTSIDE_THE_CORE = {
     "net",
     "listeners",
     "handover",
+    "hash_password",
     "quota_shares",
     "witnessing",
     "run",
