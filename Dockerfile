@@ -8,7 +8,7 @@ WORKDIR /src
 RUN python -m venv /opt/penstock
 COPY deploy/requirements.lock deploy/
 RUN /opt/penstock/bin/pip install --no-cache-dir --require-hashes -r deploy/requirements.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY proxy proxy
 COPY forwarding forwarding
 COPY spark_audit spark_audit

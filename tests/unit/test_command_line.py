@@ -28,7 +28,8 @@ def test_help_names_a_documentation_that_is_there(capsys: pytest.CaptureFixture[
         main(["--help"])
 
     words = " ".join(capsys.readouterr().out.split())
-    place = Path(words.partition("Documentation: ")[2].partition(". To begin")[0])
+    place = Path(words.partition("The documentation is in ")[2].removesuffix("."))
+    assert place.is_absolute()
     assert (place / "docs" / "configuration.md").is_file()
 
 
