@@ -20,6 +20,8 @@ EXTRAS = {
     "proxy/net/telemetry/otlp.py": "otel",
 }
 """Where what an extra brings may be imported."""
+FROM_AN_INDEX = re.compile(r"pip install (-\S+ )*['\"]?penstock(?!-[\d.]+-py3-none-any\.whl)")
+
 PROJECT: Mapping[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 NOT_INSTALLED = {"gssapi": ["gssapi"]}
 """Left out of the lock files."""
@@ -81,6 +83,22 @@ def test_every_example_is_in_the_wheel() -> None:
 
     assert [name for name in names if not any(fnmatch(name, pattern) for pattern in patterns)] == []
     assert len(names) >= 7
+
+
+def test_nothing_says_that_an_index_has_the_project() -> None:
+    """`pip install penstock` finds nothing, or somebody else's project of that name."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy").rglob("*.md")]
+    sources = [
+        path for package in ("proxy", "forwarding", "spark_audit") for path in (ROOT / package).rglob("*.*")
+    ]
+
+    wrong = [
+        path.relative_to(ROOT).as_posix()
+        for path in [*pages, *sources]
+        if path.suffix not in (".pyc", ".svg") and FROM_AN_INDEX.search(path.read_text(encoding="utf-8"))
+    ]
+
+    assert wrong == []
 
 
 def test_the_readme_names_every_extra_that_a_user_may_want() -> None:
