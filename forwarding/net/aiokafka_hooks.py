@@ -21,6 +21,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, SaslHandShakeRequest
 
+from proxy.error_text import text_of
 from proxy.net.kafka.channel import reauthentication_wait_s
 from proxy.net.runtime.keepalive import set_keepalive_of
 
@@ -86,7 +87,11 @@ class RenewedConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka sh
 
 async def _create_conn(host: str, port: int, **settings: object) -> RenewedConnection:
     connection = RenewedConnection(host, port, **settings)
-    _, writer = await connection.connect()
+    try:
+        _, writer = await connection.connect()
+    except OSError as error:
+        # aiokafka logs its text, which is empty for a server that closes within the TLS handshake.
+        raise OSError(text_of(error)) from error
     set_keepalive_of(writer.transport)
     return connection
 

@@ -12,6 +12,7 @@ import pytest
 import trustme
 from structlog.testing import capture_logs
 
+from forwarding.net import aiokafka_hooks
 from proxy.net.files.tls import client_context
 from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError
 from proxy.net.logins.http_client import HttpClient, HttpError
@@ -125,6 +126,15 @@ async def test_a_tls_connection_to_a_port_without_tls_says_so(serve: Serve, reas
     assert pytest.RaisesExc(
         ChannelError, match=f"{address}: cannot connect: .*{says}.*security.protocol"
     ).matches(error)
+
+
+@on_uvloop
+async def test_the_controllers_producer_says_why_it_does_not_connect() -> None:
+    async with a_server(responding(b"")) as address:
+        host, _, port = address.rpartition(":")
+        settings = {"security_protocol": "SSL", "ssl_context": trusting_nobody()}
+        with pytest.raises(OSError, match="the peer closed the connection"):
+            await aiokafka_hooks._create_conn(host, int(port), **settings, request_timeout_ms=20_000)
 
 
 @on_uvloop
