@@ -21,12 +21,15 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import encode_request
+from tests.lab.cluster import certificates
+from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.net.test_controller_server import nowhere
 from tests.net.test_tls_handshakes import client_hello
 from tests.net.test_tls_listener import REQUIRED, Authority, a_tls_edge, tls_of
 from tests.support.controllers import controller_settings, endpoint_of, login, made_controller, running
 from tests.support.edges import an_edge_and_its_broker, on_uvloop
 from tests.support.fake_broker import FakeBroker
+from tests.support.kafka_fixtures import BROKER_LOGIN
 
 pytestmark = pytest.mark.spec("O2", "O3")
 
@@ -178,6 +181,30 @@ async def _error_of(request: Awaitable[Any]) -> ChannelError:
     with pytest.raises(ChannelError) as caught:
         await request
     return caught.value
+
+
+@pytest.mark.kafka
+async def test_a_real_broker_with_other_settings_is_named_too(kafka: Broker) -> None:
+    tls = await error_at(kafka.plaintext, ssl=trusting_nobody())
+    no_login_there = await error_at(kafka.plaintext, sasl=login(*BROKER_LOGIN, "SCRAM-SHA-256"))
+    async with await Channel.open(endpoint_of(kafka.sasl_plaintext)) as channel:
+        login_there = await _error_of(channel.request(ApiKey.METADATA, 12, types.MetadataRequest()))
+
+    assert "during the TLS handshake: perhaps the port is one without TLS" in str(tls)
+    assert "ILLEGAL_SASL_STATE: the port is one without logins" in str(no_login_there)
+    assert "perhaps the server requires a login" in str(login_there)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+async def test_a_real_broker_with_tls_is_named_too(kafka_libs: Path, tmp_path: Path) -> None:
+    files = certificates.write(tmp_path)
+    settings = BrokerSettings(directory=tmp_path / "broker", certificate=files.key_and_certificate)
+    broker = Broker(kafka_libs, settings)
+    with broker.running():
+        without_tls = await error_at(broker.ssl)
+
+    assert "a TLS alert in place of a Kafka response: this port is one with TLS" in str(without_tls)
 
 
 @on_uvloop
