@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
+from proxy.error_text import text_of
 from proxy.metadata.signatures import Signature
 
 _END: Final = b"-----END PUBLIC KEY-----"
@@ -40,7 +41,7 @@ class SigningKey:
         try:
             key = load_pem_private_key(path.read_bytes(), None)
         except (OSError, ValueError, TypeError) as error:
-            raise KeyFileError(f"{path}: {error}") from error
+            raise KeyFileError(f"{path}: {text_of(error)}") from error
         if not isinstance(key, Ed25519PrivateKey):
             raise KeyFileError(
                 f"{path}: not an Ed25519 key; make one with: openssl genpkey -algorithm ed25519"
@@ -67,7 +68,7 @@ class PublicKeys:
             blocks = [block + _END for block in path.read_bytes().split(_END)[:-1]]
             keys = [load_pem_public_key(block.strip()) for block in blocks]
         except (OSError, ValueError) as error:
-            raise KeyFileError(f"{path}: {error}") from error
+            raise KeyFileError(f"{path}: {text_of(error)}") from error
         ours = [key for key in keys if isinstance(key, Ed25519PublicKey)]
         if not keys or len(ours) < len(keys):
             raise KeyFileError(f"{path}: must have Ed25519 public keys in PEM form, and nothing else")

@@ -28,11 +28,7 @@ path = Path(sys.argv[1])
 process = ProxyProcess(load(path, ProxyConfig), path=path)
 print(json.dumps(sorted(sys.modules)))
 """
-<<<<<<< HEAD
-OURS = 261
-=======
-OURS = 262
->>>>>>> b7bb0c46 (Say something of every exception, also of one without a text)
+OURS = 264
 """How many modules of ours a proxy may be made of. Before a new one raises this: can it be imported later?"""
 
 

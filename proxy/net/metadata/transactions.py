@@ -20,11 +20,8 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.control_record import COMMIT_MARKER, ControlRecord
 from aiokafka.record.memory_records import MemoryRecords
 
-<<<<<<< HEAD
-from proxy.metadata.signatures import HEADER, Proof
-=======
 from proxy.error_text import text_of
->>>>>>> b7bb0c46 (Say something of every exception, also of one without a text)
+from proxy.metadata.signatures import HEADER, Proof
 
 SLICE_RECORDS = 500
 """Records that take about a millisecond."""
