@@ -143,6 +143,8 @@ ENVELOPE = struct(
 """The members of the CloudEvents line that are read. `_corrupt` holds a line that is not JSON."""
 
 EVENT_TYPE_PREFIX = "io.penstock."
+UNREQUESTED = ("tokens_expired", "topics_gone", "log_written_again")
+"""Events of what a controller wrote to the metadata log by itself, with the offsets."""
 EVENTS = (
     "started",
     "stopped",
@@ -172,6 +174,7 @@ EVENTS = (
     "quota_changed",
     "tokens_expired",
     "topics_gone",
+    "log_written_again",
     "throttled",
     "quota_used",
     "quota_share",

@@ -129,6 +129,19 @@ def tokens_expired(
     )
 
 
+def log_written_again(
+    records: Collection[Message], offsets: tuple[int | None, int], metadata_offset: int
+) -> AuditEvent:
+    """What was in effect, written again: unsigned records hid it, or the log was not signed before."""
+    return events.log_written_again(
+        method="MetadataLog",
+        count=len(records),
+        first_offset=offsets[0],
+        last_offset=offsets[1],
+        metadata_offset=metadata_offset,
+    )
+
+
 def topics_deleted(
     records: Collection[Message], offsets: tuple[int | None, int], metadata_offset: int
 ) -> AuditEvent:

@@ -19,6 +19,7 @@ from forwarding.controller.api import Outcome, SendToBroker
 from forwarding.controller.audit_events import (
     envelope_rejected,
     forwarded_received,
+    log_written_again,
     quotas_changed,
     tokens_expired,
     topics_deleted,
@@ -203,10 +204,12 @@ class RequestProcessor:
         """Commit records that change nothing; return whether all were committed."""
         for first in range(0, len(records), WRITTEN_AGAIN):
             some = records[first : first + WRITTEN_AGAIN]
-            unknown_commit = UnknownCommit(tuple(some), lambda _committed: None)
+            unknown_commit = UnknownCommit(tuple(some), partial(self._unrequested, some, log_written_again))
             entries = await call_in_slices(partial(self._entries, some))
-            if await self._append(entries, None, unknown_commit) is None:
+            committed = await self._append(entries, None, unknown_commit)
+            if committed is None:
                 return False
+            unknown_commit.on_committed(committed)
         return True
 
     async def resign(self) -> None:
@@ -475,13 +478,13 @@ class RequestProcessor:
             records = records_at(self._loader.image) if self.active else ()
             if not records or not await self._may_record_changes():
                 return False
-            unknown_commit = UnknownCommit(records, partial(self._removed, records, event))
+            unknown_commit = UnknownCommit(records, partial(self._unrequested, records, event))
             committed = await self._append(self._entries(records), None, unknown_commit)
             if committed is not None:
                 unknown_commit.on_committed(committed)
             return committed is not None
 
-    def _removed(self, records: Sequence[Message], event: MaintenanceEvent, committed: Committed) -> None:
+    def _unrequested(self, records: Sequence[Message], event: MaintenanceEvent, committed: Committed) -> None:
         offsets = committed.first_offset, committed.last_offset
         self._record(event(records, offsets, self._loader.image.offset))
 

@@ -388,6 +388,13 @@ def topics_gone(
     """The controller found topics that were deleted at a broker."""
 
 
+@_event(ADMIN)
+def log_written_again(
+    *, method: str, count: int, first_offset: int | None, last_offset: int, metadata_offset: int
+) -> None:
+    """The controller wrote records again that change nothing, because they were hidden or not signed."""
+
+
 @_event(SUMMARY)
 def throttled(
     *,

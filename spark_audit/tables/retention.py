@@ -25,8 +25,8 @@ NEVER_EXPIRED = (
     "settings_changed",
     "forwarded",
     "forwarded_received",
-    "tokens_expired",
     "quota_changed",
+    *S.UNREQUESTED,
 )
 DAYS_NAMED = 5
 """An error message names at most this many days."""

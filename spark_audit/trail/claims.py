@@ -1,7 +1,7 @@
 """The metadata offsets that a controller claims to have written, and for which request.
 
-Claims are `forwarded_received` records of role controller, and its `tokens_expired` and `topics_gone`, which
-report what it has removed by itself. forwarded.py checks that the log has what is claimed, changes.py that
+Claims are `forwarded_received` records of role controller, and those of what it has written by itself
+(schema.UNREQUESTED). forwarded.py checks that the log has what is claimed, changes.py that
 everything in the log is claimed.
 """
 
@@ -36,6 +36,8 @@ WRITTEN_BY = {
     "ExpireDelegationToken": (S.DELEGATION_TOKEN_RECORD, S.REMOVE_DELEGATION_TOKEN_RECORD),
 }
 CHECKED_KINDS = tuple(sorted({api_key for kinds in WRITTEN_BY.values() for api_key in kinds}))
+WRITTEN_BY["MetadataLog"] = CHECKED_KINDS
+"""The method of `log_written_again`."""
 
 
 def received(records: DataFrame) -> DataFrame:
@@ -44,7 +46,7 @@ def received(records: DataFrame) -> DataFrame:
 
 
 def _claiming(records: DataFrame) -> DataFrame:
-    by_itself = F.col(S.EVENT).isin("tokens_expired", "topics_gone") & (F.col(S.ROLE) == "controller")
+    by_itself = F.col(S.EVENT).isin(*S.UNREQUESTED) & (F.col(S.ROLE) == "controller")
     return received(records).unionByName(records.where(by_itself))
 
 

@@ -101,6 +101,8 @@ async def test_what_others_write_is_in_effect_nowhere_and_the_controller_writes_
         async with asyncio.timeout(SHOULD_NOT_TAKE_S):
             while not is_numbered(controller, 3):  # noqa: ASYNC110 - a number has no event
                 await asyncio.sleep(0.02)
+        again = controller.told("log_written_again")
+        assert [event.count for event in again] == [1, 2]
         reply, response = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("invoices"))
         assert reply.last_offset is not None
         await proxy.at(reply.last_offset)

@@ -217,6 +217,17 @@ class Trail:
             last_offset=last,
         )
 
+    def writes_again(self, *changes: tuple[int, str, dict[str, Any]]) -> Record:
+        """The controller writes records again that change nothing."""
+        first, last = self._commit(changes)
+        return self.controller.write(
+            "log_written_again",
+            method="MetadataLog",
+            count=len(changes),
+            first_offset=first,
+            last_offset=last,
+        )
+
     def ask(self, text: str, proxy: Process | None = None, **fields: Any) -> Record:
         """`User:alice 10.0.0.1 WRITE TOPIC payments`, decided by the oracle and recorded."""
         principal, host, operation, resource_type, *name = text.split()

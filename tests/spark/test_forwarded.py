@@ -181,6 +181,16 @@ def test_tokens_made_renewed_expired_and_swept_are_explained(spark: SparkSession
     assert findings(spark, trail, trail.audit) == []
 
 
+@pytest.mark.spec("S14")
+def test_what_the_controller_writes_again_is_explained(spark: SparkSession) -> None:
+    trail = Trail()
+    body = {"token_id": "t-1", "owner": "User:alice"}
+    trail.forward("CreateDelegationToken", [(*TOKEN, body)])
+    trail.writes_again((*TOKEN, body))
+
+    assert findings(spark, trail, trail.audit) == []
+
+
 def test_a_token_made_or_removed_behind_the_controllers_back_is_found(spark: SparkSession) -> None:
     trail = Trail()
     token_life(trail, "t-1")

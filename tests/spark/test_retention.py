@@ -14,7 +14,7 @@ from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.gaps import gaps
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
-from spark_audit.tables.retention import reconciled_days
+from spark_audit.tables.retention import NEVER_EXPIRED, reconciled_days
 from tests.spark.audit_trail import NOON_MS, Trail
 from tests.spark.frames import kafka_frame, log_frame
 from tests.spark.sealed import Line, end_of, seal, table
@@ -54,6 +54,13 @@ def reconciled(spark: SparkSession, tables: Tables, findings: int) -> None:
     found = audit.select(S.DATE).distinct().collect() * findings
     version = delta.version(spark, tables.audit)
     delta.append_state(reconciled_days(audit, bad, found, version), tables.reconciled, S.RECONCILED)
+
+
+@pytest.mark.spec("D4")
+def test_what_explains_the_metadata_log_never_expires() -> None:
+    claims = {"forwarded_received", "tokens_expired", "topics_gone", "log_written_again"}
+
+    assert claims <= set(NEVER_EXPIRED)
 
 
 @pytest.mark.long

@@ -109,10 +109,11 @@ def test_mutations_are_recorded_with_the_quota_and_the_request_that_was_charged(
 
 
 @pytest.mark.spec("R8", "A6")
-def test_what_the_controller_removes_by_itself_is_recorded_with_its_offsets() -> None:
+def test_what_the_controller_writes_by_itself_is_recorded_with_its_offsets() -> None:
     tokens = audit_events.tokens_expired([types.RemoveTopicRecord()] * 2, (5, 6), 6)
     records = [types.RemoveTopicRecord(), types.RemoveTopicRecord(), types.ClientQuotaRecord()]
     topics = audit_events.topics_deleted(records, (7, 9), 9)
+    again = audit_events.log_written_again(records, (10, 12), 12)
 
     assert fields(tokens) == {
         "event": "tokens_expired",
@@ -129,4 +130,12 @@ def test_what_the_controller_removes_by_itself_is_recorded_with_its_offsets() ->
         "first_offset": 7,
         "last_offset": 9,
         "metadata_offset": 9,
+    }
+    assert fields(again) == {
+        "event": "log_written_again",
+        "method": "MetadataLog",
+        "count": 3,
+        "first_offset": 10,
+        "last_offset": 12,
+        "metadata_offset": 12,
     }
