@@ -8,6 +8,7 @@ import argparse
 import json
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import date
@@ -83,6 +84,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(_reason(error) + (f" (more in {log})" if is_log_of_use else ""))
     except KeyboardInterrupt:
         return _failed("interrupted; the next ingest continues from the checkpoints")
+    # Exit code 1 says that there are findings, which a scheduler must be able to rely on.
+    except Exception as error:  # noqa: BLE001 - see above
+        is_log_of_use = log is not None
+        if log is not None:
+            with log.open("a", encoding="utf-8") as file:
+                traceback.print_exc(file=file)
+        what = " ".join(f"a defect, or data of another kind: {type(error).__name__}: {error}".split())
+        return _failed(what + (f" (more in {log})" if is_log_of_use else ""))
     finally:
         if log is not None and not is_log_of_use:
             log.unlink()

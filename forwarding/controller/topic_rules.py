@@ -97,7 +97,7 @@ def _pattern(key: str, text: str) -> re.Pattern[str]:
 
 
 def _number(key: str, text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
+    if not re.fullmatch("[0-9]+", text) or int(text) == 0:
         raise ValueError(f"{key}: expected a number of 1 or more, found {text!r}")
     return int(text)
 

@@ -7,6 +7,7 @@ the segments after it. CRCs of files are checked, and records of uncommitted tra
 """
 
 import asyncio
+import re
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,7 +161,7 @@ def _extent(raw: bytes) -> tuple[int, int, int]:
 
 def _offset_of(path: Path) -> int | None:
     digits = path.name.partition(".")[0].partition("-")[0]
-    return int(digits) if digits.isdigit() else None
+    return int(digits) if re.fullmatch("[0-9]+", digits) else None
 
 
 def _content(path: Path) -> bytes:

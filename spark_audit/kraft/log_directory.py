@@ -6,6 +6,7 @@ how far the log is committed. Knows neither Spark nor tables.
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,7 @@ def files_of(path: Path) -> Directory:
         names = sorted(path.iterdir())
     except OSError as error:
         raise LogDirectoryError(f"{path}: {error.strerror}") from error
-    segments = [name for name in names if name.suffix == SEGMENT and name.stem.isdigit()]
+    segments = [name for name in names if name.suffix == SEGMENT and re.fullmatch("[0-9]+", name.stem)]
     if not segments:
         hint = "; pass the directory __cluster_metadata-0" if (path / f"{TOPIC}-0").is_dir() else ""
         raise LogDirectoryError(f"{path}: it contains no segment of a log (*{SEGMENT}){hint}")
@@ -70,7 +71,7 @@ def files_of(path: Path) -> Directory:
     snapshots = [
         Snapshot(name, *map(int, name.stem.split("-")))
         for name in names
-        if name.suffix == SNAPSHOT and [part.isdigit() for part in name.stem.split("-")] == [True, True]
+        if name.suffix == SNAPSHOT and re.fullmatch("[0-9]+-[0-9]+", name.stem)
     ]
     in_order = [Segment(*each) for each in zip(segments, bases, ends, strict=True)]
     # The snapshot at offset 0 is what the storage was formatted with: the voters, and no records.

@@ -8,6 +8,7 @@ kernel releases the lock when the JVM ends.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -241,7 +242,7 @@ def _snapshot(spark: SparkSession, path: str) -> Java:
 def ends_read(spark: SparkSession, tables: Tables, stream: str) -> dict[str, int]:
     """Returns partition -> the offset after the last one that ingest has read, empty if it has not run."""
     checkpoint = tables.checkpoint(stream)
-    batches = [int(name) for name in names_in(spark, f"{checkpoint}/commits") if name.isdigit()]
+    batches = [int(name) for name in names_in(spark, f"{checkpoint}/commits") if re.fullmatch("[0-9]+", name)]
     if not batches:
         return {}
     # A version, the batch's settings, then one line per source: {"topic": {"partition": offset}}.

@@ -12,6 +12,7 @@ there is judged by its own chains. Nothing else may happen to them, and nothing 
 
 import hmac
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -399,12 +400,16 @@ def _place(directory: str, number: int) -> str:
     return f"{directory}/{number:08}.json"
 
 
+def _is_run(name: str) -> bool:
+    return re.fullmatch(r"[0-9]{8,}\.json", name) is not None
+
+
 def _runs(spark: SparkSession, directory: str, key: bytes | None) -> tuple[list[Run], list[Fault]]:
     """Returns the runs since the newest accepted one, and what is wrong with them."""
     runs: list[Run] = []
     faults: list[Fault] = []
     link, before = _SEED, 0
-    for number in sorted(int(name[:-5]) for name in names_in(spark, directory) if name[:-5].isdigit()):
+    for number in sorted(int(name[:-5]) for name in names_in(spark, directory) if _is_run(name)):
         run = _run(number, read_text(spark, _place(directory, number)), link, key)
         if run.content.get("job") == ACCEPT and run.fits:
             runs, faults, before = [], [], number - 1

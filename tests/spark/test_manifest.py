@@ -292,6 +292,37 @@ def run(*arguments: object) -> int:
     return command_line.main([str(argument) for argument in arguments])
 
 
+@pytest.mark.spec("D4", "D15")
+def test_a_file_that_is_no_run_is_not_taken_for_one_and_a_defect_is_no_finding(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = Tables(str(tmp_path / "tables"))
+    write(spark, tables, a_trail())
+    manifest.sign(spark, manifest.check(spark, tables, SECRET), "reconcile", {})
+    for name in ("\u00b2.json", "\u00b2\u00b2\u00b2\u00b2\u00b2\u00b2\u00b2\u00b2.json", "run.json"):
+        (tmp_path / "tables" / "runs" / name).write_text("{}", encoding="utf-8")
+    assert manifest.check(spark, tables, SECRET).faults == []
+
+    def fails(*_arguments: object) -> None:
+        raise KeyError("a\nkey")
+
+    monkeypatch.setattr(manifest, "_runs", fails)
+    (tmp_path / "key").write_bytes(SECRET)
+    arguments = (
+        "reconcile",
+        "--tables",
+        tables.root,
+        "--out",
+        tmp_path / "out",
+        "--chain-key",
+        tmp_path / "key",
+    )
+    assert run(*arguments) == 2
+    assert capsys.readouterr().err == (
+        "penstock audit: a defect, or data of another kind: KeyError: 'a\\nkey'\n"
+    )
+
+
 @pytest.mark.long
 def test_findings_and_page_are_evidence_too(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
