@@ -31,7 +31,12 @@ def changes(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS)
 def unexplained(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     """Returns records of a checked kind at offsets that no request claims."""
     claimed = claimed_offsets(records).select(S.LOG_OFFSET).distinct()
-    settled = _checked(metadata_log).where(F.unix_millis(S.LOG_TIMESTAMP) <= until_ms)
+    settled = (
+        _checked(metadata_log)
+        .crossJoin(F.broadcast(_passed(records, until_ms)))
+        .where((F.unix_millis(S.LOG_TIMESTAMP) <= until_ms) | (F.col(S.LOG_OFFSET) <= F.col("passed")))
+        .drop("passed")
+    )
     unclaimed = settled.join(claimed, S.LOG_OFFSET, "left_anti")
     age_ms = F.col(S.TIME_MS) - F.unix_millis(S.LOG_TIMESTAMP)
     somewhere = (F.col(S.LOG_OFFSET) <= F.col(S.LAST_OFFSET)) & age_ms.between(0, OUTCOME_UNKNOWN_MS)
@@ -39,6 +44,16 @@ def unexplained(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALW
     alone = unclaimed.join(late, somewhere & may_write(), "left_anti")
     why = sentence(": no request that the controller received explains it: %s", S.BODY)
     return unclaimed_findings(alone, why, S.ENTITY)
+
+
+def _passed(records: DataFrame, until_ms: int) -> DataFrame:
+    """Returns one row, `passed`: the last offset that a controller had applied when it wrote a record.
+
+    Who writes a record to the log directly may choose its timestamp, but not its offset.
+    """
+    of_controllers = records.where((F.col(S.ROLE) == "controller") & (F.col(S.TIME_MS) <= until_ms))
+    applied = F.max(F.greatest(S.LAST_OFFSET, S.METADATA_OFFSET))
+    return of_controllers.agg(F.coalesce(applied, F.lit(-1)).alias("passed"))
 
 
 def unclaimed_findings(alone: DataFrame, why: Column, *more_evidence: Column | str) -> DataFrame:

@@ -233,6 +233,28 @@ def test_of_the_last_seconds_of_a_trail_that_goes_on_one_side_may_be_on_its_way(
     ]
 
 
+@pytest.mark.spec("D13")
+@pytest.mark.parametrize("days", [-3, 0, 400])
+def test_a_record_with_a_time_of_its_writers_choice_is_judged_by_its_offset(
+    spark: SparkSession, days: int
+) -> None:
+    trail = Trail()
+    create(trail, 1)
+    _, received = create(trail, 2)
+    create(trail, 3)
+    trail.log[1]["time_ms"] += days * 86_400_000
+    trail.clock.now_ms += 2 * TRAIL_LATE_MS
+    trail.proxy.high_water()
+    trail.controller.high_water()
+    audit = audit_frame(spark, [record for record in trail.audit if record is not received])
+
+    found = changes(audit, log_frame(spark, trail.log), complete_until_ms(sequence_index(audit))).collect()
+
+    assert [(row["check"], json.loads(row["evidence"])["offset"]) for row in found] == [
+        ("changes.unexplained", trail.log[1]["offset"])
+    ]
+
+
 def test_a_trail_that_has_ended_is_judged_to_its_end(spark: SparkSession) -> None:
     left = Trail()
     left.clock.now_ms += 3_600_000
