@@ -359,20 +359,6 @@ class MetadataDelta:
         self._topics = TopicsDelta(image.topics)
         self._not_understood: dict[str, NotUnderstood | None] = {}
         self._offset = -1
-        self._replays: Mapping[str, Callable[[Any], None]] = {
-            "AccessControlEntryRecord": self._add_acl,
-            "RemoveAccessControlEntryRecord": self._remove_acl,
-            "ClientQuotaRecord": self._change_quota,
-            "UserScramCredentialRecord": self._add_credential,
-            "RemoveUserScramCredentialRecord": self._remove_credential,
-            "DelegationTokenRecord": self._set_token,
-            "RemoveDelegationTokenRecord": self._remove_token,
-            "TopicRecord": self._topics.set_topic,
-            "PartitionRecord": self._topics.set_partition,
-            "ConfigRecord": self._topics.set_config,
-            "RemoveTopicRecord": self._topics.remove_topic,
-            "FeatureLevelRecord": self._set_feature,
-        }
 
     def replay(self, message: Message, offset: int = -1) -> None:
         """Apply one record; MetadataError if its kind is unknown or it contradicts the image.
@@ -381,9 +367,9 @@ class MetadataDelta:
         """
         self._offset = offset
         kind = type(message).__name__
-        replay = self._replays.get(kind)
+        replay = _REPLAYS.get(kind)
         if replay is not None:
-            replay(message)
+            replay(self, message)
         elif kind not in IGNORED_RECORDS:
             raise MetadataError(f"{kind} is an unknown record type")
 
@@ -483,6 +469,23 @@ class MetadataDelta:
         changes = {key: value for key, value in self._tokens.items() if value != before.get(key)}
         total.change(state_digest.of_token, before, changes)
         return TokensImage(before.updated(changes)) if changes else self._image.tokens
+
+
+# Functions, not bound methods: a delta is free at once after its last use.
+_REPLAYS: Mapping[str, Callable[[MetadataDelta, Any], None]] = {
+    "AccessControlEntryRecord": MetadataDelta._add_acl,
+    "RemoveAccessControlEntryRecord": MetadataDelta._remove_acl,
+    "ClientQuotaRecord": MetadataDelta._change_quota,
+    "UserScramCredentialRecord": MetadataDelta._add_credential,
+    "RemoveUserScramCredentialRecord": MetadataDelta._remove_credential,
+    "DelegationTokenRecord": MetadataDelta._set_token,
+    "RemoveDelegationTokenRecord": MetadataDelta._remove_token,
+    "TopicRecord": lambda delta, record: delta._topics.set_topic(record),
+    "PartitionRecord": lambda delta, record: delta._topics.set_partition(record),
+    "ConfigRecord": lambda delta, record: delta._topics.set_config(record),
+    "RemoveTopicRecord": lambda delta, record: delta._topics.remove_topic(record),
+    "FeatureLevelRecord": MetadataDelta._set_feature,
+}
 
 
 def _credential_key(
