@@ -22,7 +22,7 @@ from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.in_flight import Observer, Produced, charge_on_arrival
 from proxy.session.machine import Machine
 from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES
-from proxy.session.plan import End, LookUp
+from proxy.session.plan import End, LookUp, Plan
 from proxy.session.requests import dispatch, forwarding, queries, termination, too_large
 from proxy.session.requests.handshake import Handshake
 from proxy.session.requests.upstream_login import UpstreamLogin
@@ -109,8 +109,10 @@ class Session:
 
     @property
     def takes_rest(self) -> bool:
-        """Whether a draining session still takes the rest of a request that the broker has a part of."""
-        return self._is_draining and self._streaming_bytes > 0
+        """Whether a draining session still takes something: the rest of a request that the broker has a part
+        of, or the next message of a login."""
+        logs_in = self.authentication.under_way and not self.blocked
+        return self._is_draining and (self._streaming_bytes > 0 or logs_in)
 
     @property
     def needs_no_response(self) -> bool:
@@ -218,7 +220,7 @@ class Session:
             return []
         self.machine.begin(now_ms)
         effects = self.machine.run(partial(self._verified, outcome, now_ms))
-        return effects + self._end_if_drained() + self._take_more(now_ms)
+        return effects + self._take_more(now_ms)
 
     def unmuted(self, now_ms: int) -> Effects:
         """The time of a `MuteClient` is over: see `Machine.unmute`."""
@@ -275,11 +277,11 @@ class Session:
     def drain(self) -> Effects:
         """Take no further request; the session's Close comes once what is in flight has its responses.
 
-        The rest of a Produce request that the broker has a part of is still taken, and a login that is being
-        verified gets its response first.
+        The rest of a Produce request that the broker has a part of is still taken, and so are the messages of
+        a login that has no final response yet.
         """
         self._is_draining = True
-        return self._end_if_drained()
+        return self.machine.apply(self._drained())
 
     def closed(self) -> None:
         """The connection is over: what was held is free, and what was not handled yet will not be."""
@@ -518,7 +520,7 @@ class Session:
         if not self._streaming_bytes:
             effects += self._last_bytes_came(now_ms)
             self._incomplete_since_ms = self._streaming = None
-            effects += self._end_if_drained()
+            effects += self.machine.apply(self._drained())
         return effects + self._log_in_upstream()
 
     def _last_bytes_came(self, now_ms: int) -> Effects:
@@ -569,7 +571,7 @@ class Session:
     def _handle(self, frame: memoryview, now_ms: int) -> Effects:
         """Handle one whole frame. A frame that is sent on as it came is the last of the effects."""
         if self._handshake.takes_bare_tokens:
-            return self.machine.apply(self._handshake.bare_token(frame, now_ms))
+            return self.machine.apply(self._handshake.bare_token(frame, now_ms) + self._drained())
         effects: Effects = []
         call: Call | None = None
         try:
@@ -578,9 +580,11 @@ class Session:
             if header.api_key == ApiKey.API_VERSIONS and not self.authentication.under_way:
                 effects = self.machine.follow_client_id(header, frame, now_ms)
             plan = self._handshake.request(header, frame, self.machine.client, now_ms)
-            if plan is None and not dispatch.is_offered(self.gate, header):
+            if plan is not None:
+                plan += self._drained()
+            elif not dispatch.is_offered(self.gate, header):
                 plan = dispatch.not_served(self.listener, header)
-            elif plan is None:
+            else:
                 effects = self.machine.follow_client_id(header, frame, now_ms)
                 call = self._call(header, len(frame), now_ms)
                 plan = dispatch.plan(call, frame, header.body_offset)
@@ -596,7 +600,7 @@ class Session:
 
     def _verified(self, outcome: Settled, now_ms: int) -> Effects:
         self.machine.flags &= ~VERIFYING
-        return self.machine.apply(self._handshake.verified(outcome, now_ms))
+        return self.machine.apply(self._handshake.verified(outcome, now_ms) + self._drained())
 
     def _log_in_upstream(self) -> Effects:
         login = self._login_due
@@ -605,13 +609,12 @@ class Session:
         self._login_due = None
         return self.machine.apply(login.begin())
 
-    def _end_if_drained(self) -> Effects:
-        """Close a draining session that has neither the rest of a request to take nor a login to respond
-        to."""
-        waits = self._streaming_bytes or self.machine.flags & (VERIFYING | CLOSING)
-        return (
-            self.machine.apply([End(Close(termination.DRAINED))]) if self._is_draining and not waits else []
-        )
+    def _drained(self) -> Plan:
+        """Return the end of a draining session that has neither the rest of a request to take nor a login to
+        complete."""
+        if not self._is_draining or self._streaming_bytes or self.machine.flags & CLOSING:
+            return []
+        return [] if self.authentication.under_way else [End(Close(termination.DRAINED))]
 
 
 def _pass_on(run: memoryview, effects: Effects) -> None:

@@ -17,6 +17,7 @@ from proxy.net.clients.relay_protocol import ReceiveBuffers, RelayProtocol, join
 from proxy.net.kafka.channel import reauthentication_wait_s
 from proxy.quota.connections import Slot
 from proxy.security.sasl.exchange import Settled
+from proxy.session.authentication import Phase
 from proxy.session.effects import (
     Close,
     ControllerResponse,
@@ -44,6 +45,10 @@ DRAIN_TIMEOUT = "drain_timeout"
 RENEWAL_LATE = 0.85
 """Share of the proxy's session at the broker after which a renewed login is late. The rest is for requests
 that are on their way to the broker."""
+SILENT_MS = 500
+"""How long the drain of a connection waits for the first message of a login."""
+LOGIN_MS = 5_000
+"""How long it waits for the others, besides the time that the proxy takes to check them."""
 PARTING_S = 0.5
 """How long the client of a drained connection may take to close its end after the last bytes."""
 
@@ -60,6 +65,7 @@ class Connection(RelayProtocol):
         "_in_turns",
         "_last_activity_ms",
         "_linger",
+        "_logs_in_since_ms",
         "_renewal",
         "_renewal_late",
         "_rest",
@@ -81,6 +87,7 @@ class Connection(RelayProtocol):
         self._close_reason: str | None = None
         self._last_activity_ms = host.now_ms()
         self._linger: asyncio.TimerHandle | None = None
+        self._logs_in_since_ms = 0  # Since when a drain waits for messages of a login.
         self._renewal: asyncio.TimerHandle | None = None
         self._renewal_late: asyncio.TimerHandle | None = None
         self._deferred: DeferredEffects | None = None
@@ -185,7 +192,8 @@ class Connection(RelayProtocol):
     def verified(self, outcome: Settled) -> None:
         """Handle the outcome of a `Verify`."""
         if self._close_reason is None:
-            self.carry_out(self.session.verified(outcome, self._host.now_ms()))
+            now_ms = self._logs_in_since_ms = self._host.now_ms()
+            self.carry_out(self.session.verified(outcome, now_ms))
             return
         # A client that disconnected has tried to log in: that is recorded. Its other bytes are ignored.
         self.session.closed()
@@ -303,6 +311,7 @@ class Connection(RelayProtocol):
         """
         if self._close_reason is not None or self.session.draining:
             return False
+        self._logs_in_since_ms = self._host.now_ms()
         self.carry_out(self.session.drain())
         return True
 
@@ -314,11 +323,12 @@ class Connection(RelayProtocol):
         if self._close_reason is not None:
             if self._close_reason != DRAINED and self.transport is not None and self._is_delivered():
                 self.transport.abort()
-        elif not self._has_to_wait and not self._rest and self.session.needs_no_response:
+        elif self._has_to_wait or self._rest or not self.session.needs_no_response:
+            if late and self.full:
+                self.abort(DRAIN_TIMEOUT)
+                return True
+        elif not self._may_log_in:
             self.close(DRAINED)
-        elif late and self.full:
-            self.abort(DRAIN_TIMEOUT)
-            return True
         return False
 
     def close(self, reason: str) -> None:
@@ -431,6 +441,15 @@ class Connection(RelayProtocol):
         if self.session.state & State.AWAITING_CONTROLLER:
             return "controller_responses"
         return "clients_to_send" if self.session.takes_rest else "broker_responses"
+
+    @property
+    def _may_log_in(self) -> bool:
+        """Whether the client of a draining connection has a login to complete, and time for it."""
+        authentication = self.session.authentication
+        if not authentication.under_way or self.session.state & State.VERIFYING:
+            return authentication.under_way
+        limit_ms = SILENT_MS if authentication.phase is Phase.VERSIONS else LOGIN_MS
+        return self._host.now_ms() - self._logs_in_since_ms < limit_ms
 
     @property
     def _has_to_wait(self) -> bool:

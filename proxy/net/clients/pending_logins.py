@@ -13,6 +13,7 @@ from proxy.net.logins.unfinished_logins import IncompleteLogins, LoginTimeouts
 from proxy.net.logins.verification import Client, NotChecked, Verifications
 from proxy.net.runtime.clock import now_ms
 from proxy.session.effects import Verify
+from proxy.session.requests.termination import DRAINED
 
 LOGIN_TIMEOUT = "login_timeout"
 _LEFT = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
@@ -70,7 +71,11 @@ class PendingLogins:
         )
 
     def _expired(self, connection: Connection) -> None:
-        if not connection.session.authentication.known:
+        if connection.session.authentication.known:
+            return
+        if connection.session.draining:
+            connection.close(DRAINED)
+        else:
             self._incomplete.add(connection.session.peer.host, LOGIN_TIMEOUT)
             connection.close(LOGIN_TIMEOUT)
 

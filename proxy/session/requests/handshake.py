@@ -143,10 +143,6 @@ class Handshake:
         """After a SaslHandshake v0 frames are nothing but a token."""
         return self._authentication.phase is Phase.BARE_TOKENS
 
-    @property
-    def is_verifying(self) -> bool:
-        return self._verifying is not None
-
     def bare_token(self, frame: memoryview, now_ms: int) -> Plan:
         """Take a frame that is a token, its length prefix included."""
         if AUTHENTICATION in self._gate.unrecorded:
