@@ -38,6 +38,10 @@ _HEAD_BYTES = 5
 _HANDSHAKE = 22
 _MAX_RECORD_BYTES = (1 << 14) + 256
 HANDSHAKE_TIMEOUT_S = 30.0
+HELLO_S = 0.1
+"""Time for a client that has sent nothing yet when its listener closes."""
+LAST_HANDSHAKES_S = 1.0
+"""Time for handshakes that have begun then."""
 ALERT_S = 1.0
 """Time for a client whose handshake has failed to read the alert and to close the connection."""
 
@@ -46,10 +50,6 @@ log = structlog.get_logger(__name__)
 
 class Acceptor:
     """Accepts connections at their pace, and begins each of them in a task."""
-
-    has_handshakes = False
-    """Whether `begin` includes a handshake. If not, it must not be cancelled: uvloop would close the
-    connection and never call connection_lost."""
 
     def __init__(
         self,
@@ -94,20 +94,27 @@ class Acceptor:
         """Set another pace for the next connections."""
         self._pace = pace
 
-    def close(self) -> None:
-        """Stop accepting. Begun connections continue; unfinished handshakes are cancelled.
+    @property
+    def is_beginning(self) -> bool:
+        """Whether an accepted connection has not been made yet."""
+        return bool(self._beginning)
 
-        A silent client must not delay the end of the process.
-        """
+    def close(self) -> None:
+        """Stop accepting. Accepted connections are still made."""
         listening, self._socket = self._socket, None
         if listening is not None:
+            if self._pace is None:
+                self._accept(listening)  # The kernel resets the connections that are left in its queue.
             asyncio.get_running_loop().remove_reader(listening)
             listening.close()
         if self._pause is not None:
             self._pause.cancel()
-        if self.has_handshakes:
-            for task in self._beginning:
-                task.cancel()
+
+    def cancel(self) -> None:
+        """Drop accepted connections that have not been made yet.
+
+        Not without a handshake: uvloop would close the connection and never call connection_lost.
+        """
 
     async def begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         """Make a connection on the socket; an exception ends that connection."""
@@ -155,9 +162,8 @@ class Acceptor:
             client.setblocking(False)
             set_keepalive(client)
             task = self._tasks.create_task(self._begin(client, host, slot))
-            if self.has_handshakes:
-                self._beginning.add(task)
-                task.add_done_callback(self._beginning.discard)
+            self._beginning.add(task)
+            task.add_done_callback(self._beginning.discard)
 
     async def _begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         try:
@@ -196,8 +202,6 @@ async def _readable(client: socket.socket, size_bytes: int) -> None:
 class TlsAcceptor(Acceptor):
     """Accepts connections under TLS. They count from the beginning of their handshake."""
 
-    has_handshakes = True
-
     def __init__(
         self,
         tls: ServerTls,
@@ -214,12 +218,24 @@ class TlsAcceptor(Acceptor):
         self._tls = tls
         self._failed = failed
         self._turns = turns
+        self._silent: set[asyncio.Task[None]] = set()
+
+    def close(self) -> None:
+        """Stop accepting. Handshakes that have begun get a moment to end, so that their clients learn nothing
+        worse than the end of a connection. A silent client must not delay the end of the process."""
+        super().close()
+        loop = asyncio.get_running_loop()
+        loop.call_later(HELLO_S, _cancel, self._silent)
+        loop.call_later(LAST_HANDSHAKES_S, _cancel, self._beginning)
+
+    def cancel(self) -> None:
+        _cancel(self._beginning)
 
     async def begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + HANDSHAKE_TIMEOUT_S
         async with asyncio.timeout_at(ends_s):
-            head = await hello_arrived(client)
+            head = await self._hello_arrived(client)
             await self._turns.next(host)
         async with asyncio.timeout(None) as alert:
 
@@ -234,3 +250,17 @@ class TlsAcceptor(Acceptor):
                 ssl=self._tls.context,
                 ssl_handshake_timeout=max(1.0, ends_s - loop.time()),
             )
+
+    async def _hello_arrived(self, client: socket.socket) -> bytes:
+        task = asyncio.current_task()
+        assert task is not None
+        self._silent.add(task)
+        try:
+            return await hello_arrived(client)
+        finally:
+            self._silent.discard(task)
+
+
+def _cancel(tasks: set[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()

@@ -55,7 +55,6 @@ async def drain(listeners: Sequence[Listener], timeout_ms: int, at_once: asyncio
     for listener in listeners:
         listener.stop_accepting()
     closed_ms = now_ms()
-    await draining.pause()  # Then the last accepted clients have a connection.
     await draining.round(ends_ms, last=True)
     cut = draining.cut_count + await draining.cut()
     for listener in listeners:
@@ -71,10 +70,13 @@ class _Draining:
         self._reported_ms = now_ms()
 
     async def round(self, ends_ms: int, *, last: bool = False) -> None:
-        """Drain all connections, in the last round also new ones, until they end or the time is over."""
+        """Drain all connections, in the last round also new ones, until they end or the time is over.
+
+        The last round waits for those that the listeners have accepted and that have not begun yet.
+        """
         began_ms, poll_ms = now_ms(), LAST_POLL_MS if last else LONG_POLL_MS
         draining = new = list(self._connections())
-        while draining:
+        while draining or (last and any(listener.is_beginning for listener in self._listeners)):
             async for connection in iterate_in_slices(new):
                 self.begun_count += _begun(connection)
             waited_ms = now_ms() - began_ms

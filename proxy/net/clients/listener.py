@@ -147,6 +147,11 @@ class Listener:
         if self._server is not None:
             self._server.set_pace(self._admission.pace(self.policy.name))
 
+    @property
+    def is_beginning(self) -> bool:
+        """Whether a client is accepted that has no connection yet."""
+        return self._server is not None and self._server.is_beginning
+
     def stop_accepting(self) -> None:
         if self._server is not None:
             self._server.close()
@@ -221,7 +226,9 @@ class Listener:
         )
 
     def drained(self) -> None:
-        """Record what was counted; no connection is left."""
+        """Record what was counted; no connection is left, and none is made any more."""
+        if self._server is not None:
+            self._server.cancel()
         self._logins.close()
 
     def _new_connection(self, slot: Slot) -> Connection:
