@@ -13,6 +13,11 @@ AUDIT_END_TAG = 10_001
 """Tagged field of ApiVersions, of the proxy's request and of the controller's response: the end of the
 sender's audit trail, UTF-8, so that the receiver witnesses it (decision 0075)."""
 
+ENVELOPE_ERROR_TAG = 10_002
+"""Tagged field of ApiVersions, empty in the request. The response has the error that an Envelope of the
+sender would get now, int16 big-endian. `penstock check --connect` requests it: an Envelope would be recorded
+as a forward (decision 0120)."""
+
 VersionRange = tuple[int, int]
 """Lowest and highest version, both inclusive."""
 

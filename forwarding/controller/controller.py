@@ -103,6 +103,15 @@ class Controller:
 
         `image`: None before it is loaded.
         """
+        rejected, recorded = self.sender_rejected(sender, image)
+        if rejected is not None:
+            return rejected, recorded
+        return unwrap(envelope, self._deserialize_principal, FORWARDED), ()
+
+    def sender_rejected(
+        self, sender: Sender, image: MetadataImage | None
+    ) -> tuple[RejectedEnvelope | None, tuple[AuditEvent, ...]]:
+        """Return why this sender may not forward, None if it may; and audit events."""
         current = self._current
         context = RequestContext(
             principal=sender.principal,
@@ -113,9 +122,9 @@ class Controller:
             settings_generation=current.settings_generation,
         )
         authorization = ForwardedAuthorization(current.authorizer, context, "Envelope", 0, 0)
-        if not authorization.allows_cluster(Operation.CLUSTER_ACTION):
-            return self._rejected_sender(authorization, sender), tuple(authorization.events)
-        return unwrap(envelope, self._deserialize_principal, FORWARDED), ()
+        if authorization.allows_cluster(Operation.CLUSTER_ACTION):
+            return None, ()
+        return self._rejected_sender(authorization, sender), tuple(authorization.events)
 
     def topics_to_look_up(self, forwarded: ForwardedRequest) -> Sequence[TopicKey]:
         """Return the topics whose existence, names and ids the decision needs."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from forwarding.envelope import MAX_VERSION, OLDEST_VERSION, Sender
-from forwarding.versions import AUDIT_END_TAG, TRANSACTIONAL_ID_TAG
+from forwarding.versions import AUDIT_END_TAG, ENVELOPE_ERROR_TAG, TRANSACTIONAL_ID_TAG
 from proxy.audit import events
 from proxy.audit.chain import witnessed_end
 from proxy.audit.record import AuditEvent
@@ -64,6 +64,8 @@ class ListenerContext:
     """The controller's own, which proxies reject from clients."""
     audit_end: Callable[[], str] = str
     """Returns the end of the controller's audit trail."""
+    envelope_error: Callable[[Sender], int] | None = None
+    """Returns the error that an Envelope of this sender would get now."""
 
 
 class UnknownPrincipal(Exception):
@@ -176,8 +178,7 @@ class Connection:
     async def _envelope(self, header: RequestHeader, frame: bytes) -> Reply:
         # Version 1 has the layout of version 0.
         message, _ = codecs.of(types.EnvelopeRequest, OLDEST_VERSION).decode(frame, header.body_offset)
-        sender = Sender(self._authentication.principal, self._host, self._context.listener, header.client_id)
-        response = await self._context.serve(message, header.api_version, sender)
+        response = await self._context.serve(message, header.api_version, self._sender(header))
         body = codecs.of(types.EnvelopeResponse, OLDEST_VERSION).encode(response)
         return Reply(encode_response(header.api_key, header.api_version, header.correlation_id, body))
 
@@ -217,14 +218,30 @@ class Connection:
         response = _versions_response(offered, ErrorCode.NONE)
         if codecs.is_flexible(header.api_key, header.api_version):
             response.unknown_tags = {TRANSACTIONAL_ID_TAG: self._context.transactional_id.encode()}
-            if self.authenticated and self._witness(header, frame, now_ms):
-                response.unknown_tags[AUDIT_END_TAG] = self._context.audit_end().encode()
+            if self.authenticated:
+                message, _ = codecs.request(header.api_key, header.api_version).decode(
+                    frame, header.body_offset
+                )
+                response.unknown_tags |= self._requested_tags(header, message.unknown_tags or {}, now_ms)
         return Reply(_frame(header, response))
 
-    def _witness(self, header: RequestHeader, frame: bytes, now_ms: int) -> bool:
+    def _requested_tags(
+        self, header: RequestHeader, requested: Mapping[int, bytes], now_ms: int
+    ) -> dict[int, bytes]:
+        tags: dict[int, bytes] = {}
+        if self._witness(header, requested, now_ms):
+            tags[AUDIT_END_TAG] = self._context.audit_end().encode()
+        if ENVELOPE_ERROR_TAG in requested and self._context.envelope_error is not None:
+            error_code = self._context.envelope_error(self._sender(header))
+            tags[ENVELOPE_ERROR_TAG] = error_code.to_bytes(2, "big", signed=True)
+        return tags
+
+    def _sender(self, header: RequestHeader) -> Sender:
+        return Sender(self._authentication.principal, self._host, self._context.listener, header.client_id)
+
+    def _witness(self, header: RequestHeader, requested: Mapping[int, bytes], now_ms: int) -> bool:
         """Record the end of the proxy's audit trail, if the request has it; whether it has."""
-        message, _ = codecs.request(header.api_key, header.api_version).decode(frame, header.body_offset)
-        end = witnessed_end((message.unknown_tags or {}).get(AUDIT_END_TAG, b""))
+        end = witnessed_end(requested.get(AUDIT_END_TAG, b""))
         if end is None:
             return False
         if now_ms - self._witnessed_ms >= MIN_WITNESS_INTERVAL_MS:

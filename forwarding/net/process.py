@@ -223,6 +223,7 @@ class ControllerProcess:
             settings.revoke_immediately,
             settings.transactional_id,
             audit_end,
+            self.processor.envelope_error,
         )
         tls = None if settings.tls is None else settings.tls.context
         self.server = Server(

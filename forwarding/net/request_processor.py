@@ -228,6 +228,16 @@ class RequestProcessor:
         await self._until_durable()
         return response
 
+    def envelope_error(self, sender: Sender) -> int:
+        """Return the error that an Envelope of this sender would get now; nothing is recorded."""
+        image = self._loader.image if self._loader.ready else None
+        rejected, _ = self._controller.sender_rejected(sender, image)
+        if rejected is not None:
+            return rejected.error_code
+        if image is None:
+            return AUTHORIZER_NOT_READY
+        return ErrorCode.NONE if self.active else ErrorCode.NOT_CONTROLLER
+
     async def _processed(
         self, envelope: types.EnvelopeRequest, envelope_version: int, sender: Sender
     ) -> types.EnvelopeResponse:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from forwarding.envelope import AUTHORIZER_NOT_READY, Sender
 from forwarding.net import forwarder as forwarder_module
 from forwarding.net.connection import MIN_WITNESS_INTERVAL_MS, ListenerContext
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.server import Server, ServerLimits
-from forwarding.versions import AUDIT_END_TAG, TRANSACTIONAL_ID_TAG, witness_request
+from forwarding.versions import AUDIT_END_TAG, ENVELOPE_ERROR_TAG, TRANSACTIONAL_ID_TAG, witness_request
 from proxy.audit.chain import LONGEST_END, Chain, witnessed_end
 from proxy.audit.record import AuditEvent
 from proxy.net.audit import audit_log as audit_log_module
@@ -22,6 +23,7 @@ from proxy.net.audit.spool import Spool
 from proxy.net.audit.writer import Fsync
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.logins.verification import Verifications
+from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.net.test_audit_log_and_http import AUTHOR, running
 from tests.net.test_audit_path import SlowDisk, an_audit_log, fill
@@ -82,6 +84,33 @@ async def test_a_controller_records_the_end_that_an_authenticated_proxy_sends() 
     assert [(e.message, e.principal, e.host, e.listener) for e in seen] == [
         (OF_PROXY, "User:proxy-1", "10.0.0.1", "CONTROLLER")
     ] * 2
+
+
+@pytest.mark.spec("E4", "O5")
+@on_uvloop
+async def test_only_a_peer_that_has_logged_in_gets_the_error_of_its_envelopes() -> None:
+    endpoint = Endpoint()
+    senders = list[Sender]()
+
+    def envelope_error(sender: Sender) -> int:
+        senders.append(sender)
+        return AUTHORIZER_NOT_READY
+
+    object.__setattr__(endpoint.context, "envelope_error", envelope_error)
+    connection = endpoint.connection()
+    request = types.ApiVersionsRequest(client_software_name="check", client_software_version="1")
+    request.unknown_tags = {ENVELOPE_ERROR_TAG: b""}
+
+    async def tags() -> dict[int, bytes]:
+        _, response = await asked(connection, ApiKey.API_VERSIONS, 3, request)
+        return dict(response.unknown_tags)
+
+    assert ENVELOPE_ERROR_TAG not in await tags()
+    await logged_in(connection)
+    assert (await tags())[ENVELOPE_ERROR_TAG] == AUTHORIZER_NOT_READY.to_bytes(2, "big")
+
+    assert [(str(sender.principal), sender.host) for sender in senders] == [("User:proxy-1", "10.0.0.1")]
+    assert [event.event for event in endpoint.events] == ["authentication"]
 
 
 @asynccontextmanager
