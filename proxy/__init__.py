@@ -20,6 +20,7 @@ process        the parts of a proxy, connected
 run            one proxy: from its file, as a worker, or as the successor of a running proxy
 handover       SIGUSR2: a running proxy starts its successor, and hands its clients over
 check          `penstock check`: what is wrong with a configuration file
+connection_check  `penstock check --connect`: what is wrong at brokers, controllers and identity providers
 proposal_check  `penstock check --proposal`: what a proposed change of policy does
 reload_and_restart  `penstock reload`, `penstock restart`: the commands to a running process
 witnessing     proxies that witness each other's audit trail, with Kafka's own controller

@@ -160,6 +160,12 @@ def _check_arguments(command: argparse.ArgumentParser) -> None:
         "--users", type=Path, action="append", metavar="FILE", help="a users file; repeatable"
     )
     command.add_argument(
+        "--connect",
+        action="store_true",
+        help="also connect to all brokers, controllers and identity providers of the files, for 10 s at most:"
+        " TLS, login, versions and rights; nothing is changed there",
+    )
+    command.add_argument(
         "--proposal",
         type=Path,
         metavar="FILE",
@@ -256,12 +262,27 @@ def _check(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return EXIT_CONFIG
+    if arguments.connect and not configs:
+        print("penstock check: --connect needs a configuration file; name one with -c", file=sys.stderr)
+        return EXIT_CONFIG
     all_checked = [*map(checked, configs), *map(checked_users, users)]
     problems = [problem for each in all_checked for problem in (*each.problems, *each.unusable)]
     problems += compared(all_checked)
     warnings = [warning for each in all_checked for warning in each.warnings]
     notes = [note for each in all_checked for note in each.notes]
     lines = [f"{each.path}: ok" for each in all_checked]
+    if arguments.connect:
+        from proxy.connection_check import check_connections
+
+        usable = [each for each in all_checked if each.config is not None and not each.problems]
+        found = check_connections((each.path, each.config) for each in usable if each.config is not None)
+        problems += found.problems
+        warnings += found.warnings
+        notes += [
+            f"{each.path}: not connected, because of its errors" for each in all_checked if each not in usable
+        ]
+        for line in found.lines:  # Also beside errors: what works narrows them down.
+            print(line)
     if arguments.proposal is not None and not problems:
         proposed = _check_proposal(arguments, all_checked[0].config if configs else None)
         problems, warnings = proposed.problems, warnings + proposed.warnings

@@ -11,6 +11,7 @@ Answers leave in the order of the requests of a connection, as a broker's do.
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from ssl import SSLContext
 from typing import Any, Self
 
 from proxy.wire import codecs, types
@@ -40,22 +41,23 @@ Answer = Callable[[Request], Any]
 
 class FakeBroker:
     def __init__(
-        self, answers: Mapping[int, Answer], versions: Mapping[int, tuple[int, int]] | None = None
+        self,
+        answers: Mapping[int, Answer],
+        versions: Mapping[int, tuple[int, int]] | None = None,
+        tls: SSLContext | None = None,
     ) -> None:
         """`versions`: what ApiVersions tells; without it all versions of all APIs in the table."""
+        self._tls = tls
         self.requests: list[Request] = []
         self.connections = 0
         self._answers = dict(answers)
         self._answers.setdefault(ApiKey.API_VERSIONS, self._tell_versions)
         self._versions = versions or {key: _all_versions(key) for key in self._answers}
         self._server: asyncio.Server | None = None
+        self.address = ""
+        """Where it listens, or has listened."""
         self._writers: set[asyncio.StreamWriter] = set()
         self._arrived = asyncio.Event()
-
-    @property
-    def address(self) -> str:
-        host, port = self._listening().sockets[0].getsockname()[:2]
-        return f"{host}:{port}"
 
     @property
     def open_connections(self) -> int:
@@ -77,7 +79,9 @@ class FakeBroker:
             writer.transport.abort()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
+        host, port = self._server.sockets[0].getsockname()[:2]
+        self.address = f"{host}:{port}"
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -4,6 +4,7 @@ Keys are PKCS #8, which Kafka's PEM stores need and OpenSSL takes as well.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import trustme
@@ -41,12 +42,18 @@ class OfficeCertificates:
         self.ca = directory / f"{name}-ca.pem"
         self._authority.cert_pem.write_to_path(self.ca)
 
-    def issue(self, name: str, common_name: str | None = None) -> Issued:
+    def issue(
+        self,
+        name: str,
+        common_name: str | None = None,
+        hosts: tuple[str, ...] = ("127.0.0.1", "localhost"),
+        not_after: datetime | None = None,
+    ) -> Issued:
         """For a server on loopback or, with a common name, for a client; written over when it is there."""
         leaf = self._authority.issue_cert(
-            "127.0.0.1",
-            "localhost",
+            *hosts,
             common_name=common_name,
+            not_after=not_after,
             organization_unit_name="office",
             organization_name="acme",
         )

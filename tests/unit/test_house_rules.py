@@ -44,6 +44,7 @@ OUTSIDE_THE_CORE = {
     "reload_and_restart",
     "process",
     "proposal_check",
+    "connection_check",
     "control_plane",
     "gate_setup",
     "shell",

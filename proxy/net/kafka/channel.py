@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from ssl import SSLContext
+from ssl import SSLContext, SSLObject
 from struct import Struct
 from typing import Self, TypeVar, cast
 
@@ -69,6 +69,11 @@ class ResponseProtocol(asyncio.Protocol):
     def open(self) -> bool:
         """Whether requests may still be sent."""
         return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def tls(self) -> SSLObject | None:
+        """The TLS session of the connection; None without TLS."""
+        return None if self._transport is None else self._transport.get_extra_info("ssl_object")
 
     @property
     def silent_ms(self) -> int:
@@ -310,6 +315,11 @@ class Channel:
     def closed(self) -> bool:
         """Whether no further request can be sent."""
         return not self._protocol.open
+
+    @property
+    def tls(self) -> SSLObject | None:
+        """The TLS session of the connection; None without TLS."""
+        return self._protocol.tls
 
     @property
     def silent_ms(self) -> int:

@@ -147,14 +147,19 @@ class JwksEndpoint:
         return True
 
     async def _load(self) -> None:
-        response = await self._client.get(self.settings.url)
-        if response.status != 200:
-            raise HttpError(f"status {response.status}")
-        keys = JwkSet.parse(response.body)
+        keys = await requested_keys(self._client, self.settings.url)
         if keys != self.keys:
             _log_keys(self.settings.url, keys)
         self.keys = keys
         self._metrics.loaded(self.settings.url, self._now_ms())
+
+
+async def requested_keys(client: HttpClient, url: str) -> JwkSet:
+    """Request the keys once. HttpError or JwkSetError when there are none."""
+    response = await client.get(url)
+    if response.status != 200:
+        raise HttpError(f"status {response.status}")
+    return JwkSet.parse(response.body)
 
 
 class JwksFile:
