@@ -23,7 +23,7 @@ from proxy.audit.classes import CLASSES
 from proxy.audit.record import Author
 from proxy.check import check
 from proxy.config import ConfigError, WatchedUsers, effects, http_access, load, traces
-from proxy.config.certificates import report_certificates
+from proxy.config.certificates import CertificateReport, report_certificates
 from proxy.config.doubts import report_rules
 from proxy.config.machine import report_files
 from proxy.config.reloading import Reloading, checked
@@ -191,9 +191,10 @@ async def _run(
     registry.register(CertificateSeries(lambda: certificates.expiries | http.expiries))
     reload = _Reload(logins, process, audit, reloads, authorizer_upkeep, http, config, authorizer)
     reloading = _reloading(path, config, reload, reloads, registry)
+    report = CertificateReport(reloads, lambda: reloading.config)
     async with asyncio.TaskGroup() as tasks:
         upkeep_runs = (run() for run in (authorizer_upkeep.run, *upkeep, *logins.background))
-        parts = [_stop(process, stop), audit.run(), reloading.run(), http.run(), *upkeep_runs]
+        parts = [_stop(process, stop), audit.run(), reloading.run(), http.run(), report.run(), *upkeep_runs]
         background = [tasks.create_task(part) for part in parts]
         await http.open()
         notify("READY=1")

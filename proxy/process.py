@@ -24,8 +24,10 @@ from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent, Author
 from proxy.check import check
 from proxy.config import ConfigError, ProxyConfig, WatchedUsers, effects, endpoint, http_access, traces
+from proxy.config.certificates import CertificateReport
 from proxy.config.machine import report_files
 from proxy.config.proxy_principals import proxy_principals
+from proxy.config.reloading import FILE_KIND as CONFIGURATION
 from proxy.config.reloading import Reloading, checked
 from proxy.control_plane import ControlPlane
 from proxy.error_text import text_of
@@ -39,6 +41,7 @@ from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_lock import Holder, lock_spool
 from proxy.net.clients.revocation import Revocations
 from proxy.net.files.authorizer_reload import AuthorizerReload
+from proxy.net.files.tls import FILE_KIND as CERTIFICATE
 from proxy.net.files.tls import Certificates, CertificateSeries, ServerTls
 from proxy.net.files.watched_file import FileReloads, WatchedFile
 from proxy.net.kafka.broker_watch import BrokerFacts, BrokerWatch
@@ -201,6 +204,9 @@ class ProxyProcess:
             [*self._listeners.tls, *(each.tls for each in endpoints)], self._reloads
         )
         self._reloading = None if path is None else self._reloading_of(path, read)
+        # The supervisor reports the configuration of workers.
+        kinds = (CERTIFICATE, CONFIGURATION) if member is None else (CERTIFICATE,) * (member.number == 0)
+        self._certificate_report = CertificateReport(self._reloads, lambda: self._config, kinds)
         self._quota_changes: deque[tuple[int, str]] = deque()
         self._quotas_changed = asyncio.Event()
         self._open = False
@@ -322,6 +328,7 @@ class ProxyProcess:
             self._audit,
             self._upkeep,
             self._certificates,
+            self._certificate_report,
             self._lag,
             self._identity,
             self._own_topics,

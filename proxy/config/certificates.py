@@ -1,13 +1,14 @@
 """Facts about the certificates of a configuration: dates, names, order, purpose and strength.
 
-`penstock check` prints them, a starting process logs them. They are those of the valid parts of a file, at
-one moment. Whether OpenSSL can load a file at all, and whether a key belongs to its certificate, is known to
-proxy.net.files.tls.
+`penstock check` prints them; a process logs them at its start and after each reload (decision 0112). They are
+those of the valid parts of a file, at one moment. Whether OpenSSL can load a file at all, and whether a key
+belongs to its certificate, is known to proxy.net.files.tls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import ip_address
@@ -22,12 +23,18 @@ from proxy.config.document import Location
 from proxy.config.listener import Listener, ServerName, ServerSsl
 from proxy.config.parts import Part, parts_below
 from proxy.config.proxy import HttpSsl
+from proxy.config.reloading import FILE_KIND as CONFIGURATION
 from proxy.config.upstream import Upstream
+from proxy.net.files.tls import FILE_KIND as CERTIFICATE
+from proxy.net.files.watched_file import FileReloads
+from proxy.net.runtime.clock import now_ms
 
 if TYPE_CHECKING:
     from cryptography import x509
 
 SOON_S = 30 * 24 * 60 * 60
+TOGETHER_S = 2.0
+"""Files that are loaded within this time are reported together: a certificate and its key are two."""
 LEAST_BITS = {"rsa": 2048, "dsa": 2048, "ec": 224}
 """By kind of key, what OpenSSL's security level 2 accepts, the default of many systems."""
 WEAK_HASHES = ("md5", "sha1")
@@ -87,11 +94,39 @@ def facts(parts: object, now_s: float) -> list[Fact]:
 
 
 def report_certificates(config: Part, now_s: float) -> None:
-    """Logs the facts, at the start of a process."""
+    """Logs the facts."""
     for fact in facts(config, now_s):
         log.warning(
             "a certificate needs attention", key=" > ".join(map(str, fact.location)), reason=fact.text
         )
+
+
+class CertificateReport:
+    """Logs the facts again after a certificate or the configuration was reloaded."""
+
+    def __init__(
+        self,
+        reloads: FileReloads,
+        config: Callable[[], Part],
+        file_kinds: Iterable[str] = (CERTIFICATE, CONFIGURATION),
+    ) -> None:
+        """`config` returns the configuration in effect."""
+        self._config = config
+        self._file_kinds = frozenset(file_kinds)
+        self._loaded = asyncio.Event()
+        reloads.on_loaded = self._note
+
+    async def run(self) -> None:
+        """Report until cancelled. Files are read in a thread."""
+        while True:
+            await self._loaded.wait()
+            await asyncio.sleep(TOGETHER_S)
+            self._loaded.clear()
+            await asyncio.to_thread(report_certificates, self._config(), now_ms() / 1000)
+
+    def _note(self, file_kind: str) -> None:
+        if file_kind in self._file_kinds:
+            self._loaded.set()
 
 
 def _cas(part: Part) -> Iterator[tuple[str, Path]]:

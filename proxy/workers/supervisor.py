@@ -20,6 +20,7 @@ import structlog
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from proxy.config import ConfigError, Listener, ProxyConfig, effects, http_access, load, split_host_port
+from proxy.config.certificates import CertificateReport
 from proxy.config.reloading import Reloading, checked
 from proxy.error_text import text_of
 from proxy.net.audit.spool_files import SpoolError
@@ -153,7 +154,8 @@ class Supervisor:
         RESTART.on_signal(partial(asyncio.get_running_loop().call_soon_threadsafe, _cannot_restart))
         log.info("supervisor started", workers=self._config.workers, ports=self._given.ports)
         async with asyncio.TaskGroup() as tasks:
-            parts = [self._poll(), self._reloading.run(), self._http.run()]
+            certificates = CertificateReport(self._reloads, lambda: self._reloading.config)
+            parts = [self._poll(), self._reloading.run(), self._http.run(), certificates.run()]
             upkeep = [tasks.create_task(part) for part in parts]
             workers = [tasks.create_task(self._keep(number)) for number in range(self._config.workers)]
             await asyncio.gather(*workers)

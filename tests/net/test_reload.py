@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.lab.cluster import probe
 from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import Client
 from tests.support.lone_processes import SHOULD_NOT_TAKE_S, LoneProcess, a_lone
+from tests.support.office_certificates import OfficeCertificates
 
 pytestmark = [pytest.mark.spec("O9"), pytest.mark.slow]
 
@@ -328,3 +330,44 @@ async def test_all_workers_reload_and_so_does_one_that_starts_later(tmp_path: Pa
     # The first boot of each worker: one that starts later begins with them.
     recorded = [settings_on_record(tmp_path / "spool" / place) for place in (".", "worker-1")]
     assert recorded == [[(1, "User:admin;User:bob")]] * 2
+
+
+NEEDS_ATTENTION = "a certificate needs attention"
+
+
+def exchange(certificates: OfficeCertificates, directory: Path, ends_in_days: int) -> dict[str, str]:
+    """Puts another certificate and its key where the process has them, each by a rename."""
+    issued = certificates.issue("new", not_after=datetime.now(UTC) + timedelta(days=ends_in_days))
+    paths = {"certificate": directory / "server.crt", "key": directory / "server.key"}
+    issued.key.rename(paths["key"])
+    issued.certificate.rename(paths["certificate"])
+    return {name: str(path) for name, path in paths.items()}
+
+
+@pytest.mark.spec("O12")
+@pytest.mark.parametrize(
+    ("command", "workers", "section"),
+    [("proxy", 1, "controller"), ("proxy", 2, "controller"), ("proxy", 2, "http"), ("controller", 1, "http")],
+)
+async def test_a_reload_logs_what_is_wrong_with_certificates_as_a_start_does(
+    tmp_path: Path, command: str, workers: int, section: str
+) -> None:
+    certificates = OfficeCertificates(tmp_path)
+    files = exchange(certificates, tmp_path, 90)
+    changes: dict[str, Any] = {"workers": workers} if command == "proxy" else {}
+    if section == "http":
+        changes["http"] = {"bind": free_addresses(1)[0], "ssl": files}
+    else:
+        peer = {"endpoints": ["127.0.0.1:1"], "security.protocol": "SSL"}
+        changes["controller"] = peer | {"ssl": {"ca": str(certificates.ca), **files}}
+    async with a_lone(command, tmp_path, **changes) as lone:
+        exchange(certificates, tmp_path, -1)
+        loaded = await lone.row(NEEDS_ATTENTION)
+        await reloaded(lone, tmp_path / "spool")
+        again = await lone.row(NEEDS_ATTENTION, 2)
+        assert await lone.stops() == 0
+        assert len(lone.rows(NEEDS_ATTENTION)) == 2
+
+    assert [row["key"] for row in (loaded, again)] == [f"{section} > ssl > certificate"] * 2
+    assert "expired at" in loaded["reason"]
+    assert again["reason"] == loaded["reason"]

@@ -41,6 +41,8 @@ class FileReloads:
         )
         self.record: Callable[[AuditEvent], None] = lambda _event: None
         """Appends to the audit trail; set when there is one."""
+        self.on_loaded: Callable[[str], None] = lambda _file_kind: None
+        """Called with the kind of each file that was loaded."""
 
     def watch(self, file_kind: str) -> None:
         """Start both counts of a kind at 0, so that the first failure is an increase."""
@@ -65,6 +67,8 @@ class FileReloads:
         if digest is not None and file_kind not in GUESSABLE:
             settings["file.sha256"] = digest.hex()
         self.record(events.configuration_changed(settings=settings, message=error))
+        if error is None:
+            self.on_loaded(file_kind)
 
 
 @dataclass(frozen=True, slots=True)
