@@ -29,7 +29,7 @@ from proxy.config import (
     load,
     machine,
 )
-from proxy.config.addresses import Bind, require_different_ports
+from proxy.config.addresses import Bind, file_of, require_different_ports
 from proxy.config.certificates import facts
 from proxy.config.document import Location, NotYaml, read_document
 from proxy.config.kinds import KINDS
@@ -271,7 +271,10 @@ def _warnings(reading: Reading[Config], config: Config, running: Holder | None) 
 
 def _warnings_of_users(path: Path) -> Iterator[str]:
     users = load(path, UsersFile)
-    for _, text in machine.warns_of_secrets(secret_files(users)):
+    # Hashes can be guessed offline. A file that only names other files contains no secret.
+    has_hashes = any(user.password_hash is not None for user in users.users.values())
+    secrets = [*secret_files(users), *([((), path)] if has_hashes else [])]
+    for _, text in machine.warns_of_secrets(secrets):
         yield f"{path}: {text}"
 
 
@@ -287,8 +290,17 @@ def _cautions(config: Config) -> Iterator[machine.Caution]:
             yield from machine.warns_of_plaintext(("listeners", place), listener)
     else:
         yield from machine.warns_of_plaintext(("listener",), config.listener)
-    yield from machine.warns_of_secrets(secret_files(config))
+    yield from machine.warns_of_secrets([*secret_files(config), *_tokens(config)])
     yield from machine.warns_of_directory(("audit", "spool.dir"), config.audit.spool_dir)
+
+
+def _tokens(config: Config) -> Iterator[tuple[Location, Path]]:
+    """The files with tokens for logins of the process."""
+    for name, part in config:
+        if isinstance(part, Peer) and part.sasl is not None:
+            path = file_of(part.sasl.oauthbearer_token_endpoint_url or "")
+            if path is not None:
+                yield (name, "sasl", "oauthbearer.token.endpoint.url"), path
 
 
 def _keys(content: bytes) -> set[str]:

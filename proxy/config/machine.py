@@ -4,6 +4,7 @@
 binds an address and releases it, it creates a directory and removes it.
 """
 
+import grp
 import os
 import re
 import socket
@@ -67,10 +68,13 @@ def warns_of_addresses(binds: Iterable[Bind], ours: frozenset[int]) -> Iterator[
 
 
 def warns_of_secrets(files: Iterable[tuple[Location, Path]]) -> Iterator[Caution]:
-    """Warns of files with keys or passwords that every user of this machine can read."""
+    """Warns of files with keys or passwords that their group or every user of this machine can read."""
     for location, path in files:
-        if _others_can_read(path.resolve()):
-            yield location, f"every user of this machine can read {path}; run chmod o-r {path}"
+        file = path.resolve()
+        who = _readers(file)
+        if who is not None:
+            bits = "go" if _is_owned(file.stat()) else "o"
+            yield location, f"{who} can read {path}; run chmod {bits}-rwx {path}"
 
 
 def warns_of_directory(location: Location, directory: Path) -> Iterator[Caution]:
@@ -148,14 +152,32 @@ def _bind_once(host: str, port: int) -> None:
             tried.bind(address)
 
 
-def _others_can_read(path: Path) -> bool:
-    """Whether every user can read the file and enter all directories above it."""
+def _readers(path: Path) -> str | None:
+    """Who can read the file besides its owner, and besides a process that reads it through its group."""
     try:
-        if not path.stat().st_mode & stat.S_IROTH:
-            return False
-        return all(parent.stat().st_mode & stat.S_IXOTH for parent in path.parents)
+        file, above = path.stat(), [parent.stat() for parent in path.parents]
     except OSError:
-        return False  # This user cannot see it.
+        return None  # This user cannot see it.
+    if file.st_mode & stat.S_IROTH and all(each.st_mode & stat.S_IXOTH for each in above):
+        return "every user of this machine"
+    if not (file.st_mode & stat.S_IRGRP and _is_owned(file)):
+        return None
+    for each in above:
+        if not each.st_mode & (stat.S_IXOTH | (stat.S_IXGRP if each.st_gid == file.st_gid else 0)):
+            return None
+    return f"the group {_group(file.st_gid)}"
+
+
+def _is_owned(file: os.stat_result) -> bool:
+    """Whether this user does not need the file's group to read it, as with fsGroup or root:penstock."""
+    return file.st_uid == os.geteuid() and (file.st_uid != 0 or file.st_gid == 0)
+
+
+def _group(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
 
 
 def _cannot_write(directory: Path) -> str | None:

@@ -1,5 +1,6 @@
 """What `penstock check` warns of: what this machine cannot give a right file, and what is unwise."""
 
+import grp
 import os
 import socket
 import tempfile
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from proxy.check import check, checked
+from proxy.security.passwords import hash_password
 from tests.unit.config.test_ten_mistakes import FILE, written
 
 pytestmark = pytest.mark.spec("O5")
@@ -92,8 +94,66 @@ def test_a_secret_that_everybody_can_read_is_warned_of(name: str) -> None:
         Path(made).chmod(0o755)
         (line,) = warned(path, "every user")
 
-        told = f"every user of this machine can read {secret}; run chmod o-r {secret}"
+        told = f"every user of this machine can read {secret}; run chmod go-rwx {secret}"
         assert line.endswith(told)
+
+
+@pytest.mark.parametrize("name", ["proxy.key", "secret", "users.yaml"])
+def test_a_secret_that_a_group_can_read_is_warned_of(name: str) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        path = closed(Path(made))
+        secret, group = Path(made) / name, grp.getgrgid(os.getegid()).gr_name
+        if name == "users.yaml":
+            Path(made).chmod(0o755)
+            assert warned(path, "can read") == [], "it only names files"
+            Path(made).chmod(0o700)
+            hashed = hash_password("guessable", bytes(16))
+            secret.write_text(f"users: {{admin: {{password.hash: '{hashed}'}}}}\n")
+        secret.chmod(0o640)
+        assert warned(path, "can read") == [], "the directory is closed"
+
+        Path(made).chmod(0o750)
+        (line,) = warned(path, "can read")
+        assert line.endswith(f"the group {group} can read {secret}; run chmod go-rwx {secret}")
+
+        secret.chmod(0o600)
+        assert warned(path, "can read") == []
+
+
+def test_a_file_of_another_user_is_read_through_its_group() -> None:
+    """As Kubernetes mounts secrets with fsGroup, and as the unit for systemd wants it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    with tempfile.TemporaryDirectory() as made:
+        path = closed(Path(made))
+        secret = Path(made) / "secret"
+        Path(made).chmod(0o755)
+        for owner, group, mode, told in (
+            (65532, 65532, 0o640, []),
+            (0, 10001, 0o440, []),
+            (0, 10001, 0o444, ["chmod o-rwx"]),
+            (0, 0, 0o640, ["chmod go-rwx"]),
+        ):
+            os.chown(secret, owner, group)
+            secret.chmod(mode)
+            advice = [line.rpartition("run ")[2] for line in warned(path, "can read")]
+            assert advice == [f"{command} {secret}" for command in told]
+
+
+def test_a_token_file_is_a_secret_too() -> None:
+    with tempfile.TemporaryDirectory() as made:
+        path = closed(Path(made))
+        (token := Path(made) / "token").write_text("a.b.c")
+        sasl = f"{{mechanism: OAUTHBEARER, oauthbearer.token.endpoint.url: 'file:{token}'}}"
+        upstream = f"upstream: {{bootstrap: '127.0.0.1:9', security.protocol: SASL_PLAINTEXT, sasl: {sasl}}}"
+        lines = [line for line in path.read_text().splitlines() if not line.startswith("upstream")]
+        path.write_text("\n".join([*lines, upstream, ""]))
+        Path(made).chmod(0o755)
+        token.chmod(0o604)
+
+        (line,) = warned(path, "can read")
+
+        assert "upstream > sasl > oauthbearer.token.endpoint.url: every user of this machine can read" in line
 
 
 def test_a_directory_that_cannot_be_made_is_warned_of(tmp_path: Path) -> None:
