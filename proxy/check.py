@@ -37,7 +37,7 @@ from proxy.config.parts import KeyProblem, secret_files
 from proxy.config.peer import Login, client_tls
 from proxy.config.proxy_principals import proxy_principals
 from proxy.config.reading import Reading, RightParts, content_of, read, right_parts
-from proxy.net.audit.spool_lock import Holder, holder_of, locked_by_another
+from proxy.net.audit.spool_lock import Holder, holder_of, last_holder, locked_by_another
 from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.tls import TlsError, client_context
 from proxy.net.files.watched_file import FileReloads
@@ -132,9 +132,15 @@ def _checked(path: Path, content: bytes, part: type[ProxyConfig] | type[Controll
 def _running(config: Config) -> Holder | None:
     """The process that runs with this file: it holds the spool, under this name, on this host."""
     holder = holder_of(config.audit.spool_dir)
-    if holder is None or holder.host != socket.gethostname() or holder.proxy_id != _name(config):
+    if holder is None or holder.host != socket.gethostname():
         return None
-    return holder if (holder.role == "controller") == (not isinstance(config, ProxyConfig)) else None
+    return holder if _is_of(holder, config) else None
+
+
+def _is_of(holder: Holder, config: Config) -> bool:
+    """Whether the holder of a spool has this name and runs such files."""
+    is_controller = not isinstance(config, ProxyConfig)
+    return holder.proxy_id == _name(config) and (holder.role == "controller") == is_controller
 
 
 def compared(all_checked: Iterable[Checked]) -> list[str]:
@@ -257,8 +263,17 @@ def _warnings(reading: Reading[Config], config: Config, running: Holder | None) 
     ours = frozenset[int]() if running is None else listening_ports(running.pid)
     for location, text in (*_cautions(config), *machine.warns_of_addresses(config.binds, ours)):
         yield reading.line(location, text)
+    locked = None if running is not None else locked_by_another(config.audit.spool_dir)
+    last = None if running is not None or locked is not None else last_holder(config.audit.spool_dir)
+    if last is not None and not _is_of(last, config):
+        yield reading.line(
+            ("audit", "spool.dir"),
+            f"{config.audit.spool_dir} was last used by {last.description()}; give each process a directory"
+            f" of its own, unless {_name(config)} is its new name: records that are left there are delivered"
+            " under the old one",
+        )
     found = (
-        None if running is not None else locked_by_another(config.audit.spool_dir),
+        locked,
         machine.missing_files(config, descriptors.highest_limit()),
         None if config.http is None else config.http.exposure(),
         None if config.telemetry.otlp is None else config.telemetry.otlp.exposure(),

@@ -148,6 +148,18 @@ def holder_of(directory: Path) -> Holder | None:
     return None
 
 
+def last_holder(directory: Path) -> Holder | None:
+    """Return the lock's holder, or its last one; None if it was never held, or if it may not be read."""
+    try:
+        file = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return _holder(file)
+    finally:
+        os.close(file)
+
+
 def locked_by_another(directory: Path) -> str | None:
     """Return why a process could not take the lock now; None if it could. Changes nothing."""
     try:

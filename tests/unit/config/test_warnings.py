@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from proxy.check import check, checked
+from proxy.net.audit.spool_lock import Holder, lock_spool
 from proxy.security.passwords import hash_password
 from tests.unit.config.test_ten_mistakes import FILE, written
 
@@ -162,6 +163,32 @@ def test_a_directory_that_cannot_be_made_is_warned_of(tmp_path: Path) -> None:
     assert warned(path, "spool") == [
         ":12: audit > spool.dir: this user cannot create /proc/spool: /proc: No such file or directory"
     ]
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "told"),
+    [
+        ("proxy", "proxy-1", False),
+        ("supervisor", "proxy-1", False),
+        ("proxy", "proxy-2", True),
+        ("controller", "proxy-1", True),
+    ],
+)
+def test_a_spool_that_another_process_used_last_is_warned_of(
+    tmp_path: Path, role: str, name: str, told: bool
+) -> None:
+    path, spool = closed(tmp_path), tmp_path / "spool"
+    holder = Holder.this_process(role, name, None)
+    lock = lock_spool(spool, holder)
+    assert warned(path, "was last used") == [], "the lock says who uses it now"
+    lock.close()
+
+    expected = (
+        f":12: audit > spool.dir: {spool} was last used by {holder.description()}; give each process a"
+        " directory of its own, unless proxy-1 is its new name: records that are left there are delivered"
+        " under the old one"
+    )
+    assert warned(path, "was last used") == [expected] * told
 
 
 def test_a_directory_that_is_a_file_is_an_error(tmp_path: Path) -> None:
