@@ -353,3 +353,11 @@ async def _beat_for_ever(channel: Channel) -> None:
 @pytest.mark.spec("R9")
 async def test_a_password_is_not_in_the_settings_text() -> None:
     assert "hunter2" not in repr(endpoint_of("h:1", sasl=login("u", "hunter2")))
+
+
+@pytest.mark.spec("O2", "O12")
+@pytest.mark.parametrize("body", [b"", b"\0\0", b"\0\0\xff\xff\xff\xff\xff"])
+async def test_versions_that_cannot_be_read_are_an_error_of_the_channel(body: bytes) -> None:
+    async with FakeBroker({ApiKey.API_VERSIONS: lambda _request: body}) as broker:
+        with pytest.raises(ChannelError, match="ApiVersionsResponse v3: api_keys: "):
+            await Channel.open(endpoint_of(broker.address))

@@ -300,6 +300,9 @@ class Channel:
             try:
                 await channel._negotiate()
                 await channel._log_in()
+            except WireError as error:
+                await channel.close()
+                raise ChannelError(f"{endpoint.address}: {error}") from error
             except BaseException:
                 await channel.close()
                 raise
