@@ -15,7 +15,7 @@ from itertools import chain
 from proxy.metadata.delta import IGNORED_API_KEYS, TOPIC_API_KEYS, MetadataDelta, MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import QuotaEntity
-from proxy.metadata.signatures import LogVerifier, Proof, UnsignedStateError, Values
+from proxy.metadata.signatures import LogVerifier, Proof, Values
 from proxy.wire import metadata_records
 from proxy.wire.errors import WireError
 from proxy.wire.message import Message
@@ -202,10 +202,7 @@ class Loader:
             self._build_on(base)
             yield from self._apply([values[i] for i in signed], [offsets[i] for i in signed])
         if signed:
-            try:
-                verifier.confirm(offsets[-1], self._built(offsets[-1]).digest)
-            except UnsignedStateError as error:
-                raise MetadataError(str(error)) from error
+            verifier.confirm(offsets[-1], self._built(offsets[-1]).digest)
 
     def _apply(self, values: Values, offsets: Sequence[int]) -> Iterator[None]:
         for index, (value, offset) in enumerate(zip(values, offsets, strict=True)):

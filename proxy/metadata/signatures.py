@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from proxy.metadata.delta import MetadataError
+
 if TYPE_CHECKING:
     from proxy.metadata.signing_keys import PublicKeys
 
@@ -38,10 +40,6 @@ MAX_OVERWRITTEN = 10_000
 """Keys that are remembered until what they had is written again."""
 STEP_RECORDS = 20
 """The number of signatures verified in one step: some 2 ms."""
-
-
-class UnsignedStateError(Exception):
-    """The state is not the one that a controller has signed, although each record that it is made of is."""
 
 
 class Proof(NamedTuple):
@@ -190,13 +188,13 @@ class LogVerifier:
         return signed
 
     def confirm(self, offset: int, digest: bytes) -> None:
-        """Compare the state with the signed one. UnsignedStateError if it is another one, or an old one."""
+        """Compare the state with the signed one. MetadataError if it is another one, or an old one."""
         if self.number < self._seen_number:
             end = f"the log ends with transaction {self.number}"
-            raise UnsignedStateError(f"{end}, and this process has applied {self._seen_number}: it was cut")
+            raise MetadataError(f"{end}, and this process has applied {self._seen_number}: it was cut")
         if self._last.digest != digest:
             if self.rejects:
-                raise UnsignedStateError(f"{Unsigned.MISSING} (transaction {self.number})")
+                raise MetadataError(f"{Unsigned.MISSING} (transaction {self.number})")
             self._report(offset, offset, Counter([Unsigned.MISSING]))
 
     def start_over(self) -> None:
