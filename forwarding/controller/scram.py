@@ -21,6 +21,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
+    ScramCredential,
     ScramMechanism,
     credential_from_salted_password,
 )
@@ -116,15 +117,20 @@ def _makes_no_key(alteration: Deletion | Upsertion) -> bool:
 def _record(alteration: Deletion | Upsertion) -> Message:
     if isinstance(alteration, types.AlterUserScramCredentialsRequest.ScramCredentialDeletion):
         return types.RemoveUserScramCredentialRecord(name=alteration.name, mechanism=alteration.mechanism)
+    mechanism = ScramMechanism(alteration.mechanism)
     credential = credential_from_salted_password(
-        ScramMechanism(alteration.mechanism),
-        bytes(alteration.salt),
-        bytes(alteration.salted_password),
-        alteration.iterations,
+        mechanism, bytes(alteration.salt), bytes(alteration.salted_password), alteration.iterations
     )
+    return credential_record(mechanism, alteration.name, credential)
+
+
+def credential_record(
+    mechanism: ScramMechanism, user: str, credential: ScramCredential
+) -> types.UserScramCredentialRecord:
+    """Return the record that sets a credential."""
     return types.UserScramCredentialRecord(
-        name=alteration.name,
-        mechanism=alteration.mechanism,
+        name=user,
+        mechanism=mechanism,
         salt=credential.salt,
         stored_key=credential.stored_key,
         server_key=credential.server_key,

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from forwarding.controller.acls import acl_record
+from forwarding.controller.scram import credential_record
 from forwarding.controller.tokens import token_record
+from forwarding.controller.topic_owner import config_record, topic_record
 from proxy.metadata.acl import uuid_bytes
 from proxy.metadata.delta import MetadataDelta
-from proxy.metadata.image import TOPIC_CONFIG, MetadataImage, Topic
+from proxy.metadata.image import MetadataImage, Topic
 from proxy.metadata.quota_entity import QuotaEntity
-from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.signatures import LogVerifier
 from proxy.metadata.signing_keys import SigningKey
 from proxy.wire import types
@@ -64,7 +65,7 @@ def state_records(image: MetadataImage) -> Iterator[Message]:
     for entity, limits in image.quotas.limits.items():
         yield from _quotas(entity, limits)
     for (mechanism, user), credential in image.scram.credentials.items():
-        yield _credential(mechanism, user, credential)
+        yield credential_record(mechanism, user, credential)
     yield from map(token_record, image.tokens.by_id.values())
     for topic in image.topics.by_name.values():
         yield from _topic(topic)
@@ -77,19 +78,8 @@ def _quotas(entity: QuotaEntity, limits: Mapping[str, float]) -> Iterator[Messag
         yield types.ClientQuotaRecord(entity=parts, key=key, value=value, remove=False)
 
 
-def _credential(mechanism: ScramMechanism, user: str, credential: ScramCredential) -> Message:
-    return types.UserScramCredentialRecord(
-        name=user,
-        mechanism=mechanism,
-        salt=credential.salt,
-        stored_key=credential.stored_key,
-        server_key=credential.server_key,
-        iterations=credential.iterations,
-    )
-
-
 def _topic(topic: Topic) -> Iterator[Message]:
     if topic.id is not None:
-        yield types.TopicRecord(name=topic.name, topic_id=uuid_bytes(topic.id))
+        yield topic_record(topic.name, uuid_bytes(topic.id))
     for name, value in topic.configs.items():
-        yield types.ConfigRecord(resource_type=TOPIC_CONFIG, resource_name=topic.name, name=name, value=value)
+        yield config_record(topic.name, value, name)

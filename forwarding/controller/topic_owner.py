@@ -136,7 +136,7 @@ def creation_records(
     """Return the records of a topic that was just created; they remove an older topic of the same name."""
     known = image.topics.by_name.get(name)
     old = [] if known is None or known.id == uuid_text(topic_id) else removal_records(name, image)
-    return [*old, _topic(name, topic_id), _config(name, changes.owner)] if changes.owner else old
+    return [*old, topic_record(name, topic_id), config_record(name, changes.owner)] if changes.owner else old
 
 
 def owner_records(name: str, topic_id: bytes, owner: str, image: MetadataImage) -> list[Message]:
@@ -145,9 +145,9 @@ def owner_records(name: str, topic_id: bytes, owner: str, image: MetadataImage) 
     same = known is not None and known.id == uuid_text(topic_id)
     records = [] if known is None or same else removal_records(name, image)
     if owner and not same:
-        records.append(_topic(name, topic_id))
+        records.append(topic_record(name, topic_id))
     has = known.owner if known is not None and same else None
-    return records if (owner or None) == has else [*records, _config(name, owner or None)]
+    return records if (owner or None) == has else [*records, config_record(name, owner or None)]
 
 
 def removal_records(name: str, image: MetadataImage) -> list[Message]:
@@ -157,7 +157,7 @@ def removal_records(name: str, image: MetadataImage) -> list[Message]:
         return []
     # The config is removed too: compaction may have removed the topic's record, and the name with it.
     removed = [] if topic.id is None else [types.RemoveTopicRecord(topic_id=uuid_bytes(topic.id))]
-    return [*removed, *(_config(name, None, key) for key in topic.configs)]
+    return [*removed, *(config_record(name, None, key) for key in topic.configs)]
 
 
 def acl_records(
@@ -220,11 +220,13 @@ def _acls(text: str | None) -> tuple[TopicAcl, ...]:
         raise ValueError(f"Invalid value for acls: {error}") from error
 
 
-def _topic(name: str, topic_id: bytes) -> types.TopicRecord:
+def topic_record(name: str, topic_id: bytes) -> types.TopicRecord:
+    """Return the record that makes a topic known."""
     return types.TopicRecord(name=name, topic_id=topic_id)
 
 
-def _config(name: str, value: str | None, key: str = OWNER) -> types.ConfigRecord:
+def config_record(name: str, value: str | None, key: str = OWNER) -> types.ConfigRecord:
+    """Return the record that sets a config of a topic; the value None resets it."""
     return types.ConfigRecord(resource_type=TOPIC_CONFIG, resource_name=name, name=key, value=value)
 
 
