@@ -18,6 +18,10 @@ ENVELOPE_ERROR_TAG = 10_002
 sender would get now, int16 big-endian. `penstock check --connect` requests it: an Envelope would be recorded
 as a forward (decision 0120)."""
 
+SAME_ID_TAG = 10_003
+"""Tagged field of the response with AUDIT_END_TAG: another process that runs under the proxy's id, UTF-8, for
+people to read (decision 0119)."""
+
 VersionRange = tuple[int, int]
 """Lowest and highest version, both inclusive."""
 

@@ -54,6 +54,7 @@ from proxy.net.pages.http_server import HttpPort, HttpServer, PreparedAccess
 from proxy.net.pages.log_report import LogReport
 from proxy.net.pages.quota_page import quota_page
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, Readiness, ReadinessSeries, degraded
+from proxy.net.pages.same_id import SameIdReport
 from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.clock import now_ms
@@ -165,7 +166,9 @@ class ProxyProcess:
             self._plane.forwarder,
         )
         self._forwarder.audit_end = lambda: self._audit.end
-        self._witnessing = witnessing(config, internal, self._audit)
+        self._same_id = SameIdReport(self._audit.append, self._registry)
+        self._forwarder.on_same_id = self._same_id.told
+        self._witnessing = witnessing(config, internal, self._audit, self._same_id.told)
         self._own_topics = gate_setup.own_topics(config, internal, self._audit.append, self._registry, member)
         self._forwarder.on_witnessed = lambda end: self._audit.append(events.witnessed(message=end))
         self._watch = BrokerWatch(self._broker, self._on_broker)
@@ -270,6 +273,7 @@ class ProxyProcess:
         for topic, fault in self._own_topics.faults:
             yield from degraded(f"topic {topic}", fault)
         yield from self._log_report.notes()
+        yield from self._same_id.notes()
 
     async def run(self) -> bool:
         """Serve until SIGTERM, SIGINT or a restart, then drain. Return False if the successor is lost."""

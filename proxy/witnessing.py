@@ -29,11 +29,18 @@ class Witnessing:
     """The exchange of one process with the others."""
 
     def __init__(
-        self, witness: Witness, broker: EndpointSettings, topic: str, record: Callable[[AuditEvent], None]
+        self,
+        witness: Witness,
+        broker: EndpointSettings,
+        topic: str,
+        record: Callable[[AuditEvent], None],
+        on_same_id: Callable[[str | None], None],
     ) -> None:
+        """`on_same_id`: called with the other process that runs under this one's id; None: there is none."""
         self._witness = witness
         self._topic = LiveTopic(broker, topic, partitions=1)
         self._record = record
+        self._on_same_id = on_same_id
         self._newcomer = asyncio.Event()
         self._is_reading = asyncio.Event()
         self._sending = Reachability("audit trail is witnessed", "audit trail cannot be witnessed")
@@ -50,6 +57,7 @@ class Witnessing:
                     await self._pause(INTERVAL_S if await self._sent() else RETRY_S)
                     for end in self._witness.due(now_ms()):
                         self._record(events.witnessed(message=end))
+                    self._on_same_id(self._witness.same_id(now_ms()))
         finally:
             await self._topic.close()
 
@@ -83,9 +91,11 @@ class Witnessing:
         await asyncio.sleep(NEWCOMER_S)
 
 
-def witnessing(config: ProxyConfig, broker: EndpointSettings, audit: AuditLog) -> Witnessing | None:
+def witnessing(
+    config: ProxyConfig, broker: EndpointSettings, audit: AuditLog, on_same_id: Callable[[str | None], None]
+) -> Witnessing | None:
     """Return the exchange of a proxy, None if Penstock's controller is the witness."""
     if config.controller.mode != "kraft":
         return None
     witness = Witness(audit.author.key.decode(), lambda: audit.end, config.audit.policy().chain_key)
-    return Witnessing(witness, broker, config.audit.witnesses_topic, audit.append)
+    return Witnessing(witness, broker, config.audit.witnesses_topic, audit.append, on_same_id)

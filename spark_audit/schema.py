@@ -151,6 +151,7 @@ EVENTS = (
     "settings_changed",
     "log_not_understood",
     "log_not_signed",
+    "same_id_twice",
     "high_water",
     "witnessed",
     "authentication",

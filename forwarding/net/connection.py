@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from forwarding.envelope import MAX_VERSION, OLDEST_VERSION, Sender
-from forwarding.versions import AUDIT_END_TAG, ENVELOPE_ERROR_TAG, TRANSACTIONAL_ID_TAG
+from forwarding.versions import AUDIT_END_TAG, ENVELOPE_ERROR_TAG, SAME_ID_TAG, TRANSACTIONAL_ID_TAG
 from proxy.audit import events
 from proxy.audit.chain import witnessed_end
 from proxy.audit.record import AuditEvent
+from proxy.audit.same_id import SameId
 from proxy.net.logins.verification import Client, Verifications
 from proxy.security.principal import Principal, from_plugin
 from proxy.security.principal_builder import (
@@ -66,6 +67,7 @@ class ListenerContext:
     """Returns the end of the controller's audit trail."""
     envelope_error: Callable[[Sender], int] | None = None
     """Returns the error that an Envelope of this sender would get now."""
+    same_id: SameId = field(default_factory=SameId)
 
 
 class UnknownPrincipal(Exception):
@@ -229,8 +231,13 @@ class Connection:
         self, header: RequestHeader, requested: Mapping[int, bytes], now_ms: int
     ) -> dict[int, bytes]:
         tags: dict[int, bytes] = {}
-        if self._witness(header, requested, now_ms):
+        end = witnessed_end(requested.get(AUDIT_END_TAG, b""))
+        if end is not None:
+            self._witness(header, end, now_ms)
             tags[AUDIT_END_TAG] = self._context.audit_end().encode()
+            other = self._context.same_id.hear(end.rsplit("/", 2)[0], now_ms, self._host)
+            if other is not None:
+                tags[SAME_ID_TAG] = other.encode()
         if ENVELOPE_ERROR_TAG in requested and self._context.envelope_error is not None:
             error_code = self._context.envelope_error(self._sender(header))
             tags[ENVELOPE_ERROR_TAG] = error_code.to_bytes(2, "big", signed=True)
@@ -239,11 +246,8 @@ class Connection:
     def _sender(self, header: RequestHeader) -> Sender:
         return Sender(self._authentication.principal, self._host, self._context.listener, header.client_id)
 
-    def _witness(self, header: RequestHeader, requested: Mapping[int, bytes], now_ms: int) -> bool:
-        """Record the end of the proxy's audit trail, if the request has it; whether it has."""
-        end = witnessed_end(requested.get(AUDIT_END_TAG, b""))
-        if end is None:
-            return False
+    def _witness(self, header: RequestHeader, end: str, now_ms: int) -> None:
+        """Record the end of the proxy's audit trail."""
         if now_ms - self._witnessed_ms >= MIN_WITNESS_INTERVAL_MS:
             self._witnessed_ms = now_ms
             self._context.record(
@@ -255,7 +259,6 @@ class Connection:
                     message=end,
                 )
             )
-        return True
 
     def _unexpected(self, header: RequestHeader) -> Reply:
         name = ApiKey.name_of(header.api_key)

@@ -19,7 +19,7 @@ from forwarding import envelope
 from forwarding.envelope import CONNECTION_LOST, Step, next_step
 from forwarding.net.forward_spans import ForwardSpan
 from forwarding.net.metrics import ForwarderMetrics
-from forwarding.versions import AUDIT_END_TAG, transactional_id_of, witness_request
+from forwarding.versions import AUDIT_END_TAG, SAME_ID_TAG, transactional_id_of, witness_request
 from proxy.audit.chain import witnessed_end
 from proxy.net.kafka.channel import (
     API_VERSIONS_VERSION,
@@ -88,10 +88,12 @@ class Forwarder:
         """`forward_id_prefix`: unique to this boot, "<proxy id>/<boot id>".
 
         `leader` returns the active controller if it is known; it is tried first. If `audit_end` is set before
-        `run`, Penstock's controller and the proxy witness each other's audit trail (`on_witnessed`).
+        `run`, Penstock's controller and the proxy witness each other's audit trail (`on_witnessed`), and the
+        controller says which other process runs under this proxy's id (`on_same_id`).
         """
         self.audit_end: Callable[[], str] | None = None
         self.on_witnessed: Callable[[str], None] = lambda _end: None
+        self.on_same_id: Callable[[str | None], None] = lambda _other: None
         if not endpoints:
             raise ValueError("no controller endpoint")
         self._attempt_timeout_ms = attempt_timeout_ms
@@ -392,9 +394,11 @@ class Forwarder:
                 # A broker was upgraded that the controller sends requests to.
                 self.controller_api_versions = versions
                 self._on_api_versions(versions)
-            end = witnessed_end((response.unknown_tags or {}).get(AUDIT_END_TAG, b""))
+            tags = response.unknown_tags or {}
+            end = witnessed_end(tags.get(AUDIT_END_TAG, b""))
             if end is not None:
                 self.on_witnessed(end)
+            self.on_same_id(tags.get(SAME_ID_TAG, b"").decode(errors="replace") or None)
             await asyncio.sleep(WITNESS_INTERVAL_MS / 1000)
 
     async def _until_silent(self, channel: Channel) -> None:

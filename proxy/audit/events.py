@@ -111,6 +111,11 @@ def log_not_signed(*, metadata_offset: int, message: str) -> None:
     """The metadata log has records that no controller has signed. `message`: which, why, and their effect."""
 
 
+@_event(PROCESS)
+def same_id_twice(*, message: str) -> None:
+    """Another process runs under this one's proxy.id. `message`: its boot, and its host if that is known."""
+
+
 @_event(SUMMARY)
 def high_water(*, count: int) -> None:
     """The current sequence number, so that a lost tail is detected."""

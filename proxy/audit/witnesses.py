@@ -10,11 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from proxy.audit.chain import LONGEST_END, witnessed_end
+from proxy.audit.same_id import MOST_PROCESSES, SILENT_MS, SameId
 
 WITNESSED_PROCESSES = 2
-SILENT_MS = 180_000
-"""A process that was not heard for this time has ended, or cannot write."""
-MOST_PROCESSES = 10_000
 _DOMAIN = b"end of an audit trail\n"
 """No link of a chain begins like this, so neither can stand for the other."""
 _SIGNATURE_BYTES = 64
@@ -37,6 +35,7 @@ class Witness:
         self._end = end
         self._secret = secret
         self._others: dict[str, _Process] = {}
+        self._same_id = SameId()
 
     def message(self) -> bytes:
         """Return what the others are to hear: a signature, and the end of this process's trail."""
@@ -57,6 +56,7 @@ class Witness:
         key = end.rsplit("/", 2)[0]
         if key == self.key:
             return False
+        self._same_id.hear(key, now_ms)
         known = self._others.get(key)
         if known is not None:
             known.end, known.heard_ms = end, now_ms
@@ -78,6 +78,10 @@ class Witness:
                 process.recorded = process.end
                 ends.append(process.end)
         return ends
+
+    def same_id(self, now_ms: int) -> str | None:
+        """Return which other process runs under this one's id, as far as it was heard."""
+        return self._same_id.hear(self.key, now_ms)
 
     def _signature(self, end: bytes) -> bytes:
         """Without a key anybody who can write to the topic may claim anything, as with the chain itself."""

@@ -25,6 +25,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "settings_changed": ("settings", "settings_generation"),
     "log_not_understood": ("message",),
     "log_not_signed": ("message",),
+    "same_id_twice": ("message",),
     "high_water": ("count",),
     "witnessed": ("message",),
     "records_dropped": ("count", "message"),

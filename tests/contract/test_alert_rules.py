@@ -36,6 +36,7 @@ HEALTHY = "\n  ".join(
         f"penstock_metadata_digest{{{PROXY}}} 7x240",
         f"penstock_metadata_digest{{{CONTROLLER}}} 7x240",
         f"penstock_metadata_unsigned_records_total{{{PROXY}}} 0x240",
+        f"penstock_proxy_id_used_twice{{{PROXY}}} 0x240",
         f"penstock_controller_connected{{{PROXY}}} 1x240",
         f"penstock_quota_cluster_fallback_shards{{{PROXY}}} 0x240",
         f'penstock_own_topic_faults{{{PROXY},topic="__penstock_audit"}} 0x240',
@@ -116,6 +117,7 @@ CASES: dict[str, tuple[str, set[str]]] = {
         set(),
     ),
     "PenstockMetadataNotUnderstood": (proxy("penstock_metadata_not_understood", "1x240"), set()),
+    "PenstockProxyIdUsedTwice": (proxy("penstock_proxy_id_used_twice", "1x240"), set()),
     "PenstockMetadataUnsigned": (proxy("penstock_metadata_unsigned_records_total"), set()),
     "PenstockMetadataDigestsDiffer": (
         f"{proxy('penstock_metadata_digest', '11x240')}\n  penstock_metadata_digest{{{CONTROLLER}}} 12x240"

@@ -154,6 +154,31 @@ async def test_a_proxy_and_its_controller_witness_each_other_again_and_again(
     assert len(recorded) > 1
 
 
+@pytest.mark.spec("O5", "D15")
+@on_uvloop
+async def test_the_controller_tells_each_of_two_proxies_of_one_id_where_the_other_one_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forwarder_module, "WITNESS_INTERVAL_MS", 1)
+    told: dict[str, list[str | None]] = {"b001": [], "b002": [], "alone": []}
+    async with (
+        a_controller(dict, lambda _event: None) as endpoint,
+        a_forwarder(endpoint) as one,
+        a_forwarder(endpoint) as twin,
+        a_forwarder(endpoint) as another,
+    ):
+        forwarders = (one, twin, another)
+        keys = ("proxy-1/b001", "proxy-1/b002", "proxy-2/alone")
+        for forwarder, key in zip(forwarders, keys, strict=True):
+            forwarder.on_same_id = told[key.split("/")[1]].append
+            forwarder.audit_end = f"{key}/41/{LINK}".__str__
+        await turns_until(lambda: any(told["b001"]) and any(told["b002"]) and len(told["alone"]) > 3)
+
+    assert set(told["b001"]) - {None} == {"boot b002 on host 127.0.0.1"}
+    assert set(told["b002"]) - {None} == {"boot b001 on host 127.0.0.1"}
+    assert set(told["alone"]) == {None}
+
+
 @pytest.mark.spec("E8", "O10")
 @on_uvloop
 async def test_a_proxy_learns_the_versions_of_a_controller_whose_broker_was_upgraded(

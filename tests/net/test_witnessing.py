@@ -23,11 +23,12 @@ TIMEOUT_S = 30
 class Process:
     """What one proxy has of it."""
 
-    def __init__(self, name: str, broker: EndpointSettings, topic: str) -> None:
-        self.end = f"{name}/b007/41/{LINK}"
+    def __init__(self, name: str, broker: EndpointSettings, topic: str, boot: str = "b007") -> None:
+        self.end = f"{name}/{boot}/41/{LINK}"
         self.recorded: list[AuditEvent] = []
-        witness = Witness(f"{name}/b007", lambda: self.end, b"s" * 32)
-        self.witnessing = Witnessing(witness, broker, topic, self.recorded.append)
+        witness = Witness(f"{name}/{boot}", lambda: self.end, b"s" * 32)
+        self.others: list[str | None] = []
+        self.witnessing = Witnessing(witness, broker, topic, self.recorded.append, self.others.append)
 
     @property
     def ends(self) -> list[str | None]:
@@ -46,6 +47,24 @@ async def test_two_proxies_record_each_other_soon_after_they_start(kafka: Broker
     assert one.ends == [other.end]
     assert other.ends == [one.end]
     assert {event.event for event in one.recorded} == {"witnessed"}
+
+
+@pytest.mark.kafka
+@pytest.mark.spec("O5", "D15")
+async def test_two_proxies_of_one_id_learn_of_each_other(
+    kafka: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(witnessing, "NEWCOMER_S", 0.1)
+    monkeypatch.setattr(witnessing, "INTERVAL_S", 0.5)
+    one, twin = (Process("proxy-1", plaintext(kafka), topic_name, boot) for boot in ("b001", "b002"))
+    async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(each.witnessing.run()) for each in (one, twin)]
+        await turns_until(lambda: any(one.others) and any(twin.others))
+        for task in running:
+            task.cancel()
+
+    assert set(one.others) - {None} == {"boot b002"}
+    assert set(twin.others) - {None} == {"boot b001"}
 
 
 class TopicOfTwo:

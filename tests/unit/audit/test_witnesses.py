@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from proxy.audit.witnesses import MOST_PROCESSES, SILENT_MS, Witness
+from proxy.audit.same_id import MOST_PROCESSES, SILENT_MS
+from proxy.audit.witnesses import Witness
 
 pytestmark = pytest.mark.spec("D8")
 
