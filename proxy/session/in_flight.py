@@ -173,6 +173,8 @@ class Rewritten(InFlight):
     summary: Summary | None = None
     throttle_time_ms: int = 0
     """For the bytes of a Produce request."""
+    reserved_bytes: int = 0
+    """Of a Fetch, as in Fetched."""
 
     is_whole = True
 

@@ -74,10 +74,10 @@ def charge(entry: InFlight, size_bytes: int, now_ms: int) -> Charged:
     if not isinstance(entry, Produced | Rewritten):
         return Charged([])
     bucket, admitted, for_bytes_ms = entry.bucket, True, entry.throttle_time_ms
-    if bucket is not None and entry.api_key == _FETCH:
+    if bucket is not None and isinstance(entry, Rewritten) and entry.api_key == _FETCH:
         admitted, for_bytes_ms = bucket.admit(size_bytes - 4, now_ms)
         if entry.client is not None:
-            entry.client.fetched(size_bytes - 4, 0, now_ms)
+            entry.client.fetched(size_bytes - 4, entry.reserved_bytes, entry.since_ms)
     elif bucket is not None and not entry.request_bytes:
         for_bytes_ms = bucket.record(size_bytes - 4, now_ms)
     plan, throttle_time_ms = throttle(entry, bucket, for_bytes_ms, now_ms)

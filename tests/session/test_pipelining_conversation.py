@@ -191,11 +191,27 @@ def test_a_fetch_asks_for_no_more_than_there_is_room_for(version: int) -> None:
 
 
 @pytest.mark.spec("Q14", "Q7")
-def test_two_connections_do_not_ask_for_the_same_room() -> None:
+def test_nor_does_a_fetch_of_which_a_part_is_denied_and_its_room_is_free_when_the_response_is_here() -> None:
+    talk = limited(consumer_byte_rate=LIMIT)
+    for _ in range(2):
+        talk.asks(FETCH, 12, fetch("orders", "secrets", min_bytes=1 << 20))
+        talk.answers(FETCH, 12, fetched("orders", records=bytes(3_000)))
+    room = WINDOW_BYTES - 2 * 3_000
+
+    _, second = talk.forwarded()
+
+    assert [topic.topic for topic in second.message.topics] == ["orders"]
+    assert room < second.message.max_bytes < room + 3_000
+    assert room_bytes(talk, "consumer") == pytest.approx(room, abs=500)
+
+
+@pytest.mark.spec("Q14", "Q7")
+@pytest.mark.parametrize("topics", [("orders",), ("orders", "secrets")])
+def test_two_connections_do_not_ask_for_the_same_room(topics: tuple[str, ...]) -> None:
     talk = limited(consumer_byte_rate=LIMIT)
     other = Conversation(gate=talk.gate)
-    talk.asks(FETCH, 12, fetch("orders"))
-    other.asks(FETCH, 12, fetch("orders"))
+    talk.asks(FETCH, 12, fetch(*topics))
+    other.asks(FETCH, 12, fetch(*topics))
 
     assert len(talk.forwarded()) == 1
     assert other.forwarded() == []

@@ -14,7 +14,6 @@ from functools import lru_cache
 from struct import Struct
 
 from proxy.metadata.acl import Operation
-from proxy.quota.throttle import Bucket
 from proxy.session.accounting.summaries import Summary
 from proxy.session.authentication import Authentication, Phase
 from proxy.session.client_state import ClientState, topic_action
@@ -398,7 +397,7 @@ class FastLane:
         is_incremental = wanted[1] not in fetch.FULL_EPOCHS
         session = self._session(wanted[0], basis.rights, entry) if is_incremental else None
         if not (session if is_incremental else names) or (
-            bucket is not None and not self._limit(data, body, entry, bucket)
+            bucket is not None and not self._limit(data, body, entry)
         ):
             return False
         counts.requests[_FETCH] = counts.requests.get(_FETCH, 0) + 1
@@ -407,13 +406,12 @@ class FastLane:
         entry.version = fetch.adjust_in_place(data, version, body, session)
         return True
 
-    def _limit(self, data: memoryview, body: int, entry: Fetched, bucket: Bucket) -> bool:
+    def _limit(self, data: memoryview, body: int, entry: Fetched) -> bool:
         """Request no more than the quota has room for; False if there is none."""
-        expected_bytes = self.client.expected_fetch_bytes
-        room_bytes = bucket.reserve(expected_bytes, entry.since_ms)
+        room_bytes = fetch.reserve(self.client, entry)
         if not room_bytes:
             return False
-        entry.reserved_bytes, entry.holds_back = expected_bytes or room_bytes, True
+        entry.holds_back = True
         fetch.limit_in_place(data, entry.version, body, room_bytes)
         return True
 

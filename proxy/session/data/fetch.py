@@ -14,7 +14,7 @@ from proxy.admin.rejection import merged_topics
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.call import Call, Forward, Respond
 from proxy.session.client_state import ClientState
-from proxy.session.in_flight import Fetched
+from proxy.session.in_flight import Fetched, Rewritten
 from proxy.session.remembered import FetchSession
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -134,6 +134,15 @@ def _denied(topic: types.FetchRequest.FetchTopic, error_code: ErrorCode) -> Deni
             for partition in topic.partitions
         ],
     )
+
+
+def reserve(client: ClientState, entry: Fetched | Rewritten) -> int:
+    """Return how many bytes a request may ask the broker for, and take room for its response; 0: none."""
+    expected_bytes = client.expected_fetch_bytes
+    room_bytes = client.consumer.reserve(expected_bytes, entry.since_ms)
+    if room_bytes:
+        entry.reserved_bytes = expected_bytes or room_bytes
+    return room_bytes
 
 
 def limit(request: types.FetchRequest, most_bytes: int) -> None:

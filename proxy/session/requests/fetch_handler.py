@@ -67,7 +67,7 @@ def _adjusted(
 ) -> Plan:
     """Request no more of the broker than the quota has room for, and nothing if there is none."""
     if call.client.consumer.limited:
-        room_bytes = _reserve(call, entry)
+        room_bytes = fetch.reserve(call.client, entry)
         if not room_bytes and (session is None or session.may_hold(request)):
             if session is not None:
                 # The receive buffer is written over while parts of the request are held.
@@ -79,14 +79,6 @@ def _adjusted(
     if session is not None and session.behind:
         session.catch_up(request)
     return [entry, verdicts.to_broker(call, entry.version, request)]
-
-
-def _reserve(call: Call, entry: Fetched) -> int:
-    """How many bytes may be requested of the broker, within the quota."""
-    client = call.client
-    room_bytes = client.consumer.reserve(client.expected_fetch_bytes, call.now_ms)
-    entry.reserved_bytes = client.expected_fetch_bytes or room_bytes
-    return room_bytes
 
 
 def _refused(call: Call, entry: Fetched, session_id: int) -> Plan:
@@ -158,8 +150,11 @@ def _without_denied(call: Call, request: Any, names: list[str | None], entry: Fe
     else:
         first = next(name for name in names if name is not None and _reads(call, name))
         rewritten.summary = entry.summary = call.client.reads[first]
-        if call.client.consumer.limited and not _reserve(call, entry):
-            return [*verdicts.recorded(call, verdict), *_refused(call, entry, 0)]
+        if call.client.consumer.limited:
+            room_bytes = fetch.reserve(call.client, rewritten)
+            if not room_bytes:
+                return [*verdicts.recorded(call, verdict), *_refused(call, entry, 0)]
+            fetch.limit(request, room_bytes)
     return [
         *verdicts.recorded(call, verdict),
         rewritten,
