@@ -1,7 +1,7 @@
 """Reports another process under this one's proxy.id, when it begins and when it ends (decision 0119).
 
 Both write records under one name and number them alone, both consume the quotas of one proxy, and a stop or a
-restart of one is taken for one of the other. Only an operator can tell which one is wrong, so both serve on.
+restart of one is taken for one of the other. Only an operator knows which one is wrong, so both serve on.
 """
 
 from collections.abc import Callable, Iterator
