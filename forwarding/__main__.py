@@ -183,6 +183,7 @@ async def _run(
         None if isinstance(tracing, NoTraces) else tracing.spans,
         lambda: audit.end,
     )
+    audit.state = process.state
     registry.register(ReadinessSeries(lambda: _readiness(process, audit)))
     stop = StopSignals(registry)
     stop.install()

@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from forwarding.versions import for_clients
 from proxy import gate_setup
 from proxy.audit import events
+from proxy.audit.checkpoints import State
 from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent, Author
 from proxy.check import check
@@ -48,6 +49,7 @@ from proxy.net.kafka.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.kafka.topic_lookups import TopicLookupSeries
 from proxy.net.logins.credentials import Credentials, key_sources, token_logins
 from proxy.net.logins.verification import Verifications, hashing_threads
+from proxy.net.metadata.quorum import CLUSTER_METADATA
 from proxy.net.pages import audit_page
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpPort, HttpServer, PreparedAccess
@@ -166,6 +168,7 @@ class ProxyProcess:
             self._plane.forwarder,
         )
         self._forwarder.audit_end = lambda: self._audit.end
+        self._audit.state = self._state
         self._same_id = SameIdReport(self._audit.append, self._registry)
         self._forwarder.on_same_id = self._same_id.told
         self._witnessing = witnessing(config, internal, self._audit, self._same_id.told)
@@ -246,6 +249,14 @@ class ProxyProcess:
     @property
     def _has_successor(self) -> bool:
         return self._restarting is not None and self._restarting.has_successor
+
+    def _state(self) -> State | None:
+        image = self._gate.image
+        if image is None or not self._loader.ready:
+            return None
+        is_quorum = self._config.controller.mode == "kraft"
+        topic = CLUSTER_METADATA if is_quorum else self._config.metadata.topic
+        return State(topic, image.offset, image.digest)
 
     def readiness(self) -> Readiness:
         """Return why the process is not ready, and what is degraded."""

@@ -153,6 +153,7 @@ EVENTS = (
     "log_not_signed",
     "same_id_twice",
     "high_water",
+    "checkpoint",
     "witnessed",
     "authentication",
     "reauthentication",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from forwarding.envelope import MAX_VERSION, OLDEST_VERSION, Sender
 from forwarding.versions import AUDIT_END_TAG, ENVELOPE_ERROR_TAG, SAME_ID_TAG, TRANSACTIONAL_ID_TAG
 from proxy.audit import events
-from proxy.audit.chain import witnessed_end
+from proxy.audit.chain import author_of, witnessed_end
 from proxy.audit.record import AuditEvent
 from proxy.audit.same_id import SameId
 from proxy.net.logins.verification import Client, Verifications
@@ -235,7 +235,7 @@ class Connection:
         if end is not None:
             self._witness(header, end, now_ms)
             tags[AUDIT_END_TAG] = self._context.audit_end().encode()
-            other = self._context.same_id.hear(end.rsplit("/", 2)[0], now_ms, self._host)
+            other = self._context.same_id.hear(author_of(end), now_ms, self._host)
             if other is not None:
                 tags[SAME_ID_TAG] = other.encode()
         if ENVELOPE_ERROR_TAG in requested and self._context.envelope_error is not None:

@@ -2,6 +2,7 @@
 
 record   the record's fields and its line of JSON (CloudEvents 1.0)
 chain    the hash that ties each line to the one before
+checkpoints  signed notes of how far a trail goes (C2SP), and their signatures
 events   a constructor for each event, with its fields and its class
 classes  the classes of events, each with its own policy and its share of the room
 same_id  which processes run under one proxy.id at the same time

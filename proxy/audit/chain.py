@@ -11,6 +11,8 @@ import json
 import re
 from collections.abc import Callable
 
+from proxy.audit.checkpoints import Checkpoint, Note
+
 MIN_KEY_BYTES = 32
 LONGEST_END = 1_024
 """No process has a longer end of its trail: what another one claims is recorded."""
@@ -53,7 +55,16 @@ def witnessed_end(text: bytes) -> str | None:
     if len(text) > LONGEST_END:
         return None
     claimed = text.decode(errors="replace")
-    return claimed if _END_OF_TRAIL.fullmatch(claimed) else None
+    is_end = _END_OF_TRAIL.fullmatch(claimed) or (Note.parse(claimed) and Checkpoint.parse(claimed))
+    return claimed if is_end else None
+
+
+def author_of(end: str) -> str:
+    """Return `<proxy_id>/<boot_id>` of an end that `witnessed_end` has returned."""
+    checkpoint = Checkpoint.parse(end)
+    if checkpoint is None:
+        return end.rsplit("/", 2)[0]
+    return f"{checkpoint.proxy_id}/{checkpoint.boot_id}"
 
 
 def _sha256(data: bytes) -> str:

@@ -121,6 +121,11 @@ def high_water(*, count: int) -> None:
     """The current sequence number, so that a lost tail is detected."""
 
 
+@_event(PROCESS)
+def checkpoint(*, metadata_offset: int | None, message: str) -> None:
+    """The process signs its trail up to here, and its state. `message`: the note."""
+
+
 @_event(SUMMARY)
 def witnessed(
     *,
@@ -130,7 +135,8 @@ def witnessed(
     client_id: str | None = None,
     message: str,
 ) -> None:
-    """Another process was there, and had written so many records. `message`: the end of its trail."""
+    """Another process was there, and had written so many records. `message`: the end of its trail, which is a
+    cosigned checkpoint if both have keys."""
 
 
 @_event(ADMIN)

@@ -9,7 +9,7 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from proxy.audit.chain import LONGEST_END, witnessed_end
+from proxy.audit.chain import LONGEST_END, author_of, witnessed_end
 from proxy.audit.same_id import MOST_PROCESSES, SILENT_MS, SameId
 
 WITNESSED_PROCESSES = 2
@@ -53,7 +53,7 @@ class Witness:
         end = witnessed_end(text)
         if end is None or not hmac.compare_digest(signature, self._signature(text)):
             return False
-        key = end.rsplit("/", 2)[0]
+        key = author_of(end)
         if key == self.key:
             return False
         self._same_id.hear(key, now_ms)

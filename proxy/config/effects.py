@@ -117,12 +117,13 @@ _AUDIT = _each(
     Effect.RESTART,
     """
     topic spool_dir spool_max_bytes spool_fsync spool_fsync_interval_ms queue_max_bytes chain_key_file
+    witness
     """,
 ) | _each(
     Effect.LIVE,
     """
     fsync_admin fsync_denial fsync_authentication rate_per_principal
-    policy_admin policy_denial policy_authentication policy_summary summary_interval_ms
+    policy_admin policy_denial policy_authentication policy_summary summary_interval_ms signing_key_file
     """,
 )
 

@@ -163,16 +163,17 @@ class Part(BaseModel):
         return value
 
 
-def _relative(path: Path, info: ValidationInfo) -> Path:
+def relative(path: Path, info: ValidationInfo) -> Path:
+    """Return a path of the file, which is relative to the file's directory."""
     base = (info.context or {}).get("directory", Path())
     return path if path.is_absolute() else Path(base) / path
 
 
-FilePath = Annotated[Path, AfterValidator(_relative)]
+FilePath = Annotated[Path, AfterValidator(relative)]
 
 
 def _existing(path: Path, info: ValidationInfo) -> Path:
-    path = _relative(path, info)
+    path = relative(path, info)
     try:
         path.open("rb").close()
     except (FileNotFoundError, NotADirectoryError):

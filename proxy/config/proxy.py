@@ -42,6 +42,7 @@ from proxy.config.parts import (
     principal,
     principal_list,
     principals,
+    relative,
     without,
 )
 from proxy.config.peer import ControllerPeer
@@ -50,6 +51,7 @@ from proxy.config.upstream import Upstream, require_addresses
 from proxy.error_text import text_of
 from proxy.metadata.signatures import LogVerifier
 from proxy.net.audit.capacity import QUEUE_MAX_BYTES, RATE_PER_PRINCIPAL, AuditPolicy
+from proxy.net.audit.outside_witness import is_url
 from proxy.net.audit.writer import Fsync
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.metadata.quorum import CLUSTER_METADATA
@@ -71,7 +73,7 @@ from proxy.session.gate import DEFAULT_QUEUED_BYTES
 from proxy.session.memory import DEFAULT_MAX_ELEMENTS
 
 if TYPE_CHECKING:
-    from proxy.metadata.signing_keys import PublicKeys
+    from proxy.metadata.signing_keys import PublicKeys, SigningKey
 
 SYNCED = (ADMIN, DENIAL, AUTHENTICATION)
 """The classes of records that a response can wait for."""
@@ -97,6 +99,10 @@ class Audit(Part):
     policy_summary: Policy = "drop-and-count"
     summary_interval_ms: Annotated[int, Field(ge=100)] = 10_000
     chain_key_file: SecretFile | None = None
+    signing_key_file: SecretFile | None = None
+    """The private key with which this process signs its checkpoints; None: it signs nothing."""
+    witness: Annotated[str, Field(min_length=1)] | None = None
+    """A directory or a URL that gets the checkpoints."""
 
     @field_validator("chain_key_file")
     @classmethod
@@ -115,7 +121,37 @@ class Audit(Part):
             self.queue_max_bytes,
             None if self.chain_key_file is None else _key(self.chain_key_file),
             self.rate_per_principal,
+            self.signing_key(),
+            self.witness,
         )
+
+    def signing_key(self) -> "SigningKey | None":
+        """Read the private key. ValueError if the file can no longer be read."""
+        if self.signing_key_file is None:
+            return None
+        # Imported here because it loads cryptography, which a process without signatures does not need.
+        from proxy.metadata.signing_keys import SigningKey
+
+        return SigningKey.load(self.signing_key_file)
+
+    @model_validator(mode="after")
+    def _keys_fit_together(self) -> "Audit":
+        self.signing_key()
+        if self.signing_key_file is not None and self.chain_key_file is not None:
+            raise ValueError("chain.key.file: with signing.key.file the chain needs no secret; remove it")
+        if self.witness is not None and self.signing_key_file is None:
+            raise ValueError("witness: it gets signed checkpoints; set signing.key.file, too")
+        return self
+
+    @field_validator("witness")
+    @classmethod
+    def _is_a_url_or_a_directory(cls, target: str | None, info: ValidationInfo) -> str | None:
+        if target is None or is_url(target):
+            return target
+        directory = relative(Path(target), info)
+        if not directory.is_dir():
+            raise ValueError(f"{directory} is no directory; create it, or write http: or https: for a URL")
+        return str(directory)
 
 
 class ProxyAudit(Audit):

@@ -27,6 +27,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "log_not_signed": ("message",),
     "same_id_twice": ("message",),
     "high_water": ("count",),
+    "checkpoint": ("message",),
     "witnessed": ("message",),
     "records_dropped": ("count", "message"),
     "configuration_changed": ("settings",),

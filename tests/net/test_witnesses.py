@@ -15,8 +15,15 @@ from forwarding.net import forwarder as forwarder_module
 from forwarding.net.connection import MIN_WITNESS_INTERVAL_MS, ListenerContext
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.server import Server, ServerLimits
-from forwarding.versions import AUDIT_END_TAG, ENVELOPE_ERROR_TAG, TRANSACTIONAL_ID_TAG, witness_request
+from forwarding.versions import (
+    AUDIT_END_TAG,
+    ENVELOPE_ERROR_TAG,
+    SAME_ID_TAG,
+    TRANSACTIONAL_ID_TAG,
+    witness_request,
+)
 from proxy.audit.chain import LONGEST_END, Chain, witnessed_end
+from proxy.audit.checkpoints import Checkpoint, Signer
 from proxy.audit.record import AuditEvent
 from proxy.net.audit import audit_log as audit_log_module
 from proxy.net.audit.spool import Spool
@@ -30,6 +37,7 @@ from tests.net.test_audit_path import SlowDisk, an_audit_log, fill
 from tests.net.test_controller_logins import Endpoint, asked, logged_in
 from tests.support.controllers import a_forwarder
 from tests.support.edges import on_uvloop
+from tests.support.signing import signing_key
 from tests.support.waiting import turns_until
 
 pytestmark = pytest.mark.spec("D8")
@@ -84,6 +92,26 @@ async def test_a_controller_records_the_end_that_an_authenticated_proxy_sends() 
     assert [(e.message, e.principal, e.host, e.listener) for e in seen] == [
         (OF_PROXY, "User:proxy-1", "10.0.0.1", "CONTROLLER")
     ] * 2
+
+
+@pytest.mark.spec("D14", "O5")
+@on_uvloop
+async def test_a_signed_end_is_recorded_and_names_its_process_like_another_one() -> None:
+    endpoint = Endpoint()
+    object.__setattr__(endpoint.context, "audit_end", lambda: OF_CONTROLLER)
+    connection = endpoint.connection()
+    await logged_in(connection)
+    signer = Signer("proxy-1", signing_key("proxy-1"))
+    told = []
+    for boot_id in ("b007", "b008", "b007", "b008"):
+        end = signer.signed(Checkpoint("proxy-1", boot_id, 42, LINK, endpoint.now_ms).text())
+        _, response = await asked(connection, ApiKey.API_VERSIONS, 3, witness_request(end))
+        told.append(response.unknown_tags.get(SAME_ID_TAG))
+        endpoint.now_ms += MIN_WITNESS_INTERVAL_MS
+
+    seen = [event.message for event in endpoint.events if event.event == "witnessed"]
+    assert [Checkpoint.parse(message or "").boot_id for message in seen] == ["b007", "b008"] * 2  # type: ignore[union-attr]
+    assert told[-1] == b"boot b007 on host 10.0.0.1"
 
 
 @pytest.mark.spec("E4", "O5")

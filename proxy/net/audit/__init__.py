@@ -9,5 +9,6 @@ spool_lock   one process for each spool directory
 spool_loss   segments that another process removed or truncated, and the records that were lost
 shipper      from the spool to the audit topic, with a checkpoint; a thread for a disk that may be slow
 delivery     batches to the topic by an idempotent producer (KIP-98), retried until acknowledged
+outside_witness  passes signed checkpoints to a directory or a URL outside
 metrics      metrics of the audit trail
 """

@@ -12,12 +12,14 @@ import structlog
 
 from proxy.audit import events
 from proxy.audit.chain import Chain, link, sealed
-from proxy.audit.classes import ADMIN, DENIAL, PROCESS
+from proxy.audit.checkpoints import Checkpoint, Signer, State
+from proxy.audit.classes import ADMIN, DENIAL, PROCESS, SUMMARY
 from proxy.audit.noise import Noise
 from proxy.audit.record import AuditEvent, Author, Encoder
 from proxy.metadata.quota_entity import short_name
 from proxy.net.audit.capacity import DROP_ALL_BUT_ADMIN, REFUSE, AuditCapacity, AuditPolicy, Drops
 from proxy.net.audit.delivery import AuditDelivery
+from proxy.net.audit.outside_witness import OutsideWitness
 from proxy.net.audit.shipper import AuditShipper
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import SpoolError, encode_line
@@ -63,9 +65,11 @@ class AuditLog:
         self._policy = policy
         self._encoder = Encoder(author)
         self._chain = Chain(author.key, policy.chain_key)
-        self.end = self._end()
-        """A recent record that is written, and so is not lost with the process, for others to witness it:
-        `<proxy_id>/<boot_id>/<sequence>/<chain>`. The sequence is -1 before the first record."""
+        self._signer = self._signer_of(policy)
+        self.state: Callable[[], State | None] = lambda: None
+        """What the process has in effect of the metadata log; None: nothing yet."""
+        self._written_end = 0, self._chain.last
+        self.witness = OutsideWitness(policy.witness, f"{author.proxy_id}.{author.boot_id}", lambda: self.end)
         self._reported_losses = 0
         self._last_watch_ms = 0
         self._previous = spool.last_value
@@ -80,12 +84,46 @@ class AuditLog:
         self._last_high_water_ms = now_ms()
 
     def reconfigure(self, policy: AuditPolicy) -> None:
-        """Apply another policy from the next record on, except for the fsync settings and the chain's key."""
+        """Apply another policy from the next record on, except for the fsync settings, the chain's key and
+        the witness. A new signing key signs from now on.
+        """
         before, self._policy = self._policy, policy
         self.capacity.reconfigure(policy)
         if policy.rate_per_principal != before.rate_per_principal:
             self.noise.limit(policy.rate_per_principal)
+        if policy.signing_key != before.signing_key:
+            self._signer = self._signer_of(policy)
+            self.sign_checkpoint()
         self._report_rejected_classes()
+
+    def _signer_of(self, policy: AuditPolicy) -> Signer | None:
+        return None if policy.signing_key is None else Signer(self.author.proxy_id, policy.signing_key)
+
+    @property
+    def end(self) -> str:
+        """A recent record that is written, and so is not lost with the process, for others to witness it.
+
+        A signed checkpoint; without a key `<proxy_id>/<boot_id>/<sequence>/<chain>`, where the sequence is -1
+        before the first record.
+        """
+        size, link = self._written_end
+        if self._signer is None:
+            return f"{self.author.key.decode()}/{size - 1}/{link}"
+        return self._signer.signed(self._checkpoint(size, link).text())
+
+    def _checkpoint(self, size: int, link: str, *, stops: bool = False) -> Checkpoint:
+        author, state = self.author, self.state()
+        if state is not None and state.offset < 0:  # The log is empty.
+            state = None
+        return Checkpoint(author.proxy_id, author.boot_id, size, link, self._now_ms(), state, stops)
+
+    def sign_checkpoint(self, *, stops: bool = False) -> None:
+        """Append a checkpoint of all records so far, if there is a key."""
+        if self._signer is not None:
+            checkpoint = self._checkpoint(self.sequence, self._chain.last, stops=stops)
+            offset = None if checkpoint.state is None else checkpoint.state.offset
+            note = self._signer.signed(checkpoint.text())
+            self._put(events.checkpoint(metadata_offset=offset, message=note), PROCESS)
 
     @property
     def unshipped_count(self) -> int:
@@ -96,7 +134,7 @@ class AuditLog:
     @property
     def faults(self) -> dict[str, int]:
         """Failed operations, by operation."""
-        return self.writer.faults | self.shipper.faults
+        return self.writer.faults | self.shipper.faults | {"witness": self.witness.failures}
 
     def rejects(self, event_class: str) -> bool:
         """Return whether requests that would make a record of this class are to be rejected now."""
@@ -134,6 +172,7 @@ class AuditLog:
         if self._previous is not None:
             recorded["audit.previous"] = link(self._previous)
         self.append(events.started(settings=recorded))
+        self.sign_checkpoint()
 
     def change_settings(self, settings: Mapping[str, str]) -> int:
         """Record new settings, and return their generation, which later records have.
@@ -157,6 +196,10 @@ class AuditLog:
         if event_class == PROCESS:
             self._record_collapsed(at_end=True)
             self._record_drops()  # The record that ends the boot is the last one.
+            if event.event == "stopped":
+                self.sign_checkpoint(stops=True)
+        elif event_class == SUMMARY and event.event == "witnessed":
+            self._cosign(event)
         if not self.noise.collapses(event, self._now_ms()) and self._put(event, event_class):
             self._record_drops()
         for reader in self._readers:
@@ -178,6 +221,7 @@ class AuditLog:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.shipper.run())
             tasks.create_task(self._maintain())
+            tasks.create_task(self.witness.run())
 
     async def close(self, timeout_ms: int, ship_ms: int | None = None) -> None:
         """Write all records and ship them, as far as the time allows. The others stay in the spool.
@@ -185,6 +229,8 @@ class AuditLog:
         `ship_ms`: the time to ship them; None: `timeout_ms`.
         """
         await self.writer.close(timeout_ms / 1000)
+        self._note_end()
+        await self.witness.close(timeout_ms if ship_ms is None else ship_ms)
         await self.shipper.close(timeout_ms if ship_ms is None else ship_ms)
 
     def _record_collapsed(self, *, at_end: bool = False) -> None:
@@ -220,15 +266,19 @@ class AuditLog:
         self._chain.last = chain
         return True
 
-    def _end(self) -> str:
-        return f"{self.author.key.decode()}/{self.sequence - 1}/{self._chain.last}"
+    def _cosign(self, event: AuditEvent) -> None:
+        if self._signer is not None and Checkpoint.parse(event.message or "") is not None:
+            event.message = self._signer.cosigned(event.message or "", self._now_ms())
 
     def _written(self) -> None:
-        if self.writer.written_count == self.sequence:
-            self.end = self._end()
+        self._note_end()
         self.shipper.more.set()
         self._record_losses()
         self._report_rejected_classes()
+
+    def _note_end(self) -> None:
+        if self.writer.written_count == self.sequence:
+            self._written_end = self.sequence, self._chain.last
 
     def _record_losses(self) -> None:
         for loss in self.spool.losses[self._reported_losses :]:
@@ -257,3 +307,4 @@ class AuditLog:
             if abs(self._now_ms() - self._last_high_water_ms) >= HIGH_WATER_INTERVAL_MS:
                 self._last_high_water_ms = self._now_ms()
                 self.append(events.high_water(count=self.sequence))
+                self.sign_checkpoint()

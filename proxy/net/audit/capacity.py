@@ -7,10 +7,14 @@ one class does not displace another (docs/decisions/0043).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from proxy.audit.classes import ADMIN, CLASSES, PROCESS, Shares
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.writer import AuditWriter, Fsync
+
+if TYPE_CHECKING:
+    from proxy.metadata.signing_keys import SigningKey
 
 REFUSE, DROP_AND_COUNT = "refuse", "drop-and-count"
 QUEUE_MAX_BYTES = 8 * 1024 * 1024
@@ -37,6 +41,10 @@ class AuditPolicy:
     chain_key: bytes | None = field(default=None, repr=False)
     rate_per_principal: int = RATE_PER_PRINCIPAL
     """See proxy.audit.noise; 0: no limit."""
+    signing_key: "SigningKey | None" = field(default=None, repr=False)
+    """With which the process signs its checkpoints."""
+    witness: str | None = None
+    """The directory or URL of a witness outside, which gets the checkpoints."""
 
 
 DROP_ALL_BUT_ADMIN = AuditPolicy({ADMIN: REFUSE})

@@ -68,7 +68,7 @@ class AuditCollector(Collector):
     def _faults(self) -> Metric:
         faults = CounterMetricFamily(
             "penstock_audit_faults_total",
-            "Failed operations of the audit trail: write, sync, watch, read, checkpoint (disk), send (topic)",
+            "Failed operations: write, sync, watch, read, checkpoint (disk), send (topic), witness",
             labels=["at"],
         )
         for at, count in self._audit.faults.items():

@@ -6,5 +6,5 @@ kerberos           GSSAPI: a service key, and contexts of the system's library
 verification       threads for checks that take long; addresses take turns
 unfinished_logins  time limit of logins, and counts of logins that end without an outcome
 bearer_token       tokens for Penstock's own logins, from a file or an identity provider
-http_client        small requests to an identity provider
+http_client        small requests to an identity provider, or to a witness
 """

@@ -1,7 +1,8 @@
-"""Small requests to an identity provider, for its keys or for a token.
+"""Small requests: to an identity provider for its keys or for a token, and to a witness of the audit trail.
 
 Size and time of the response are bounded. Redirects are not followed: they could lead away from TLS. Proxies
-are those of HTTPS_PROXY and NO_PROXY. Used by proxy.net.logins.oauthbearer and proxy.net.logins.bearer_token.
+are those of HTTPS_PROXY and NO_PROXY. Used by proxy.net.logins.oauthbearer,
+proxy.net.logins.bearer_token and proxy.net.audit.outside_witness.
 """
 
 import asyncio
@@ -44,45 +45,46 @@ class HttpClient:
         return await self._request("GET", url, None, None)
 
     async def post(
-        self, url: str, form: Mapping[str, str], credentials: tuple[str, str] | None
+        self, url: str, body: Mapping[str, str] | str, credentials: tuple[str, str] | None = None
     ) -> HttpResponse:
-        """Post a form, with basic authentication if there are credentials. HttpError as for `get`."""
-        return await self._request("POST", url, form, credentials)
+        """Post a form or a text, with basic authentication if there are credentials. HttpError as `get`."""
+        return await self._request("POST", url, body, credentials)
 
     async def _request(
-        self, method: str, url: str, form: Mapping[str, str] | None, credentials: tuple[str, str] | None
+        self, method: str, url: str, body: Mapping[str, str] | str | None, credentials: tuple[str, str] | None
     ) -> HttpResponse:
         import httpx
 
         try:
             async with asyncio.timeout(self.timeout_ms / 1000):
-                return await self._response(method, url, form, credentials)
+                return await self._response(method, url, body, credentials)
         except TimeoutError:
             raise HttpError(f"no response within {self.timeout_ms} ms") from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError, TlsError) as error:
             raise HttpError(_text_of(error, url)) from None
 
     async def _response(
-        self, method: str, url: str, form: Mapping[str, str] | None, credentials: tuple[str, str] | None
+        self, method: str, url: str, body: Mapping[str, str] | str | None, credentials: tuple[str, str] | None
     ) -> HttpResponse:
         import httpx
 
         # A small compressed response could unpack to a huge one.
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        form, text = (None, body) if isinstance(body, str) else (body and dict(body), None)
         async with (
             httpx.AsyncClient(verify=client_context(self.ca, None, None, True), timeout=None) as client,  # noqa: S113 - the caller bounds the whole
             client.stream(
-                method, url, headers=headers, data=None if form is None else dict(form), auth=credentials
+                method, url, headers=headers, data=form, content=text, auth=credentials
             ) as response,
         ):
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 raise HttpError("a compressed response to a request for an uncompressed one")
-            body = bytearray()
+            received = bytearray()
             async for chunk in response.aiter_raw():
-                body += chunk
-                if len(body) > MAX_BYTES:
+                received += chunk
+                if len(received) > MAX_BYTES:
                     raise HttpError(f"a response of more than {MAX_BYTES} bytes")
-            return HttpResponse(response.status_code, bytes(body))
+            return HttpResponse(response.status_code, bytes(received))
 
 
 def _text_of(error: Exception, url: str) -> str:

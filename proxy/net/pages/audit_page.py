@@ -39,6 +39,8 @@ def concerns(audit: AuditLog) -> list[str]:
         found.append(f"behind by {age_ms // 1000} s, {audit.unshipped_count} records")
     if audit.capacity.spool_ratio > NEARLY_FULL:
         found.append(f"the spool is {audit.capacity.spool_ratio:.0%} full for some records")
+    if audit.witness.cause is not None:
+        found.append(f"the witness does not get the checkpoints: {audit.witness.cause.reason}")
     if audit.writer.error is not None:
         found.append(f"disk error: {audit.writer.error}")
     return found

@@ -14,6 +14,7 @@ QUIET_EVENTS = frozenset(
         "authorization_summary",
         "request_summary",
         "high_water",
+        "checkpoint",
         "witnessed",
         "throttled",
         "quota_used",
