@@ -35,6 +35,7 @@ from spark_audit.jobs import (
     RECONCILE_STEPS,
     REPORT_STEPS,
     differences_from_topics,
+    differences_from_witness,
     reconcile_tables,
     trail,
     write_page,
@@ -54,6 +55,7 @@ from spark_audit.service.service import Service
 from spark_audit.tables import delta, files, manifest
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
+from spark_audit.tables.keys import Key, read_keys
 from spark_audit.tables.plans import adapt_plans
 from spark_audit.tables.retention import compact, expire
 from spark_audit.what_if.page import render
@@ -127,6 +129,9 @@ def parser() -> argparse.ArgumentParser:
     verifying = commands.add_parser("verify", help="compare the tables and all outputs with the manifest")
     verifying.add_argument(
         "--accept", action="store_true", help="sign the tables as they are, if the differences are explained"
+    )
+    verifying.add_argument(
+        "--witness", metavar="DIR", help="copy of audit.witness, made before the last ingest; compare with it"
     )
     _key_argument(verifying)
     _kafka_arguments(verifying, required=False)
@@ -312,7 +317,15 @@ def _service_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _key_argument(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--public-keys", metavar="FILE", help="public keys of processes and of runs")
+    command.add_argument(
+        "--run-key", metavar="FILE", help="the private key with which this job signs its run"
+    )
     command.add_argument("--chain-key", metavar="FILE", help="the file of audit.chain.key.file")
+
+
+def _key(arguments: argparse.Namespace) -> Key:
+    return read_keys(arguments.chain_key, arguments.public_keys, arguments.run_key)
 
 
 def _common_arguments(command: argparse.ArgumentParser) -> None:
@@ -395,7 +408,7 @@ def _import(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 def _reprocess(spark: SparkSession, arguments: argparse.Namespace) -> int:
     topics = arguments.audit_topic, arguments.metadata_topic
-    key = files.read_chain_key(arguments.chain_key)
+    key = _key(arguments)
     done = reprocess(spark, Tables(arguments.tables), *topics, key, columns)
     _say(
         f"moved out of quarantine: {done.audit} audit records, {done.metadata_log} metadata log records;"
@@ -412,7 +425,7 @@ def _stop_on_signal() -> Event:
 
 
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    tables, key = Tables(arguments.tables), files.read_chain_key(arguments.chain_key)
+    tables, key = Tables(arguments.tables), _key(arguments)
     with reported(Steps("reconcile", RECONCILE_STEPS), _say, arguments.reporting_interval) as done:
         summary, run = reconcile_tables(spark, tables, arguments.out, arguments.date, key, done)
     _say(f"manifest: {run}")
@@ -465,21 +478,21 @@ def _least_privilege(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 
 def _compact(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    key = files.read_chain_key(arguments.chain_key)
+    key = _key(arguments)
     compact(spark, Tables(arguments.tables), arguments.retain_hours, key, columns)
     _say("compacted")
     return CLEAN
 
 
 def _expire(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    key, before = files.read_chain_key(arguments.chain_key), date.fromisoformat(arguments.before)
+    key, before = _key(arguments), date.fromisoformat(arguments.before)
     done = expire(spark, Tables(arguments.tables), before, key, columns, force=arguments.force)
     _say(f"expired: {done.records} records of {done.days} days")
     return CLEAN
 
 
 def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    tables, key = Tables(arguments.tables), files.read_chain_key(arguments.chain_key)
+    tables, key = Tables(arguments.tables), _key(arguments)
     with reported(Steps("report", REPORT_STEPS), _say, arguments.reporting_interval) as done:
         run = write_page(spark, tables, arguments.findings, arguments.out, arguments.date, key, done)
     _say(f"manifest: {run}")
@@ -490,11 +503,14 @@ def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
 def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
     adapt_plans(spark, tables)
-    runs = manifest.check(spark, tables, files.read_chain_key(arguments.chain_key))
+    key = _key(arguments)
+    runs = manifest.check(spark, tables, key)
     faults = manifest.findings(runs, manifest.output_faults(runs, manifest.outputs_now(spark, runs)))
     faults += columns(manifest.of_table_not_checked(spark, tables, runs)).collect()
     if arguments.bootstrap:
         faults += differences_from_topics(spark, tables, _topics(arguments))
+    if arguments.witness:
+        faults += differences_from_witness(spark, tables, arguments.witness, key)
     for fault in faults:
         print(f"penstock audit: {fault[S.EXPLANATION]}", file=sys.stderr)
     if arguments.accept:
@@ -522,7 +538,7 @@ def _serve(spark: SparkSession, arguments: argparse.Namespace) -> int:
         spark,
         tables,
         arguments.out,
-        files.read_chain_key(arguments.chain_key),
+        _key(arguments),
         Schedule(arguments.interval * 60, arguments.retain_days),
         metrics,
         _say,

@@ -13,6 +13,7 @@ from spark_audit.ingest import decode
 from spark_audit.ingest.streams import Topics
 from spark_audit.ingest.topics import kafka_records, require_reachable
 from spark_audit.reconcile.chain import columns
+from spark_audit.reconcile.checkpoints import against_witness
 from spark_audit.reconcile.reconciliation import CHECKS, reconcile
 from spark_audit.reconcile.topics import Topic, differences_of_audit, differences_of_log
 from spark_audit.report import coverage
@@ -22,8 +23,10 @@ from spark_audit.tables import delta, files, findings, manifest
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.findings import Summary
+from spark_audit.tables.keys import Key, Keys, secret_of
 from spark_audit.tables.plans import adapt_plans, held_if_small
 from spark_audit.tables.retention import reconciled_days
+from spark_audit.trail.audit_records import boots, deduplicate, later_copies, sequence_index
 
 RECONCILE_STEPS = ("manifest", "columns", *CHECKS)
 REPORT_STEPS = ("manifest", "page")
@@ -34,7 +37,7 @@ def reconcile_tables(
     tables: Tables,
     out: str,
     days: Sequence[str],
-    key: bytes | None,
+    key: Key,
     on_step: Callable[[str], None] = lambda name: None,
 ) -> tuple[Summary, str]:
     """Checks these days (YYYY-MM-DD), or all, and writes the findings into directory `out`.
@@ -61,7 +64,8 @@ def reconcile_tables(
             *(audit, quarantine, log),
             log_end=log_end,
             days=days,
-            chain_key=key,
+            chain_key=secret_of(key),
+            public_keys=key.public if isinstance(key, Keys) else None,
             expired=delta.read_state(spark, tables.expired, S.EXPIRED),
             of_tables=[*manifest.findings(runs, faults), *edited],
             on_check=on_step,
@@ -108,7 +112,7 @@ def write_page(
     directory: str,
     page: str,
     wanted: Sequence[str],
-    key: bytes | None,
+    key: Key,
     on_step: Callable[[str], None] = lambda name: None,
 ) -> str:
     """Writes a page of the findings in `directory`, of the days `wanted` or of all. Returns the run.
@@ -156,6 +160,23 @@ def differences_from_topics(spark: SparkSession, tables: Tables, topics: Topics)
     if topics.metadata:
         of_log = topic(topics.metadata, decode.check_log, decode.log_rows, ends[1])
         found = found.unionByName(differences_of_log(log, quarantine, expired, of_log))
+    return found.orderBy(S.CHECK, S.ID).collect()
+
+
+def differences_from_witness(spark: SparkSession, tables: Tables, directory: str, key: Key) -> list[Row]:
+    """Returns the findings of `against_witness`, with the checkpoints in the files of a directory."""
+    if not isinstance(key, Keys):
+        raise AuditError("--witness: pass --public-keys, with which its checkpoints are verified")
+    names = [name for name in files.names_in(spark, directory) if name.endswith(".checkpoint")]
+    if not names:
+        raise AuditError(f"--witness {directory}: has no file *.checkpoint")
+    notes = [(name, files.read_text(spark, f"{directory.rstrip('/')}/{name}")) for name in sorted(names)]
+    audit, _, _ = trail(spark, tables, delta.versions(spark, tables))
+    index = sequence_index(audit)
+    expired = delta.read_state(spark, tables.expired, S.EXPIRED)
+    found = against_witness(
+        notes, deduplicate(audit, later_copies(audit, index)), boots(index), expired, key.public
+    )
     return found.orderBy(S.CHECK, S.ID).collect()
 
 

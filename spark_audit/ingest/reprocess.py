@@ -16,6 +16,7 @@ from spark_audit import schema as S
 from spark_audit.ingest import decode
 from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables, sole_writer
+from spark_audit.tables.keys import Key
 
 AUDIT_PLACE = (S.DATE, S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.BODY_SHA256)
 LOG_PLACE = (S.DATE, S.LOG_OFFSET, S.LOG_TIMESTAMP)
@@ -36,7 +37,7 @@ def reprocess(
     tables: Tables,
     audit_topic: str,
     metadata_topic: str,
-    key: bytes | None,
+    key: Key,
     compare: manifest.Compare,
 ) -> Reprocessed:
     """Decodes each quarantined record of these topics again. Records of other topics are left alone.

@@ -13,6 +13,7 @@ quota_limits          the quota of a client at an offset
 sessions              (e) traffic after the end of a session
 changes               (f) unexplained changes in the metadata log
 chain                 (g) the hash chain of each boot, and how boots follow each other
+checkpoints           what processes have signed of their trails and states, and witnesses outside
 settings              settings that records name
 quarantined           records that could not be decoded
 topics                the tables against the topics, for `verify`

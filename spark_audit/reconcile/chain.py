@@ -29,12 +29,11 @@ from spark_audit.reconcile.finding import (
     with_first_fault,
 )
 from spark_audit.tables.delta import empty_frame
+from spark_audit.tables.keys import KEYED, PLAIN
 from spark_audit.tables.plans import held, is_held
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.processes import starts
 
-PLAIN, KEYED = "sha256", "hmac-sha256"
-"""Values of `audit.chain` in the settings of a process."""
 _BLOCK_BYTES = 64
 
 
@@ -66,7 +65,7 @@ TASK_RECORDS = 500_000
 """Lines per task. A task holds their previous links in memory, but not the lines."""
 STATE, FITS, ALTERED, UNLINKED, NO_KEY = "state", "fits", "altered", "unlinked", "no_key"
 
-_ALGORITHM, _CHAINED, _SINCE = "algorithm", "chained", "since_ms"
+ALGORITHM, _CHAINED, _SINCE = "algorithm", "chained", "since_ms"
 _COUNTED, _BEFORE = "counted", "link_before"
 _RUN = (*S.BOOT_KEY, STATE, S.DATE, "run")
 _SAID = {
@@ -76,10 +75,16 @@ _SAID = {
 }
 
 
-def chain(records: DataFrame, key: bytes | None = None, days: Sequence[date] = ()) -> DataFrame:
-    """Returns the findings of both checks below. With `days`, only the lines of these days are hashed."""
+def chain(
+    records: DataFrame, key: bytes | None = None, days: Sequence[date] = (), *, signed: bool = False
+) -> DataFrame:
+    """Returns the findings of both checks below. With `days`, only the lines of these days are hashed.
+
+    `signed`: there are public keys: what is chained without the key has to be signed (checkpoints.py).
+    """
     processes = held(algorithms(records, key))
-    return broken(states(records, processes, key, days)).unionByName(unkeyed(processes, key))
+    found = broken(states(records, processes, key, days))
+    return found if signed else found.unionByName(unkeyed(processes, key))
 
 
 def broken(judged: DataFrame) -> DataFrame:
@@ -118,21 +123,21 @@ def unkeyed(processes: DataFrame, key: bytes | None) -> DataFrame:
     )
     late = ~F.col(_CHAINED) & (F.col(_SINCE) > F.col("keyed_since"))
     faulty = candidates.crossJoin(F.broadcast(keyed_since)).where((F.col(_CHAINED) & ~_keyed()) | late)
-    named = F.when(F.col(_CHAINED), F.col(_ALGORITHM)).otherwise("nothing").alias(_ALGORITHM)
+    named = F.when(F.col(_CHAINED), F.col(ALGORITHM)).otherwise("nothing").alias(ALGORITHM)
     return findings(
-        faulty.withColumn(_ALGORITHM, named),
+        faulty.withColumn(ALGORITHM, named),
         check="chain.unkeyed",
         severity="medium",
         date=S.DATE,
         explanation=sentence(
-            "process %s/%s chains its records with %s, without the key", *S.BOOT_KEY, _ALGORITHM
+            "process %s/%s chains its records with %s, without the key", *S.BOOT_KEY, ALGORITHM
         ),
-        evidence=[*S.BOOT_KEY, _ALGORITHM],
+        evidence=[*S.BOOT_KEY, ALGORITHM],
     )
 
 
 def _keyed() -> Column:
-    return F.col(_ALGORITHM) == KEYED
+    return F.col(ALGORITHM) == KEYED
 
 
 def states(
@@ -143,7 +148,7 @@ def states(
     `processes` is `algorithms(records, key)`. Lines and links are joined once, by their sequence. A line is
     hashed as it is read, and neither sorted nor stored.
     """
-    chained = F.broadcast(processes.where(_CHAINED).select(*S.BOOT_KEY, _ALGORITHM))
+    chained = F.broadcast(processes.where(_CHAINED).select(*S.BOOT_KEY, ALGORITHM))
     near = records.where(F.col(S.DATE).isin(*days)) if days else records
     lines = near.select(*S.RECORD_KEY, S.DATE, S.KAFKA_OFFSET, S.CHAIN, S.LINE).join(
         chained, list(S.BOOT_KEY)
@@ -182,11 +187,13 @@ def _tasks(processes: DataFrame) -> int:
 def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
     """Returns one row per process: `algorithm`, whether it is `chained` at all, its first day and moment.
 
-    A process without a `started` record is assumed to chain with the auditor's key, if there is one.
+    A process without a `started` record is assumed to chain with the auditor's key, if there is one and it
+    signs no checkpoints.
     """
     recorded = F.when(F.col(S.EVENT) == "started", F.col(S.SETTINGS).getItem("audit.chain"))
+    signs = F.max(F.when(F.col(S.EVENT) == "checkpoint", F.lit(PLAIN)))
     return records.groupBy(*S.BOOT_KEY).agg(
-        F.coalesce(F.max(recorded), F.lit(PLAIN if key is None else KEYED)).alias(_ALGORITHM),
+        F.coalesce(F.max(recorded), signs, F.lit(PLAIN if key is None else KEYED)).alias(ALGORITHM),
         (F.max(F.col(S.CHAIN).isNotNull()) | (F.max(S.RECORD_SCHEMA_VERSION) >= S.CHAINED_SINCE)).alias(
             _CHAINED
         ),
@@ -198,7 +205,7 @@ def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
 
 def _state(key: bytes | None) -> Column:
     """Returns null if the previous record is missing or has no link."""
-    keyed = F.col(_ALGORITHM) == KEYED
+    keyed = F.col(ALGORITHM) == KEYED
     fits = F.when(keyed, _fits(key)).otherwise(_fits(None))
     return (
         F.when(F.col(S.CHAIN).isNull(), UNLINKED)
@@ -384,7 +391,9 @@ def _faults() -> list[Column]:
 UNSEEN_MS = 120_000
 """A proxy that has run for this long was witnessed, if any other one was: proxies do it each minute."""
 _CLAIM = "^(.+)/([^/]+)/([0-9]{1,18})/([0-9a-f]{64})$"
-_SEEN, _SEEN_LINK, _BY = "seen_sequence", "seen_link", "seen_by"
+SIGNED_CLAIM = "^penstock[.]audit/([^/\\s]+)/([^/\\s]+)\n([1-9][0-9]{0,17})\n([A-Za-z0-9+/]{43}=)\n"
+"""The first lines of a checkpoint (proxy.audit.checkpoints) with a record."""
+SEEN, SEEN_LINK, BY = "seen_sequence", "seen_link", "seen_by"
 _FIRST_MS, _LAST_MS = "first_time_ms", "last_time_ms"
 
 
@@ -400,21 +409,28 @@ def witnesses(few: DataFrame, records: DataFrame, ends: DataFrame, until_ms: int
     if claims.isEmpty():
         return empty_frame(records.sparkSession, S.FINDING)
     proxies = few.where(F.col(S.ROLE) == "proxy").select(*S.BOOT_KEY).distinct()
-    return _missing_ends(records, ends, claims).unionByName(
+    return missing_ends(records, ends, claims).unionByName(
         _unseen(ends.join(proxies, list(S.BOOT_KEY)), claims)
     )
 
 
 def _claims(records: DataFrame) -> DataFrame:
     """Returns one row per `witnessed` record: the boot that was seen, and who has seen it."""
-    parts = [F.regexp_extract(S.MESSAGE, _CLAIM, number) for number in range(1, 5)]
-    found = records.where((F.col(S.EVENT) == "witnessed") & F.col(S.MESSAGE).rlike(_CLAIM))
+    is_signed = F.col(S.MESSAGE).rlike(SIGNED_CLAIM)
+    is_claim = is_signed | F.col(S.MESSAGE).rlike(_CLAIM)
+    found = records.where((F.col(S.EVENT) == "witnessed") & is_claim)
+
+    def part(number: int) -> Column:
+        plain = F.regexp_extract(S.MESSAGE, _CLAIM, number)
+        return F.when(is_signed, F.regexp_extract(S.MESSAGE, SIGNED_CLAIM, number)).otherwise(plain)
+
+    # A checkpoint has the number of records, and the link in Base64.
     return found.select(
-        parts[0].alias(S.PROXY_ID),
-        parts[1].alias(S.BOOT_ID),
-        parts[2].cast("long").alias(_SEEN),
-        parts[3].alias(_SEEN_LINK),
-        F.concat_ws("/", *S.BOOT_KEY).alias(_BY),
+        part(1).alias(S.PROXY_ID),
+        part(2).alias(S.BOOT_ID),
+        (part(3).cast("long") - is_signed.cast("long")).alias(SEEN),
+        F.when(is_signed, hexadecimal(F.unbase64(part(4)))).otherwise(part(4)).alias(SEEN_LINK),
+        F.concat_ws("/", *S.BOOT_KEY).alias(BY),
         F.col(S.ROLE),
         S.PRINCIPAL,
         S.TIME_MS,
@@ -422,24 +438,24 @@ def _claims(records: DataFrame) -> DataFrame:
     )
 
 
-def _missing_ends(records: DataFrame, ends: DataFrame, claims: DataFrame) -> DataFrame:
+def missing_ends(records: DataFrame, ends: DataFrame, claims: DataFrame) -> DataFrame:
     """Returns boots that others have seen at a sequence that the table does not have, or has otherwise."""
-    claim = F.struct(S.PRINCIPAL, _SEEN_LINK, _BY, S.DATE)
+    claim = F.struct(S.PRINCIPAL, SEEN_LINK, BY, S.DATE)
     newest = claims.groupBy(*S.BOOT_KEY).agg(
-        F.max_by(claim, F.struct(_SEEN, S.TIME_MS)).alias("claim"), F.max(_SEEN).alias(_SEEN)
+        F.max_by(claim, F.struct(SEEN, S.TIME_MS)).alias("claim"), F.max(SEEN).alias(SEEN)
     )
-    seen = held(newest.select(*S.BOOT_KEY, _SEEN, "claim.*"))
-    places = F.broadcast(seen.select(*S.BOOT_KEY, F.col(_SEEN).alias(S.SEQUENCE)))
+    seen = held(newest.select(*S.BOOT_KEY, SEEN, "claim.*"))
+    places = F.broadcast(seen.select(*S.BOOT_KEY, F.col(SEEN).alias(S.SEQUENCE)))
     there = records.select(*S.RECORD_KEY, S.CHAIN).join(places, list(S.RECORD_KEY))
     links = there.select(*S.BOOT_KEY, hexadecimal(F.col(S.CHAIN)).alias(LINK_THERE))
     last = ends.select(*S.BOOT_KEY, F.col("last_sequence").alias(LAST))
     joined = seen.join(last, list(S.BOOT_KEY), "left").join(links, list(S.BOOT_KEY), "left")
     faulty = with_first_fault(joined, _claim_faults())
-    return findings(faulty, date=S.DATE, evidence=[*S.BOOT_KEY, _SEEN, _SEEN_LINK, _BY, LAST, LINK_THERE])
+    return findings(faulty, date=S.DATE, evidence=[*S.BOOT_KEY, SEEN, SEEN_LINK, BY, LAST, LINK_THERE])
 
 
 def _claim_faults() -> list[Column]:
-    who = sentence("process %s/%s was seen by %s at sequence %s", *S.BOOT_KEY, _BY, _SEEN)
+    who = sentence("process %s/%s was seen by %s at sequence %s", *S.BOOT_KEY, BY, SEEN)
     own = F.coalesce(F.concat(F.lit(", as "), S.PRINCIPAL, F.lit(" reported")), F.lit(""))
     return [
         fault(
@@ -451,7 +467,7 @@ def _claim_faults() -> list[Column]:
             F.lit(": none of its records is in the table"),
         ),
         fault(
-            F.col(LAST) < F.col(_SEEN),
+            F.col(LAST) < F.col(SEEN),
             "chain.end_missing",
             "critical",
             who,
@@ -459,7 +475,7 @@ def _claim_faults() -> list[Column]:
             sentence(": the last record in the table is %s, others were removed or not shipped", LAST),
         ),
         fault(
-            F.col(LINK_THERE) != F.col(_SEEN_LINK),
+            F.col(LINK_THERE) != F.col(SEEN_LINK),
             "chain.other_link_seen",
             "critical",
             who,

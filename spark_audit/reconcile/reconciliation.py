@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.chain import boots, chain, successions, witnesses
+from spark_audit.reconcile.chain import algorithms, boots, chain, successions, witnesses
 from spark_audit.reconcile.changes import changes
+from spark_audit.reconcile.checkpoints import checkpoints
 from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
 from spark_audit.reconcile.forwarded import forwarded
 from spark_audit.reconcile.gaps import gaps
@@ -24,6 +25,7 @@ from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import TRAFFIC, sessions
 from spark_audit.reconcile.settings import known_settings
 from spark_audit.tables.findings import Summary
+from spark_audit.tables.keys import PublicKeys
 from spark_audit.tables.plans import coalesce_small, held, held_if_small
 from spark_audit.trail.audit_records import boots as ends_of_boots
 from spark_audit.trail.audit_records import (
@@ -39,6 +41,7 @@ from spark_audit.trail.processes import SETTINGS_EVENTS
 FAMILIES = {
     "gaps": "The sequences of each process run from 0 to its end, without a hole and without two contents.",
     "chain": "The hash of each line follows from the line before it, and each boot from the one before it.",
+    "checkpoints": "Each process has signed its records with a key of its own, and all had one state.",
     "decisions": "Each decision, made again by the ACLs of its metadata offset, has the same outcome.",
     "forwarded": "Proxy, controller and metadata log agree on each forwarded request.",
     "changes": "Each record of the metadata log was written by an audited request.",
@@ -52,8 +55,8 @@ FAMILIES = {
 
 
 CHECKS = (
-    *("gaps", "chain", "boots", "witnesses", "decisions", "forwarded", "quotas", "sessions", "settings"),
-    *("changes", "quarantined", "kraft"),
+    *("gaps", "chain", "boots", "witnesses", "checkpoints", "decisions", "forwarded", "quotas", "sessions"),
+    *("settings", "changes", "quarantined", "kraft"),
 )
 """The checks in order. The last one is only done with Kafka's own controller."""
 
@@ -74,6 +77,7 @@ def reconcile(
     log_end: int | None = None,
     days: Sequence[str] = (),
     chain_key: bytes | None = None,
+    public_keys: PublicKeys | None = None,
     expired: DataFrame | None = None,
     of_tables: Sequence[Row] = (),
     on_check: Callable[[str], None] = lambda name: None,
@@ -83,8 +87,9 @@ def reconcile(
     With days, only their lines, decisions and traffic, and those of the days next to them, are read. What may
     have begun on an earlier day is read from the whole trail, in few columns: sequences, logins,
     administration. `log_end` is the offset after the last one that was read of the metadata topic, None if
-    not known. `chain_key` is the key of the hash chains, `expired` is table `expired`, `of_tables` are the
-    findings about the tables themselves. `on_check` is called with the name of each check that is done.
+    not known. `chain_key` is the key of the hash chains, `public_keys` are those that
+    checkpoints are verified with, `expired` is table `expired`, `of_tables` are the findings about the tables
+    themselves. `on_check` is called with the name of each check that is done.
     """
     audit = held_if_small(audit)
     index = held(sequence_index(audit))
@@ -100,12 +105,15 @@ def reconcile(
     log = without_aborted(coalesce_small(metadata_log))
     judged = held(verdicts(of_days, log, log_end, few))
     followed = held(successions(records, few))
-    until_ms = complete_until_ms(index)
+    until_ms, ends = complete_until_ms(index), ends_of_boots(index)
     checks = {
         "gaps": gaps(audit, index, expired, few, followed),
-        "chain": chain(with_lines, chain_key, days=wanted),
+        "chain": chain(with_lines, chain_key, days=wanted, signed=public_keys is not None),
         "boots": boots(followed),
-        "witnesses": witnesses(few, records, ends_of_boots(index), until_ms),
+        "witnesses": witnesses(few, records, ends, until_ms),
+        "checkpoints": checkpoints(
+            *(few, records, ends, algorithms(few, chain_key), followed, until_ms, public_keys)
+        ),
         "decisions": decision_findings(judged),
         "forwarded": forwarded(to_penstock_controllers(few), of_topic(log), until_ms),
         "quotas": quotas(near, log, few),

@@ -26,6 +26,7 @@ from spark_audit.service.schedule import Schedule
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError, names_in
 from spark_audit.tables.findings import read_findings
+from spark_audit.tables.keys import Key
 from spark_audit.tables.retention import compact, days_to_reconcile, expire
 
 RETAIN_FILES_HOURS = 168
@@ -50,7 +51,7 @@ class Service(Companion):
         spark: SparkSession,
         tables: Tables,
         out: str,
-        key: bytes | None,
+        key: Key,
         schedule: Schedule,
         metrics: Metrics,
         report: Callable[[str], None],

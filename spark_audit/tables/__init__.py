@@ -4,6 +4,7 @@ files        single files, local or by URI; AuditError
 delta        the Delta tables of a trail, and their one writer
 plans        how Spark makes plans, by the size of a trail
 findings     findings.json and table `findings`
+keys         public keys, the secret of chains, and how a run is signed
 manifest     what each run judged, removed and wrote, signed
 retention    deletes old days, compacts small files
 """

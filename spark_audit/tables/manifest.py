@@ -1,16 +1,15 @@
 """The manifest: what each run of a job judged, removed and wrote, signed and chained to the run before.
 
 Directory `runs` beside the tables has one file per run: one line of JSON, which ends with `link`. As in an
-audit line (reconcile/chain.py), this is the hash of the link before and of the line up to there, with the key
-of the hash chains HMAC-SHA256. A run lists the files of each table with their SHA-256, so that a later run
-sees which of them were altered, removed or added since.
+audit line (reconcile/chain.py), this is the hash of the link before and of the line up to there (keys.py).
+A run lists the files of each table with their SHA-256, so that a later run sees which of them were altered,
+removed or added since.
 
 Ingest signs nothing, because it has no key. So the tables of a trail may grow between two runs: what is added
 there is judged by its own chains. Nothing else may happen to them, and nothing at all to `reconciled` and
 `expired` (docs/decisions/0074).
 """
 
-import hmac
 import json
 import re
 import time
@@ -27,6 +26,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.tables import keys
 from spark_audit.tables.delta import (
     DELETED,
     FIRST_DAY,
@@ -42,7 +42,6 @@ from spark_audit.tables.delta import (
 )
 from spark_audit.tables.files import AuditError, names_in, read_text, sha256_of, write_new
 
-PLAIN, KEYED = "sha256", "hmac-sha256"
 ACCEPT = "accept"
 """The job that signs the tables as they are. It begins a new chain of runs."""
 UNFINISHED = "unfinished"
@@ -105,7 +104,7 @@ class Manifest:
     """
 
     directory: str
-    key: bytes | None
+    key: keys.Key
     runs: Sequence[Run]
     now: Tree
     signed: Tree
@@ -128,7 +127,7 @@ class Manifest:
         return {} if self.unfinished.get(UNFINISHED) == RECONCILE else self.unfinished
 
 
-def check(spark: SparkSession, tables: Tables, key: bytes | None, days: Sequence[str] = ()) -> Manifest:
+def check(spark: SparkSession, tables: Tables, key: keys.Key, days: Sequence[str] = ()) -> Manifest:
     """Reads the manifest and compares the tables with it. Without any run they are accepted as they are.
 
     With `days` (YYYY-MM-DD) reads only the files of these days, and `signed` is what the newest run signed.
@@ -197,13 +196,14 @@ def of_table_not_checked(spark: SparkSession, tables: Tables, manifest: Manifest
 def sign(spark: SparkSession, manifest: Manifest, job: str, tables: Tree, **done: object) -> Manifest:
     """Writes the next run of the manifest, and returns the manifest with it.
 
-    `done` is what the job judged, removed or wrote. AuditError if another run was written meanwhile.
+    `done` is what the job judged, removed or wrote. AuditError if another run was written meanwhile, or if
+    the key is missing.
     """
     number = manifest.newest.number + 1
     content: dict[str, object] = {"run": number, "job": job, "time_ms": time.time_ns() // 1_000_000}
-    content |= {"signed_with": PLAIN if manifest.key is None else KEYED, **done, "tables": tables}
-    body = json.dumps(content, separators=(",", ":"))[:-1]
-    link = _digest((_SEED if job == ACCEPT else manifest.newest.link) + body, manifest.key)
+    content |= {**done, "tables": tables}
+    start = _SEED if job == ACCEPT else manifest.newest.link
+    body, link = keys.sealed(start, content, manifest.key, manifest.newest.content.get("signed_with"))
     try:
         write_new(spark, _place(manifest.directory, number), f'{body}{_LINK}{link}"}}')
     except FileExistsError as error:
@@ -217,7 +217,7 @@ Compare = Callable[[DataFrame], DataFrame]
 """Records of table `audit` -> the findings about those whose columns are not as their lines say."""
 
 
-def begin(spark: SparkSession, tables: Tables, key: bytes | None, compare: Compare, job: str) -> Manifest:
+def begin(spark: SparkSession, tables: Tables, key: keys.Key, compare: Compare, job: str) -> Manifest:
     """Signs that a job is going to change files of the tables. AuditError if they contradict the manifest.
 
     Records that were never reconciled are compared first, because the job signs the files that it leaves. If
@@ -254,7 +254,7 @@ def outputs_of(spark: SparkSession, out: str) -> dict[str, str]:
 
 def outputs_to_be(out: str, text: str, found: Sequence[Row]) -> dict[str, str]:
     """Returns what `outputs_of` is to return: of findings.json with this text, and a table of these rows."""
-    digests = _digest(text, None), _digest(_rows_as_text(found), None)
+    digests = keys.digest(text, None), keys.digest(_rows_as_text(found), None)
     return dict(zip(_findings_in(out), digests, strict=True))
 
 
@@ -326,9 +326,9 @@ def _digests(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
     found = {}
     for path in paths:
         if DeltaTable.isDeltaTable(spark, path):
-            found[path] = _digest(_rows_as_text(read_table(spark, path, S.FINDING).collect()), None)
+            found[path] = keys.digest(_rows_as_text(read_table(spark, path, S.FINDING).collect()), None)
         elif names_in(spark, path):
-            found[path] = _digest(read_text(spark, path), None)
+            found[path] = keys.digest(read_text(spark, path), None)
     return found
 
 
@@ -404,20 +404,28 @@ def _is_run(name: str) -> bool:
     return re.fullmatch(r"[0-9]{8,}\.json", name) is not None
 
 
-def _runs(spark: SparkSession, directory: str, key: bytes | None) -> tuple[list[Run], list[Fault]]:
+def _runs(spark: SparkSession, directory: str, key: keys.Key) -> tuple[list[Run], list[Fault]]:
     """Returns the runs since the newest accepted one, and what is wrong with them."""
     runs: list[Run] = []
     faults: list[Fault] = []
     link, before = _SEED, 0
     for number in sorted(int(name[:-5]) for name in names_in(spark, directory) if _is_run(name)):
         run = _run(number, read_text(spark, _place(directory, number)), link, key)
+        is_signed = run.content.get("signed_with") == keys.SIGNED
+        if not is_signed and any(
+            each.fits and each.content.get("signed_with") == keys.SIGNED for each in runs
+        ):
+            run = replace(run, fits=False)
         if run.content.get("job") == ACCEPT and run.fits:
             runs, faults, before = [], [], number - 1
         faults += _faults_of(run, before, key)
         runs.append(run)
         link, before = run.link, number
-    if key is None and _newest(runs).content.get("signed_with") == KEYED:
+    signed_with = _newest(runs).content.get("signed_with")
+    if keys.secret_of(key) is None and signed_with == keys.KEYED:
         raise AuditError("the runs of these tables are signed with a key: pass it with --chain-key")
+    if not isinstance(key, keys.Keys) and signed_with == keys.SIGNED:
+        raise AuditError("the runs of these tables are signed with --run-key: pass --public-keys")
     return runs, faults
 
 
@@ -425,7 +433,7 @@ def _newest(runs: Sequence[Run]) -> Run:
     return runs[-1] if runs else Run(0, _SEED, True, {})
 
 
-def _run(number: int, text: str, link_before: str, key: bytes | None) -> Run:
+def _run(number: int, text: str, link_before: str, key: keys.Key) -> Run:
     body, link = text[:-_TAIL], text[-_TAIL + len(_LINK) : -len('"}')]
     try:
         content = json.loads(text)
@@ -434,13 +442,13 @@ def _run(number: int, text: str, link_before: str, key: bytes | None) -> Run:
     if not isinstance(content, dict):
         return Run(number, link, False, {})
     start = _SEED if content.get("job") == ACCEPT else link_before
-    fits = hmac.compare_digest(_digest(start + body, key).encode(), link.encode())
+    fits = keys.fits(start, body, link, content, key)
     # Else a member in place of the link's name could repeat one of the content, and JSON takes the last.
     is_whole = text == f'{body}{_LINK}{link}"}}'
     return Run(number, link, fits and is_whole and content.get("run") == number, content)
 
 
-def _faults_of(run: Run, before: int, key: bytes | None) -> Iterator[Fault]:
+def _faults_of(run: Run, before: int, key: keys.Key) -> Iterator[Fault]:
     if run.number != before + 1:
         first, last = before + 1, run.number - 1
         named = f"run {first}" if first == last else f"runs {first} to {last}"
@@ -453,11 +461,6 @@ def _faults_of(run: Run, before: int, key: bytes | None) -> Iterator[Fault]:
         yield Fault(
             "manifest.run_altered", "critical", f"run {run.number} of the manifest {why}", {"run": run.number}
         )
-
-
-def _digest(text: str, key: bytes | None) -> str:
-    message = text.encode()
-    return sha256(message).hexdigest() if key is None else hmac.new(key, message, sha256).hexdigest()
 
 
 def _files(tables: Tree, name: str) -> dict[str, str]:

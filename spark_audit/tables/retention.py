@@ -19,6 +19,7 @@ from spark_audit import schema as S
 from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables, frame_of, sole_writer
 from spark_audit.tables.files import AuditError
+from spark_audit.tables.keys import Key
 
 NEVER_EXPIRED = (
     "started",
@@ -44,7 +45,7 @@ def expire(
     spark: SparkSession,
     tables: Tables,
     before: date,
-    key: bytes | None,
+    key: Key,
     compare: manifest.Compare,
     *,
     force: bool = False,
@@ -136,7 +137,7 @@ def reconciled_days(
 
 
 def compact(
-    spark: SparkSession, tables: Tables, retain_hours: float, key: bytes | None, compare: manifest.Compare
+    spark: SparkSession, tables: Tables, retain_hours: float, key: Key, compare: manifest.Compare
 ) -> None:
     """Replaces many small files by a few large ones, and deletes files that no newer version needs.
 

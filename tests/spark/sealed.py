@@ -27,7 +27,10 @@ class Line:
 
 
 def seal(process: Process, secret: bytes | None = None, previous: str | None = None) -> list[Line]:
-    """All of a process's records; `previous` is what its spool held: `<boot_id>/<sequence>/<link>`."""
+    """All of a process's records; `previous` is what its spool held: `<boot_id>/<sequence>/<link>`.
+
+    A message may be a function of the link before it, as a checkpoint is.
+    """
     author = Author(role=process.role, proxy_id=process.proxy_id, boot_id=process.boot_id)
     encoder, chain = Encoder(author), Chain(author.key, secret)
     lines = []
@@ -35,6 +38,8 @@ def seal(process: Process, secret: bytes | None = None, previous: str | None = N
         if record["event"] == "started":
             settings = record["settings"] | {"audit.chain": chain.algorithm}
             record["settings"] = settings | ({"audit.previous": previous} if previous else {})
+        if callable(record["message"]):
+            record["message"] = record["message"](chain.last)
         event = AuditEvent(**{name: record[name] for name in EVENT_FIELDS})
         body = encoder.body(event, record["sequence"], record["time_ms"])
         chain.last = chain.after(body)

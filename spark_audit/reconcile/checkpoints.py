@@ -1,0 +1,268 @@
+"""(h) Checkpoints: what each process has signed of its trail and of its state (proxy.audit.checkpoints).
+
+A checkpoint signs all records before it, because the link of the last one follows from all others, which
+chain.py checks. So of each boot and key only the first and the newest are verified, in the driver, and the
+newest valid one is compared with the records: before it, nothing can be altered, removed or inserted without
+the private key. Without public keys only the states are compared.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.reconcile.chain import (
+    ALGORITHM,
+    BY,
+    LINK_THERE,
+    SEEN,
+    SEEN_LINK,
+    hexadecimal,
+    missing_ends,
+    proven_ends,
+)
+from spark_audit.reconcile.finding import SAMPLE, findings, sentence
+from spark_audit.tables.delta import frame_of
+from spark_audit.tables.keys import KEYED, WORKER_SUFFIX, PublicKeys, read_checkpoint, valid_from
+from spark_audit.tables.plans import held
+from spark_audit.trail.audit_records import SILENCE_MS
+
+UNSIGNED_MS = 120_000
+"""A process signs each minute: a record so long after its last checkpoint is not its own."""
+_STATE = "\nmetadata (\\S+) ([0-9]{1,18}) ([A-Za-z0-9+/]{43}=)\n"
+_KEY_ID = "\n\n\u2014 \\S+ ([A-Za-z0-9+/]{5})"
+"""Most bits of the key's id: enough to look at each key."""
+_SIZE, _LINK, _SIGNED_MS, _STOPS, _WHY = "size", "signed_link", "signed_ms", "stops", "why"
+_TEXT, _LONG, _DATE, _BOOLEAN = (S.AUDIT[name].dataType for name in (S.EVENT, S.SEQUENCE, S.DATE, S.GRANTED))
+_BOOT = ((S.PROXY_ID, _TEXT), (S.BOOT_ID, _TEXT))
+_JUDGED = S.struct(
+    *(*_BOOT, (S.SEQUENCE, _LONG), (S.DATE, _DATE)),
+    *((_SIZE, _LONG), (_LINK, _TEXT), (_SIGNED_MS, _LONG), (_STOPS, _BOOLEAN), (_WHY, _TEXT)),
+)
+_CLAIMS = S.struct(
+    *(*_BOOT, (SEEN, _LONG), (SEEN_LINK, _TEXT), (BY, _TEXT)),
+    *((S.PRINCIPAL, _TEXT), (S.TIME_MS, _LONG), (S.DATE, _DATE)),
+)
+
+
+def checkpoints(
+    few: DataFrame,
+    records: DataFrame,
+    ends: DataFrame,
+    processes: DataFrame,
+    followed: DataFrame,
+    until_ms: int,
+    keys: PublicKeys | None,
+) -> DataFrame:
+    """Returns what is not signed as it should be, and different states.
+
+    `few` has all records but traffic, `ends` is `boots` of the sequence index and `until_ms` its
+    `complete_until_ms`, `processes` is `chain.algorithms`, `followed` is `chain.successions`.
+    """
+    states = different_states(few)
+    if keys is None:
+        return states
+    judged = held(frame_of(records.sparkSession, _judged(few, keys), _JUDGED))
+    newest = F.max(F.struct(_SIZE, _LINK, _SIGNED_MS, _STOPS, S.DATE)).alias("newest")
+    by_boot = judged.where(F.col(_WHY) == "").groupBy(*S.BOOT_KEY).agg(newest)
+    valid = held(by_boot.select(*S.BOOT_KEY, "newest.*"))
+    parts = [
+        _not_valid(judged.where(F.col(_WHY) != "")),
+        _unsigned(ends.join(judged, list(S.BOOT_KEY), "left_anti"), processes, keys),
+        _rewritten(records, valid),
+        _after_the_last(ends.join(valid, list(S.BOOT_KEY)), followed, until_ms),
+    ]
+    return reduce(DataFrame.unionByName, parts, states)
+
+
+def different_states(few: DataFrame, logged: DataFrame | None = None) -> DataFrame:
+    """Returns one finding per offset of a log with several digests, as processes have signed or seen them.
+
+    `logged` has what the log itself says: topic, offset, digest (hex), process (who says it), date.
+    """
+    parts = [F.regexp_extract(S.MESSAGE, _STATE, number) for number in range(1, 4)]
+    signed = few.where(
+        F.col(S.EVENT).isin("checkpoint", "witnessed") & F.col(S.MESSAGE).rlike(_STATE)
+    ).select(
+        *(parts[0].alias("topic"), parts[1].cast("long").alias("offset"), S.DATE),
+        hexadecimal(F.unbase64(parts[2])).alias("digest"),
+        F.regexp_extract(S.MESSAGE, "^[^/]+/(\\S+)\n", 1).alias("process"),
+    )
+    by_offset = (
+        (signed if logged is None else signed.unionByName(logged))
+        .groupBy("topic", "offset")
+        .agg(
+            F.sort_array(F.collect_set("digest")).alias("digests"),
+            F.sort_array(F.collect_set("process")).alias("processes"),
+            F.min(S.DATE).alias(S.DATE),
+        )
+    )
+    return findings(
+        by_offset.where(F.size("digests") > 1),
+        check="checkpoints.different_states",
+        severity="critical",
+        date=S.DATE,
+        explanation=sentence(
+            "at offset %s of %s different states were in effect (%s): the log was altered, or a process was"
+            " given another one",
+            "offset",
+            "topic",
+            F.array_join(F.slice("processes", 1, SAMPLE), ", "),
+        ),
+        evidence=["topic", "offset", "digests"],
+    )
+
+
+def _judged(few: DataFrame, keys: PublicKeys) -> list[tuple[object, ...]]:
+    """Returns rows of _JUDGED: the first and the newest checkpoint of each boot and key.
+
+    If the newest one of a boot is not valid, which somebody may have appended, all of the boot.
+    """
+    own = few.where(F.col(S.EVENT) == "checkpoint").select(*S.RECORD_KEY, S.DATE, S.MESSAGE)
+    row, of_boot = F.struct(S.SEQUENCE, S.DATE, S.MESSAGE), [F.col(name) for name in S.BOOT_KEY]
+    bounds = own.groupBy(*of_boot, F.regexp_extract(S.MESSAGE, _KEY_ID, 1)).agg(
+        F.array_distinct(F.array(F.max(row), F.min(row))).alias("rows")
+    )
+    found = [_judge(each, keys) for each in bounds.select(*of_boot, F.inline("rows")).collect()]
+    faulty = {each[:2] for each in found if each[-1]}
+    if not faulty:
+        return found
+    boots = frame_of(few.sparkSession, sorted(faulty), S.struct(*_BOOT))
+    of_faulty = own.join(F.broadcast(boots), list(S.BOOT_KEY)).toLocalIterator()
+    return [each for each in found if each[:2] not in faulty] + [_judge(each, keys) for each in of_faulty]
+
+
+def _judge(row: Row, keys: PublicKeys) -> tuple[object, ...]:
+    place = row[S.PROXY_ID], row[S.BOOT_ID], row[S.SEQUENCE]
+    said, why = read_checkpoint(row[S.MESSAGE] or "", keys)
+    if said is None:
+        return (*place, row[S.DATE], 0, "", 0, False, why)
+    if not why and (said.proxy_id, said.boot_id, said.size) != place:
+        why = f"is of record {said.size} of {said.proxy_id}/{said.boot_id}: it was copied"
+    return (*place, row[S.DATE], said.size, said.link, said.time_ms, said.stops, why)
+
+
+def _not_valid(faulty: DataFrame) -> DataFrame:
+    by_reason = faulty.groupBy(*S.BOOT_KEY, _WHY).agg(
+        F.min(S.SEQUENCE).alias(S.SEQUENCE),
+        F.count(F.lit(1)).alias("checkpoints"),
+        F.min(S.DATE).alias(S.DATE),
+    )
+    return findings(
+        by_reason,
+        check="checkpoints.not_valid",
+        severity="critical",
+        date=S.DATE,
+        explanation=sentence(
+            "the checkpoint of process %s/%s at sequence %s %s (%s in all)",
+            *S.RECORD_KEY,
+            _WHY,
+            "checkpoints",
+        ),
+        evidence=[*S.RECORD_KEY, _WHY],
+    )
+
+
+def _unsigned(ends: DataFrame, processes: DataFrame, keys: PublicKeys) -> DataFrame:
+    """Returns boots without any checkpoint. A chain with the old key is judged by that key.
+
+    But not of a process whose key was valid when the boot began: who has the old key could write a boot.
+    """
+    named = F.regexp_replace(S.PROXY_ID, WORKER_SUFFIX, "")
+    schema = S.struct(("named", _TEXT), ("since_ms", _LONG))
+    since = frame_of(ends.sparkSession, sorted(valid_from(keys).items()), schema)
+    kinds = processes.select(*S.BOOT_KEY, ALGORITHM)
+    joined = ends.join(kinds, list(S.BOOT_KEY)).join(F.broadcast(since), named == F.col("named"), "left")
+    has_key = F.coalesce(F.col("first_time_ms") >= F.col("since_ms"), F.lit(False))
+    return findings(
+        joined.where((F.col(ALGORITHM) != KEYED) | has_key),
+        check="checkpoints.unsigned",
+        severity="high",
+        date="last_date",
+        explanation=sentence(
+            "process %s/%s has signed nothing: it has no signing key, or it is forged", *S.BOOT_KEY
+        ),
+        evidence=[*S.BOOT_KEY],
+    )
+
+
+def _rewritten(records: DataFrame, valid: DataFrame) -> DataFrame:
+    """Returns boots with other records than those that the newest valid checkpoint has signed."""
+    places = valid.select(*S.BOOT_KEY, (F.col(_SIZE) - 1).alias(S.SEQUENCE), _SIZE, _LINK, S.DATE)
+    there = records.select(*S.RECORD_KEY, hexadecimal(F.col(S.CHAIN)).alias(LINK_THERE))
+    joined = there.join(F.broadcast(places), list(S.RECORD_KEY))
+    return findings(
+        joined.where(~F.col(LINK_THERE).eqNullSafe(F.col(_LINK))),
+        check="checkpoints.rewritten",
+        severity="critical",
+        date=S.DATE,
+        explanation=sentence(
+            "process %s/%s has signed another link at sequence %s than is in the table: its records were"
+            " rewritten",
+            *S.RECORD_KEY,
+        ),
+        evidence=[*S.RECORD_KEY, _LINK, LINK_THERE],
+    )
+
+
+def _after_the_last(boots: DataFrame, followed: DataFrame, until_ms: int) -> DataFrame:
+    """Returns boots with records after the last checkpoint, beyond what a process may not have signed yet.
+
+    What a process that was killed wrote last is signed by the next boot, which names it.
+    """
+    signs = boots.select(*S.BOOT_KEY)
+    signed_later = F.broadcast(proven_ends(followed.join(signs, list(S.BOOT_KEY), "left_semi")))
+    stopped = F.col(_STOPS) & (F.coalesce("stopped_at", F.lit(-1)) == F.col(_SIZE) + 1)
+    allowed = F.col(_SIZE) + F.when(stopped, 1).otherwise(0)
+    old = F.greatest(F.col("last_time_ms") - UNSIGNED_MS, F.lit(until_ms) - SILENCE_MS) > F.col(_SIGNED_MS)
+    late = boots.where((F.col("last_sequence") > allowed) & (old | F.col(_STOPS)))
+    return findings(
+        late.join(signed_later, S.BOOT_ID, "left_anti"),
+        check="checkpoints.after_the_last",
+        severity="high",
+        date="last_date",
+        explanation=sentence(
+            "process %s/%s has records up to sequence %s, but its last checkpoint is %s: it was killed, or"
+            " they are forged",
+            *S.BOOT_KEY,
+            "last_sequence",
+            _SIZE,
+        ),
+        evidence=[*S.BOOT_KEY, "last_sequence", _SIZE],
+    )
+
+
+def against_witness(
+    notes: Sequence[tuple[str, str]],
+    records: DataFrame,
+    ends: DataFrame,
+    expired: DataFrame,
+    keys: PublicKeys,
+) -> DataFrame:
+    """Returns what the checkpoints of a witness outside say and the table does not show.
+
+    `notes`: name and text of each. `expired` is table `expired`.
+    """
+    rows: list[tuple[object, ...]] = []
+    faults: list[tuple[object, ...]] = []
+    for name, text in notes:
+        said, why = read_checkpoint(text, keys)
+        if said is None or why:
+            faults.append((name, why, None))
+        elif said.size:
+            rows.append((said.proxy_id, said.boot_id, said.size - 1, said.link, "the witness", None, 0, None))
+    spark = records.sparkSession
+    not_valid = findings(
+        frame_of(spark, faults, S.struct(("name", _TEXT), (_WHY, _TEXT), (S.DATE, _DATE))),
+        check="checkpoints.not_valid",
+        severity="high",
+        date=S.DATE,
+        explanation=sentence("%s of the witness %s", "name", _WHY),
+        evidence=["name", _WHY],
+    )
+    gone = expired.select(*S.BOOT_KEY, F.col("last_sequence").alias("expired_to"))
+    claims = frame_of(spark, rows, _CLAIMS).join(gone, list(S.BOOT_KEY), "left")
+    claims = claims.where(F.coalesce(F.col(SEEN) > F.col("expired_to"), F.lit(True))).drop("expired_to")
+    return missing_ends(records, ends, claims).unionByName(not_valid)

@@ -1,0 +1,129 @@
+"""The keys of the jobs: the secret of HMAC chains, public keys, and the private key that signs runs.
+
+A run of the manifest (manifest.py) is signed by one of three: a note (c2sp.org/signed-note) of `--run-key`,
+HMAC-SHA256 with `--chain-key`, or nothing, which shows accidents only. Only the driver uses keys.
+"""
+
+import hmac
+import json
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from proxy.audit.checkpoints import WORKER, Checkpoint, Note, Signer, is_key_of
+from proxy.metadata.signing_keys import AUDIT, RUN, KeyFileError, PublicKey, SigningKey, read_public_keys
+from spark_audit.tables.files import AuditError, read_chain_key
+
+PLAIN, KEYED, SIGNED = "sha256", "hmac-sha256", "ed25519"
+"""Values of `signed_with` of a run, and the first two of `audit.chain` of a process."""
+_NOTE = ',"note":'
+WORKER_SUFFIX = f"{WORKER}$"
+"""In the id of a worker: what its key's name lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Public keys, and what else was passed with them."""
+
+    public: Sequence[PublicKey]
+    chain: bytes | None = None
+    run: Signer | None = None
+
+
+PublicKeys = Sequence[PublicKey]
+Key = bytes | Keys | None
+"""What proves a trail and its runs: public keys, or the secret of the chain alone, or nothing."""
+
+
+def read_keys(chain: str | None, public: str | None, run: str | None) -> Key:
+    """Reads the files of --chain-key, --public-keys and --run-key. AuditError if they cannot be used."""
+    secret = read_chain_key(chain)
+    if public is None:
+        if run is not None:
+            raise AuditError("--run-key: pass --public-keys, too, so that the run can be verified")
+        return secret
+    try:
+        keys = read_public_keys(Path(public))
+        if run is None:
+            return Keys(keys, secret)
+        private = SigningKey.load(Path(run))
+    except KeyFileError as error:
+        raise AuditError(str(error)) from error
+    for each in keys:
+        if each.role == RUN and each.raw == private.public.public_bytes_raw():
+            return Keys(keys, secret, Signer(each.name, private))
+    raise AuditError(f"--run-key {run}: {public} does not have its public key with `role: {RUN}`")
+
+
+def secret_of(key: Key) -> bytes | None:
+    """Returns the secret of HMAC chains."""
+    return key.chain if isinstance(key, Keys) else key
+
+
+def sealed(start: str, content: Mapping[str, object], key: Key, before: str | None) -> tuple[str, str]:
+    """Returns the text of a run up to its link, and the link, which follows from `start`.
+
+    `before` is `signed_with` of the run before. AuditError if the key that signed it is not there.
+    """
+    signer, secret = (key.run if isinstance(key, Keys) else None), secret_of(key)
+    if signer is None and (before == SIGNED or (isinstance(key, Keys) and secret is None)):
+        raise AuditError("this job signs a run of the manifest: pass the key of the job with --run-key")
+    kind = SIGNED if signer else KEYED if secret else PLAIN
+    body = json.dumps({**content, "signed_with": kind}, separators=(",", ":"))[:-1]
+    if signer is not None:
+        secret = None
+        body += _NOTE + json.dumps(signer.signed(_statement(start + body, content)))
+    return body, digest(start + body, secret)
+
+
+def fits(start: str, body: str, link: str, content: Mapping[str, object], key: Key) -> bool:
+    """Returns whether a run follows from `start`, and is signed with a key."""
+    if content.get("signed_with") == SIGNED and isinstance(key, Keys):
+        note, signed = content.get("note"), digest(start + body, None)
+        unsigned = body.removesuffix(_NOTE + json.dumps(note))
+        parsed = Note.parse(note) if isinstance(note, str) and unsigned != body else None
+        time_ms = content.get("time_ms")
+        if parsed is None or parsed.text != _statement(start + unsigned, content) or type(time_ms) is not int:
+            return False
+        valid = [each for each in key.public if each.role == RUN and each.is_valid_at(time_ms)]
+        return signed == link and any(parsed.signer(each.name, [each]) for each in valid)
+    secret = secret_of(key)
+    if isinstance(key, Keys) and secret is None:
+        return False
+    return hmac.compare_digest(digest(start + body, secret).encode(), link.encode())
+
+
+def digest(text: str, secret: bytes | None) -> str:
+    """Returns the hash in hex, with the secret if there is one."""
+    message = text.encode()
+    return sha256(message).hexdigest() if secret is None else hmac.new(secret, message, sha256).hexdigest()
+
+
+def _statement(text: str, content: Mapping[str, object]) -> str:
+    hashed = b64encode(sha256(text.encode()).digest()).decode()
+    return f"penstock.audit/runs\n{content.get('run')}\n{hashed}\ntime {content.get('time_ms')}\n"
+
+
+def read_checkpoint(message: str, keys: PublicKeys) -> tuple[Checkpoint | None, str]:
+    """Returns what a note says, and why its signature does not count; "" if it does."""
+    note, checkpoint = Note.parse(message), Checkpoint.parse(message)
+    if note is None or checkpoint is None:
+        return None, "is no signed checkpoint"
+    audit = [each for each in keys if each.role == AUDIT]
+    signer = note.signer(checkpoint.proxy_id, audit)
+    if signer is None:
+        return checkpoint, "is signed with an unknown key, or was altered"
+    own = [each for each in audit if each.raw == signer.raw and is_key_of(each, checkpoint.proxy_id)]
+    if not own:
+        return checkpoint, f"is signed with the key of {signer.name}"
+    if not any(each.is_valid_at(checkpoint.time_ms) for each in own):
+        return checkpoint, "is signed with its key at a time at which that was not valid"
+    return checkpoint, ""
+
+
+def valid_from(keys: PublicKeys) -> dict[str, int]:
+    """Returns the name of each process with a key -> when the first one became valid."""
+    audit = sorted((each.name, -each.not_before_ms) for each in keys if each.role == AUDIT)
+    return {name: -before_ms for name, before_ms in audit}

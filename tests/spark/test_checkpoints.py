@@ -1,0 +1,328 @@
+"""(h) Checkpoints: what somebody can do who may write the topic and the tables, and has no private key."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from proxy.audit.checkpoints import Checkpoint, Signer, State
+from spark_audit import schema as S
+from spark_audit.reconcile.chain import algorithms, successions
+from spark_audit.reconcile.checkpoints import against_witness, checkpoints, different_states
+from spark_audit.reconcile.reconciliation import reconcile
+from spark_audit.tables.delta import empty_frame
+from spark_audit.trail.audit_records import boots, complete_until_ms, sequence_index
+from tests.spark.audit_trail import NOON_MS, Clock, Process
+from tests.spark.sealed import Line, end_of, seal, table
+from tests.support.signing import public_key, signing_key
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D14")]
+
+MINUTE_MS = 60_000
+SECRET = bytes(range(40))
+LOG = "__penstock_metadata"
+LATER_MS = NOON_MS + 3 * MINUTE_MS
+"""When a key is replaced: after two checkpoints, before the third."""
+KEYS = [
+    *(public_key(name) for name in ("whole", "rewritten", "copied", "extended", "killed", "lost", "cut")),
+    *(public_key(name) for name in ("after-stop", "appended", "other-state", "signed-by-another", "swapped")),
+    public_key("rotated", "first", not_after_ms=LATER_MS),
+    public_key("rotated", "second", not_before_ms=LATER_MS),
+    public_key("retired", not_after_ms=LATER_MS),
+    public_key("early", not_before_ms=LATER_MS),
+    public_key("unknown", "the one in the file"),
+    public_key("migrated", not_before_ms=NOON_MS + 30 * MINUTE_MS),
+    public_key("downgraded", not_before_ms=NOON_MS - 30 * MINUTE_MS),
+    # The key of a job, and of a controller's log, sign no trail.
+    public_key("of-a-job", role="run"),
+    public_key("of-a-log", role="metadata"),
+]
+
+
+class Signing(Process):
+    """A process that signs each minute, and as its real counterpart at its start and end."""
+
+    key = ""
+    digest = b"d" * 32
+
+    def sign(self, *, stops: bool = False) -> None:
+        signer = Signer(self.proxy_id, signing_key(self.key or self.proxy_id))
+        time_ms, size = self.clock.now_ms + 1, len(self.records)
+        state = State(LOG, 7, self.digest)
+
+        def note(link: str) -> str:
+            said = Checkpoint(self.proxy_id, self.boot_id, size, link, time_ms, state, stops)
+            return signer.signed(said.text())
+
+        self.write("checkpoint", message=note, metadata_offset=7)
+
+    def run(self, *, to_its_end: bool = True, minutes: int = 3, later_key: str = "") -> "Signing":
+        self.start()
+        self.sign()
+        for minute in range(minutes):
+            self.clock.now_ms += MINUTE_MS
+            self.high_water()
+            if minute == 2:
+                self.clock.now_ms = max(self.clock.now_ms, LATER_MS)
+                self.key = later_key or self.key
+            self.sign()
+        if to_its_end:
+            self.sign(stops=True)
+            self.stop()
+        return self
+
+
+def a_boot(proxy_id: str, at_ms: int = NOON_MS, boot_id: str = "boot-1", key: str = "") -> Signing:
+    process = Signing(proxy_id, Clock(at_ms), boot_id=f"{proxy_id}-{boot_id}")
+    process.key = key
+    return process
+
+
+def sealed_again(lines: list[Line], change: Callable[[list[dict[str, Any]]], None]) -> list[Line]:
+    """What somebody writes who changes records, and computes all links again."""
+    forged = Process(lines[0].record["proxy_id"], Clock(), boot_id=lines[0].record["boot_id"])
+    forged.records = [dict(line.record) for line in lines]
+    change(forged.records)
+    return seal(forged)
+
+
+def appended(lines: list[Line], *events: str, message: str | None = None) -> list[Line]:
+    last = lines[-1].record
+
+    def change(records: list[dict[str, Any]]) -> None:
+        for event in events:
+            added = {"event": event, "sequence": len(records), "time_ms": last["time_ms"] + 50}
+            records.append({**dict.fromkeys(S.DATA.names), **stamp(last), **added, "message": message})
+
+    return sealed_again(lines, change)
+
+
+def stamp(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: record[name] for name in ("schema_version", "role", "proxy_id", "boot_id")}
+
+
+def a_trail() -> dict[str, list[Line]]:
+    """One process for each manipulation. `witness` sees `cut`, and runs until all others have long ended."""
+    trail = {name: seal(a_boot(name).run()) for name in ("whole", "copied", "rewritten", "cut", "after-stop")}
+    trail["whole.w1"] = seal(a_boot("whole.w1", key="whole").run())
+    trail["rotated"] = seal(a_boot("rotated", key="first").run(later_key="second"))
+    trail["retired"] = seal(a_boot("retired").run())
+    trail["early"] = seal(a_boot("early").run())
+    trail["unknown"] = seal(a_boot("unknown").run())
+    trail["signed-by-another"] = seal(a_boot("signed-by-another", key="whole").run())
+    trail["of-a-job"] = seal(a_boot("of-a-job").run())
+    trail["of-a-log"] = seal(a_boot("of-a-log").run())
+    # Whole boots by somebody without a key, one as of an older release.
+    for name in ("forged", "downgraded-plain"):
+        process = Process(name, Clock(), boot_id=f"{name}-boot-1")
+        process.start()
+        process.high_water()
+        process.stop()
+        trail[name] = seal(process)
+    # Both have the old secret. One signs only later; the other has had a key, which the forger has not.
+    for name in ("migrated", "downgraded"):
+        process = Process(name, Clock(), boot_id=f"{name}-boot-1")
+        process.start()
+        process.high_water()
+        process.stop()
+        trail[name] = seal(process, SECRET)
+    trail["migrated"] += seal(
+        a_boot("migrated", NOON_MS + 30 * MINUTE_MS, "boot-2").run(), previous=end_of(trail["migrated"])
+    )
+    trail["rewritten"] = sealed_again(trail["rewritten"], lambda records: records[2].update(count=77))
+    other = a_boot("other-state")
+    other.digest = b"e" * 32
+    trail["other-state"] = seal(other.run())
+    # A checkpoint of the same process, at another place.
+    trail["copied"] = sealed_again(
+        trail["copied"], lambda records: records[3].update(message=records[1]["message"])
+    )
+    trail["swapped"] = sealed_again(
+        seal(a_boot("swapped").run()),
+        lambda records: records[1].update(message=trail["whole"][1].record["message"]),
+    )
+    running = {name: seal(a_boot(name).run(to_its_end=False)) for name in ("extended", "lost", "appended")}
+    trail["extended"] = appended(running["extended"], "request_refused", "request_refused", "stopped")
+    trail["lost"] = appended(running["lost"], "request_refused")
+    forger = Signer("appended", signing_key("nobody's"))
+    trail["appended"] = appended(
+        running["appended"],
+        "checkpoint",
+        message=forger.signed(Checkpoint("appended", "appended-boot-1", 8, "ab" * 32, NOON_MS).text()),
+    )
+    # Killed, with a record after the last checkpoint: the next boot has found it in its spool.
+    killed = a_boot("killed").run(to_its_end=False)
+    killed.write("request_refused", message="the last one")
+    trail["killed"] = seal(killed)
+    trail["killed"] += seal(
+        a_boot("killed", NOON_MS + 10 * MINUTE_MS, "boot-2").run(), previous=end_of(trail["killed"])
+    )
+    trail["after-stop"] = appended(trail["after-stop"], "request_refused")
+    ended = Checkpoint.parse(trail["cut"][7].record["message"])
+    assert ended is not None
+    seen = Signer("cut", signing_key("cut")).signed(ended.text())
+    witness = a_boot("witness", key="whole")
+    witness.start()
+    witness.write("witnessed", message=Signer("witness", signing_key("whole")).cosigned(seen, NOON_MS))
+    witness.clock.now_ms = NOON_MS + 60 * MINUTE_MS
+    witness.high_water()
+    trail["witness"] = seal(witness)
+    trail["cut"] = trail["cut"][:4]
+    return trail
+
+
+@pytest.fixture(scope="module")
+def lines() -> dict[str, list[Line]]:
+    return a_trail()
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, lines: dict[str, list[Line]]) -> DataFrame:
+    return table(spark, [line for each in lines.values() for line in each]).persist()
+
+
+def judged(spark: SparkSession, audit: DataFrame, **keys: Any) -> list[Row]:
+    nothing = empty_frame(spark, S.QUARANTINE), empty_frame(spark, S.METADATA_LOG)
+    return list(reconcile(audit, *nothing, **keys).findings)
+
+
+def told(found: list[Row], family: str = "checkpoints.") -> set[tuple[str, str]]:
+    return {
+        (row["check"].partition(".")[2], json.loads(row["evidence"]).get("proxy_id", ""))
+        for row in found
+        if row["check"].startswith(family)
+    }
+
+
+NOT_VALID = {
+    "retired": "is signed with its key at a time at which that was not valid",
+    "early": "is signed with its key at a time at which that was not valid",
+    "unknown": "is signed with an unknown key, or was altered",
+    "signed-by-another": "is signed with the key of whole",
+    "of-a-job": "is signed with an unknown key, or was altered",
+    "of-a-log": "is signed with an unknown key, or was altered",
+    "swapped": "is of record 1 of whole/whole-boot-1: it was copied",
+    "appended": "is signed with an unknown key, or was altered",
+}
+
+
+def test_each_manipulation_is_found_and_nothing_else(spark: SparkSession, rows: DataFrame) -> None:
+    found = judged(spark, rows, chain_key=SECRET, public_keys=KEYS)
+
+    assert told(found) == {
+        *(("not_valid", name) for name in NOT_VALID),
+        *(("unsigned", name) for name in ("forged", "downgraded-plain", "downgraded", "witness")),
+        *(("rewritten", name) for name in ("rewritten", "copied", "swapped")),
+        *(("after_the_last", name) for name in ("extended", "lost", "after-stop", "appended", "retired")),
+        ("different_states", ""),
+    }
+    why = {
+        json.loads(row["evidence"])["proxy_id"]: row["explanation"]
+        for row in found
+        if row["check"] == "checkpoints.not_valid"
+    }
+    assert {name: text.partition(" at sequence ")[2].partition(" ")[2] for name, text in why.items()} == {
+        name: f"{text} ({count} in all)"
+        for name, text in NOT_VALID.items()
+        for count in [{"retired": 2, "early": 3, "swapped": 1, "appended": 1}.get(name, 5)]
+    }
+    # The chain itself is whole everywhere, with the old secret where there was one.
+    assert told(found, "chain.") == {("end_missing", "cut")} | {
+        (check, name) for check, name in told(found, "chain.") if check == "unknown_process"
+    }
+
+
+def test_without_the_old_secret_its_boots_are_not_taken_for_unsigned(
+    spark: SparkSession, rows: DataFrame
+) -> None:
+    index = sequence_index(rows)
+    rest = boots(index), algorithms(rows, None), successions(rows), complete_until_ms(index)
+
+    with_keys, without = (checkpoints(rows, rows, *rest, keys).collect() for keys in (KEYS, None))
+
+    assert {name for check, name in told(with_keys) if check == "unsigned"} == {
+        *("forged", "downgraded-plain", "downgraded", "witness")
+    }
+    # States need no key to be compared.
+    assert told(without) == {("different_states", "")}
+
+
+def test_states_are_compared_with_the_log_too(spark: SparkSession) -> None:
+    audit = table(spark, seal(a_boot("whole").run()))
+
+    def found(digest: bytes, offset: int = 7) -> list[Row]:
+        logged = spark.range(1).select(
+            F.lit(LOG).alias("topic"),
+            F.lit(offset).cast("long").alias("offset"),
+            F.lit(digest.hex()).alias("digest"),
+            F.lit("the log").alias("process"),
+            F.lit("2026-11-23").cast("date").alias(S.DATE),
+        )
+        return different_states(audit, logged).collect()
+
+    assert found(b"d" * 32) == found(b"e" * 32, offset=8) == []
+    [finding] = found(b"e" * 32)
+    assert finding["explanation"] == (
+        f"at offset 7 of {LOG} different states were in effect (the log, whole/whole-boot-1): the log was"
+        " altered, or a process was given another one"
+    )
+
+
+def test_a_trail_of_true_processes_has_no_finding(spark: SparkSession) -> None:
+    """The newest minute is not signed yet, and the boot is still running."""
+    running = a_boot("whole", NOON_MS).run(to_its_end=False)
+    running.write("request_refused", message="not signed yet")
+    stopped = a_boot("killed", NOON_MS).run()
+    audit = table(spark, [*seal(running), *seal(stopped)])
+
+    assert Counter(row["check"] for row in judged(spark, audit, public_keys=KEYS)) == {}
+
+
+def test_a_witness_outside_shows_what_is_gone(
+    spark: SparkSession, rows: DataFrame, lines: dict[str, list[Line]]
+) -> None:
+    def last(name: str) -> tuple[str, str]:
+        return f"{name}.checkpoint", lines[name][-2].record["message"]
+
+    cut = a_trail()["cut"]
+    assert len(cut) == 4
+    full = seal(a_boot("cut").run())
+    notes = [
+        last("whole"),
+        ("cut.checkpoint", full[-2].record["message"]),
+        (
+            "lost.checkpoint",
+            Signer("lost", signing_key("lost")).signed(
+                Checkpoint("lost", "gone-boot", 5, "ab" * 32, NOON_MS).text()
+            ),
+        ),
+        ("rewritten.checkpoint", seal(a_boot("rewritten").run())[-2].record["message"]),
+        ("altered.checkpoint", last("whole")[1].replace("stops\n", "")),
+        (
+            "expired.checkpoint",
+            Signer("killed", signing_key("killed")).signed(
+                Checkpoint("killed", "old-boot", 5, "ab" * 32, NOON_MS).text()
+            ),
+        ),
+    ]
+    expired = spark.createDataFrame(
+        [("killed", "old-boot", 9)], "proxy_id string, boot_id string, last_sequence long"
+    )
+
+    found = against_witness(notes, rows, boots(sequence_index(rows)), expired, KEYS).collect()
+
+    assert {(row["check"], json.loads(row["evidence"]).get("proxy_id")) for row in found} == {
+        ("chain.end_missing", "cut"),
+        ("chain.process_missing", "lost"),
+        ("chain.other_link_seen", "rewritten"),
+        ("checkpoints.not_valid", None),
+    }
+    [of_cut] = [row["explanation"] for row in found if row["check"] == "chain.end_missing"]
+    assert of_cut == (
+        "process cut/cut-boot-1 was seen by the witness at sequence 7: the last record in the table is 3,"
+        " others were removed or not shipped"
+    )

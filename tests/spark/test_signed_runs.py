@@ -1,0 +1,152 @@
+"""Runs that a job signs with a key of its own: who has the public keys can verify them, and write none."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from proxy.audit.checkpoints import Signer
+from spark_audit.tables import delta, manifest
+from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
+from spark_audit.tables.keys import Key, Keys, fits, read_keys, sealed
+from tests.support.signing import key_file, pem, public_key, signing_key
+
+pytestmark = [pytest.mark.spec("D14", "D8")]
+
+SECRET = bytes(range(40))
+NOW_MS = 1_795_435_200_000
+CONTENT = {"run": 3, "job": "reconcile", "time_ms": NOW_MS, "tables": {}}
+START = "ab" * 32
+PUBLIC = [public_key("auditor", role="run"), public_key("proxy-1")]
+OURS = Keys(PUBLIC, run=Signer("auditor", signing_key("auditor")))
+VERIFIER = Keys(PUBLIC)
+
+
+def judged(key: Key, text: tuple[str, str], start: str = START) -> bool:
+    body, link = text
+    return fits(start, body, link, json.loads(body + "}"), key)
+
+
+def signed_by(name: str, **content: object) -> tuple[str, str]:
+    return sealed(START, {**CONTENT, **content}, Keys([], run=Signer(name, signing_key(name))), None)
+
+
+def linked(body: str) -> tuple[str, str]:
+    """What somebody writes who computes the link again."""
+    return body, sha256((START + body).encode()).hexdigest()
+
+
+def test_the_public_key_verifies_a_run_and_nothing_else_fits() -> None:
+    body, link = sealed(START, CONTENT, OURS, None)
+
+    assert json.loads(body + "}")["signed_with"] == "ed25519"
+    assert judged(VERIFIER, (body, link))
+    assert judged(OURS, (body, link))
+    assert not judged(VERIFIER, (body, link), start="cd" * 32)
+    assert not judged(VERIFIER, linked(body.replace('"tables":{}', '"tables":{"audit":1}')))
+    assert not judged(VERIFIER, linked(body.replace('"run":3', '"run":4')))
+    assert not judged(VERIFIER, linked(body + ',"more":1'))
+    assert not judged(VERIFIER, (body, "0" * 64))
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        # The key of a proxy signs no runs, even in the name of the job.
+        signed_by("proxy-1"),
+        sealed(START, CONTENT, Keys([], run=Signer("auditor", signing_key("proxy-1"))), None),
+        signed_by("unknown"),
+        sealed(START, CONTENT, None, None),
+        sealed(START, CONTENT, SECRET, None),
+        linked('{"run":3,"time_ms":1,"signed_with":"ed25519","note":7'),
+        linked('{"run":3,"signed_with":"ed25519"'),
+    ],
+)
+def test_who_has_no_key_of_a_job_signs_no_run(forged: tuple[str, str]) -> None:
+    assert not judged(VERIFIER, forged)
+
+
+def test_a_run_counts_if_its_key_was_valid_then() -> None:
+    body, link = sealed(START, CONTENT, OURS, None)
+    until = Keys([public_key("auditor", role="run", not_after_ms=NOW_MS)])
+    retired = Keys([public_key("auditor", role="run", not_after_ms=NOW_MS - 1)])
+    replaced = Keys([*retired.public, public_key("auditor", "second", role="run")])
+    by_second = sealed(START, CONTENT, Keys([], run=Signer("auditor", signing_key("second"))), None)
+
+    assert judged(until, (body, link))
+    assert not judged(retired, (body, link))
+    assert judged(replaced, by_second)
+
+
+def test_runs_with_the_old_secret_still_fit() -> None:
+    old = sealed(START, CONTENT, SECRET, None)
+
+    assert judged(SECRET, old)
+    assert judged(Keys(PUBLIC, chain=SECRET), old)
+    assert not judged(Keys(PUBLIC, chain=bytes(40)), old)
+    assert not judged(VERIFIER, old)
+
+
+def test_a_job_without_its_key_signs_nothing_after_a_signed_run() -> None:
+    for key, before in ((VERIFIER, None), (None, "ed25519"), (SECRET, "ed25519")):
+        with pytest.raises(AuditError, match="pass the key of the job with --run-key"):
+            sealed(START, CONTENT, key, before)
+
+
+def test_key_files_that_do_not_go_together_are_named(tmp_path: Path) -> None:
+    public, private = tmp_path / "audit.pub", key_file(tmp_path, "auditor")
+    public.write_text(
+        pem("auditor", "name: auditor", "role: run") + pem("proxy-1", "name: proxy-1", "role: audit")
+    )
+
+    keys = read_keys(None, str(public), str(private))
+    assert isinstance(keys, Keys)
+    assert judged(keys, sealed(START, CONTENT, keys, None))
+    with pytest.raises(AuditError, match="--run-key: pass --public-keys"):
+        read_keys(None, None, str(private))
+    with pytest.raises(AuditError, match="does not have its public key with `role: run`"):
+        read_keys(None, str(public), str(key_file(tmp_path, "proxy-1")))
+    with pytest.raises(AuditError, match="No such file"):
+        read_keys(None, str(tmp_path / "none"), None)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_manifest_moves_from_the_secret_to_signatures_and_not_back(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    tables = Tables(str(tmp_path / "tables"))
+    delta.create_tables(spark, tables)
+    both = Keys(PUBLIC, SECRET, OURS.run)
+
+    def run(key: Key) -> None:
+        runs = manifest.check(spark, tables, key)
+        manifest.sign(spark, runs, "reconcile", runs.signed)
+
+    def faults(key: Key) -> list[str]:
+        return [fault.check for fault in manifest.check(spark, tables, key).faults]
+
+    run(SECRET)
+    with pytest.raises(AuditError, match="pass it with --chain-key"):
+        manifest.check(spark, tables, VERIFIER)
+    run(both)
+    assert faults(both) == faults(Keys(PUBLIC, SECRET)) == []
+    # Without the old secret its runs cannot be verified.
+    assert faults(VERIFIER) == ["manifest.run_altered"]
+    for key in (None, SECRET):
+        with pytest.raises(AuditError, match="signed with --run-key: pass --public-keys"):
+            manifest.check(spark, tables, key)
+    # Somebody with the old secret, who has read the newest run.
+    newest = manifest.check(spark, tables, both).newest
+    body, link = sealed(newest.link, {**CONTENT, "tables": {}}, SECRET, None)
+    Path(tables.root, "runs", "00000003.json").write_text(f'{body},"link":"{link}"}}')
+    assert faults(both) == ["manifest.run_altered"]
+    Path(tables.root, "runs", "00000003.json").unlink()
+    # From here on public keys are enough.
+    runs = manifest.check(spark, tables, both)
+    manifest.sign(spark, runs, manifest.ACCEPT, runs.now)
+    run(OURS)
+    assert faults(VERIFIER) == []
