@@ -156,15 +156,16 @@ def _acl(creation: types.CreateAclsRequest.AclCreation, acl_id: bytes) -> Acl:
 
 def acl_record(acl: Acl) -> types.AccessControlEntryRecord:
     """Return the record that sets an ACL."""
+    resource_type, pattern_type, operation, permission_type = acl.numbers
     return types.AccessControlEntryRecord(
         id=uuid_bytes(acl.id),
-        resource_type=acl.resource_type,
+        resource_type=resource_type,
         resource_name=acl.resource_name,
-        pattern_type=acl.pattern_type,
+        pattern_type=pattern_type,
         principal=acl.principal,
         host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission_type,
+        operation=operation,
+        permission_type=permission_type,
     )
 
 

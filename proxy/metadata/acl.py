@@ -123,6 +123,7 @@ def _denied_host(host: str) -> str:
 
 Binding = tuple[ResourceType, str, PatternType, str, str, Operation, PermissionType]
 """An ACL without its id."""
+Numbers = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,14 @@ class Acl:
     host: str
     operation: Operation
     permission_type: PermissionType
+    later_numbers: Numbers | None = None
+    """The numbers as they were recorded, if a later release has defined one of them."""
+
+    @property
+    def numbers(self) -> Numbers:
+        """Of resource type, pattern type, operation and permission type, as they are recorded."""
+        known = (self.resource_type, self.pattern_type, self.operation, self.permission_type)
+        return self.later_numbers or known
 
     @property
     def binding(self) -> Binding:

@@ -47,7 +47,8 @@ class MetadataError(Exception):
 
 def acl_from_record(record: types.AccessControlEntryRecord) -> Acl:
     """Return the ACL of a record; a number of a later version is UNKNOWN in it."""
-    return Acl(
+    numbers = (record.resource_type, record.pattern_type, record.operation, record.permission_type)
+    acl = Acl(
         id=uuid_text(bytes(record.id)),
         resource_type=ResourceType(record.resource_type),
         resource_name=record.resource_name,
@@ -57,6 +58,7 @@ def acl_from_record(record: types.AccessControlEntryRecord) -> Acl:
         operation=Operation(record.operation),
         permission_type=PermissionType(record.permission_type),
     )
+    return acl if acl.numbers == numbers else replace(acl, later_numbers=numbers)
 
 
 class AclsDelta:
@@ -427,12 +429,16 @@ class MetadataDelta:
             raise MetadataError(f"ClientQuotaRecord for {entity.path}: {record.key} is {record.value}")
 
     def _add_credential(self, record: types.UserScramCredentialRecord) -> None:
-        self._credentials[_credential_key(record)] = ScramCredential(
+        credential = ScramCredential(
             salt=bytes(record.salt),
             stored_key=bytes(record.stored_key),
             server_key=bytes(record.server_key),
             iterations=record.iterations,
         )
+        self.set_credential(*_credential_key(record), credential)
+
+    def set_credential(self, mechanism: ScramMechanism, user: str, credential: ScramCredential) -> None:
+        self._credentials[mechanism, user] = credential
 
     def _remove_credential(self, record: types.RemoveUserScramCredentialRecord) -> None:
         self._credentials[_credential_key(record)] = None

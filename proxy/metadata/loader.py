@@ -197,7 +197,8 @@ class Loader:
         except MetadataError:
             if not verifier.rejects:
                 raise
-        signed = yield from verifier.signed_steps(values, proofs, offsets)
+        faults = yield from verifier.signed_steps(values, proofs, offsets)
+        signed = [index for index in range(len(values)) if index not in faults]
         if verifier.rejects:
             self._build_on(base)
             yield from self._apply([values[i] for i in signed], [offsets[i] for i in signed])

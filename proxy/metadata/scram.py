@@ -50,6 +50,23 @@ class ScramCredential:
     server_key: bytes = field(repr=False)
     iterations: int
 
+    @property
+    def fingerprint(self) -> bytes:
+        """A hash that stands for the secrets: who has only it cannot try passwords."""
+        secrets = (self.salt, self.stored_key, self.server_key)
+        return hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in secrets)).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenCredential(ScramCredential):
+    """A credential of which only the fingerprint is known. No record and no request makes one."""
+
+    known: bytes = b""
+
+    @property
+    def fingerprint(self) -> bytes:
+        return self.known
+
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
     """Return Hi(password, salt, iterations) of RFC 5802; the password is encoded in UTF-8, as in Kafka."""

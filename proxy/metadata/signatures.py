@@ -2,9 +2,9 @@
 
 Each record of Penstock's own log carries a header (`HEADER`) with the id of the controller's key, the number
 of its transaction, the digest of the state after that transaction, and an Ed25519 signature (RFC 8032) over
-these, the topic, and the record's key and value. The values stay KRaft's byte for byte. Who has the public
-keys can verify the log, and only who has the private key can write it: neither a proxy nor a broker's
-administrator can.
+these, the topic, the record's key, and the SHA-256 of its value. Values stay KRaft's byte for byte. Who has the
+public keys can verify the log, and only who has the private key can write it: neither a proxy nor a
+broker's administrator can. The audit tables have the hash of a value with secrets, and not the value.
 
 The digest says more than the signatures of records do: a process that has the state of the last signature has
 every record that counts, and no other. `LogVerifier` uses it first, and looks at each record only if it
@@ -16,8 +16,9 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from proxy.metadata.delta import MetadataError
@@ -25,8 +26,19 @@ from proxy.metadata.delta import MetadataError
 if TYPE_CHECKING:
     from proxy.metadata.signing_keys import PublicKeys
 
-Values = Sequence[bytes | memoryview | None]
-"""The values of records, in log order; None is a tombstone."""
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """Stands for a value of which only the hash is known."""
+
+    sha256: bytes
+
+
+Value = bytes | memoryview | None
+"""The value of a record; None is a tombstone."""
+Values = Sequence[Value]
+"""In log order."""
+Signable = Sequence[Value | Hashed]
 
 HEADER: Final = "penstock.signature"
 """The record header that has the signature."""
@@ -76,11 +88,12 @@ class Signature:
     def encode(self) -> bytes:
         return _FIELDS.pack(_VERSION, self.key_id, self.number, self.digest, self.signature)
 
-    def signed_bytes(self, topic: str, key: bytes, value: bytes | memoryview) -> bytes:
+    def signed_bytes(self, topic: str, key: bytes, value: bytes | memoryview | Hashed) -> bytes:
         """What the signature is over."""
         name = topic.encode()
         head = _CONTEXT + self.key_id + self.number.to_bytes(8, "big") + self.digest
-        return head + _LENGTHS.pack(len(name), len(key)) + name + key + bytes(value)
+        hashed = value.sha256 if isinstance(value, Hashed) else sha256(value).digest()
+        return head + _LENGTHS.pack(len(name), len(key)) + name + key + hashed
 
 
 _NOTHING: Final = Signature(b"", 0, b"")
@@ -105,6 +118,10 @@ class UnsignedRecords:
     reasons: Counter[Unsigned]
     in_effect: bool
     """With `metadata.unsigned: report`."""
+
+    def with_later(self, later: UnsignedRecords) -> UnsignedRecords:
+        """Return both as one."""
+        return replace(self, last_offset=later.last_offset, reasons=self.reasons + later.reasons)
 
     def __str__(self) -> str:
         count, where = self.reasons.total(), f"offset {self.first_offset}"
@@ -143,11 +160,22 @@ class LogVerifier:
         return self._last.number
 
     @property
+    def digest(self) -> bytes:
+        """Of the state after the last transaction that counts, as it says."""
+        return self._last.digest
+
+    @property
+    def key_id(self) -> bytes:
+        """Of the last transaction that counts."""
+        return self._last.key_id
+
+    @property
     def is_waiting(self) -> bool:
         """Whether nothing is known of the log: it has no signed record yet."""
-        return self.rejects and not self.number and (self._found_unsigned or not self._begins)
+        known = self._found_unsigned or self._seen_number or not self._begins
+        return bool(self.rejects and not self.number and known)
 
-    def is_whole(self, values: Values, proofs: Sequence[Proof], digest: bytes) -> bool:
+    def is_whole(self, values: Signable, proofs: Sequence[Proof], digest: bytes) -> bool:
         """Whether the last record is signed, newer than all before, and for a state with this digest."""
         signatures = [Signature.decode(proof.header) for proof in proofs]
         last = signatures[-1]
@@ -161,41 +189,43 @@ class LogVerifier:
         return True
 
     def signed_steps(
-        self, values: Values, proofs: Sequence[Proof], offsets: Sequence[int]
-    ) -> Generator[None, None, list[int]]:
-        """Return the indexes of the records that count, STEP_RECORDS a step. The others are reported."""
-        signed: list[int] = []
-        unsigned: list[int] = []
-        reasons: Counter[Unsigned] = Counter()
+        self, values: Signable, proofs: Sequence[Proof], offsets: Sequence[int]
+    ) -> Generator[None, None, dict[int, Unsigned]]:
+        """Return the indexes of the records that do not count, STEP_RECORDS a step, and report them."""
+        any_signed = False
+        faults: dict[int, Unsigned] = {}
         for index, (value, proof) in enumerate(zip(values, proofs, strict=True)):
             signature = Signature.decode(proof.header)
             fault = self._fault(signature, value, proof)
             if fault is None and signature is not None:
-                if signature.number > self.number or (signed and signature.is_of(self._last)):
+                if signature.number > self.number or (any_signed and signature.is_of(self._last)):
                     self._last = signature
-                    signed.append(index)
+                    any_signed = True
                 else:
                     fault = Unsigned.REPLAYED
             if fault is not None:
-                reasons[fault] += 1
-                unsigned.append(offsets[index])
+                faults[index] = fault
                 if self._begins and len(self.overwritten) < MAX_OVERWRITTEN:
                     self.overwritten.add(proof.key)
             if (index + 1) % STEP_RECORDS == 0:
                 yield
-        if unsigned:
-            self._report(unsigned[0], unsigned[-1], reasons)
-        return signed
+        if faults:
+            self._report(offsets[min(faults)], offsets[max(faults)], Counter(faults.values()))
+        return faults
 
     def confirm(self, offset: int, digest: bytes) -> None:
         """Compare the state with the signed one. MetadataError if it is another one, or an old one."""
         if self.number < self._seen_number:
             end = f"the log ends with transaction {self.number}"
-            raise MetadataError(f"{end}, and this process has applied {self._seen_number}: it was cut")
+            raise MetadataError(f"{end}, and {self._seen_number} was applied here before: it was cut")
         if self._last.digest != digest:
             if self.rejects:
                 raise MetadataError(f"{Unsigned.MISSING} (transaction {self.number})")
             self._report(offset, offset, Counter([Unsigned.MISSING]))
+
+    def has_seen(self, number: int) -> None:
+        """An earlier process at this place has applied this transaction: the log has to reach as far."""
+        self._seen_number = max(self._seen_number, number)
 
     def start_over(self) -> None:
         """The log is read again from its beginning, and has to reach as far as before."""
@@ -209,9 +239,7 @@ class LogVerifier:
             for value, proof in zip(values, proofs, strict=True)
         )
 
-    def _fault(
-        self, signature: Signature | None, value: bytes | memoryview | None, proof: Proof
-    ) -> Unsigned | None:
+    def _fault(self, signature: Signature | None, value: Value | Hashed, proof: Proof) -> Unsigned | None:
         if signature is None or value is None:
             return Unsigned.NO_SIGNATURE
         if signature.key_id not in self._keys:

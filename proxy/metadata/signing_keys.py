@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from proxy.error_text import text_of
-from proxy.metadata.signatures import Signature
+from proxy.metadata.signatures import Hashed, Signature
 
 METADATA, AUDIT, RUN = "metadata", "audit", "run"
 """What a key may sign."""
@@ -170,7 +170,9 @@ class PublicKeys:
     def __contains__(self, key_id: object) -> bool:
         return key_id in self._keys
 
-    def verify(self, signature: Signature, topic: str, key: bytes, value: bytes | memoryview) -> bool:
+    def verify(
+        self, signature: Signature, topic: str, key: bytes, value: bytes | memoryview | Hashed
+    ) -> bool:
         """Whether one of the keys has signed this record."""
         public = self._keys.get(signature.key_id)
         if public is None:

@@ -67,13 +67,10 @@ def of_acl(_id: str, acl: Acl) -> bytes:
     return _element(
         "acl",
         acl.id,
-        int(acl.resource_type),
         acl.resource_name,
-        int(acl.pattern_type),
         acl.principal,
         acl.host,
-        int(acl.operation),
-        int(acl.permission_type),
+        *acl.numbers,
     )
 
 
@@ -85,8 +82,7 @@ def of_limits(entity: QuotaEntity, limits: Mapping[str, float]) -> bytes:
 def of_credential(key: tuple[ScramMechanism, str], credential: ScramCredential) -> bytes:
     """The element of a SCRAM credential."""
     mechanism, user = key
-    secrets = (credential.salt, credential.stored_key, credential.server_key)
-    return _element("scram", int(mechanism), user, credential.iterations, *(part.hex() for part in secrets))
+    return _element("scram", int(mechanism), user, credential.iterations, credential.fingerprint.hex())
 
 
 def of_token(_id: str, token: DelegationToken) -> bytes:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.metadata.signatures import LogVerifier, Proof, Signature, Unsigned
+from proxy.metadata.scram import HiddenCredential, ScramCredential, ScramMechanism
+from proxy.metadata.signatures import Hashed, LogVerifier, Proof, Signature, Unsigned
 from proxy.metadata.signing_keys import KeyFileError, PublicKeys, SigningKey
+from proxy.metadata.state_digest import of_credential
 from proxy.net.pages.log_report import LogReport
 from proxy.wire import types
 from proxy.wire.message import Message
@@ -234,7 +237,7 @@ def test_a_log_that_was_cut_is_not_followed_back() -> None:
     cut = topic.records[:1]
 
     following.reload_until(2)
-    with pytest.raises(MetadataError, match=r"transaction 1, and this process has applied 2: it was cut"):
+    with pytest.raises(MetadataError, match="transaction 1, and 2 was applied here before: it was cut"):
         apply(following, cut, 1)
     assert names(following.image) == {"orders"}
 
@@ -390,3 +393,35 @@ def test_a_log_that_nobody_has_signed_blocks_the_process_and_says_why() -> None:
     assert note.detailed == (
         "the metadata log has no record that a controller has signed: offset 0: no signature; not in effect"
     )
+
+
+def test_the_hash_of_a_value_is_enough_to_verify_it_and_that_of_another_is_not() -> None:
+    (record,) = begun().records[-1:]
+    keys, signature = PublicKeys([KEY.public]), Signature.decode(record.signature)
+    assert signature is not None
+    hashed = [Hashed(sha256(value).digest()) for value in (record.value, b"another")]
+
+    assert [keys.verify(signature, TOPIC, record.key, each) for each in hashed] == [True, False]
+
+
+def test_the_digest_of_a_credential_needs_its_fingerprint_only_and_no_record_can_pretend_one() -> None:
+    credential = ScramCredential(b"salt", b"stored", b"server", 4096)
+    key = (ScramMechanism.SCRAM_SHA_256, "bob")
+    hidden = HiddenCredential(b"", b"", b"", 4096, credential.fingerprint)
+
+    assert of_credential(key, hidden) == of_credential(key, credential)
+    assert hidden != HiddenCredential(b"", b"", b"", 4096, b"another")
+    pretended = ScramCredential(credential.fingerprint, b"", b"", 4096)
+    assert of_credential(key, pretended) != of_credential(key, credential)
+
+
+def test_numbers_of_a_later_release_are_in_the_digest_and_are_written_again_as_they_were() -> None:
+    images = []
+    for number in (0, 90, 91):
+        record = acl_record(ALICE)
+        record.operation = number
+        images.append(image_of(record))
+
+    assert len({image.digest for image in images}) == 3
+    assert [each.operation for image in images for each in image.acls.by_id.values()] == [0, 0, 0]
+    assert [each.operation for each in list(state_records(images[1]))[1:]] == [90]
