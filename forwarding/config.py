@@ -42,6 +42,7 @@ from proxy.config.authorizer import require_early_start_listeners
 from proxy.config.parts import KeyProblem, PluginSettings, SecretFile, all_of, without
 from proxy.config.proxy import SignedLog
 from proxy.metadata.signing_keys import SigningKey
+from proxy.net.metadata.seen_number import SeenNumber
 from proxy.net.runtime.descriptors import RESERVED
 from proxy.security.authorizer import load_authorizer
 from proxy.security.principal_serde import DEFAULT_SERDE_CLASS, load_principal_serde
@@ -194,6 +195,7 @@ def process_settings(config: ControllerConfig, files: int = sys.maxsize) -> Proc
         signing_key=config.metadata.signing_key(),
         public_keys=config.metadata.public_keys(),
         rejects_unsigned=config.metadata.unsigned == "reject",
+        seen=SeenNumber(config.audit.spool_dir, config.metadata.topic),
         audit_topic=config.audit.topic,
         shares_topic=config.quota.quota_cluster_topic,
         transactional_id=config.metadata.transactional_id,

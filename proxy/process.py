@@ -50,6 +50,7 @@ from proxy.net.kafka.topic_lookups import TopicLookupSeries
 from proxy.net.logins.credentials import Credentials, key_sources, token_logins
 from proxy.net.logins.verification import Verifications, hashing_threads
 from proxy.net.metadata.quorum import CLUSTER_METADATA
+from proxy.net.metadata.seen_number import SeenNumber
 from proxy.net.pages import audit_page
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpPort, HttpServer, PreparedAccess
@@ -161,7 +162,9 @@ class ProxyProcess:
             member,
             self._traces.spans,
         )
-        self._log_report = LogReport(self._audit.append, self._registry, self._plane.loader.verifier)
+        verifier = self._plane.loader.verifier
+        seen = SeenNumber(config.audit.spool_dir, config.metadata.topic) if verifier else None
+        self._log_report = LogReport(self._audit.append, self._registry, verifier, seen)
         self._loader, self._feed, self._forwarder = (
             self._plane.loader,
             self._plane.feed,

@@ -40,6 +40,7 @@ from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.kafka.own_topic_watch import OwnTopicWatch
 from proxy.net.kafka.own_topics import audit_topic, metadata_topic
 from proxy.net.logins.verification import Verifications
+from proxy.net.metadata.seen_number import SeenNumber
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.pages.log_report import LogReport
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, degraded
@@ -86,6 +87,8 @@ class ProcessSettings:
     public_keys: PublicKeys | None = None
     """Of all controllers; None: only this one's."""
     rejects_unsigned: bool = True
+    seen: SeenNumber | None = None
+    """Where the last signed transaction is remembered."""
     audit_topic: str
     shares_topic: str
     transactional_id: str
@@ -152,7 +155,7 @@ class ControllerProcess:
         self._drained = asyncio.Event()
         self.metrics = ControllerMetrics(registry)
         verifier, signer = _signatures(settings)
-        self._log_report = LogReport(record, registry, verifier)
+        self._log_report = LogReport(record, registry, verifier, settings.seen)
         self.loader = Loader(self._on_image, verifier=verifier)
         # Read at each scrape: an authorizer's ACLs may change without an image.
         self._authorizer = authorizer

@@ -5,6 +5,7 @@ closed by itself (`Acl.enforced`): the process stays ready, since most clients a
 that cannot be applied may restrict anyone, so its process serves no one any more.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 
 import structlog
@@ -15,11 +16,15 @@ from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
-from proxy.metadata.signatures import LogVerifier
+from proxy.metadata.signatures import LogVerifier, UnsignedRecords
+from proxy.net.metadata.seen_number import SeenNumber
 from proxy.net.pages.readiness import Note
+from proxy.net.runtime.clock import now_ms
 
 MAX_REPORTED = 100
 """Records that are reported one by one when an image brings more of them; the rest is counted."""
+UNSIGNED_INTERVAL_MS = 60_000
+"""Unsigned records that are found within it are one report."""
 SHOWN = 3
 """Records that /readyz names."""
 
@@ -34,10 +39,19 @@ class LogReport(Collector):
         record: Callable[[AuditEvent], None],
         registry: CollectorRegistry,
         verifier: LogVerifier | None = None,
+        seen: SeenNumber | None = None,
+        now_ms: Callable[[], int] = now_ms,
     ) -> None:
-        """`verifier`: None: the log is not signed."""
+        """`verifier`: None: the log is not signed. `seen`: where its highest number is remembered."""
         self._verifier = verifier
+        self._seen = seen
+        if seen is not None and verifier is not None:
+            verifier.has_seen(seen.number)
+        self._now_ms = now_ms
         self._unsigned_count = 0
+        self._held: UnsignedRecords | None = None
+        """Found since the last report about unsigned records, and not reported yet."""
+        self._reported_ms: int | None = None
         registry.register(self)
         self._record = record
         self._image = MetadataImage.EMPTY
@@ -45,7 +59,9 @@ class LogReport(Collector):
 
     def update(self, image: MetadataImage) -> None:
         """Report what is new in this image, and what was not signed before it."""
-        self._report_unsigned()
+        self._take_unsigned()
+        if self._seen is not None and self._verifier is not None:
+            self._seen.update(self._verifier.number)
         before, self._image = self._image.not_understood, image
         if image.not_understood is before:
             return
@@ -59,12 +75,16 @@ class LogReport(Collector):
 
     async def follow(self, following: Coroutine[object, object, None], stop: Callable[[], None]) -> None:
         """Run the feed until it stops at a record that cannot be applied. Then `stop`, and report it."""
-        try:
-            await following
-        except MetadataError as error:
-            stop()
-            self._stopped = str(error)
-            self._report(None, f"{error}. No client is served, except super users at a proxy")
+        async with asyncio.TaskGroup() as tasks:
+            reporting = tasks.create_task(self._report_held())
+            try:
+                await following
+            except MetadataError as error:
+                stop()
+                self._stopped = str(error)
+                self._report(None, f"{error}. No client is served, except super users at a proxy")
+            finally:
+                reporting.cancel()
 
     def blocked(self) -> Iterator[Note]:
         """Yield why the process is not ready."""
@@ -106,15 +126,36 @@ class LogReport(Collector):
                 "Records of the metadata log that no controller has signed",
                 self._unsigned_count,
             )
+            yield GaugeMetricFamily(
+                "penstock_metadata_signed_transaction",
+                "The number of the last signed transaction of the metadata log that is in effect",
+                self._verifier.number,
+            )
 
-    def _report_unsigned(self) -> None:
+    def _take_unsigned(self) -> None:
         if self._verifier is None:
             return
         found, self._verifier.unsigned = self._verifier.unsigned, []
         for each in found:
             self._unsigned_count += each.reasons.total()
-            log.error("metadata log not signed", metadata_offset=each.first_offset, what=str(each))
-            self._record(events.log_not_signed(metadata_offset=each.first_offset, message=str(each)))
+            self._held = each if self._held is None else self._held.with_later(each)
+        self.report_unsigned()
+
+    async def _report_held(self) -> None:
+        while True:
+            await asyncio.sleep(UNSIGNED_INTERVAL_MS / 1000)
+            self.report_unsigned()
+
+    def report_unsigned(self) -> None:
+        """Report what is held, at most once in UNSIGNED_INTERVAL_MS: a writer may flood the topic."""
+        found, now = self._held, self._now_ms()
+        if found is None or (
+            self._reported_ms is not None and now - self._reported_ms < UNSIGNED_INTERVAL_MS
+        ):
+            return
+        self._held, self._reported_ms = None, now
+        log.error("metadata log not signed", metadata_offset=found.first_offset, what=str(found))
+        self._record(events.log_not_signed(metadata_offset=found.first_offset, message=str(found)))
 
     def _report(self, offset: int | None, what: str) -> None:
         log.error("metadata log not understood", metadata_offset=offset, what=what)

@@ -22,6 +22,7 @@ from proxy.metadata.scram import HiddenCredential, ScramCredential, ScramMechani
 from proxy.metadata.signatures import Hashed, LogVerifier, Proof, Signature, Unsigned
 from proxy.metadata.signing_keys import KeyFileError, PublicKeys, SigningKey
 from proxy.metadata.state_digest import of_credential
+from proxy.net.metadata.seen_number import FILE, SeenNumber
 from proxy.net.pages.log_report import LogReport
 from proxy.wire import types
 from proxy.wire.message import Message
@@ -393,6 +394,63 @@ def test_a_log_that_nobody_has_signed_blocks_the_process_and_says_why() -> None:
     assert note.detailed == (
         "the metadata log has no record that a controller has signed: offset 0: no signature; not in effect"
     )
+
+
+def test_a_flood_of_unsigned_records_is_one_report_a_minute_with_their_count() -> None:
+    topic = begun()
+    following, verifier = follower(topic)
+    events: list[AuditEvent] = []
+    now_ms = 0
+    report = LogReport(events.append, CollectorRegistry(), verifier, now_ms=lambda: now_ms)
+
+    for _ in range(50):
+        apply(following, topic.is_forged(acl_record(EVE)), topic.end - 1)
+        report.update(following.image)
+    assert [event.message for event in events] == ["offset 4: no signature; not in effect"]
+    now_ms = 59_999
+    report.report_unsigned()
+    assert len(events) == 1
+    now_ms = 60_000
+    report.report_unsigned()
+
+    assert [(event.metadata_offset, event.message) for event in events[1:]] == [
+        (6, "49 records from offset 6 to 102: no signature; not in effect")
+    ]
+    now_ms = 200_000
+    report.report_unsigned()
+    assert len(events) == 2
+
+
+def test_a_process_that_starts_is_not_shown_an_older_end_than_the_one_before_it_saw(tmp_path: Path) -> None:
+    topic = begun()
+
+    def started(records: Sequence[Record], directory: Path = tmp_path, name: str = TOPIC) -> MetadataImage:
+        verifier = LogVerifier(TOPIC, PublicKeys([KEY.public]))
+        loader = Loader(lambda _image, _changed: None, verifier=verifier)
+        seen = SeenNumber(directory, name)
+        report = LogReport(lambda _event: None, CollectorRegistry(), verifier, seen)
+        loader.load_until(records[-1].offset + 1)
+        apply(loader, records, records[-1].offset)
+        report.update(loader.image)
+        return loader.image
+
+    assert names(started(topic.records)) == {"orders"}
+    with pytest.raises(MetadataError, match="ends with transaction 1, and 2 was applied here before"):
+        started(topic.records[:1])
+    assert names(started(topic.records)) == {"orders"}
+    # Another topic has other numbers.
+    assert names(started(topic.records[:1], name="another")) == set()
+
+    (tmp_path / FILE).write_text("{")
+    with pytest.raises(ValueError, match=r"metadata-signed\.json: .*Remove it only if"):
+        SeenNumber(tmp_path, TOPIC)
+
+
+def test_a_controller_that_has_seen_a_signed_log_does_not_begin_an_empty_one() -> None:
+    verifier = LogVerifier(TOPIC, PublicKeys([KEY.public]), begins=True)
+    assert not verifier.is_waiting
+    verifier.has_seen(7)
+    assert verifier.is_waiting
 
 
 def test_the_hash_of_a_value_is_enough_to_verify_it_and_that_of_another_is_not() -> None:
