@@ -40,13 +40,13 @@ from proxy.config import (
 from proxy.config.addresses import Bind, require_different_ports, require_other_processes
 from proxy.config.authorizer import require_early_start_listeners
 from proxy.config.parts import KeyProblem, PluginSettings, SecretFile, all_of, without
-from proxy.config.proxy import SignedLog
+from proxy.config.proxy import FollowedLog
 from proxy.metadata.signing_keys import SigningKey
 from proxy.net.metadata.seen_number import SeenNumber
 from proxy.net.runtime.descriptors import RESERVED
 from proxy.security.authorizer import load_authorizer
 from proxy.security.principal_serde import DEFAULT_SERDE_CLASS, load_principal_serde
-from proxy.security.protected import DEFAULT_METADATA_TOPIC, DEFAULT_TRANSACTIONAL_ID, acls_in_log
+from proxy.security.protected import DEFAULT_TRANSACTIONAL_ID, acls_in_log
 
 
 class BrokerPeer(Peer):
@@ -55,10 +55,9 @@ class BrokerPeer(Peer):
     bootstrap: Bootstrap
 
 
-class MetadataLog(SignedLog):
+class MetadataLog(FollowedLog):
     """The metadata log that this controller writes."""
 
-    topic: str = DEFAULT_METADATA_TOPIC
     transactional_id: Annotated[str, Field(min_length=1)] = DEFAULT_TRANSACTIONAL_ID
     signing_key_file: SecretFile | None = None
     """The controller's private key; None: the log is not signed."""

@@ -200,6 +200,9 @@ def _shell_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--json", action="store_true", help="print one JSON object")
     command.add_argument(
+        "--unsigned", action="store_true", help="show records too that no controller has signed"
+    )
+    command.add_argument(
         "action",
         nargs="?",
         choices=("ls", "cat", "find", "tree"),
@@ -373,6 +376,7 @@ def _shell(arguments: argparse.Namespace) -> int:
         path=arguments.path,
         pattern=arguments.pattern,
         as_json=arguments.json,
+        unsigned=arguments.unsigned,
     )
     return run_shell(question)
 

@@ -327,9 +327,10 @@ class LoginBackoff(Part):
         return BackoffSettings(self.failures, self.window_ms, self.initial_ms, self.max_ms)
 
 
-class SignedLog(Part):
-    """Whose signatures the metadata log has to have, for proxies and controllers (SPEC S14)."""
+class FollowedLog(Part):
+    """The metadata log, and whose signatures it has to have, for proxies and controllers (SPEC S14)."""
 
+    topic: str = DEFAULT_METADATA_TOPIC
     public_keys_file: ExistingFile | None = None
     """The public keys of all controllers; None: a proxy does not look at signatures."""
     unsigned: Literal["reject", "report"] = "reject"
@@ -345,22 +346,21 @@ class SignedLog(Part):
         return PublicKeys.load(self.public_keys_file)
 
     @model_validator(mode="after")
-    def _keys_can_be_read(self) -> "SignedLog":
+    def _keys_can_be_read(self) -> "FollowedLog":
         self.public_keys()
         return self
-
-
-class Metadata(SignedLog):
-    """The topic of the metadata log; with `controller.mode: kraft` it is Kafka's."""
-
-    topic: str = DEFAULT_METADATA_TOPIC
-    transactional_id: Annotated[str, Field(min_length=1)] = DEFAULT_TRANSACTIONAL_ID
-    """As in controller.yaml. No client may use it, nor the controllers' group, whose name contains it."""
 
     def verifier(self) -> LogVerifier | None:
         """Return what decides which records of the log count; None without public keys: all do."""
         keys = self.public_keys()
         return None if keys is None else LogVerifier(self.topic, keys, rejects=self.unsigned == "reject")
+
+
+class Metadata(FollowedLog):
+    """The topic of the metadata log; with `controller.mode: kraft` it is Kafka's."""
+
+    transactional_id: Annotated[str, Field(min_length=1)] = DEFAULT_TRANSACTIONAL_ID
+    """As in controller.yaml. No client may use it, nor the controllers' group, whose name contains it."""
 
     @field_validator("topic")
     @classmethod

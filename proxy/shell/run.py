@@ -151,12 +151,13 @@ class Question:
     path: str = "/"
     pattern: str | None = None
     as_json: bool = False
+    unsigned: bool = False
 
 
 def run_shell(question: Question) -> int:
     """Returns the exit code. 0: success; 1: nothing found; 2: invalid arguments; 3: unreadable log."""
     try:
-        found = find(question.log, question.config, question.offset)
+        found = find(question.log, question.config, question.offset, unsigned=question.unsigned)
     except (ConfigError, UsageError, TlsError) as error:
         return _failed(error, EXIT_USAGE)
     except LogError as error:

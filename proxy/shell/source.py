@@ -8,6 +8,7 @@ the segments after it. CRCs of files are checked, and records of uncommitted tra
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +16,11 @@ from typing import TypeVar
 
 from forwarding.config import ControllerConfig
 from proxy.config import ConfigError, ProxyConfig, endpoint, load
+from proxy.config.proxy import FollowedLog
 from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
+from proxy.metadata.signatures import LogVerifier, Signature
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.metadata.quorum_feed import QuorumFeed
 from proxy.net.metadata.topic_feed import PartitionError, at_leader
@@ -196,20 +199,33 @@ class Found:
     notes: tuple[str, ...] = field(default=())
 
 
-def find(log: str, config: Path | None, offset: int | None) -> Found:
-    """Reads the image at the end of the log, or at `offset`. ConfigError, UsageError, LogError."""
+def find(log: str, config: Path | None, offset: int | None, *, unsigned: bool = False) -> Found:
+    """Reads the image at the end of the log, or at `offset`. ConfigError, UsageError, LogError.
+
+    With the public keys of `config`, it has what controllers have signed; `unsigned`: all records.
+    """
     try:
         if log == KRAFT:
             return _of_quorum(config, offset)
+        metadata: FollowedLog | None = None
         if log == TOPIC:
-            broker, topic = _topic_of(_required(config, log))
-            return _found(topic, asyncio.run(_bounded(_read_topic(broker, topic))), offset)
-        return _found(log, read_log(Path(log)), offset)
+            broker, metadata = _topic_of(_required(config, log))
+            name = metadata.topic
+            read = asyncio.run(_bounded(_read_topic(broker, name)))
+        else:
+            read, name = read_log(Path(log)), log
+            if config is not None:
+                metadata = _topic_of(config)[1]
+        # Kafka's own log, of which there are snapshots, is not signed.
+        verifier = None if metadata is None or read.snapshot else metadata.verifier()
+        if verifier is not None and unsigned:
+            verifier.rejects = False
+        return _found(name, read, offset, verifier)
     except (MetadataError, LogFileError) as error:
         raise LogError(str(error)) from error
 
 
-def _found(log: str, read: ReadLog, offset: int | None) -> Found:
+def _found(log: str, read: ReadLog, offset: int | None, verifier: LogVerifier | None) -> Found:
     last_offset = read.end_offset - 1
     if offset is not None and not read.start_offset - 1 <= offset <= last_offset:
         raise UsageError(f"--offset {offset}: {log} contains offsets {read.start_offset} to {last_offset}")
@@ -219,10 +235,39 @@ def _found(log: str, read: ReadLog, offset: int | None) -> Found:
     if read.snapshot:
         loader.snapshot(steps[0].committed.last_offset, steps[0].committed.values)
         steps = steps[1:]
-    for step in steps:
-        if offset is None or step.counts_from <= offset:
-            loader.batch(step.committed.last_offset, step.committed.values)
-    return Found(loader.image, log, (*read.notes, *map(str, loader.image.not_understood.values())))
+    applied = [step.committed for step in steps if offset is None or step.counts_from <= offset]
+    for each in applied:
+        loader.batch(each.last_offset, each.values if verifier is None else _counting(each, verifier))
+    is_signed = any(proof.header is not None for each in applied for proof in each.proofs)
+    notes = [*read.notes, *map(str, loader.image.not_understood.values())]
+    if verifier is not None:
+        notes += _signatures(verifier, applied, loader.image)
+    elif is_signed:
+        notes.append("signatures are not verified: name a configuration with metadata.public.keys.file")
+    return Found(loader.image, log, tuple(notes))
+
+
+def _counting(step: Committed, verifier: LogVerifier) -> list[bytes]:
+    """The values of a transaction that count."""
+    verified = verifier.signed_steps(step.values, step.proofs, step.record_offsets)
+    try:
+        while True:
+            next(verified)
+    except StopIteration as end:
+        return [value for at, value in enumerate(step.values) if at not in end.value or not verifier.rejects]
+
+
+def _signatures(verifier: LogVerifier, steps: list[Committed], image: MetadataImage) -> Iterator[str]:
+    known = (Signature.decode(proof.header) for step in steps for proof in step.proofs)
+    for key_id, count in sorted(Counter(each.key_id for each in known if each is not None).items()):
+        yield f"{count} records name key {key_id.hex()}"
+    yield from (f"not signed by a controller: {each}" for each in verifier.unsigned)
+    if not verifier.number:
+        yield "no record is signed by a controller"
+    elif image.digest != verifier.digest:
+        yield f"this is not the state that transaction {verifier.number} has signed"
+    else:
+        yield f"signed by key {verifier.key_id.hex()} up to transaction {verifier.number}"
 
 
 async def _read_topic(broker: EndpointSettings, topic: str) -> ReadLog:
@@ -268,8 +313,8 @@ async def _bounded(reading: Coroutine[object, object, Read]) -> Read:
         return await reading
 
 
-def _topic_of(config: Path) -> tuple[EndpointSettings, str]:
-    """The broker and the topic in a configuration file."""
+def _topic_of(config: Path) -> tuple[EndpointSettings, FollowedLog]:
+    """The broker and the metadata log in a configuration file."""
     try:
         proxy = load(config, ProxyConfig)
     except ConfigError as not_a_proxy:
@@ -277,8 +322,8 @@ def _topic_of(config: Path) -> tuple[EndpointSettings, str]:
             controller = load(config, ControllerConfig)
         except ConfigError:
             raise not_a_proxy from None
-        return endpoint(controller.broker, controller.broker.bootstrap, CLIENT_ID), controller.metadata.topic
-    return endpoint(proxy.upstream, proxy.upstream.own_bootstrap, CLIENT_ID), proxy.metadata.topic
+        return endpoint(controller.broker, controller.broker.bootstrap, CLIENT_ID), controller.metadata
+    return endpoint(proxy.upstream, proxy.upstream.own_bootstrap, CLIENT_ID), proxy.metadata
 
 
 def _required(config: Path | None, log: str) -> Path:

@@ -1,7 +1,7 @@
 """A signed metadata log: records that no controller has signed do not count, however they are written."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.metadata.scram import HiddenCredential, ScramCredential, ScramMechanism
-from proxy.metadata.signatures import Hashed, LogVerifier, Proof, Signature, Unsigned
+from proxy.metadata.signatures import Hashed, LogVerifier, Signature, Unsigned
 from proxy.metadata.signing_keys import KeyFileError, PublicKeys, SigningKey
 from proxy.metadata.state_digest import of_credential
 from proxy.net.metadata.seen_number import FILE, SeenNumber
@@ -27,73 +27,13 @@ from proxy.net.pages.log_report import LogReport
 from proxy.wire import types
 from proxy.wire.message import Message
 from tests.support.metadata_log import acl, acl_record, quota_record, removed_acl_record, values
+from tests.support.signed_topic import KEY, TOPIC, Record, Topic, apply
 
 pytestmark = pytest.mark.spec("S14")
 
-TOPIC = "__penstock_metadata"
 ALICE = acl("orders", principal="User:alice")
 EVE = acl("payroll", principal="User:eve")
-KEY = SigningKey(Ed25519PrivateKey.generate())
 OTHER_KEY = SigningKey(Ed25519PrivateKey.generate())
-
-
-@dataclass(frozen=True)
-class Record:
-    """One record as it stands in the topic."""
-
-    offset: int
-    key: bytes
-    value: bytes
-    signature: bytes | None
-
-
-@dataclass
-class Topic:
-    """A metadata topic, its controller, and whoever else writes to it."""
-
-    key: SigningKey = KEY
-    records: list[Record] = field(default_factory=list)
-    end: int = 0
-
-    def __post_init__(self) -> None:
-        self.verifier = LogVerifier(TOPIC, PublicKeys([self.key.public]), begins=True)
-        self._loader = Loader(lambda _image, _changed: None, verifier=self.verifier)
-        self._loader.load_until(0)
-
-    @property
-    def image(self) -> MetadataImage:
-        """As the controller has it."""
-        return self._loader.image
-
-    def commits(self, *records: Message) -> list[Record]:
-        """The controller writes a transaction."""
-        pairs = [(entry.key, entry.value) for entry in log_entries(records)]
-        signatures = LogSigner(self.key, TOPIC, self.verifier).sign(records, pairs, self.image)
-        return self.has(*[(*pair, each) for pair, each in zip(pairs, signatures, strict=True)])
-
-    def has(self, *records: tuple[bytes, bytes, bytes | None]) -> list[Record]:
-        """These records are written together, and the controller reads them."""
-        new = [Record(self.end + index, *each) for index, each in enumerate(records)]
-        self.records += new
-        self.end += len(new) + 1
-        apply(self._loader, new, self.end - 1)
-        return new
-
-    def is_forged(self, *records: Message, signature: bytes | None = None) -> list[Record]:
-        """Someone else writes records as the controller would, with a signature that they have found."""
-        return self.has(*[(entry.key, entry.value, signature) for entry in log_entries(records)])
-
-    def is_compacted(self) -> None:
-        """The broker keeps the last record of each key."""
-        last = {record.key: record for record in self.records}
-        self.records = [record for record in self.records if last[record.key] is record]
-
-
-def apply(loader: Loader, records: Sequence[Record], last_offset: int) -> None:
-    values = [record.value for record in records]
-    proofs = [Proof(record.key, record.signature) for record in records]
-    for _ in loader.batch_steps(last_offset, values, [record.offset for record in records], proofs):
-        pass
 
 
 def follower(topic: Topic, *, rejects: bool = True) -> tuple[Loader, LogVerifier]:
@@ -482,4 +422,4 @@ def test_numbers_of_a_later_release_are_in_the_digest_and_are_written_again_as_t
 
     assert len({image.digest for image in images}) == 3
     assert [each.operation for image in images for each in image.acls.by_id.values()] == [0, 0, 0]
-    assert [each.operation for each in list(state_records(images[1]))[1:]] == [90]
+    assert [getattr(each, "operation", None) for each in state_records(images[1])] == [None, 90]

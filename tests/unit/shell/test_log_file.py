@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka.record.util import calc_crc32c
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from proxy.shell.source import Found, LogError, UsageError, find
 from tests.support.images import acl_record
@@ -15,9 +16,13 @@ from tests.support.log_files import (
     committed,
     control,
     segment,
+    signed,
     snapshot,
 )
-from tests.support.metadata_log import owned
+from tests.support.metadata_log import acl, owned, removed_acl_record
+from tests.support.metadata_log import acl_record as record_of
+from tests.support.signed_topic import KEY, Topic
+from tests.unit.config.test_proxy_config import document, written
 
 pytestmark = pytest.mark.spec("S10")
 
@@ -177,3 +182,54 @@ def test_a_file_or_a_log_in_a_directory_that_is_not_there_is_said(tmp_path: Path
     cut.write_bytes(cut.read_bytes()[:-30])
     with pytest.raises(LogError, match="snapshot"):
         read(cut)
+
+
+@pytest.mark.spec("S14")
+def test_of_a_signed_log_the_signed_records_are_shown_and_the_others_are_named(tmp_path: Path) -> None:
+    topic, orders = Topic(), acl("orders")
+    topic.commits(record_of(orders))
+    transactions = [topic.records[:]]
+    transactions.append(topic.is_forged(record_of(acl("payroll")), removed_acl_record(orders)))
+    transactions.append(topic.commits(record_of(acl("invoices"))))
+    path, keys = segment(tmp_path, *map(signed, transactions)), tmp_path / "all.pub"
+    keys.write_bytes(KEY.public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    config = written(tmp_path, document(metadata={"public.keys.file": str(keys)}))
+
+    found = find(str(path), config, None)
+    everything = find(str(path), config, None, unsigned=True)
+
+    forged = "not signed by a controller: 2 records from offset 2 to 3: no signature"
+    key = KEY.id.hex()
+    assert names(found) == ["invoices", "orders"]
+    assert found.notes == (
+        f"2 records name key {key}",
+        f"{forged}; not in effect",
+        f"signed by key {key} up to transaction 2",
+    )
+    assert names(everything) == ["invoices", "payroll"]
+    assert everything.notes[1:] == (
+        f"{forged}; in effect",
+        "this is not the state that transaction 2 has signed",
+    )
+    assert names(read(path)) == ["invoices", "payroll"]
+    assert read(path).notes == (
+        "signatures are not verified: name a configuration with metadata.public.keys.file",
+    )
+    # An earlier offset has its own end.
+    assert find(str(path), config, 1).notes[1:] == (f"signed by key {key} up to transaction 1",)
+
+
+@pytest.mark.spec("S14")
+def test_a_log_that_lacks_signed_records_says_so(tmp_path: Path) -> None:
+    topic = Topic()
+    topic.commits(record_of(acl("orders")))
+    last = topic.commits(record_of(acl("invoices")))
+    keys = tmp_path / "all.pub"
+    keys.write_bytes(KEY.public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    config = written(tmp_path, document(metadata={"public.keys.file": str(keys)}))
+
+    assert "this is not the state that transaction 2 has signed" in (
+        find(str(segment(tmp_path, signed(last))), config, None).notes
+    )
+    unsigned = find(str(segment(tmp_path, committed(0, A))), config, None)
+    assert (names(unsigned), unsigned.notes[-1]) == ([], "no record is signed by a controller")
