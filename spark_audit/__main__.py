@@ -24,18 +24,19 @@ if not __package__:
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit import schema as S
 from spark_audit import session
 from spark_audit.ingest.reprocess import reprocess
 from spark_audit.ingest.streams import Alone, Topics, ingest, ingest_continuously
-from spark_audit.ingest.topics import kafka_options
+from spark_audit.ingest.topics import METADATA_TOPIC, kafka_options
 from spark_audit.jobs import (
     RECONCILE_STEPS,
     REPORT_STEPS,
     differences_from_topics,
     differences_from_witness,
+    log_in_effect,
     reconcile_tables,
     trail,
     write_page,
@@ -237,7 +238,7 @@ def _topic_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--metadata-topic",
-        default="__penstock_metadata",
+        default=METADATA_TOPIC,
         metavar="M",
         help="name of the metadata topic; default __penstock_metadata; '' with controller.mode kraft",
     )
@@ -279,6 +280,7 @@ def _of_recorded_traffic_arguments(
         help="last day, YYYY-MM-DD; default that of the trail",
     )
     command.add_argument("--out", required=True, metavar="DIR", help=f"directory for {files_written}")
+    _log_keys_argument(command)
     command.add_argument(
         "--fail-on",
         action="append",
@@ -291,6 +293,7 @@ def _of_recorded_traffic_arguments(
 def _checking_arguments(command: argparse.ArgumentParser) -> None:
     _days_argument(command)
     _key_argument(command)
+    _log_keys_argument(command)
 
 
 def _service_arguments(command: argparse.ArgumentParser) -> None:
@@ -326,6 +329,12 @@ def _key_argument(command: argparse.ArgumentParser) -> None:
 
 def _key(arguments: argparse.Namespace) -> Key:
     return read_keys(arguments.chain_key, arguments.public_keys, arguments.run_key)
+def _log_keys_argument(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--log-keys",
+        metavar="FILE",
+        help="the file of metadata.public.keys.file: verify the signatures of the metadata log",
+    )
 
 
 def _common_arguments(command: argparse.ArgumentParser) -> None:
@@ -427,10 +436,14 @@ def _stop_on_signal() -> Event:
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables, key = Tables(arguments.tables), _key(arguments)
     with reported(Steps("reconcile", RECONCILE_STEPS), _say, arguments.reporting_interval) as done:
-        summary, run = reconcile_tables(spark, tables, arguments.out, arguments.date, key, done)
+        summary, run = reconcile_tables(
+            *(spark, tables, arguments.out, arguments.date, key, done), arguments.log_keys
+        )
     _say(f"manifest: {run}")
     counts = ", ".join(f"{number} {severity}" for severity, number in summary["findings"].items())
     _say(f"findings: {counts}; decisions: {summary['decisions']}")
+    if "signatures" in summary:
+        _say(f"signatures of the metadata log: {summary['signatures']}")
     return FINDINGS if any(summary["findings"].values()) else CLEAN
 
 
@@ -442,7 +455,7 @@ def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
         raise AuditError("; ".join(error.problems)) from error
     tables = Tables(arguments.tables)
     adapt_plans(spark, tables, hold=False)
-    audit, _, log = trail(spark, tables, delta.versions(spark, tables))
+    audit, log = _recorded(spark, tables, arguments)
     summaries = None
     if arguments.summaries:
         summaries = Summaries(arguments.summaries, delta.table_id(spark, tables.audit))
@@ -459,7 +472,7 @@ def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
 def _least_privilege(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
     adapt_plans(spark, tables, hold=False)
-    audit, _, log = trail(spark, tables, delta.versions(spark, tables))
+    audit, log = _recorded(spark, tables, arguments)
     expired = delta.read_state(spark, tables.expired, S.EXPIRED)
     found = least_privilege.document(
         *(audit, log, arguments.period, arguments.last),
@@ -475,6 +488,16 @@ def _least_privilege(spark: SparkSession, arguments: argparse.Namespace) -> int:
         _say(line)
     _say(f"least privilege: {directory}/least-privilege.html, .json and .proposal")
     return FINDINGS if least_privilege.holds(found, arguments.fail_on) else CLEAN
+
+
+def _recorded(
+    spark: SparkSession, tables: Tables, arguments: argparse.Namespace
+) -> tuple[DataFrame, DataFrame]:
+    audit, _, log = trail(spark, tables, delta.versions(spark, tables))
+    log, signatures = log_in_effect(spark, tables, log, arguments.log_keys)
+    if signatures is not None:
+        _say(f"signatures of the metadata log: {signatures}")
+    return audit, log
 
 
 def _compact(spark: SparkSession, arguments: argparse.Namespace) -> int:
@@ -539,6 +562,7 @@ def _serve(spark: SparkSession, arguments: argparse.Namespace) -> int:
         tables,
         arguments.out,
         _key(arguments),
+        arguments.log_keys,
         Schedule(arguments.interval * 60, arguments.retain_days),
         metrics,
         _say,

@@ -11,11 +11,12 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from spark_audit import schema as S
 from spark_audit.ingest import decode
 from spark_audit.ingest.streams import Topics
-from spark_audit.ingest.topics import kafka_records, require_reachable
+from spark_audit.ingest.topics import METADATA_TOPIC, kafka_records, require_reachable, topic_of
 from spark_audit.reconcile.chain import columns
 from spark_audit.reconcile.checkpoints import against_witness
 from spark_audit.reconcile.reconciliation import CHECKS, reconcile
 from spark_audit.reconcile.topics import Topic, differences_of_audit, differences_of_log
+from spark_audit.reconcile.unsigned import Verified, in_effect, status
 from spark_audit.report import coverage
 from spark_audit.report.coverage import NotChecked
 from spark_audit.report.page import render
@@ -39,6 +40,7 @@ def reconcile_tables(
     days: Sequence[str],
     key: Key,
     on_step: Callable[[str], None] = lambda name: None,
+    log_keys: str | None = None,
 ) -> tuple[Summary, str]:
     """Checks these days (YYYY-MM-DD), or all, and writes the findings into directory `out`.
 
@@ -66,6 +68,7 @@ def reconcile_tables(
             days=days,
             chain_key=secret_of(key),
             public_keys=key.public if isinstance(key, Keys) else None,
+            verified=verified(spark, tables, log, log_keys, log_end),
             expired=delta.read_state(spark, tables.expired, S.EXPIRED),
             of_tables=[*manifest.findings(runs, faults), *edited],
             on_check=on_step,
@@ -178,6 +181,30 @@ def differences_from_witness(spark: SparkSession, tables: Tables, directory: str
         notes, deduplicate(audit, later_copies(audit, index)), boots(index), expired, key.public
     )
     return found.orderBy(S.CHECK, S.ID).collect()
+def verified(
+    spark: SparkSession,
+    tables: Tables,
+    metadata_log: DataFrame,
+    log_keys: str | None,
+    log_end: int | None,
+) -> Verified | None:
+    """Returns what the signatures of the log say by the public keys in a file. None without such a file."""
+    if log_keys is None:
+        return None
+    # Imported here: without keys, the driver needs no other package of Penstock's.
+    from spark_audit.reconcile.log_signatures import read_public_keys, verify
+
+    topic = topic_of(spark, tables.checkpoint(delta.METADATA_STREAM)) or METADATA_TOPIC
+    return verify(metadata_log, topic, read_public_keys(log_keys), log_end)
+
+
+def log_in_effect(
+    spark: SparkSession, tables: Tables, metadata_log: DataFrame, log_keys: str | None
+) -> tuple[DataFrame, str | None]:
+    """Returns the log without what no controller has signed, and what is known of its signatures."""
+    known = verified(spark, tables, metadata_log, log_keys, delta.log_end(spark, tables))
+    log = metadata_log.select(*S.LOG.names)
+    return log if known is None else in_effect(log, known), status(metadata_log, known)
 
 
 def named_run(spark: SparkSession, directory: str) -> int | None:

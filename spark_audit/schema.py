@@ -213,7 +213,16 @@ AUDIT = struct(
 """
 
 RAW_KEY, RAW_VALUE, REASON = "key", "value", "reason"
-QUARANTINE = struct((DATE, _DATE), (REASON, _STRING), (RAW_KEY, _BINARY), (RAW_VALUE, _BINARY), *_KAFKA_PLACE)
+SIGNATURE, RECEIVED, HIDDEN = "signature", "received", "hidden"
+SIGNATURE_HEADER = "penstock.signature"
+QUARANTINE = struct(
+    (DATE, _DATE),
+    (REASON, _STRING),
+    (RAW_KEY, _BINARY),
+    (RAW_VALUE, _BINARY),
+    *_KAFKA_PLACE,
+    (SIGNATURE, _BINARY),
+)
 """Table `quarantine`: records that could not be decoded, as received, with the reason."""
 
 RECONCILED = struct(
@@ -235,7 +244,7 @@ ENTITY = "entity"
 FROM_SNAPSHOT = "from_snapshot"
 DECODED = ((API_KEY, _INT), (RECORD, _STRING), (RECORD_VERSION, _INT), (BODY, _STRING), (REASON, _STRING))
 """What kraft.metadata_records.decode_row returns."""
-METADATA_LOG = struct(
+_LOG = (
     (DATE, _DATE),
     (LOG_OFFSET, _LONG),
     (LOG_TIMESTAMP, _TIMESTAMP),
@@ -243,10 +252,18 @@ METADATA_LOG = struct(
     (ENTITY, _STRING),
     (FROM_SNAPSHOT, _BOOLEAN),
 )
+LOG = struct(*_LOG)
+"""What is read of table `metadata_log` once its signatures are verified."""
+EVIDENCE_OF_LOG = ((SIGNATURE, _BINARY), (RECEIVED, _BINARY), (HIDDEN, _BINARY))
+METADATA_LOG = struct(*_LOG, *EVIDENCE_OF_LOG)
 """Table `metadata_log`: one row per committed record. `body` is JSON without secrets, `entity` the Kafka key.
 
 `from_snapshot` is null in the log of a topic. In Kafka's own log it is true for the content of a snapshot
 that replaces older records, false otherwise. Rows of a snapshot have the last offset that it covers.
+
+For records of the topic, `signature` is the header of that name, and `received` the value as received. A
+record that may have secrets has `hidden` in its place: its SHA-256, and 32 bytes that stand for the secrets.
+Rows of an earlier release have none of them.
 """
 
 ID = "id"

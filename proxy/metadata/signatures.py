@@ -2,8 +2,8 @@
 
 Each record of Penstock's own log carries a header (`HEADER`) with the id of the controller's key, the number
 of its transaction, the digest of the state after that transaction, and an Ed25519 signature (RFC 8032) over
-these, the topic, the record's key, and the SHA-256 of its value. Values stay KRaft's byte for byte. Who has the
-public keys can verify the log, and only who has the private key can write it: neither a proxy nor a
+these, the topic, the record's key, and the SHA-256 of its value. Values stay KRaft's byte for byte. Who has
+the public keys can verify the log, and only who has the private key can write it: neither a proxy nor a
 broker's administrator can. The audit tables have the hash of a value with secrets, and not the value.
 
 The digest says more than the signatures of records do: a process that has the state of the last signature has

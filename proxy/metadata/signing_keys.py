@@ -167,6 +167,9 @@ class PublicKeys:
             raise KeyFileError(f"{path}: has no public key with role {METADATA}")
         return cls(keys)
 
+    def __len__(self) -> int:
+        return len(self._keys)
+
     def __contains__(self, key_id: object) -> bool:
         return key_id in self._keys
 

@@ -1,6 +1,7 @@
 """Decodes Kafka rows into table rows. Each row goes to its table or to quarantine; none is dropped.
 
-Takes rows of Spark's Kafka source (key, value, topic, partition, offset, timestamp). `check_*` adds the
+Takes rows of Spark's Kafka source (key, value, topic, partition, offset, timestamp, headers), or of
+quarantine, which have the signature in place of the headers. `check_*` adds the
 decoded record and a `reason`, which is null for a good row. `audit_rows` and `log_rows` take the good rows,
 `quarantine_rows` the others. Knows no storage and no streams.
 """
@@ -13,10 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
+from spark_audit.ingest import secrets
 from spark_audit.kraft import metadata_records
 
 # The executors of a cluster need not have this package: the decoder is pickled with the plan.
-cloudpickle.register_pickle_by_value(metadata_records)  # type: ignore[no-untyped-call]  # not typed there
+for module in (metadata_records, secrets):
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # not typed there
 
 Step = Callable[[DataFrame], DataFrame]
 """One step of decoding the rows of a topic."""
@@ -43,7 +46,10 @@ def check_audit(kafka: DataFrame) -> DataFrame:
     link = F.when(_is_chained(), F.unhex(F.substring(_tail(), -_LINK - 2, _LINK)))
     body = F.when(_is_chained(), F.substring("value", F.lit(1), F.length("value") - _TAIL).cast("string"))
     data = F.col("envelope.data").alias("data")
-    return checked.select(*_place(), "key", "value", data, link.alias(S.CHAIN), body.alias(S.LINE), S.REASON)
+    none = F.lit(None).cast("binary").alias(S.SIGNATURE)
+    return checked.select(
+        *_place(), "key", "value", data, link.alias(S.CHAIN), body.alias(S.LINE), S.REASON, none
+    )
 
 
 def audit_rows(checked: DataFrame) -> DataFrame:
@@ -66,8 +72,18 @@ def check_log(kafka: DataFrame) -> DataFrame:
     """Adds `decoded` (the metadata record) and `reason`."""
     # Arrow would need PyArrow and pandas, also where the executors are.
     decode_row = F.udf(metadata_records.decode_row, S.struct(*S.DECODED), useArrow=False)
-    decoded = kafka.withColumn("decoded", decode_row("value"))
-    return decoded.select(*_place(), "key", "value", "decoded", F.col("decoded.reason").alias(S.REASON))
+    hide = F.udf(secrets.hidden, "binary", useArrow=False)
+    decoded = kafka.withColumns({"decoded": decode_row("value"), S.HIDDEN: hide("value")})
+    signature = F.col(S.SIGNATURE) if S.SIGNATURE in kafka.columns else _header(S.SIGNATURE_HEADER)
+    reason = F.col("decoded.reason").alias(S.REASON)
+    return decoded.select(
+        *_place(), "key", "value", "decoded", S.HIDDEN, signature.alias(S.SIGNATURE), reason
+    )
+
+
+def _header(name: str) -> Column:
+    named = F.filter("headers", lambda header: header["key"] == name)
+    return F.get(named, 0)["value"]
 
 
 def log_rows(checked: DataFrame) -> DataFrame:
@@ -83,6 +99,9 @@ def log_rows(checked: DataFrame) -> DataFrame:
         f"decoded.{S.BODY}",
         F.col("key").cast("string").alias(S.ENTITY),
         F.lit(None).cast("boolean").alias(S.FROM_SNAPSHOT),
+        S.SIGNATURE,
+        F.when(F.col(S.HIDDEN).isNull(), F.col("value")).alias(S.RECEIVED),
+        S.HIDDEN,
     )
 
 
@@ -102,6 +121,7 @@ def as_quarantined(checked: DataFrame) -> DataFrame:
         S.KAFKA_PARTITION,
         S.KAFKA_OFFSET,
         S.KAFKA_TIMESTAMP,
+        S.SIGNATURE,
     )
 
 

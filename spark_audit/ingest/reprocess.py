@@ -68,6 +68,7 @@ def _as_received(quarantine: DataFrame) -> DataFrame:
         F.col(S.KAFKA_PARTITION).alias("partition"),
         F.col(S.KAFKA_OFFSET).alias("offset"),
         F.col(S.KAFKA_TIMESTAMP).alias("timestamp"),
+        S.SIGNATURE,
     )
 
 

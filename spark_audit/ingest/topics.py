@@ -17,6 +17,8 @@ from spark_audit.tables.files import AuditError, Java
 
 _REACH_TIMEOUT_S = 5.0
 LAST_PORT = 65_535
+METADATA_TOPIC = "__penstock_metadata"
+"""By default."""
 MAX_OFFSETS_PER_TRIGGER = 200_000
 """Limits a batch, which is held in memory and on disk until both of its tables are written."""
 
@@ -89,6 +91,7 @@ def kafka_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mappi
         .option("kafka.isolation.level", "read_committed")
         # If retention deletes records before they are read, the job must stop.
         .option("failOnDataLoss", "true")
+        .option("includeHeaders", "true")
         .option("maxOffsetsPerTrigger", str(MAX_OFFSETS_PER_TRIGGER))
     )
     for name, value in options.items():
@@ -102,6 +105,7 @@ def kafka_records(spark: SparkSession, bootstrap: str, topic: str, options: Mapp
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": topic,
         "kafka.isolation.level": "read_committed",
+        "includeHeaders": "true",
     }
     settings = {name: value for name, value in options.items() if name.startswith("kafka.")}
     return spark.read.format("kafka").options(**(own | settings)).load()
@@ -153,6 +157,11 @@ def require_same_topic(spark: SparkSession, checkpoint: str, topic: str, topic_i
             f"topic {topic} was deleted and recreated: its id is {topic_id}, and was"
             f" {before.get('topic_id')}. {for_a_new_topic(checkpoint)}"
         )
+
+
+def topic_of(spark: SparkSession, checkpoint: str) -> str | None:
+    """Returns the topic that a checkpoint was created for, None if there is none yet."""
+    return (_read_note(spark, f"{checkpoint}/topic.json") or {}).get("topic")
 
 
 def for_a_new_topic(checkpoint: str) -> str:

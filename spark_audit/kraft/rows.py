@@ -145,7 +145,9 @@ def _merge(spark: SparkSession, rows: DataFrame, path: str, first: int, end: int
     # The bounds as literals let Delta skip files that cannot have these offsets.
     same = f"t.offset = s.offset and not t.from_snapshot and t.offset between {first} and {end - 1}"
     table = DeltaTable.forPath(spark, path).alias("t")
-    table.merge(log_rows(rows).alias("s"), same).whenNotMatchedInsertAll().execute()
+    # Kafka's own log is not signed.
+    unsigned = {name: F.lit(None).cast(kind) for name, kind in S.EVIDENCE_OF_LOG}
+    table.merge(log_rows(rows).withColumns(unsigned).alias("s"), same).whenNotMatchedInsertAll().execute()
 
 
 def _quarantine(spark: SparkSession, bad: DataFrame, tables: Tables) -> None:
@@ -161,6 +163,7 @@ def _quarantine(spark: SparkSession, bad: DataFrame, tables: Tables) -> None:
         F.lit(0).alias(S.KAFKA_PARTITION),
         F.col(S.LOG_OFFSET).alias(S.KAFKA_OFFSET),
         moment.alias(S.KAFKA_TIMESTAMP),
+        F.lit(None).cast("binary").alias(S.SIGNATURE),
     )
     table = DeltaTable.forPath(spark, tables.quarantine).alias("t")
     same = "t.kafka_topic = s.kafka_topic and t.kafka_offset = s.kafka_offset"

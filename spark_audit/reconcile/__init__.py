@@ -12,6 +12,8 @@ quotas                (d) what each quota-id used, and the quotas that records n
 quota_limits          the quota of a client at an offset
 sessions              (e) traffic after the end of a session
 changes               (f) unexplained changes in the metadata log
+unsigned              records of the metadata log that no controller has signed
+log_signatures        verifies the log, with the code of the proxies
 chain                 (g) the hash chain of each boot, and how boots follow each other
 checkpoints           what processes have signed of their trails and states, and witnesses outside
 settings              settings that records name

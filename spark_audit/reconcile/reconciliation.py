@@ -24,6 +24,7 @@ from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import TRAFFIC, sessions
 from spark_audit.reconcile.settings import known_settings
+from spark_audit.reconcile.unsigned import Verified, in_effect, status, unsigned
 from spark_audit.tables.findings import Summary
 from spark_audit.tables.keys import PublicKeys
 from spark_audit.tables.plans import coalesce_small, held, held_if_small
@@ -45,6 +46,7 @@ FAMILIES = {
     "decisions": "Each decision, made again by the ACLs of its metadata offset, has the same outcome.",
     "forwarded": "Proxy, controller and metadata log agree on each forwarded request.",
     "changes": "Each record of the metadata log was written by an audited request.",
+    "log": "Each record of the metadata log was signed by a controller, and none is missing.",
     "quotas": "Nobody used more than the quota in effect, and the right quota was applied.",
     "sessions": "No request was served after the deadline of its session.",
     "settings": "Each process has recorded the settings by which it decides.",
@@ -56,9 +58,9 @@ FAMILIES = {
 
 CHECKS = (
     *("gaps", "chain", "boots", "witnesses", "checkpoints", "decisions", "forwarded", "quotas", "sessions"),
-    *("settings", "changes", "quarantined", "kraft"),
+    *("settings", "changes", "quarantined", "signatures", "kraft"),
 )
-"""The checks in order. The last one is only done with Kafka's own controller."""
+"""The checks in order. The last one is only done with Kafka's own controller, the one before with keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ def reconcile(
     days: Sequence[str] = (),
     chain_key: bytes | None = None,
     public_keys: PublicKeys | None = None,
+    verified: Verified | None = None,
     expired: DataFrame | None = None,
     of_tables: Sequence[Row] = (),
     on_check: Callable[[str], None] = lambda name: None,
@@ -87,9 +90,10 @@ def reconcile(
     With days, only their lines, decisions and traffic, and those of the days next to them, are read. What may
     have begun on an earlier day is read from the whole trail, in few columns: sequences, logins,
     administration. `log_end` is the offset after the last one that was read of the metadata topic, None if
-    not known. `chain_key` is the key of the hash chains, `public_keys` are those that
-    checkpoints are verified with, `expired` is table `expired`, `of_tables` are the findings about the tables
-    themselves. `on_check` is called with the name of each check that is done.
+    not known. `chain_key` is the key of the hash chains, `public_keys` are those that checkpoints are
+    verified with, `verified` is what the signatures of the log say, None without public keys; `expired` is
+    table `expired`, `of_tables` are the findings about the tables themselves. `on_check` is called with the
+    name of each check that is done.
     """
     audit = held_if_small(audit)
     index = held(sequence_index(audit))
@@ -102,7 +106,9 @@ def reconcile(
     of_days, near = records, records
     if wanted:
         of_days, near = _of(records, few, wanted), _of(records, few, _with_neighbours(wanted))
-    log = without_aborted(coalesce_small(metadata_log))
+    log = without_aborted(coalesce_small(metadata_log.select(*S.LOG.names)))
+    if verified is not None:
+        log = in_effect(log, verified)
     judged = held(verdicts(of_days, log, log_end, few))
     followed = held(successions(records, few))
     until_ms, ends = complete_until_ms(index), ends_of_boots(index)
@@ -122,6 +128,8 @@ def reconcile(
         "changes": changes(few, of_topic(log), until_ms),
         "quarantined": quarantined(quarantine),
     }
+    if verified is not None:
+        checks["signatures"] = unsigned(verified, audit)
     if not of_kafka(log).isEmpty():
         checks["kraft"] = kraft_changes(records, log)
     found = {row[S.ID]: row for row in of_tables}
@@ -130,7 +138,10 @@ def reconcile(
         found |= {row[S.ID]: row for row in check.transform(_on, days).collect()}
         on_check(name)
     rows = sorted(found.values(), key=_order)
-    return Result(rows, _summary(rows, number_of(index, copies), log, judged))
+    summary = _summary(rows, number_of(index, copies), log, judged)
+    if signatures := status(metadata_log, verified):
+        summary["signatures"] = signatures
+    return Result(rows, summary)
 
 
 def _of(records: DataFrame, few: DataFrame, days: Sequence[date]) -> DataFrame:

@@ -161,7 +161,8 @@ def _differences(table: DataFrame, known: DataFrame, topic: Topic) -> DataFrame:
     """Compares by place. The table need not have the records that MAY_BE_ABSENT."""
     names = [name for name in table.columns if name in known.columns]
     # An older release of ingest did not read some columns.
-    older = [name for name in names if name not in ADDED_LATER]
+    later = {*ADDED_LATER, *(name for name, _ in S.EVIDENCE_OF_LOG)}
+    older = [name for name in names if name not in later]
     in_table = table.groupBy(*PLACE).agg(
         F.count(F.lit(1)).alias("rows"),
         F.first(_row(table, names)).alias("in_table"),

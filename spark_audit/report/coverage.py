@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_audit.reconcile.reconciliation import FAMILIES
+from spark_audit.reconcile.unsigned import NOT_VERIFIED
 from spark_audit.tables.findings import Document, Finding, Summary
 
 
@@ -19,15 +20,24 @@ class Checked:
     question: str
     findings: int
     worst: str | None
+    is_done: bool = True
 
 
-def checked(findings: Sequence[Finding], severities: Sequence[str]) -> list[Checked]:
+def checked(findings: Sequence[Finding], severities: Sequence[str], summary: Summary) -> list[Checked]:
     """Returns all families in the order of FAMILIES. A family of a later release comes last."""
+    signatures = summary.get("signatures")
+    is_verified = {"log": signatures is not None and not signatures.startswith(NOT_VERIFIED)}
     of: dict[str, list[str]] = {family: [] for family in FAMILIES}
     for finding in findings:
         of.setdefault(finding["check"].partition(".")[0], []).append(finding["severity"])
     return [
-        Checked(family, FAMILIES.get(family, ""), len(found), min(found, key=severities.index, default=None))
+        Checked(
+            family,
+            FAMILIES.get(family, ""),
+            len(found),
+            min(found, key=severities.index, default=None),
+            is_verified.get(family, True),
+        )
         for family, found in of.items()
     ]
 

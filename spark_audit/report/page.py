@@ -84,7 +84,7 @@ def fill(
             findings=document["findings"][:FINDINGS],
             left_out=max(0, len(document["findings"]) - FINDINGS),
             verdict=coverage.verdict(document, S.SEVERITIES, shown["totals"]["records"]),
-            checked=coverage.checked(document["findings"], S.SEVERITIES),
+            checked=coverage.checked(document["findings"], S.SEVERITIES, document["summary"]),
             days=sorted(days),
             newer=coverage.newer(document, versions),
         )

@@ -52,6 +52,7 @@ class Service(Companion):
         tables: Tables,
         out: str,
         key: Key,
+        log_keys: str | None,
         schedule: Schedule,
         metrics: Metrics,
         report: Callable[[str], None],
@@ -60,6 +61,7 @@ class Service(Companion):
         reason: Callable[[Exception], str],
     ) -> None:
         self._spark, self._tables, self._out, self._key = spark, tables, out.rstrip("/"), key
+        self._log_keys = log_keys
         self._schedule, self._metrics, self._report = schedule, metrics, report
         self._stop_requested, self._import_log, self._reason = stop_requested, import_log, reason
         self._worker = ThreadPoolExecutor(1, "reconciliation")
@@ -146,7 +148,9 @@ class Service(Companion):
 
     def _reconcile(self, day: str) -> None:
         out = f"{self._out}/{day}"
-        summary, _ = reconcile_tables(self._spark, self._tables, out, [day], self._key, self._after_check)
+        summary, _ = reconcile_tables(
+            *(self._spark, self._tables, out, [day], self._key, self._after_check), self._log_keys
+        )
         self._findings[day] = summary["findings"]
         self._metrics.show_findings(self._findings.values())
         run = write_page(self._spark, self._tables, out, f"{out}/report.html", [day], self._key)

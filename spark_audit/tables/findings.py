@@ -37,6 +37,8 @@ class Summary(TypedDict):
     tables: NotRequired[str]
     versions: NotRequired[dict[str, int]]
     """Table -> the version that was read."""
+    signatures: NotRequired[str]
+    """What is known of the signatures of the metadata log, if it has any."""
     run: NotRequired[int]
     """The number of this run in the manifest."""
 

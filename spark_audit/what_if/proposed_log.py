@@ -97,7 +97,7 @@ def with_records(log: DataFrame, state: State, records: Sequence[LogRecord]) -> 
     ]
     if not rows:
         return log
-    return log.unionByName(frame_of(log.sparkSession, rows, S.METADATA_LOG))
+    return log.unionByName(frame_of(log.sparkSession, rows, S.LOG))
 
 
 def resolved(proposal: Proposal, state: State, principals: Iterable[str]) -> Resolved:

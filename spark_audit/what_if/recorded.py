@@ -93,5 +93,5 @@ def recorded(
     summaries: Summaries | None = None,
 ) -> Recorded:
     """Reads the log, and the records when they are needed. AuditError if the end of the log is not known."""
-    log = without_aborted(metadata_log).persist()
+    log = without_aborted(metadata_log.select(*S.LOG.names)).persist()
     return Recorded(first, last, audit, log, state_of(log), summaries)

@@ -21,6 +21,12 @@ KAFKA = T.StructType(
         T.StructField("partition", T.IntegerType()),
         T.StructField("offset", T.LongType()),
         T.StructField("timestamp", T.TimestampType()),
+        T.StructField(
+            "headers",
+            T.ArrayType(
+                T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
+            ),
+        ),
     ]
 )
 """The columns of Spark's Kafka source, as far as they are read."""
@@ -59,7 +65,7 @@ def kafka_frame(
     spark: SparkSession, pairs: Sequence[tuple[bytes | None, bytes | None]], topic: str = "audit"
 ) -> DataFrame:
     """Keys and values as rows of a topic, offsets from 0."""
-    rows = [(k, v, topic, 0, offset, moment(NOON_MS)) for offset, (k, v) in enumerate(pairs)]
+    rows = [(k, v, topic, 0, offset, moment(NOON_MS), None) for offset, (k, v) in enumerate(pairs)]
     return frame(spark, rows, KAFKA)
 
 
@@ -95,6 +101,7 @@ def log_frame(spark: SparkSession, log: Sequence[Record]) -> DataFrame:
             record["body"],
             record["entity"],
             record.get("from_snapshot"),
+            *(record.get(name) for name, _ in S.EVIDENCE_OF_LOG),
         )
         for record in log
     ]

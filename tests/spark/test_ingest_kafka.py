@@ -7,6 +7,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pyspark.sql import SparkSession
 
+from spark_audit import schema as S
 from spark_audit.ingest import streams
 from spark_audit.ingest.streams import Topics
 from spark_audit.tables import delta
@@ -40,7 +41,8 @@ async def send_log(bootstrap: str, topic: str) -> None:
     producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=f"{topic}-writer")
     async with producer:
         async with producer.transaction():
-            await producer.send_and_wait(topic, kraft_bytes.no_op(), key=b"committed")
+            signature = [(S.SIGNATURE_HEADER, b"a signature")]
+            await producer.send_and_wait(topic, kraft_bytes.no_op(), key=b"committed", headers=signature)
         await producer.begin_transaction()
         await producer.send_and_wait(
             topic, kraft_bytes.remove_access_control_entry(acl_id(1)), key=b"aborted"
@@ -67,6 +69,7 @@ async def test_what_kafka_holds_is_in_the_tables_once_after_a_restart(
     log = delta.read_table(spark, tables.metadata_log).collect()
     assert [row["kafka_offset"] for row in audit] == [0, 1, 3, 4, 5]
     assert [(row["offset"], row["record"], row["entity"]) for row in log] == [(0, "NoOpRecord", "committed")]
+    assert [(row[S.SIGNATURE], row[S.RECEIVED]) for row in log] == [(b"a signature", kraft_bytes.no_op())]
     assert delta.read_table(spark, tables.quarantine).count() == 2
     assert delta.log_end(spark, tables) == 4
     # A slow machine is told on the way that a batch takes its time.

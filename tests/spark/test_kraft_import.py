@@ -152,9 +152,7 @@ def test_a_table_of_a_topic_takes_no_log_of_kafkas(
 ) -> None:
     delta.create_tables(spark, tables)
     row = (None, 0, None, 20, "NoOpRecord", 0, "{}", "key", None)
-    spark.createDataFrame([row], S.METADATA_LOG).write.format("delta").mode("append").save(
-        tables.metadata_log
-    )
+    spark.createDataFrame([row], S.LOG).write.format("delta").mode("append").save(tables.metadata_log)
 
     with pytest.raises(AuditError, match="holds the log of a topic"):
         take_in(spark, tables, Node(tmp_path / "node"))

@@ -29,13 +29,14 @@ SINCE_VERSION_2 = (S.CHAIN, S.LINE, S.ENVELOPE_ERROR_CODE, S.SETTINGS_GENERATION
 def of_version_1(spark: SparkSession, tables: Tables, trail: Trail) -> None:
     """As the first release made and filled them."""
     columns = StructType([field for field in S.AUDIT if field.name not in SINCE_VERSION_2])
-    for path, schema in ((tables.audit, columns), (tables.quarantine, S.QUARANTINE)):
+    unsigned = StructType([field for field in S.QUARANTINE if field.name != S.SIGNATURE])
+    for path, schema in ((tables.audit, columns), (tables.quarantine, unsigned)):
         creation = DeltaTable.create(spark).location(path).addColumns(schema)
         creation.partitionedBy(S.DATE).execute()
     rows = audit_frame(spark, trail.audit).drop(*SINCE_VERSION_2)
     delta.append_once(rows, tables.audit, "first-release", 0)
-    log = log_frame(spark, trail.log)
-    DeltaTable.create(spark).location(tables.metadata_log).addColumns(S.METADATA_LOG).execute()
+    log = log_frame(spark, trail.log).select(*S.LOG.names)
+    DeltaTable.create(spark).location(tables.metadata_log).addColumns(S.LOG).execute()
     delta.append_once(log, tables.metadata_log, "first-release", 0)
 
 

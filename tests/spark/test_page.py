@@ -163,10 +163,16 @@ def test_every_family_of_checks_is_told_and_an_unknown_one_too() -> None:
         {"check": "news.bad", "severity": "medium"},
     ]
 
-    told = {row.family: (row.findings, row.worst) for row in coverage.checked(found, S.SEVERITIES)}
+    summary: Any = a_document()["summary"] | {"signatures": "not verified: for a reason"}
+    rows = coverage.checked(found, S.SEVERITIES, summary)
+    told = {row.family: (row.findings, row.worst) for row in rows}
 
     assert list(told) == [*FAMILIES, "news"]
     assert (told["chain"], told["news"], told["gaps"]) == ((1, "critical"), (1, "medium"), (0, None))
+    # A log that was not verified is not one without findings.
+    assert [row.family for row in rows if not row.is_done] == ["log"]
+    summary["signatures"] = "verified with 1 public keys up to transaction 7"
+    assert all(row.is_done for row in coverage.checked(found, S.SEVERITIES, summary))
 
 
 def test_a_table_that_was_written_since_is_named() -> None:

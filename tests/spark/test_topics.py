@@ -133,6 +133,14 @@ LOG: dict[str, tuple[Edit, Found]] = {
         lambda rows: rows.withColumn("body", F.expr("if(offset = 1, '{}', body)")),
         {("topics.altered", "metadata_log"): [1]},
     ),
+    "of an earlier release": (
+        lambda rows: rows.withColumns({name: F.lit(None).cast("binary") for name, _ in S.EVIDENCE_OF_LOG}),
+        {},
+    ),
+    "with another value": (
+        lambda rows: rows.withColumn(S.RECEIVED, F.expr("if(offset = 1, X'01', received)")),
+        {("topics.altered", "metadata_log"): [1]},
+    ),
     "deleted": (lambda rows: rows.where("offset != 1"), {("topics.removed", "metadata_log"): [1]}),
     "inserted": (
         lambda rows: rows.unionByName(

@@ -1,7 +1,7 @@
 """Remembers the number of the last signed transaction, in the directory of the audit spool (SPEC S14).
 
-A process that starts has seen nothing of the log. Without this it would follow a log whose end was cut off, or
-that was replaced by an older copy, while it did not run.
+A process that starts has seen nothing of the log. Without this it would follow a log whose end was cut off,
+or that was replaced by an older copy, while it did not run.
 """
 
 import json

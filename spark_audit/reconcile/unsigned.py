@@ -1,0 +1,140 @@
+"""What no controller has signed of the metadata log: the log without it, and findings (SPEC S14).
+
+`log_signatures` verifies. A record that does not count is found on the day on which the first process had
+applied the log up to its offset, because who writes it chooses its timestamp.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import accumulate
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.reconcile.finding import findings
+from spark_audit.tables.delta import frame_of
+
+NOT_VERIFIED = "not verified"
+ONE_BY_ONE = 1_000
+"""Records with a finding each; one more has the number of the others."""
+_FOUND = S.struct(
+    *((name, S.METADATA_LOG[name].dataType) for name in (S.DATE, S.LOG_OFFSET)),
+    *((name, S.METADATA_LOG[S.RECORD].dataType) for name in (S.CHECK, S.EXPLANATION, S.RECORD, S.BODY)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NotInEffect:
+    """A record that does not count, and why."""
+
+    offset: int
+    reason: str
+    record: str
+    body: str
+    text: str
+    """What it would do, as people write it."""
+
+
+@dataclass(slots=True)
+class Verified:
+    """What the signatures of a log say."""
+
+    keys: int
+    records: int = 0
+    unverified: int = 0
+    """Records of an earlier release, which have no evidence. They are the first ones."""
+    signed: int = 0
+    """The number of the last signed transaction, 0 without any."""
+    not_in_effect: list[NotInEffect] = field(default_factory=list)
+    missing_since: int | None = None
+    """The offset from which on the state is not the signed one, up to the end of the log."""
+
+    @property
+    def never_signed(self) -> bool:
+        """Whether there are records with evidence, and none of them is signed."""
+        return self.records > self.unverified and not self.signed
+
+    def __str__(self) -> str:
+        earlier = f"{NOT_VERIFIED}: the first {self.unverified} records, which an earlier release has read"
+        if not self.signed:
+            return (
+                earlier
+                if self.unverified
+                else f"{NOT_VERIFIED}: no record is signed by one of the public keys"
+            )
+        text = f"verified with {self.keys} public keys up to transaction {self.signed}"
+        return f"{text}; {earlier}" if self.unverified else text
+
+
+def in_effect(log: DataFrame, verified: Verified) -> DataFrame:
+    """Returns the same rows. Those that are not in effect are NoOpRecords."""
+    offsets = [each.offset for each in verified.not_in_effect]
+    if not offsets:
+        return log
+    spark = log.sparkSession
+    unsigned = spark.range(1).select(
+        F.explode(F.lit(offsets)).alias(S.LOG_OFFSET), F.lit(True).alias("unsigned")
+    )
+    marked = log.join(F.broadcast(unsigned.distinct()), S.LOG_OFFSET, "left")
+    is_unsigned = F.col("unsigned").isNotNull() & F.col(S.FROM_SNAPSHOT).isNull()
+    nothing = {S.API_KEY: F.lit(S.NO_OP_RECORD), S.RECORD: F.lit("NoOpRecord"), S.BODY: F.lit("{}")}
+    changed = {name: F.when(is_unsigned, value).otherwise(F.col(name)) for name, value in nothing.items()}
+    return marked.withColumns(changed).select(*log.columns)
+
+
+def unsigned(verified: Verified, audit: DataFrame) -> DataFrame:
+    """Returns the findings. `audit` is table `audit`, for the days."""
+    day_of = _days(audit)
+    rows: list[tuple[object, ...]] = [
+        (
+            day_of(each.offset),
+            each.offset,
+            "log.unsigned",
+            f"no controller has signed {each.text}, at metadata offset {each.offset}: {each.reason}."
+            " It is not in effect at processes that verify the log",
+            each.record,
+            each.body,
+        )
+        for each in verified.not_in_effect[:ONE_BY_ONE]
+    ]
+    if others := verified.not_in_effect[ONE_BY_ONE:]:
+        text = (
+            f"no controller has signed {len(others)} more records from metadata offset {others[0].offset} on"
+        )
+        rows.append((day_of(others[-1].offset), others[0].offset, "log.unsigned", text, None, None))
+    if verified.missing_since is not None:
+        text = (
+            f"from metadata offset {verified.missing_since} on, the log does not have what its last"
+            f" transaction, {verified.signed}, says is in effect: signed records are missing or were changed"
+        )
+        rows.append((day_of(verified.missing_since), verified.missing_since, "log.missing", text, None, None))
+    if verified.never_signed:
+        text = (
+            f"none of the {verified.records} records of the metadata log is signed by one of the public keys"
+        )
+        rows.append((day_of(0), 0, "log.never_signed", text, None, None))
+    evidence = [S.LOG_OFFSET, S.RECORD, S.BODY]
+    found = frame_of(audit.sparkSession, rows, _FOUND)
+    return findings(found, date=S.DATE, evidence=evidence, severity="critical")
+
+
+def status(metadata_log: DataFrame, verified: Verified | None) -> str | None:
+    """Returns what is known of the signatures. None for a log that is not signed."""
+    if verified is not None:
+        return str(verified) if verified.records else None
+    if metadata_log.where(F.col(S.SIGNATURE).isNotNull()).isEmpty():
+        return None
+    return f"{NOT_VERIFIED}: the log is signed, and --public-keys was not given"
+
+
+def _days(audit: DataFrame) -> Callable[[int], date | None]:
+    """Returns a function offset -> the first day on which a process had applied it, else the last day."""
+    applied = F.max(F.greatest(S.METADATA_OFFSET, S.LAST_OFFSET))
+    by_day = audit.where(F.col(S.DATE).isNotNull()).groupBy(S.DATE).agg(applied.alias("applied"))
+    rows = by_day.orderBy(S.DATE).collect()
+    days = [row[S.DATE] for row in rows]
+    highest = list(accumulate((-1 if row["applied"] is None else row["applied"] for row in rows), max))
+    return lambda offset: days[min(bisect_left(highest, offset), len(days) - 1)] if days else None
