@@ -48,6 +48,16 @@ certificate() { # STEM NAME...
 certificate proxy "${names[@]}"
 certificate controller controller '*.penstock-controller.kafka.svc' localhost
 
+# The key that signs the metadata log, in a directory of its own: only controllers get it. All get the public keys.
+mkdir -p signing
+chmod 700 signing
+[[ -s signing/signing.key ]] || {
+  openssl genpkey -algorithm ed25519 -out signing/signing.key
+  openssl pkey -in signing/signing.key -pubout >>controllers.pub
+}
+chmod "$mode" signing/signing.key
+chmod 644 controllers.pub
+
 password admin.password
 password auditor.password
 password broker.password

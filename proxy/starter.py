@@ -19,14 +19,17 @@ from shutil import which
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
+    PublicFormat,
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from proxy.metadata.signing_keys import KeyFileError, PublicKeys, SigningKey
 from proxy.net.runtime.clock import now_ms
 
 SIDECAR, CONTROLLER, ALL = "sidecar", "controller", "all"
@@ -37,6 +40,7 @@ _CONFIGURATIONS = {
 _BESIDE = ("systemd/penstock@.service", "prometheus/rules.yaml", "grafana/penstock.json")
 _STEMS = {SIDECAR: "proxy", CONTROLLER: "controller"}
 _PASSWORDS = {SIDECAR: ("admin.password", "controller.password"), CONTROLLER: ("controller.password",)}
+_SIGNING_KEY, _PUBLIC_KEYS = "secrets/signing.key", "secrets/controllers.pub"
 _CA_DAYS, _CERTIFICATE_DAYS = 3650, 365
 
 
@@ -76,6 +80,8 @@ def write_examples(wanted: Wanted) -> list[Path]:
                 written.append(path)
     except OSError as error:
         raise InitError(f"{error.filename}: {error.strerror}") from error
+    except KeyFileError as error:
+        raise InitError(str(error)) from error
     except ValueError as error:
         raise InitError(f"--host {wanted.host}: {error}") from error
     return written
@@ -97,7 +103,13 @@ def _texts(wanted: Wanted) -> Iterator[tuple[str, str]]:
 
 def _filled_in(text: str, wanted: Wanted) -> str:
     host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
-    return text.replace("@HOST@", host).replace("@PENSTOCK@", _command())
+    # A proxy on another machine gets the public keys from there.
+    is_signed = CONTROLLER in wanted.kinds or (wanted.directory / _PUBLIC_KEYS).exists()
+    return (
+        text.replace("@HOST@", host)
+        .replace("@PENSTOCK@", _command())
+        .replace("@SIGNED@", "" if is_signed else "# ")
+    )
 
 
 def _command() -> str:
@@ -124,6 +136,21 @@ def _secrets(wanted: Wanted) -> Iterator[Path]:
         for name in _PASSWORDS[kind]:
             yield from _written(directory / name, secrets.token_hex(24).encode() + b"\n")
         yield from authority.issue(_STEMS[kind], wanted.host)
+    if CONTROLLER in wanted.kinds:
+        yield from _signing_keys(wanted.directory / _SIGNING_KEY, wanted.directory / _PUBLIC_KEYS)
+
+
+def _signing_keys(private: Path, public: Path) -> Iterator[Path]:
+    """Makes the key that signs the metadata log, and adds its public key to those of other controllers."""
+    yield from _written(private, _pem(Ed25519PrivateKey.generate()))
+    key = SigningKey.load(private)
+    pem = key.public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    if not public.exists():
+        yield from _written(public, pem)
+    elif key.id not in PublicKeys.load(public):
+        with public.open("ab") as file:
+            file.write(pem)
+        yield public
 
 
 def _written(path: Path, content: bytes) -> Iterator[Path]:
@@ -231,5 +258,5 @@ def _names(host: str) -> list[x509.GeneralName]:
     return names if other in names else [*names, other]
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _pem(key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

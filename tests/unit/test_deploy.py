@@ -12,6 +12,8 @@ import promql_parser
 import pytest
 import trustme
 import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from forwarding.config import ControllerConfig
 from proxy.check import check, warnings
@@ -42,7 +44,10 @@ def with_secrets(directory: Path, files: dict[str, str]) -> Path:
     """The files as a container sees them: side by side, with every secret that they name."""
     authority = trustme.CA()
     issued = authority.issue_cert("localhost")
+    signing = Ed25519PrivateKey.generate()
     contents = {
+        "signing.key": signing.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+        ".pub": signing.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
         "ca.crt": authority.cert_pem.bytes(),
         ".crt": b"".join(pem.bytes() for pem in issued.cert_chain_pems),
         ".key": issued.private_key_pem.bytes(),
@@ -209,6 +214,31 @@ def test_manifests_mount_only_configuration_and_secrets_that_exist() -> None:
 
     assert used <= set(config_maps)
     assert {f"secrets/{key}" for key in secret_keys} >= set(SECRET_FILE.findall(str(MANIFESTS)))
+
+
+@pytest.mark.spec("S14")
+def test_only_controllers_mount_the_key_that_signs_the_metadata_log() -> None:
+    compose = yaml.safe_load(text("compose.yaml"))["services"]
+    in_compose = {
+        name
+        for name, service in compose.items()
+        if "signing.key" in str(service.get("secrets")) or "config/secrets" in str(service.get("volumes"))
+    }
+    with_key = {m["metadata"]["name"] for m in MANIFESTS if "signing.key" in set(values_of(m, "key"))}
+    with_public = {m["metadata"]["name"] for m in MANIFESTS if "controllers.pub" in set(values_of(m, "key"))}
+    secrets = {
+        source["secret"]["name"]
+        for sources in values_of(MANIFESTS, "sources")
+        for source in sources
+        if {"key": "signing.key", "path": "signing.key"} in source["secret"].get("items", ())
+    }
+
+    assert (in_compose, with_key) == ({"controller"}, {"penstock-controller"})
+    assert with_public == {"kafka", "penstock-controller", "penstock-audit"}
+    # In no Secret that a proxy mounts, and in no manifest: each upgrade would bring a new key.
+    assert secrets == {"penstock-signing"}
+    assert [m for m in MANIFESTS if m["kind"] == "Secret"] == []
+    assert "--public-keys=/run/secrets/controllers.pub" in compose["audit"]["command"]
 
 
 @pytest.mark.spec("O1")

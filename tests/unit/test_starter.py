@@ -3,13 +3,16 @@
 import stat
 from importlib.resources import files
 from pathlib import Path
+from shutil import copy
 
 import pytest
 from cryptography import x509
 
+from forwarding.config import ControllerConfig
 from proxy.check import check, checked, compared
-from proxy.config import ProxyConfig
+from proxy.config import ProxyConfig, load
 from proxy.config.parts import secret_files
+from proxy.metadata.signing_keys import PublicKeys, SigningKey
 from proxy.net.clients.listener import BACKLOG
 from proxy.starter import InitError, Wanted, example, write_examples
 from proxy.workers.supervisor import ENDING_MS
@@ -151,3 +154,51 @@ def test_every_secret_of_the_examples_is_known_as_one(tmp_path: Path) -> None:
     named = {path.name for _, path in secret_files(config)}
 
     assert named == {"proxy.key", "controller.password"}
+
+
+def signed_by(directory: Path) -> tuple[SigningKey, PublicKeys]:
+    return (
+        SigningKey.load(directory / "secrets" / "signing.key"),
+        PublicKeys.load(directory / "secrets" / "controllers.pub"),
+    )
+
+
+@pytest.mark.spec("S14")
+def test_the_metadata_log_is_signed_by_a_key_that_only_the_controller_gets(tmp_path: Path) -> None:
+    write_examples(Wanted(tmp_path / "controller", "controller"))
+    write_examples(Wanted(tmp_path / "other", "controller"))
+    write_examples(Wanted(tmp_path / "proxy", "sidecar"))
+
+    key, keys = signed_by(tmp_path / "controller")
+    controller = load(tmp_path / "controller" / "controller.yaml", ControllerConfig)
+    assert (key.id in keys, len(keys)) == (True, 1)
+    assert signed_by(tmp_path / "other")[0].id not in keys
+    assert controller.metadata.verifier() is not None
+    signing = controller.metadata.signing_key()
+    assert signing is not None
+    assert signing.id == key.id
+    # A proxy elsewhere has no keys before it gets the public ones.
+    proxy = tmp_path / "proxy"
+    assert not {"signing.key", "controllers.pub"} & {path.name for path in (proxy / "secrets").iterdir()}
+    assert load(proxy / "proxy.yaml", ProxyConfig).metadata.verifier() is None
+    copy(tmp_path / "controller" / "secrets" / "controllers.pub", proxy / "secrets")
+    write_examples(Wanted(proxy, "sidecar", force=True))
+    assert load(proxy / "proxy.yaml", ProxyConfig).metadata.verifier() is not None
+    assert not (proxy / "secrets" / "signing.key").exists()
+
+
+@pytest.mark.spec("S14")
+def test_the_key_of_another_controller_is_added_to_those_that_are_there(tmp_path: Path) -> None:
+    write_examples(Wanted(tmp_path / "one"))
+    write_examples(Wanted(tmp_path / "one"))
+    (tmp_path / "two" / "secrets").mkdir(parents=True)
+    copy(tmp_path / "one" / "secrets" / "controllers.pub", tmp_path / "two" / "secrets")
+
+    write_examples(Wanted(tmp_path / "two", "controller"))
+
+    (first, alone), (second, both) = signed_by(tmp_path / "one"), signed_by(tmp_path / "two")
+    assert (len(alone), len(both)) == (1, 2)
+    assert all(each.id in both for each in (first, second))
+    (tmp_path / "two" / "secrets" / "controllers.pub").write_text("no key")
+    with pytest.raises(InitError, match=r"controllers\.pub: must have Ed25519 public keys"):
+        write_examples(Wanted(tmp_path / "two", "controller"))

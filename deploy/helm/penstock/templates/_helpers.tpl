@@ -50,6 +50,9 @@ controller:
   security.protocol: SASL_SSL
   sasl: {mechanism: PLAIN, username: proxy-@ID@, password.file: secrets/controller.password}
   ssl: {ca: secrets/ca.crt}
+{{- if .Values.signing.enabled }}
+metadata: {public.keys.file: secrets/controllers.pub}
+{{- end }}
 {{- end }}
 authorizer:
   class.name: proxy.security.standard.StandardAuthorizer
@@ -72,7 +75,13 @@ broker:
   bootstrap: {{ .Values.brokers.name }}:9091
   security.protocol: SASL_PLAINTEXT
   sasl: {mechanism: PLAIN, username: penstock-controller, password.file: secrets/broker.password}
-metadata: {topic: __penstock_metadata, transactional.id: penstock-controller}
+metadata:
+  topic: __penstock_metadata
+  transactional.id: penstock-controller
+{{- if .Values.signing.enabled }}
+  signing.key.file: secrets/signing.key
+  public.keys.file: secrets/controllers.pub
+{{- end }}
 authorizer:
   class.name: proxy.security.standard.StandardAuthorizer
   super.users: User:admin{{ range $id := until (int .Values.brokers.replicas) }};User:proxy-{{ $id }}{{ end }}

@@ -23,6 +23,9 @@ def reconcile(stage: Stage) -> str:
     arguments = ["--bootstrap", stack.broker.plaintext, "--tables", str(stack.directory / "tables")]
     if stack.kraft:
         arguments += ["--kraft-log-dir", str(stack.broker.metadata_log)]
+    else:
+        # Each proxy has them.
+        arguments += ["--public-keys", str(next(stack.directory.glob("*/controllers.pub")))]
     out = report_of(stack.directory).parent
     command = [sys.executable, "-m", "spark_audit", "run", *arguments, "--out", str(out)]
     done = run(command, timeout_ms=TIMEOUT_MS, directory=stack.checkout)
@@ -38,6 +41,8 @@ def reconcile(stage: Stage) -> str:
         raise NotShown(
             f"{len(findings)} findings, the first: {first['check']}: {first['explanation']} ({out})"
         )
+    if not stack.kraft and not summary["signatures"].startswith("verified"):
+        raise NotShown(f"the metadata log is {summary['signatures']} ({out})")
     judged = sum(summary["decisions"].values())
     return (
         f"{summary['records']} audit records and {summary['metadata_records']} of the metadata log,"
