@@ -329,6 +329,8 @@ def _key_argument(command: argparse.ArgumentParser) -> None:
 
 def _key(arguments: argparse.Namespace) -> Key:
     return read_keys(arguments.chain_key, arguments.public_keys, arguments.run_key)
+
+
 def _log_keys_argument(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--log-keys",

@@ -181,6 +181,8 @@ def differences_from_witness(spark: SparkSession, tables: Tables, directory: str
         notes, deduplicate(audit, later_copies(audit, index)), boots(index), expired, key.public
     )
     return found.orderBy(S.CHECK, S.ID).collect()
+
+
 def verified(
     spark: SparkSession,
     tables: Tables,

@@ -41,7 +41,7 @@ def read_public_keys(path: str) -> PublicKeys:
     try:
         return PublicKeys.load(Path(path))
     except KeyFileError as error:
-        raise AuditError(f"--public-keys {error}") from error
+        raise AuditError(f"--log-keys {error}") from error
 
 
 def verify(metadata_log: DataFrame, topic: str, keys: PublicKeys, log_end: int | None = None) -> Verified:

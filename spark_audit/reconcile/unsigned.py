@@ -127,7 +127,7 @@ def status(metadata_log: DataFrame, verified: Verified | None) -> str | None:
         return str(verified) if verified.records else None
     if metadata_log.where(F.col(S.SIGNATURE).isNotNull()).isEmpty():
         return None
-    return f"{NOT_VERIFIED}: the log is signed, and --public-keys was not given"
+    return f"{NOT_VERIFIED}: the log is signed, and --log-keys was not given"
 
 
 def _days(audit: DataFrame) -> Callable[[int], date | None]:
