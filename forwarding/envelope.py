@@ -9,10 +9,11 @@ connections, nor of what the forwarded request does.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
+from proxy.admin.objects import Known
 from proxy.security.authorizer import host_address
 from proxy.security.principal import Principal
 from proxy.session.apis.table import TABLE
@@ -71,6 +72,9 @@ AUTHORIZER_NOT_READY). Only Penstock's controller offers it."""
 LENGTH_PREFIX_BYTES = 4
 
 
+_NOTHING_KNOWN = Known()
+
+
 class HasThrottleTime(Protocol):
     """A response with a throttle time."""
 
@@ -100,6 +104,9 @@ class ForwardedRequest:
     host: str
     """The client's IP address as text."""
     forward_id: str | None
+    size_bytes: int = 0
+    known: Known = field(default=_NOTHING_KNOWN, compare=False)
+    """What the controller knew of its objects when it decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +174,7 @@ def unwrap(
         TABLE[header.api_key].check(message)
     except WireError as error:
         return RejectedEnvelope(ErrorCode.UNSUPPORTED_VERSION, f"request in the envelope: {error}")
-    return ForwardedRequest(header, message, principal, host, forward_id(envelope))
+    return ForwardedRequest(header, message, principal, host, forward_id(envelope), len(data))
 
 
 def wrap_response(

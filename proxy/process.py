@@ -76,7 +76,7 @@ from proxy.net.telemetry.status_files import ReloadMetrics
 from proxy.quota_shares import QuotaShares
 from proxy.security.authorizer import Authorizer
 from proxy.security.backoff import LoginBackoff
-from proxy.session.apis.table import CHANGES_AT_BROKER, HANDLED_HERE, supported_versions
+from proxy.session.apis.table import HANDLED_HERE, supported_versions
 from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire.error_codes import ErrorCode
 from proxy.witnessing import witnessing
@@ -143,7 +143,6 @@ class ProxyProcess:
             [self._telemetry.read],
         )
         self._audit.on_rejected_classes = self._reject_unrecorded
-        self._audit.changes_at_broker = CHANGES_AT_BROKER
         self._reloads.record = self._audit.append
         self._shares: QuotaShares | None = None
         if config.quota.scopes.any_cluster:

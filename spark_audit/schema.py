@@ -68,6 +68,7 @@ CHANGES = "changes"
 SETTINGS_GENERATION = "settings_generation"
 QUOTA_SHARE = "quota_share"
 RESOURCE_COUNT = "resource_count"
+OBJECTS = "objects"
 
 _STRING, _LONG, _INT, _DOUBLE = T.StringType(), T.LongType(), T.IntegerType(), T.DoubleType()
 _BOOLEAN, _BINARY, _DATE, _TIMESTAMP = T.BooleanType(), T.BinaryType(), T.DateType(), T.TimestampType()
@@ -77,6 +78,14 @@ def struct(*columns: tuple[str, T.DataType]) -> T.StructType:
     """Returns a type with these columns, each a name and a type."""
     return T.StructType([T.StructField(name, kind) for name, kind in columns])
 
+
+OBJECT = struct(
+    *((name, _STRING) for name in ("type", "name", OPERATION, "key", "old_value", "new_value")),
+    *((name, _STRING) for name in ("error", "error_message")),
+    ("details", T.MapType(_STRING, _STRING)),
+    (COUNT, _LONG),
+)
+"""What an administrative request is about. With a `count` it stands for so many that had no room."""
 
 DATA = struct(
     (RECORD_SCHEMA_VERSION, _INT),
@@ -126,6 +135,7 @@ DATA = struct(
     (SETTINGS_GENERATION, _LONG),
     (QUOTA_SHARE, _DOUBLE),
     (RESOURCE_COUNT, _LONG),
+    (OBJECTS, T.ArrayType(OBJECT)),
 )
 """`data` of one audit record. Every key is present, with null where it does not apply."""
 
@@ -171,6 +181,7 @@ EVENTS = (
     "request_refused",
     "request_summary",
     "admin_request",
+    "broker_responded",
     "forwarded",
     "forwarded_received",
     "quota_changed",

@@ -10,11 +10,13 @@ from typing import TypedDict
 
 from forwarding.controller.records import quota_entity
 from forwarding.envelope import ForwardedRequest, Sender
+from proxy.admin.objects import MAX_BYTES, Object, bounded, named
 from proxy.audit import events
 from proxy.audit.events import Requester
 from proxy.audit.record import AuditEvent
 from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota
 from proxy.session.accounting.summaries import OBSERVE
+from proxy.session.apis.table import TABLE
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.message import Message
@@ -27,6 +29,7 @@ def forwarded_received(
     offsets: tuple[int | None, int | None],
     metadata_offset: int | None,
     message: str | None = None,
+    response: Message | None = None,
 ) -> AuditEvent:
     """The controller's record of a forward. `offsets`: first and last offset of its records in the log."""
     return events.forwarded_received(
@@ -36,7 +39,15 @@ def forwarded_received(
         last_offset=offsets[1],
         metadata_offset=metadata_offset,
         message=message,
+        objects=_objects(forwarded, response),
     )
+
+
+def _objects(forwarded: ForwardedRequest, response: Message | None) -> list[Object] | None:
+    objects = TABLE[forwarded.header.api_key].objects
+    if objects is None:
+        return None
+    return bounded(objects(forwarded.message, response, forwarded.known), forwarded.size_bytes)
 
 
 def envelope_rejected(sender: Sender, error_code: int, message: str) -> AuditEvent:
@@ -120,12 +131,14 @@ def tokens_expired(
     records: Collection[Message], offsets: tuple[int | None, int], metadata_offset: int
 ) -> AuditEvent:
     """Expired delegation tokens that the controller removed, and the offsets of the removals."""
+    names = [record.token_id for record in records if isinstance(record, types.RemoveDelegationTokenRecord)]
     return events.tokens_expired(
         method=ApiKey.name_of(ApiKey.EXPIRE_DELEGATION_TOKEN),
         count=len(records),
         first_offset=offsets[0],
         last_offset=offsets[1],
         metadata_offset=metadata_offset,
+        objects=bounded((named("TOKEN", name, "EXPIRE") for name in names), MAX_BYTES),
     )
 
 
@@ -146,12 +159,15 @@ def topics_deleted(
     records: Collection[Message], offsets: tuple[int | None, int], metadata_offset: int
 ) -> AuditEvent:
     """Topics that were deleted directly at a broker: the log's records of them are removed."""
+    # Of each topic there is a removed config; the record that removes it has only its id.
+    names = dict.fromkeys(each.resource_name for each in records if isinstance(each, types.ConfigRecord))
     return events.topics_gone(
         method=ApiKey.name_of(ApiKey.DELETE_TOPICS),
         count=sum(isinstance(record, types.RemoveTopicRecord) for record in records),
         first_offset=offsets[0],
         last_offset=offsets[1],
         metadata_offset=metadata_offset,
+        objects=bounded((named("TOPIC", name, "DELETE") for name in names), MAX_BYTES),
     )
 
 

@@ -8,6 +8,7 @@ broker has carried out the rest, if there is any.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, TypeAlias
 
 from forwarding.controller.api import (
@@ -99,11 +100,14 @@ def alter_configs(inputs: DecisionInputs[Altering]) -> Decision:
     if not for_broker:
         altered = merge(response(responses=[]))
         return Outcome(() if request.validate_only else alteration.records(altered, image, {}), altered)
+    to_send = []
     for resource in for_broker:
+        # A copy: the record of the request names all that was requested.
+        to_send.append(copy(resource))
         if _changes_owner_or_acls(resource):
-            resource.configs = broker_configs(resource.configs)
+            to_send[-1].configs = broker_configs(resource.configs)
     return SendToBroker(
-        type(request)(resources=for_broker, validate_only=request.validate_only),
+        type(request)(resources=to_send, validate_only=request.validate_only),
         merge,
         alteration if changes and not request.validate_only else None,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from forwarding import controller
 from forwarding.controller.api import (
@@ -27,6 +27,7 @@ from forwarding.controller.authorization import ForwardedAuthorization
 from forwarding.controller.policy import NO_POLICIES, DryRunResult, Policies
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.envelope import AUTHORIZER_NOT_READY, ForwardedRequest, RejectedEnvelope, Sender, unwrap
+from proxy.admin.objects import Known
 from proxy.admin.rejection import MESSAGES
 from proxy.admin.topics import TopicKey
 from proxy.audit import events
@@ -62,6 +63,13 @@ class Verdict:
 
     decision: Decision
     events: tuple[AuditEvent, ...]
+
+
+class HasName(Protocol):
+    """A topic that was looked up."""
+
+    @property
+    def name(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +189,15 @@ class Controller:
             dry_run_results=dry_run_results,
         )
         return Verdict(_decision(header.api_key, inputs), tuple(authorization.events))
+
+    def known(self, image: MetadataImage, topics: Mapping[TopicKey, HasName]) -> Known:
+        """Return what is known of the objects of a request; `topics` are those that were looked up."""
+
+        def name_of(topic_id: bytes) -> str | None:
+            topic = topics.get((None, topic_id))
+            return None if topic is None else topic.name
+
+        return Known(image, name_of, self._tokens.secret)
 
     def duplicate_response(
         self,

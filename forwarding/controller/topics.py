@@ -8,6 +8,7 @@ created it. forwarding.net.broker looks up the names of topic ids before the dec
 from __future__ import annotations
 
 from collections import Counter
+from copy import copy
 
 from forwarding.controller.api import (
     MAX_RECORDS_PER_REQUEST,
@@ -75,7 +76,8 @@ def create_topics(inputs: DecisionInputs[types.CreateTopicsRequest]) -> Decision
         hide_configs(response.topics, describable)
         return merge.into(response)
 
-    topics = [topic for topic in creatable if topic.name in changes]
+    # Copies: the record of the request names all that was requested.
+    topics = [copy(topic) for topic in creatable if topic.name in changes]
     if not topics:
         return Outcome((), merge.alone())
     for topic in paced(topics):

@@ -312,6 +312,7 @@ class RequestProcessor:
             if not self.active:
                 return self._reject(NOT_CONTROLLER, envelope_version, sender)
             image = self._loader.image
+            forwarded = replace(forwarded, known=self._controller.known(image, existing))
             verdict = await call_in_slices(
                 partial(self._decide, forwarded, sender, image, existing, dry_run_results)
             )
@@ -518,7 +519,10 @@ class RequestProcessor:
         """Record the response and return it in an Envelope."""
         error_code = error_of(response)
         offsets = (None, None) if committed is None else (committed.first_offset, committed.last_offset)
-        self._record(forwarded_received(sender, forwarded, error_code, offsets, self._loader.image.offset))
+        metadata_offset = self._loader.image.offset
+        self._record(
+            forwarded_received(sender, forwarded, error_code, offsets, metadata_offset, None, response)
+        )
         method = ApiKey.name_of(forwarded.header.api_key)
         self._metrics.requests.labels(method, _error_name(error_code)).inc()
         return wrap_response(forwarded.header, response, offsets[1])

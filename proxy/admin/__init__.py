@@ -9,5 +9,6 @@ rejection        the responses, and the parts of responses, that report an error
 topics           CreateTopics, CreatePartitions, DeleteTopics: the rejected topics and their errors
 replicas         AlterPartitionReassignments, ElectLeaders: which topics the right on the cluster covers
 configs          the right that each config resource needs
+objects          what a request is about, for its audit record, and which configs have no secret
 tokens           who may create a delegation token for which owner, and the responses
 """

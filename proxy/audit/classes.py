@@ -34,6 +34,9 @@ READS = frozenset(
 )
 """APIs whose allowed actions are recorded one by one, although they change nothing in the cluster."""
 
+BY_CLIENTS = frozenset(("LeaveGroup", "Metadata", "OffsetCommit"))
+"""APIs of data traffic with which a tool may change something: any client may send them, as often as it
+likes."""
 
 RESERVED = {ADMIN: 1 / 8, DENIAL: 1 / 8, AUTHENTICATION: 1 / 16}
 """The part of the space that only this class may use."""

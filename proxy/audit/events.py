@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import ParamSpec, TypedDict
 
-from proxy.audit.classes import ADMIN, AUTHENTICATION, DENIAL, PROCESS, READS, SUMMARY
+from proxy.audit.classes import ADMIN, AUTHENTICATION, BY_CLIENTS, DENIAL, PROCESS, READS, SUMMARY
 from proxy.audit.record import EVENT_FIELDS, AuditEvent
 
 Fields = ParamSpec("Fields")
@@ -276,6 +276,7 @@ def authorization(
     settings_generation: int | None = None,
     error_code: int | None = None,
     message: str | None = None,
+    objects: Sequence[Mapping[str, object]] | None = None,
 ) -> None:
     """An action was denied, or belongs to an administrative request; `granted` is the difference."""
 
@@ -329,8 +330,30 @@ def request_refused(
 
 
 @_event(ADMIN)  # For rejected requests, class_of returns another class.
-def admin_request(*, method: str, api_version: int, correlation_id: int, error_code: int | None) -> None:
-    """An administrative request that needs no right. `error_code`: None before there is a response."""
+def admin_request(
+    *,
+    method: str,
+    api_version: int,
+    correlation_id: int,
+    error_code: int | None,
+    objects: Sequence[Mapping[str, object]] | None = None,
+) -> None:
+    """An administrative request that needs no right, or that goes to the broker.
+
+    `error_code`: None before there is a response.
+    """
+
+
+@_event(ADMIN)  # For requests of data traffic, class_of returns another class.
+def broker_responded(
+    *,
+    method: str,
+    api_version: int,
+    correlation_id: int,
+    error_code: int | None,
+    objects: Sequence[Mapping[str, object]],
+) -> None:
+    """The broker has responded to an administrative request that it carries out, or creates topics."""
 
 
 @_event(ADMIN)
@@ -350,6 +373,7 @@ def forwarded(
     interval_end_ms: int,
     count: int | None = None,
     changes: Sequence[Sequence[str | None]] | None = None,
+    objects: Sequence[Mapping[str, object]] | None = None,
 ) -> None:
     """The proxy forwarded an administrative request to the controller and received the response."""
 
@@ -371,6 +395,7 @@ def forwarded_received(
     last_offset: int | None,
     metadata_offset: int | None,
     message: str | None,
+    objects: Sequence[Mapping[str, object]] | None = None,
 ) -> None:
     """The controller responded to a forwarded request."""
 
@@ -387,14 +412,26 @@ def quota_changed(
 
 @_event(ADMIN)
 def tokens_expired(
-    *, method: str, count: int, first_offset: int | None, last_offset: int, metadata_offset: int
+    *,
+    method: str,
+    count: int,
+    first_offset: int | None,
+    last_offset: int,
+    metadata_offset: int,
+    objects: Sequence[Mapping[str, object]],
 ) -> None:
     """The controller removed expired delegation tokens."""
 
 
 @_event(ADMIN)
 def topics_gone(
-    *, method: str, count: int, first_offset: int | None, last_offset: int, metadata_offset: int
+    *,
+    method: str,
+    count: int,
+    first_offset: int | None,
+    last_offset: int,
+    metadata_offset: int,
+    objects: Sequence[Mapping[str, object]],
 ) -> None:
     """The controller found topics that were deleted at a broker."""
 
@@ -488,4 +525,6 @@ def class_of(event: AuditEvent) -> str:
         return SUMMARY if event.method in READS else ADMIN
     if event.event == "admin_request" and event.error_code:
         return DENIAL
+    if event.event == "broker_responded" and event.method in BY_CLIENTS:
+        return SUMMARY
     return _CLASS_OF.get(event.event, ADMIN)

@@ -8,7 +8,7 @@ proxy.net.audit.audit_log calls this before an event gets its sequence number. C
 from collections.abc import Mapping
 from dataclasses import replace
 
-from proxy.audit.classes import READS
+from proxy.audit.classes import BY_CLIENTS, READS
 from proxy.audit.events import class_of
 from proxy.audit.record import AuditEvent
 from proxy.metadata.quota_entity import MAX_NAME_CHARACTERS, short_name
@@ -31,6 +31,7 @@ _COLLAPSED = {
     "reauthentication_failed": "authentication_collapsed",
     "request_refused": "request_collapsed",
     "admin_request": "request_collapsed",
+    "broker_responded": "request_collapsed",
 }
 """Event -> the event that counts it."""
 _LOGINS = ("authentication_failed", "reauthentication_failed")
@@ -178,6 +179,7 @@ class Noise:
             correlation_id=None,
             throttle_time_ms=None,
             session_lifetime_ms=None,
+            objects=None,
             count=event.count or 1,
             interval_start_ms=now_ms,
             interval_end_ms=now_ms,
@@ -205,6 +207,8 @@ def _is_noise(event: AuditEvent) -> bool:
     """Whether an event changed nothing and needed no right to cause, or only read."""
     if event.event in ("authorization", "authorization_collapsed"):
         return not event.granted or event.method in READS
+    if event.event == "broker_responded":
+        return event.method in BY_CLIENTS
     return event.event != "admin_request" or bool(event.error_code)
 
 

@@ -72,6 +72,8 @@ class AuditEvent:
     """The part of a quota for the whole cluster that this process might use."""
     resource_count: int | None = None
     """The resources that a record without a resource name stands for, as a summary."""
+    objects: Sequence[Mapping[str, object]] | None = None
+    """What an administrative request is about (proxy.admin.objects)."""
 
 
 EVENT_FIELDS = tuple(field.name for field in fields(AuditEvent))

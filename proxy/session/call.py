@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.admin.authorization import DECISION_UNITS, Authorization
+from proxy.admin.objects import Known, Object, Objects, bounded
 from proxy.admin.rejection import MESSAGES, Error, Reject
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
@@ -22,6 +23,7 @@ from proxy.session.gate import Basis, Gate, ListenerPolicy, Peer
 from proxy.session.remembered import Remembered
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 from proxy.wire.work import spend
 
 ResponseHandler = Callable[[Any], None]
@@ -121,6 +123,10 @@ class Api:
     """It goes to the controller in an Envelope (KIP-590), so the controller has to support its version."""
     cluster_right: Operation | None = None
     """Of a forwarded API: the operation on the cluster, if proxy and controller check no other right."""
+    objects: Objects | None = None
+    """What a request is about, for its record (SPEC D12). Each API that changes something has it."""
+    administers: Callable[..., bool] | None = None
+    """Of an API of data traffic: whether this request is one that an administrator's tool makes."""
     changes: Callable[[Any, Any], Iterator[Change]] | None = None
     """Of a forwarded API: request, response (None: unknown) -> the records that Kafka's controller writes."""
     check: Callable[[Any], None] = lambda _request: None
@@ -161,6 +167,8 @@ class Call(Authorization):
     """Allowed decisions, for the session's summaries."""
     denials: Denials | None = None
     """None: nothing is denied yet."""
+    requested: Message | None = None
+    """Of an API with objects: the request as it came, before what is denied is taken out."""
     is_recorded: bool = False
     """Whether a record states it, or a summary counts it."""
 
@@ -211,6 +219,18 @@ class Call(Authorization):
         decisions = self.decide(actions)
         spend(DECISION_UNITS * len(actions))
         return sum(1 << int(a.operation) for a, d in zip(actions, decisions, strict=True) if d.allowed)
+
+    def objects_of(
+        self,
+        objects: Objects,
+        request: Message,
+        response: Message | None,
+        size_bytes: int,
+        **details: str,
+    ) -> list[Object]:
+        """Return what the request is about, for its record. `response` None: the outcome is unknown."""
+        known = Known(self.image, self.gate.topic_names.name, self.gate.token_secret)
+        return bounded(objects(request, response, known), size_bytes, **details)
 
     def note(self, action: Action, decision: Decision, by_type: bool = False) -> None:
         """Count an allowed decision, unless the request is administrative; record all others."""

@@ -57,7 +57,16 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "request_refused": ("listener", "host", "message"),
     "request_summary": (*WHO, "principal", "method", *COUNTED, "request_bytes"),
     "admin_request": (*WHO, "principal", *ASKED),
-    "forwarded": (*WHO, "principal", *ASKED, "forward_id", "envelope_error_code", "interval_end_ms"),
+    "broker_responded": (*WHO, "principal", *ASKED, "objects"),
+    "forwarded": (
+        *WHO,
+        "principal",
+        *ASKED,
+        "forward_id",
+        "envelope_error_code",
+        "interval_end_ms",
+        "objects",
+    ),
     "forwarded_received": (
         "listener",
         "host",
@@ -67,14 +76,15 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
         "forward_id",
         "error_code",
         "metadata_offset",
+        "objects",
     ),
     "quota_changed": ("entity_path", "message"),
     "quota_share": (*QUOTA, "quota_share", *COUNTED),
     "quota_used": ("quota_key", "metadata_offset", *COUNTED),
     "throttled": ("quota_key", "metadata_offset", "count", "throttle_time_ms"),
-    "tokens_expired": ("method", "count", "first_offset", "last_offset", "metadata_offset"),
+    "tokens_expired": ("method", "count", "first_offset", "last_offset", "metadata_offset", "objects"),
     "log_written_again": ("method", "count", "first_offset", "last_offset", "metadata_offset"),
-    "topics_gone": ("method", "count", "first_offset", "last_offset", "metadata_offset"),
+    "topics_gone": ("method", "count", "first_offset", "last_offset", "metadata_offset", "objects"),
 }
 """Event -> fields that are never null in it."""
 

@@ -18,6 +18,7 @@ SPARK_TYPES: dict[object, T.DataType] = {
     bool: T.BooleanType(),
     float: T.DoubleType(),
     Mapping[str, str]: T.MapType(T.StringType(), T.StringType()),
+    Sequence[Mapping[str, object]]: T.ArrayType(S.OBJECT),
     Sequence[Sequence[str | None]]: T.ArrayType(T.ArrayType(T.StringType())),
 }
 INTEGERS = (T.IntegerType(), T.LongType())

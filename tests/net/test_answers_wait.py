@@ -13,7 +13,7 @@ from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.writer import Fsync
-from proxy.session.apis.table import CHANGES_AT_BROKER, TABLE
+from proxy.session.apis.table import TABLE
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -47,7 +47,6 @@ def an_audit_log(directory: Path, **policy: Any) -> tuple[AuditLog, Spool]:
     by_class = {"admin": "refuse", **policy.pop("by_class", {})}
     settings = AuditPolicy(by_class, fsync=Fsync.NEVER, **policy)
     audit = AuditLog(AUTHOR, spool, Sink(), lambda: NOW_MS, settings)  # type: ignore[arg-type]
-    audit.changes_at_broker = CHANGES_AT_BROKER
     return audit, spool
 
 

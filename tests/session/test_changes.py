@@ -123,13 +123,16 @@ def test_topics_are_told_with_their_configs_and_an_attempt_changes_nothing() -> 
 
 
 def test_configs_are_told_as_far_as_the_request_tells_them() -> None:
-    request = every_change.config_request("orders", ("a", 0, "1"), ("b", 1, None), ("c", 2, "x"))
+    request = every_change.config_request(
+        "orders", ("segment.ms", 0, "1"), ("b", 1, None), ("c", 2, "x"), ("d.secret", 0, "x")
+    )
     place = ("ConfigRecord", "TOPIC", "orders")
 
     assert expected_records(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, None) == (
-        (*place, "a", "1"),
+        (*place, "segment.ms", "1"),
         (*place, "b", None),
         (*place, "c"),
+        (*place, "d.secret"),
     )
     # Of anything but a topic a value may be a password.
     assert expected_records(

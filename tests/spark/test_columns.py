@@ -28,7 +28,7 @@ CHANGED: dict[type[T.DataType], str] = {
     T.DateType: "date'2026-01-01'",
     T.BinaryType: "X'01'",
     T.MapType: "map('super.users', 'User:eve')",
-    T.ArrayType: "array(array('TopicRecord'))",
+    T.ArrayType: "array()",
 }
 """In SQL."""
 

@@ -60,8 +60,6 @@ class AuditLog:
         self.shipper = AuditShipper(spool, delivery, now_ms)
         self.on_rejected_classes: Callable[[frozenset[str]], None] = lambda _classes: None
         """Called when the classes change whose requests are to be rejected."""
-        self.changes_at_broker: Collection[str] = ()
-        """Methods of changes that the broker makes: it gets them when their records are durable."""
         self._policy = policy
         self._encoder = Encoder(author)
         self._chain = Chain(author.key, policy.chain_key)
@@ -155,9 +153,7 @@ class AuditLog:
         if event_class != ADMIN:
             return event_class if event_class in self._policy.synced else None
         waits = ADMIN in self._policy.synced or self._policy.by_class.get(ADMIN) == REFUSE
-        is_change = (
-            event.event in ("authorization", "admin_request") and event.method in self.changes_at_broker
-        )
+        is_change = event.event == "admin_request" and event.objects is not None
         return ADMIN if waits and is_change else None
 
     async def may_proceed(self, classes: Collection[str]) -> bool:

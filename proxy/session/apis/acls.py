@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 
+from proxy.admin.objects import Known, Object, named
 from proxy.admin.rejection import code_and_message, each_part, succeeded
 from proxy.metadata.acl import (
     Acl,
@@ -163,6 +165,56 @@ def _acl(
     )
 
 
+def _creations(
+    request: types.CreateAclsRequest, response: types.CreateAclsResponse | None, _known: Known
+) -> Iterator[Object]:
+    parts = [] if response is None else response.results
+    for acl, part in zip_longest(paced(request.creations), parts[: len(request.creations)]):
+        yield _object(_acl(acl, acl.resource_pattern_type), "CREATE", part)
+
+
+def _deletions(
+    request: types.DeleteAclsRequest, response: types.DeleteAclsResponse | None, _known: Known
+) -> Iterator[Object]:
+    """Yield each ACL that a filter has matched; the filter itself if it has matched none, or that is open."""
+    results = [] if response is None else response.filter_results
+    seen: set[Change] = set()
+    for wanted, result in zip_longest(paced(request.filters), results[: len(request.filters)]):
+        matching = [] if result is None else result.matching_acls
+        for acl in paced(matching):
+            fields = _acl(acl, acl.pattern_type)
+            if fields not in seen:
+                seen.add(fields)
+                yield _object(fields, "DELETE", acl)
+        if not matching:
+            fields = (
+                ResourceType(wanted.resource_type_filter).name,
+                PatternType(wanted.pattern_type_filter).name,
+                wanted.resource_name_filter,
+                wanted.principal_filter,
+                wanted.host_filter,
+                Operation(wanted.operation).name,
+                PermissionType(wanted.permission_type).name,
+            )
+            yield _object(fields, "DELETE_MATCHING", result)
+
+
+def _object(fields: Change, done: str, part: object) -> Object:
+    resource_type, pattern_type, name, principal, host, operation, permission = fields
+    return named(
+        "ACL",
+        name,
+        done,
+        part,
+        resource_type=resource_type,
+        pattern_type=pattern_type,
+        principal=principal,
+        host=host,
+        operation_of_acl=operation,
+        permission_type=permission,
+    )
+
+
 def _check(parts: Iterable[Message]) -> None:
     """Raise WireError for a creation or filter with an unknown enum number: the request is unreadable.
 
@@ -192,6 +244,7 @@ APIS = (
         cluster_right=Operation.ALTER,
         check=lambda request: _check(request.creations),
         changes=_created,
+        objects=_creations,
     ),
     Api(
         ApiKey.DELETE_ACLS,
@@ -208,6 +261,7 @@ APIS = (
         cluster_right=Operation.ALTER,
         check=lambda request: _check(request.filters),
         changes=_deleted,
+        objects=_deletions,
     ),
     Api(
         ApiKey.DESCRIBE_ACLS,

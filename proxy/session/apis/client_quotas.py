@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from proxy.admin.objects import Known, Object, named
 from proxy.admin.rejection import Error, code_and_message, rejected_parts
 from proxy.metadata.acl import Operation
 from proxy.metadata.quota_entity import QuotaEntity, QuotaFilter, QuotaFilterError, last_of_each_type
@@ -74,6 +75,29 @@ def _altered(
                 yield "ClientQuotaRecord", key, *entity, None if op.remove else repr(float(op.value))
 
 
+def _alterations(
+    request: types.AlterClientQuotasRequest, response: types.AlterClientQuotasResponse | None, known: Known
+) -> Iterator[Object]:
+    parts = {} if response is None else {_entity_of(entry): entry for entry in paced(response.entries)}
+    for entry in paced(request.entries):
+        part, entity = parts.get(_entity_of(entry)), ",".join(_entity_of(entry))
+        try:
+            of_image = QuotaEntity.of((each.entity_type, each.entity_name) for each in entry.entity)
+            old = known.image.quotas.limits.get(of_image) or {}
+        except ValueError:
+            old = {}  # It is rejected.
+        for op in paced(entry.ops):
+            yield named(
+                "QUOTA",
+                entity,
+                "DELETE" if op.remove else "SET",
+                part,
+                key=op.key,
+                old_value=old.get(op.key),
+                new_value=None if op.remove else float(op.value),
+            )
+
+
 def _entity_of(
     entry: types.AlterClientQuotasRequest.EntryData | types.AlterClientQuotasResponse.EntryData,
 ) -> tuple[str, ...]:
@@ -95,6 +119,7 @@ APIS = (
         forwarded=True,
         cluster_right=Operation.ALTER_CONFIGS,
         changes=_altered,
+        objects=_alterations,
     ),
     Api(
         ApiKey.DESCRIBE_CLIENT_QUOTAS,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from proxy.admin.objects import Known, Object, Objects, named
 from proxy.admin.rejection import code_and_message, code_only, rejected_parts, succeeded
-from proxy.metadata.acl import Operation
+from proxy.metadata.acl import Operation, uuid_text
 from proxy.session.call import (
     Api,
     Call,
@@ -46,6 +47,42 @@ def _updated_features(
             yield "FeatureLevelRecord", update.feature, str(update.max_version_level)
 
 
+def _updates(
+    request: types.UpdateFeaturesRequest, response: types.UpdateFeaturesResponse | None, _known: Known
+) -> Iterator[Object]:
+    results = {} if response is None else {result.feature: result for result in response.results}
+    for update in paced(request.feature_updates):
+        # Newer versions report errors at the top only.
+        part = results.get(update.feature, response)
+        level = update.max_version_level
+        yield named("FEATURE", update.feature, "UPDATE", part, new_value=level, upgrade=update.upgrade_type)
+
+
+def _unregistration(
+    request: types.UnregisterBrokerRequest, response: types.UnregisterBrokerResponse | None, _known: Known
+) -> Iterator[Object]:
+    yield named("BROKER", str(request.broker_id), "UNREGISTER", response)
+
+
+def _voter(operation: str) -> Objects:
+    def objects(
+        request: types.AddRaftVoterRequest | types.RemoveRaftVoterRequest,
+        response: types.AddRaftVoterResponse | types.RemoveRaftVoterResponse | None,
+        _known: Known,
+    ) -> Iterator[Object]:
+        places = [f"{each.name}://{each.host}:{each.port}" for each in getattr(request, "listeners", ())]
+        yield named(
+            "CONTROLLER",
+            str(request.voter_id),
+            operation,
+            response,
+            directory_id=uuid_text(bytes(request.voter_directory_id)),
+            listeners=",".join(places) or None,
+        )
+
+    return objects
+
+
 APIS = (
     Api(
         ApiKey.UPDATE_FEATURES,
@@ -55,13 +92,21 @@ APIS = (
         forwarded=True,
         cluster_right=Operation.ALTER,
         changes=_updated_features,
+        objects=_updates,
     ),
     *(
-        Api(key, _forward_with(Operation.ALTER), rejection, admin=True, changes_at_broker=True)
-        for key, rejection in (
-            (ApiKey.UNREGISTER_BROKER, code_and_message("UnregisterBrokerResponse")),
-            (ApiKey.ADD_RAFT_VOTER, code_and_message("AddRaftVoterResponse")),
-            (ApiKey.REMOVE_RAFT_VOTER, code_and_message("RemoveRaftVoterResponse")),
+        Api(
+            key,
+            _forward_with(Operation.ALTER),
+            code_and_message(response),
+            admin=True,
+            changes_at_broker=True,
+            objects=objects,
+        )
+        for key, response, objects in (
+            (ApiKey.UNREGISTER_BROKER, "UnregisterBrokerResponse", _unregistration),
+            (ApiKey.ADD_RAFT_VOTER, "AddRaftVoterResponse", _voter("ADD_VOTER")),
+            (ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoterResponse", _voter("REMOVE_VOTER")),
         )
     ),
     Api(

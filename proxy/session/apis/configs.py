@@ -16,15 +16,13 @@ controller has no such configs, and not every authorizer reads the metadata log.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from proxy.admin.configs import (
     BROKER,
     BROKER_LOGGER,
-    CLIENT_METRICS,
     DELETE,
-    GROUP,
     SET,
     TOPIC,
     denial,
@@ -32,6 +30,7 @@ from proxy.admin.configs import (
     is_config_resource,
     resource_key,
 )
+from proxy.admin.objects import HIDDEN, TYPES, Known, Object, named, shown, without_value
 from proxy.admin.rejection import PartError, in_request_order, rejected_parts
 from proxy.metadata.acl import Acl, Operation
 from proxy.metadata.image import ACLS, OWNER, MetadataImage
@@ -83,9 +82,15 @@ Alterable: TypeAlias = (
 AlterableConfig: TypeAlias = (
     "types.AlterConfigsRequest.AlterableConfig | types.IncrementalAlterConfigsRequest.AlterableConfig"
 )
+AlteredResource: TypeAlias = (
+    "types.AlterConfigsResponse.AlterConfigsResourceResponse"
+    " | types.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse"
+)
 _TOPIC_TYPE = "TOPIC"
-_TYPES_IN_LOG = {TOPIC: _TOPIC_TYPE, BROKER: "BROKER", CLIENT_METRICS: "CLIENT_METRICS", GROUP: "GROUP"}
+_TYPES_IN_LOG = {kind: name for kind, name in TYPES.items() if kind != BROKER_LOGGER}
 """The resources whose configs Kafka's controller stores in its log; levels of loggers are not there."""
+_OPERATIONS = ("SET_CONFIG", "DELETE_CONFIG", "APPEND_CONFIG", "SUBTRACT_CONFIG")
+"""By the numbers of IncrementalAlterConfigs."""
 
 
 class Named(Protocol):
@@ -291,7 +296,8 @@ def _incrementally_altered(
     for type_name, resource in _config_resources(request, response):
         for config in paced(resource.configs):
             place = ("ConfigRecord", type_name, resource.resource_name, config.name)
-            if type_name == _TOPIC_TYPE and config.config_operation in (SET, DELETE):
+            is_shown = shown(resource.resource_type, config.name, config.value) != HIDDEN
+            if is_shown and type_name == _TOPIC_TYPE and config.config_operation in (SET, DELETE):
                 yield *place, config.value if config.config_operation == SET else None
             else:
                 # The new value depends on the old one, unknown here; other resources may have secrets.
@@ -314,6 +320,37 @@ def _config_resources(request: Any, response: Message | None) -> Iterator[tuple[
             yield type_name, resource
 
 
+def _alterations(
+    request: types.AlterConfigsRequest | types.IncrementalAlterConfigsRequest,
+    response: types.AlterConfigsResponse | types.IncrementalAlterConfigsResponse | None,
+    known: Known,
+) -> Iterator[Object]:
+    resources: Sequence[Alterable] = request.resources
+    results: Sequence[AlteredResource] = () if response is None else response.responses
+    parts = {resource_key(part): part for part in paced(results)}
+    for resource in paced(resources):
+        number, name = resource_key(resource)
+        kind = TYPES.get(number, str(number))
+        part = without_value(parts.get((number, name)), number, resource.configs)
+        if isinstance(request, types.AlterConfigsRequest):
+            # Configs that are not named are removed.
+            yield named(kind, name, "REPLACE_CONFIGS", part)
+        keys = {config.name for config in resource.configs} & {OWNER, ACLS} if number == TOPIC else set()
+        old = penstock_configs(known.image, name, keys)
+        configs: Sequence[AlterableConfig] = resource.configs
+        for config in paced(configs):
+            operation = getattr(config, "config_operation", SET)
+            yield named(
+                kind,
+                name,
+                _OPERATIONS[operation] if operation in range(len(_OPERATIONS)) else str(operation),
+                part,
+                key=config.name,
+                old_value=old.get(config.name),
+                new_value=None if operation == DELETE else shown(number, config.name, config.value),
+            )
+
+
 APIS = (
     Api(
         ApiKey.ALTER_CONFIGS,
@@ -322,6 +359,7 @@ APIS = (
         admin=True,
         forwarded=True,
         changes=_altered,
+        objects=_alterations,
     ),
     Api(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
@@ -330,6 +368,7 @@ APIS = (
         admin=True,
         forwarded=True,
         changes=_incrementally_altered,
+        objects=_alterations,
     ),
     Api(
         ApiKey.DESCRIBE_CONFIGS,

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from proxy.admin.objects import Known, Object, named
 from proxy.admin.rejection import Error, code_only, rejected_parts, succeeded
 from proxy.admin.tokens import (
     NOT_ALLOWED,
@@ -105,6 +106,30 @@ def _altered(
         if new.name not in rejected:
             mechanism = SCRAM_MECHANISMS.get(new.mechanism)
             yield "UserScramCredentialRecord", new.name, mechanism, str(new.iterations)
+
+
+def _alterations(
+    request: types.AlterUserScramCredentialsRequest,
+    response: types.AlterUserScramCredentialsResponse | None,
+    known: Known,
+) -> Iterator[Object]:
+    parts = {} if response is None else {result.user: result for result in paced(response.results)}
+    changes = [
+        *((gone.name, gone.mechanism, None) for gone in paced(request.deletions)),
+        *((new.name, new.mechanism, new.iterations) for new in paced(request.upsertions)),
+    ]
+    for user, mechanism, iterations in changes:
+        old = {int(kind): each.iterations for kind, each in known.image.scram.of_user(user).items()}
+        yield named(
+            "USER",
+            user,
+            "DELETE" if iterations is None else "UPSERT",
+            parts.get(user),
+            key="iterations",
+            old_value=old.get(mechanism),
+            new_value=iterations,
+            mechanism=SCRAM_MECHANISMS.get(mechanism, str(mechanism)),
+        )
 
 
 def decide_create(call: Call, request: types.CreateDelegationTokenRequest) -> Verdict:
@@ -250,6 +275,47 @@ def _expired(
         yield ("RemoveDelegationTokenRecord",)
 
 
+def _creation(
+    request: types.CreateDelegationTokenRequest,
+    response: types.CreateDelegationTokenResponse | None,
+    _known: Known,
+) -> Iterator[Object]:
+    owner = request.owner_principal_type, request.owner_principal_name
+    if response is not None:
+        owner = response.principal_type, response.principal_name
+    yield named(
+        "TOKEN",
+        None if response is None else response.token_id or None,
+        "CREATE",
+        response,
+        key="expiry_timestamp_ms",
+        new_value=response.expiry_timestamp_ms if response is not None and succeeded(response) else None,
+        owner=None if not owner[0] or not owner[1] else f"{owner[0]}:{owner[1]}",
+        renewers=",".join(f"{each.principal_type}:{each.principal_name}" for each in request.renewers)
+        or None,
+        max_lifetime_ms=request.max_lifetime_ms,
+    )
+
+
+def _change_of_expiry(
+    request: types.RenewDelegationTokenRequest | types.ExpireDelegationTokenRequest,
+    response: types.RenewDelegationTokenResponse | types.ExpireDelegationTokenResponse | None,
+    known: Known,
+) -> Iterator[Object]:
+    secret = known.token_secret
+    token = None if secret is None else secret.token_of(bytes(request.hmac), known.image.tokens)
+    yield named(
+        "TOKEN",
+        None if token is None else token.token_id,
+        "RENEW" if isinstance(request, types.RenewDelegationTokenRequest) else "EXPIRE",
+        response,
+        key="expiry_timestamp_ms",
+        old_value=None if token is None else token.expiry_timestamp_ms,
+        new_value=response.expiry_timestamp_ms if response is not None and succeeded(response) else None,
+        owner=None if token is None else token.owner,
+    )
+
+
 APIS = (
     Api(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
@@ -259,6 +325,7 @@ APIS = (
         forwarded=True,
         cluster_right=Operation.ALTER,
         changes=_altered,
+        objects=_alterations,
     ),
     Api(
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
@@ -274,6 +341,7 @@ APIS = (
         admin=True,
         forwarded=True,
         changes=_created,
+        objects=_creation,
     ),
     Api(
         ApiKey.RENEW_DELEGATION_TOKEN,
@@ -282,6 +350,7 @@ APIS = (
         admin=True,
         forwarded=True,
         changes=_renewed,
+        objects=_change_of_expiry,
     ),
     Api(
         ApiKey.EXPIRE_DELEGATION_TOKEN,
@@ -290,6 +359,7 @@ APIS = (
         admin=True,
         forwarded=True,
         changes=_expired,
+        objects=_change_of_expiry,
     ),
     Api(
         ApiKey.DESCRIBE_DELEGATION_TOKEN,

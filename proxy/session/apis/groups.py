@@ -17,8 +17,10 @@ The proxy's authorizer decides the authorized operations. The hosts of members a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from typing import Any
 
+from proxy.admin.objects import Known, Object, by_outcome, named, results_by_partition
 from proxy.admin.rejection import Error, Reject, TopicShape, code_only, each_part, in_request_order, take_out
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.protected import protected_names
@@ -28,6 +30,7 @@ from proxy.session.call import Api, Call, Forward, Respond, ResponseHandler, Ver
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 OFFSET_DELETE = TopicShape(
     response="OffsetDeleteResponse",
@@ -245,11 +248,57 @@ def _each_group(response: str) -> Reject:
     )
 
 
+def _deletions(
+    request: types.DeleteGroupsRequest, response: types.DeleteGroupsResponse | None, _known: Known
+) -> Iterator[Object]:
+    parts = {} if response is None else {result.group_id: result for result in paced(response.results)}
+    for group in paced(request.groups_names):
+        yield named("GROUP", group, "DELETE", parts.get(group))
+
+
+def _deleted_offsets(
+    request: types.OffsetDeleteRequest, response: types.OffsetDeleteResponse | None, _known: Known
+) -> Iterator[Object]:
+    results = results_by_partition(response, "topics", "name", "partitions", "partition_index")
+    for topic in paced(request.topics):
+        numbers = [(part.partition_index, str(part.partition_index)) for part in topic.partitions]
+        yield from by_outcome(
+            "GROUP", request.group_id, "DELETE_OFFSETS", numbers, results(topic.name), topic=topic.name
+        )
+
+
+def _removals(
+    request: types.LeaveGroupRequest, response: types.LeaveGroupResponse | None, _known: Known
+) -> Iterator[Object]:
+    parts = [] if response is None else response.members[: len(request.members)]
+    for member, part in zip_longest(paced(request.members), parts):
+        yield named(
+            "GROUP",
+            request.group_id,
+            "REMOVE_MEMBER",
+            part or response,
+            member_id=member.member_id or None,
+            group_instance_id=member.group_instance_id,
+            reason=member.reason,
+        )
+
+
+def _removes_others(request: types.LeaveGroupRequest) -> bool:
+    """Whether it is no member that leaves by itself: an administrator's tool removes several, or by name."""
+    return len(request.members) > 1 or any(not member.member_id for member in request.members)
+
+
 APIS = (
     Api(ApiKey.JOIN_GROUP, decide, _reject_join, repeatable=True),
     Api(ApiKey.SYNC_GROUP, decide_sync_group, code_only("SyncGroupResponse"), repeatable=True),
     Api(ApiKey.HEARTBEAT, decide_member, code_only("HeartbeatResponse"), repeatable=True),
-    Api(ApiKey.LEAVE_GROUP, decide, code_only("LeaveGroupResponse")),
+    Api(
+        ApiKey.LEAVE_GROUP,
+        decide,
+        code_only("LeaveGroupResponse"),
+        objects=_removals,
+        administers=_removes_others,
+    ),
     Api(ApiKey.LIST_GROUPS, decide_list, code_only("ListGroupsResponse")),
     Api(
         ApiKey.DELETE_GROUPS,
@@ -262,6 +311,7 @@ APIS = (
         ),
         admin=True,
         changes_at_broker=True,
+        objects=_deletions,
     ),
     Api(
         ApiKey.OFFSET_DELETE,
@@ -269,6 +319,7 @@ APIS = (
         code_only("OffsetDeleteResponse"),
         admin=True,
         changes_at_broker=True,
+        objects=_deleted_offsets,
     ),
     Api(
         ApiKey.DESCRIBE_GROUPS,

@@ -23,7 +23,7 @@ from proxy.admin.topics import is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.addresses import NO_NODE, controller_id, offline_replicas, rewrite_endpoints
 from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_cluster, of_topic
-from proxy.session.apis.topic_existence import create_at_broker, create_missing
+from proxy.session.apis.topic_existence import create_at_broker, create_missing, record_creations
 from proxy.session.call import Api, Call, Forward, Verdict, reject
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -101,9 +101,16 @@ def _by_name(call: Call, request: types.MetadataRequest) -> Verdict:
     uncreatable = _uncreatable(call, allowed) if request.allow_auto_topic_creation else set()
     creatable = [name for name in paced(requested) if name in allowed and name not in uncreatable]
     by_controller = request.allow_auto_topic_creation and _controller_creates(call)
+    by_broker = (
+        request.allow_auto_topic_creation
+        and call.gate.auto_creates_topics
+        and not (by_controller or uncreatable)
+    )
+    created = frozenset(creatable if by_broker else ())
 
     def then(failed: Mapping[str, int]) -> Verdict:
-        return _forwarded(call, request, _ByName(requested, allowed, uncreatable, failed, by_controller))
+        found = _ByName(requested, allowed, uncreatable, failed, by_controller, created)
+        return _forwarded(call, request, found)
 
     if not creatable or not call.gate.auto_creates_topics:
         return then({})
@@ -133,6 +140,7 @@ class _ByName:
     not_created: Mapping[str, int]
     """Missing topics whose creation failed: name -> error code."""
     created_by_controller: bool
+    created_by_broker: frozenset[str]
 
     @property
     def switched_off(self) -> bool:
@@ -150,6 +158,7 @@ def _forwarded(call: Call, request: types.MetadataRequest, requested: _ByName) -
             for topic in paced(response.topics)
             if topic.name in requested.allowed and topic.error_code not in _MISSING
         ]
+        record_creations(call, response, requested.created_by_broker)
         known = {topic.name for topic in found}
         missing = [name for name in paced(requested.names) if name in requested.allowed and name not in known]
         for name in missing:

@@ -10,6 +10,9 @@ Partitions of denied topics are TOPIC_AUTHORIZATION_FAILED.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from proxy.admin.objects import Known, Object, by_outcome, results_by_partition
 from proxy.admin.rejection import MESSAGES, TopicShape, take_out
 from proxy.admin.topics import is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
@@ -19,6 +22,7 @@ from proxy.session.call import Api, Call, Forward, Respond, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 LIST_OFFSETS = TopicShape(
     response="ListOffsetsResponse",
@@ -90,6 +94,16 @@ def decide_describe_producers(call: Call, request: types.DescribeProducersReques
     return Respond(response)
 
 
+def _deletions(
+    request: types.DeleteRecordsRequest, response: types.DeleteRecordsResponse | None, _known: Known
+) -> Iterator[Object]:
+    """Each partition with the offset before which its records are deleted."""
+    results = results_by_partition(response, "topics", "name", "partitions", "partition_index")
+    for topic in paced(request.topics):
+        ends = [(part.partition_index, f"{part.partition_index}:{part.offset}") for part in topic.partitions]
+        yield from by_outcome("TOPIC", topic.name, "DELETE_RECORDS", ends, results(topic.name))
+
+
 APIS = (
     Api(ApiKey.LIST_OFFSETS, decide_list_offsets, LIST_OFFSETS.reject, repeatable=True),
     Api(
@@ -98,6 +112,7 @@ APIS = (
         DELETE_RECORDS.reject,
         admin=True,
         changes_at_broker=True,
+        objects=_deletions,
     ),
     Api(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,

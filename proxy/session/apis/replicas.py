@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
+from proxy.admin.objects import Known, Object, by_outcome, named, results_by_partition
 from proxy.admin.rejection import (
     Error,
     TopicShape,
@@ -218,6 +219,57 @@ def _reassigned(
             yield "PartitionChangeRecord", topic.name, str(partition.partition_index)
 
 
+def _reassignments(
+    request: types.AlterPartitionReassignmentsRequest,
+    response: types.AlterPartitionReassignmentsResponse | None,
+    _known: Known,
+) -> Iterator[Object]:
+    results = results_by_partition(response, "responses", "name", "partitions", "partition_index")
+    for topic in paced(request.topics):
+        moves = [
+            (part.partition_index, f"{part.partition_index}:{_replicas(part.replicas)}")
+            for part in paced(topic.partitions)
+        ]
+        yield from by_outcome("TOPIC", topic.name, "REASSIGN_PARTITIONS", moves, results(topic.name))
+
+
+def _replicas(replicas: Iterable[int] | None) -> str:
+    return "cancelled" if replicas is None else "/".join(map(str, replicas))
+
+
+def _elections(
+    request: types.ElectLeadersRequest, response: types.ElectLeadersResponse | None, _known: Known
+) -> Iterator[Object]:
+    results = results_by_partition(
+        response, "replica_election_results", "topic", "partition_result", "partition_id"
+    )
+    election = {0: "PREFERRED", 1: "UNCLEAN"}.get(request.election_type, str(request.election_type))
+    topics: dict[str, list[int]] = {topic.topic: topic.partitions for topic in request.topic_partitions or ()}
+    if request.topic_partitions is None and response is not None:
+        topics = {
+            topic.topic: [part.partition_id for part in paced(topic.partition_result)]
+            for topic in paced(response.replica_election_results)
+        }
+    if not topics:
+        yield named("TOPIC", None, "ELECT_LEADERS", response, election=election)
+    for name, partitions in paced(list(topics.items())):
+        numbers = [(index, str(index)) for index in partitions]
+        yield from by_outcome("TOPIC", name, "ELECT_LEADERS", numbers, results(name), election=election)
+
+
+def _moves(
+    request: types.AlterReplicaLogDirsRequest,
+    response: types.AlterReplicaLogDirsResponse | None,
+    _known: Known,
+) -> Iterator[Object]:
+    results = results_by_partition(response, "results", "topic_name", "partitions", "partition_index")
+    for directory in paced(request.dirs):
+        for topic in paced(directory.topics):
+            numbers = [(index, str(index)) for index in topic.partitions]
+            found = results(topic.name)
+            yield from by_outcome("TOPIC", topic.name, "MOVE_REPLICAS", numbers, found, path=directory.path)
+
+
 APIS = (
     Api(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
@@ -227,6 +279,7 @@ APIS = (
         forwarded=True,
         cluster_right=Operation.ALTER,
         changes=_reassigned,
+        objects=_reassignments,
     ),
     # No changes: leaders also change without a request, and Kafka's log does not state the cause.
     Api(
@@ -236,6 +289,7 @@ APIS = (
         admin=True,
         forwarded=True,
         cluster_right=Operation.ALTER,
+        objects=_elections,
     ),
     Api(
         ApiKey.ALTER_REPLICA_LOG_DIRS,
@@ -243,6 +297,7 @@ APIS = (
         _reject_moves,
         admin=True,
         changes_at_broker=True,
+        objects=_moves,
     ),
     Api(ApiKey.DESCRIBE_LOG_DIRS, decide_log_dirs, code_only("DescribeLogDirsResponse")),
     Api(

@@ -50,8 +50,6 @@ FORWARDED = frozenset(api.key for api in _ROWS if api.forwarded)
 FROM_IMAGE = frozenset(api.key for api in _ROWS if api.from_image)
 REPEATABLE = frozenset(api.key for api in _ROWS if api.repeatable)
 BETWEEN_BROKERS = frozenset(api.key for api in _ROWS if api.between_brokers)
-CHANGES_AT_BROKER = frozenset(api.key.name_of(api.key) for api in _ROWS if api.changes_at_broker)
-"""The names of the APIs, as in the audit trail."""
 
 
 def rejection(

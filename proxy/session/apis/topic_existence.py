@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
+from proxy.admin.objects import bounded, named
 from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
+from proxy.audit import events
 from proxy.metadata.image import OWNER
 from proxy.session.call import Call, NameTopics, QueryBroker, QueryController, Verdict
 from proxy.wire import types
@@ -32,6 +34,7 @@ _FIRST_WITH_DEFAULTS = 4
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _CREATED = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 _REPORTED = (ErrorCode.POLICY_VIOLATION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+_BEING_CREATED = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
 
 Then = Callable[[Mapping[str, int]], Verdict]
 """Gets the topics that could not be created: name -> error code."""
@@ -93,13 +96,36 @@ def create_at_broker(
     if version is None:
         return then({})
 
+    requested = list(names)
+
     def responded(response: types.MetadataResponse) -> Verdict:
+        record_creations(call, response, set(requested))
         failed = {topic.name: topic.error_code for topic in response.topics if topic.error_code}
         return then({name: error_code for name, error_code in failed.items() if name is not None})
 
     topic = types.MetadataRequest.MetadataRequestTopic
-    query = types.MetadataRequest(topics=[topic(name=name) for name in names], allow_auto_topic_creation=True)
+    query = types.MetadataRequest(
+        topics=[topic(name=name) for name in requested], allow_auto_topic_creation=True
+    )
     return QueryBroker(int(ApiKey.METADATA), version, query, responded)
+
+
+def record_creations(call: Call, response: types.MetadataResponse, requested: Container[str]) -> None:
+    """Record the topics that the broker creates for this request: it reports them as missing meanwhile."""
+    created = [
+        named("TOPIC", topic.name, "CREATE", requested_by=ApiKey.name_of(call.api_key))
+        for topic in paced(response.topics)
+        if topic.name in requested and topic.error_code in _BEING_CREATED and is_valid_name(topic.name)
+    ]
+    if created:
+        event = events.broker_responded(
+            method=ApiKey.name_of(call.api_key),
+            api_version=call.version,
+            correlation_id=call.correlation_id,
+            error_code=None,
+            objects=bounded(created, call.size_bytes),
+        )
+        call.events.append(event)
 
 
 def _version(call: Call, least: int) -> int | None:

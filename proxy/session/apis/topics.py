@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from proxy.admin.configs import TOPIC
+from proxy.admin.objects import HIDDEN, Known, Object, named, shown, without_value
 from proxy.admin.rejection import Error, PartError, TopicShape, rejected_parts, succeeded
 from proxy.admin.topics import (
     CREATE_PARTITIONS,
@@ -138,7 +140,8 @@ def _created(
         if topic.name not in rejected:
             yield "TopicRecord", topic.name, *ids.get(topic.name, ())
             for config in paced(topic.configs):
-                yield "ConfigRecord", "TOPIC", topic.name, config.name, config.value
+                value = shown(TOPIC, config.name, config.value)
+                yield "ConfigRecord", "TOPIC", topic.name, config.name, *(() if value == HIDDEN else (value,))
             yield "PartitionRecord", topic.name
 
 
@@ -163,6 +166,55 @@ def _widened(
     )
 
 
+def _creations(
+    request: types.CreateTopicsRequest, response: types.CreateTopicsResponse | None, _known: Known
+) -> Iterator[Object]:
+    results = {} if response is None else {topic.name: topic for topic in paced(response.topics)}
+    for topic in paced(request.topics):
+        part = results.get(topic.name)
+        partitions, replicas = topic.num_partitions, topic.replication_factor
+        if part is not None and part.num_partitions > 0:
+            partitions, replicas = part.num_partitions, part.replication_factor
+        elif topic.assignments:
+            partitions, replicas = len(topic.assignments), len(topic.assignments[0].broker_ids)
+        place = {
+            "partitions": partitions,
+            "replication_factor": replicas,
+            "topic_id": None if part is None else "".join(_uuid(part.topic_id)) or None,
+        }
+        outcome = without_value(part, TOPIC, topic.configs)
+        for config in paced(topic.configs):
+            value = shown(TOPIC, config.name, config.value)
+            yield named("TOPIC", topic.name, "SET_CONFIG", outcome, key=config.name, new_value=value)
+        yield named("TOPIC", topic.name, "CREATE", outcome, **place)
+
+
+def _deletions(
+    request: types.DeleteTopicsRequest, response: types.DeleteTopicsResponse | None, known: Known
+) -> Iterator[Object]:
+    def deletion(
+        topic: types.DeleteTopicsRequest.DeleteTopicState | types.DeleteTopicsResponse.DeletableTopicResult,
+    ) -> Object:
+        topic_id = bytes(topic.topic_id or b"")
+        name = topic.name or (known.topic_name(topic_id) if any(topic_id) else None)
+        part = topic if isinstance(topic, types.DeleteTopicsResponse.DeletableTopicResult) else None
+        return named("TOPIC", name, "DELETE", part, topic_id="".join(_uuid(topic_id)) or None)
+
+    if response is not None:
+        yield from map(deletion, paced(response.responses))
+        return
+    yield from (named("TOPIC", name, "DELETE") for name in paced(request.topic_names))
+    yield from map(deletion, paced(request.topics))
+
+
+def _new_partitions(
+    request: types.CreatePartitionsRequest, response: types.CreatePartitionsResponse | None, _known: Known
+) -> Iterator[Object]:
+    results = {} if response is None else {topic.name: topic for topic in paced(response.results)}
+    for topic in paced(request.topics):
+        yield named("TOPIC", topic.name, "CREATE_PARTITIONS", results.get(topic.name), partitions=topic.count)
+
+
 def _uuid(topic_id: bytes | None) -> Sequence[str]:
     raw = bytes(topic_id or b"")
     return (base64.urlsafe_b64encode(raw).decode().rstrip("="),) if any(raw) else ()
@@ -176,6 +228,7 @@ APIS = (
         admin=True,
         forwarded=True,
         changes=_created,
+        objects=_creations,
     ),
     Api(
         ApiKey.CREATE_PARTITIONS,
@@ -184,6 +237,7 @@ APIS = (
         admin=True,
         forwarded=True,
         changes=_widened,
+        objects=_new_partitions,
     ),
     Api(
         ApiKey.DELETE_TOPICS,
@@ -192,5 +246,6 @@ APIS = (
         admin=True,
         forwarded=True,
         changes=_deleted,
+        objects=_deletions,
     ),
 )

@@ -18,8 +18,9 @@ Penstock's own is denied as a whole: its marker could end a transaction of the c
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 
+from proxy.admin.objects import Known, Object, by_outcome, results_by_partition
 from proxy.admin.rejection import (
     Error,
     TopicShape,
@@ -35,6 +36,7 @@ from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
 TXN_OFFSET_COMMIT = TopicShape(
     response="TxnOffsetCommitResponse",
@@ -266,6 +268,27 @@ def _hide_topics(call: Call, states: list[types.DescribeTransactionsResponse.Tra
         state.topics = [topic for topic in state.topics if topic.topic in shown]
 
 
+def _markers(
+    request: types.WriteTxnMarkersRequest, response: types.WriteTxnMarkersResponse | None, _known: Known
+) -> Iterator[Object]:
+    reported = {} if response is None else {marker.producer_id: marker for marker in response.markers}
+    for marker in paced(request.markers):
+        operation = "COMMIT_TRANSACTION" if marker.transaction_result else "ABORT_TRANSACTION"
+        found = reported.get(marker.producer_id)
+        results = results_by_partition(found, "topics", "name", "partitions", "partition_index")
+        for topic in paced(marker.topics):
+            numbers = [(index, str(index)) for index in topic.partition_indexes]
+            yield from by_outcome(
+                "TOPIC",
+                topic.name,
+                operation,
+                numbers,
+                results(topic.name),
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+            )
+
+
 APIS = (
     Api(
         ApiKey.INIT_PRODUCER_ID,
@@ -282,6 +305,7 @@ APIS = (
         _reject_markers,
         admin=True,
         changes_at_broker=True,
+        objects=_markers,
         between_brokers=True,
     ),
     Api(

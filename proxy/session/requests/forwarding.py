@@ -192,6 +192,13 @@ def record(entry: Awaited, response: ControllerResponse, now_ms: int) -> AuditEv
         # sent twice may have been carried out the first time, whatever the second response says.
         known = message if response.attempts == 1 else None
         changes, count = expected_records(entry.api_key, entry.request, known), response.attempts
+    objects_of, size_bytes = TABLE[entry.api_key].objects, entry.call.size_bytes + (response_bytes or 0)
+    objects = None
+    if objects_of is not None:
+        known = message if response.attempts == 1 else None
+        is_own = entry.api_key != entry.call.api_key
+        cause = {"requested_by": ApiKey.name_of(entry.call.api_key)} if is_own else {}
+        objects = entry.call.objects_of(objects_of, entry.request, known, size_bytes, **cause)
     return events.forwarded(
         method=ApiKey.name_of(entry.api_key),
         api_version=entry.version,
@@ -208,6 +215,7 @@ def record(entry: Awaited, response: ControllerResponse, now_ms: int) -> AuditEv
         interval_end_ms=now_ms,
         count=count,
         changes=changes,
+        objects=objects,
     )
 
 

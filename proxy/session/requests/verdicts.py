@@ -11,9 +11,11 @@ may describe its own tokens as often as it likes. Those and all others are count
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from proxy.admin.objects import Object
 from proxy.audit import events
 from proxy.audit.classes import READS
 from proxy.audit.record import AuditEvent
@@ -41,6 +43,7 @@ from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import encode_request, encode_response
+from proxy.wire.message import Message
 from proxy.wire.work import release
 
 _QUERIES = (QueryBroker, QueryController, NameTopics)  # A union would be built for each request.
@@ -53,7 +56,8 @@ def record_unchecked(call: Call, verdict: Verdict) -> None:
     if call.is_recorded or call.events or call.counted or isinstance(verdict, _QUERIES):
         return
     if call.admin and not (ApiKey.name_of(call.api_key) in READS and _error_of(verdict) == ErrorCode.NONE):
-        call.events.append(_unchecked_event(call, verdict))
+        # Before it is carried out, as all administrative requests are: with its error if that is known.
+        call.events.append(_request_event(call, _error_of(verdict)))
     elif not isinstance(verdict, Forward) or verdict.on_response is None:
         count_unchecked(call)
 
@@ -70,13 +74,13 @@ def count_responded(call: Call) -> None:
         count_unchecked(call)
 
 
-def _unchecked_event(call: Call, verdict: Verdict) -> AuditEvent:
-    # Recorded before it is carried out, as all administrative requests are: with its error if that is known.
+def _request_event(call: Call, error_code: int | None, objects: list[Object] | None = None) -> AuditEvent:
     return events.admin_request(
         method=ApiKey.name_of(call.api_key),
         api_version=call.version,
         correlation_id=call.correlation_id,
-        error_code=_error_of(verdict),
+        error_code=error_code,
+        objects=objects,
     )
 
 
@@ -92,7 +96,50 @@ def plan(call: Call, request: Any, verdict: Verdict, frame: memoryview | None = 
 
     `frame`: the client's own bytes, if they may be sent on where the verdict changes nothing.
     """
+    if call.requested is not None and isinstance(verdict, (Forward, Respond)):
+        return _administrative(call, call.requested, request, verdict, frame)
     return recorded(call, verdict) + _PLANS[type(verdict)](call, request, verdict, frame)
+
+
+def _administrative(
+    call: Call,
+    requested: Message,
+    request: Message,
+    verdict: Forward | Respond,
+    frame: memoryview | None,
+) -> Plan:
+    """A change that the broker carries out, or one that is rejected: record what it is about (SPEC D12)."""
+    api = call.api
+    assert api is not None
+    assert api.objects is not None
+    objects_of = partial(call.objects_of, api.objects)
+    if isinstance(verdict, Respond):
+        steps = recorded(call, verdict)
+        if call.events:
+            call.events[0].objects = objects_of(requested, verdict.message, call.size_bytes)
+        return steps + _respond(call, request, verdict, frame)
+    if not call.admin and (api.administers is None or not api.administers(request)):
+        return recorded(call, verdict) + _forward(call, request, verdict, frame)
+    if call.admin:
+        sent = request if verdict.message is None else verdict.message
+        call.events.append(_request_event(call, None, objects_of(sent, None, call.size_bytes)))
+    on_response = verdict.on_response
+
+    def responded(response: Message) -> None:
+        if on_response is not None:
+            on_response(response)
+        call.events.append(
+            events.broker_responded(
+                method=ApiKey.name_of(call.api_key),
+                api_version=call.version,
+                correlation_id=call.correlation_id,
+                error_code=response_errors.error_of(response),
+                objects=objects_of(requested, response, call.size_bytes),
+            )
+        )
+
+    verdict = replace(verdict, on_response=responded)
+    return recorded(call, verdict) + _forward(call, request, verdict, frame)
 
 
 def recorded(call: Call, verdict: Verdict) -> Plan:

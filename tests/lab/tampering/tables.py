@@ -45,7 +45,7 @@ OTHER_VALUES: dict[type[T.DataType], str] = {
     T.TimestampType: "coalesce({}, timestamp'2026-01-01') + interval 1 microsecond",
     T.BinaryType: "X'01'",
     T.MapType: "map('super.users', 'User:eve')",
-    T.ArrayType: "array(array('TopicRecord'))",
+    T.ArrayType: "array()",
 }
 """In SQL, `{}` for the column, by its type."""
 

@@ -21,7 +21,7 @@ NOW_MS = 1_700_000_000_000
 SENDER = Sender(Principal("User", "proxy-1"), "10.0.0.9", "INTERNAL", "penstock")
 FORWARDED = ForwardedRequest(
     RequestHeader(ApiKey.DELETE_TOPICS, 6, 77, "app", 0),
-    None,
+    types.DeleteTopicsRequest(topics=[types.DeleteTopicsRequest.DeleteTopicState(name="orders")]),
     Principal("User", "alice"),
     "10.0.0.1",
     "p/b/5",
@@ -61,6 +61,7 @@ def test_a_forward_is_recorded_with_its_error_and_both_offsets() -> None:
         "last_offset": 7,
         "metadata_offset": 9,
         "message": "too late",
+        "objects": [{"type": "TOPIC", "name": "orders", "operation": "DELETE"}],
     }
 
 
@@ -110,8 +111,10 @@ def test_mutations_are_recorded_with_the_quota_and_the_request_that_was_charged(
 
 @pytest.mark.spec("R8", "A6")
 def test_what_the_controller_writes_by_itself_is_recorded_with_its_offsets() -> None:
-    tokens = audit_events.tokens_expired([types.RemoveTopicRecord()] * 2, (5, 6), 6)
-    records = [types.RemoveTopicRecord(), types.RemoveTopicRecord(), types.ClientQuotaRecord()]
+    expired = [types.RemoveDelegationTokenRecord(token_id=name) for name in ("t1", "t2")]
+    tokens = audit_events.tokens_expired(expired, (5, 6), 6)
+    owner = types.ConfigRecord(resource_type=2, resource_name="orders", name="owner")
+    records = [owner, types.RemoveTopicRecord(), types.RemoveTopicRecord()]
     topics = audit_events.topics_deleted(records, (7, 9), 9)
     again = audit_events.log_written_again(records, (10, 12), 12)
 
@@ -122,6 +125,7 @@ def test_what_the_controller_writes_by_itself_is_recorded_with_its_offsets() -> 
         "first_offset": 5,
         "last_offset": 6,
         "metadata_offset": 6,
+        "objects": [{"type": "TOKEN", "name": name, "operation": "EXPIRE"} for name in ("t1", "t2")],
     }
     assert fields(topics) == {
         "event": "topics_gone",
@@ -130,6 +134,7 @@ def test_what_the_controller_writes_by_itself_is_recorded_with_its_offsets() -> 
         "first_offset": 7,
         "last_offset": 9,
         "metadata_offset": 9,
+        "objects": [{"type": "TOPIC", "name": "orders", "operation": "DELETE"}],
     }
     assert fields(again) == {
         "event": "log_written_again",

@@ -1,0 +1,275 @@
+"""What an administrative request is about: the `objects` of its audit record (docs/audit.md).
+
+Each API has a function in its row that yields them, from its request and the response. They are built here,
+so that all have one form: `type`, `name`, `operation`, then what applies of `key`, `old_value`, `new_value`,
+`error`, `error_message` and `details`. No value of a config is in them unless its key is known to have no
+secret, and none of passwords, salts and HMACs. Proxy and controller both record them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Required, TypedDict, cast
+
+from proxy.admin.configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from proxy.admin.rejection import HasErrorCode
+from proxy.metadata.image import MetadataImage
+from proxy.security.delegation_tokens import TokenSecret
+from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
+from proxy.wire.work import paced, spend
+
+
+class Object(TypedDict, total=False):
+    """One object; what does not apply is not in it."""
+
+    type: Required[str]
+    name: str
+    operation: Required[str]
+    key: str
+    old_value: str
+    new_value: str
+    error: str
+    error_message: str
+    details: dict[str, str]
+    count: int
+
+
+Partitions = Iterable[tuple[int, str]]
+"""Of one topic: each partition, and how it is written."""
+
+MAX_BYTES = 131_072
+"""The topic takes no large messages."""
+FREE_BYTES = 16_384
+"""A small request may be about much that exists, such as the ACLs that its filter matches."""
+BYTES_PER_BYTE = 4
+"""Beyond it, an object may take so many bytes for each byte of the request and its response."""
+MAX_TEXT_CHARACTERS = 1_024
+_OBJECT_UNITS = 4
+"""The cost of one object, in the units of proxy.wire.work."""
+_OVERHEAD_BYTES, _MEMBER_BYTES = 16, 24
+
+TYPES = {
+    TOPIC: "TOPIC",
+    BROKER: "BROKER",
+    BROKER_LOGGER: "BROKER_LOGGER",
+    CLIENT_METRICS: "CLIENT_METRICS",
+    GROUP: "GROUP",
+}
+"""Config resources, as in Kafka's log."""
+
+_WITHOUT_SECRETS = {
+    TOPIC: """
+        owner acls cleanup.policy compression.gzip.level compression.lz4.level compression.type
+        compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms
+        follower.replication.throttled.replicas index.interval.bytes internal.segment.bytes
+        leader.replication.throttled.replicas local.retention.bytes local.retention.ms max.compaction.lag.ms
+        max.message.bytes message.downconversion.enable message.format.version message.timestamp.after.max.ms
+        message.timestamp.before.max.ms message.timestamp.difference.max.ms message.timestamp.type
+        min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas preallocate
+        remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable retention.bytes
+        retention.ms segment.bytes segment.index.bytes segment.jitter.ms segment.ms
+        unclean.leader.election.enable
+    """,
+    BROKER: """
+        background.threads compression.gzip.level compression.lz4.level compression.type
+        compression.zstd.level follower.replication.throttled.rate leader.replication.throttled.rate
+        log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms
+        log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
+        log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms
+        log.cleaner.threads log.cleanup.policy log.flush.interval.messages log.flush.interval.ms
+        log.index.interval.bytes log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms
+        log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.message.timestamp.type
+        log.preallocate log.retention.bytes log.retention.ms log.roll.jitter.ms log.roll.ms log.segment.bytes
+        log.segment.delete.delay.ms max.connection.creation.rate max.connections max.connections.per.ip
+        max.connections.per.ip.overrides message.max.bytes min.insync.replicas num.io.threads
+        num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers producer.id.expiration.ms
+        remote.fetch.max.wait.ms remote.log.manager.copier.thread.pool.size
+        remote.log.manager.copy.max.bytes.per.second remote.log.manager.expiration.thread.pool.size
+        remote.log.manager.fetch.max.bytes.per.second remote.log.manager.follower.thread.pool.size
+        remote.log.reader.threads replica.alter.log.dirs.io.max.bytes.per.second
+        transaction.partition.verification.enable unclean.leader.election.enable
+    """,
+    CLIENT_METRICS: "interval.ms match metrics",
+    GROUP: """
+        consumer.heartbeat.interval.ms consumer.session.timeout.ms share.auto.offset.reset
+        share.heartbeat.interval.ms share.isolation.level share.record.lock.duration.ms
+        share.session.timeout.ms streams.heartbeat.interval.ms streams.initial.rebalance.delay.ms
+        streams.num.standby.replicas streams.session.timeout.ms
+    """,
+}
+_SHOWN = {kind: frozenset(keys.split()) for kind, keys in _WITHOUT_SECRETS.items()}
+_LEVELS = frozenset(("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF"))
+HIDDEN = "[hidden]"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a process knows of objects besides the request: the image before the change, ids of topics."""
+
+    image: MetadataImage = MetadataImage.EMPTY
+    topic_name: Callable[[bytes], str | None] = lambda _topic_id: None
+    token_secret: TokenSecret | None = None
+
+
+class HasValue(Protocol):
+    """A config in a request."""
+
+    name: str
+    value: str | None
+
+
+@dataclass(slots=True)
+class _Outcome:
+    error_code: int
+
+
+Objects = Callable[..., Iterator[Object]]
+"""Request, response (None: unknown), `Known` -> what the request is about, with the outcome of each."""
+
+
+def named(kind: str, name: str | None, operation: str, part: object = None, **fields: object) -> Object:
+    """Return one object. `part`: the part of the response with its error; None: its outcome is unknown.
+
+    `fields` are members of the object if they are called like them; all others are its details.
+    """
+    members: dict[str, object] = {"type": kind, "name": name, "operation": operation}
+    details = {}
+    for key, value in fields.items():
+        if key in ("key", "old_value", "new_value"):
+            members[key] = value
+        elif value is not None:
+            details[key] = str(value)
+    if part is not None:
+        code = getattr(part, "error_code")  # noqa: B009 - of any message
+        members["error"] = _error_name(code)
+        members["error_message"] = getattr(part, "error_message", None) or None
+    made = cast(Object, {key: _text(value) for key, value in members.items() if value is not None})
+    if details:
+        made["details"] = {key: _text(value) for key, value in details.items()}
+    return made
+
+
+def by_outcome(
+    kind: str,
+    name: str | None,
+    operation: str,
+    partitions: Partitions,
+    results: Mapping[int, object] | None,
+    **details: object,
+) -> Iterator[Object]:
+    """Yield one object for all partitions of a topic with the same outcome: they may be very many."""
+    groups: dict[tuple[object, object], tuple[object, list[str]]] = {}
+    for index, text in partitions:
+        part = None if results is None else results.get(index)
+        outcome = getattr(part, "error_code", None), getattr(part, "error_message", None)
+        groups.setdefault(outcome, (part, []))[1].append(text)
+    for part, texts in groups.values():
+        yield named(kind, name, operation, part, **details, partitions=_joined(texts))
+
+
+def results_by_partition(
+    response: Message | None, topics: str, topic: str, partitions: str, index: str
+) -> Callable[[str | bytes], Mapping[int, object] | None]:
+    """Return a function that finds the results of a topic by partition; they are None without a response.
+
+    The other parameters are names of attributes. An error of the whole response is that of each partition.
+    """
+    if response is None:
+        return lambda _name: None
+    if getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NONE:
+        return lambda _name: _All(response)
+    by_topic: dict[str | bytes, dict[int, object]] = {}
+    for each in paced(getattr(response, topics)):
+        found = by_topic.setdefault(_key(getattr(each, topic)), {})
+        found |= {getattr(part, index): part for part in paced(getattr(each, partitions))}
+    return lambda name: by_topic.get(_key(name), {})
+
+
+def _key(name: str | bytes) -> str | bytes:
+    return name if isinstance(name, str) else bytes(name)
+
+
+class _All(dict[int, object]):
+    """The same result for each partition."""
+
+    def __init__(self, result: object) -> None:
+        super().__init__()
+        self._result = result
+
+    def get(self, _index: int, _default: object = None) -> object:
+        return self._result
+
+
+def shown(config_type: int, key: str, value: str | None) -> str | None:
+    """Return the value of a config as records show it: only where the key is known to have no secret."""
+    is_level = config_type == BROKER_LOGGER and value is not None and value.upper() in _LEVELS
+    if value is None or is_level or key in _SHOWN.get(config_type, ()):
+        return value
+    return HIDDEN
+
+
+def without_value(
+    part: HasErrorCode | None, config_type: int, configs: Iterable[HasValue]
+) -> HasErrorCode | None:
+    """Return the part of a response; without its message, which may repeat a value that is not shown."""
+    if part is None or all(shown(config_type, each.name, each.value) != HIDDEN for each in configs):
+        return part
+    return _Outcome(part.error_code)
+
+
+def bounded(objects: Iterable[Object], size_bytes: int, **details: str) -> list[Object]:
+    """Return the objects that have room in a record, and the number of the others by type and operation.
+
+    `size_bytes`: the size of the request, and of its response if that is known. `details`: of each object.
+    """
+    room = min(MAX_BYTES, FREE_BYTES + BYTES_PER_BYTE * size_bytes)
+    taken: list[Object] = []
+    others: dict[tuple[str, str], int] = {}
+    for each in objects:
+        spend(_OBJECT_UNITS)
+        room -= _size_bytes(each)
+        if room >= 0:
+            if details:
+                each["details"] = each.get("details", {}) | details
+            taken.append(each)
+        else:
+            kind = each["type"], each["operation"]
+            others[kind] = others.get(kind, 0) + 1
+    cut: list[Object] = [
+        {"type": kind, "operation": done, "count": count} for (kind, done), count in others.items()
+    ]
+    return taken + cut
+
+
+def _size_bytes(made: Object) -> int:
+    texts = [*made.values(), *made.get("details", {}).values()]
+    # Beyond ASCII, a character takes at most 12 bytes in JSON.
+    return _OVERHEAD_BYTES + sum(
+        _MEMBER_BYTES + (len(text) if text.isascii() and text.isprintable() else 12 * len(text))
+        for text in texts
+        if isinstance(text, str)
+    )
+
+
+def _text(value: object) -> str:
+    text = str(value)
+    if len(text) <= MAX_TEXT_CHARACTERS:
+        return text
+    return f"{text[:MAX_TEXT_CHARACTERS]}… ({len(text)} characters)"
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Return the texts with commas, as many as a text may have, and the number of the others."""
+    joined, taken = "", 0
+    for text in texts:
+        if len(joined) + len(text) > MAX_TEXT_CHARACTERS - 32:
+            return f"{joined},… ({len(texts) - taken} more)"
+        joined, taken = f"{joined},{text}" if taken else text, taken + 1
+    return joined
+
+
+def _error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
