@@ -6,36 +6,20 @@ so that all have one form: `type`, `name`, `operation`, then what applies of `ke
 secret, and none of passwords, salts and HMACs. Proxy and controller both record them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Required, TypedDict, cast
+from typing import Protocol, cast
 
 from proxy.admin.configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from proxy.admin.rejection import HasErrorCode
+from proxy.admin.rejection import HasErrorCode, TopicShape
 from proxy.metadata.image import MetadataImage
 from proxy.security.delegation_tokens import TokenSecret
+from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 from proxy.wire.work import paced, spend
 
-
-class Object(TypedDict, total=False):
-    """One object; what does not apply is not in it."""
-
-    type: Required[str]
-    name: str
-    operation: Required[str]
-    key: str
-    old_value: str
-    new_value: str
-    error: str
-    error_message: str
-    details: dict[str, str]
-    count: int
-
-
-Partitions = Iterable[tuple[int, str]]
-"""Of one topic: each partition, and how it is written."""
+Object = dict[str, object]
 
 MAX_BYTES = 131_072
 """The topic takes no large messages."""
@@ -63,11 +47,11 @@ _WITHOUT_SECRETS = {
         compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms
         follower.replication.throttled.replicas index.interval.bytes internal.segment.bytes
         leader.replication.throttled.replicas local.retention.bytes local.retention.ms max.compaction.lag.ms
-        max.message.bytes message.downconversion.enable message.format.version message.timestamp.after.max.ms
-        message.timestamp.before.max.ms message.timestamp.difference.max.ms message.timestamp.type
-        min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas preallocate
-        remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable retention.bytes
-        retention.ms segment.bytes segment.index.bytes segment.jitter.ms segment.ms
+        max.message.bytes message.downconversion.enable message.format.version
+        message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.difference.max.ms
+        message.timestamp.type min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas
+        preallocate remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable
+        retention.bytes retention.ms segment.bytes segment.index.bytes segment.jitter.ms segment.ms
         unclean.leader.election.enable
     """,
     BROKER: """
@@ -79,11 +63,11 @@ _WITHOUT_SECRETS = {
         log.cleaner.threads log.cleanup.policy log.flush.interval.messages log.flush.interval.ms
         log.index.interval.bytes log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms
         log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.message.timestamp.type
-        log.preallocate log.retention.bytes log.retention.ms log.roll.jitter.ms log.roll.ms log.segment.bytes
-        log.segment.delete.delay.ms max.connection.creation.rate max.connections max.connections.per.ip
-        max.connections.per.ip.overrides message.max.bytes min.insync.replicas num.io.threads
-        num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers producer.id.expiration.ms
-        remote.fetch.max.wait.ms remote.log.manager.copier.thread.pool.size
+        log.preallocate log.retention.bytes log.retention.ms log.roll.jitter.ms log.roll.ms
+        log.segment.bytes log.segment.delete.delay.ms max.connection.creation.rate max.connections
+        max.connections.per.ip max.connections.per.ip.overrides message.max.bytes min.insync.replicas
+        num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers
+        producer.id.expiration.ms remote.fetch.max.wait.ms remote.log.manager.copier.thread.pool.size
         remote.log.manager.copy.max.bytes.per.second remote.log.manager.expiration.thread.pool.size
         remote.log.manager.fetch.max.bytes.per.second remote.log.manager.follower.thread.pool.size
         remote.log.reader.threads replica.alter.log.dirs.io.max.bytes.per.second
@@ -118,11 +102,6 @@ class HasValue(Protocol):
     value: str | None
 
 
-@dataclass(slots=True)
-class _Outcome:
-    error_code: int
-
-
 Objects = Callable[..., Iterator[Object]]
 """Request, response (None: unknown), `Known` -> what the request is about, with the outcome of each."""
 
@@ -143,61 +122,53 @@ def named(kind: str, name: str | None, operation: str, part: object = None, **fi
         code = getattr(part, "error_code")  # noqa: B009 - of any message
         members["error"] = _error_name(code)
         members["error_message"] = getattr(part, "error_message", None) or None
-    made = cast(Object, {key: _text(value) for key, value in members.items() if value is not None})
+    made: Object = {key: _text(value) for key, value in members.items() if value is not None}
     if details:
         made["details"] = {key: _text(value) for key, value in details.items()}
     return made
 
 
-def by_outcome(
-    kind: str,
-    name: str | None,
+def in_partitions(
+    shape: TopicShape,
+    request: Message,
+    response: object,
+    known: Known,
     operation: str,
-    partitions: Partitions,
-    results: Mapping[int, object] | None,
+    text: Callable[..., str] = str,
     **details: object,
 ) -> Iterator[Object]:
-    """Yield one object for all partitions of a topic with the same outcome: they may be very many."""
-    groups: dict[tuple[object, object], tuple[object, list[str]]] = {}
-    for index, text in partitions:
-        part = None if results is None else results.get(index)
-        outcome = getattr(part, "error_code", None), getattr(part, "error_message", None)
-        groups.setdefault(outcome, (part, []))[1].append(text)
-    for part, texts in groups.values():
-        yield named(kind, name, operation, part, **details, partitions=_joined(texts))
+    """Yield one object for all partitions of a topic with the same outcome: they may be very many.
 
-
-def results_by_partition(
-    response: Message | None, topics: str, topic: str, partitions: str, index: str
-) -> Callable[[str | bytes], Mapping[int, object] | None]:
-    """Return a function that finds the results of a topic by partition; they are None without a response.
-
-    The other parameters are names of attributes. An error of the whole response is that of each partition.
+    `text`: how a partition of the request is written. A request about a group names that. An error of the
+    whole response is that of each partition.
     """
-    if response is None:
-        return lambda _name: None
-    if getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NONE:
-        return lambda _name: _All(response)
-    by_topic: dict[str | bytes, dict[int, object]] = {}
-    for each in paced(getattr(response, topics)):
-        found = by_topic.setdefault(_key(getattr(each, topic)), {})
-        found |= {getattr(part, index): part for part in paced(getattr(each, partitions))}
-    return lambda name: by_topic.get(_key(name), {})
+    failed = response if getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NONE else None
+    results: dict[object, object] = {}
+    for topic in paced(getattr(response, shape.response_topics, ())):
+        parts = [] if shape.partition is None else paced(getattr(topic, shape.response_partitions))
+        results[shape.key(topic)] = topic
+        results |= {(shape.key(topic), getattr(part, shape.response_index)): part for part in parts}
+    group = getattr(request, "group_id", None)
+    for topic in paced(shape.topics(request)):
+        name = getattr(topic, shape.name) or known.topic_name(bytes(topic.topic_id))
+        key, parts = shape.key(topic), [] if shape.partition is None else shape.indexes(topic)
+        outcomes: dict[object, tuple[object, list[str]]] = {}
+        if shape.partition is None:
+            outcomes[None] = failed or results.get(key), []
+        for index, asked in zip(parts, paced(getattr(topic, shape.request_partitions, ()))):  # noqa: B905
+            part = failed or results.get((key, index))
+            outcome = getattr(part, "error_code", None), getattr(part, "error_message", None)
+            outcomes.setdefault(outcome, (part, []))[1].append(text(asked))
+        of_group = {} if group is None else {"topic": name}
+        kind, place = ("TOPIC", name) if group is None else ("GROUP", group)
+        for part, texts in outcomes.values():
+            partitions = _joined(texts) or None
+            yield named(kind, place, operation, part, **of_group, **details, partitions=partitions)
 
 
-def _key(name: str | bytes) -> str | bytes:
-    return name if isinstance(name, str) else bytes(name)
-
-
-class _All(dict[int, object]):
-    """The same result for each partition."""
-
-    def __init__(self, result: object) -> None:
-        super().__init__()
-        self._result = result
-
-    def get(self, _index: int, _default: object = None) -> object:
-        return self._result
+def of_topics(shape: TopicShape, operation: str, text: Callable[..., str] = str) -> Objects:
+    """Return the function of an API whose request is about partitions of topics."""
+    return lambda request, response, known: in_partitions(shape, request, response, known, operation, text)
 
 
 def shown(config_type: int, key: str, value: str | None) -> str | None:
@@ -214,7 +185,7 @@ def without_value(
     """Return the part of a response; without its message, which may repeat a value that is not shown."""
     if part is None or all(shown(config_type, each.name, each.value) != HIDDEN for each in configs):
         return part
-    return _Outcome(part.error_code)
+    return types.AddRaftVoterResponse(error_code=part.error_code)
 
 
 def bounded(objects: Iterable[Object], size_bytes: int, **details: str) -> list[Object]:
@@ -230,10 +201,10 @@ def bounded(objects: Iterable[Object], size_bytes: int, **details: str) -> list[
         room -= _size_bytes(each)
         if room >= 0:
             if details:
-                each["details"] = each.get("details", {}) | details
+                each["details"] = _details_of(each) | details
             taken.append(each)
         else:
-            kind = each["type"], each["operation"]
+            kind = str(each["type"]), str(each["operation"])
             others[kind] = others.get(kind, 0) + 1
     cut: list[Object] = [
         {"type": kind, "operation": done, "count": count} for (kind, done), count in others.items()
@@ -241,8 +212,12 @@ def bounded(objects: Iterable[Object], size_bytes: int, **details: str) -> list[
     return taken + cut
 
 
+def _details_of(made: Object) -> dict[str, str]:
+    return cast(dict[str, str], made.get("details", {}))
+
+
 def _size_bytes(made: Object) -> int:
-    texts = [*made.values(), *made.get("details", {}).values()]
+    texts = [*made.values(), *_details_of(made).values()]
     # Beyond ASCII, a character takes at most 12 bytes in JSON.
     return _OVERHEAD_BYTES + sum(
         _MEMBER_BYTES + (len(text) if text.isascii() and text.isprintable() else 12 * len(text))

@@ -177,9 +177,10 @@ class TopicShape:
         if not self.merges_topics:
             return topics
         index = self.response_index if self.reports_partitions_once else None
-        return merged_topics(topics, self._key, self.response_partitions, index)
+        return merged_topics(topics, self.key, self.response_partitions, index)
 
-    def _key(self, topic: object) -> tuple[Hashable, ...]:
+    def key(self, topic: object) -> tuple[Hashable, ...]:
+        """Return what identifies a topic, in the request as in the response."""
         named = (getattr(topic, name) for name in (self.name, *self.carried))
         return tuple(bytes(value) if isinstance(value, memoryview) else value for value in named)
 

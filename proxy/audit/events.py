@@ -15,6 +15,8 @@ from proxy.audit.classes import ADMIN, AUTHENTICATION, BY_CLIENTS, DENIAL, PROCE
 from proxy.audit.record import EVENT_FIELDS, AuditEvent
 
 Fields = ParamSpec("Fields")
+Objects = Sequence[Mapping[str, object]] | None
+"""What an administrative request is about (proxy.admin.objects)."""
 
 _CLASS_OF: dict[str, str] = {
     # proxy.audit.noise and proxy.session.accounting.summaries make these of other events, with their fields.
@@ -276,7 +278,7 @@ def authorization(
     settings_generation: int | None = None,
     error_code: int | None = None,
     message: str | None = None,
-    objects: Sequence[Mapping[str, object]] | None = None,
+    objects: Objects = None,
 ) -> None:
     """An action was denied, or belongs to an administrative request; `granted` is the difference."""
 
@@ -336,7 +338,7 @@ def admin_request(
     api_version: int,
     correlation_id: int,
     error_code: int | None,
-    objects: Sequence[Mapping[str, object]] | None = None,
+    objects: Objects = None,
 ) -> None:
     """An administrative request that needs no right, or that goes to the broker.
 
@@ -351,7 +353,7 @@ def broker_responded(
     api_version: int,
     correlation_id: int,
     error_code: int | None,
-    objects: Sequence[Mapping[str, object]],
+    objects: Objects,
 ) -> None:
     """The broker has responded to an administrative request that it carries out, or creates topics."""
 
@@ -373,7 +375,7 @@ def forwarded(
     interval_end_ms: int,
     count: int | None = None,
     changes: Sequence[Sequence[str | None]] | None = None,
-    objects: Sequence[Mapping[str, object]] | None = None,
+    objects: Objects = None,
 ) -> None:
     """The proxy forwarded an administrative request to the controller and received the response."""
 
@@ -395,7 +397,7 @@ def forwarded_received(
     last_offset: int | None,
     metadata_offset: int | None,
     message: str | None,
-    objects: Sequence[Mapping[str, object]] | None = None,
+    objects: Objects = None,
 ) -> None:
     """The controller responded to a forwarded request."""
 
@@ -418,7 +420,7 @@ def tokens_expired(
     first_offset: int | None,
     last_offset: int,
     metadata_offset: int,
-    objects: Sequence[Mapping[str, object]],
+    objects: Objects,
 ) -> None:
     """The controller removed expired delegation tokens."""
 
@@ -431,7 +433,7 @@ def topics_gone(
     first_offset: int | None,
     last_offset: int,
     metadata_offset: int,
-    objects: Sequence[Mapping[str, object]],
+    objects: Objects,
 ) -> None:
     """The controller found topics that were deleted at a broker."""
 

@@ -221,7 +221,7 @@ def _fits(key: bytes | None) -> Column:
     return digest(F.concat(previous, F.col(S.LINE)), key) == F.col(S.CHAIN)
 
 
-ADDED_LATER = (S.SETTINGS_GENERATION, S.QUOTA_SHARE, S.RESOURCE_COUNT)
+ADDED_LATER = (S.SETTINGS_GENERATION, S.QUOTA_SHARE, S.RESOURCE_COUNT, S.OBJECTS)
 """Fields of version 2 that an older release of ingest did not read: the line has them, the column is null."""
 
 
@@ -240,7 +240,8 @@ def columns(audit: DataFrame) -> DataFrame:
     )
     same = same & (F.unhex(F.sha2(sealed, 256)) == F.col(S.BODY_SHA256)) & F.col(S.DATE).eqNullSafe(day)
     for name in ADDED_LATER:
-        same = same & (F.col(name).isNull() | F.col(name).eqNullSafe(data[name]))
+        column, value = (_comparable(S.DATA[name], each) for each in (F.col(name), data[name]))
+        same = same & (F.col(name).isNull() | column.eqNullSafe(value))
     chained = F.col(S.LINE).isNotNull() | F.col(S.CHAIN).isNotNull()
     other = audit.where(chained & ~F.coalesce(same, F.lit(False)))
     by_boot = other.groupBy(*S.BOOT_KEY, S.DATE).agg(
@@ -263,8 +264,8 @@ def columns(audit: DataFrame) -> DataFrame:
 
 
 def _comparable(field: T.StructField, value: Column) -> Column:
-    """Returns text for a map, which cannot be compared, and for a number for which 0.0 equals -0.0."""
-    if isinstance(field.dataType, T.MapType):
+    """Returns text for maps, which cannot be compared, and for a number for which 0.0 equals -0.0."""
+    if isinstance(field.dataType, T.MapType) or field.name == S.OBJECTS:
         return F.to_json(value).alias(field.name)
     return (value.cast("string") if field.dataType == T.DoubleType() else value).alias(field.name)
 

@@ -42,6 +42,10 @@ _NUMBERS = (
     ("permission_type", PermissionType),
 )
 
+_DETAILS = (
+    *("resource_type", "pattern_type", "name", "principal", "host", "operation_of_acl", "permission_type"),
+)
+
 _PART_UNITS = 4
 """The cost of a part, in the units of proxy.wire.work."""
 
@@ -190,9 +194,7 @@ def _deletions(
             fields = (
                 ResourceType(wanted.resource_type_filter).name,
                 PatternType(wanted.pattern_type_filter).name,
-                wanted.resource_name_filter,
-                wanted.principal_filter,
-                wanted.host_filter,
+                *(wanted.resource_name_filter, wanted.principal_filter, wanted.host_filter),
                 Operation(wanted.operation).name,
                 PermissionType(wanted.permission_type).name,
             )
@@ -200,19 +202,8 @@ def _deletions(
 
 
 def _object(fields: Change, done: str, part: object) -> Object:
-    resource_type, pattern_type, name, principal, host, operation, permission = fields
-    return named(
-        "ACL",
-        name,
-        done,
-        part,
-        resource_type=resource_type,
-        pattern_type=pattern_type,
-        principal=principal,
-        host=host,
-        operation_of_acl=operation,
-        permission_type=permission,
-    )
+    details = dict(zip(_DETAILS, fields, strict=True))
+    return named("ACL", details.pop("name"), done, part, **details)
 
 
 def _check(parts: Iterable[Message]) -> None:

@@ -58,27 +58,16 @@ def _updates(
         yield named("FEATURE", update.feature, "UPDATE", part, new_value=level, upgrade=update.upgrade_type)
 
 
-def _unregistration(
-    request: types.UnregisterBrokerRequest, response: types.UnregisterBrokerResponse | None, _known: Known
-) -> Iterator[Object]:
-    yield named("BROKER", str(request.broker_id), "UNREGISTER", response)
-
-
-def _voter(operation: str) -> Objects:
-    def objects(
-        request: types.AddRaftVoterRequest | types.RemoveRaftVoterRequest,
-        response: types.AddRaftVoterResponse | types.RemoveRaftVoterResponse | None,
-        _known: Known,
-    ) -> Iterator[Object]:
+def _of_node(kind: str, operation: str) -> Objects:
+    def objects(request: Message, response: Message | None, _known: Known) -> Iterator[Object]:
         places = [f"{each.name}://{each.host}:{each.port}" for each in getattr(request, "listeners", ())]
-        yield named(
-            "CONTROLLER",
-            str(request.voter_id),
-            operation,
-            response,
-            directory_id=uuid_text(bytes(request.voter_directory_id)),
-            listeners=",".join(places) or None,
-        )
+        directory = getattr(request, "voter_directory_id", None)
+        number = getattr(request, "broker_id" if directory is None else "voter_id", None)
+        details = {
+            "directory_id": None if directory is None else uuid_text(bytes(directory)),
+            "listeners": ",".join(places) or None,
+        }
+        yield named(kind, str(number), operation, response, **details)
 
     return objects
 
@@ -104,9 +93,9 @@ APIS = (
             objects=objects,
         )
         for key, response, objects in (
-            (ApiKey.UNREGISTER_BROKER, "UnregisterBrokerResponse", _unregistration),
-            (ApiKey.ADD_RAFT_VOTER, "AddRaftVoterResponse", _voter("ADD_VOTER")),
-            (ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoterResponse", _voter("REMOVE_VOTER")),
+            (ApiKey.UNREGISTER_BROKER, "UnregisterBrokerResponse", _of_node("BROKER", "UNREGISTER")),
+            (ApiKey.ADD_RAFT_VOTER, "AddRaftVoterResponse", _of_node("CONTROLLER", "ADD_VOTER")),
+            (ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoterResponse", _of_node("CONTROLLER", "REMOVE_VOTER")),
         )
     ),
     Api(

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from proxy.admin.objects import Known, Object, named
+from proxy.admin.objects import Known, Object, Objects, named
 from proxy.admin.rejection import Error, code_only, rejected_parts, succeeded
 from proxy.admin.tokens import (
     NOT_ALLOWED,
@@ -280,40 +280,37 @@ def _creation(
     response: types.CreateDelegationTokenResponse | None,
     _known: Known,
 ) -> Iterator[Object]:
-    owner = request.owner_principal_type, request.owner_principal_name
-    if response is not None:
-        owner = response.principal_type, response.principal_name
-    yield named(
-        "TOKEN",
-        None if response is None else response.token_id or None,
-        "CREATE",
-        response,
-        key="expiry_timestamp_ms",
-        new_value=response.expiry_timestamp_ms if response is not None and succeeded(response) else None,
-        owner=None if not owner[0] or not owner[1] else f"{owner[0]}:{owner[1]}",
-        renewers=",".join(f"{each.principal_type}:{each.principal_name}" for each in request.renewers)
+    named_owner = request.owner_principal_type, request.owner_principal_name
+    owner = named_owner if response is None else (response.principal_type, response.principal_name)
+    details = {
+        "key": "expiry_timestamp_ms",
+        "new_value": response.expiry_timestamp_ms if response and succeeded(response) else None,
+        "owner": ":".join(part or "" for part in owner) if any(owner) else None,
+        "renewers": ",".join(f"{each.principal_type}:{each.principal_name}" for each in request.renewers)
         or None,
-        max_lifetime_ms=request.max_lifetime_ms,
-    )
+        "max_lifetime_ms": request.max_lifetime_ms,
+    }
+    yield named("TOKEN", (response and response.token_id) or None, "CREATE", response, **details)
 
 
-def _change_of_expiry(
-    request: types.RenewDelegationTokenRequest | types.ExpireDelegationTokenRequest,
-    response: types.RenewDelegationTokenResponse | types.ExpireDelegationTokenResponse | None,
-    known: Known,
-) -> Iterator[Object]:
-    secret = known.token_secret
-    token = None if secret is None else secret.token_of(bytes(request.hmac), known.image.tokens)
-    yield named(
-        "TOKEN",
-        None if token is None else token.token_id,
-        "RENEW" if isinstance(request, types.RenewDelegationTokenRequest) else "EXPIRE",
-        response,
-        key="expiry_timestamp_ms",
-        old_value=None if token is None else token.expiry_timestamp_ms,
-        new_value=response.expiry_timestamp_ms if response is not None and succeeded(response) else None,
-        owner=None if token is None else token.owner,
-    )
+def _new_expiry(operation: str) -> Objects:
+    def objects(
+        request: types.RenewDelegationTokenRequest | types.ExpireDelegationTokenRequest,
+        response: types.RenewDelegationTokenResponse | types.ExpireDelegationTokenResponse | None,
+        known: Known,
+    ) -> Iterator[Object]:
+        # The request names the token by its HMAC only.
+        secret = known.token_secret
+        token = secret.token_of(bytes(request.hmac), known.image.tokens) if secret is not None else None
+        new_value = response.expiry_timestamp_ms if response and succeeded(response) else None
+        details = {"key": "expiry_timestamp_ms", "new_value": new_value}
+        if token is None:
+            yield named("TOKEN", None, operation, response, **details)
+            return
+        details |= {"old_value": token.expiry_timestamp_ms, "owner": token.owner}
+        yield named("TOKEN", token.token_id, operation, response, **details)
+
+    return objects
 
 
 APIS = (
@@ -350,7 +347,7 @@ APIS = (
         admin=True,
         forwarded=True,
         changes=_renewed,
-        objects=_change_of_expiry,
+        objects=_new_expiry("RENEW"),
     ),
     Api(
         ApiKey.EXPIRE_DELEGATION_TOKEN,
@@ -359,7 +356,7 @@ APIS = (
         admin=True,
         forwarded=True,
         changes=_expired,
-        objects=_change_of_expiry,
+        objects=_new_expiry("EXPIRE"),
     ),
     Api(
         ApiKey.DESCRIBE_DELEGATION_TOKEN,

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import Any
 
-from proxy.admin.objects import Known, Object, by_outcome, named, results_by_partition
+from proxy.admin.objects import Known, Object, named, of_topics
 from proxy.admin.rejection import Error, Reject, TopicShape, code_only, each_part, in_request_order, take_out
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.protected import protected_names
@@ -256,17 +256,6 @@ def _deletions(
         yield named("GROUP", group, "DELETE", parts.get(group))
 
 
-def _deleted_offsets(
-    request: types.OffsetDeleteRequest, response: types.OffsetDeleteResponse | None, _known: Known
-) -> Iterator[Object]:
-    results = results_by_partition(response, "topics", "name", "partitions", "partition_index")
-    for topic in paced(request.topics):
-        numbers = [(part.partition_index, str(part.partition_index)) for part in topic.partitions]
-        yield from by_outcome(
-            "GROUP", request.group_id, "DELETE_OFFSETS", numbers, results(topic.name), topic=topic.name
-        )
-
-
 def _removals(
     request: types.LeaveGroupRequest, response: types.LeaveGroupResponse | None, _known: Known
 ) -> Iterator[Object]:
@@ -319,7 +308,7 @@ APIS = (
         code_only("OffsetDeleteResponse"),
         admin=True,
         changes_at_broker=True,
-        objects=_deleted_offsets,
+        objects=of_topics(OFFSET_DELETE, "DELETE_OFFSETS", lambda part: f"{part.partition_index}"),
     ),
     Api(
         ApiKey.DESCRIBE_GROUPS,

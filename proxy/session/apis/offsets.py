@@ -10,10 +10,10 @@ requests all offsets of a group (topics null), the response omits topics that it
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from proxy.admin.objects import Known, Object, by_outcome, results_by_partition
+from proxy.admin.objects import of_topics
 from proxy.admin.rejection import Error, TopicShape, in_request_order, take_out
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.topic_existence import with_names
@@ -80,21 +80,6 @@ def _by_id(request: types.OffsetCommitRequest, errors: TopicErrors) -> Verdict:
     if not request.topics:
         return Respond(types.OffsetCommitResponse(topics=rejected))
     return Forward(request, on_response)
-
-
-def _commits(
-    request: types.OffsetCommitRequest, response: types.OffsetCommitResponse | None, known: Known
-) -> Iterator[Object]:
-    by = "name" if any(topic.name for topic in request.topics) else "topic_id"
-    results = results_by_partition(response, "topics", by, "partitions", "partition_index")
-    for topic in paced(request.topics):
-        name = topic.name or known.topic_name(bytes(topic.topic_id))
-        ends = [
-            (part.partition_index, f"{part.partition_index}:{part.committed_offset}")
-            for part in paced(topic.partitions)
-        ]
-        found = results(getattr(topic, by))
-        yield from by_outcome("GROUP", request.group_id, "ALTER_OFFSETS", ends, found, topic=name)
 
 
 def _is_of_no_member(request: types.OffsetCommitRequest) -> bool:
@@ -298,7 +283,9 @@ APIS = (
         ApiKey.OFFSET_COMMIT,
         decide_commit,
         COMMIT_SHAPE.reject,
-        objects=_commits,
+        objects=of_topics(
+            COMMIT_SHAPE, "ALTER_OFFSETS", lambda part: f"{part.partition_index}:{part.committed_offset}"
+        ),
         administers=_is_of_no_member,
     ),
     Api(ApiKey.OFFSET_FETCH, decide_fetch, _reject, repeatable=True),

@@ -10,9 +10,7 @@ Partitions of denied topics are TOPIC_AUTHORIZATION_FAILED.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from proxy.admin.objects import Known, Object, by_outcome, results_by_partition
+from proxy.admin.objects import of_topics
 from proxy.admin.rejection import MESSAGES, TopicShape, take_out
 from proxy.admin.topics import is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
@@ -22,7 +20,6 @@ from proxy.session.call import Api, Call, Forward, Respond, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
 
 LIST_OFFSETS = TopicShape(
     response="ListOffsetsResponse",
@@ -94,16 +91,6 @@ def decide_describe_producers(call: Call, request: types.DescribeProducersReques
     return Respond(response)
 
 
-def _deletions(
-    request: types.DeleteRecordsRequest, response: types.DeleteRecordsResponse | None, _known: Known
-) -> Iterator[Object]:
-    """Each partition with the offset before which its records are deleted."""
-    results = results_by_partition(response, "topics", "name", "partitions", "partition_index")
-    for topic in paced(request.topics):
-        ends = [(part.partition_index, f"{part.partition_index}:{part.offset}") for part in topic.partitions]
-        yield from by_outcome("TOPIC", topic.name, "DELETE_RECORDS", ends, results(topic.name))
-
-
 APIS = (
     Api(ApiKey.LIST_OFFSETS, decide_list_offsets, LIST_OFFSETS.reject, repeatable=True),
     Api(
@@ -112,7 +99,9 @@ APIS = (
         DELETE_RECORDS.reject,
         admin=True,
         changes_at_broker=True,
-        objects=_deletions,
+        objects=of_topics(
+            DELETE_RECORDS, "DELETE_RECORDS", lambda part: f"{part.partition_index}:{part.offset}"
+        ),
     ),
     Api(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from proxy.admin.objects import Known, Object, by_outcome, named, results_by_partition
+from proxy.admin.objects import Known, Object, in_partitions, named, of_topics
 from proxy.admin.rejection import (
     Error,
     TopicShape,
@@ -219,42 +219,26 @@ def _reassigned(
             yield "PartitionChangeRecord", topic.name, str(partition.partition_index)
 
 
-def _reassignments(
-    request: types.AlterPartitionReassignmentsRequest,
-    response: types.AlterPartitionReassignmentsResponse | None,
-    _known: Known,
-) -> Iterator[Object]:
-    results = results_by_partition(response, "responses", "name", "partitions", "partition_index")
-    for topic in paced(request.topics):
-        moves = [
-            (part.partition_index, f"{part.partition_index}:{_replicas(part.replicas)}")
-            for part in paced(topic.partitions)
-        ]
-        yield from by_outcome("TOPIC", topic.name, "REASSIGN_PARTITIONS", moves, results(topic.name))
-
-
-def _replicas(replicas: Iterable[int] | None) -> str:
-    return "cancelled" if replicas is None else "/".join(map(str, replicas))
+def _reassignment(part: types.AlterPartitionReassignmentsRequest.ReassignablePartition) -> str:
+    replicas = "cancelled" if part.replicas is None else "/".join(map(str, part.replicas))
+    return f"{part.partition_index}:{replicas}"
 
 
 def _elections(
-    request: types.ElectLeadersRequest, response: types.ElectLeadersResponse | None, _known: Known
+    request: types.ElectLeadersRequest, response: types.ElectLeadersResponse | None, known: Known
 ) -> Iterator[Object]:
-    results = results_by_partition(
-        response, "replica_election_results", "topic", "partition_result", "partition_id"
-    )
     election = {0: "PREFERRED", 1: "UNCLEAN"}.get(request.election_type, str(request.election_type))
-    topics: dict[str, list[int]] = {topic.topic: topic.partitions for topic in request.topic_partitions or ()}
-    if request.topic_partitions is None and response is not None:
-        topics = {
-            topic.topic: [part.partition_id for part in paced(topic.partition_result)]
-            for topic in paced(response.replica_election_results)
-        }
-    if not topics:
-        yield named("TOPIC", None, "ELECT_LEADERS", response, election=election)
-    for name, partitions in paced(list(topics.items())):
-        numbers = [(index, str(index)) for index in partitions]
-        yield from by_outcome("TOPIC", name, "ELECT_LEADERS", numbers, results(name), election=election)
+    if request.topic_partitions is None:
+        results = [] if response is None else response.replica_election_results
+        if not results:
+            yield named("TOPIC", None, "ELECT_LEADERS", response, election=election)
+        topic = types.ElectLeadersRequest.TopicPartitions
+        elected = [
+            topic(topic=each.topic, partitions=[part.partition_id for part in each.partition_result])
+            for each in paced(results)
+        ]
+        request = types.ElectLeadersRequest(topic_partitions=elected)
+    yield from in_partitions(ELECTIONS, request, response, known, "ELECT_LEADERS", election=election)
 
 
 def _moves(
@@ -262,12 +246,16 @@ def _moves(
     response: types.AlterReplicaLogDirsResponse | None,
     _known: Known,
 ) -> Iterator[Object]:
-    results = results_by_partition(response, "results", "topic_name", "partitions", "partition_index")
+    parts = {
+        (topic.topic_name, part.partition_index): part
+        for topic in ([] if response is None else response.results)
+        for part in paced(topic.partitions)
+    }
     for directory in paced(request.dirs):
         for topic in paced(directory.topics):
-            numbers = [(index, str(index)) for index in topic.partitions]
-            found = results(topic.name)
-            yield from by_outcome("TOPIC", topic.name, "MOVE_REPLICAS", numbers, found, path=directory.path)
+            for index in paced(topic.partitions):
+                place = {"path": directory.path, "partitions": index}
+                yield named("TOPIC", topic.name, "MOVE_REPLICAS", parts.get((topic.name, index)), **place)
 
 
 APIS = (
@@ -279,7 +267,7 @@ APIS = (
         forwarded=True,
         cluster_right=Operation.ALTER,
         changes=_reassigned,
-        objects=_reassignments,
+        objects=of_topics(REASSIGNMENTS, "REASSIGN_PARTITIONS", _reassignment),
     ),
     # No changes: leaders also change without a request, and Kafka's log does not state the cause.
     Api(

@@ -14,10 +14,9 @@ omitted. ShareFetch has its own file.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
 from typing import TypeAlias
 
-from proxy.admin.objects import Known, Object, by_outcome, named, results_by_partition
+from proxy.admin.objects import of_topics
 from proxy.admin.rejection import (
     MESSAGES,
     TopicShape,
@@ -36,7 +35,6 @@ from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, rejec
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
 
 _ALTER_OFFSETS = TopicShape(
     response="AlterShareGroupOffsetsResponse",
@@ -238,32 +236,6 @@ def _of_one_group(
     return Forward(request, on_response)
 
 
-def _altered_offsets(
-    request: types.AlterShareGroupOffsetsRequest,
-    response: types.AlterShareGroupOffsetsResponse | None,
-    _known: Known,
-) -> Iterator[Object]:
-    results = results_by_partition(response, "responses", "topic_name", "partitions", "partition_index")
-    for topic in paced(request.topics):
-        name = topic.topic_name
-        starts = [
-            (each.partition_index, f"{each.partition_index}:{each.start_offset}") for each in topic.partitions
-        ]
-        yield from by_outcome("GROUP", request.group_id, "ALTER_OFFSETS", starts, results(name), topic=name)
-
-
-def _deleted_offsets(
-    request: types.DeleteShareGroupOffsetsRequest,
-    response: types.DeleteShareGroupOffsetsResponse | None,
-    _known: Known,
-) -> Iterator[Object]:
-    parts = {} if response is None else {topic.topic_name: topic for topic in paced(response.responses)}
-    for topic in paced(request.topics):
-        # An error of the group is reported alone, without topics.
-        part = parts.get(topic.topic_name, response)
-        yield named("GROUP", request.group_id, "DELETE_OFFSETS", part, topic=topic.topic_name)
-
-
 APIS = (
     Api(
         ApiKey.SHARE_GROUP_HEARTBEAT,
@@ -289,7 +261,9 @@ APIS = (
         code_and_message("AlterShareGroupOffsetsResponse"),
         admin=True,
         changes_at_broker=True,
-        objects=_altered_offsets,
+        objects=of_topics(
+            _ALTER_OFFSETS, "ALTER_OFFSETS", lambda part: f"{part.partition_index}:{part.start_offset}"
+        ),
     ),
     Api(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
@@ -297,6 +271,6 @@ APIS = (
         code_and_message("DeleteShareGroupOffsetsResponse"),
         admin=True,
         changes_at_broker=True,
-        objects=_deleted_offsets,
+        objects=of_topics(_DELETE_OFFSETS, "DELETE_OFFSETS"),
     ),
 )

@@ -115,7 +115,7 @@ def record_creations(call: Call, response: types.MetadataResponse, requested: Co
     created = [
         named("TOPIC", topic.name, "CREATE", requested_by=ApiKey.name_of(call.api_key))
         for topic in paced(response.topics)
-        if topic.name in requested and topic.error_code in _BEING_CREATED and is_valid_name(topic.name)
+        if topic.name in requested and topic.error_code in _BEING_CREATED and is_valid_name(topic.name or "")
     ]
     if created:
         event = events.broker_responded(

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 
-from proxy.admin.objects import Known, Object, by_outcome, results_by_partition
+from proxy.admin.objects import Known, Object, in_partitions
 from proxy.admin.rejection import (
     Error,
     TopicShape,
@@ -268,25 +268,31 @@ def _hide_topics(call: Call, states: list[types.DescribeTransactionsResponse.Tra
         state.topics = [topic for topic in state.topics if topic.topic in shown]
 
 
+_MARKERS = TopicShape(
+    response="WriteTxnMarkersResponse",
+    topic="WritableTxnMarkerTopicResult",
+    partition="WritableTxnMarkerPartitionResult",
+    request_partitions="partition_indexes",
+    request_index=None,
+)
+
+
 def _markers(
-    request: types.WriteTxnMarkersRequest, response: types.WriteTxnMarkersResponse | None, _known: Known
+    request: types.WriteTxnMarkersRequest, response: types.WriteTxnMarkersResponse | None, known: Known
 ) -> Iterator[Object]:
     reported = {} if response is None else {marker.producer_id: marker for marker in response.markers}
     for marker in paced(request.markers):
         operation = "COMMIT_TRANSACTION" if marker.transaction_result else "ABORT_TRANSACTION"
         found = reported.get(marker.producer_id)
-        results = results_by_partition(found, "topics", "name", "partitions", "partition_index")
-        for topic in paced(marker.topics):
-            numbers = [(index, str(index)) for index in topic.partition_indexes]
-            yield from by_outcome(
-                "TOPIC",
-                topic.name,
-                operation,
-                numbers,
-                results(topic.name),
-                producer_id=marker.producer_id,
-                producer_epoch=marker.producer_epoch,
-            )
+        yield from in_partitions(
+            _MARKERS,
+            marker,
+            found,
+            known,
+            operation,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+        )
 
 
 APIS = (
