@@ -1,7 +1,7 @@
 """The command line of the audit jobs: `ingest`, `reconcile`, `report`, and `run` for all three in one JVM.
 
 Run as `penstock audit ...`, `python -m spark_audit ...` or `spark-submit spark_audit/__main__.py ...`.
-Exit code: 0 no findings, 1 findings, 2 failed (the reason is on stderr).
+Exit code: 0 no findings, 1 findings (`history`: nothing), 2 failed (the reason is on stderr).
 """
 
 import argparse
@@ -50,6 +50,9 @@ from spark_audit.prepare import prepare
 from spark_audit.progress import INTERVAL_MS, Steps, reported
 from spark_audit.proposal import ProposalError, parse_proposal
 from spark_audit.reconcile.chain import columns
+from spark_audit.report.history import KINDS as KINDS_OF_RESOURCES
+from spark_audit.report.history import history
+from spark_audit.report.history import lines as history_lines
 from spark_audit.service.exposition import Metrics, serving
 from spark_audit.service.schedule import Schedule
 from spark_audit.service.service import Service
@@ -158,6 +161,18 @@ def parser() -> argparse.ArgumentParser:
     )
     narrowing.add_argument("--any-host", action="store_true", help="do not narrow the hosts of grants")
     _of_recorded_traffic_arguments(narrowing, "the page, the JSON and the proposal", KINDS)
+    remembering = commands.add_parser(
+        "history",
+        help="print who created, changed and deleted a resource; exit code 1 if nobody did",
+    )
+    remembering.add_argument(
+        "--resource",
+        required=True,
+        type=_resource,
+        metavar="TYPE:NAME",
+        help=f"TYPE is {', '.join(KINDS_OF_RESOURCES)}",
+    )
+    remembering.add_argument("--json", action="store_true", help="print a JSON list")
     compacting = commands.add_parser(
         "compact", help="compact small files, and delete old files of the tables"
     )
@@ -201,6 +216,7 @@ def parser() -> argparse.ArgumentParser:
         (verifying, _verify),
         (trying, _what_if),
         (narrowing, _least_privilege),
+        (remembering, _history),
         (compacting, _compact),
         (expiring, _expire),
         (everything, _run),
@@ -362,6 +378,14 @@ def _day(text: str) -> str:
         raise argparse.ArgumentTypeError(f"{text!r} is not a day in the form YYYY-MM-DD") from error
 
 
+def _resource(text: str) -> tuple[str, str]:
+    kind, colon, name = text.partition(":")
+    if not colon or kind not in KINDS_OF_RESOURCES:
+        kinds = ", ".join(KINDS_OF_RESOURCES)
+        raise argparse.ArgumentTypeError(f"{text!r} is not TYPE:NAME with one of the types {kinds}")
+    return kind, name
+
+
 def _period(text: str) -> int:
     days = text.removesuffix("d")
     if not days.isdecimal() or not 1 <= int(days) <= _MOST_DAYS:
@@ -500,6 +524,15 @@ def _recorded(
     if signatures is not None:
         _say(f"signatures of the metadata log: {signatures}")
     return audit, log
+
+
+def _history(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    tables = Tables(arguments.tables)
+    adapt_plans(spark, tables, hold=False)
+    found = history(trail(spark, tables, delta.versions(spark, tables))[0], *arguments.resource)
+    for line in [json.dumps(found, indent=1)] if arguments.json else history_lines(found):
+        _say(line)
+    return CLEAN if found else FINDINGS
 
 
 def _compact(spark: SparkSession, arguments: argparse.Namespace) -> int:

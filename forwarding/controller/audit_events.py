@@ -10,7 +10,7 @@ from typing import TypedDict
 
 from forwarding.controller.records import quota_entity
 from forwarding.envelope import ForwardedRequest, Sender
-from proxy.admin.objects import MAX_BYTES, Object, bounded, named
+from proxy.admin.objects import MAX_BYTES, Object, bounded, named, recorded
 from proxy.audit import events
 from proxy.audit.events import Requester
 from proxy.audit.record import AuditEvent
@@ -47,7 +47,7 @@ def _objects(forwarded: ForwardedRequest, response: Message | None) -> list[Obje
     objects = TABLE[forwarded.header.api_key].objects
     if objects is None:
         return None
-    return bounded(objects(forwarded.message, response, forwarded.known), forwarded.size_bytes)
+    return recorded(objects, forwarded.message, response, forwarded.known, forwarded.size_bytes)
 
 
 def envelope_rejected(sender: Sender, error_code: int, message: str) -> AuditEvent:

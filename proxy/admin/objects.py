@@ -188,6 +188,20 @@ def without_value(
     return types.AddRaftVoterResponse(error_code=part.error_code)
 
 
+def recorded(
+    objects: Objects,
+    request: Message,
+    response: Message | None,
+    known: Known,
+    size_bytes: int,
+    **details: str,
+) -> list[Object]:
+    """Return what a request is about, as its record has it; see `bounded`."""
+    if getattr(request, "validate_only", False):
+        details["validate_only"] = "true"
+    return bounded(objects(request, response, known), size_bytes, **details)
+
+
 def bounded(objects: Iterable[Object], size_bytes: int, **details: str) -> list[Object]:
     """Return the objects that have room in a record, and the number of the others by type and operation.
 

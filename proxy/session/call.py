@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.admin.authorization import DECISION_UNITS, Authorization
-from proxy.admin.objects import Known, Object, Objects, bounded
+from proxy.admin.objects import Known, Object, Objects, recorded
 from proxy.admin.rejection import MESSAGES, Error, Reject
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
@@ -230,7 +230,7 @@ class Call(Authorization):
     ) -> list[Object]:
         """Return what the request is about, for its record. `response` None: the outcome is unknown."""
         known = Known(self.image, self.gate.topic_names.name, self.gate.token_secret)
-        return bounded(objects(request, response, known), size_bytes, **details)
+        return recorded(objects, request, response, known, size_bytes, **details)
 
     def note(self, action: Action, decision: Decision, by_type: bool = False) -> None:
         """Count an allowed decision, unless the request is administrative; record all others."""

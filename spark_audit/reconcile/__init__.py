@@ -19,6 +19,7 @@ checkpoints           what processes have signed of their trails and states, and
 settings              settings that records name
 quarantined           records that could not be decoded
 topics                the tables against the topics, for `verify`
+named_objects         (c) the objects that records name, against the log and each other
 
 kraft_changes         (c) and (f) with Kafka's own controller
 kraft_claims          the changes that proxies claim, and those that brokers make by themselves

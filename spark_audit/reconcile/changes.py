@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, sentence
 from spark_audit.reconcile.forwarded import named_forward
+from spark_audit.reconcile.named_objects import named_differently, unnamed_in_the_log
 from spark_audit.trail.acl_history import orphan_removals
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.claims import (
@@ -25,7 +26,10 @@ from spark_audit.trail.claims import (
 def changes(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     """Returns the findings of all checks below. `until_ms` is `complete_until_ms` of the sequence index."""
     alone = unexplained(records, metadata_log, until_ms)
-    return alone.unionByName(foreign_kind(records, metadata_log)).unionByName(incomplete(metadata_log))
+    alone = alone.unionByName(foreign_kind(records, metadata_log)).unionByName(incomplete(metadata_log))
+    return alone.unionByName(unnamed_in_the_log(records, metadata_log)).unionByName(
+        named_differently(records)
+    )
 
 
 def unexplained(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:

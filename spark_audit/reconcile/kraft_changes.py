@@ -7,6 +7,8 @@ each once, and Kafka's own log. Checks what was written after the first proxy st
 the trail, except the content of snapshots and what brokers change by themselves.
 """
 
+from functools import reduce
+
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -34,6 +36,7 @@ from spark_audit.reconcile.kraft_records import (
     described,
     key_of,
 )
+from spark_audit.reconcile.named_objects import unnamed_changes
 from spark_audit.tables.delta import empty_frame
 from spark_audit.tables.plans import held
 from spark_audit.trail.acl_history import NEVER
@@ -67,8 +70,9 @@ def kraft_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         unexplained(records, log, claimed, written, pairs, unknown),
         not_in_the_log(log, claimed, written, pairs, unknown),
         incomplete(records, log, holes(log)),
+        unnamed_changes(records),
     )
-    return parts[0].unionByName(parts[1]).unionByName(parts[2])
+    return reduce(DataFrame.unionByName, parts)
 
 
 def unexplained(

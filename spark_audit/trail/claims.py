@@ -45,7 +45,8 @@ def received(records: DataFrame) -> DataFrame:
     return records.where((F.col(S.EVENT) == "forwarded_received") & (F.col(S.ROLE) == "controller"))
 
 
-def _claiming(records: DataFrame) -> DataFrame:
+def claiming(records: DataFrame) -> DataFrame:
+    """Returns `received`, and what a controller has written by itself."""
     by_itself = F.col(S.EVENT).isin(*S.UNREQUESTED) & (F.col(S.ROLE) == "controller")
     return received(records).unionByName(records.where(by_itself))
 
@@ -62,14 +63,14 @@ def claims_without_start(records: DataFrame) -> DataFrame:
     A controller that did not learn the outcome of a commit reads the log up to last_offset. If it finds its
     change there, it knows that the change was committed, but not at which offset.
     """
-    found = _claiming(records).where(F.col(S.FIRST_OFFSET).isNull() & F.col(S.LAST_OFFSET).isNotNull())
+    found = claiming(records).where(F.col(S.FIRST_OFFSET).isNull() & F.col(S.LAST_OFFSET).isNotNull())
     return found.select(S.METHOD, S.LAST_OFFSET, S.TIME_MS)
 
 
 def claimed_offsets(records: DataFrame) -> DataFrame:
     """Returns one row per claimed offset: offset, forward_id, method, date."""
-    claiming = _claiming(records).where(possible_range())
-    return claiming.select(
+    ranges = claiming(records).where(possible_range())
+    return ranges.select(
         F.explode(F.sequence(S.FIRST_OFFSET, S.LAST_OFFSET)).alias(S.LOG_OFFSET),
         S.FORWARD_ID,
         S.METHOD,

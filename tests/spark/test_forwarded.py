@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.forwarded import forwarded
+from spark_audit.report.history import history, lines, matches
 from spark_audit.trail.audit_records import ALWAYS, TRAIL_LATE_MS, complete_until_ms, sequence_index
 from tests.spark.audit_trail import Record, Trail, acl_id, an_acl
 from tests.spark.frames import audit_frame, frames, log_frame
@@ -262,3 +264,162 @@ def test_a_trail_that_has_ended_is_judged_to_its_end(spark: SparkSession) -> Non
 
     for records in (Trail().stop().audit, left.audit):
         assert complete_until_ms(sequence_index(audit_frame(spark, records))) == ALWAYS
+
+
+def an_object(kind: str, name: str | None, operation: str = "CREATE", **members: Any) -> dict[str, Any]:
+    empty = dict.fromkeys(("key", "old_value", "new_value", "error_message", "details", "count"))
+    return empty | {"type": kind, "name": name, "operation": operation, "error": "NONE"} | members
+
+
+def named_acl(number: int, operation: str = "CREATE", **changed: str) -> dict[str, Any]:
+    acl = an_acl(number, "ALLOW User:a * READ TOPIC LITERAL t")
+    details = {name: acl[name] for name in ("resource_type", "pattern_type", "principal", "host")}
+    details |= {"operation_of_acl": acl["operation"], "permission_type": acl["permission_type"]}
+    name = changed.pop("name", acl["resource_name"])
+    return an_object("ACL", name, operation, details=details | changed)
+
+
+USER_RECORD = (11, "UserScramCredentialRecord", {"name": "bob", "mechanism": "SCRAM-SHA-256"})
+LIMIT = (*QUOTA, {"entity": {"user": "bob"}, "key": "producer_byte_rate", "value": 1.0, "remove": False})
+OWNER = (4, "ConfigRecord", {"resource_type": "TOPIC", "resource_name": "t", "name": "owner", "value": "o"})
+BOB, LIMITED = {"mechanism": "SCRAM-SHA-256"}, {"key": "producer_byte_rate"}
+
+NAMED: dict[str, tuple[str, list[Any], list[Any]]] = {
+    "honest acl": (
+        "CreateAcls",
+        [(*ADD, an_acl(101, "ALLOW User:a * READ TOPIC LITERAL t"))],
+        [named_acl(101)],
+    ),
+    "in effect before": (
+        "CreateAcls",
+        [(*ADD, an_acl(102, "ALLOW User:a * READ TOPIC LITERAL t"))],
+        [named_acl(102), named_acl(102, principal="User:before")],
+    ),
+    "honest removal": ("DeleteAcls", [(*REMOVE, {"id": acl_id(101)})], [named_acl(101, "DELETE")]),
+    "honest user": ("AlterUserScramCredentials", [USER_RECORD], [an_object("USER", "bob", details=BOB)]),
+    "honest quota": ("AlterClientQuotas", [LIMIT], [an_object("QUOTA", "user=bob", "SET", **LIMITED)]),
+    "honest topic": (
+        "CreateTopics",
+        [OWNER, (*ADD, an_acl(103, "ALLOW User:a * READ TOPIC LITERAL t"))],
+        [an_object("TOPIC", "t")],
+    ),
+    "honest cut": (
+        "AlterUserScramCredentials",
+        [USER_RECORD],
+        [{"type": "USER", "operation": "UPSERT", "count": 1, "name": None}],
+    ),
+    "other principal of an acl": (
+        "CreateAcls",
+        [(*ADD, an_acl(104, "ALLOW User:a * READ TOPIC LITERAL t"))],
+        [named_acl(104, principal="User:innocent")],
+    ),
+    "other removal": ("DeleteAcls", [(*REMOVE, {"id": acl_id(102)})], [named_acl(102, "DELETE", name="u")]),
+    "other user": ("AlterUserScramCredentials", [USER_RECORD], [an_object("USER", "carol", details=BOB)]),
+    "other limit": ("AlterClientQuotas", [LIMIT], [an_object("QUOTA", "user=bob", "SET", key="other")]),
+    "other topic": ("IncrementalAlterConfigs", [OWNER], [an_object("TOPIC", "u", "SET_CONFIG", key="owner")]),
+    "one left out": (
+        "AlterUserScramCredentials",
+        [USER_RECORD, (*USER_RECORD[:2], USER_RECORD[2] | {"name": "eve"})],
+        [an_object("USER", "bob", details=BOB)],
+    ),
+    "none named": ("AlterUserScramCredentials", [USER_RECORD], []),
+    "cut too small": (
+        "AlterUserScramCredentials",
+        [USER_RECORD, (*USER_RECORD[:2], USER_RECORD[2] | {"name": "eve"})],
+        [{"type": "USER", "operation": "UPSERT", "count": 1, "name": None}],
+    ),
+}
+
+
+@pytest.mark.spec("D12")
+def test_a_record_of_the_log_that_its_request_does_not_name_is_found(spark: SparkSession) -> None:
+    trail = Trail()
+    for name, (method, changes_made, objects) in NAMED.items():
+        for record in trail.forward(method, changes_made):
+            record.update(forward_id=name, objects=objects)
+    told, received = trail.forward("CreateAcls", [])
+    told.update(forward_id="two stories", objects=[named_acl(105)])
+    received.update(forward_id="two stories", objects=[named_acl(105, name="u")])
+
+    found = findings(spark, trail, trail.audit)
+
+    assert {(check, evidence["forward_id"]) for check, evidence in found} == {
+        *(
+            ("changes.unnamed", name)
+            for name in NAMED
+            if not name.startswith("honest") and name != "in effect before"
+        ),
+        ("forwarded.different_objects", "two stories"),
+    }
+    left_out = next(evidence for _, evidence in found if evidence["forward_id"] == "one left out")
+    assert left_out["explanation"] == (
+        'AlterUserScramCredentials one left out: the metadata log has ["USER","eve","SCRAM-SHA-256"],'
+        " which the record does not name"
+    )
+
+
+@pytest.mark.spec("D12")
+def test_the_history_of_a_resource_tells_who_when_from_where_and_with_what_outcome(
+    spark: SparkSession,
+) -> None:
+    trail = Trail()
+    who = {"client_id": "app", "host": "10.0.0.5", "listener": "SASL", "connection_id": "c1"}
+    created, _ = trail.forward("CreateTopics", [])
+    created.update(who, objects=[an_object("TOPIC", "payroll", details={"partitions": "3"})])
+    trail.forward("CreateTopics", [])[0].update(who, objects=[an_object("TOPIC", "other")])
+    about = {"principal": "User:eve", "method": "DeleteRecords", **who}
+    asked = an_object("TOPIC", "payroll", "DELETE_RECORDS") | {"error": None}
+    trail.proxy.write("admin_request", objects=[asked], correlation_id=1, **about)
+    trail.proxy.write("broker_responded", objects=[asked | {"error": "NONE"}], correlation_id=1, **about)
+    trail.proxy.write("admin_request", objects=[asked], correlation_id=2, **about)
+    told, received = trail.forward("DeleteTopics", [])
+    received.update(objects=[an_object("TOPIC", "payroll", "DELETE", error="TOPIC_DELETION_DISABLED")])
+    denied = {"resource_type": "TOPIC", "resource_name": "payroll", "operation": "DELETE", "granted": False}
+    trail.proxy.write("authorization", correlation_id=9, **(about | denied | {"method": "DeleteTopics"}))
+    trail.proxy.write("authorization", correlation_id=8, **(about | denied | {"operation": "READ"}))
+    frame = audit_frame(spark, [record for record in trail.audit if record is not told])
+
+    found = history(frame, "topic", "payroll")
+
+    assert [(each["operation"], each.get("principal"), each.get("error")) for each in found] == [
+        ("CREATE", "User:admin", "NONE"),
+        ("DELETE_RECORDS", "User:eve", "NONE"),
+        ("DELETE_RECORDS", "User:eve", None),
+        ("DELETE", "User:admin", "TOPIC_DELETION_DISABLED"),
+        ("DELETE", "User:eve", "DENIED"),
+    ]
+    assert lines(found)[0].split("  ")[1] == (
+        "CREATE TOPIC payroll by User:admin from 10.0.0.5 with client app (CreateTopics): NONE; partitions=3"
+    )
+    assert history(frame, "topic", "unheard of") == []
+
+
+MATCHES = {
+    "group:readers": an_object("GROUP", "readers", "DELETE"),
+    "user:User:bob": an_object("USER", "bob", "UPSERT"),
+    "acl:orders": an_object("ACL", "orders"),
+    "acl:User:carol": an_object("ACL", "x", details={"principal": "User:carol"}),
+    "quota:dave": an_object("QUOTA", "client-id=app,user=dave", "SET"),
+    "config:retention.ms": an_object("TOPIC", "t", "SET_CONFIG", key="retention.ms"),
+    "broker:1": an_object("BROKER_LOGGER", "1", "SET_CONFIG", key="kafka", new_value="DEBUG"),
+    "token:t1": an_object("TOKEN", "t1"),
+}
+
+
+@pytest.mark.spec("D12")
+def test_a_resource_is_found_by_its_type_and_its_name(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.forward("Some", [])[0].update(objects=[*MATCHES.values(), an_object("USER", "a\u202e\u001b[2J")])
+    used = {"resource_type": "TRANSACTIONAL_ID", "resource_name": "tx", "operation": "WRITE", "granted": True}
+    trail.proxy.write("authorization_summary", principal="User:a", method="InitProducerId", **used)
+    frame = audit_frame(spark, trail.audit)
+    each = frame.select(F.explode("objects").alias("object"))
+
+    matching = [matches(F.col("object"), *resource.split(":", 1)) for resource in MATCHES]
+    rows = each.select(F.array(*(F.coalesce(found, F.lit(False)) for found in matching)).alias("found"))
+
+    expected = [[place == number for place in range(len(MATCHES))] for number in range(len(MATCHES))]
+    assert [row["found"] for row in rows.collect()] == [*expected, [False] * len(MATCHES)]
+    (found,) = history(frame, "transactional-id", "tx")
+    assert (found["principal"], found["method"], found["error"]) == ("User:a", "InitProducerId", "NONE")
+    assert lines([found | {"client_id": "\u001b[2J\u202e"}])[0].count("\\u") == 2

@@ -326,3 +326,40 @@ def test_a_change_that_is_told_in_nobodys_words_ends_nothing(spark: SparkSession
     cluster.done("odd", [], change)
 
     assert [check for check, _ in cluster.findings(spark) if check != "changes.missing"] == []
+
+
+def an_object(kind: str, name: str, operation: str, **members: Any) -> dict[str, Any]:
+    empty = dict.fromkeys(("key", "old_value", "new_value", "error_message", "details", "count"))
+    return empty | {"type": kind, "name": name, "operation": operation, "error": "NONE"} | members
+
+
+@pytest.mark.spec("D12")
+def test_a_forward_that_names_other_objects_than_it_has_changed_is_found(spark: SparkSession) -> None:
+    cluster = Cluster()
+    told: Change = ["UserScramCredentialRecord", "alice", "SCRAM-SHA-256", "4096"]
+    by_sha = {"details": {"mechanism": "SCRAM-SHA-256"}, "key": "iterations"}
+    limit: Change = ["ClientQuotaRecord", "producer_byte_rate", "client-id=app", "user=alice", "2.0"]
+    limited = quota("alice", 2.0)
+    limited[1]["entity"]["client-id"] = "app"
+    of_topic = [an_object("TOPIC", "t", "SET_CONFIG", key="retention.ms"), an_object("TOPIC", "t", "CREATE")]
+    made: tuple[Change, ...] = (["TopicRecord", "t", acl_id(5)], ["PartitionRecord", "t"])
+    cluster.done("honest", [CREDENTIAL], told, objects=[an_object("USER", "alice", "UPSERT", **by_sha)])
+    named = an_object("QUOTA", "client-id=app,user=alice", "SET", key="producer_byte_rate")
+    cluster.done("honest quota", [limited], limit, objects=[named])
+    cluster.done("honest topic", topic("t", acl_id(5)), *made, objects=of_topic)
+    failed = an_object("TOPIC", "u", "REASSIGN_PARTITIONS", error="NO_REASSIGNMENT_IN_PROGRESS")
+    cluster.done("honest move", [], ["PartitionChangeRecord", "u", "0"], objects=[failed])
+    renewed = an_object("TOKEN", "token-1", "RENEW")
+    cluster.done("honest renewal", [], ["DelegationTokenRecord", "9"], objects=[renewed], count=2)
+    cluster.done("other user", [CREDENTIAL], told, objects=[an_object("USER", "carol", "UPSERT", **by_sha)])
+    cluster.done("nothing", [CREDENTIAL], told, objects=[])
+
+    found = [
+        (check, proof["forward_id"]) for check, proof in cluster.findings(spark) if "forward_id" in proof
+    ]
+
+    assert sorted(found) == [
+        ("changes.not_made", "other user"),
+        ("changes.unnamed", "nothing"),
+        ("changes.unnamed", "other user"),
+    ]

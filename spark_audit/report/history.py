@@ -1,0 +1,127 @@
+"""Who created, changed and deleted a resource, as the records of administrative requests name it.
+
+Takes table `audit`. The names are read from the lines, which the hash chain protects. A request is one row
+for each of its objects: with the outcome where there is one, else as it was attempted. Used by
+`penstock audit history`.
+"""
+
+from datetime import UTC, datetime
+from typing import cast
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.report.formatting import visible
+from spark_audit.trail.audit_records import deduplicate, later_copies, sequence_index
+
+KINDS = {
+    "topic": ("TOPIC",),
+    "group": ("GROUP",),
+    "user": ("USER",),
+    "acl": ("ACL",),
+    "quota": ("QUOTA",),
+    "config": ("TOPIC", "BROKER", "GROUP", "CLIENT_METRICS"),
+    "broker": ("BROKER", "BROKER_LOGGER"),
+    "token": ("TOKEN",),
+    "transactional-id": ("TRANSACTIONAL_ID",),
+}
+"""What a resource may be called on the command line -> the types of its objects."""
+ATTEMPTS = ("ALTER", "ALTER_CONFIGS", "CREATE", "DELETE")
+"""Operations whose denial is shown too, where the record names the resource only."""
+Entry = dict[str, object]
+_NAMING = (
+    *("authorization", "admin_request", "broker_responded", "forwarded", "forwarded_received"),
+    *S.UNREQUESTED,
+)
+"""The events that have objects."""
+_REQUEST = (*S.BOOT_KEY, S.CONNECTION_ID, S.CORRELATION_ID)
+_WHO = (S.TIME_MS, S.METHOD, S.PRINCIPAL, S.HOST, S.CLIENT_ID, S.LISTENER)
+_SHOWN = ("type", "name", S.OPERATION, "key", "old_value", "new_value", "error", "error_message", "details")
+
+
+def history(audit: DataFrame, kind: str, name: str) -> list[Entry]:
+    """Returns what was done to the resource, in the order of time. `kind` is one of KINDS."""
+    records = deduplicate(audit, later_copies(audit, sequence_index(audit)))
+    sealed = F.from_json(F.concat(S.LINE, F.lit("}")), S.ENVELOPE)["data"][S.OBJECTS]
+    event = F.col(S.EVENT)
+    rows = records.where(event.isin(*_NAMING)).withColumn(S.OBJECTS, F.coalesce(sealed, S.OBJECTS))
+    rows = rows.where(F.col(S.OBJECTS).isNotNull())
+    responded = rows.where(event.isin("authorization", "broker_responded")).select(*_REQUEST)
+    forwarded = rows.where(event == "forwarded").select(S.FORWARD_ID)
+    before = (event == "admin_request") & F.col(S.ERROR_CODE).isNull()
+    at_controller = event == "forwarded_received"
+    # What was about to be done counts where no outcome is recorded, such as after a crash.
+    outcomes = rows.where(~before & ~at_controller)
+    outcomes = outcomes.unionByName(rows.where(before).join(responded, list(_REQUEST), "left_anti"))
+    outcomes = outcomes.unionByName(rows.where(at_controller).join(forwarded, S.FORWARD_ID, "left_anti"))
+    each = outcomes.select(*S.RECORD_KEY, *_WHO, F.explode(S.OBJECTS).alias("object"))
+    found = each.where(matches(F.col("object"), kind, name)).select(
+        *S.RECORD_KEY, *_WHO, *(F.col(f"object.{column}") for column in _SHOWN)
+    )
+    by_right = _by_right(records, kind, name).join(responded, list(_REQUEST), "left_anti").drop(*_REQUEST[2:])
+    found = found.unionByName(by_right, allowMissingColumns=True)
+    order = [S.TIME_MS, *S.RECORD_KEY, "type", "name", S.OPERATION, "key"]
+    return [_document(row.asDict(recursive=True)) for row in found.orderBy(*order).collect()]
+
+
+def lines(found: list[Entry]) -> list[str]:
+    """Returns a line for each row of the history."""
+    return [_line(each) for each in found]
+
+
+def _by_right(records: DataFrame, kind: str, name: str) -> DataFrame:
+    """Returns denials of administration that name the resource, and the uses of a transactional id."""
+    about = (F.col(S.RESOURCE_NAME) == name) & F.col(S.RESOURCE_TYPE).isin(*KINDS[kind])
+    denied = (F.col(S.EVENT) == "authorization") & ~F.col(S.GRANTED) & (F.col(S.ROLE) == "proxy")
+    denied = denied & F.col(S.OPERATION).isin(*ATTEMPTS)
+    used = F.col(S.EVENT).isin("authorization", "authorization_summary") & F.lit(kind == "transactional-id")
+    outcome = F.when(F.col(S.GRANTED), "NONE").otherwise("DENIED")
+    rows = records.where(about & (denied | used))
+    return rows.select(
+        *S.RECORD_KEY,
+        *_REQUEST[2:],
+        *_WHO,
+        F.col(S.RESOURCE_TYPE).alias("type"),
+        F.col(S.RESOURCE_NAME).alias("name"),
+        S.OPERATION,
+        outcome.alias("error"),
+    )
+
+
+def matches(each: Column, kind: str, name: str) -> Column:
+    """Returns whether an object is the resource."""
+    if kind == "config":
+        named = (each["key"] == name) & each[S.OPERATION].endswith("_CONFIG")
+    elif kind == "acl":
+        named = (each["name"] == name) | (each["details"]["principal"] == name)
+    elif kind == "quota":
+        named = (each["name"] == name) | F.array_contains(F.split(each["name"], "[,=]"), name)
+    else:
+        named = each["name"] == (name.removeprefix("User:") if kind == "user" else name)
+    return named & each["type"].isin(*KINDS[kind])
+
+
+def _document(row: Entry) -> Entry:
+    time = datetime.fromtimestamp(cast(int, row.pop(S.TIME_MS)) / 1000, UTC).isoformat(
+        timespec="milliseconds"
+    )
+    return {"time": time} | {name: value for name, value in row.items() if value is not None}
+
+
+def _line(each: Entry) -> str:
+    words: list[object] = [
+        f"{each['time']}  {each['operation']} {each['type']} {each.get('name')}",
+        each.get("key"),
+    ]
+    if "new_value" in each or "old_value" in each:
+        words.append(f"{each.get('old_value', '(unknown)')} -> {each.get('new_value', '(none)')}")
+    words += [f"by {each.get('principal', '(the controller)')} from {each.get('host', '(no address)')}"]
+    words += [f"with client {each.get('client_id', '(none)')} ({each['method']})"]
+    outcome = each.get("error", "outcome not known")
+    details = [f"{key}={value}" for key, value in sorted(cast(Entry, each.get("details", {})).items())]
+    told = [outcome, each.get("error_message"), ", ".join(details)]
+    request, result = (
+        sep.join(str(each) for each in parts if each) for sep, parts in ((" ", words), ("; ", told))
+    )
+    return str(visible(f"{request}: {result}"))
