@@ -8,6 +8,7 @@ secret, and none of passwords, salts and HMACs. Proxy and controller both record
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii
 from typing import Protocol, cast
 
 from proxy.admin.configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
@@ -232,12 +233,8 @@ def _details_of(made: Object) -> dict[str, str]:
 
 def _size_bytes(made: Object) -> int:
     texts = [*made.values(), *_details_of(made).values()]
-    # Beyond ASCII, a character takes at most 12 bytes in JSON.
-    return _OVERHEAD_BYTES + sum(
-        _MEMBER_BYTES + (len(text) if text.isascii() and text.isprintable() else 12 * len(text))
-        for text in texts
-        if isinstance(text, str)
-    )
+    sizes = (len(encode_basestring_ascii(text)) for text in texts if isinstance(text, str))
+    return _OVERHEAD_BYTES + sum(_MEMBER_BYTES + size for size in sizes)
 
 
 def _text(value: object) -> str:

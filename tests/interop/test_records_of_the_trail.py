@@ -71,3 +71,57 @@ def trail_with(stack: Stack, wanted: set[str]) -> list[bytes]:
             return found
         pause.wait(0.5)
     raise AssertionError(f"without {wanted - have} after a minute")
+
+
+@pytest.mark.spec("D12")
+@pytest.mark.usefixtures("our_controller")
+def test_what_kafkas_tools_change_is_named_with_its_outcome(stack: Stack) -> None:
+    tool = stack.tools("admin")
+    calls: list[tuple[str, ...]] = [
+        (
+            "kafka-topics",
+            "--create",
+            "--topic",
+            "payroll",
+            "--partitions",
+            "2",
+            "--config",
+            "retention.ms=5000",
+        ),
+        ("kafka-configs", "--alter", "--entity-type", "broker-loggers", "--entity-name", "1")
+        + ("--add-config", "kafka.server.KafkaApis=DEBUG"),
+        ("kafka-configs", "--alter", "--entity-type", "brokers", "--entity-name", "1")
+        + ("--add-config", "listener.name.x.ssl.keystore.password=hunter2"),
+        ("kafka-consumer-groups", "--group", "payroll-readers", "--topic", "payroll:1", "--reset-offsets")
+        + ("--to-earliest", "--execute"),
+        ("kafka-consumer-groups", "--group", "payroll-readers", "--delete"),
+    ]
+    for call in calls:
+        run = tool.run(*call)
+        assert run.returncode == 0 or "hunter2" in call[-1], run.said
+
+    key = "kafka.server.KafkaApis"
+    wanted = {
+        ("CreateTopics", "TOPIC", "payroll", "CREATE", None, None, "NONE"),
+        ("CreateTopics", "TOPIC", "payroll", "SET_CONFIG", "retention.ms", "5000", "NONE"),
+        ("IncrementalAlterConfigs", "BROKER_LOGGER", "1", "SET_CONFIG", key, "DEBUG", "NONE"),
+        ("OffsetCommit", "GROUP", "payroll-readers", "ALTER_OFFSETS", None, None, "NONE"),
+        ("DeleteGroups", "GROUP", "payroll-readers", "DELETE", None, None, "NONE"),
+    }
+    members = ("type", "name", "operation", "key", "new_value", "error")
+    found = trail_with(stack, EVENTS | {"broker_responded", "admin_request"})
+    for _ in range(60):
+        named = {
+            (fact["method"], *(each.get(member) for member in members))
+            for fact in (json.loads(line)["data"] for line in found)
+            for each in fact["objects"] or ()
+        }
+        if wanted <= named:
+            break
+        threading.Event().wait(0.5)
+        found = lines(stack.broker.plaintext)
+    assert wanted <= named, wanted - named
+    hidden = {each[5] for each in named if (each[4] or "").endswith("keystore.password")}
+    assert hidden == {"[hidden]"}
+    assert not any(b"hunter2" in line for line in found)
+    assert faults(found) == []
