@@ -77,28 +77,19 @@ def trail_with(stack: Stack, wanted: set[str]) -> list[bytes]:
 @pytest.mark.usefixtures("our_controller")
 def test_what_kafkas_tools_change_is_named_with_its_outcome(stack: Stack) -> None:
     tool = stack.tools("admin")
-    calls: list[tuple[str, ...]] = [
-        (
-            "kafka-topics",
-            "--create",
-            "--topic",
-            "payroll",
-            "--partitions",
-            "2",
-            "--config",
-            "retention.ms=5000",
-        ),
-        ("kafka-configs", "--alter", "--entity-type", "broker-loggers", "--entity-name", "1")
-        + ("--add-config", "kafka.server.KafkaApis=DEBUG"),
-        ("kafka-configs", "--alter", "--entity-type", "brokers", "--entity-name", "1")
-        + ("--add-config", "listener.name.x.ssl.keystore.password=hunter2"),
-        ("kafka-consumer-groups", "--group", "payroll-readers", "--topic", "payroll:1", "--reset-offsets")
-        + ("--to-earliest", "--execute"),
-        ("kafka-consumer-groups", "--group", "payroll-readers", "--delete"),
+    calls = [
+        "kafka-topics --create --topic payroll --partitions 2 --config retention.ms=5000",
+        "kafka-configs --alter --entity-type broker-loggers --entity-name 1"
+        " --add-config kafka.server.KafkaApis=DEBUG",
+        "kafka-configs --alter --entity-type brokers --entity-name 1"
+        " --add-config listener.name.x.ssl.keystore.password=hunter2",
+        "kafka-consumer-groups --group payroll-readers --topic payroll:1 --reset-offsets"
+        " --to-earliest --execute",
+        "kafka-consumer-groups --group payroll-readers --delete",
     ]
     for call in calls:
-        run = tool.run(*call)
-        assert run.returncode == 0 or "hunter2" in call[-1], run.said
+        run = tool.run(*call.split())
+        assert run.returncode == 0 or "hunter2" in call, run.said
 
     key = "kafka.server.KafkaApis"
     wanted = {
