@@ -37,12 +37,12 @@ INSTRUCTIONS = {
     "Metadata, 100 topics": 115_500,
     "OffsetCommit, 1 partition": 3950,
     "OffsetCommit, 20 partitions": 5400,
-    "Heartbeat": 3058,
+    "Heartbeat": 3062,
 }
 """Case -> the most instructions of one round trip that is like the ones before, but not equal to them."""
 
 
-CONNECTION = 4_049
+CONNECTION = 4_052
 """The most instructions of a session with one produce request, from its beginning to its summary."""
 
 

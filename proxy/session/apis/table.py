@@ -8,13 +8,15 @@ ApiVersions is made from `supported_versions`, restricted to those of broker and
 """
 
 from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, Protocol
 
 from proxy.session import apis
-from proxy.session.call import Api
+from proxy.session.call import Api, Call, Verdict
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -43,7 +45,21 @@ def collected(package: ModuleType, attribute: str) -> dict[int, Any]:
     return rows
 
 
-TABLE: dict[int, Api] = collected(apis, "APIS")
+def _remembering(api: Api) -> Api:
+    """Return the row whose decision first retains an administrative request as it came (SPEC D12)."""
+    decide, administers = api.decide, api.administers
+    if api.objects is None:
+        return api
+
+    def remembering(call: Call, request: Message) -> Verdict:
+        if administers is None or administers(request):
+            call.requested = copy(request)
+        return decide(call, request)
+
+    return replace(api, decide=remembering)
+
+
+TABLE: dict[int, Api] = {key: _remembering(api) for key, api in collected(apis, "APIS").items()}
 _ROWS = TABLE.values()
 FORWARDED = frozenset(api.key for api in _ROWS if api.forwarded)
 """APIs that change the metadata of the cluster, and so go to the controller (SPEC E2)."""

@@ -14,7 +14,6 @@ requests are rejected without a decision of the authorizer, or because none is p
   gets no response: its connection is closed.
 """
 
-from copy import copy
 from typing import Any
 
 from proxy.audit import events
@@ -149,8 +148,6 @@ def plan(call: Call, frame: memoryview, body_offset: int) -> Plan:
         return verdicts.plan(call, request, rejected)
     if api_key == _FETCH:
         return fetch_handler.plan(call, request, frame, as_it_came=as_it_came)
-    if call.api is not None and call.api.objects is not None:
-        call.requested = copy(request)
     verdict = produce.decide(call, request) if api_key == _PRODUCE else TABLE[api_key].decide(call, request)
     if api_key == _PRODUCE and isinstance(verdict, NameTopics):
         held = queries.hold_frame(call, verdict.topic_ids, frame)

@@ -118,8 +118,6 @@ def _administrative(
         if call.events:
             call.events[0].objects = objects_of(requested, verdict.message, call.size_bytes)
         return steps + _respond(call, request, verdict, frame)
-    if not call.admin and (api.administers is None or not api.administers(request)):
-        return recorded(call, verdict) + _forward(call, request, verdict, frame)
     if call.admin:
         sent = request if verdict.message is None else verdict.message
         call.events.append(_request_event(call, None, objects_of(sent, None, call.size_bytes)))
