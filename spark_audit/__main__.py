@@ -159,7 +159,7 @@ def parser() -> argparse.ArgumentParser:
     narrowing.add_argument(
         "--period", type=_period, default=90, metavar="Nd", help="number of days; default 90d"
     )
-    narrowing.add_argument("--any-host", action="store_true", help="do not narrow the hosts of grants")
+    narrowing.add_argument("--narrow-hosts", action="store_true", help="narrow the hosts of grants too")
     _of_recorded_traffic_arguments(narrowing, "the page, the JSON and the proposal", KINDS)
     remembering = commands.add_parser(
         "history",
@@ -503,7 +503,7 @@ def _least_privilege(spark: SparkSession, arguments: argparse.Namespace) -> int:
     found = least_privilege.document(
         *(audit, log, arguments.period, arguments.last),
         expired=expired,
-        narrows_hosts=not arguments.any_host,
+        narrows_hosts=arguments.narrow_hosts,
     )
     directory = arguments.out.rstrip("/")
     page = least_privilege_page.render(found)

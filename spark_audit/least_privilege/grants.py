@@ -45,7 +45,7 @@ def uses(decided: DataFrame) -> dict[str, list[Use]]:
 
 
 def grant_rows(
-    acls: Mapping[str, Acl], used: Mapping[str, Sequence[Use]], *, narrows_hosts: bool = True
+    acls: Mapping[str, Acl], used: Mapping[str, Sequence[Use]], *, narrows_hosts: bool = False
 ) -> list[Plain]:
     """Returns one row for each grant that could be narrowed or removed."""
     exact = {acl_id for acl_id, acl in acls.items() if is_exact(acl)}

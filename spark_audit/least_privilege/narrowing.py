@@ -1,18 +1,35 @@
 """The narrower ACLs that would have allowed what a grant was used for. Pure: takes an ACL and its uses.
 
 A grant may be wider than its use in four ways: by its resource name (`*` or a prefix), its operation (ALL),
-its host and its principal (`User:*`). Each is narrowed only if the values that were used are few.
+its host and its principal (`User:*`). Each is narrowed only if the values that were used are few. Hosts are
+narrowed only on request: addresses of clients change.
+
+Names become prefixes by three rules, in this order. A name with a random part (`app-<uuid>`) stands for all
+names that begin as it does up to there. More than MOST_ALIKE names that differ only from a digit in the last
+part on stand for the part before. If more than MOST_NAMES are left, the prefix that they share replaces all.
 """
 
-from collections.abc import Collection, Iterable
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
 from spark_audit.proposal import WILDCARD, Acl
 from spark_audit.reconcile.acl_matches import IMPLIED_BY, WILDCARD_PRINCIPAL
 
-MOST_NAMES, MOST_HOSTS, MOST_PRINCIPALS = 10, 3, 10
+MOST_NAMES, MOST_HOSTS, MOST_PRINCIPALS, MOST_ALIKE = 10, 3, 10, 3
 SHORTEST_PREFIX = 3
+_EDGE = r"(?<![0-9A-Za-z])", r"(?![0-9A-Za-z])"
+# Not the numbers of Kafka Streams' topics, such as 0000000003.
+_RANDOM = re.compile(
+    rf"{_EDGE[0]}([0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}"
+    rf"|(?!00)(?=[a-f]*[0-9])[0-9a-f]{{8,}}"
+    rf"|(?=[a-z]*[0-9])(?=[0-9]*[a-z])[0-9a-z]{{16,}}){_EDGE[1]}",
+    re.IGNORECASE,
+)
+"""A UUID, 8 or more hexadecimal digits, or 16 or more letters and digits."""
+_NUMBERED = re.compile(r"^(.*[^0-9A-Za-z])[0-9A-Za-z]*[0-9][0-9A-Za-z]*$", re.DOTALL)
 NAME, OPERATION, HOST, PRINCIPAL = "name", "operation", "host", "principal"
 
 
@@ -36,7 +53,7 @@ def is_exact(acl: Acl) -> bool:
     return acl.principal != WILDCARD_PRINCIPAL and acl.operation != "ALL" and not _is_wide_name(acl)
 
 
-def narrower(acl: Acl, uses: Collection[Use], *, narrows_hosts: bool = True) -> tuple[list[str], list[Acl]]:
+def narrower(acl: Acl, uses: Collection[Use], *, narrows_hosts: bool = False) -> tuple[list[str], list[Acl]]:
     """Returns in which ways the grant is wider than these uses, and the ACLs that would do instead.
 
     Without a way, the list has the ACL itself. Without a use, it is empty.
@@ -70,28 +87,39 @@ def _few(used: Iterable[str], own: str, wildcard: str, most: int) -> list[str]:
 
 
 def _rights(acl: Acl, uses: Iterable[Use]) -> set[tuple[str, str, str]]:
-    """Returns operation, pattern type and name of what was used."""
-    used = {(use.operation if acl.operation == "ALL" else acl.operation, use.resource_name) for use in uses}
-    names = {name for _, name in used}
-    placed = {(operation, *_pattern(acl, name, names)) for operation, name in used}
-    implied = {
-        (operation, pattern, name)
-        for operation, pattern, name in placed
-        for other in IMPLIED_BY.get(operation, ())
-        if other != operation and (other, pattern, name) in placed
-    }
-    return placed - implied
+    """Returns operation, pattern type and name of what was used, without what another one of them implies."""
+    used = {(use.operation, use.resource_name) for use in uses}
+    patterns = _patterns(acl, {name for _, name in used})
+    placed = {(operation, *patterns[name]) for operation, name in used}
+    return {right for right in placed if not any(_implies(other, right) for other in placed - {right})}
 
 
-def _pattern(acl: Acl, name: str, names: Collection[str]) -> tuple[str, str]:
+def _implies(wide: tuple[str, str, str], right: tuple[str, str, str]) -> bool:
+    (other, *wide_place), (operation, *place) = wide, right
+    covers = place == wide_place or (wide_place[0] == "PREFIXED" and place[1].startswith(wide_place[1]))
+    return covers and other in (operation, *IMPLIED_BY.get(operation, ()))
+
+
+def _patterns(acl: Acl, names: Collection[str]) -> Mapping[str, tuple[str, str]]:
+    """Returns pattern type and name for each name that was used."""
+    own = acl.pattern_type, acl.resource_name
     if not _is_wide_name(acl):
-        return acl.pattern_type, acl.resource_name
-    if len(names) <= MOST_NAMES:
-        return "LITERAL", name
-    shared, own = _shared_prefix(names), len(acl.resource_name) if acl.pattern_type == "PREFIXED" else 0
-    if len(shared) >= max(SHORTEST_PREFIX, own + 1):
-        return "PREFIXED", shared
-    return acl.pattern_type, acl.resource_name
+        return dict.fromkeys(names, own)
+    shortest = max(SHORTEST_PREFIX, len(acl.resource_name) + 1 if acl.pattern_type == "PREFIXED" else 0)
+    numbered = {name: match[1] for name in names if (match := _NUMBERED.match(name))}
+    alike = Counter(numbered.values())
+    found = {}
+    for name in names:
+        found[name] = "LITERAL", name
+        prefix = numbered[name] if name in numbered and alike[numbered[name]] > MOST_ALIKE else None
+        if random := _RANDOM.search(name):
+            prefix = name[: random.start()]
+        if prefix is not None:
+            found[name] = ("PREFIXED", prefix) if len(prefix) >= shortest else own
+    if len(set(found.values())) > MOST_NAMES:
+        shared = _shared_prefix(names)
+        return dict.fromkeys(names, ("PREFIXED", shared) if len(shared) >= shortest else own)
+    return found
 
 
 def _shared_prefix(names: Collection[str]) -> str:

@@ -56,7 +56,7 @@ def document(
     last: date | None = None,
     *,
     expired: DataFrame | None = None,
-    narrows_hosts: bool = True,
+    narrows_hosts: bool = False,
 ) -> Document:
     """Returns what the days up to `last`, by default the last one in the table, did not need."""
     end = last or audit.agg(F.max(S.DATE)).collect()[0][0]

@@ -76,10 +76,10 @@ def test_what_is_not_needed_is_listed_with_commands_that_deny_nothing(spark: Spa
     alice = wide["ALLOW User:alice from * ALL TOPIC LITERAL *"]
     # WRITE orders is no use of it: there is a grant for just that.
     assert alice["narrower"] == [
-        "ALLOW User:alice from 10.0.0.1 DESCRIBE TOPIC LITERAL payments",
-        "ALLOW User:alice from 10.0.0.1 READ TOPIC LITERAL orders",
+        "ALLOW User:alice from * DESCRIBE TOPIC LITERAL payments",
+        "ALLOW User:alice from * READ TOPIC LITERAL orders",
     ]
-    assert (alice["wider_by"], alice["requests"]) == (["name", "operation", "host"], 3)
+    assert (alice["wider_by"], alice["requests"]) == (["name", "operation"], 3)
     assert wide["ALLOW User:* from 10.0.0.7 READ GROUP LITERAL g"]["narrower"] == [
         "ALLOW User:bob from 10.0.0.7 READ GROUP LITERAL g"
     ]

@@ -28,18 +28,20 @@ def uses(*texts: str) -> list[Use]:
         (
             "ALLOW User:a * ALL TOPIC LITERAL *",
             ["User:a 10.0.0.1 READ orders", "User:a 10.0.0.1 DESCRIBE orders", "User:a 10.0.0.2 DESCRIBE x"],
-            ["name", "operation", "host"],
+            ["name", "operation"],
             [
-                f"ALLOW User:a {host} {right}"
-                for host in ("10.0.0.1", "10.0.0.2")
+                f"ALLOW User:a * {right}"
                 for right in ("DESCRIBE TOPIC LITERAL x", "READ TOPIC LITERAL orders")
             ],
         ),
         (
             "ALLOW User:a 10.0.0.1 READ TOPIC PREFIXED o",
             ["User:a 10.0.0.1 READ orders", "User:a 10.0.0.1 DESCRIBE others"],
-            ["name"],
-            [f"ALLOW User:a 10.0.0.1 READ TOPIC LITERAL {name}" for name in ("orders", "others")],
+            ["name", "operation"],
+            [
+                f"ALLOW User:a 10.0.0.1 {right}"
+                for right in ("DESCRIBE TOPIC LITERAL others", "READ TOPIC LITERAL orders")
+            ],
         ),
         (
             "ALLOW User:* 10.0.0.1 READ GROUP LITERAL g",
@@ -49,9 +51,41 @@ def uses(*texts: str) -> list[Use]:
         ),
         (
             "ALLOW User:a * READ TOPIC LITERAL x",
-            [f"User:a 10.0.0.{n} READ x" for n in range(4)],
+            ["User:a 10.0.0.1 DESCRIBE x"],
+            ["operation"],
+            ["ALLOW User:a * DESCRIBE TOPIC LITERAL x"],
+        ),
+        (
+            "ALLOW User:a * READ GROUP LITERAL *",
+            [
+                "User:a 10.0.0.1 READ app-1c9e6679-7425-40de-944b-e07fc1f90ae7",
+                "User:a 10.0.0.1 DESCRIBE app-fixed",
+                "User:a 10.0.0.1 READ orders",
+                "User:a 10.0.0.1 READ deadbeef",
+            ],
+            ["name"],
+            [
+                f"ALLOW User:a * READ GROUP {name}"
+                for name in ("LITERAL deadbeef", "LITERAL orders", "PREFIXED app-")
+            ],
+        ),
+        (
+            "ALLOW User:a * READ GROUP PREFIXED app-",
+            ["User:a 10.0.0.1 READ app-7f3a91c204", "User:a 10.0.0.1 READ app-x-0000000003-changelog"],
             [],
-            ["ALLOW User:a * READ TOPIC LITERAL x"],
+            ["ALLOW User:a * READ GROUP PREFIXED app-"],
+        ),
+        (
+            "ALLOW User:a * READ GROUP LITERAL *",
+            [f"User:a 10.0.0.1 READ console-consumer-{n}" for n in (5821, 77, 10931, 4)],
+            ["name"],
+            ["ALLOW User:a * READ GROUP PREFIXED console-consumer-"],
+        ),
+        (
+            "ALLOW User:a * READ GROUP LITERAL *",
+            ["User:a 10.0.0.1 READ 1c9e6679-7425-40de-944b-e07fc1f90ae7"],
+            [],
+            ["ALLOW User:a * READ GROUP LITERAL *"],
         ),
         (
             "ALLOW User:a 10.0.0.1 WRITE TOPIC LITERAL *",
@@ -73,11 +107,16 @@ def test_a_grant_is_narrowed_to_what_it_was_used_for(
     assert narrower(an_acl(grant), uses(*used)) == (ways, [an_acl(text) for text in instead])
 
 
-def test_hosts_are_left_as_they_are_on_request() -> None:
+def test_hosts_are_narrowed_on_request_if_they_are_few() -> None:
     grant, used = an_acl("ALLOW User:a * READ TOPIC LITERAL x"), uses("User:a 10.0.0.1 READ x")
+    many = uses(*(f"User:a 10.0.0.{n} READ x" for n in range(4)))
 
-    assert narrower(grant, used, narrows_hosts=False) == ([], [grant])
-    assert narrower(grant, used)[0] == ["host"]
+    assert narrower(grant, used) == ([], [grant])
+    assert narrower(grant, used, narrows_hosts=True) == (
+        ["host"],
+        [an_acl("ALLOW User:a 10.0.0.1 READ TOPIC LITERAL x")],
+    )
+    assert narrower(grant, many, narrows_hosts=True) == ([], [grant])
 
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=8)
