@@ -4,6 +4,7 @@ reconciliation        runs all checks over a trail
 finding               rows of table `findings` from a check's columns
 
 gaps                  (a) missing, repeated and reordered records
+clocks                clocks that are off
 decisions             (b) evaluates every decision again; topic owners
 acl_matches           the ACLs that decide a question, on one resource or on any of a type
 enforced_acls         ACLs as decisions read them, where part of one is not understood

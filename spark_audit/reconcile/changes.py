@@ -2,37 +2,124 @@
 
 The controller must claim the offset of every ACL, quota, SCRAM and token record, for a request that it
 received or for tokens that had expired. This finds records that were written without the controller, or whose
-audit record was removed. It also finds ACLs that the log removes but never added: the log is not complete.
+audit record was removed. A change that a controller made just before it was killed has no such record, but
+the controller recorded who requested it before it made the change. It also finds ACLs that the log removes
+but never added: the log is not complete.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, sentence
 from spark_audit.reconcile.forwarded import named_forward
 from spark_audit.reconcile.named_objects import named_differently, unnamed_in_the_log
+from spark_audit.tables.plans import held
 from spark_audit.trail.acl_history import orphan_removals
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.claims import (
     CHECKED_KINDS,
+    LARGEST_CLAIM,
     OUTCOME_UNKNOWN_MS,
     claimed_offsets,
+    claiming,
     claims_without_start,
     may_write,
+    received,
 )
+
+UNRECORDED = ("CreateDelegationToken", "ExpireDelegationToken", "DeleteTopics")
+"""What a controller changes without a record of a decision: by itself, or for the owner of a token."""
 
 
 def changes(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     """Returns the findings of all checks below. `until_ms` is `complete_until_ms` of the sequence index."""
-    alone = unexplained(records, metadata_log, until_ms)
-    alone = alone.unionByName(foreign_kind(records, metadata_log)).unionByName(incomplete(metadata_log))
-    return alone.unionByName(unnamed_in_the_log(records, metadata_log)).unionByName(
+    alone = _unclaimed(records, metadata_log, until_ms)
+    found = unexplained(alone)
+    if not alone.isEmpty():
+        crashed = interrupted(alone, records)
+        found = unexplained(alone.join(crashed, S.LOG_OFFSET, "left_anti")).unionByName(_explained(crashed))
+    found = found.unionByName(foreign_kind(records, metadata_log)).unionByName(incomplete(metadata_log))
+    return found.unionByName(unnamed_in_the_log(records, metadata_log)).unionByName(
         named_differently(records)
     )
 
 
-def unexplained(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
+def unexplained(alone: DataFrame) -> DataFrame:
+    """Returns records of a checked kind at offsets that no request claims, and no crash explains."""
+    why = sentence(": no request that the controller received explains it: %s", S.BODY)
+    return unclaimed_findings(alone, why, S.ENTITY)
+
+
+def interrupted(alone: DataFrame, records: DataFrame) -> DataFrame:
+    """Returns those of the unclaimed records that a controller can have written before it was killed.
+
+    It changes one thing at a time, and before that it has synced the decision, with the forward id and the
+    offset of what it decided on. So there is one transaction for each forward without a response, after that
+    offset and before the first change of another controller.
+    """
+    of_controllers = records.where(F.col(S.ROLE) == "controller")
+    boots = of_controllers.groupBy(*S.BOOT_KEY).agg(
+        F.max(F.col(S.EVENT) == "stopped").alias("stopped"),
+        F.min(S.TIME_MS).alias("since_ms"),
+        F.max(F.greatest(S.LAST_OFFSET, S.METADATA_OFFSET)).alias("decided_at"),
+    )
+    came_back = F.lead(S.BOOT_ID).over(Window.partitionBy(S.PROXY_ID).orderBy("since_ms", S.BOOT_ID))
+    killed = boots.withColumn("came_back", came_back.isNotNull()).where(~F.col("stopped"))
+    granted = of_controllers.where(
+        (F.col(S.EVENT) == "authorization") & F.col(S.GRANTED) & F.col(S.FORWARD_ID).isNotNull()
+    )
+    forwards = granted.groupBy(*S.BOOT_KEY, S.FORWARD_ID, S.METHOD, S.PRINCIPAL).agg(
+        F.max(S.METADATA_OFFSET).alias("decided_at")
+    )
+    unanswered = forwards.join(received(records).select(S.FORWARD_ID), S.FORWARD_ID, "left_anti")
+    unanswered = unanswered.join(killed.drop("decided_at"), list(S.BOOT_KEY))
+    by_itself = killed.withColumn(S.METHOD, F.explode(F.array(*map(F.lit, UNRECORDED))))
+    begun = held(unanswered.unionByName(by_itself, allowMissingColumns=True))
+    claims = claiming(records).select(
+        F.col(S.FIRST_OFFSET).alias("claimed"), F.concat_ws("/", *S.BOOT_KEY).alias("by")
+    )
+    others = (F.col("claimed") > F.col("decided_at")) & (F.col("by") != F.concat_ws("/", *S.BOOT_KEY))
+    ways = (*S.BOOT_KEY, S.FORWARD_ID, S.METHOD, S.PRINCIPAL, "decided_at", "came_back")
+    until = begun.join(claims, others, "left").groupBy(*ways).agg(F.min("claimed").alias("claimed"))
+    until = until.where(F.col("claimed").isNotNull() | F.col("came_back"))
+    window = F.col(S.LOG_OFFSET).between(F.col("decided_at") + 1, F.col("decided_at") + LARGEST_CLAIM)
+    within = window & (F.col(S.LOG_OFFSET) < F.coalesce("claimed", F.lit(ALWAYS))) & may_write()
+    found = alone.join(F.broadcast(until), within)
+    of_one = Window.partitionBy(*ways).orderBy(S.LOG_OFFSET)
+    run = F.col(S.LOG_OFFSET) - F.row_number().over(of_one)
+    first = found.withColumn("run", run).withColumn("first_run", F.min("run").over(Window.partitionBy(*ways)))
+    likely = Window.partitionBy(S.LOG_OFFSET).orderBy(
+        F.col(S.FORWARD_ID).desc_nulls_last(), S.METHOD, *S.BOOT_KEY
+    )
+    one = first.where("run = first_run").withColumn("place", F.row_number().over(likely)).where("place = 1")
+    return held(one.drop("run", "first_run", "place"))
+
+
+def _explained(crashed: DataFrame) -> DataFrame:
+    return findings(
+        crashed,
+        check="changes.interrupted",
+        severity="medium",
+        date=S.DATE,
+        explanation=sentence(
+            "%s at metadata offset %s: controller %s/%s was killed before it had recorded the change; %s"
+            " explains it",
+            S.RECORD,
+            S.LOG_OFFSET,
+            *S.BOOT_KEY,
+            F.coalesce(
+                F.concat(
+                    F.lit("forward "), S.FORWARD_ID, F.lit(", a "), S.METHOD, F.lit(" of "), S.PRINCIPAL
+                ),
+                F.concat(F.lit("a "), S.METHOD),
+            ),
+        ),
+        evidence=[S.LOG_OFFSET, S.RECORD, S.BODY, *S.BOOT_KEY, S.FORWARD_ID, S.METHOD, S.PRINCIPAL],
+    )
+
+
+def _unclaimed(records: DataFrame, metadata_log: DataFrame, until_ms: int) -> DataFrame:
     """Returns records of a checked kind at offsets that no request claims."""
     claimed = claimed_offsets(records).select(S.LOG_OFFSET).distinct()
     settled = (
@@ -45,9 +132,7 @@ def unexplained(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALW
     age_ms = F.col(S.TIME_MS) - F.unix_millis(S.LOG_TIMESTAMP)
     somewhere = (F.col(S.LOG_OFFSET) <= F.col(S.LAST_OFFSET)) & age_ms.between(0, OUTCOME_UNKNOWN_MS)
     late = F.broadcast(claims_without_start(records))
-    alone = unclaimed.join(late, somewhere & may_write(), "left_anti")
-    why = sentence(": no request that the controller received explains it: %s", S.BODY)
-    return unclaimed_findings(alone, why, S.ENTITY)
+    return held(unclaimed.join(late, somewhere & may_write(), "left_anti"))
 
 
 def _passed(records: DataFrame, until_ms: int) -> DataFrame:

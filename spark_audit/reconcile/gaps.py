@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import proven_ends, successions
+from spark_audit.reconcile.clocks import SKEW, skews
 from spark_audit.reconcile.finding import findings, or_else, sample, sentence
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import (
@@ -26,6 +27,10 @@ from spark_audit.trail.audit_records import (
     spans_with_holes,
 )
 
+RETIRED_MS = 86_400_000
+"""A process that has not come back for this long was probably retired."""
+OVERLAP_MS = 60_000
+"""If partitions say nothing of the order: two boots that both wrote for this long ran at the same time."""
 _REPORTS = ("high_water", "stopped", "records_dropped")
 
 _NARROW = (*S.RECORD_KEY, S.DATE, S.TIME_MS, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.BODY_SHA256)
@@ -38,15 +43,18 @@ def gaps(
     expired: DataFrame | None = None,
     few: DataFrame | None = None,
     followed: DataFrame | None = None,
+    skewed: DataFrame | None = None,
 ) -> DataFrame:
     """Returns the findings of all checks below.
 
     `index` is `sequence_index(audit)`. `expired` is table `expired`: the records that were deleted on
-    purpose. `few` has all records but traffic, each once, and `followed` is `successions`, if they are known.
+    purpose. `few` has all records but traffic, each once, `followed` is `successions` and `skewed` is
+    `skews`, if they are known.
     """
     index = held(sequence_index(audit)) if index is None else index
     few = audit if few is None else few
     followed = held(successions(audit)) if followed is None else followed
+    skewed = held(skews(index)) if skewed is None else skewed
     ends = held(boots(index))
     reports = few.where(F.col(S.EVENT).isin(*_REPORTS)).select(*_REPORTED)
     narrow = audit.select(*_NARROW)
@@ -55,7 +63,8 @@ def gaps(
         different_copies(narrow, index),
         reordered(narrow, index),
         records_after_stop(ends),
-        unfinished(ends, followed),
+        unfinished(ends, followed, skewed),
+        same_id_twice(ends, few),
         miscounted(reports),
         dropped(reports),
     ]
@@ -175,30 +184,96 @@ def records_after_stop(boots: DataFrame) -> DataFrame:
     )
 
 
-def unfinished(boots: DataFrame, followed: DataFrame) -> DataFrame:
+def unfinished(boots: DataFrame, followed: DataFrame, skewed: DataFrame) -> DataFrame:
     """Returns boots without `stopped` that are gone: a newer boot has the same id, or only they are silent.
 
     Either the process crashed, or the end of its trail was cut off. If the next boot names the last record
-    that is present, it was a crash that lost nothing, and no finding.
+    that is present, it was a crash that lost nothing, and no finding. A boot that ran beside another one of
+    its id is gone only if it is silent. Clocks that are off (`skews`) are put right before they are compared.
     """
-    of_one_id = Window.partitionBy(S.PROXY_ID).orderBy("first_time_ms", S.BOOT_ID)
-    newest = boots.agg(F.max("last_time_ms").alias("newest_ms"))
-    placed = boots.withColumn("next_boot", F.lead(S.BOOT_ID).over(of_one_id)).crossJoin(newest)
-    silent = F.col("newest_ms") - F.col("last_time_ms") > SILENCE_MS
-    gone = placed.where(F.col("stopped_at").isNull() & (F.col("next_boot").isNotNull() | silent))
+    right = boots.join(F.broadcast(skewed.select(*S.BOOT_KEY, SKEW)), list(S.BOOT_KEY), "left").withColumn(
+        "right_ms", F.col("last_time_ms") - F.coalesce(SKEW, F.lit(0))
+    )
+    placed = with_twins(right).crossJoin(F.broadcast(right.agg(F.max("right_ms").alias("newest_ms"))))
+    silent_ms = F.col("newest_ms") - F.col("right_ms")
+    followed_by_another = F.col("has_next") & F.col("twin").isNull()
+    gone = placed.where(F.col("stopped_at").isNull() & (followed_by_another | (silent_ms > SILENCE_MS)))
     gone = gone.join(F.broadcast(proven_ends(followed)), S.BOOT_ID, "left_anti")
+    why = F.when(
+        (silent_ms > RETIRED_MS) & ~F.col("has_next"),
+        "it was killed and did not come back, or its tail is missing; acknowledge it if it was retired",
+    ).otherwise("it crashed, or its tail is missing")
     return findings(
         gone,
         check="gaps.unfinished",
         severity="medium",
         date="last_date",
         explanation=sentence(
-            "process %s/%s ends at sequence %s without `stopped`: it crashed, or its tail is missing",
-            *S.BOOT_KEY,
-            "last_sequence",
+            "process %s/%s ends at sequence %s without `stopped`: %s", *S.BOOT_KEY, "last_sequence", why
         ),
         # Not its successor, which may start a day later: the id of the finding must not change then.
         evidence=[*S.BOOT_KEY, "last_sequence", "last_time_ms"],
+    )
+
+
+def with_twins(boots: DataFrame) -> DataFrame:
+    """Adds `twin`, another boot of the same id that ran at the same time, and `has_next`.
+
+    `has_next` says whether a boot of the id began after this one had ended. Boots of one partition are
+    compared by offsets, which are in the order in which records were appended; others by their clocks.
+    """
+    of_id = Window.partitionBy(S.PROXY_ID)
+    in_one = F.min("first_partition").over(of_id) == F.max("last_partition").over(of_id)
+    placed = boots.withColumns(
+        {
+            "begin": F.when(in_one, F.col("first_offset")).otherwise(F.col("first_time_ms")),
+            "end": F.when(in_one, F.col("last_offset")).otherwise(F.col("last_time_ms") - OVERLAP_MS),
+        }
+    )
+    in_order = of_id.orderBy("begin", S.BOOT_ID)
+    earlier = F.max(F.struct("end", S.BOOT_ID)).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    later = F.min(F.struct("begin", S.BOOT_ID)).over(in_order.rowsBetween(1, Window.unboundedFollowing))
+    return placed.withColumns(
+        {
+            "earlier_twin": F.when(earlier["end"] > F.col("begin"), earlier[S.BOOT_ID]),
+            "later_twin": F.when(later["begin"] < F.col("end"), later[S.BOOT_ID]),
+            "has_next": F.max("begin").over(of_id) > F.col("end"),
+        }
+    ).withColumn("twin", F.coalesce("earlier_twin", "later_twin"))
+
+
+def same_id_twice(boots: DataFrame, few: DataFrame) -> DataFrame:
+    """Returns boots that began while another boot of the same id was running."""
+    host = F.col(S.SETTINGS).getItem("audit.host")
+    started = (
+        few.where(F.col(S.EVENT) == "started").groupBy(S.PROXY_ID, S.BOOT_ID).agg(F.max(host).alias("host"))
+    )
+    twins = (
+        with_twins(boots)
+        .where(F.col("earlier_twin").isNotNull())
+        .select(S.PROXY_ID, S.BOOT_ID, "earlier_twin", "last_date")
+    )
+    of_earlier = started.select(
+        S.PROXY_ID, F.col(S.BOOT_ID).alias("earlier_twin"), F.col("host").alias("other_host")
+    )
+    named = twins.join(started, list(S.BOOT_KEY), "left").join(
+        of_earlier, [S.PROXY_ID, "earlier_twin"], "left"
+    )
+    return findings(
+        named,
+        check="gaps.same_id_twice",
+        severity="high",
+        date="last_date",
+        explanation=sentence(
+            "two processes ran under the id %s at the same time: boot %s (host %s) and boot %s (host %s);"
+            " their records are mixed in the topic, or one of them is forged",
+            S.PROXY_ID,
+            "earlier_twin",
+            "other_host",
+            S.BOOT_ID,
+            "host",
+        ),
+        evidence=[S.PROXY_ID, "earlier_twin", S.BOOT_ID, "other_host", "host"],
     )
 
 

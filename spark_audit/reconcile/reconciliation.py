@@ -15,9 +15,10 @@ from spark_audit import schema as S
 from spark_audit.reconcile.chain import algorithms, boots, chain, successions, witnesses
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.checkpoints import checkpoints
+from spark_audit.reconcile.clocks import clocks, skews
 from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
 from spark_audit.reconcile.forwarded import forwarded
-from spark_audit.reconcile.gaps import gaps
+from spark_audit.reconcile.gaps import gaps, with_twins
 from spark_audit.reconcile.kraft_changes import kraft_changes
 from spark_audit.reconcile.kraft_claims import to_penstock_controllers
 from spark_audit.reconcile.quarantined import quarantined
@@ -41,6 +42,7 @@ from spark_audit.trail.processes import SETTINGS_EVENTS
 
 FAMILIES = {
     "gaps": "The sequences of each process run from 0 to its end, without a hole and without two contents.",
+    "clocks": "The clock of each process agrees with the broker's and with those of the other processes.",
     "chain": "The hash of each line follows from the line before it, and each boot from the one before it.",
     "checkpoints": "Each process has signed its records with a key of its own, and all had one state.",
     "decisions": "Each decision, made again by the ACLs of its metadata offset, has the same outcome.",
@@ -57,8 +59,8 @@ FAMILIES = {
 
 
 CHECKS = (
-    *("gaps", "chain", "boots", "witnesses", "checkpoints", "decisions", "forwarded", "quotas", "sessions"),
-    *("settings", "changes", "quarantined", "signatures", "kraft"),
+    *("gaps", "clocks", "chain", "boots", "witnesses", "checkpoints", "decisions", "forwarded", "quotas"),
+    *("sessions", "settings", "changes", "quarantined", "signatures", "kraft"),
 )
 """The checks in order. The last one is only done with Kafka's own controller, the one before with keys."""
 
@@ -111,11 +113,13 @@ def reconcile(
         log = in_effect(log, verified)
     judged = held(verdicts(of_days, log, log_end, few))
     followed = held(successions(records, few))
-    until_ms, ends = complete_until_ms(index), ends_of_boots(index)
+    skewed, ends = held(skews(index)), held(ends_of_boots(index))
+    until_ms = complete_until_ms(index)
     checks = {
-        "gaps": gaps(audit, index, expired, few, followed),
+        "gaps": gaps(audit, index, expired, few, followed, skewed),
+        "clocks": clocks(skewed),
         "chain": chain(with_lines, chain_key, days=wanted, signed=public_keys is not None),
-        "boots": boots(followed),
+        "boots": boots(_of_lone_boots(followed, ends)),
         "witnesses": witnesses(few, records, ends, until_ms),
         "checkpoints": checkpoints(
             *(few, records, ends, algorithms(few, chain_key), followed, until_ms, public_keys)
@@ -142,6 +146,15 @@ def reconcile(
     if signatures := status(metadata_log, verified):
         summary["signatures"] = signatures
     return Result(rows, summary)
+
+
+def _of_lone_boots(followed: DataFrame, ends: DataFrame) -> DataFrame:
+    """Returns `successions` in which a boot beside another one of its id has none before it."""
+    twins = (
+        with_twins(ends).where("earlier_twin IS NOT NULL").select(*S.BOOT_KEY, F.lit(True).alias("is_twin"))
+    )
+    joined = followed.join(F.broadcast(twins), list(S.BOOT_KEY), "left")
+    return joined.withColumn("before", F.when(F.col("is_twin").isNull(), F.col("before"))).drop("is_twin")
 
 
 def _of(records: DataFrame, few: DataFrame, days: Sequence[date]) -> DataFrame:

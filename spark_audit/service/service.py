@@ -91,16 +91,12 @@ class Service(Companion):
         return now_s() >= self._maintenance_s
 
     def while_stopped(self) -> None:
-        """Compacts the tables, and deletes old days if that is configured."""
+        """Compacts the tables, and deletes old days if that is configured. Neither waits for the other."""
         self._maintenance_s = self._schedule.maintenance_after(now_s())
-        try:
-            if self._schedule.retain_days is not None:
-                self._expire(self._schedule.retain_days)
-            compact(self._spark, self._tables, RETAIN_FILES_HOURS, self._key, columns)
-            self._report("compacted")
-        except FAILURES as error:
-            self._metrics.failures.inc()
-            self._report(f"the tables were not compacted: {self._reason(error)}; trying again tomorrow")
+        retain_days = self._schedule.retain_days
+        if retain_days is not None:
+            self._maintain("no day was deleted", lambda: self._expire(retain_days))
+        self._maintain("the tables were not compacted", self._compact)
 
     def problems(self) -> list[str]:
         """Returns why the service is not ready: streams that do not poll, a late reconciliation."""
@@ -160,6 +156,17 @@ class Service(Companion):
     def _after_check(self, name: str) -> None:
         if self._stop_requested.is_set():
             raise _Stopped
+
+    def _maintain(self, failure: str, task: Callable[[], None]) -> None:
+        try:
+            task()
+        except FAILURES as error:
+            self._metrics.failures.inc()
+            self._report(f"{failure}: {self._reason(error)}; trying again tomorrow")
+
+    def _compact(self) -> None:
+        compact(self._spark, self._tables, RETAIN_FILES_HOURS, self._key, columns)
+        self._report("compacted")
 
     def _expire(self, retain_days: int) -> None:
         before = datetime.now(UTC).date() - timedelta(days=retain_days)

@@ -45,6 +45,8 @@ def sequence_index(audit: DataFrame) -> DataFrame:
         F.max(S.DATE).alias("last_date"),
         F.min(S.TIME_MS).alias("first_time_ms"),
         F.max(S.TIME_MS).alias("last_time_ms"),
+        F.min(F.unix_millis(S.KAFKA_TIMESTAMP)).alias("first_append_ms"),
+        F.max(F.unix_millis(S.KAFKA_TIMESTAMP)).alias("last_append_ms"),
         F.min(F.when(F.col(S.EVENT) == "stopped", F.col(S.SEQUENCE))).alias("stopped_at"),
         F.max(S.SETTINGS_GENERATION).alias("last_generation"),
     )
@@ -55,13 +57,21 @@ def span_of_sequence() -> Column:
 
 
 def boots(index: DataFrame) -> DataFrame:
-    """Returns one row per boot: last_sequence, last_date, first_time_ms, last_time_ms, stopped_at."""
+    """Returns one row per boot: last_sequence, last_date, first_time_ms, last_time_ms, stopped_at, offsets.
+
+    `first_offset` is that of its first record, `last_offset` that of the first copy of its last record.
+    """
+    last_copy = F.struct(-F.col(LAST), F.col("last_offset"))
     return index.groupBy(*S.BOOT_KEY).agg(
         F.max(LAST).alias("last_sequence"),
         F.max("last_date").alias("last_date"),
         F.min("first_time_ms").alias("first_time_ms"),
         F.max("last_time_ms").alias("last_time_ms"),
         F.min("stopped_at").alias("stopped_at"),
+        F.min("first_offset").alias("first_offset"),
+        F.min_by("last_offset", last_copy).alias("last_offset"),
+        F.min(S.KAFKA_PARTITION).alias("first_partition"),
+        F.max(S.KAFKA_PARTITION).alias("last_partition"),
     )
 
 

@@ -46,7 +46,7 @@ def received(records: DataFrame) -> DataFrame:
 
 
 def claiming(records: DataFrame) -> DataFrame:
-    """Returns `received`, and what a controller has written by itself."""
+    """Returns the records that claim offsets, of requests and of what a controller has written by itself."""
     by_itself = F.col(S.EVENT).isin(*S.UNREQUESTED) & (F.col(S.ROLE) == "controller")
     return received(records).unionByName(records.where(by_itself))
 
@@ -69,12 +69,15 @@ def claims_without_start(records: DataFrame) -> DataFrame:
 
 def claimed_offsets(records: DataFrame) -> DataFrame:
     """Returns one row per claimed offset: offset, forward_id, method, date."""
-    ranges = claiming(records).where(possible_range())
-    return ranges.select(
-        F.explode(F.sequence(S.FIRST_OFFSET, S.LAST_OFFSET)).alias(S.LOG_OFFSET),
-        S.FORWARD_ID,
-        S.METHOD,
-        S.DATE,
+    return (
+        claiming(records)
+        .where(possible_range())
+        .select(
+            F.explode(F.sequence(S.FIRST_OFFSET, S.LAST_OFFSET)).alias(S.LOG_OFFSET),
+            S.FORWARD_ID,
+            S.METHOD,
+            S.DATE,
+        )
     )
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import pytest
@@ -171,9 +172,13 @@ async def test_a_boot_tells_which_record_was_the_last_one_before_it(tmp_path: Pa
 
     records = [json.loads(line) for line in sink.lines]
     assert [record["data"]["settings"] for record in records] == [
-        {"super.users": "User:admin", "audit.chain": "sha256"},
+        {"super.users": "User:admin", "audit.chain": "sha256", "audit.host": gethostname()},
         None,
-        {"audit.chain": "sha256", "audit.previous": f"cafe/1/{records[1]['chain']}"},
+        {
+            "audit.chain": "sha256",
+            "audit.host": gethostname(),
+            "audit.previous": f"cafe/1/{records[1]['chain']}",
+        },
     ]
     await second.close(1_000)
 

@@ -70,7 +70,10 @@ def kafka_frame(
 
 
 def audit_frame(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
-    """Records as table `audit`, as if Kafka had them in this order."""
+    """Records as table `audit`, as if Kafka had them in this order.
+
+    `appended_ms` of a record is the broker's time, if that is not the time of the record.
+    """
     rows = [
         (
             moment(record["time_ms"]).date(),
@@ -78,7 +81,7 @@ def audit_frame(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
             "audit",
             0,
             offset,
-            moment(NOON_MS),
+            moment(record.get("appended_ms", record["time_ms"])),
             sha256(line(record)).digest(),
             None,
             None,

@@ -3,7 +3,10 @@
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_audit import schema as S
 from spark_audit.reconcile.chain import boots, proven_ends, successions
+from spark_audit.reconcile.reconciliation import reconcile
+from spark_audit.tables.delta import empty_frame
 from tests.spark.audit_trail import NOON_MS, Clock, Process
 from tests.spark.frames import audit_frame
 from tests.spark.sealed import Line, end_of, seal, table
@@ -89,3 +92,14 @@ def test_a_crash_is_proven_to_have_lost_nothing(rows: DataFrame) -> None:
         *(f"{way}-2" for way in ("whole", "cut", "later", "rewritten")),
         "upgraded-0",
     }
+
+
+@pytest.mark.spec("D15")
+def test_a_boot_beside_another_one_of_its_id_has_not_lost_its_spool(spark: SparkSession) -> None:
+    one, two = a_boot("twin", 1), a_boot("twin", 2)
+    audit = table(spark, [*one[:2], *two[:2], *one[2:], *two[2:]])
+    log = empty_frame(spark, S.METADATA_LOG)
+
+    found = reconcile(audit, empty_frame(spark, S.QUARANTINE), log).findings
+
+    assert [row["check"] for row in found] == ["gaps.same_id_twice"]

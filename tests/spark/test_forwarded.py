@@ -217,6 +217,43 @@ def test_a_change_found_after_its_commit_was_in_doubt_is_explained(spark: SparkS
     assert changes(audit, log).isEmpty()
 
 
+@pytest.mark.spec("D15")
+@pytest.mark.parametrize("spoilt", ["", "denied", "runs", "stopped", "another method"])
+def test_a_change_of_a_controller_that_was_killed_is_explained_by_its_decision(
+    spark: SparkSession, spoilt: str
+) -> None:
+    trail = Trail()
+    create(trail, 1)
+    trail.controller.write(
+        "authorization",
+        forward_id=f"{trail.proxy.proxy_id}-{trail.forwards + 1}",
+        principal="User:admin",
+        method="AlterClientQuotas" if spoilt == "another method" else "CreateAcls",
+        granted=spoilt != "denied",
+        metadata_offset=trail.offset,
+    )
+    lost = create(trail, 2)
+    if spoilt == "stopped":
+        trail.controller.stop()
+    directly = trail.log[-1] | {"offset": trail.offset + 2}
+    trail.log.append(directly)
+    if spoilt != "runs":
+        trail.controller = trail.process("controller-1", role="controller", boot_id="boot-2")
+        create(trail, 3)
+    audit = audit_frame(spark, [record for record in trail.audit if record not in lost])
+
+    found = changes(audit, log_frame(spark, trail.log)).collect()
+
+    told = sorted((json.loads(row["evidence"])["offset"], row["check"], row["severity"]) for row in found)
+    unexplained = "changes.unexplained", "critical"
+    killed = unexplained if spoilt else ("changes.interrupted", "medium")
+    assert told == [(trail.log[1]["offset"], *killed), (directly["offset"], *unexplained)]
+    if not spoilt:
+        assert "controller controller-1/boot-1 was killed before it had recorded the change; forward" in str(
+            [row["explanation"] for row in found]
+        )
+
+
 def test_of_the_last_seconds_of_a_trail_that_goes_on_one_side_may_be_on_its_way(spark: SparkSession) -> None:
     trail = Trail()
     lost, told, received = (create(trail, number) for number in (1, 2, 3))

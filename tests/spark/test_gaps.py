@@ -1,15 +1,16 @@
 """(a) Sequence gaps."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from spark_audit.reconcile.gaps import gaps
-from spark_audit.trail.audit_records import SILENCE_MS, SPAN_BITS
-from tests.spark.audit_trail import Clock, Process, Record, Trail
+from spark_audit.reconcile.clocks import clocks, skews
+from spark_audit.reconcile.gaps import RETIRED_MS, gaps
+from spark_audit.trail.audit_records import SILENCE_MS, SPAN_BITS, sequence_index
+from tests.spark.audit_trail import NOON_MS, Clock, Process, Record, Trail
 from tests.spark.frames import audit_frame
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D5", "D6")]
@@ -155,3 +156,91 @@ def test_nothing_else_is_found(found: Found) -> None:
         ("gaps.unfinished", "silent"),
     }
     assert set(found) == expected
+
+
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+ALL_DAY = ("controller", "proxy-1", "proxy-2")
+STAMPS: dict[str, Callable[[int], int | None]] = {
+    "the broker's": lambda now_ms: now_ms,
+    "none": lambda _: NOON_MS,
+    "the process's": lambda _: None,
+}
+
+
+def mixed_up(stamp: Callable[[int], int | None]) -> list[Record]:
+    """Processes that write a mark each minute, in the order in which the broker appends them.
+
+    `fast` and `slow` have clocks that are two hours off. `twice` runs as two boots at once. `retired` and
+    `late` end on the day before; the spool of `late` was shipped only now.
+    """
+    clock, records = Clock(NOON_MS - RETIRED_MS - HOUR_MS, step_ms=1), list[Record]()
+    off_ms = {"fast": 2 * HOUR_MS, "slow": -2 * HOUR_MS}
+
+    def write(process: Process, event: str = "high_water") -> None:
+        record = process.write(event, count=len(process.records) + 1)
+        stamped_ms = stamp(clock.now_ms)
+        record["time_ms"] += off_ms.get(process.proxy_id, 0)
+        records.append(record | ({} if stamped_ms is None else {"appended_ms": stamped_ms}))
+
+    def begin(proxy_id: str, boot_id: str = "boot-1") -> Process:
+        process = Process(proxy_id, clock, boot_id=boot_id)
+        process.settings = {"audit.host": f"host of {boot_id}"}
+        write(process, "started")
+        record = records[-1]
+        record["settings"], record["count"] = process.settings, None
+        return process
+
+    running = [begin(name) for name in ALL_DAY]
+    retired, late = begin("retired"), Process("late", clock)
+    for process in (*running, retired) * 4:
+        clock.now_ms += MINUTE_MS // 4
+        write(process)
+        if process is retired:
+            late.high_water()
+    for process in running:
+        write(process, "stopped")
+    clock.now_ms = NOON_MS
+    running = [begin(name, "boot-2") for name in (*ALL_DAY, "fast", "slow", "twice")]
+    for minute in range(12):
+        clock.now_ms += MINUTE_MS
+        if minute == 3:
+            running.append(begin("twice", "boot-3"))
+            stamped = {"appended_ms": clock.now_ms} if stamp(0) == 0 else {}
+            records.extend(record | stamped for record in late.records)
+        for process in running:
+            write(process)
+    for process in running:
+        write(process, "stopped")
+    return records
+
+
+@pytest.mark.spec("D15")
+@pytest.mark.parametrize("stamps", sorted(STAMPS))
+def test_a_skewed_clock_an_id_that_runs_twice_and_a_retired_process_are_named_as_such(
+    spark: SparkSession, stamps: str
+) -> None:
+    audit = audit_frame(spark, mixed_up(STAMPS[stamps]))
+
+    rows = gaps(audit).unionByName(clocks(skews(sequence_index(audit)))).collect()
+
+    told = {(row["check"], json.loads(row["evidence"])["proxy_id"]): row["explanation"] for row in rows}
+    assert told == {
+        ("clocks.skewed", "fast"): "the clock of process fast/boot-2 is 120 minutes ahead of the broker's and"
+        " the other processes' clocks",
+        (
+            "clocks.skewed",
+            "slow",
+        ): "the clock of process slow/boot-2 is 120 minutes behind the broker's and"
+        " the other processes' clocks",
+        ("gaps.same_id_twice", "twice"): "two processes ran under the id twice at the same time: boot boot-2"
+        " (host host of boot-2) and boot boot-3 (host host of boot-3); their records are mixed in the topic,"
+        " or one of them is forged",
+        ("gaps.unfinished", "late"): UNFINISHED.format("late", 3),
+        ("gaps.unfinished", "retired"): UNFINISHED.format("retired", 4),
+    }
+
+
+UNFINISHED = (
+    "process {}/boot-1 ends at sequence {} without `stopped`: it was killed and did not come back, or its"
+    " tail is missing; acknowledge it if it was retired"
+)

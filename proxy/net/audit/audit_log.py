@@ -7,6 +7,7 @@ defines the format of a record, and proxy.net.audit.capacity what happens withou
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from socket import gethostname
 
 import structlog
 
@@ -163,8 +164,8 @@ class AuditLog:
         )
 
     def start(self, settings: Mapping[str, str]) -> None:
-        """Append the first record of a boot: its settings, the chain's algorithm, and the boot before it."""
-        recorded = dict(settings) | {"audit.chain": self._chain.algorithm}
+        """Append the first record of a boot: settings, chain's algorithm, host, and the boot before it."""
+        recorded = dict(settings) | {"audit.chain": self._chain.algorithm, "audit.host": gethostname()}
         if self._previous is not None:
             recorded["audit.previous"] = link(self._previous)
         self.append(events.started(settings=recorded))
