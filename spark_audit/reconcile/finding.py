@@ -51,14 +51,17 @@ def findings(
     check: str | Column | None = None,
     severity: str | Column | None = None,
     explanation: Column | None = None,
+    identity: Sequence[Column | str] | None = None,
 ) -> DataFrame:
     """Returns rows of table `findings`. `date` names the column with the day on which the fault shows.
 
-    Without check, severity or explanation, the column of that name is used.
+    Without check, severity or explanation, the column of that name is used. `identity` are the columns that
+    the id depends on, by default the evidence.
     """
     proof = F.to_json(F.struct(*evidence))
     name = _column(S.CHECK, check)
-    digest = F.substring(F.sha2(F.concat_ws("|", name, proof), 256), 1, 16)
+    what = proof if identity is None else F.to_json(F.struct(*identity))
+    digest = F.substring(F.sha2(F.concat_ws("|", name, what), 256), 1, 16)
     return faults.select(
         digest.alias(S.ID),
         name.alias(S.CHECK),

@@ -34,7 +34,6 @@ CONNECTIONS = "connection_creation_rate"
 KEYS = (PRODUCER, CONSUMER, TIME, MUTATIONS)
 """The quotas of users and client ids. No audit records exist for those of addresses."""
 CONSUMING = ("Fetch", "ShareFetch")
-BUCKET = (*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 OTHERS = "<others>"
 """In place of a client id that a process had no room to count the use of by itself."""
 _MAX_TAG, _HASH = 255, 32
@@ -212,7 +211,7 @@ def is_expected_id() -> Column:
     # Only client ids without a limit of their own share a bucket.
     shares = F.coalesce(F.col(ENTITY).endswith(f"clients/{DEFAULT}"), F.lit(True))
     others = F.concat(F.substring_index(expected, ":", 1), F.lit(f":{OTHERS}"))
-    named = F.substring_index(expected, ":", -1) != ""
+    named = F.length(expected) > F.length(F.substring_index(expected, ":", 1)) + 1
     return (
         (recorded == expected)
         | ((F.length(recorded) >= _CUT) & kept)

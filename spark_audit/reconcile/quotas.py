@@ -2,9 +2,10 @@
 
 Takes the audit records, each once, and the metadata log, which has the limits by offset. `exceeded` adds up
 the summaries of Produce (bytes in), Fetch and ShareFetch (bytes out), and the `quota_used` records of the
-other quotas. The largest allowed use follows from Kafka's rule: a bucket holds the limit times the length of
-the window, and a request is forwarded whole before its connection is muted. So each connection may exceed the
-limit once, by what it had in flight.
+other quotas, over every stretch of time. What may pass follows from Kafka's rule: the limit for the stretch
+and for one window, and one request of each connection, because a request is carried out whole and the next
+one of its connection waits (docs/decisions/0114). Summaries do not say how large the largest request was:
+twice the mean is assumed. What is found does not change with what comes later.
 
 Quotas on time are enforced softly, by Kafka too: no throttle time is longer than a second. So only clients
 that exceeded one and were not throttled at all are reported. Quotas on partitions are strict only for
@@ -13,13 +14,12 @@ requests of a version that can be rejected; older ones are carried out and throt
 `other_limit` checks the limits that records name.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, or_else, sentence
 from spark_audit.reconcile.quota_limits import (
-    BUCKET,
     CLIENT,
     CONNECTIONS,
     CONSUMER,
@@ -38,44 +38,45 @@ from spark_audit.reconcile.quota_limits import (
     with_key,
 )
 from spark_audit.tables.plans import held
+from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.processes import BY_SETTINGS, named_generation
 
 WINDOW_S = 11
 """Kafka's default quota.window.num of one-second samples, for a process that does not record its own."""
 STRETCH_MS = 3_600_000
-"""Use is added up over intervals much longer than the window, so that bursts even out."""
+"""Shares, and whether anyone was throttled for time, are judged by the hour."""
+SUMMARY_MS = 10_000
+"""A process records what a connection used at least this often."""
 STRICT_SINCE = {"CreateTopics": 6, "DeleteTopics": 5, "CreatePartitions": 3}
 """KIP-599: from these versions on, a request is rejected instead of throttled."""
 MOST = float(2**62)
 """Larger than any count, and still exact as a whole number."""
+UNLIMITED = float(2**53)
+"""Who may use this much in a second has no limit: it is often written as the largest number that there is."""
 _MICROSECONDS_OF_A_PERCENT = 10_000
-_PROXY, _STRETCH, _USED, _BURST, _WAITED = "proxy", "stretch", "used", "burst", "waited"
+_PROXY, _STRETCH, _USED, _REQUEST, _WAITED = "proxy", "stretch", "used", "request", "waited"
+_SECOND = "second"
 _CLUSTER = "*"
 """In place of a proxy's name, which cannot be that: the quota holds for all proxies together."""
 _SHARED = (_PROXY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 
 
-def exceeded(charged: DataFrame) -> DataFrame:
-    """Returns buckets that used more than their limit allows. The workers of a proxy share one bucket.
+def exceeded(charged: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
+    """Returns the first moment of each day at which a bucket had used more than its limit allows.
 
-    With `quota.scope: cluster` all proxies share it. A process starts with an empty bucket, so each boot of a
-    proxy, or of its workers, adds one window.
+    The workers of a proxy share one bucket, with `quota.scope: cluster` all proxies do. A process starts with
+    an empty bucket, so each further boot adds one window. Use after `until_ms` may not be complete.
     """
     whose = F.when(F.col(IS_CLUSTER), F.lit(_CLUSTER)).otherwise(whole_proxy())
-    by_connection = charged.withColumn(_PROXY, whose)
-    starts = F.count_distinct(*S.BOOT_KEY) / F.count_distinct(S.PROXY_ID)
-    by_bucket = by_connection.groupBy(*_SHARED, _STRETCH).agg(
-        F.ceil(starts).alias("starts"),
-        F.sort_array(F.collect_set(F.concat_ws("/", *S.BOOT_KEY))).alias("processes"),
-        *_added_up(),
-        F.sum(_BURST).alias(_BURST),
+    of_proxy = charged.withColumn(_PROXY, whose)
+    over = held(_overruns(of_proxy, until_ms))
+    between = F.col("_from").between(F.col("from_ms"), F.col("to_ms"))
+    named = of_proxy.select(
+        *_SHARED, F.col("from_ms").alias("_from"), F.concat_ws("/", *S.BOOT_KEY).alias("_by")
     )
-    seconds = (F.col("to_ms") - F.col("from_ms")) / 1000
-    seconds = seconds + F.coalesce(WINDOW, F.lit(WINDOW_S)) * F.col("starts")
-    # "Unlimited" is often written as the largest number that there is.
-    allowed = F.least(F.col(S.QUOTA_LIMIT) * units() * seconds + F.col(_BURST), F.lit(MOST)).cast("long")
-    softly = (F.col(S.QUOTA_KEY) == TIME) & F.col(_WAITED)
-    over = by_bucket.withColumn("allowed", allowed).where((F.col(_USED) > F.col("allowed")) & ~softly)
+    of_each = over.join(named, list(_SHARED)).where(between).groupBy(*_SHARED, S.DATE)
+    processes = of_each.agg(F.sort_array(F.collect_set("_by")).alias("processes"))
+    over = over.join(processes, [*_SHARED, S.DATE])
     return findings(
         over.withColumn("unit", unit()),
         check="quotas.exceeded",
@@ -95,6 +96,86 @@ def exceeded(charged: DataFrame) -> DataFrame:
             "allowed",
         ),
         evidence=[*_SHARED, "processes", "from_ms", "to_ms", _USED, "unit", "allowed"],
+        identity=[*_SHARED, S.DATE],
+    )
+
+
+def _overruns(charged: DataFrame, until_ms: int) -> DataFrame:
+    """Returns _SHARED, date, from_ms, to_ms, used and allowed of the first overrun of each day.
+
+    Rows are in the order in which they begin. A stretch from row i to row j lasts from the begin of i to the
+    latest end up to j. So what it used beyond its limit is a number of j less a number of i, and the worst i
+    is the smallest one so far.
+    """
+    bucket = Window.partitionBy(*_SHARED)
+    connection = Window.partitionBy(*_SHARED, *S.BOOT_KEY, S.CONNECTION_ID)
+    of_connection = connection.orderBy("from_ms", "to_ms")
+    limited = charged.where(F.col(S.QUOTA_LIMIT) < UNLIMITED)
+    first, last = (F.row_number().over(of_connection) == 1), F.lead("from_ms").over(of_connection).isNull()
+    of_boot = Window.partitionBy(*_SHARED, *S.BOOT_KEY).orderBy("from_ms")
+    of_process = Window.partitionBy(*_SHARED, S.PROXY_ID).orderBy("from_ms")
+    begins = (F.row_number().over(of_boot) == 1) & F.lag(S.BOOT_ID).over(of_process).isNotNull()
+    largest = F.max(_REQUEST).over(connection)
+    placed = limited.withColumns(
+        {
+            "opened": F.when(first, largest).otherwise(0),
+            "closed": F.when(last, largest).otherwise(0),
+            "restarts": F.when(begins, 1 / F.size(F.collect_set(S.PROXY_ID).over(bucket))).otherwise(0.0),
+            "rate": F.col(S.QUOTA_LIMIT) * units() / 1000,
+            "window_ms": F.max(F.coalesce(WINDOW, F.lit(WINDOW_S))).over(bucket) * 1000,
+            "since_ms": F.min("from_ms").over(bucket),
+        }
+    )
+    sums = [F.sum(name).alias(name) for name in (_USED, "opened", "closed", "restarts")]
+    bounds = [F.min("from_ms").alias("from_ms"), F.max("to_ms").alias("to_ms"), F.min(S.DATE).alias(S.DATE)]
+    waited = F.max(_WAITED).alias(_WAITED)
+    slices = placed.groupBy(*_SHARED, "rate", "window_ms", "since_ms", _SECOND).agg(*sums, *bounds, waited)
+    so_far = bucket.orderBy("from_ms").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    restarts = F.sum("restarts").over(so_far) * F.col("rate") * F.col("window_ms")
+    summed = slices.withColumns(
+        {
+            "sum_used": F.sum(_USED).over(so_far),
+            "sum_opened": F.sum("opened").over(so_far),
+            "sum_closed": F.sum("closed").over(so_far) - F.col("closed"),
+            "sum_restarts": restarts,
+            "end_ms": F.max("to_ms").over(so_far),
+            _WAITED: F.max(_WAITED).over(Window.partitionBy(*_SHARED, _stretch(F.col("from_ms")))),
+        }
+    )
+    begin = F.struct(
+        (
+            F.col("sum_used")
+            - F.col(_USED)
+            - F.col("rate") * (F.col("from_ms") - F.col("since_ms"))
+            - F.col("sum_closed")
+            - F.col("sum_restarts")
+        ).alias("before"),
+        "from_ms",
+        (F.col("sum_used") - F.col(_USED)).alias("used_before"),
+    )
+    lasting = F.col("rate") * (F.col("end_ms") - F.col("since_ms"))
+    allowed_so_far = lasting + F.col("sum_opened") + F.col("sum_restarts")
+    judged = (
+        summed.withColumn("begin", F.min(begin).over(so_far))
+        .withColumn(_USED, F.col("sum_used") - F.col("begin.used_before"))
+        .withColumn("over", F.col("sum_used") - allowed_so_far - F.col("begin.before"))
+        .withColumn("over", F.col("over") - F.col("rate") * F.col("window_ms"))
+        .withColumn("over_before", F.max("over").over(so_far.rowsBetween(Window.unboundedPreceding, -1)))
+    )
+    softly = (F.col(S.QUOTA_KEY) == TIME) & F.col(_WAITED)
+    # What was found once may not be paid back for long: only what is more than before is found again.
+    more = F.col("over") > F.greatest(F.lit(0), F.coalesce("over_before", F.lit(0)))
+    complete = F.col("from_ms") <= until_ms - SUMMARY_MS
+    in_day = Window.partitionBy(*_SHARED, S.DATE).orderBy("from_ms")
+    found = judged.where(more & complete & ~softly).withColumn("place", F.row_number().over(in_day))
+    allowed = F.least(F.col(_USED) - F.col("over"), F.lit(MOST)).cast("long")
+    return found.where("place = 1").select(
+        *_SHARED,
+        S.DATE,
+        F.col("begin.from_ms").alias("from_ms"),
+        F.col("end_ms").alias("to_ms"),
+        _USED,
+        allowed.alias("allowed"),
     )
 
 
@@ -107,7 +188,7 @@ def beyond_share(charged: DataFrame, few: DataFrame) -> DataFrame:
     of_process = (*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, _STRETCH)
     seconds = (F.col(S.INTERVAL_END_MS) - F.col(S.INTERVAL_START_MS)) / 1000
     shared = few.where((F.col(S.EVENT) == "quota_share") & F.col(S.RULE).isNull())
-    shares = shared.groupBy(*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, _stretch()).agg(
+    shares = shared.groupBy(*S.BOOT_KEY, S.QUOTA_ID, S.QUOTA_KEY, _stretch().alias(_STRETCH)).agg(
         F.min(S.DATE).alias(S.DATE),
         F.sum(S.COUNT).alias(_USED),
         F.sum(F.col(S.QUOTA_SHARE) * F.col(S.QUOTA_LIMIT) * seconds).alias("share_of_limit"),
@@ -115,11 +196,14 @@ def beyond_share(charged: DataFrame, few: DataFrame) -> DataFrame:
         F.min(S.INTERVAL_START_MS).alias("from_ms"),
         F.max(S.INTERVAL_END_MS).alias("to_ms"),
     )
-    summed = charged.groupBy(*of_process).agg(
-        F.sum(_USED).alias("summed"), F.sum(_BURST).alias(_BURST), F.max(WINDOW).alias(WINDOW)
+    by_connection = charged.groupBy(*of_process, S.CONNECTION_ID).agg(
+        F.sum(_USED).alias(_USED), F.max(_REQUEST).alias(_REQUEST), F.max(WINDOW).alias(WINDOW)
+    )
+    summed = by_connection.groupBy(*of_process).agg(
+        F.sum(_USED).alias("summed"), F.sum(_REQUEST).alias(_REQUEST), F.max(WINDOW).alias(WINDOW)
     )
     burst = F.col(S.QUOTA_LIMIT) * F.coalesce(WINDOW, F.lit(WINDOW_S))
-    allowed = (F.col("share_of_limit") + burst) * units() + F.coalesce(_BURST, F.lit(0))
+    allowed = (F.col("share_of_limit") + burst) * units() + F.coalesce(_REQUEST, F.lit(0))
     judged = shares.join(summed, list(of_process), "left").withColumns(
         {
             _USED: F.greatest(_USED, F.coalesce("summed", F.lit(0))),
@@ -147,21 +231,23 @@ def beyond_share(charged: DataFrame, few: DataFrame) -> DataFrame:
 
 
 def _charged(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns the use of clients with a quota: one row per bucket, connection, day and interval.
+    """Returns the use of clients with a quota: one row per bucket, connection and second.
 
-    Summaries are added up before their limit is looked up: there are many of them, but few clients and
-    offsets.
+    `request` is an estimate of the largest single request, `stretch` the hour.
     """
     from_ms = _from_ms()
     # A response has only the longest throttle time, so a quota on bytes may hide one on time.
     waits = F.when(F.col(S.EVENT) == "throttled", TIME).otherwise(F.col(S.QUOTA_KEY))
+    mean = F.when(is_traffic() & (F.col(S.COUNT) > 1), 2 * counted() / F.col(S.COUNT))
+    request = F.least(F.coalesce(mean, counted()), counted()).cast("long")
+    second = F.floor(from_ms / 1000).alias(_SECOND)
     added = held(
         with_key(records.where(_counts()).withColumn(S.QUOTA_KEY, waits))
-        .groupBy(*BY_SETTINGS, *CLIENT, S.CONNECTION_ID, _stretch())
+        .groupBy(*BY_SETTINGS, *CLIENT, S.CONNECTION_ID, second)
         .agg(
             F.min(S.DATE).alias(S.DATE),
             F.sum(counted()).alias(_USED),
-            F.max(counted()).alias(_BURST),
+            F.max(request).alias(_REQUEST),
             F.min(from_ms).alias("from_ms"),
             F.max(F.coalesce(S.INTERVAL_END_MS, S.TIME_MS)).alias("to_ms"),
             F.max(F.col(S.EVENT) == "throttled").alias(_WAITED),
@@ -170,21 +256,13 @@ def _charged(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> Dat
     limited = governed(added, few, metadata_log).where(
         F.col(EXPECTED_LIMIT).isNotNull() & (F.coalesce(F.col(MODE), F.lit("enforce")) != "observe")
     )
-    named = limited.withColumns({S.QUOTA_ID: F.col(EXPECTED_ID), S.QUOTA_LIMIT: F.col(EXPECTED_LIMIT)})
-    by_connection = named.groupBy(*BUCKET, IS_CLUSTER, _STRETCH, S.CONNECTION_ID)
-    return by_connection.agg(*_added_up(), F.max(_BURST).alias(_BURST))
-
-
-def _added_up() -> list[Column]:
-    """Returns the sums that connections and buckets share."""
-    return [
-        F.min(S.DATE).alias(S.DATE),
-        F.sum(_USED).alias(_USED),
-        F.min("from_ms").alias("from_ms"),
-        F.max("to_ms").alias("to_ms"),
-        F.max(_WAITED).alias(_WAITED),
-        F.max(WINDOW).alias(WINDOW),
-    ]
+    return limited.withColumns(
+        {
+            S.QUOTA_ID: F.col(EXPECTED_ID),
+            S.QUOTA_LIMIT: F.col(EXPECTED_LIMIT),
+            _STRETCH: _stretch(F.col("from_ms")),
+        }
+    )
 
 
 def _counts() -> Column:
@@ -237,8 +315,8 @@ def _from_ms() -> Column:
     return F.coalesce(S.INTERVAL_START_MS, S.TIME_MS)
 
 
-def _stretch() -> Column:
-    return F.floor(_from_ms() / STRETCH_MS).alias(_STRETCH)
+def _stretch(moment_ms: Column | None = None) -> Column:
+    return F.floor((_from_ms() if moment_ms is None else moment_ms) / STRETCH_MS)
 
 
 def whole_proxy() -> Column:
@@ -246,14 +324,27 @@ def whole_proxy() -> Column:
     return F.regexp_replace(S.PROXY_ID, r"\.w[0-9]+$", "")
 
 
-_CLIENT = (*BUCKET, S.PRINCIPAL, S.CLIENT_ID, S.SETTINGS_GENERATION)
+_CLIENT = (
+    *S.BOOT_KEY,
+    S.QUOTA_ID,
+    S.QUOTA_KEY,
+    S.QUOTA_LIMIT,
+    S.PRINCIPAL,
+    S.CLIENT_ID,
+    S.SETTINGS_GENERATION,
+)
 
 
-def quotas(records: DataFrame, metadata_log: DataFrame, few: DataFrame | None = None) -> DataFrame:
-    """Returns the findings of all three checks. `few` has all records but traffic, if it is known."""
+def quotas(
+    records: DataFrame, metadata_log: DataFrame, few: DataFrame | None = None, until_ms: int = ALWAYS
+) -> DataFrame:
+    """Returns the findings of all three checks.
+
+    `few` has all records but traffic, if it is known. `until_ms` is `complete_until_ms` of the index.
+    """
     rest = records if few is None else few
     charged = held(_charged(records, rest, metadata_log))
-    used = exceeded(charged).unionByName(beyond_share(charged, rest))
+    used = exceeded(charged, until_ms).unionByName(beyond_share(charged, rest))
     return used.unionByName(other_limit(records, rest, metadata_log))
 
 

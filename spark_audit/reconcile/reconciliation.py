@@ -126,7 +126,7 @@ def reconcile(
         ),
         "decisions": decision_findings(judged),
         "forwarded": forwarded(to_penstock_controllers(few), of_topic(log), until_ms),
-        "quotas": quotas(near, log, few),
+        "quotas": quotas(near, log, few, until_ms),
         "sessions": sessions(records, few),
         "settings": known_settings(index, few),
         "changes": changes(few, of_topic(log), until_ms),

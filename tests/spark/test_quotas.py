@@ -1,6 +1,8 @@
 """(d) Bytes and limits against the quotas of the metadata log."""
 
 import json
+import random
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from proxy.audit.record import EVENT_FIELDS, AuditEvent, Author, Encoder
 from proxy.metadata.quota_entity import sanitize, short_name
 from proxy.quota.precedence import OTHERS
 from spark_audit.reconcile.quota_limits import governing, quota_intervals, sanitised, short
-from spark_audit.reconcile.quotas import quotas
+from spark_audit.reconcile.quotas import WINDOW_S, quotas
 from tests.spark.audit_trail import NOON_MS, Process, Trail
 from tests.spark.frames import frames, log_frame
 
@@ -168,8 +170,8 @@ def test_too_many_bytes_and_other_limits_are_found(spark: SparkSession) -> None:
         ("quotas.other_limit", ":app"),
         ("quotas.other_limit", "forged:"),
     ]
-    assert evidence[0]["used"] == 60 * 13_000
-    assert evidence[0]["allowed"] == 1_000 * (600 + 11) + 13_000
+    assert evidence[0]["used"] == 9 * 13_000
+    assert evidence[0]["allowed"] == 1_000 * (90 + 11) + 13_000
 
 
 @pytest.mark.parametrize("method", ["Fetch", "ShareFetch"])
@@ -192,7 +194,7 @@ def test_what_is_consumed_counts_against_the_quota_of_consumers(spark: SparkSess
 
     [row] = quotas(*frames(spark, trail)).collect()
 
-    assert (row["check"], json.loads(row["evidence"])["used"]) == ("quotas.exceeded", 60 * 13_000)
+    assert (row["check"], json.loads(row["evidence"])["used"]) == ("quotas.exceeded", 9 * 13_000)
 
 
 def busy(
@@ -219,6 +221,66 @@ def busy(
         )
 
 
+def throttled_by_kafka(
+    seed: int, connections: int, limit: float, seconds: int
+) -> dict[str, list[tuple[int, int]]]:
+    """Connection -> (ms, bytes) of the requests that pass: whole ones, after which it waits for its debt."""
+    sizes, used, free_ms = random.Random(seed), 0.0, dict.fromkeys(range(connections), 0)
+    passed: dict[str, list[tuple[int, int]]] = {f"c-{number}": [] for number in free_ms}
+    for now_ms in range(0, seconds * 1_000, 50):
+        for number, at_ms in free_ms.items():
+            if now_ms >= at_ms:
+                size = sizes.choice((200, 5_000, 40_000))
+                passed[f"c-{number}"].append((now_ms, size))
+                used += size
+                debt = used - limit * (now_ms / 1_000 + WINDOW_S)
+                free_ms[number] = now_ms + max(0, round(1_000 * debt / limit))
+    return passed
+
+
+def summed_up(trail: Trail, user: str, requests: dict[str, list[tuple[int, int]]], **fields: Any) -> None:
+    """Summaries of ten seconds, as sessions write them."""
+    for connection_id, each in requests.items():
+        for _, group in groupby(each, lambda request: request[0] // 10_000):
+            taken = list(group)
+            trail.proxy.write(
+                "authorization_summary",
+                principal=f"User:{user}",
+                client_id="app",
+                connection_id=f"{user} {connection_id}",
+                method="Produce",
+                count=len(taken),
+                request_bytes=sum(size for _, size in taken),
+                interval_start_ms=NOON_MS + taken[0][0],
+                interval_end_ms=NOON_MS + taken[0][0] + 10_000,
+                metadata_offset=trail.offset,
+                **fields,
+            )
+
+
+@pytest.mark.spec("D15", "Q6")
+def test_a_third_more_than_the_limit_for_a_minute_is_found_and_stays_the_same_finding(
+    spark: SparkSession,
+) -> None:
+    limit, trail = 100_000.0, Trail()
+    trail.set_quota({"user": None}, RATE, limit)
+    for connections in (1, 7, 60):
+        summed_up(trail, f"throttled {connections}", throttled_by_kafka(5, connections, limit, 300))
+    steady = {"c": [(50 * number, round(limit * 1.3 / 20)) for number in range(60 * 20)]}
+    summed_up(trail, "greedy", steady)
+
+    [found] = quotas(*frames(spark, trail)).collect()
+    # An hour of patience, on the same connection and on others.
+    later = {name: [(60_000 * minute, 100) for minute in range(1, 60)] for name in ("c", "d", "e")}
+    summed_up(trail, "greedy", later)
+
+    assert quotas(*frames(spark, trail)).collect() == [found]
+    assert (found["check"], json.loads(found["evidence"])["quota_id"]) == ("quotas.exceeded", "greedy:")
+
+
+COLON = f"{OTHERS} of a client id that ends with a colon"
+
+
 @pytest.mark.spec("Q4", "Q14")
 @pytest.mark.parametrize("principal", ["User:bob", "User:" + "ü" * 4_000, "User:" + "b" * 9_000])
 def test_long_names_and_shared_buckets_are_no_other_limit(spark: SparkSession, principal: str) -> None:
@@ -227,6 +289,8 @@ def test_long_names_and_shared_buckets_are_no_other_limit(spark: SparkSession, p
     governed: list[tuple[dict[str, str | None], str]] = [
         ({"user": name, "client-id": None}, "c" * 20_000),
         ({"user": name, "client-id": None}, OTHERS),
+        ({"user": name, "client-id": None}, "ends with a colon:"),
+        ({"user": name, "client-id": None}, COLON),
         ({"user": name, "client-id": None}, "short"),
         ({"user": name, "client-id": "d" * 20_000}, "d" * 20_000),
     ]
@@ -237,8 +301,8 @@ def test_long_names_and_shared_buckets_are_no_other_limit(spark: SparkSession, p
         event = AuditEvent(
             event="throttled",
             principal=principal,
-            client_id="short" if client_id == OTHERS else short_name(client_id),
-            quota_id=f"{sanitize(name)}:{short_name(client_id)}",
+            client_id={OTHERS: "short", COLON: "a:"}.get(client_id, short_name(client_id)),
+            quota_id=f"{sanitize(name)}:{OTHERS if client_id == COLON else short_name(client_id)}",
             quota_key=RATE,
             quota_limit=2.0 if entity["client-id"] else 1.0,
             metadata_offset=trail.offset,
@@ -331,7 +395,7 @@ def test_workers_of_one_proxy_share_a_quota_and_other_proxies_do_not(spark: Spar
     [row] = quotas(*frames(spark, trail)).collect()
 
     proof = json.loads(row["evidence"])
-    assert (row["check"], proof["proxy"], proof["used"]) == ("quotas.exceeded", "many", 2 * 600 * 800)
+    assert (row["check"], proof["proxy"], proof["used"]) == ("quotas.exceeded", "many", 2 * 50 * 800)
     assert proof["processes"] == ["many.w0/boot-1", "many.w1/boot-1"]
 
 
@@ -369,7 +433,7 @@ def test_a_quota_for_the_whole_cluster_is_judged_by_the_sum_of_all_proxies(spark
     [row] = quotas(*frames(spark, trail)).collect()
 
     proof = json.loads(row["evidence"])
-    assert (row["check"], proof["quota_id"], proof["used"]) == ("quotas.exceeded", "shared:", 3 * 600 * 400)
+    assert (row["check"], proof["quota_id"]) == ("quotas.exceeded", "shared:")
     assert proof["processes"] == ["sidecar-0/boot-1", "sidecar-1/boot-1", "sidecar-2/boot-1"]
     assert row["explanation"].startswith("all proxies together (sidecar-0/boot-1, sidecar-1/boot-1")
 

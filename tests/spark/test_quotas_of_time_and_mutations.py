@@ -118,8 +118,8 @@ def test_who_took_more_time_than_its_share_and_was_never_told_to_wait_is_found(s
         ("many", "shared:"),
         ("proxy-1", "greedy:"),
     ]
-    assert (proofs[1]["used"], proofs[1]["allowed"]) == (600 * 130_000, (600 + 11) * 100_000 + 1_300_000)
-    assert "allowed 78000000 us of an event loop for quota-id greedy:" in rows[1]["explanation"]
+    assert (proofs[1]["used"], proofs[1]["allowed"]) == (90 * 130_000, (90 + 11) * 100_000 + 1_300_000)
+    assert "allowed 11700000 us of an event loop for quota-id greedy:" in rows[1]["explanation"]
 
 
 def test_more_partitions_than_a_quota_lets_through_are_found(spark: SparkSession) -> None:
@@ -148,7 +148,7 @@ def test_more_partitions_than_a_quota_lets_through_are_found(spark: SparkSession
                 interval_end_ms=at_ms,
             )
 
-    # In nine seconds 18, and 22 that were saved, and the last request may be above it.
+    # In eight seconds 16, and 22 that were saved, and the last request may be above it.
     changed(trail.controller, "frugal", 4)
     changed(trail.controller, "greedy", 5)
     changed(trail.controller, "older", 100, version=5)
@@ -159,4 +159,4 @@ def test_more_partitions_than_a_quota_lets_through_are_found(spark: SparkSession
 
     proof = json.loads(row["evidence"])
     assert (row["check"], proof["proxy"], proof["quota_id"]) == ("quotas.exceeded", "controller-1", "greedy:")
-    assert (proof["used"], proof["allowed"], proof["unit"]) == (50, 18 + 22 + 5, "partition changes")
+    assert (proof["used"], proof["allowed"], proof["unit"]) == (45, 16 + 22 + 5, "partition changes")
