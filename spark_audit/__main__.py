@@ -5,6 +5,7 @@ Exit code: 0 no findings, 1 findings (`history`: nothing), 2 failed (the reason 
 """
 
 import argparse
+import getpass
 import json
 import signal
 import sys
@@ -34,6 +35,7 @@ from spark_audit.ingest.topics import METADATA_TOPIC, kafka_options
 from spark_audit.jobs import (
     RECONCILE_STEPS,
     REPORT_STEPS,
+    acknowledge,
     differences_from_topics,
     differences_from_witness,
     log_in_effect,
@@ -57,6 +59,7 @@ from spark_audit.service.exposition import Metrics, serving
 from spark_audit.service.schedule import Schedule
 from spark_audit.service.service import Service
 from spark_audit.tables import delta, files, manifest
+from spark_audit.tables.acknowledgements import acknowledgements, entries
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.keys import Key, read_keys
@@ -140,6 +143,16 @@ def parser() -> argparse.ArgumentParser:
     _key_argument(verifying)
     _kafka_arguments(verifying, required=False)
     verifying.set_defaults(log_dirs=[])
+    acknowledging = commands.add_parser(
+        "acknowledge", help="sign why a finding is explained: it is no longer an open one"
+    )
+    acknowledging.add_argument("tables", metavar="TABLES", help="directory or URI of the Delta tables")
+    acknowledging.add_argument(
+        "id", type=_not_empty, metavar="ID", help="id of a finding, as in findings.json"
+    )
+    acknowledging.add_argument("--why", type=_not_empty, required=True, help="the explanation, for others")
+    acknowledging.add_argument("--by", metavar="NAME", help="who says so; default the user of this process")
+    _key_argument(acknowledging)
     trying = commands.add_parser("what-if", help="say what a proposed change would do to recorded traffic")
     trying.add_argument(
         "--proposal", required=True, metavar="FILE", help="kafka-acls and kafka-configs commands"
@@ -214,6 +227,7 @@ def parser() -> argparse.ArgumentParser:
         (checking, _reconcile),
         (showing, _report),
         (verifying, _verify),
+        (acknowledging, _acknowledge),
         (trying, _what_if),
         (narrowing, _least_privilege),
         (remembering, _history),
@@ -221,6 +235,10 @@ def parser() -> argparse.ArgumentParser:
         (expiring, _expire),
         (everything, _run),
     ):
+        if command is not acknowledging:
+            command.add_argument(
+                "--tables", required=True, metavar="DIR", help="directory or URI of the Delta tables"
+            )
         _common_arguments(command)
         command.set_defaults(command=run)
     return root
@@ -356,9 +374,6 @@ def _log_keys_argument(command: argparse.ArgumentParser) -> None:
 
 
 def _common_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--tables", required=True, metavar="DIR", help="directory or URI of the Delta tables"
-    )
     command.add_argument("--master", help="Spark master; default local[*], or that of spark-submit")
     command.add_argument("--ivy-dir", metavar="DIR", help="cache directory of Spark's packages")
     command.add_argument(
@@ -384,6 +399,12 @@ def _resource(text: str) -> tuple[str, str]:
         kinds = ", ".join(KINDS_OF_RESOURCES)
         raise argparse.ArgumentTypeError(f"{text!r} is not TYPE:NAME with one of the types {kinds}")
     return kind, name
+
+
+def _not_empty(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty")
+    return text
 
 
 def _period(text: str) -> int:
@@ -552,9 +573,23 @@ def _expire(spark: SparkSession, arguments: argparse.Namespace) -> int:
 def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables, key = Tables(arguments.tables), _key(arguments)
     with reported(Steps("report", REPORT_STEPS), _say, arguments.reporting_interval) as done:
-        run = write_page(spark, tables, arguments.findings, arguments.out, arguments.date, key, done)
+        run, changed = write_page(spark, tables, arguments.findings, arguments.out, arguments.date, key, done)
+    for explanation in changed:
+        print(f"penstock audit: {explanation}", file=sys.stderr)
     _say(f"manifest: {run}")
     _say(f"report: {arguments.out}")
+    return FINDINGS if changed else CLEAN
+
+
+def _acknowledge(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    key, by = files.read_chain_key(arguments.chain_key), arguments.by
+    try:
+        by = by or getpass.getuser()
+    except (OSError, KeyError) as error:
+        raise AuditError("this user has no name: pass --by") from error
+    day, run = acknowledge(spark, Tables(arguments.tables), arguments.id, arguments.why, by, key)
+    _say(f"manifest: {run}")
+    _say(f"acknowledged: {arguments.id} of {day}, by {by}")
     return CLEAN
 
 
@@ -573,7 +608,10 @@ def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
         print(f"penstock audit: {fault[S.EXPLANATION]}", file=sys.stderr)
     if arguments.accept:
         found = [fault[S.EXPLANATION] for fault in faults]
-        runs = manifest.sign(spark, runs, manifest.ACCEPT, runs.now, accepted=found)
+        acknowledged = entries(acknowledgements(runs.runs))
+        runs = manifest.sign(
+            spark, runs, manifest.ACCEPT, runs.now, accepted=found, acknowledged=acknowledged
+        )
     _say(f"manifest: {runs.newest}; differences: {len(faults)}")
     return FINDINGS if faults and not arguments.accept else CLEAN
 
@@ -584,8 +622,7 @@ def _run(spark: SparkSession, arguments: argparse.Namespace) -> int:
     _ingest(spark, arguments)
     verdict = _reconcile(spark, arguments)
     arguments.findings, arguments.out = arguments.out, f"{arguments.out.rstrip('/')}/report.html"
-    _report(spark, arguments)
-    return verdict
+    return max(verdict, _report(spark, arguments))
 
 
 def _serve(spark: SparkSession, arguments: argparse.Namespace) -> int:

@@ -4,6 +4,8 @@ Each job signs in the manifest what it has read and written (tables/manifest.py)
 a job reads one version of each table.
 """
 
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -14,6 +16,7 @@ from spark_audit.ingest.streams import Topics
 from spark_audit.ingest.topics import METADATA_TOPIC, kafka_records, require_reachable, topic_of
 from spark_audit.reconcile.chain import columns
 from spark_audit.reconcile.checkpoints import against_witness
+from spark_audit.reconcile.finding import collected, kinds
 from spark_audit.reconcile.reconciliation import CHECKS, reconcile
 from spark_audit.reconcile.topics import Topic, differences_of_audit, differences_of_log
 from spark_audit.reconcile.unsigned import Verified, in_effect, status
@@ -21,6 +24,14 @@ from spark_audit.report import coverage
 from spark_audit.report.coverage import NotChecked
 from spark_audit.report.page import render
 from spark_audit.tables import delta, files, findings, manifest
+from spark_audit.tables.acknowledgements import (
+    ACKNOWLEDGE,
+    OPEN,
+    Acknowledgement,
+    acknowledgements,
+    day_of,
+    entries,
+)
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.findings import Summary
@@ -41,12 +52,15 @@ def reconcile_tables(
     key: Key,
     on_step: Callable[[str], None] = lambda name: None,
     log_keys: str | None = None,
+    table: str | None = None,
 ) -> tuple[Summary, str]:
     """Checks these days (YYYY-MM-DD), or all, and writes the findings into directory `out`.
 
     Returns the summary, and the run of the manifest. `on_step` is called with the name of each step that is
-    done. If it raises an exception, nothing is written.
+    done. If it raises an exception, nothing is written. `table` is the path of table `findings` of all runs,
+    by default in `out`.
     """
+    table = table or table_in(out)
     adapt_plans(spark, tables)
     # The manifest first: what it signs is in the versions that are read, so that its columns are compared.
     runs = manifest.check(spark, tables, key)
@@ -55,11 +69,11 @@ def reconcile_tables(
     versions = delta.versions(spark, tables)
     log_end = delta.log_end(spark, tables)
     versions["metadata_log"] = delta.version(spark, tables.metadata_log)
-    replaced = manifest.outputs_of(spark, out)
+    replaced = manifest.outputs_of(spark, out, table)
     faults = manifest.output_faults(runs, replaced, named_run(spark, out))
     audit, quarantine, log = trail(spark, tables, versions)
     audit = held_if_small(manifest.with_files(audit))
-    edited = columns(manifest.not_checked(audit, runs)).collect()
+    edited = collected(columns(manifest.not_checked(audit, runs)))
     on_step("columns")
     try:
         result = reconcile(
@@ -78,35 +92,67 @@ def reconcile_tables(
         spark.catalog.clearCache()
     # Done, or left out without Kafka's own controller: what is left is to write the results.
     on_step(RECONCILE_STEPS[-1])
+    acknowledged = acknowledgements(runs.runs)
+    still_open = [row for row in result.findings if row[S.ID] not in acknowledged]
+    severities = Counter(row[S.SEVERITY] for row in still_open)
     summary: Summary = {
         **result.summary,
+        "findings": {severity: severities[severity] for severity in S.SEVERITIES},
+        "acknowledged": len(result.findings) - len(still_open),
         "days": sorted(set(days)),
         "tables": tables.root,
         "versions": versions,
         "run": runs.newest.number + 2,
     }
-    closed = reconciled_days(audit, quarantine, result.findings, versions["audit"], days)
-    text = findings.as_text(result.findings, summary)
+    closed = reconciled_days(audit, quarantine, still_open, versions["audit"], days)
+    text = findings.as_text(result.findings, summary, kinds(), acknowledged)
+    before = findings.read_table_of_findings(spark, table)
+    rows = findings.seen(before, result.findings, time.time_ns() // 1_000, acknowledged)
     # Signed before it is written: if this job is killed, what it has written is no manipulation. The new
     # files of the tables are signed at the end only, so that the next job compares their columns again.
     intended = {
-        "outputs": manifest.outputs_to_be(out, text, result.findings),
+        "outputs": manifest.outputs_to_be(out, table, text, rows),
         manifest.RECONCILED: manifest.plain_rows(closed),
     }
     state = {manifest.UNFINISHED: manifest.RECONCILE, **runs.rewriting, manifest.INTENDED: intended}
     begun = manifest.sign(spark, runs, manifest.RECONCILE, runs.checked, **state)
-    findings.write_findings(spark, out, result.findings, text)
+    findings.write_findings(spark, out, table, rows, text)
     delta.append_state(closed, tables.reconciled, S.RECONCILED)
     signed = manifest.sign(
         spark,
         begun,
         manifest.RECONCILE,
         manifest.appended(spark, tables, runs, manifest.RECONCILED),
-        judged={"versions": versions, "days": summary["days"], "findings": summary["findings"]},
+        judged={
+            "versions": versions,
+            "days": summary["days"],
+            "findings": summary["findings"],
+            OPEN: {row[S.ID]: str(row[S.DATE]) for row in still_open},
+        },
         outputs=intended["outputs"],
         **runs.rewriting,
     )
     return summary, str(signed.newest)
+
+
+def table_in(out: str) -> str:
+    """Returns the path of table `findings` in an output directory."""
+    return f"{out.rstrip('/')}/findings"
+
+
+def acknowledge(
+    spark: SparkSession, tables: Tables, id_: str, why: str, by: str, key: bytes | None
+) -> tuple[str, str]:
+    """Signs why a finding is no open one any more. Returns its day, and the run of the manifest.
+
+    AuditError if no reconciliation has found it.
+    """
+    runs = manifest.check(spark, tables, key)
+    day = day_of(runs.runs, id_)
+    entry = entries({id_: Acknowledgement(why, by)})
+    signed = runs.checked or runs.signed
+    runs = manifest.sign(spark, runs, ACKNOWLEDGE, signed, acknowledged=entry, **runs.unfinished)
+    return day, str(runs.newest)
 
 
 def write_page(
@@ -117,11 +163,13 @@ def write_page(
     wanted: Sequence[str],
     key: Key,
     on_step: Callable[[str], None] = lambda name: None,
-) -> str:
-    """Writes a page of the findings in `directory`, of the days `wanted` or of all. Returns the run.
+    table: str | None = None,
+) -> tuple[str, list[str]]:
+    """Writes a page of the findings in `directory`, of the days `wanted` or of all.
 
-    `on_step` is called with the name of each step that is done.
-    AuditError if the findings or the tables are not as the last reconciliation of these days left them.
+    Returns the run, and in which way the findings or the tables are not as the last reconciliation of these
+    days left them; the page says so. `on_step` is called with the name of each step that is done. `table` is
+    the path of table `findings`, by default in `directory`.
     """
     document = findings.read_findings(spark, directory)
     adapt_plans(spark, tables)
@@ -133,8 +181,12 @@ def write_page(
     days = wanted or document["summary"].get("days") or ()
     runs = manifest.check(spark, tables, key, days)
     on_step("manifest")
-    _require_signed(spark, runs, document, directory)
-    text = render(*trail(spark, tables, versions), document, wanted, versions)
+    outputs = manifest.outputs_of(spark, directory, table or table_in(directory))
+    changed = _changed_since(runs, document, outputs)
+    acknowledged = acknowledgements(runs.runs)
+    for finding in document["findings"]:
+        finding.update(findings.marked(finding["id"], acknowledged))  # type: ignore[typeddict-item]  # Its field.
+    text = render(*trail(spark, tables, versions), document, wanted, versions, changed)
     files.write_text(spark, page, text)
     on_step("page")
     if runs.runs:
@@ -142,7 +194,7 @@ def write_page(
         # Files that are new are left to the next reconciliation, which compares their columns.
         signed = runs.checked or runs.signed
         runs = manifest.sign(spark, runs, "report", signed, outputs=outputs, **runs.unfinished)
-    return str(runs.newest)
+    return str(runs.newest), changed
 
 
 def differences_from_topics(spark: SparkSession, tables: Tables, topics: Topics) -> list[Row]:
@@ -218,19 +270,16 @@ def named_run(spark: SparkSession, directory: str) -> int | None:
         return None
 
 
-def _require_signed(
-    spark: SparkSession, runs: manifest.Manifest, document: findings.Document, directory: str
-) -> None:
-    """Raises AuditError if no run wrote these findings, or the tables were changed since.
+def _changed_since(
+    runs: manifest.Manifest, document: findings.Document, outputs: Mapping[str, str]
+) -> list[str]:
+    """Returns why these findings may not be those of a run, and what was changed in the tables since.
 
-    The page shows what was wrong with the tables when they were reconciled.
+    What was wrong with the tables when they were reconciled is among the findings.
     """
     known = {each["id"] for each in document["findings"]}
-    outputs, named = manifest.outputs_of(spark, directory), document["summary"].get("run")
-    faults = manifest.output_faults(runs, outputs, named, unknown_too=True)
-    for fault in manifest.findings(runs, faults):
-        if fault[S.ID] not in known:
-            raise AuditError(f"no page was written, because {fault[S.EXPLANATION]}")
+    faults = manifest.output_faults(runs, outputs, document["summary"].get("run"), unknown_too=True)
+    return [fault[S.EXPLANATION] for fault in manifest.findings(runs, faults) if fault[S.ID] not in known]
 
 
 def trail(

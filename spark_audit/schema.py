@@ -323,6 +323,17 @@ FINDING = struct(
     (EXPLANATION, _STRING),
     (EVIDENCE, _STRING),
 )
-"""Table `findings`. `id` is a hash of check and evidence: the same fault has the same id in every run."""
+"""What a check returns. `id` is a hash of check and evidence: the same fault has the same id in every run."""
+
+FIRST_SEEN, LAST_SEEN, ACKNOWLEDGED, ACKNOWLEDGED_BY = (
+    *("first_seen", "last_seen"),
+    *("acknowledged", "acknowledged_by"),
+)
+FOUND = struct(
+    *((field.name, field.dataType) for field in FINDING),
+    *((FIRST_SEEN, _TIMESTAMP), (LAST_SEEN, _TIMESTAMP)),
+    *((ACKNOWLEDGED, _STRING), (ACKNOWLEDGED_BY, _STRING)),
+)
+"""Table `findings`, of all runs: when a finding was first and last seen, and why it is not open, if so."""
 
 SEVERITIES = ("critical", "high", "medium")

@@ -4,18 +4,36 @@ A finding's id is a hash of its check and its evidence, so that a scheduler can 
 ones. So evidence must not contain anything that differs between runs: sort what is collected.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 
 SAMPLE = 20
 """The evidence of one finding names at most this many sequences or offsets."""
+MOST_ALIKE, EXAMPLES = 50, 20
+"""More findings of one kind on one day are one finding with so many examples."""
 ABSENT = "(not recorded)"
 """In an explanation: what the record does not have."""
 _FAULT = "fault"
+
+
+class Kind(NamedTuple):
+    """For the reader of a finding, a sentence each."""
+
+    what: str
+    next: str
+
+
+def kinds() -> Mapping[str, Kind]:
+    """Returns check -> what it is and what to do next: the table kinds.txt."""
+    lines = (files("spark_audit.reconcile") / "kinds.txt").read_text("utf-8").splitlines()
+    rows = [line.split(" | ") for line in lines if not line.startswith("#")]
+    return {check: Kind(what, then) for check, what, then in rows}
 
 
 def fault(holds: Column, check: str, severity: str, *explanation: Column) -> Column:
@@ -69,6 +87,45 @@ def findings(
         F.col(date).cast("date").alias(S.DATE),
         _column(S.EXPLANATION, explanation).alias(S.EXPLANATION),
         proof.alias(S.EVIDENCE),
+    )
+
+
+def collected(found: DataFrame) -> list[Row]:
+    """Returns findings to the driver, `grouped` if they are many: a bounded number for each day."""
+    few = found.limit(MOST_ALIKE + 1).collect()
+    return few if len(few) <= MOST_ALIKE else found.transform(grouped).collect()
+
+
+def grouped(found: DataFrame) -> DataFrame:
+    """Returns findings, with those of one check and day as one if they are more than MOST_ALIKE.
+
+    Its id is a hash of theirs: if another one comes, it is another finding, which nobody has acknowledged.
+    """
+    alike = Window.partitionBy(S.CHECK, S.DATE)
+    place = F.row_number().over(alike.orderBy(S.ID))
+    numbered = found.withColumns({"place": place, "alike": F.count(F.lit(1)).over(alike)})
+    alone = F.when(F.col("alike") <= MOST_ALIKE, F.col(S.ID))
+    worst = F.min(F.array_position(F.array(*map(F.lit, S.SEVERITIES)), F.col(S.SEVERITY)))
+    shown = (F.col("place") <= EXAMPLES) | alone.isNotNull()
+    example = F.when(shown, F.struct(S.ID, S.EXPLANATION, S.EVIDENCE))
+    each = numbered.groupBy(S.CHECK, S.DATE, "alike", alone.alias("alone")).agg(
+        F.element_at(F.array(*map(F.lit, S.SEVERITIES)), worst.cast("int")).alias(S.SEVERITY),
+        F.sort_array(F.collect_list(example)).alias("examples"),
+        F.sha2(F.concat_ws("|", S.CHECK, F.array_sort(F.collect_list(S.ID))), 256).alias("digest"),
+    )
+    first = F.col("examples")[0]
+    proofs = F.array_join(F.transform("examples", lambda example: example[S.EVIDENCE]), ",")
+    many = F.concat(F.lit('{"findings":'), F.col("alike"), F.lit(',"examples":['), proofs, F.lit("]}"))
+    is_alone = F.col("alone").isNotNull()
+    return each.select(
+        F.coalesce("alone", F.substring("digest", 1, 16)).alias(S.ID),
+        S.CHECK,
+        S.SEVERITY,
+        S.DATE,
+        F.when(is_alone, first[S.EXPLANATION])
+        .otherwise(sentence("%s findings of this kind, such as: %s", "alike", first[S.EXPLANATION]))
+        .alias(S.EXPLANATION),
+        F.when(is_alone, first[S.EVIDENCE]).otherwise(many).alias(S.EVIDENCE),
     )
 
 

@@ -17,6 +17,7 @@ from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.checkpoints import checkpoints
 from spark_audit.reconcile.clocks import clocks, skews
 from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
+from spark_audit.reconcile.finding import collected
 from spark_audit.reconcile.forwarded import forwarded
 from spark_audit.reconcile.gaps import gaps, with_twins
 from spark_audit.reconcile.kraft_changes import kraft_changes
@@ -139,7 +140,7 @@ def reconcile(
     found = {row[S.ID]: row for row in of_tables}
     # One after the other: Spark would plan their union again after each of its stages.
     for name, check in checks.items():
-        found |= {row[S.ID]: row for row in check.transform(_on, days).collect()}
+        found |= {row[S.ID]: row for row in collected(check.transform(_on, days))}
         on_check(name)
     rows = sorted(found.values(), key=_order)
     summary = _summary(rows, number_of(index, copies), log, judged)

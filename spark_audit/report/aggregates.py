@@ -34,6 +34,8 @@ _PLACE = T.StructType(
     ]
 )
 _PROOF = T.StructType([T.StructField("id", T.StringType()), T.StructField("record", T.StringType())])
+LONGEST_WAIT_MS = 3_600_000
+"""A record that says more is not believed."""
 WRITTEN = 5
 """Log records that are shown for one request."""
 _SASL_EVENTS = ("authentication", "authentication_failed", "reauthentication", "reauthentication_failed")
@@ -132,35 +134,95 @@ def principals(by_connection: DataFrame) -> DataFrame:
 
 
 def denials(records: DataFrame) -> DataFrame:
-    """Returns what was denied most, and to how many principals."""
+    """Returns what was denied most, to whom and from where."""
+    key = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.RULE)
     counted = (
         records.where(denied())
-        .groupBy(S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.RULE)
+        .groupBy(*key)
         .agg(
             _sum(requests()).alias("denied"),
-            F.count_distinct(S.PRINCIPAL).alias("principals"),
-            F.max_by(S.PRINCIPAL, F.struct(S.TIME_MS, S.SEQUENCE)).alias("last_principal"),
+            F.min(S.TIME_MS).alias("first_ms"),
             F.max(S.TIME_MS).alias("last_ms"),
         )
     )
-    ranked = counted.orderBy(F.col("denied").desc(), S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.RULE)
-    return ranked.limit(ROWS)
+    return counted.orderBy(F.col("denied").desc(), *key).limit(ROWS)
+
+
+def waits(records: DataFrame) -> DataFrame:
+    """Returns quota_id, quota_key, wait_ms, from_ms, to_ms: the time for which somebody waited, once.
+
+    A response says how long the client is to wait. Those to a client with many requests in flight say it at
+    the same time, so what they say is not added up: one record lasts from the begin of its interval to the
+    mean wait after its end, and what overlaps is counted once.
+    """
+    total_ms = F.least(F.col(S.THROTTLE_TIME_MS), F.lit(LONGEST_WAIT_MS))
+    mean_ms = F.least((F.col(S.THROTTLE_TIME_MS) / F.coalesce(S.COUNT, F.lit(1))).cast("long"), total_ms)
+    begin_ms = F.coalesce(
+        F.when(F.col(S.INTERVAL_START_MS).between(0, F.col(S.TIME_MS)), F.col(S.INTERVAL_START_MS)), S.TIME_MS
+    )
+    told = records.where(is_event("throttled") & (F.col(S.THROTTLE_TIME_MS) > 0)).select(
+        S.QUOTA_ID,
+        S.QUOTA_KEY,
+        begin_ms.alias("from_ms"),
+        F.least(F.greatest(S.TIME_MS, begin_ms) + mean_ms, begin_ms + total_ms).alias("to_ms"),
+    )
+    in_order = Window.partitionBy(S.QUOTA_ID, S.QUOTA_KEY).orderBy("from_ms", "to_ms")
+    before = F.max("to_ms").over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    since = told.withColumn("from_ms", F.greatest("from_ms", F.coalesce(before, "from_ms")))
+    return since.where("to_ms > from_ms").withColumn("wait_ms", F.col("to_ms") - F.col("from_ms"))
 
 
 def throttling(records: DataFrame) -> DataFrame:
-    """Returns the quotas that throttled clients, and for how long."""
+    """Returns the quotas that throttled clients, how often, and for how long somebody waited."""
     times = F.coalesce(S.COUNT, F.lit(1))
     counted = (
         records.where(is_event("throttled"))
         .groupBy(S.QUOTA_ID, S.QUOTA_KEY)
         .agg(
             _sum(times).alias("times"),
-            _sum(F.col(S.THROTTLE_TIME_MS)).alias("total_ms"),
             (F.sum(S.THROTTLE_TIME_MS) / F.sum(times)).cast("long").alias("mean_ms"),
             F.max(S.QUOTA_LIMIT).alias(S.QUOTA_LIMIT),
         )
     )
-    return counted.orderBy(F.col("total_ms").desc(), S.QUOTA_ID, S.QUOTA_KEY).limit(ROWS)
+    of_quota = waits(records).groupBy(F.col(S.QUOTA_ID).alias("id"), F.col(S.QUOTA_KEY).alias("key"))
+    waited = of_quota.agg(F.sum("wait_ms").alias("total_ms"))
+    same = counted[S.QUOTA_ID].eqNullSafe(waited["id"]) & counted[S.QUOTA_KEY].eqNullSafe(waited["key"])
+    joined = counted.join(waited, same, "left").drop("id", "key").na.fill(0, ["total_ms"])
+    return joined.orderBy(F.col("total_ms").desc(), S.QUOTA_ID, S.QUOTA_KEY).limit(ROWS)
+
+
+def logins(records: DataFrame) -> DataFrame:
+    """Returns who logged in from where, the most failures first."""
+    failed, done = is_event(*_FAILED_LOGINS), is_event("authentication", "reauthentication")
+    counted = (
+        records.where(failed | done)
+        .groupBy(S.PRINCIPAL, S.HOST, S.LISTENER, S.MECHANISM)
+        .agg(
+            _sum(F.when(done, requests())).alias("logins"),
+            _sum(F.when(failed, requests())).alias("failed"),
+            F.max(S.TIME_MS).alias("last_ms"),
+        )
+    )
+    ranked = F.col("failed").desc(), F.col("logins").desc(), S.PRINCIPAL, S.HOST, S.LISTENER, S.MECHANISM
+    return counted.orderBy(*ranked).limit(ROWS)
+
+
+def newcomers(records: DataFrame, before: DataFrame) -> DataFrame:
+    """Returns the principals, hosts and client ids of `records` that `before`, earlier records, has not."""
+    names = F.array(
+        *(
+            F.struct(F.lit(kind).alias("kind"), F.col(column).alias("name"))
+            for kind, column in (("principal", S.PRINCIPAL), ("host", S.HOST), ("client id", S.CLIENT_ID))
+        )
+    )
+    known = before.select(F.inline(names)).distinct()
+    seen = records.select(S.TIME_MS, S.PRINCIPAL, S.HOST, F.inline(names)).where("name IS NOT NULL")
+    earliest = F.struct(S.TIME_MS, S.PRINCIPAL, S.HOST)
+    first = seen.groupBy("kind", "name").agg(
+        F.min(earliest).alias("first"), F.count(F.lit(1)).alias("records")
+    )
+    new = first.join(known, ["kind", "name"], "left_anti").select("kind", "name", "first.*", "records")
+    return new.orderBy(F.col("kind").desc(), S.TIME_MS, "name").limit(LATEST)
 
 
 def authentications(records: DataFrame) -> DataFrame:
@@ -341,8 +403,8 @@ LOGINS = {
 """Event -> its name in the plot of logins, in the order of the legend."""
 
 
-def timeline(records: DataFrame, bucket_ms: int) -> DataFrame:
-    """Returns plot, bucket_ms, series, amount.
+def timeline(records: DataFrame, bucket_ms: int, last_ms: int) -> DataFrame:
+    """Returns plot, bucket_ms, series, amount, up to `last_ms`.
 
     The plots are `allowed` (requests by API), `denied` (requests by principal), `throttled` (milliseconds by
     quota-id) and `logins` (by outcome). A plot has at most MOST_SERIES series; the smallest are OTHERS.
@@ -353,7 +415,19 @@ def timeline(records: DataFrame, bucket_ms: int) -> DataFrame:
     bucket = (F.floor(moment / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long")
     drawn = records.select(_plotted().alias("drawn"), bucket.alias(BUCKET_MS)).where("drawn is not null")
     counted = drawn.groupBy("drawn.plot", BUCKET_MS, "drawn.series").agg(F.sum("drawn.amount").alias(AMOUNT))
-    return largest(held(counted))
+    return largest(held(counted.unionByName(_waiting(records, bucket_ms, last_ms))))
+
+
+def _waiting(records: DataFrame, bucket_ms: int, last_ms: int) -> DataFrame:
+    """Returns the rows of the plot of throttling: each wait, in all columns over which it lasts."""
+    waiting = waits(records).withColumn("to_ms", F.least("to_ms", F.lit(last_ms))).where("to_ms > from_ms")
+    first, last = (F.floor(moment / F.lit(bucket_ms)) for moment in (F.col("from_ms"), F.col("to_ms") - 1))
+    each = waiting.withColumn("column", F.explode(F.sequence(first, last)))
+    begin = (F.col("column") * bucket_ms).cast("long")
+    within = F.least(F.col("to_ms"), begin + bucket_ms) - F.greatest(F.col("from_ms"), begin)
+    series = F.coalesce(S.QUOTA_ID, F.lit("(unknown)")).alias(SERIES)
+    placed = each.select(F.lit("throttled").alias(PLOT), begin.alias(BUCKET_MS), series, within.alias("ms"))
+    return placed.groupBy(PLOT, BUCKET_MS, SERIES).agg(F.sum("ms").alias(AMOUNT))
 
 
 def largest(counted: DataFrame) -> DataFrame:
@@ -365,11 +439,9 @@ def largest(counted: DataFrame) -> DataFrame:
 
 def _plotted() -> Column:
     outcome = F.coalesce(*(F.when(is_event(event), name) for event, name in LOGINS.items()))
-    throttled = F.when(is_event("throttled"), F.col(S.THROTTLE_TIME_MS)).cast("long")
     return F.coalesce(
         F.when(denied(), _piece("denied", F.col(S.PRINCIPAL), requests())),
         F.when(granted(), _piece("allowed", F.col(S.METHOD), requests())),
-        F.when(throttled > 0, _piece("throttled", F.col(S.QUOTA_ID), throttled)),
         F.when(outcome.isNotNull(), _piece("logins", outcome, requests())),
     )
 

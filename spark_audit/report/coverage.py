@@ -28,7 +28,7 @@ def checked(findings: Sequence[Finding], severities: Sequence[str], summary: Sum
     signatures = summary.get("signatures")
     is_verified = {"log": signatures is not None and not signatures.startswith(NOT_VERIFIED)}
     of: dict[str, list[str]] = {family: [] for family in FAMILIES}
-    for finding in findings:
+    for finding in _open(findings):
         of.setdefault(finding["check"].partition(".")[0], []).append(finding["severity"])
     return [
         Checked(
@@ -53,15 +53,20 @@ def verdict(document: Document, severities: Sequence[str], records: int) -> str:
     return "clean" if document["summary"]["records"] and records else "empty"
 
 
+def _open(findings: Sequence[Finding]) -> list[Finding]:
+    return [found for found in findings if not found.get("acknowledged")]
+
+
 def of_days(document: Document, days: Sequence[str]) -> Document:
     """Returns the document with the findings of these days only. NotChecked if it does not cover them."""
     done = document["summary"].get("days") or []
     missing = sorted(set(days) - set(done)) if done else []
     if missing:
         raise NotChecked(f"its findings are for {', '.join(done)}, not for {', '.join(missing)}")
-    findings = [found for found in document["findings"] if not days or found["date"] in days]
+    of_these = [found for found in document["findings"] if not days or found["date"] in days]
+    findings = sorted(of_these, key=lambda found: "acknowledged" in found)
     counts = dict.fromkeys(document["summary"]["findings"], 0)
-    for found in findings:
+    for found in _open(findings):
         counts[found["severity"]] += 1
     summary: Summary = {**document["summary"], "findings": counts}
     return {"summary": summary, "findings": findings}

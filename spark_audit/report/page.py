@@ -5,10 +5,12 @@ was rendered: the same tables give the same page.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 from typing import Any
 
 from jinja2 import Environment, PackageLoader
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.report import aggregates, coverage, formatting, plots
@@ -16,6 +18,8 @@ from spark_audit.tables.findings import Document, Finding
 from spark_audit.tables.plans import held, held_if_small
 from spark_audit.trail.audit_records import deduplicate
 
+COMPARED_DAYS = 14
+"""Who is new on a day is not in the days before it."""
 FINDINGS = 500
 """The page shows at most this many findings. findings.json has all of them."""
 _UNITS = (("Milliseconds", 1), ("Seconds", 1_000), ("Minutes", 60_000), ("Hours", 3_600_000))
@@ -31,16 +35,19 @@ def render(
     document: Document,
     days: Sequence[str] = (),
     versions: Mapping[str, int] | None = None,
+    changed: Sequence[str] = (),
 ) -> str:
     """Returns the page as text. `document` is findings.json; NotChecked if it does not cover a day.
 
     With days (YYYY-MM-DD) the page is about these only, and other days of table `audit` are not read.
-    `versions` are the current versions of the tables.
+    `versions` are the current versions of the tables. `changed` says what was changed since they were
+    reconciled, so that the page cannot be relied on.
     """
     days = days or document["summary"].get("days") or ()
     limited = coverage.of_days(document, days)
     shown = limited["findings"][:FINDINGS]
-    return fill(limited, collected(audit, quarantine, metadata_log, days, shown), days, versions or {})
+    content = collected(audit, quarantine, metadata_log, days, shown)
+    return fill(limited, content, days, versions or {}, changed)
 
 
 def collected(
@@ -51,13 +58,19 @@ def collected(
     findings: Sequence[Finding] = (),
 ) -> dict[str, Any]:
     """Returns what the page shows of the tables, as plain rows and plots."""
-    wanted = audit.transform(aggregates.of_days, days).select(*aggregates.READ)
+    wanted = audit.transform(aggregates.of_days, days).select(*aggregates.READ, S.KAFKA_TIMESTAMP)
     records = held(wanted.transform(held_if_small).transform(deduplicate))
     log = held(metadata_log)
     try:
         by_connection = held(aggregates.connections(records))
         totals = _rows(aggregates.totals(by_connection))[0]
         tables = _tables(records, by_connection, quarantine.transform(aggregates.of_days, days), log, days)
+        if days:
+            first = min(map(date.fromisoformat, days))
+            before = audit.where(F.col(S.DATE) >= first - timedelta(days=COMPARED_DAYS))
+            before = before.where(F.col(S.DATE) < first)
+            if not before.isEmpty():
+                tables["newcomers"] = aggregates.newcomers(records, before)
         return {
             "totals": totals,
             "proofs": _proofs(records, findings),
@@ -73,6 +86,7 @@ def fill(
     shown: Mapping[str, Any],
     days: Sequence[str],
     versions: Mapping[str, int],
+    changed: Sequence[str] = (),
 ) -> str:
     """Returns the filled template."""
     return (
@@ -87,8 +101,16 @@ def fill(
             checked=coverage.checked(document["findings"], S.SEVERITIES, document["summary"]),
             days=sorted(days),
             newer=coverage.newer(document, versions),
+            changed=changed,
+            compared_days=COMPARED_DAYS,
         )
     )
+
+
+def overview(days: Mapping[str, Mapping[str, int]]) -> str:
+    """Returns the page that leads to the pages of days. `days`: day -> severity -> open findings."""
+    newest_first = sorted(days.items(), reverse=True)
+    return environment().get_template("overview.html.j2").render(days=newest_first, severities=S.SEVERITIES)
 
 
 def _tables(
@@ -99,6 +121,7 @@ def _tables(
         "denials": aggregates.denials(records),
         "throttling": aggregates.throttling(records),
         "authentications": aggregates.authentications(records),
+        "logins": aggregates.logins(records),
         "ended": aggregates.ended_sessions(records),
         "changes": aggregates.admin_changes(records, log),
         "errors": aggregates.errors(records),
@@ -120,7 +143,7 @@ def _plots(records: DataFrame, totals: Mapping[str, Any]) -> dict[str, Any]:
     first_ms, last_ms = totals["first_ms"] or 0, totals["last_ms"] or 0
     bucket_ms = plots.bucket_for(first_ms, last_ms)
     counts: dict[str, dict[int, dict[str, float]]] = {}
-    for row in aggregates.timeline(records, bucket_ms).collect():
+    for row in aggregates.timeline(records, bucket_ms, last_ms).collect():
         of_plot = counts.setdefault(row[aggregates.PLOT], {})
         of_plot.setdefault(row[aggregates.BUCKET_MS], {})[row[aggregates.SERIES]] = row[aggregates.AMOUNT]
     # The interval of a summary may begin before the first record was written.

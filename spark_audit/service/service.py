@@ -3,7 +3,7 @@
 A day is reconciled again whenever it has other records than at its last reconciliation, so the day that is
 not over yet is reconciled at each interval, and an older one when late records arrive. Reconciliation runs in
 a thread of its own, and reads one version of each table while the streams append to them. Findings and page
-of a day are in a directory named by the day.
+of a day are in a directory named by the day; table `findings` and `index.html` are of all days.
 
 Once a day the streams stop for the time in which the tables are compacted: a stream that writes every ten
 seconds leaves some thousand small files a day.
@@ -19,12 +19,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_audit.ingest.streams import Companion, Progress
-from spark_audit.jobs import reconcile_tables, write_page
+from spark_audit.jobs import reconcile_tables, table_in, write_page
 from spark_audit.reconcile.chain import columns
+from spark_audit.report.page import overview
 from spark_audit.service.exposition import STREAM_TIMEOUT_S, Metrics
 from spark_audit.service.schedule import Schedule
 from spark_audit.tables.delta import Tables
-from spark_audit.tables.files import AuditError, names_in
+from spark_audit.tables.files import AuditError, names_in, write_text
 from spark_audit.tables.findings import read_findings
 from spark_audit.tables.keys import Key
 from spark_audit.tables.retention import compact, days_to_reconcile, expire
@@ -144,12 +145,15 @@ class Service(Companion):
 
     def _reconcile(self, day: str) -> None:
         out = f"{self._out}/{day}"
+        table = table_in(self._out)
         summary, _ = reconcile_tables(
-            *(self._spark, self._tables, out, [day], self._key, self._after_check), self._log_keys
+            *(self._spark, self._tables, out, [day], self._key, self._after_check, self._log_keys, table)
         )
         self._findings[day] = summary["findings"]
         self._metrics.show_findings(self._findings.values())
-        run = write_page(self._spark, self._tables, out, f"{out}/report.html", [day], self._key)
+        page = f"{out}/report.html"
+        run, _ = write_page(self._spark, self._tables, out, page, [day], self._key, table=table)
+        write_text(self._spark, f"{self._out}/index.html", overview(self._findings))
         counts = ", ".join(f"{number} {severity}" for severity, number in summary["findings"].items())
         self._report(f"reconciled {day}: {counts}; {summary['records']} records; manifest: {run}")
 

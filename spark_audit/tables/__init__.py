@@ -6,5 +6,6 @@ plans        how Spark makes plans, by the size of a trail
 findings     findings.json and table `findings`
 keys         public keys, the secret of chains, and how a run is signed
 manifest     what each run judged, removed and wrote, signed
+acknowledgements  findings that somebody has explained, as the manifest has them
 retention    deletes old days, compacts small files
 """

@@ -41,6 +41,7 @@ from spark_audit.tables.delta import (
     table_properties,
 )
 from spark_audit.tables.files import AuditError, names_in, read_text, sha256_of, write_new
+from spark_audit.tables.findings import digested, read_table_of_findings
 
 ACCEPT = "accept"
 """The job that signs the tables as they are. It begins a new chain of runs."""
@@ -125,6 +126,11 @@ class Manifest:
     def rewriting(self) -> dict[str, object]:
         """The same for a reconciliation, which completes one that was killed."""
         return {} if self.unfinished.get(UNFINISHED) == RECONCILE else self.unfinished
+
+
+def runs_of(spark: SparkSession, tables: Tables, key: keys.Key) -> Sequence[Run]:
+    """Returns the runs since the tables were accepted, without a look at the tables."""
+    return _runs(spark, f"{tables.root.rstrip('/')}/runs", key)[0]
 
 
 def check(spark: SparkSession, tables: Tables, key: keys.Key, days: Sequence[str] = ()) -> Manifest:
@@ -247,24 +253,19 @@ def appended(spark: SparkSession, tables: Tables, manifest: Manifest, name: str)
     return {**manifest.signed, name: {**after, "files": _files(manifest.signed, name) | new}}
 
 
-def outputs_of(spark: SparkSession, out: str) -> dict[str, str]:
-    """Returns path -> SHA-256 of findings.json and of table `findings` in a directory, if they exist."""
-    return _digests(spark, _findings_in(out))
+def outputs_of(spark: SparkSession, out: str, table: str) -> dict[str, str]:
+    """Returns path -> SHA-256 of findings.json in directory `out` and of table `findings`, if they exist."""
+    return _digests(spark, _findings_in(out, table))
 
 
-def outputs_to_be(out: str, text: str, found: Sequence[Row]) -> dict[str, str]:
+def outputs_to_be(out: str, table: str, text: str, found: Sequence[Row]) -> dict[str, str]:
     """Returns what `outputs_of` is to return: of findings.json with this text, and a table of these rows."""
-    digests = keys.digest(text, None), keys.digest(_rows_as_text(found), None)
-    return dict(zip(_findings_in(out), digests, strict=True))
+    digests = keys.digest(text, None), keys.digest(digested(found), None)
+    return dict(zip(_findings_in(out, table), digests, strict=True))
 
 
-def _findings_in(out: str) -> list[str]:
-    place = _absolute(out)
-    return [f"{place}/findings.json", f"{place}/findings"]
-
-
-def _rows_as_text(rows: Sequence[Row]) -> str:
-    return json.dumps(sorted([str(row[name]) for name in S.FINDING.names] for row in rows))
+def _findings_in(out: str, table: str) -> list[str]:
+    return [f"{_absolute(out)}/findings.json", _absolute(table)]
 
 
 def page_output(spark: SparkSession, path: str) -> dict[str, str]:
@@ -326,7 +327,7 @@ def _digests(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
     found = {}
     for path in paths:
         if DeltaTable.isDeltaTable(spark, path):
-            found[path] = keys.digest(_rows_as_text(read_table(spark, path, S.FINDING).collect()), None)
+            found[path] = keys.digest(digested(read_table_of_findings(spark, path)), None)
         elif names_in(spark, path):
             found[path] = keys.digest(read_text(spark, path), None)
     return found

@@ -7,7 +7,7 @@ process; and the last record of each boot, because the next link is hashed from 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.tables import delta, manifest
+from spark_audit.tables.acknowledgements import acknowledged_by_day
 from spark_audit.tables.delta import Tables, frame_of, sole_writer
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.keys import Key
@@ -58,7 +59,8 @@ def expire(
         old, days = _before(spark, tables, before)
         days = days.persist()
         if not force:
-            _require_settled(spark, tables, days)
+            settled = acknowledged_by_day(manifest.runs_of(spark, tables, key))
+            _require_settled(spark, tables, days, settled)
         begun = manifest.begin(spark, tables, key, compare, "expire")
         done = _delete_days(spark, tables, before, old, days)
         removed = {"before": str(before), "days": done.days, "records": done.records}
@@ -162,11 +164,20 @@ def _newest(spark: SparkSession, tables: Tables, days: DataFrame) -> DataFrame:
     return days.where("unexpired > 0").join(newest, S.DATE, "left")
 
 
-def _require_settled(spark: SparkSession, tables: Tables, days: DataFrame) -> None:
-    """Raises AuditError unless the newest reconciliation of each day has all its records and no findings."""
+def _require_settled(
+    spark: SparkSession, tables: Tables, days: DataFrame, acknowledged: Mapping[date, int]
+) -> None:
+    """Raises AuditError unless the newest reconciliation of each day has all its records and no findings.
+
+    `acknowledged`: day -> the number of its findings that were acknowledged since.
+    """
+    explained = F.lit(0)
+    for day, number in acknowledged.items():
+        explained = F.when(F.col(S.DATE) == F.lit(day), F.lit(number)).otherwise(explained)
+    still_open = F.col("then.findings") - explained
     why = F.coalesce(
         F.when(F.col("then").isNull(), "never reconciled"),
-        F.when(F.col("then.findings") > 0, F.concat("then.findings", F.lit(" open finding(s)"))),
+        F.when(still_open > 0, F.concat(still_open, F.lit(" open finding(s)"))),
         F.when(F.col("then.records") != F.col("records"), "records arrived after it was reconciled"),
     )
     joined = _newest(spark, tables, days)

@@ -81,7 +81,7 @@ def audit_frame(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
             "audit",
             0,
             offset,
-            moment(record.get("appended_ms", record["time_ms"])),
+            moment(record["appended_ms"] if "appended_ms" in record else record["time_ms"]),
             sha256(line(record)).digest(),
             None,
             None,

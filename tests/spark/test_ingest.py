@@ -124,7 +124,7 @@ def test_results_can_be_written_to_a_path_and_to_a_uri(
 
     summary: Any = {"records": 3, "text": "prüfen"}
 
-    findings.write_findings(spark, out, [], findings.as_text([], summary))
+    findings.write_findings(spark, out, f"{out}/findings", [], findings.as_text([], summary, {}, {}))
 
     assert findings.read_findings(spark, out) == Document(summary=summary, findings=[])
     with pytest.raises(AuditError, match="run `reconcile` first"):

@@ -15,7 +15,9 @@ from pyspark.sql import types as T
 from spark_audit import __main__ as command_line
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import columns
+from spark_audit.reconcile.gaps import RETIRED_MS
 from spark_audit.tables import delta, findings, manifest, retention
+from spark_audit.tables.acknowledgements import ACKNOWLEDGE, acknowledged_by_day
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from tests.spark.audit_trail import DAY, Clock, Process, Trail
@@ -327,7 +329,7 @@ def test_a_file_that_is_no_run_is_not_taken_for_one_and_a_defect_is_no_finding(
 def test_findings_and_page_are_evidence_too(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Findings that are emptied by hand give no page, and an edited page is named."""
+    """A page of findings that were emptied by hand says so, and an edited page is named."""
     trail = a_trail()
     del trail.proxy.records[1]
     tables, out = Tables(str(tmp_path / "tables")), tmp_path / "out"
@@ -346,19 +348,22 @@ def test_findings_and_page_are_evidence_too(
     document["summary"]["findings"] = dict.fromkeys(document["summary"]["findings"], 0)
     json_file.write_text(json.dumps(document | {"findings": []}), encoding="utf-8")
     page.unlink()
-    assert (run(*report), page.exists()) == (2, False)
-    assert capsys.readouterr().err == (
-        f"penstock audit: no page was written, because {json_file} is not as run 2 wrote it\n"
-    )
+    assert run(*report) == 1
+    assert capsys.readouterr().err == f"penstock audit: {json_file} is not as run 2 wrote it\n"
+    marked = page.read_text(encoding="utf-8")
+    assert "Changed since the reconciliation" in marked
+    assert f"<strong>{json_file} is not as run 2 wrote it</strong>" in marked
 
     json_file.write_text(true, encoding="utf-8")
+    assert run(*report) == 0
+    assert page.read_text(encoding="utf-8") == shown
     page.write_text(shown.replace("finding", "no finding"), encoding="utf-8")
     assert run("verify", *common) == 1
-    assert capsys.readouterr().err == f"penstock audit: {page} is not as run 3 wrote it\n"
+    assert capsys.readouterr().err == f"penstock audit: {page} is not as run 5 wrote it\n"
     assert run(*report) == 0
 
-    place(tables, 4).unlink()
-    document["summary"]["run"] = 4
+    place(tables, 6).unlink()
+    document["summary"]["run"] = 6
     json_file.write_text(json.dumps(document), encoding="utf-8")
     assert run("reconcile", *common, "--out", out) == 1
     found = {each["check"] for each in json.loads(json_file.read_text(encoding="utf-8"))["findings"]}
@@ -369,6 +374,65 @@ def test_findings_and_page_are_evidence_too(
     assert "table expired does not match the manifest" in capsys.readouterr().err
     assert run("verify", *common, "--accept") == 0
     assert run("verify", *common) == 0
+
+
+@pytest.mark.spec("D15")
+def test_an_acknowledged_finding_is_open_no_more_and_nobody_without_the_key_can_acknowledge_it(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trail = a_trail()
+    retired = trail.process("retired")
+    trail.clock.now_ms += RETIRED_MS + 1_000
+    trail.process("newer").stop()
+    tables, out = Tables(str(tmp_path / "tables")), tmp_path / "out"
+    write(spark, tables, trail)
+    (tmp_path / "key").write_bytes(SECRET)
+    (tmp_path / "guess").write_bytes(GUESS)
+    common = "--tables", tables.root, "--chain-key", tmp_path / "key"
+    expire = "expire", *common, "--before", "2026-11-24", "--confirm"
+
+    def reconcile() -> tuple[int, list[str], dict[str, Any]]:
+        code = run("reconcile", *common, "--out", out)
+        document = json.loads((out / "findings.json").read_text(encoding="utf-8"))
+        return code, [each["check"] for each in document["findings"]], document["findings"][-1]
+
+    code, checks, found = reconcile()
+    assert (code, checks) == (1, ["gaps.unfinished"])
+    assert (found["evidence"]["proxy_id"], "retired" in found["explanation"]) == (retired.proxy_id, True)
+    assert run(*expire) == 2
+    why = "decommissioned on Monday, see OPS-17"
+    command = "acknowledge", tables.root, found["id"], "--why", why, "--by", "erin"
+    capsys.readouterr()
+    assert run("acknowledge", tables.root, "0" * 16, "--why", why, "--chain-key", tmp_path / "key") == 2
+    assert "no reconciliation of these tables has found '0000000000000000'" in capsys.readouterr().err
+    assert run(*command) == 2, "without the key"
+    # Who owns the tables can write a run, but not sign it.
+    runs = manifest.check(spark, tables, GUESS)
+    entry = [{"id": found["id"], "why": why, "by": "mallory"}]
+    manifest.sign(spark, runs, ACKNOWLEDGE, runs.signed, acknowledged=entry)
+    code, checks, _ = reconcile()
+    assert (code, set(checks)) == (1, {"gaps.unfinished", "manifest.run_altered"})
+    assert run("verify", *common, "--accept") == 0
+
+    code, checks, _ = reconcile()
+    assert (code, checks) == (1, ["gaps.unfinished"])
+    assert run(*command, "--chain-key", tmp_path / "key") == 0
+    # Its day is settled without another reconciliation, and so are they after the next one.
+    runs = manifest.check(spark, tables, SECRET)
+    assert sum(acknowledged_by_day(runs.runs).values()) == 1
+    code, checks, found = reconcile()
+    assert (code, checks, found["acknowledged"]) == (0, ["gaps.unfinished"], {"why": why, "by": "erin"})
+    assert run("report", *common, "--findings", out, "--out", out / "report.html") == 0
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert f"<strong>Acknowledged</strong> by erin: {why}" in page
+    assert "<h2>No finding</h2>" in page
+    rows = {row[S.CHECK]: row for row in delta.read_table(spark, f"{out}/findings").collect()}
+    assert rows.keys() == {"gaps.unfinished", "manifest.run_altered"}, "of all runs"
+    known, gone = rows["gaps.unfinished"], rows["manifest.run_altered"]
+    assert known[S.FIRST_SEEN] < gone[S.FIRST_SEEN] == gone[S.LAST_SEEN] < known[S.LAST_SEEN]
+    assert (known[S.ACKNOWLEDGED], known[S.ACKNOWLEDGED_BY], gone[S.ACKNOWLEDGED]) == (why, "erin", None)
+    assert run("verify", *common) == 0
+    assert run(*expire) == 0
 
 
 @pytest.fixture(scope="module")

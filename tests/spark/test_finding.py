@@ -1,0 +1,68 @@
+"""Findings as operators read them: what to do about each kind, and many of one kind as one."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import spark_audit
+from spark_audit import schema as S
+from spark_audit.reconcile.finding import EXAMPLES, MOST_ALIKE, collected, findings, kinds
+from spark_audit.reconcile.reconciliation import FAMILIES
+
+pytestmark = pytest.mark.spec("D15")
+
+SENTENCE = re.compile(r"[A-Z].*[A-Za-z`)]\.")
+
+
+def test_each_kind_of_finding_says_what_it_is_and_what_to_do_next() -> None:
+    package = Path(spark_audit.__file__).parent
+    named = re.compile(rf'"((?:{"|".join(FAMILIES)}|topics)\.[a-z_]+)"')
+    written = {name for path in package.rglob("*.py") for name in named.findall(path.read_text("utf-8"))}
+
+    assert len(written) > 50
+    assert written - kinds().keys() == set()
+    for check, (what, then) in kinds().items():
+        assert SENTENCE.fullmatch(what), check
+        assert SENTENCE.fullmatch(then), check
+        assert what != then
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_many_findings_of_one_kind_are_one_with_examples(spark: SparkSession) -> None:
+    def found(many: int) -> list[tuple[str, str, str, str]]:
+        rows = spark.range(many).select("id", F.lit("2026-11-23").alias("day"))
+        forged = findings(
+            rows,
+            check="chain.unknown_process",
+            severity=F.when(F.col("id") == 7, "critical").otherwise("high"),
+            date="day",
+            explanation=F.concat(F.lit("process "), F.col("id")),
+            evidence=["id"],
+        )
+        alone = findings(
+            rows.limit(1),
+            check="gaps.hole",
+            severity="critical",
+            date="day",
+            explanation=F.lit("a hole"),
+            evidence=["id"],
+        )
+        each = collected(forged.unionByName(alone))
+        return sorted((row[S.CHECK], row[S.SEVERITY], row[S.EVIDENCE], row[S.ID]) for row in each)
+
+    (check, severity, evidence, id_), hole = found(3_000)
+
+    proof = json.loads(evidence)
+    assert (check, severity, proof["findings"]) == ("chain.unknown_process", "critical", 3_000)
+    assert len({each["id"] for each in proof["examples"]}) == EXAMPLES
+    assert found(3_000)[0][3] == id_
+    # Acknowledged are those that were there.
+    assert found(3_001)[0][3] != id_
+    few = found(MOST_ALIKE - 1)
+    assert (len(few), few[-1]) == (MOST_ALIKE, hole)
+    assert len(found(MOST_ALIKE)) == MOST_ALIKE + 1
