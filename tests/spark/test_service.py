@@ -15,13 +15,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit import __main__ as command_line
+from spark_audit.service.exposition import Metrics
 from spark_audit.service.schedule import DAY_S, Schedule
-from spark_audit.service.service import now_s
+from spark_audit.service.service import Service, now_s
+from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.findings import Document
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.lab.cluster.process import ChildProcess
-from tests.spark.audit_trail import DAY, Clock, Process
+from tests.spark.audit_trail import DAY, NOON_MS, Clock, Process, Trail
+from tests.spark.frames import audit_frame
 from tests.spark.ingesting import Source, in_tables, log_records
 from tests.spark.stopping import job_process, kill
 
@@ -210,3 +213,26 @@ def test_reconciliations_follow_the_ends_of_intervals_and_maintenance_the_end_of
     assert (hourly.retry_after(midnight), often.retry_after(midnight)) == (midnight + 300, midnight + 60)
     assert (hourly.late_s, often.late_s) == (7200, 300)
     assert hourly.maintenance_after(midnight + 1) == midnight + DAY_S + 120
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.spec("D9", "D15")
+def test_tables_are_compacted_although_a_finding_keeps_old_days_from_being_deleted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    tables, told = Tables(str(tmp_path / "tables")), list[str]()
+    delta.create_tables(spark, tables)
+    for number, record in enumerate(Trail(Clock(NOON_MS - 400 * 86_400_000)).audit):
+        delta.append_once(audit_frame(spark, [record]), tables.audit, "test", number)
+    service = Service(
+        *(spark, tables, str(tmp_path / "out"), None, Schedule(3600, retain_days=1), Metrics(), told.append),
+        *(threading.Event(), lambda: None, str),
+    )
+
+    service.while_stopped()
+    service.close()
+
+    [refused, done] = told
+    assert refused.startswith("no day was deleted: nothing was expired, because some days are not settled")
+    assert done == "compacted"
