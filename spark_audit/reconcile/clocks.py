@@ -1,10 +1,11 @@
 """Clocks that are off: what a process says of the time, against the broker and the processes beside it.
 
 Takes the sequence index. A broker stamps records as it appends them (LogAppendTime), so a record that is
-later than its stamp tells of a clock that is ahead. A clock is behind if the records of a boot are older than
-their stamps, and were appended as slowly as they were made: a spool shipped late is appended at once.
+later than its stamp was written by a clock that is ahead. A clock is behind if the records of a boot are
+older than their stamps, and were appended as slowly as they were made: a spool that was shipped late is
+appended at once.
 
-Where stamps are the processes' own or tell nothing, the processes that wrote beside it in the topic judge a
+Where stamps are the processes' own or all the same, the processes that wrote beside it in the topic judge a
 clock: most of them are right.
 """
 
@@ -64,10 +65,10 @@ def skews(index: DataFrame) -> DataFrame:
         )
     )
     judged = of_boots.join(by_neighbours, list(S.BOOT_KEY), "left").crossJoin(stamps)
-    tells = (F.col("made_ms") > 0) & (F.col("appended_ms") * 2 >= F.col("made_ms"))
+    usable = (F.col("made_ms") > 0) & (F.col("appended_ms") * 2 >= F.col("made_ms"))
     skew = (
-        F.when(tells & (F.abs("ahead_ms") > SKEW_MS), F.col("ahead_ms"))
-        .when(tells & ~F.col("are_own"), 0)
+        F.when(usable & (F.abs("ahead_ms") > SKEW_MS), F.col("ahead_ms"))
+        .when(usable & ~F.col("are_own"), 0)
         .when((F.col("stretches") >= FEWEST_STRETCHES) & (F.abs(_OFF_MS) > SKEW_MS), F.col(_OFF_MS))
     )
     return judged.withColumn(SKEW, skew).where(F.col(SKEW) != 0).select(*S.BOOT_KEY, SKEW, "last_date")

@@ -1,7 +1,7 @@
 """Turns a check's own columns into rows of table `findings`.
 
-A finding's id is a hash of its check and its evidence, so that a scheduler can tell new findings from known
-ones. So evidence must not contain anything that differs between runs: sort what is collected.
+A finding's id is a hash of its check and its evidence, so that a scheduler knows which findings are new. So
+evidence must not contain anything that differs between runs: sort what is collected.
 """
 
 from collections.abc import Mapping, Sequence
@@ -99,7 +99,7 @@ def collected(found: DataFrame) -> list[Row]:
 def grouped(found: DataFrame) -> DataFrame:
     """Returns findings, with those of one check and day as one if they are more than MOST_ALIKE.
 
-    Its id is a hash of theirs: if another one comes, it is another finding, which nobody has acknowledged.
+    Its id is a hash of theirs: if another one comes, it is another finding, not yet acknowledged.
     """
     alike = Window.partitionBy(S.CHECK, S.DATE)
     place = F.row_number().over(alike.orderBy(S.ID))

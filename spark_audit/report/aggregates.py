@@ -134,7 +134,7 @@ def principals(by_connection: DataFrame) -> DataFrame:
 
 
 def denials(records: DataFrame) -> DataFrame:
-    """Returns what was denied most, to whom and from where."""
+    """Returns what was denied most, by principal and host."""
     key = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.RULE)
     counted = (
         records.where(denied())

@@ -1,6 +1,6 @@
-"""Findings that somebody has explained: signed in the manifest, so that nobody without the key can do it.
+"""Findings that somebody has explained: signed in the manifest, which takes the key.
 
-A run of job ACKNOWLEDGE names findings, the reasons and by whom. Which findings there are, a reconciliation
+A run of job ACKNOWLEDGE names findings, reasons and persons. Which findings there are, a reconciliation
 has signed in its run. Takes the runs of a manifest and touches no storage.
 """
 

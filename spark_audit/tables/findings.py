@@ -38,7 +38,7 @@ class Finding(TypedDict):
     explanation: str
     evidence: object
     acknowledged: NotRequired[dict[str, str]]
-    """`why`, and `by` whom. It is no open finding."""
+    """`why`, and `by` (a person). It is no open finding."""
 
 
 class Summary(TypedDict):
@@ -78,7 +78,7 @@ def as_text(
 ) -> str:
     """Returns the content of findings.json.
 
-    `kinds`: check -> what it is, and what to do next. `acknowledged`: id -> why and by whom.
+    `kinds`: check -> what it is, and what to do next. `acknowledged`: id -> why, and who says so.
     """
     each = [_plain(row, *kinds[row[S.CHECK]]) | marked(row[S.ID], acknowledged) for row in findings]
     document = {"summary": summary, "findings": each}
@@ -110,7 +110,7 @@ def seen(
 ) -> list[Row]:
     """Returns the rows of table `findings` after a run at `now_us` that has found `findings`.
 
-    `before` are its rows. `acknowledged`: id -> why and by whom.
+    `before` are its rows. `acknowledged`: id -> why, and who says so.
     """
     since = {row[S.ID]: row for row in before}
     rows = {row[S.ID]: row.asDict() for row in before}
