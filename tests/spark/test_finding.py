@@ -2,7 +2,9 @@
 
 import json
 import re
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,6 +14,9 @@ import spark_audit
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import EXAMPLES, MOST_ALIKE, collected, findings, kinds
 from spark_audit.reconcile.reconciliation import FAMILIES
+from spark_audit.tables.acknowledgements import acknowledged_by_day, acknowledgements, day_of
+from spark_audit.tables.files import AuditError
+from spark_audit.tables.manifest import Run
 
 pytestmark = pytest.mark.spec("D15")
 
@@ -29,6 +34,35 @@ def test_each_kind_of_finding_says_what_it_is_and_what_to_do_next() -> None:
         assert SENTENCE.fullmatch(what), check
         assert SENTENCE.fullmatch(then), check
         assert what != then
+
+
+def test_only_signed_runs_acknowledge_and_a_day_is_settled_by_those_after_its_reconciliation() -> None:
+    def a_run(number: int, *, fits: bool = True, **content: Any) -> Run:
+        return Run(number, "", fits, content)
+
+    def judged(days: list[str], **found: str) -> dict[str, Any]:
+        return {"job": "reconcile", "judged": {"days": days, "open": found}}
+
+    def entry(id_: str, why: str) -> list[dict[str, str]]:
+        return [{"id": id_, "why": why, "by": "erin"}]
+
+    runs = [
+        a_run(1, **judged([], a="2026-11-01", b="2026-11-01", c="2026-11-02")),
+        a_run(2, acknowledged=entry("a", "known")),
+        a_run(3, fits=False, acknowledged=entry("b", "forged")),
+        a_run(4, fits=False, **judged([], d="2026-11-03")),
+        a_run(5, **judged(["2026-11-02"], c="2026-11-02")),
+        a_run(6, acknowledged=entry("c", "first")),
+        a_run(7, acknowledged=entry("c", "second")),
+    ]
+
+    assert acknowledgements(runs) == {"a": ("known", "erin"), "c": ("second", "erin")}
+    assert acknowledged_by_day(runs) == {date(2026, 11, 1): 1, date(2026, 11, 2): 1}
+    assert day_of(runs, "b") == "2026-11-01"
+    with pytest.raises(AuditError, match="no reconciliation of these tables has found 'd'"):
+        day_of(runs, "d")
+    # The next reconciliation does not count what was acknowledged before it.
+    assert acknowledged_by_day([*runs, a_run(8, **judged(["2026-11-02"]))])[date(2026, 11, 2)] == 0
 
 
 @pytest.mark.spark

@@ -376,6 +376,7 @@ def test_findings_and_page_are_evidence_too(
     assert run("verify", *common) == 0
 
 
+@pytest.mark.long
 @pytest.mark.spec("D15")
 def test_an_acknowledged_finding_is_open_no_more_and_nobody_without_the_key_can_acknowledge_it(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
