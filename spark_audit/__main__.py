@@ -582,7 +582,7 @@ def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 
 def _acknowledge(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    key, by = files.read_chain_key(arguments.chain_key), arguments.by
+    key, by = _key(arguments), arguments.by
     try:
         by = by or getpass.getuser()
     except (OSError, KeyError) as error:

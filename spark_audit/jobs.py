@@ -141,7 +141,7 @@ def table_in(out: str) -> str:
 
 
 def acknowledge(
-    spark: SparkSession, tables: Tables, id_: str, why: str, by: str, key: bytes | None
+    spark: SparkSession, tables: Tables, id_: str, why: str, by: str, key: Key
 ) -> tuple[str, str]:
     """Signs why a finding is no open one any more. Returns its day, and the run of the manifest.
 
