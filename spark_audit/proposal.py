@@ -21,6 +21,8 @@ from ipaddress import IPv6Address, ip_address
 from itertools import product
 from typing import NamedTuple, NoReturn
 
+from spark_audit.networks import network_bits
+
 WILDCARD = "*"
 CLUSTER_NAME = "kafka-cluster"
 SUPER_USERS = "super.users"
@@ -281,9 +283,13 @@ def _require_address(host: str) -> None:
     if host == WILDCARD:
         return
     try:
+        if network_bits(host) is not None:
+            return
         address = ip_address(host.partition("%")[0])
     except ValueError:
-        raise ValueError(f"host {host!r} is neither an address nor *; the ACL would be rejected") from None
+        raise ValueError(
+            f"host {host!r} is neither an address nor a network nor *; the ACL would be rejected"
+        ) from None
     groups = [f"{int(group, 16):x}" for group in address.exploded.split(":") if address.version != 4]
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     written = str(mapped) if mapped else ":".join(groups) or host

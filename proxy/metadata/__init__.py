@@ -1,6 +1,7 @@
 """The state of the cluster that the metadata log holds: ACLs, quotas, SCRAM credentials, tokens, topics.
 
 acl              one ACL as data, and the filter of DescribeAcls and DeleteAcls
+networks         networks as hosts of ACLs
 acls_image       all ACLs, indexed so that the cost of a decision does not depend on their number
 quota_entity     the entity that a quota is set for, the filter of DescribeClientQuotas, Kafka's Sanitizer
 scram            SCRAM credentials as Kafka stores them

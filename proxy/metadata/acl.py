@@ -9,6 +9,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, ip_address
 from typing import Self
 
+from proxy.metadata.networks import network_text
 from proxy.wire import types
 
 WILDCARD = "*"
@@ -16,6 +17,8 @@ WILDCARD = "*"
 
 WILDCARD_PRINCIPAL = "User:*"
 """Every principal, also those whose type is not User."""
+
+NETWORKS_FROM = "networks are in effect from metadata.version 4.4-IV1 on"
 
 CLUSTER_NAME = "kafka-cluster"
 """The only resource name of type CLUSTER."""
@@ -106,19 +109,24 @@ def address_text(text: str) -> str | None:
     return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))
 
 
-def host_fault(host: str) -> str | None:
-    """Return why the host of an ACL matches no client, or None."""
+def host_fault(host: str, networks: bool = True) -> str | None:
+    """Return why the host of an ACL matches no client, or None. `networks`: see AclsImage."""
     if host == WILDCARD:
         return None
+    if "/" in host:
+        if network_text(host) is None:
+            return f"Host {host[:100]!r} is no network in CIDR notation, such as 10.0.0.0/8 or 2001:db8::/32."
+        return None if networks else f"Host {host[:100]!r} is a network: {NETWORKS_FROM}."
     address = address_text(host)
     if address is None:
-        return f"Host {host[:100]!r} is neither an address nor *. Names and ranges are not supported."
+        return f"Host {host[:100]!r} is neither an address nor a network nor *. Names are not supported."
     return None if address == host else f"Host {host[:100]!r} has to be written as {address}."
 
 
 @lru_cache(maxsize=10_000)
-def _denied_host(host: str) -> str:
-    return host if host == WILDCARD else address_text(host) or WILDCARD
+def _denied_host(host: str, networks: bool) -> str:
+    known = (network_text(host) if networks else None) if "/" in host else address_text(host)
+    return host if host == WILDCARD else known or WILDCARD
 
 
 Binding = tuple[ResourceType, str, PatternType, str, str, Operation, PermissionType]
@@ -160,16 +168,17 @@ class Acl:
             self.permission_type,
         )
 
-    @property
-    def enforced(self) -> Acl:
-        """This ACL as decisions have to read it: a DENY that may apply applies, an ALLOW does not.
+    def enforced(self, networks: bool = True) -> Acl:
+        """Return this ACL as decisions have to read it: a DENY that may apply applies, an ALLOW does not.
 
-        Itself, unless part of it is not understood. A DENY on the resource type ANY is on every type.
+        Itself, unless part of it is not understood, or its host is a network, which is found by its first
+        address. A DENY on the resource type ANY is on every type. `networks`: see AclsImage.
         """
         if self.permission_type is PermissionType.ALLOW:
             is_known = _is_known(self) and ":" in self.principal
             if is_known:
-                return self
+                network = network_text(self.host) if networks and "/" in self.host else None
+                return self if network is None or network == self.host else replace(self, host=network)
             # No action has this operation. By its name the ACL is found as before.
             return replace(self, pattern_type=PatternType.LITERAL, operation=Operation.UNKNOWN)
         kind, pattern, operation = self.resource_type, self.pattern_type, self.operation
@@ -180,15 +189,14 @@ class Acl:
             resource_name=self.resource_name if is_pattern else WILDCARD,
             pattern_type=pattern if is_pattern else PatternType.LITERAL,
             principal=self.principal if ":" in self.principal else WILDCARD_PRINCIPAL,
-            host=_denied_host(self.host),
+            host=_denied_host(self.host, networks),
             operation=Operation.ALL if operation in _NO_OPERATION else operation,
             permission_type=PermissionType.DENY,
         )
         return self if widened == self else widened
 
-    @property
-    def faults(self) -> list[str]:
-        """What of this ACL is not understood; nothing if decisions read it as it is written."""
+    def faults(self, networks: bool = True) -> list[str]:
+        """Return what of this ACL is not understood; nothing if decisions read it as it is written."""
         known = (
             ("resource type", self.resource_type not in _NO_RESOURCE),
             ("pattern type", self.pattern_type in _PATTERNS),
@@ -198,7 +206,7 @@ class Acl:
         faults = [f"its {what} is unknown" for what, is_known in known if not is_known]
         if ":" not in self.principal:
             faults.append(f"{self.principal[:100]!r} is no principal")
-        host = host_fault(self.host)
+        host = host_fault(self.host, networks)
         return faults if host is None else [*faults, host]
 
 

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from proxy.metadata.acl import WILDCARD, Acl, AclFilter, Operation, PatternType, ResourceType
+from proxy.metadata.networks import Lengths, networks_of
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.sorted_names import SortedNames
 from proxy.wire.work import paced
@@ -83,6 +84,25 @@ class AclsImage:
         default_factory=lambda: MappingProxyType({})
     )
     """The ACLs as decisions read them: see `Acl.enforced`."""
+    networks: bool = True
+    """Whether networks are in effect as hosts (KIP-1276). In Kafka's own log the level of metadata.version
+    decides; before, a network is a host that is not understood."""
+    acls_of_network: ShardedMap[str, int] = field(default_factory=ShardedMap)
+    """The number of ACLs of each network, as decisions look it up, that has any."""
+    network_lengths: Lengths = ()
+    """The lengths of their prefixes, longest first."""
+    networks_of_length: MappingProxyType[tuple[int, int], int] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+
+    def hosts_of(self, address: str) -> tuple[str, ...]:
+        """Return the hosts of ACLs, as decisions read them, that a client at this address has."""
+        without_zone = address.partition("%")[0]
+        hosts = (without_zone, WILDCARD) if without_zone == address else (without_zone, address, WILDCARD)
+        if not self.network_lengths:
+            return hosts
+        within = networks_of(without_zone, self.network_lengths)
+        return (*hosts, *(network for network in within if network in self.acls_of_network))
 
     @property
     def count(self) -> int:
@@ -113,7 +133,7 @@ class AclsImage:
 
     def existing(self, acl: Acl) -> Acl | None:
         """Return the ACL with the binding of `acl`, or None: CreateAcls creates each binding only once."""
-        enforced = acl.enforced
+        enforced = acl.enforced(self.networks)
         on_all = enforced.resource_type is ResourceType.ANY
         resource = self.resources.get(ResourceType.TOPIC if on_all else enforced.resource_type)
         if resource is None:

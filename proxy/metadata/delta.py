@@ -10,7 +10,7 @@ removes it; neither makes an owner.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -29,6 +29,7 @@ from proxy.metadata.image import (
     Topic,
     TopicsImage,
 )
+from proxy.metadata.networks import length_of, network_text
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.sharded_map import ShardedMap
@@ -36,6 +37,7 @@ from proxy.metadata.sorted_names import Pair, SortedNames
 from proxy.metadata.state_digest import Sum
 from proxy.wire import catalog, types
 from proxy.wire.message import Message
+from proxy.wire.work import paced
 
 
 class MetadataError(Exception):
@@ -68,6 +70,8 @@ class AclsDelta:
         self._image = image
         self._compacted = compacted
         self._changes: dict[str, Acl | None] = {}
+        self.networks = image.networks
+        """Whether networks are in effect after these changes."""
 
     def add(self, acl: Acl) -> None:
         self._changes[acl.id] = acl
@@ -80,13 +84,21 @@ class AclsDelta:
         self._changes[acl_id] = None
 
     def apply(self, total: Sum | None = None) -> AclsImage:
-        changes = {i: acl for i, acl in self._changes.items() if acl != self._image.by_id.get(i)}
-        if not changes:
-            return self._image
+        before, networks = self._image, self.networks
+        changes = {i: acl for i, acl in self._changes.items() if acl != before.by_id.get(i)}
+        if not changes and networks == before.networks:
+            return before
         if total is not None:
-            total.change(state_digest.of_acl, self._image.by_id, changes)
-        outdated = _by_type(self._image.by_id[i] for i in changes if i in self._image.by_id)
-        current = _by_type(acl for acl in changes.values() if acl is not None)
+            total.change(state_digest.of_acl, before.by_id, changes)
+        removed = [before.by_id[i] for i in changes if i in before.by_id]
+        added = [acl for acl in changes.values() if acl is not None]
+        if networks != before.networks:
+            others = [acl for acl in of_networks(before) if acl.id not in changes]
+            removed, added = removed + others, added + others
+        removed = [acl.enforced(before.networks) for acl in removed]
+        added = [acl.enforced(networks) for acl in added]
+        outdated, current = _by_type(removed), _by_type(added)
+        counts, lengths = _changed_networks(before, removed, added)
         resources = dict(self._image.resources)
         for resource_type in {*outdated, *current}:
             resources[resource_type] = _changed_resource(
@@ -95,18 +107,50 @@ class AclsDelta:
                 current.get(resource_type, []),
             )
         remaining = {kind: acls for kind, acls in resources.items() if acls.acls_of_subject}
-        return AclsImage(self._image.by_id.updated(changes), MappingProxyType(remaining))
+        by_id = before.by_id.updated(changes)
+        in_order = tuple(sorted(lengths, reverse=True))
+        return AclsImage(by_id, MappingProxyType(remaining), networks, counts, in_order, lengths)
+
+    def of_networks(self) -> Iterator[Acl]:
+        """Yield the ACLs whose host may be a network, after the changes so far."""
+        unchanged = (acl for acl in of_networks(self._image) if acl.id not in self._changes)
+        changed = (acl for acl in self._changes.values() if acl is not None and "/" in acl.host)
+        yield from (*unchanged, *changed)
+
+
+def of_networks(image: AclsImage) -> Iterator[Acl]:
+    """Yield the ACLs whose host may be a network."""
+    return (acl for acl in paced(list(image.by_id.each_value())) if "/" in acl.host)
 
 
 def _by_type(acls: Iterable[Acl]) -> dict[ResourceType, list[Acl]]:
-    """Return the ACLs as decisions read them, by the type of the resources that they are on."""
+    """Return ACLs as decisions read them, by the type of the resources that they are on."""
     found: dict[ResourceType, list[Acl]] = {}
     for acl in acls:
-        enforced = acl.enforced
-        on_all = enforced.resource_type is ResourceType.ANY
-        for resource_type in _RESOURCE_TYPES if on_all else (enforced.resource_type,):
-            found.setdefault(resource_type, []).append(enforced)
+        on_all = acl.resource_type is ResourceType.ANY
+        for resource_type in _RESOURCE_TYPES if on_all else (acl.resource_type,):
+            found.setdefault(resource_type, []).append(acl)
     return found
+
+
+def _changed_networks(
+    image: AclsImage, removed: Iterable[Acl], added: Iterable[Acl]
+) -> tuple[ShardedMap[str, int], MappingProxyType[tuple[int, int], int]]:
+    """Return the number of ACLs of each network, and the number of networks of each length."""
+    before = image.acls_of_network
+    touched: dict[str, int] = {}
+    for acls, step in ((removed, -1), (added, 1)):
+        for acl in acls:
+            if "/" in acl.host and network_text(acl.host) == acl.host:
+                touched[acl.host] = touched.get(acl.host, 0) + step
+    if not touched:
+        return before, image.networks_of_length
+    counts = before.updated({name: (before.get(name) or 0) + step or None for name, step in touched.items()})
+    lengths = dict(image.networks_of_length)
+    for name in touched:
+        length = length_of(name)
+        lengths[length] = lengths.get(length, 0) + (name in counts) - (name in before)
+    return counts, MappingProxyType({length: count for length, count in lengths.items() if count})
 
 
 _RESOURCE_TYPES = tuple(kind for kind in ResourceType if kind > ResourceType.ANY)
@@ -333,8 +377,11 @@ TOPIC_API_KEYS = frozenset(
 """Records of topics: no decision depends on those in Kafka's own log."""
 
 
+METADATA_VERSION = "metadata.version"
+FIRST_WITH_NETWORKS = 32
+"""4.4-IV1, from which on a network may be the host of an ACL (KIP-1276)."""
 FEATURES = {
-    "metadata.version": 29,
+    METADATA_VERSION: 29,
     "kraft.version": 1,
     "transaction.version": 2,
     "group.version": 1,
@@ -397,7 +444,11 @@ class MetadataDelta:
     def _add_acl(self, record: types.AccessControlEntryRecord) -> None:
         acl = acl_from_record(record)
         self._acls.add(acl)
-        what = f"ACL {acl.id}: {'; '.join(acl.faults)}" if acl.faults else None
+        self._note_acl(acl)
+
+    def _note_acl(self, acl: Acl) -> None:
+        faults = acl.faults(self._acls.networks)
+        what = f"ACL {acl.id}: {'; '.join(faults)}" if faults else None
         self._note(acl.id, "AccessControlEntryRecord", what)
 
     def _remove_acl(self, record: types.RemoveAccessControlEntryRecord) -> None:
@@ -410,6 +461,12 @@ class MetadataDelta:
         what = f"{record.name} {level}, known: {'none' if known is None else known}"
         is_known = level == 0 or (known is not None and level <= known)
         self._note(f"feature {record.name}", "FeatureLevelRecord", None if is_known else what)
+        if record.name == METADATA_VERSION:
+            networks = level >= FIRST_WITH_NETWORKS
+            if networks != self._acls.networks:
+                self._acls.networks = networks
+                for acl in self._acls.of_networks():
+                    self._note_acl(acl)
 
     def _note(self, key: str, record: str, what: str | None) -> None:
         self._not_understood[key] = None if what is None else NotUnderstood(self._offset, record, what)

@@ -23,6 +23,7 @@ from proxy.metadata.acl import (
     address_text,
 )
 from proxy.metadata.image import MetadataImage
+from proxy.metadata.networks import length_of, network_text, networks_of
 from proxy.security.authorizer import (
     ALLOW_EVERYONE,
     DEFAULT_DENY,
@@ -78,7 +79,11 @@ class FileAcl:
     hosts: frozenset[str]
 
     def concerns(self, host: str) -> bool:
-        return WILDCARD in self.hosts or host.partition("%")[0] in self.hosts
+        address = host.partition("%")[0]
+        if WILDCARD in self.hosts or address in self.hosts:
+            return True
+        lengths = tuple({length_of(each) for each in self.hosts if "/" in each})
+        return bool(lengths) and not self.hosts.isdisjoint(networks_of(address, lengths))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +216,12 @@ def _one_principal(value: object, place: str) -> str:
 def _host(text: str, place: str) -> str:
     if text == WILDCARD:
         return text
-    address = address_text(text)
+    address = network_text(text) if "/" in text else address_text(text)
     if address is None or "%" in text:
         # A DENY for a host name would deny nothing, because names are not resolved.
         raise ValueError(
-            f"{place}: {text!r} is neither an address without a zone nor *; names are not resolved"
+            f"{place}: {text!r} is neither an address without a zone, nor a network, nor *;"
+            " names are not resolved"
         )
     return address
 

@@ -1,9 +1,9 @@
 """Kafka's StandardAuthorizer on the ACLs of the metadata image (KIP-801).
 
-DENY precedes ALLOW; patterns are literal, prefixed or wildcard; hosts are exact or `*`; principals are exact
-or `User:*`. Some ALLOWs imply DESCRIBE or DESCRIBE_CONFIGS, a DENY implies nothing. If no ACL decides, the
-owner of a topic may do everything with it (KIP-11, decision 0028). A decision costs O(length of the resource
-name), whatever the number of ACLs (proxy.metadata.acls_image).
+DENY precedes ALLOW; patterns are literal, prefixed or wildcard; hosts are addresses, networks (KIP-1276) or
+`*`; principals are exact or `User:*`. Some ALLOWs imply DESCRIBE or DESCRIBE_CONFIGS, a DENY implies nothing.
+If no ACL decides, the owner of a topic may do everything with it (KIP-11, decision 0028). A decision costs
+O(length of the resource name), whatever the number of ACLs (proxy.metadata.acls_image).
 
 Whether a caller may do something to any resource of a type at all (KIP-679) needs an ALLOW of the caller that
 no DENY of the caller covers. The search takes the ALLOWs in the order of their names, and skips all those
@@ -64,7 +64,9 @@ class CallerAcls:
 
     def is_same(self, other: "CallerAcls") -> bool:
         """Whether nothing has changed: unchanged parts of two images are the same object."""
-        return all(a is b for a, b in zip(self._parts(), other._parts(), strict=True))
+        # With another network that the caller's address is in, there are more parts.
+        own, others = self._parts(), other._parts()
+        return len(own) == len(others) and all(a is b for a, b in zip(own, others, strict=True))
 
     def _parts(self) -> tuple[SortedNames, ...]:
         return (
@@ -227,7 +229,7 @@ class StandardAuthorizer:
             return [_SUPER_USER] * len(actions)
         if context.image is None:
             return [_NOT_READY] * len(actions)
-        image, subjects = context.image, _subjects(principal, context.host)
+        image, subjects = context.image, _subjects(principal, context.image.acls.hosts_of(context.host))
         return [self._decide(image, subjects, action) for action in actions]
 
     def authorize_by_resource_type(
@@ -257,7 +259,8 @@ class StandardAuthorizer:
             image.topics.owned_by(principal) if _is_owners(operation, resource_type) else SortedNames.EMPTY
         )
         resource = image.acls.resources.get(resource_type, _NO_ACLS)
-        found = caller_acls(resource, _subjects(principal, context.host), sorted(DENYING[operation]), owned)
+        subjects = _subjects(principal, image.acls.hosts_of(context.host))
+        found = caller_acls(resource, subjects, sorted(DENYING[operation]), owned)
         if known is None or not known.caller_acls.is_same(found):
             known = Search(found)
         if len(self._searches) >= _MAX_SEARCHES:
@@ -316,12 +319,7 @@ def _matching(
     return allow
 
 
-def _subjects(principal: str, host: str) -> tuple[Subject, ...]:
-    """Return the subjects of ACLs that match this principal and host, without duplicates."""
-    if "%" in host:
-        # An address with a zone: most ACLs do not name the zone.
-        hosts: tuple[str, ...] = (host.partition("%")[0], host, WILDCARD)
-    else:
-        hosts = (host, WILDCARD)
+def _subjects(principal: str, hosts: Sequence[str]) -> tuple[Subject, ...]:
+    """Return the subjects of ACLs that match this principal and any of these hosts, without duplicates."""
     principals = (principal, WILDCARD_PRINCIPAL) if principal != WILDCARD_PRINCIPAL else (principal,)
     return tuple((each, at) for each in principals for at in hosts)

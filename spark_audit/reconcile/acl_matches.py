@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.reconcile.enforced_acls import NETWORK, address_bits
 from spark_audit.tables.plans import coalesce_small, is_held
 from spark_audit.trail.acl_history import (
     ACL_HOST,
@@ -35,6 +36,7 @@ _RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME)
 ALLOWING, DENYING, ON_RESOURCE = "allowing_acls", "denying_acls", "acls_on_resource"
 
 WILDCARD = "*"
+IN_NO_NETWORK = "0.0.0.0"  # noqa: S104  # Compared, and bound to nowhere.
 WILDCARD_PRINCIPAL = "User:*"
 # An ALLOW of any operation on the right also allows the operation on the left. A DENY implies nothing.
 IMPLIED_BY = {
@@ -127,10 +129,13 @@ def patterns_of(resources: DataFrame, intervals: DataFrame) -> DataFrame:
 
 
 def concerns_session() -> Column:
-    """Returns whether the ACL is for this principal (or all) and this host (or all)."""
+    """Returns whether the ACL is for this principal (or all) and this host (or all, or a network)."""
     for_principal = F.col(ACL_PRINCIPAL).isin(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL))
     without_zone = F.substring_index(S.HOST, "%", 1)
-    return for_principal & F.col(ACL_HOST).isin(F.col(S.HOST), without_zone, F.lit(WILDCARD))
+    is_within = F.col(NETWORK).isNotNull() & F.startswith(address_bits(without_zone), F.col(NETWORK))
+    is_none = F.col(S.HOST) == IN_NO_NETWORK
+    named = F.col(ACL_HOST).isin(F.col(S.HOST), without_zone, F.lit(WILDCARD))
+    return for_principal & (named | (F.coalesce(is_within, F.lit(False)) & ~is_none))
 
 
 def same_operation() -> Column:

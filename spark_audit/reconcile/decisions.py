@@ -28,7 +28,7 @@ from spark_audit.reconcile.acl_matches import (
     in_effect,
     with_acl_matches,
 )
-from spark_audit.reconcile.enforced_acls import enforced
+from spark_audit.reconcile.enforced_acls import enforced, networks_from
 from spark_audit.reconcile.finding import fault, findings, or_else, sentence, with_first_fault
 from spark_audit.tables.plans import coalesce_small, held
 from spark_audit.trail.acl_history import (
@@ -216,7 +216,7 @@ def with_evidence(questions: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """
     rows, any_unnamed, any_open = _overview(questions)
     few = coalesce_small(questions, rows)
-    intervals = held(enforced(acl_intervals(metadata_log)))
+    intervals = held(enforced(acl_intervals(metadata_log), networks_from(metadata_log)))
     owned = held(owner_intervals(metadata_log))
     matched = with_acl_matches(few, intervals, counted=any_open)
     unnamed, any_owner = few.where(F.col(S.RESOURCE_NAME).isNull()), not owned.isEmpty()

@@ -4,17 +4,24 @@ A DENY that may apply applies, an ALLOW that may not apply does not: as proxy.me
 and returns the intervals of spark_audit.trail.acl_history; decisions.py calls it.
 """
 
+from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_audit import networks
 from spark_audit import schema as S
 from spark_audit.trail.acl_history import (
     ACL_HOST,
     ACL_OPERATION,
     ACL_PRINCIPAL,
+    ADDED,
     PATTERN_NAME,
     PERMISSION,
+    REMOVED,
 )
+
+# The executors of a cluster need not have this package: the parser is pickled with the plan.
+cloudpickle.register_pickle_by_value(networks)  # type: ignore[no-untyped-call]  # not typed there
 
 RESOURCE_TYPES = ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER")
 PATTERNS = ("LITERAL", "PREFIXED")
@@ -27,8 +34,52 @@ _ZEROS = 5
 """The first groups of an IPv6 address that has an IPv4 address in it; `ffff` follows."""
 
 
-def enforced(acls: DataFrame) -> DataFrame:
-    """Returns the ACLs: those that are not understood deny more than they say, or allow nothing."""
+NETWORK = "network"
+"""What the `address_bits` of the addresses in a network begin with; null if the host is none."""
+_METADATA_VERSION, _FIRST_WITH_NETWORKS = "metadata.version", 32
+
+
+def networks_from(metadata_log: DataFrame) -> int | None:
+    """Returns the offset from which networks are hosts of ACLs (KIP-1276); None: no ACL has one in effect.
+
+    In Penstock's own log they always are, in Kafka's from a level of metadata.version on.
+    """
+    host = F.get_json_object(S.BODY, f"$.{S.HOST}")
+    has_network = (F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD) & host.contains("/")
+    is_level = (
+        (F.col(S.API_KEY) == S.FEATURE_LEVEL_RECORD)
+        & (F.get_json_object(S.BODY, "$.name") == _METADATA_VERSION)
+        & (F.get_json_object(S.BODY, "$.level").cast("int") >= _FIRST_WITH_NETWORKS)
+    )
+    row = metadata_log.agg(
+        F.max(has_network),
+        F.max(F.col(S.FROM_SNAPSHOT).isNotNull()),
+        F.min(F.when(is_level, F.col(S.LOG_OFFSET))),
+    ).first()
+    if row is None or not row[0]:
+        return None
+    return row[2] if row[1] else 0
+
+
+def enforced(acls: DataFrame, networks_from: int | None = None) -> DataFrame:
+    """Returns the ACLs: those that are not understood deny more than they say, or allow nothing.
+
+    `networks_from`: as the function of this name returns it.
+    """
+    if networks_from is None:
+        return _enforced(acls.withColumn(NETWORK, F.lit(None).cast("string")))
+    first = F.lit(networks_from)
+    with_bits = acls.withColumn(NETWORK, network(F.col(ACL_HOST)))
+    # What is no network, and a network as long as it is a host that is not understood.
+    as_text = with_bits.withColumn(
+        REMOVED, F.when(F.col(NETWORK).isNull(), F.col(REMOVED)).otherwise(F.least(REMOVED, first))
+    ).withColumn(NETWORK, F.lit(None).cast("string"))
+    as_networks = with_bits.where(F.col(NETWORK).isNotNull()).withColumn(ADDED, F.greatest(ADDED, first))
+    both = as_text.unionByName(as_networks).where(F.col(ADDED) < F.col(REMOVED))
+    return _enforced(both)
+
+
+def _enforced(acls: DataFrame) -> DataFrame:
     allows = F.col(PERMISSION) == "ALLOW"
     is_type, is_pattern = F.col(S.RESOURCE_TYPE).isin(*RESOURCE_TYPES), F.col(S.PATTERN_TYPE).isin(*PATTERNS)
     is_principal = F.col(ACL_PRINCIPAL).contains(":")
@@ -38,7 +89,9 @@ def enforced(acls: DataFrame) -> DataFrame:
         S.PATTERN_TYPE: F.when(is_pattern, F.col(S.PATTERN_TYPE)).otherwise("LITERAL"),
         PATTERN_NAME: F.when(allows | is_pattern, F.col(PATTERN_NAME)).otherwise(WILDCARD),
         ACL_PRINCIPAL: F.when(allows | is_principal, F.col(ACL_PRINCIPAL)).otherwise(WILDCARD_PRINCIPAL),
-        ACL_HOST: F.when(allows, F.col(ACL_HOST)).otherwise(denied_host(F.col(ACL_HOST))),
+        ACL_HOST: F.when(allows | F.col(NETWORK).isNotNull(), F.col(ACL_HOST)).otherwise(
+            denied_host(F.col(ACL_HOST))
+        ),
         # No question has the operation UNKNOWN.
         ACL_OPERATION: F.when(allows & ~(is_type & is_pattern & is_principal), "UNKNOWN")
         .when(~allows & F.col(ACL_OPERATION).rlike(NOT_AN_OPERATION), "ALL")
@@ -52,6 +105,20 @@ def denied_host(host: Column) -> Column:
     """Returns the address that a DENY is for, in Kafka's form; `*` if it is none."""
     is_known = (host == WILDCARD) | host.rlike(f"^{_IPV4}$")
     return F.when(is_known, host).otherwise(F.coalesce(_ipv6(host), F.lit(WILDCARD)))
+
+
+def address_bits(address: Column) -> Column:
+    """Returns the bits of an address in Kafka's form, without its zone, after `4:` or `6:`."""
+    octets, groups = F.split(address, r"\."), F.split(address, ":")
+    ipv4 = F.array_join(F.transform(octets, lambda octet: F.lpad(F.conv(octet, 10, 2), 8, "0")), "")
+    ipv6 = F.array_join(F.transform(groups, lambda group: F.lpad(F.conv(group, 16, 2), 16, "0")), "")
+    return F.when(address.contains(":"), F.concat(F.lit("6:"), ipv6)).otherwise(F.concat(F.lit("4:"), ipv4))
+
+
+def network(host: Column) -> Column:
+    """Returns `network_bits`."""
+    # A function of Python: the optimizer would write an expression of this size into all that depend on it.
+    return F.udf(networks.network_bits, "string", useArrow=False)(host)
 
 
 def _ipv6(host: Column) -> Column:

@@ -55,7 +55,7 @@ async def test_a_proxy_reports_them_and_after_a_record_that_it_cannot_apply_serv
     describe = acl_record(
         1, "kafka-cluster", ResourceType.CLUSTER, principal="User:bob", operation=Operation.DESCRIBE
     )
-    node.append(describe, acl_record(2, host="10.0.0.0/8", permission_type=PermissionType.DENY))
+    node.append(describe, acl_record(2, host="10.0.0.0-10.9.9.9", permission_type=PermissionType.DENY))
     node.append(t.FeatureLevelRecord(name="metadata.version", feature_level=31))
     node.commit()
     users = {name: {"password.hash": hash_password(PASSWORD, bytes(16))} for name in ("admin", "bob")}
@@ -103,7 +103,7 @@ async def test_a_controller_reports_them_and_after_a_record_that_it_cannot_apply
         process = controller.process
         other = MetadataLog(plaintext(kafka), topic_name, f"{topic_name}-other")
         await other.claim()
-        odd = metadata_records.encode_record(acl_record(2, host="10.0.0.0/8"))
+        odd = metadata_records.encode_record(acl_record(2, host="10.0.0.0-10.9.9.9"))
         await other.append([Entry(b"odd", odd)], None)
         await reported(controller, 1)
         assert "AccessControlEntryRecord at offset" in (controller.events[-1].message or "")

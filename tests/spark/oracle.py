@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from ipaddress import ip_address, ip_network
 from types import MappingProxyType
 
 Acl = Mapping[str, str]
@@ -73,7 +74,13 @@ def _stands_on(acl: Acl, resource_type: str, resource_name: str) -> bool:
 
 
 def _concerns(acl: Acl, question: Question) -> bool:
-    return acl["principal"] in (question.principal, "User:*") and acl["host"] in (question.host, "*")
+    return acl["principal"] in (question.principal, "User:*") and _has_host(acl["host"], question.host)
+
+
+def _has_host(of_acl: str, host: str) -> bool:
+    if "/" in of_acl:
+        return ip_address(host) in ip_network(of_acl, strict=False)
+    return of_acl in (host, "*")
 
 
 def _by_type(

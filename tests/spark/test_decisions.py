@@ -21,7 +21,8 @@ Found = Mapping[str, tuple[str, Mapping[str, Any]]]
 
 NAMES = ("a", "ab", "abc", "b", "ba", "*", "hardcode", "h")
 PRINCIPALS = ("User:u", "User:v", "User:*", "Group:u")
-HOSTS = ("10.0.0.1", "10.0.0.2")
+HOSTS = ("10.0.0.1", "10.0.0.2", "2001:db8:0:0:0:0:0:1")
+NETWORKS = ("10.0.0.0/31", "10.9.9.9/8", "2001:db8::/32", "::/0")
 OPERATIONS = ("READ", "WRITE", "DELETE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "ALL")
 
 
@@ -37,7 +38,7 @@ def a_random_acl(chance: random.Random) -> str:
         (
             chance.choices(("ALLOW", "DENY"), (3, 1))[0],
             chance.choice(PRINCIPALS),
-            chance.choice((*HOSTS, "*", "*")),
+            chance.choice((*HOSTS, *NETWORKS, "*", "*", "*")),
             chance.choice(OPERATIONS),
             chance.choices(("TOPIC", "GROUP"), (4, 1))[0],
             chance.choice(("LITERAL", "LITERAL", "PREFIXED")),

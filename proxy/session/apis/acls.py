@@ -62,17 +62,17 @@ def decide_alter(call: Call, request: types.CreateAclsRequest | types.DeleteAcls
     if not acls_in_log(call.basis.authorizer):
         return reject(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_TO_ALTER)
     if isinstance(request, types.CreateAclsRequest):
-        return _create(request)
+        return _create(request, call.image.acls.networks)
     return forward_to_controller(request)
 
 
-def _create(request: types.CreateAclsRequest) -> Verdict:
+def _create(request: types.CreateAclsRequest, networks: bool) -> Verdict:
     """Forward the creations whose host some client may have: Kafka's controller would store any text."""
     result = types.CreateAclsResponse.AclCreationResult
     rejected = {
-        index: result(error_code=ErrorCode.INVALID_REQUEST, error_message=fault)
+        index: result(error_code=_host_error(creation.host), error_message=fault)
         for index, creation in enumerate(paced(request.creations))
-        if (fault := host_fault(creation.host)) is not None
+        if (fault := host_fault(creation.host, networks)) is not None
     }
     if not rejected:
         return forward_to_controller(request)
@@ -88,6 +88,12 @@ def _create(request: types.CreateAclsRequest) -> Verdict:
         response.results = [rejected.get(index) or next(others) for index in range(count)]
 
     return forward_to_controller(request, on_response)
+
+
+def _host_error(host: str) -> ErrorCode:
+    """As Kafka 4.4's: of a network, if they are not in effect yet."""
+    is_network = host_fault(host) is None
+    return ErrorCode.UNSUPPORTED_VERSION if is_network else ErrorCode.INVALID_REQUEST
 
 
 def decide_describe(call: Call, request: types.DescribeAclsRequest) -> Verdict:

@@ -176,7 +176,7 @@ def test_each_binding_of_a_denied_request_has_its_error() -> None:
 def test_a_binding_for_what_is_no_address_is_rejected_here_and_the_others_go_to_the_controller(
     version: int,
 ) -> None:
-    hosts = ("10.0.0.0/8", "*", "::1", "10.0.0.1", "")
+    hosts = ("10.0.0.0-10.9.9.9", "*", "::1", "10.0.0.1", "")
     creations = [creation(host=host, resource_name=f"t-{i}") for i, host in enumerate(hosts)]
 
     asked = Asking(ApiKey.CREATE_ACLS, version, f"ALTER {CLUSTER_RIGHT}").for_(
@@ -189,9 +189,9 @@ def test_a_binding_for_what_is_no_address_is_rejected_here_and_the_others_go_to_
     invalid = ErrorCode.INVALID_REQUEST
     assert [each.error_code for each in told.results] == [invalid, 0, invalid, 7, invalid]
     assert [each.error_message for each in told.results if each.error_code == invalid] == [
-        "Host '10.0.0.0/8' is neither an address nor *. Names and ranges are not supported.",
+        "Host '10.0.0.0-10.9.9.9' is neither an address nor a network nor *. Names are not supported.",
         "Host '::1' has to be written as 0:0:0:0:0:0:0:1.",
-        "Host '' is neither an address nor *. Names and ranges are not supported.",
+        "Host '' is neither an address nor a network nor *. Names are not supported.",
     ]
     with pytest.raises(WireError, match="1 results of 2 creations"):
         asked.told(t.CreateAclsResponse(results=[result()]))

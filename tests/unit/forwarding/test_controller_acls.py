@@ -107,7 +107,7 @@ def test_a_binding_asked_for_twice_is_created_once() -> None:
             "(no colon is present separating the principal type from the principal name)",
         ),
         ({"principal": ":alice"}, "Could not parse principal from `:alice` (its type is empty)"),
-        ({"host": ""}, "Host '' is neither an address nor *. Names and ranges are not supported."),
+        ({"host": ""}, "Host '' is neither an address nor a network nor *. Names are not supported."),
         ({"host": "::1"}, "Host '::1' has to be written as 0:0:0:0:0:0:0:1."),
     ],
 )

@@ -27,9 +27,9 @@ pytestmark = pytest.mark.spec("S13")
 ALLOW, DENY = PermissionType.ALLOW, PermissionType.DENY
 ANYTHING = AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, Operation.ANY, PermissionType.ANY)
 NO_ADDRESSES = (
-    "10.0.0.0/8",
-    "127.0.0.0/8",
-    "2001:db8::/32",
+    "10.0.0.0-10.9.9.9",
+    "127.0.0.0/33",
+    "2001:db8::/129",
     "10.0.0.1-10.0.0.9",
     "10.0.0.*",
     "10.0.0",
@@ -83,7 +83,7 @@ def image_with(allow: dict[str, Any], deny: dict[str, Any] | None) -> MetadataIm
 
 @pytest.mark.parametrize("host", NO_ADDRESSES)
 def test_a_deny_for_what_is_no_address_is_for_every_host_and_an_allow_for_none(host: str) -> None:
-    assert "is neither an address nor *" in (host_fault(host) or "")
+    assert host_fault(host) is not None
 
     for client in ("10.0.0.1", "0:0:0:0:0:0:0:1", "fe80:0:0:0:0:0:0:1%eth0"):
         assert decides(image_with({}, None), client) == (True, True)
@@ -169,7 +169,7 @@ def test_a_principal_without_a_type_is_denied_to_all_and_allowed_to_none() -> No
 
 
 FAULTY = (
-    {"host": "10.0.0.0/8"},
+    {"host": "10.0.0.0-10.9.9.9"},
     {"operation": 99},
     {"pattern_type": 9},
     {"resource_type": 100},
@@ -188,7 +188,7 @@ def test_such_an_acl_is_listed_as_it_is_and_removed_like_any_other(
     (stored,) = [acl for acl in image.acls.by_id.values() if acl.resource_name == "orders"]
 
     assert (stored.host, stored.principal) == (record.host, record.principal)
-    assert stored.faults
+    assert stored.faults()
     named = replace(ANYTHING, resource_name="orders")
     assert list(image.acls.select(named)) == [stored]
     assert sorted(image.acls.select(ANYTHING), key=lambda acl: acl.id)[0] == stored
@@ -208,11 +208,11 @@ def test_the_config_acls_of_a_topic_has_only_acls_on_exactly_that_topic() -> Non
     image = image_of(
         acl_record(1),
         acl_record(2, resource_type=100, permission_type=DENY),  # type: ignore[arg-type]
-        acl_record(3, host="10.0.0.0/8", permission_type=DENY),
+        acl_record(3, host="10.0.0.0-10.9.9.9", permission_type=DENY),
     )
 
     assert [(acl.host, acl.resource_type) for acl in topic_acls(image, "orders")] == [
-        ("10.0.0.0/8", ResourceType.TOPIC),
+        ("10.0.0.0-10.9.9.9", ResourceType.TOPIC),
         ("*", ResourceType.TOPIC),
     ]
 
@@ -222,5 +222,5 @@ def test_an_acl_that_is_understood_is_decided_on_as_it_is() -> None:
         acl_record(1), acl_record(2, host="10.0.0.1", permission_type=DENY, pattern_type=PatternType.PREFIXED)
     )
 
-    assert [acl.faults for acl in image.acls.by_id.values()] == [[], []]
-    assert all(acl.enforced is acl for acl in image.acls.by_id.values())
+    assert [acl.faults() for acl in image.acls.by_id.values()] == [[], []]
+    assert all(acl.enforced() is acl for acl in image.acls.by_id.values())

@@ -38,7 +38,7 @@ def found(image: MetadataImage) -> list[tuple[int, str]]:
 
 
 def test_an_image_names_the_offset_and_the_record_of_what_is_not_understood_until_it_is_removed() -> None:
-    odd = acl_record(2, host="10.0.0.0/8", permission_type=DENY)
+    odd = acl_record(2, host="10.0.0.0-10.9.9.9", permission_type=DENY)
     loader = Loader(lambda _image, _changed: None)
 
     image = loaded(loader, acl_record(1), odd, acl_record(3), acl_record(4, operation=LATER))
@@ -48,8 +48,8 @@ def test_an_image_names_the_offset_and_the_record_of_what_is_not_understood_unti
 
     assert found(image) == [(11, "AccessControlEntryRecord"), (13, "AccessControlEntryRecord")]
     assert str(first) == (
-        "AccessControlEntryRecord at offset 11: ACL AAAAAAAAAAAAAAAAAAAAAg: Host '10.0.0.0/8' is neither an"
-        " address nor *. Names and ranges are not supported."
+        "AccessControlEntryRecord at offset 11: ACL AAAAAAAAAAAAAAAAAAAAAg: Host '10.0.0.0-10.9.9.9' is"
+        " neither an address nor a network nor *. Names are not supported."
     )
     assert found(removed) == [(13, "AccessControlEntryRecord")]
     assert found(replaced) == []

@@ -113,10 +113,27 @@ def test_operations_are_the_texts_and_kafkas(written: str, operations: set[Opera
 
 
 @pytest.mark.spec("S13")
-@pytest.mark.parametrize("host", ["10.0.0.0/8", "nonsense", " ", "010.0.0.1", "fe80::1%eth0"])
+@pytest.mark.parametrize(
+    "host",
+    ["10.0.0.0-10.9.9.9", "10.0.0.0/33", "fe80::%eth0/64", "nonsense", " ", "010.0.0.1", "fe80::1%eth0"],
+)
 def test_a_host_that_is_no_address_is_an_error(host: str) -> None:
-    with pytest.raises(ValueError, match=r"hosts\[0\]: .* is neither an address without a zone nor \*"):
+    with pytest.raises(
+        ValueError, match=r"hosts\[0\]: .* is neither an address without a zone, nor a network, nor"
+    ):
         parsed({"version": 1, "acls": [READ | {"hosts": [host]}]})
+
+
+@pytest.mark.spec("S12")
+def test_a_network_matches_the_addresses_in_it() -> None:
+    (acl,) = parsed(
+        {"version": 1, "acls": [READ | {"hosts": ["10.1.2.3/8", "fe80::/10", "1.2.3.4"]}]}
+    ).cluster.acls
+
+    assert all(
+        acl.concerns(host) for host in ("10.0.0.1", "10.255.255.255", "fe80:0:0:0:0:0:0:1%eth0", "1.2.3.4")
+    )
+    assert not any(acl.concerns(host) for host in ("11.0.0.1", "0:0:0:0:0:0:0:1", "1.2.3.5"))
 
 
 @pytest.mark.spec("S13")

@@ -82,7 +82,7 @@ def test_an_allow_counts_on_every_pattern_that_covers_the_name(pattern: Acl) -> 
         acl("orders", principal="user:alice"),
         acl("orders", principal="Group:alice"),
         acl("orders", host="10.0.0.2"),
-        acl("orders", host="10.0.0.0/8"),
+        acl("orders", host="11.0.0.0/8"),
         acl("orders", host="localhost"),
     ],
 )
