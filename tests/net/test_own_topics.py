@@ -217,6 +217,19 @@ async def test_an_operators_retention_stays_and_what_is_missing_is_set(
 
 
 @pytest.mark.kafka
+@pytest.mark.spec("D13")
+async def test_a_topic_whose_timestamps_its_writers_choose_is_a_fault_until_an_operator_changes_it(
+    kafka: Broker, topic_name: str
+) -> None:
+    await created(kafka, topic_name, {"message.timestamp.type": "CreateTime"})
+    watch = Watch(kafka, metadata_topic(topic_name))
+
+    assert await watch.faults() == [
+        (CHANGED, "message.timestamp.type is CreateTime, and has to be LogAppendTime")
+    ]
+
+
+@pytest.mark.kafka
 async def test_whatever_changes_the_topic_at_the_broker_is_reported_once(
     kafka: Broker, topic_name: str
 ) -> None:

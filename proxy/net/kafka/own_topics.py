@@ -50,7 +50,7 @@ _LIVE = _COMMON | {
     "retention.ms": str(_LIVE_MS),
     "segment.ms": str(_LIVE_MS),
 }
-REQUIRED = ("cleanup.policy", "unclean.leader.election.enable")
+REQUIRED = ("cleanup.policy", "unclean.leader.election.enable", "message.timestamp.type")
 """Settings that Penstock depends on, even if an operator has chosen another value."""
 
 
