@@ -134,8 +134,9 @@ def different_copies(audit: DataFrame, index: DataFrame) -> DataFrame:
 def reordered(audit: DataFrame, index: DataFrame) -> DataFrame:
     """Returns one finding per boot whose records are not in a partition in the order of their sequences.
 
-    Only the first copy of a record counts: records that are sent again after a crash come later. So boots
-    that look disordered in the index are checked again by their first copies.
+    Copies do not count: records that are sent again after a crash come later, or to another partition. So
+    boots that look disordered in the index are checked again by the first copies in each partition, and a
+    record that is in order in another one does not count.
     """
     suspicious = held(disordered_boots(index))
     near = audit.join(suspicious, list(S.BOOT_KEY)) if suspicious.count() else audit.limit(0)
@@ -144,7 +145,9 @@ def reordered(audit: DataFrame, index: DataFrame) -> DataFrame:
     )
     in_order = Window.partitionBy(*S.BOOT_KEY, S.KAFKA_PARTITION).orderBy(S.SEQUENCE)
     placed = first.withColumn("offset_before", F.lag(S.KAFKA_OFFSET).over(in_order))
-    early = placed.where(F.col("offset_before") > F.col(S.KAFKA_OFFSET))
+    is_early = F.coalesce(F.col("offset_before") > F.col(S.KAFKA_OFFSET), F.lit(False))
+    everywhere = F.min(is_early).over(Window.partitionBy(*S.RECORD_KEY))
+    early = placed.withColumn("everywhere", everywhere).where("everywhere")
     by_boot = early.groupBy(*S.BOOT_KEY).agg(
         F.min(S.DATE).alias(S.DATE),
         F.count(F.lit(1)).alias("records"),

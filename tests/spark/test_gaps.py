@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
 
+from spark_audit import schema as S
 from spark_audit.reconcile.clocks import clocks, skews
 from spark_audit.reconcile.gaps import RETIRED_MS, gaps
 from spark_audit.trail.audit_records import SILENCE_MS, SPAN_BITS, sequence_index
@@ -113,6 +115,19 @@ def test_holes_are_found_across_and_inside_spans_of_sequences(holes_of_long: lis
 
 def test_a_record_that_came_twice_is_no_finding(found: Found) -> None:
     assert not [check for check, proxy_id in found if proxy_id in ("twice", "whole", "restarted", "running")]
+
+
+@pytest.mark.spec("D13")
+def test_copies_in_another_partition_are_in_no_order_and_a_record_out_of_order_everywhere_is_named(
+    spark: SparkSession,
+) -> None:
+    once = audit_frame(spark, Trail().stop().audit)
+    reversed_ones = once.withColumns(
+        {S.KAFKA_PARTITION: F.lit(1), S.KAFKA_OFFSET: 1_000 - F.col(S.KAFKA_OFFSET)}
+    )
+
+    assert gaps(once.unionByName(reversed_ones)).collect() == []
+    assert {row[S.CHECK] for row in gaps(reversed_ones).collect()} == {"gaps.reordered"}
 
 
 def test_two_records_of_one_sequence_that_differ_are_named(found: Found) -> None:
