@@ -130,7 +130,9 @@ def _unclaimed(records: DataFrame, metadata_log: DataFrame, until_ms: int) -> Da
     )
     unclaimed = settled.join(claimed, S.LOG_OFFSET, "left_anti")
     age_ms = F.col(S.TIME_MS) - F.unix_millis(S.LOG_TIMESTAMP)
-    somewhere = (F.col(S.LOG_OFFSET) <= F.col(S.LAST_OFFSET)) & age_ms.between(0, OUTCOME_UNKNOWN_MS)
+    somewhere = (F.col(S.LOG_OFFSET) > F.col("follows")) & (F.col(S.LOG_OFFSET) <= F.col(S.LAST_OFFSET))
+    # The time narrows it down: who writes a record chooses its time, but not its offset.
+    somewhere = somewhere & age_ms.between(0, OUTCOME_UNKNOWN_MS)
     late = F.broadcast(claims_without_start(records))
     return held(unclaimed.join(late, somewhere & may_write(), "left_anti"))
 

@@ -8,7 +8,7 @@ everything in the log is claimed.
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
@@ -58,13 +58,18 @@ def possible_range() -> Column:
 
 
 def claims_without_start(records: DataFrame) -> DataFrame:
-    """Returns claims without a first offset: method, last_offset, time_ms.
+    """Returns claims without a first offset: method, time_ms, last_offset, and the offset that they follow.
 
     A controller that did not learn the outcome of a commit reads the log up to last_offset. If it finds its
-    change there, it knows that the change was committed, but not at which offset.
+    change there, it knows that the change was committed, but not at which offset. It commits one change after
+    the other, so the offset is higher than that of its claim before.
     """
-    found = claiming(records).where(F.col(S.FIRST_OFFSET).isNull() & F.col(S.LAST_OFFSET).isNotNull())
-    return found.select(S.METHOD, S.LAST_OFFSET, S.TIME_MS)
+    before = Window.partitionBy(*S.BOOT_KEY).orderBy(S.SEQUENCE).rowsBetween(Window.unboundedPreceding, -1)
+    claims = claiming(records).withColumn(
+        "follows", F.coalesce(F.max(S.LAST_OFFSET).over(before), F.lit(-1))
+    )
+    found = claims.where(F.col(S.FIRST_OFFSET).isNull() & F.col(S.LAST_OFFSET).isNotNull())
+    return found.select(S.METHOD, S.LAST_OFFSET, S.TIME_MS, "follows")
 
 
 def claimed_offsets(records: DataFrame) -> DataFrame:

@@ -294,6 +294,22 @@ def test_a_record_with_a_time_of_its_writers_choice_is_judged_by_its_offset(
     ]
 
 
+@pytest.mark.spec("D13")
+def test_a_claim_that_does_not_know_its_first_offset_explains_no_change_before_the_claim_before_it(
+    spark: SparkSession,
+) -> None:
+    trail = Trail()
+    received = [create(trail, number)[1] for number in (1, 2, 3)]
+    received[2]["first_offset"] = None
+    audit = audit_frame(spark, [record for record in trail.stop().audit if record is not received[0]])
+
+    found = changes(audit, log_frame(spark, trail.log)).collect()
+
+    assert [(row["check"], json.loads(row["evidence"])["offset"]) for row in found] == [
+        ("changes.unexplained", trail.log[0]["offset"])
+    ]
+
+
 def test_a_trail_that_has_ended_is_judged_to_its_end(spark: SparkSession) -> None:
     left = Trail()
     left.clock.now_ms += 3_600_000
