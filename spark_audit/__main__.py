@@ -7,6 +7,7 @@ Exit code: 0 no findings, 1 findings (`history`: nothing), 2 failed (the reason 
 import argparse
 import getpass
 import json
+import re
 import signal
 import sys
 import traceback
@@ -328,6 +329,13 @@ def _checking_arguments(command: argparse.ArgumentParser) -> None:
     _days_argument(command)
     _key_argument(command)
     _log_keys_argument(command)
+    command.add_argument(
+        "--unchained-until",
+        type=_unchained,
+        default={},
+        metavar="P:OFFSET,...",
+        help="accept records without a hash chain, of an old release, up to these offsets",
+    )
 
 
 def _service_arguments(command: argparse.ArgumentParser) -> None:
@@ -351,6 +359,13 @@ def _service_arguments(command: argparse.ArgumentParser) -> None:
         help="delete days older than this that were reconciled without findings; default: none",
     )
     service.add_argument("--http", metavar="HOST:PORT", help="serve /metrics, /livez and /readyz there")
+
+
+def _unchained(text: str) -> dict[int, int]:
+    pairs = [re.fullmatch(r"([0-9]+):([0-9]+)", pair.strip()) for pair in text.split(",")]
+    if None in pairs:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form PARTITION:OFFSET,...")
+    return {int(pair[1]): int(pair[2]) for pair in pairs if pair}
 
 
 def _key_argument(command: argparse.ArgumentParser) -> None:
@@ -484,7 +499,9 @@ def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables, key = Tables(arguments.tables), _key(arguments)
     with reported(Steps("reconcile", RECONCILE_STEPS), _say, arguments.reporting_interval) as done:
         summary, run = reconcile_tables(
-            *(spark, tables, arguments.out, arguments.date, key, done), arguments.log_keys
+            *(spark, tables, arguments.out, arguments.date, key, done),
+            log_keys=arguments.log_keys,
+            unchained_until=arguments.unchained_until,
         )
     _say(f"manifest: {run}")
     counts = ", ".join(f"{number} {severity}" for severity, number in summary["findings"].items())
@@ -641,6 +658,7 @@ def _serve(spark: SparkSession, arguments: argparse.Namespace) -> int:
         stop_requested,
         (lambda: _import(spark, arguments)) if arguments.log_dirs else lambda: None,
         _reason,
+        arguments.unchained_until,
     )
     with ExitStack() as opened:
         opened.callback(service.close)

@@ -13,10 +13,18 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from spark_audit import schema as S
 from spark_audit.ingest import decode
 from spark_audit.ingest.streams import Topics
-from spark_audit.ingest.topics import METADATA_TOPIC, kafka_records, require_reachable, topic_of
+from spark_audit.ingest.topics import (
+    COMMITTED,
+    METADATA_TOPIC,
+    UNCOMMITTED,
+    kafka_records,
+    require_reachable,
+    topic_of,
+)
 from spark_audit.reconcile.chain import columns
 from spark_audit.reconcile.checkpoints import against_witness
 from spark_audit.reconcile.finding import collected, kinds
+from spark_audit.reconcile.offsets import offsets, unchained
 from spark_audit.reconcile.reconciliation import CHECKS, reconcile
 from spark_audit.reconcile.topics import Topic, differences_of_audit, differences_of_log
 from spark_audit.reconcile.unsigned import Verified, in_effect, status
@@ -40,7 +48,7 @@ from spark_audit.tables.plans import adapt_plans, held_if_small
 from spark_audit.tables.retention import reconciled_days
 from spark_audit.trail.audit_records import boots, deduplicate, later_copies, sequence_index
 
-RECONCILE_STEPS = ("manifest", "columns", *CHECKS)
+RECONCILE_STEPS = ("manifest", "columns", "offsets", *CHECKS)
 REPORT_STEPS = ("manifest", "page")
 
 
@@ -53,9 +61,11 @@ def reconcile_tables(
     on_step: Callable[[str], None] = lambda name: None,
     log_keys: str | None = None,
     table: str | None = None,
+    unchained_until: Mapping[int, int] | None = None,
 ) -> tuple[Summary, str]:
     """Checks these days (YYYY-MM-DD), or all, and writes the findings into directory `out`.
 
+    `unchained_until` is partition -> the last offset at which a record may have no link of the hash chain.
     Returns the summary, and the run of the manifest. `on_step` is called with the name of each step that is
     done. If it raises an exception, nothing is written. `table` is the path of table `findings` of all runs,
     by default in `out`.
@@ -72,9 +82,20 @@ def reconcile_tables(
     replaced = manifest.outputs_of(spark, out, table)
     faults = manifest.output_faults(runs, replaced, named_run(spark, out))
     audit, quarantine, log = trail(spark, tables, versions)
-    audit = held_if_small(manifest.with_files(audit))
+    audit = held_if_small(manifest.with_files(spark, tables.audit, audit))
     edited = collected(columns(manifest.not_checked(audit, runs)))
     on_step("columns")
+    expired = delta.read_state(spark, tables.expired, S.EXPIRED)
+    streams = delta.AUDIT_STREAM, delta.METADATA_STREAM
+    reads = [delta.offsets_read(spark, tables, stream) for stream in streams]
+    faults += manifest.withheld_faults(spark, tables, streams)
+    of_tables = [
+        *manifest.findings(runs, faults),
+        *edited,
+        *collected(offsets(audit, quarantine, log, expired, *reads)),
+        *collected(unchained(audit, key is not None, unchained_until or {})),
+    ]
+    on_step("offsets")
     try:
         result = reconcile(
             *(audit, quarantine, log),
@@ -83,8 +104,8 @@ def reconcile_tables(
             chain_key=secret_of(key),
             public_keys=key.public if isinstance(key, Keys) else None,
             verified=verified(spark, tables, log, log_keys, log_end),
-            expired=delta.read_state(spark, tables.expired, S.EXPIRED),
-            of_tables=[*manifest.findings(runs, faults), *edited],
+            expired=expired,
+            of_tables=of_tables,
             on_check=on_step,
         )
     finally:
@@ -104,7 +125,7 @@ def reconcile_tables(
         "versions": versions,
         "run": runs.newest.number + 2,
     }
-    closed = reconciled_days(audit, quarantine, still_open, versions["audit"], days)
+    closed = reconciled_days(audit, quarantine, log, still_open, versions["audit"], days)
     text = findings.as_text(result.findings, summary, kinds(), acknowledged)
     before = findings.read_table_of_findings(spark, table)
     rows = findings.seen(before, result.findings, time.time_ns() // 1_000, acknowledged)
@@ -118,11 +139,17 @@ def reconcile_tables(
     begun = manifest.sign(spark, runs, manifest.RECONCILE, runs.checked, **state)
     findings.write_findings(spark, out, table, rows, text)
     delta.append_state(closed, tables.reconciled, S.RECONCILED)
+    left = manifest.appended(spark, tables, runs, manifest.RECONCILED)
+    if edited:
+        # Files with such records stay unsigned, so that each later run finds them again.
+        left = {name: left[name] for name in left if name != "audit"} | {
+            name: runs.checked[name] for name in runs.checked if name == "audit"
+        }
     signed = manifest.sign(
         spark,
         begun,
         manifest.RECONCILE,
-        manifest.appended(spark, tables, runs, manifest.RECONCILED),
+        left,
         judged={
             "versions": versions,
             "days": summary["days"],
@@ -206,14 +233,14 @@ def differences_from_topics(spark: SparkSession, tables: Tables, topics: Topics)
     audit, quarantine, log = trail(spark, tables, delta.versions(spark, tables))
     expired = delta.read_state(spark, tables.expired, S.EXPIRED)
 
-    def topic(name: str, check: decode.Step, rows: decode.Step, end: dict[str, int]) -> Topic:
-        checked = kafka_records(spark, topics.bootstrap, name, topics.options).transform(check)
+    def topic(name: str, check: decode.Step, rows: decode.Step, end: dict[str, int], isolation: str) -> Topic:
+        checked = kafka_records(spark, topics.bootstrap, name, topics.options, isolation).transform(check)
         return Topic(name, checked.transform(rows), checked.transform(decode.quarantine_rows), end)
 
-    of_audit = topic(topics.audit, decode.check_audit, decode.audit_rows, ends[0])
+    of_audit = topic(topics.audit, decode.check_audit, decode.audit_rows, ends[0], UNCOMMITTED)
     found = differences_of_audit(audit, quarantine, expired, of_audit)
     if topics.metadata:
-        of_log = topic(topics.metadata, decode.check_log, decode.log_rows, ends[1])
+        of_log = topic(topics.metadata, decode.check_log, decode.log_rows, ends[1], COMMITTED)
         found = found.unionByName(differences_of_log(log, quarantine, expired, of_log))
     return found.orderBy(S.CHECK, S.ID).collect()
 
@@ -279,7 +306,11 @@ def _changed_since(
     """
     known = {each["id"] for each in document["findings"]}
     faults = manifest.output_faults(runs, outputs, document["summary"].get("run"), unknown_too=True)
-    return [fault[S.EXPLANATION] for fault in manifest.findings(runs, faults) if fault[S.ID] not in known]
+    return [
+        fault[S.EXPLANATION]
+        for fault in manifest.findings(runs, faults)
+        if fault[S.ID] not in known and fault[S.SEVERITY] != manifest.MEDIUM
+    ]
 
 
 def trail(

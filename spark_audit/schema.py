@@ -242,11 +242,25 @@ RECONCILED = struct(
     ("findings", _LONG),
     ("audit_version", _LONG),
     ("checked_at", _TIMESTAMP),
+    ("log_records", _LONG),
 )
-"""Table `reconciled`: the days that were checked, at which version of table `audit`, and their findings."""
+"""Table `reconciled`: the days that were checked, at which version of table `audit`, and their findings.
 
-EXPIRED = struct((PROXY_ID, _STRING), (BOOT_ID, _STRING), ("last_sequence", _LONG), ("before", _DATE))
-"""Table `expired`: the last sequence of each boot whose records were deleted as too old."""
+`records` are those of tables `audit` and `quarantine`, `log_records` those of table `metadata_log`.
+"""
+
+EXPIRED = struct(
+    (PROXY_ID, _STRING),
+    (BOOT_ID, _STRING),
+    ("last_sequence", _LONG),
+    ("before", _DATE),
+    (KAFKA_TOPIC, _STRING),
+    (KAFKA_PARTITION, _INT),
+    (FIRST_OFFSET, _LONG),
+    (LAST_OFFSET, _LONG),
+)
+"""Table `expired`: what was deleted as too old. A row is the last sequence of a boot, or a range of offsets.
+"""
 
 LOG_OFFSET = "offset"
 LOG_TIMESTAMP = "timestamp"

@@ -26,6 +26,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_audit.ingest import decode
 from spark_audit.ingest.topics import (
+    COMMITTED,
+    UNCOMMITTED,
+    KafkaUnavailable,
+    ends_of_topic,
     for_a_new_topic,
     kafka_stream,
     require_reachable,
@@ -140,10 +144,6 @@ _UNAVAILABLE = (
 )
 
 
-class KafkaUnavailable(AuditError):
-    """The stream ended because no broker was available. It can be restarted."""
-
-
 @contextmanager
 def explained_errors(topic: str, checkpoint: str) -> Iterator[None]:
     """Raises AuditError in place of a StreamingQueryException of a known cause."""
@@ -179,6 +179,7 @@ def explanation(message: str, topic: str, checkpoint: str) -> AuditError | None:
 CONTINUOUS_TRIGGER = "10 seconds"
 RETRY_MS = 10_000
 STOP_CHECK_MS = 1_000
+WITHHELD_CHECK_MS = 60_000
 Write = Callable[[DataFrame, int], None]
 Report = Callable[[str], None]
 
@@ -202,6 +203,7 @@ class Stream:
     checkpoint: str
     write: Write
     progress: Progress
+    isolation: str
 
 
 def ingest(
@@ -210,7 +212,8 @@ def ingest(
     """Reads what the topics hold now, then returns. Calls `report` with the progress every `interval_ms`."""
     with _ready(spark, topics, tables) as streams:
         # The audit topic first: then the log is complete up to the offsets that its decisions name.
-        for stream in streams:
+        ends = [_Ends(spark, topics, tables, stream) for stream in streams]
+        for stream, end in zip(streams, ends, strict=True):
             query = _start(spark, topics, stream, {"availableNow": True})
             with explained_errors(stream.topic, stream.checkpoint), _stopped_at_end([query]):
                 while not query.awaitTermination(max(1, interval_ms // 1000)):
@@ -218,6 +221,52 @@ def ingest(
                     report(stream.progress.line())
             stream.progress.update(query)
             report(stream.progress.summary())
+            end.require_reached()
+            end.report_withheld(report)
+
+
+class _Ends:
+    """The ends of a topic at one moment, with all records that are in open transactions.
+
+    Kafka returns no record from the first one of an open transaction on, if only committed ones are read. A
+    transaction of Penstock's takes milliseconds. What is withheld for longer is noted beside the checkpoint,
+    and the reconciliation reports it.
+    """
+
+    def __init__(self, spark: SparkSession, topics: Topics, tables: Tables, stream: Stream) -> None:
+        self._spark, self._topics, self._tables, self._stream = spark, topics, tables, stream
+        self._ends = self._now(UNCOMMITTED)
+
+    def report_withheld(self, report: Report) -> None:
+        """Reports what cannot be read, although it was written before these ends. Then takes those of now."""
+        stable = self._now(self._stream.isolation)
+        withheld = {
+            partition: {"stable": stable.get(partition, 0), "end": end}
+            for partition, end in self._ends.items()
+            if stable.get(partition, 0) < end
+        }
+        for partition, each in withheld.items():
+            report(
+                f"{self._stream.name}: a transaction is open in partition {partition} of topic"
+                f" {self._stream.topic}, so that no record from offset {each['stable']} on can be read; the"
+                f" topic ends at {each['end']}"
+            )
+        delta.note_withheld(self._spark, self._tables, self._stream.name, withheld)
+        self._ends = self._now(UNCOMMITTED)
+
+    def require_reached(self) -> None:
+        """Raises AuditError if the stream, which has ended, has not read up to these ends."""
+        read = delta.ends_read(self._spark, self._tables, self._stream.name)
+        for partition, end in self._ends.items():
+            if self._stream.isolation == UNCOMMITTED and read.get(partition, end) < end:
+                raise AuditError(
+                    f"stream {self._stream.name} has ended at offset {read[partition]} of partition"
+                    f" {partition} of topic {self._stream.topic}, which had records up to {end}: run it again"
+                )
+
+    def _now(self, isolation: str) -> dict[str, int]:
+        topics = self._topics
+        return ends_of_topic(self._spark, topics.bootstrap, self._stream.topic, topics.options, isolation)
 
 
 class Companion(Protocol):
@@ -255,7 +304,10 @@ def ingest_continuously(
         report(f"reading {named} every {CONTINUOUS_TRIGGER}")
         while not stop_requested.is_set():
             try:
-                if _read_until_end(spark, topics, streams, report, interval_ms, stop_requested, companion):
+                ends = [_Ends(spark, topics, tables, stream) for stream in streams]
+                if _read_until_end(
+                    spark, topics, streams, ends, report, interval_ms, stop_requested, companion
+                ):
                     companion.while_stopped()
             except KafkaUnavailable as unavailable:
                 report(f"{unavailable}; retrying every {RETRY_MS // 1000} seconds")
@@ -267,6 +319,7 @@ def _read_until_end(
     spark: SparkSession,
     topics: Topics,
     streams: list[Stream],
+    ends: list[_Ends],
     report: Report,
     interval_ms: int,
     stop_requested: Event,
@@ -288,6 +341,9 @@ def _read_until_end(
                 stream.progress.update(query)
                 if waited_ms % interval_ms < STOP_CHECK_MS and (line := stream.progress.changed_line()):
                     report(line)
+            if waited_ms % WITHHELD_CHECK_MS < STOP_CHECK_MS:
+                for end in ends:
+                    end.report_withheld(report)
             if companion.while_reading([stream.progress for stream in streams]):
                 return True
     return False
@@ -308,19 +364,19 @@ def _ready(spark: SparkSession, topics: Topics, tables: Tables) -> Iterator[list
 
 def _streams(topics: Topics, tables: Tables) -> list[Stream]:
     kinds = (
-        (delta.AUDIT_STREAM, topics.audit, audit_batch(tables)),
-        (delta.METADATA_STREAM, topics.metadata, log_batch(tables)),
+        (delta.AUDIT_STREAM, topics.audit, audit_batch(tables), UNCOMMITTED),
+        (delta.METADATA_STREAM, topics.metadata, log_batch(tables), COMMITTED),
     )
     return [
-        Stream(name, topic, tables.checkpoint(name), write, Progress(name))
-        for name, topic, write in kinds
+        Stream(name, topic, tables.checkpoint(name), write, Progress(name), isolation)
+        for name, topic, write, isolation in kinds
         # Without a metadata topic the log is Kafka's own, which kraft/log_import.py reads.
         if topic
     ]
 
 
 def _start(spark: SparkSession, topics: Topics, stream: Stream, trigger: Mapping[str, Any]) -> StreamingQuery:
-    records = kafka_stream(spark, topics.bootstrap, stream.topic, topics.options)
+    records = kafka_stream(spark, topics.bootstrap, stream.topic, topics.options, stream.isolation)
     writer = records.writeStream.queryName(stream.name).foreachBatch(stream.write)
     return writer.option("checkpointLocation", stream.checkpoint).trigger(**trigger).start()
 

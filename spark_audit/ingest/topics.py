@@ -5,7 +5,8 @@ Used by the command line and by streams.py. Of the tables it knows only the path
 
 import json
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
@@ -19,8 +20,18 @@ _REACH_TIMEOUT_S = 5.0
 LAST_PORT = 65_535
 METADATA_TOPIC = "__penstock_metadata"
 """By default."""
+_SOON = {"default.api.timeout.ms": "10000", "request.timeout.ms": "10000"}
+"""Kafka's own timeout is a minute."""
+COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
+"""Kafka's isolation levels. No process of Penstock writes the audit topic in transactions, so uncommitted
+records are read too: else a transaction that somebody leaves open would hide all records after it."""
+_ISOLATION = "kafka.isolation.level"
 MAX_OFFSETS_PER_TRIGGER = 200_000
 """Limits a batch, which is held in memory and on disk until both of its tables are written."""
+
+
+class KafkaUnavailable(AuditError):
+    """Kafka does not respond, or not as expected. The job can be repeated."""
 
 
 def kafka_options(path: str | None) -> dict[str, str]:
@@ -80,57 +91,79 @@ def require_reachable(bootstrap: str) -> None:
     raise AuditError(f"no Kafka broker is reachable at {'; '.join(failed)}")
 
 
-def kafka_stream(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> DataFrame:
-    """Returns the committed records of a topic from its beginning, with key and value as bytes."""
+def kafka_stream(
+    spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str], isolation: str
+) -> DataFrame:
+    """Returns the records of a topic from its beginning, with key and value as bytes."""
     reader: DataStreamReader = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        # Aborted transactions have no effect.
-        .option("kafka.isolation.level", "read_committed")
         # If retention deletes records before they are read, the job must stop.
         .option("failOnDataLoss", "true")
         .option("includeHeaders", "true")
         .option("maxOffsetsPerTrigger", str(MAX_OFFSETS_PER_TRIGGER))
     )
-    for name, value in options.items():
+    for name, value in ({**options, _ISOLATION: isolation}).items():
         reader = reader.option(name, value)
     return reader.load()
 
 
-def kafka_records(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> DataFrame:
-    """Returns the committed records that a topic has now, as `kafka_stream` does."""
-    own = {
-        "kafka.bootstrap.servers": bootstrap,
-        "subscribe": topic,
-        "kafka.isolation.level": "read_committed",
-        "includeHeaders": "true",
-    }
+def kafka_records(
+    spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str], isolation: str
+) -> DataFrame:
+    """Returns the records that a topic has now, as `kafka_stream` does."""
     settings = {name: value for name, value in options.items() if name.startswith("kafka.")}
-    return spark.read.format("kafka").options(**(own | settings)).load()
+    own = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "includeHeaders": "true"}
+    own |= settings | {_ISOLATION: isolation}
+    return spark.read.format("kafka").options(**own).load()
 
 
-def topic_ids(
-    spark: SparkSession, bootstrap: str, names: Sequence[str], options: Mapping[str, str]
-) -> dict[str, str]:
-    """Returns name -> id (KIP-516). A recreated topic has a new id. AuditError for a missing topic."""
+@contextmanager
+def _admin(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> Iterator[tuple[Java, Java]]:
+    """Yields a Kafka client for administration, and the JVM. KafkaUnavailable in place of Kafka's errors."""
     # Spark's source cannot describe a topic, but the client that it uses can.
     jvm: Java = spark.sparkContext._jvm
     prefix = "kafka."
     settings = {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)}
     try:
         admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(
-            jvm.java.util.HashMap(settings | {"bootstrap.servers": bootstrap})
+            jvm.java.util.HashMap(_SOON | settings | {"bootstrap.servers": bootstrap})
         )
         try:
-            described = admin.describeTopics(jvm.java.util.ArrayList(list(names))).topicNameValues()
-            return {name: _topic_id(name, described.get(name)) for name in names}
+            yield admin, jvm
         finally:
             admin.close()
     except Py4JJavaError as error:
         cause = error.java_exception.getCause() or error.java_exception
-        raise AuditError(f"Kafka at {bootstrap}: {cause.getMessage()}") from error
+        raise KafkaUnavailable(f"Kafka at {bootstrap}: {cause.getMessage()}") from error
+
+
+def topic_ids(
+    spark: SparkSession, bootstrap: str, names: Sequence[str], options: Mapping[str, str]
+) -> dict[str, str]:
+    """Returns name -> id (KIP-516). A recreated topic has a new id. AuditError for a missing topic."""
+    with _admin(spark, bootstrap, options) as (admin, jvm):
+        described = admin.describeTopics(jvm.java.util.ArrayList(list(names))).topicNameValues()
+        return {name: _topic_id(name, described.get(name)) for name in names}
+
+
+def ends_of_topic(
+    spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str], isolation: str
+) -> dict[str, int]:
+    """Returns partition -> the offset after the last record: of the last committed one, or of any."""
+    with _admin(spark, bootstrap, options) as (admin, jvm):
+        described = admin.describeTopics(jvm.java.util.ArrayList([topic])).allTopicNames().get().get(topic)
+        latest = jvm.org.apache.kafka.clients.admin.OffsetSpec.latest()
+        places = {
+            jvm.org.apache.kafka.common.TopicPartition(topic, each.partition()): latest
+            for each in described.partitions()
+        }
+        level = getattr(jvm.org.apache.kafka.common.IsolationLevel, isolation.upper())
+        settings = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(level)
+        found = admin.listOffsets(jvm.java.util.HashMap(places), settings).all().get()
+        return {str(place.partition()): int(end.offset()) for place, end in found.items()}
 
 
 def _topic_id(name: str, future: Java) -> str:

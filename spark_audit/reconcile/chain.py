@@ -65,7 +65,7 @@ TASK_RECORDS = 500_000
 """Lines per task. A task holds their previous links in memory, but not the lines."""
 STATE, FITS, ALTERED, UNLINKED, NO_KEY = "state", "fits", "altered", "unlinked", "no_key"
 
-ALGORITHM, _CHAINED, _SINCE = "algorithm", "chained", "since_ms"
+ALGORITHM, _CHAINED = "algorithm", "chained"
 _COUNTED, _BEFORE = "counted", "link_before"
 _RUN = (*S.BOOT_KEY, STATE, S.DATE, "run")
 _SAID = {
@@ -114,18 +114,11 @@ def broken(judged: DataFrame) -> DataFrame:
 def unkeyed(processes: DataFrame, key: bytes | None) -> DataFrame:
     """Returns one finding per process that chains without the key: anybody could rewrite its trail.
 
-    Processes without any chain count if they started after the first one with the key: older releases had no
-    chain. No findings without a key.
+    No findings without a key. offsets.unchained finds processes without any chain.
     """
-    candidates = processes.where(F.lit(key is not None))
-    keyed_since = candidates.agg(
-        F.min(F.when(F.col(_CHAINED) & _keyed(), F.col(_SINCE))).alias("keyed_since")
-    )
-    late = ~F.col(_CHAINED) & (F.col(_SINCE) > F.col("keyed_since"))
-    faulty = candidates.crossJoin(F.broadcast(keyed_since)).where((F.col(_CHAINED) & ~_keyed()) | late)
-    named = F.when(F.col(_CHAINED), F.col(ALGORITHM)).otherwise("nothing").alias(ALGORITHM)
+    faulty = processes.where(F.lit(key is not None) & F.col(_CHAINED) & (F.col(ALGORITHM) != KEYED))
     return findings(
-        faulty.withColumn(ALGORITHM, named),
+        faulty,
         check="chain.unkeyed",
         severity="medium",
         date=S.DATE,
@@ -134,10 +127,6 @@ def unkeyed(processes: DataFrame, key: bytes | None) -> DataFrame:
         ),
         evidence=[*S.BOOT_KEY, ALGORITHM],
     )
-
-
-def _keyed() -> Column:
-    return F.col(ALGORITHM) == KEYED
 
 
 def states(
@@ -185,7 +174,7 @@ def _tasks(processes: DataFrame) -> int:
 
 
 def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
-    """Returns one row per process: `algorithm`, whether it is `chained` at all, its first day and moment.
+    """Returns one row per process: `algorithm`, whether it is `chained` at all, its first day.
 
     A process without a `started` record is assumed to chain with the auditor's key, if there is one and it
     signs no checkpoints.
@@ -198,7 +187,6 @@ def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
             _CHAINED
         ),
         F.min(S.DATE).alias(S.DATE),
-        F.min(S.TIME_MS).alias(_SINCE),
         F.count(F.lit(1)).alias(_COUNTED),
     )
 

@@ -22,6 +22,7 @@ from spark_audit.reconcile.forwarded import forwarded
 from spark_audit.reconcile.gaps import gaps, with_twins
 from spark_audit.reconcile.kraft_changes import kraft_changes
 from spark_audit.reconcile.kraft_claims import to_penstock_controllers
+from spark_audit.reconcile.offsets import times
 from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import TRAFFIC, sessions
@@ -53,6 +54,7 @@ FAMILIES = {
     "quotas": "Nobody used more than the quota in effect, and the right quota was applied.",
     "sessions": "No request was served after the deadline of its session.",
     "settings": "Each process has recorded the settings by which it decides.",
+    "offsets": "Each offset that was read is in the tables once, and times agree with the order of offsets.",
     "quarantine": "Each line of the topics can be decoded.",
     "manifest": "Tables and findings are as the runs before have left and signed them.",
 }
@@ -61,7 +63,7 @@ FAMILIES = {
 
 CHECKS = (
     *("gaps", "clocks", "chain", "boots", "witnesses", "checkpoints", "decisions", "forwarded", "quotas"),
-    *("sessions", "settings", "changes", "quarantined", "signatures", "kraft"),
+    *("sessions", "settings", "changes", "times", "quarantined", "signatures", "kraft"),
 )
 """The checks in order. The last one is only done with Kafka's own controller, the one before with keys."""
 
@@ -131,6 +133,7 @@ def reconcile(
         "sessions": sessions(records, few),
         "settings": known_settings(index, few),
         "changes": changes(few, of_topic(log), until_ms),
+        "times": times(audit, index, of_topic(log)),
         "quarantined": quarantined(quarantine),
     }
     if verified is not None:

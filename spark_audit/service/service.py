@@ -60,11 +60,13 @@ class Service(Companion):
         stop_requested: Event,
         import_log: Callable[[], object],
         reason: Callable[[Exception], str],
+        unchained_until: Mapping[int, int],
     ) -> None:
         self._spark, self._tables, self._out, self._key = spark, tables, out.rstrip("/"), key
         self._log_keys = log_keys
         self._schedule, self._metrics, self._report = schedule, metrics, report
         self._stop_requested, self._import_log, self._reason = stop_requested, import_log, reason
+        self._unchained_until = unchained_until
         self._worker = ThreadPoolExecutor(1, "reconciliation")
         self._running: Future[None] | None = None
         self._progress: Sequence[Progress] = ()
@@ -144,10 +146,12 @@ class Service(Companion):
         self._metrics.last_success.set(now_s())
 
     def _reconcile(self, day: str) -> None:
-        out = f"{self._out}/{day}"
-        table = table_in(self._out)
+        out, table = f"{self._out}/{day}", table_in(self._out)
         summary, _ = reconcile_tables(
-            *(self._spark, self._tables, out, [day], self._key, self._after_check, self._log_keys, table)
+            *(self._spark, self._tables, out, [day], self._key, self._after_check),
+            log_keys=self._log_keys,
+            table=table,
+            unchained_until=self._unchained_until,
         )
         self._findings[day] = summary["findings"]
         self._metrics.show_findings(self._findings.values())

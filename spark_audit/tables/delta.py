@@ -9,11 +9,12 @@ kernel releases the lock when the JVM ends.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import local
+from typing import NamedTuple
 
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
@@ -23,7 +24,7 @@ from pyspark.sql import types as T
 from pyspark.sql.types import StructType
 
 from spark_audit import schema as S
-from spark_audit.tables.files import AuditError, Java, names_in, read_text
+from spark_audit.tables.files import AuditError, Java, names_in, read_text, write_text
 
 
 def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
@@ -88,7 +89,7 @@ class Tables:
 def create_tables(spark: SparkSession, tables: Tables) -> None:
     """Creates the three tables of a trail if they do not exist, and adds columns that are new.
 
-    AuditError if a later release has written them.
+    AuditError if a column has another type. Columns that this release does not know are left alone.
     """
     for path, schema in (
         (tables.audit, S.AUDIT),
@@ -103,15 +104,19 @@ def create_tables(spark: SparkSession, tables: Tables) -> None:
 
 def _add_columns(spark: SparkSession, path: str, schema: StructType) -> None:
     present = {field.name: field.dataType for field in DeltaTable.forPath(spark, path).toDF().schema}
-    known = {field.name: field.dataType for field in schema}
-    # A later release would take rows without its columns for rows in which these are really null.
-    later = [f"{name} {kind.simpleString()}" for name, kind in present.items() if known.get(name) != kind]
-    if later:
+    other = [
+        f"{field.name} is {present[field.name].simpleString()}, not {field.dataType.simpleString()}"
+        for field in schema
+        if present.get(field.name, field.dataType) != field.dataType
+    ]
+    if other:
         raise AuditError(
-            f"{path} was written by a later release: this release does not know {', '.join(later)}."
-            " Nothing was written. Use the later release, or start with new --tables"
+            f"{path} cannot be written: column {', column '.join(other)}. A later release or another program"
+            " has changed the table. Nothing was written. Use that release, or start with new --tables"
         )
-    new = ", ".join(f"{name} {kind.simpleString()}" for name, kind in known.items() if name not in present)
+    new = ", ".join(
+        f"{each.name} {each.dataType.simpleString()}" for each in schema if each.name not in present
+    )
     if new:
         spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({new})")
 
@@ -131,6 +136,19 @@ def table_properties(spark: SparkSession, path: str) -> dict[str, str]:
     jvm: Java = spark.sparkContext._jvm
     configuration = _snapshot(spark, path).metadata().configuration()
     return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(configuration))
+
+
+def newest_batches(spark: SparkSession, path: str) -> dict[str, int]:
+    """Returns stream id -> the newest batch that a table says it has. Up to it, appends are skipped."""
+    jvm: Java = spark.sparkContext._jvm
+    return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(_snapshot(spark, path).transactions()))
+
+
+def root_uri(spark: SparkSession, path: str) -> str:
+    return str(_snapshot(spark, path).deltaLog().dataPath().toUri()).rstrip("/")
+
+
+_PLACE = (S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.LOG_OFFSET)
 
 
 def size_bytes(spark: SparkSession, path: str) -> int:
@@ -153,7 +171,6 @@ def files_of(spark: SparkSession, path: str) -> DataFrame:
     `rows` is 0 if the log has no statistics.
     """
     snapshot = _snapshot(spark, path)
-    root = str(snapshot.deltaLog().dataPath().toUri())
     bounds = S.struct((S.DATE, T.StringType()))
     statistics = S.struct(("numRecords", T.LongType()), ("minValues", bounds), ("maxValues", bounds))
     named = DataFrame(snapshot.allFiles().toDF(), spark).withColumn("of", F.from_json("stats", statistics))
@@ -161,7 +178,7 @@ def files_of(spark: SparkSession, path: str) -> DataFrame:
     whole = F.when(F.col("path").rlike("^([A-Za-z][A-Za-z0-9+.-]*:|/)"), F.col("path"))
     day = F.col("partitionValues").getItem(S.DATE)
     return named.select(
-        F.coalesce(whole, F.concat(F.lit(f"{root.rstrip('/')}/"), F.col("path"))).alias(URI),
+        F.coalesce(whole, F.concat(F.lit(f"{root_uri(spark, path)}/"), F.col("path"))).alias(URI),
         F.col("path").alias(RELATIVE),
         (F.coalesce("of.numRecords", F.lit(0)) - F.coalesce("deletionVector.cardinality", F.lit(0))).alias(
             ROWS
@@ -177,7 +194,21 @@ def set_table_property(spark: SparkSession, path: str, name: str, value: str) ->
 
 
 def append_once(rows: DataFrame, path: str, app_id: str, version: int) -> None:
-    """Appends one batch. Delta skips it if the table already has this (app_id, version)."""
+    """Appends one batch. Delta skips it if the table says that it has this (app_id, version).
+
+    AuditError if the table says so and does not have the records.
+    """
+    spark = rows.sparkSession
+    newest = newest_batches(spark, path).get(app_id, -1)
+    if newest >= version:
+        place = [name for name in _PLACE if name in rows.columns]
+        there = read_table(spark, path).select(*place)
+        if newest > version or not rows.select(*place).join(there, place, "left_anti").isEmpty():
+            raise AuditError(
+                f"{path} says that it has batch {newest} of stream {app_id}, but it does not have the records"
+                f" of batch {version}: somebody has committed that, so that records are left out. Nothing was"
+                " written. To continue, put a new UUID for this id into the file `metadata` of its checkpoint"
+            )
     writer = rows.write.format("delta").mode("append")
     writer.option("txnAppId", app_id).option("txnVersion", str(version)).save(path)
 
@@ -195,23 +226,43 @@ def read_table(
     Without a `version`, each use of the rows reads the newest version, and an ingest may write meanwhile.
     """
     _require_table(spark, path)
-    reader = spark.read.format("delta")
-    table = (reader if version is None else reader.option("versionAsOf", version)).load(path)
+    table = _loaded(spark, path, version)
     absent = [field for field in schema or () if field.name not in table.columns]
-    return table.withColumns({field.name: F.lit(None).cast(field.dataType) for field in absent})
+    read = table.withColumns({field.name: F.lit(None).cast(field.dataType) for field in absent})
+    return read.select(*schema.names) if schema else read
+
+
+def _loaded(spark: SparkSession, path: str, version: int | None) -> DataFrame:
+    snapshot = _snapshot(spark, path)
+    jvm: Java = spark.sparkContext._jvm
+    features = snapshot.protocol().readerFeatureNames()
+    if not features.contains("deletionVectors"):
+        reader = spark.read.format("delta")
+        return (reader if version is None else reader.option("versionAsOf", version)).load(path)
+    # Delta reads deletion vectors in a list of files only, unless it also skips files by their statistics,
+    # which anybody may have edited (session.py).
+    if version is not None:
+        snapshot = snapshot.deltaLog().getSnapshotAt(
+            version, jvm.scala.Option.empty(), jvm.scala.Option.empty(), False
+        )
+    files = jvm.scala.jdk.javaapi.CollectionConverters.asScala(snapshot.allFiles().collectAsList()).toSeq()
+    return DataFrame(
+        snapshot.deltaLog().createDataFrame(snapshot, files, False, jvm.scala.Option.empty()), spark
+    )
 
 
 def read_state(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
     """Reads table `reconciled` or `expired`. Returns no rows if it was never written."""
     if not DeltaTable.isDeltaTable(spark, path):
         return empty_frame(spark, schema)
-    return spark.read.format("delta").load(path)
+    return read_table(spark, path, schema)
 
 
 def append_state(rows: DataFrame, path: str, schema: StructType) -> None:
-    """Appends to table `reconciled` or `expired`."""
+    """Appends to table `reconciled` or `expired`, with columns that are new."""
     typed = rows.select(*(F.col(field.name).cast(field.dataType) for field in schema))
-    typed.coalesce(1).write.format("delta").mode("append").save(path)
+    writer = typed.coalesce(1).write.format("delta").mode("append")
+    writer.option("mergeSchema", "true").save(path)
 
 
 def versions(spark: SparkSession, tables: Tables) -> dict[str, int]:
@@ -241,14 +292,69 @@ def _snapshot(spark: SparkSession, path: str) -> Java:
 
 def ends_read(spark: SparkSession, tables: Tables, stream: str) -> dict[str, int]:
     """Returns partition -> the offset after the last one that ingest has read, empty if it has not run."""
+    read = offsets_read(spark, tables, stream)
+    return {} if read is None else {partition: end for partition, (_, end) in read.partitions.items()}
+
+
+class OffsetsRead(NamedTuple):
+    """What ingest has read of a topic: partition -> the first offset, and the one after the last."""
+
+    topic: str
+    partitions: dict[str, tuple[int, int]]
+
+
+def offsets_read(spark: SparkSession, tables: Tables, stream: str) -> OffsetsRead | None:
+    """Returns None if ingest has not read the topic yet."""
     checkpoint = tables.checkpoint(stream)
-    batches = [int(name) for name in names_in(spark, f"{checkpoint}/commits") if re.fullmatch("[0-9]+", name)]
+    batches = _numbers_in(spark, f"{checkpoint}/commits")
     if not batches:
+        return None
+    topic, ends = _offsets_in(spark, f"{checkpoint}/offsets/{max(batches)}")
+    # A partition that was added later is read from 0.
+    known = "0" in names_in(spark, f"{checkpoint}/sources/0")
+    first = _offsets_in(spark, f"{checkpoint}/sources/0/0")[1] if known else {}
+    return OffsetsRead(topic, {partition: (first.get(partition, 0), end) for partition, end in ends.items()})
+
+
+def _offsets_in(spark: SparkSession, file: str) -> tuple[str, dict[str, int]]:
+    # A version, for a batch its settings, then one line per source: {"topic": {"partition": offset}}.
+    ((topic, partitions),) = json.loads(read_text(spark, file).splitlines()[-1]).items()
+    return topic, {partition: int(offset) for partition, offset in partitions.items()}
+
+
+def stream_state(spark: SparkSession, tables: Tables, stream: str) -> tuple[str, int | None]:
+    """Returns the id of a stream, and the newest batch that it has begun. None if it has begun none."""
+    checkpoint = tables.checkpoint(stream)
+    batches = _numbers_in(spark, f"{checkpoint}/offsets")
+    if not batches:
+        return "", None
+    known = "metadata" in names_in(spark, checkpoint)
+    stream_id = json.loads(read_text(spark, f"{checkpoint}/metadata"))["id"] if known else ""
+    return str(stream_id), max(batches)
+
+
+def _numbers_in(spark: SparkSession, directory: str) -> list[int]:
+    return [int(name) for name in names_in(spark, directory) if re.fullmatch("[0-9]+", name)]
+
+
+def note_withheld(
+    spark: SparkSession, tables: Tables, stream: str, withheld: Mapping[str, Mapping[str, int]]
+) -> None:
+    """Writes which offsets of a stream's topic cannot be read while a transaction is open."""
+    if withheld or withheld_offsets(spark, tables, stream):
+        write_text(spark, f"{tables.checkpoint(stream)}/{_WITHHELD}", json.dumps(withheld) + "\n")
+
+
+def withheld_offsets(spark: SparkSession, tables: Tables, stream: str) -> dict[str, dict[str, int]]:
+    """Returns partition -> the first offset that could not be read (`stable`), and the `end` of the topic."""
+    checkpoint = tables.checkpoint(stream)
+    if _WITHHELD not in names_in(spark, checkpoint):
         return {}
-    # A version, the batch's settings, then one line per source: {"topic": {"partition": offset}}.
-    source = read_text(spark, f"{checkpoint}/offsets/{max(batches)}").splitlines()[-1]
-    (partitions,) = json.loads(source).values()
-    return {partition: int(offset) for partition, offset in partitions.items()}
+    found: dict[str, dict[str, int]] = json.loads(read_text(spark, f"{checkpoint}/{_WITHHELD}"))
+    return found
+
+
+_WITHHELD = "withheld.json"
 
 
 def log_end(spark: SparkSession, tables: Tables) -> int | None:

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from functools import reduce
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -28,17 +28,23 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.tables import keys
 from spark_audit.tables.delta import (
+    AUDIT_STREAM,
     DELETED,
     FIRST_DAY,
     LAST_DAY,
+    METADATA_STREAM,
     RELATIVE,
     ROWS,
     URI,
     Tables,
     empty_frame,
     files_of,
+    newest_batches,
     read_table,
+    root_uri,
+    stream_state,
     table_properties,
+    withheld_offsets,
 )
 from spark_audit.tables.files import AuditError, names_in, read_text, sha256_of, write_new
 from spark_audit.tables.findings import digested, read_table_of_findings
@@ -47,7 +53,7 @@ ACCEPT = "accept"
 """The job that signs the tables as they are. It begins a new chain of runs."""
 UNFINISHED = "unfinished"
 """In a run: the job that has begun to rewrite tables, and has not ended."""
-RECONCILE = "reconcile"
+RECONCILE, EXPIRE = "reconcile", "expire"
 INTENDED = "intended"
 """In an unfinished run of RECONCILE: what it is about to write. A job that was killed may have written it."""
 _SEED = sha256(b"penstock audit runs").hexdigest()
@@ -56,6 +62,8 @@ _TAIL = len(_LINK) + len(_SEED) + len('"}')
 _GONE = ""
 FILE = "_file"
 """The column that `with_files` adds."""
+MEDIUM = "medium"
+"""Severity of what stops no job."""
 _NAMED = 3
 """An explanation names at most this many files."""
 
@@ -67,9 +75,11 @@ class Signed(TypedDict):
     properties: dict[str, str]
     files: dict[str, str]
     """Relative path -> SHA-256, number of records, first and last day."""
+    batches: NotRequired[dict[str, int]]
+    """Stream -> its newest batch, as the table says. Runs of older releases do not have it."""
 
 
-_ABSENT: Signed = {"columns": [], "properties": {}, "files": {}}
+_ABSENT: Signed = {"columns": [], "properties": {}, "files": {}, "batches": {}}
 Tree = dict[str, Signed]
 """Table -> what is signed of it."""
 
@@ -143,8 +153,15 @@ def check(spark: SparkSession, tables: Tables, key: keys.Key, days: Sequence[str
     runs, faults = _runs(spark, directory, key)
     now = contents(spark, _paths(tables), days)
     trusted = next((run.content for run in reversed(runs) if run.fits), None)
-    rewriting = trusted is not None and trusted.get(UNFINISHED, RECONCILE) != RECONCILE
-    then: Tree = now if trusted is None or rewriting else trusted["tables"]
+    job = RECONCILE if trusted is None else trusted.get(UNFINISHED, RECONCILE)
+    then: Tree = {} if trusted is None else trusted["tables"]
+    rewriting = trusted is None or job != RECONCILE
+    if rewriting:
+        # Who writes a CLOSED table signs it. So without a run there is none, and only `expire` writes one.
+        closed = [name for name in CLOSED if (name, job) != (EXPIRED, EXPIRE)]
+        then = {name: now[name] for name in now if name not in closed} | {
+            name: then[name] for name in closed if name in then
+        }
     if trusted is not None and INTENDED in trusted:
         then |= _with_intended(spark, tables, trusted[INTENDED][RECONCILED], then, now)
     signed: Tree = {}
@@ -153,22 +170,22 @@ def check(spark: SparkSession, tables: Tables, key: keys.Key, days: Sequence[str
         found = now.get(name, _ABSENT)
         before = then.get(name, _ABSENT if name in CLOSED else found)
         signed[name] = before if days else _to_sign(name, before, found)
-        if (fault := _difference(name, _of_days(name, before, days), found)) is not None:
-            faults.append(fault)
+        faults += _differences(name, _of_days(name, before, days), found)
+    faults += _batches_ahead(spark, tables, now)
     if (job := _newest(runs).content.get(UNFINISHED)) and job != RECONCILE:
         text = f"{job} has begun to change the tables and has not ended: run {job} again"
-        faults.append(Fault("manifest.unfinished", "medium", text, {"job": job}))
-    return Manifest(directory, key, runs, now, signed, faults, {} if then is now else then)
+        faults.append(Fault("manifest.unfinished", MEDIUM, text, {"job": job}))
+    return Manifest(directory, key, runs, now, signed, faults, {} if rewriting else then)
 
 
 def _with_intended(spark: SparkSession, tables: Tables, rows_intended: object, then: Tree, now: Tree) -> Tree:
     """Returns table `reconciled` as it is, if a job that was killed has appended what it had signed to it."""
     before, after = _files(then, RECONCILED), _files(now, RECONCILED)
-    added = [path.rpartition("/")[2] for path in after.keys() - before.keys()]
+    added = after.keys() - before.keys()
     if not added:
         return {}
     table = read_table(spark, tables.reconciled)
-    rows = table.where(F.col("_metadata.file_name").isin(*added))
+    rows = with_files(spark, tables.reconciled, table).where(F.col(FILE).isin(*added))
     if plain_rows(rows) != rows_intended:
         return {}
     return {RECONCILED: {**now[RECONCILED], "files": {**after, **before}}}
@@ -176,27 +193,35 @@ def _with_intended(spark: SparkSession, tables: Tables, rows_intended: object, t
 
 def plain_rows(days: DataFrame) -> list[list[object]]:
     """Returns rows for table `reconciled` in the form of INTENDED."""
-    rows = days.select(F.col(S.DATE).cast("string"), "records", "findings", "audit_version")
+    columns = "records", "findings", "audit_version", "log_records"
+    rows = days.select(
+        F.col(S.DATE).cast("string"), *(column for column in columns if column in days.columns)
+    )
     return sorted([list(row) for row in rows.collect()])
 
 
-def with_files(audit: DataFrame) -> DataFrame:
-    """Adds the name of the file that each record of table `audit` is in."""
-    return audit.withColumn(FILE, F.col("_metadata.file_name"))
+def with_files(spark: SparkSession, path: str, rows: DataFrame) -> DataFrame:
+    """Adds the file that each row of a table is in, as its log names it: its path below that of the table."""
+    place = F.regexp_replace(rows.metadataColumn("_metadata")["file_path"], "^file:/+", "file:/")
+    root = re.sub("^file:/+", "file:/", root_uri(spark, path)) + "/"
+    return rows.withColumn(
+        FILE,
+        F.when(F.startswith(place, F.lit(root)), F.substring(place, len(root) + 1, 1 << 20)).otherwise(place),
+    )
 
 
 def not_checked(audit: DataFrame, manifest: Manifest) -> DataFrame:
     """Returns the records of `with_files` in files that no run has signed: they were not reconciled yet."""
     before, now = _files(manifest.checked, "audit"), _files(manifest.now, "audit")
-    same = [path.rpartition("/")[2] for path, text in before.items() if now.get(path) == text]
-    return audit.where(~F.col(FILE).isin(*same)) if same else audit
+    same = [path for path, text in before.items() if now.get(path) == text]
+    return audit.where(~F.coalesce(F.col(FILE).isin(*same), F.lit(False))) if same else audit
 
 
 def of_table_not_checked(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
     """Returns the same of the table as it is. No records if it does not exist."""
     if "audit" not in manifest.now:
         return empty_frame(spark, S.AUDIT)
-    return not_checked(with_files(read_table(spark, tables.audit, S.AUDIT)), manifest)
+    return not_checked(with_files(spark, tables.audit, read_table(spark, tables.audit, S.AUDIT)), manifest)
 
 
 def sign(spark: SparkSession, manifest: Manifest, job: str, tables: Tree, **done: object) -> Manifest:
@@ -230,7 +255,7 @@ def begin(spark: SparkSession, tables: Tables, key: keys.Key, compare: Compare, 
     the job is killed, its next run goes on from there.
     """
     manifest = check(spark, tables, key)
-    found = [fault.explanation for fault in manifest.faults if fault.check != "manifest.unfinished"]
+    found = [fault.explanation for fault in manifest.faults if fault.severity != MEDIUM]
     if not found:
         found = [
             row[S.EXPLANATION] for row in compare(of_table_not_checked(spark, tables, manifest)).collect()
@@ -370,7 +395,8 @@ def contents(spark: SparkSession, paths: Mapping[str, str], days: Sequence[str] 
         properties = {key: value for key, value in own if key.startswith("delta.")}
         schema = spark.read.format("delta").load(path).schema
         columns = [f"{field.name} {field.dataType.simpleString()}" for field in schema]
-        found[name] = {"columns": columns, "properties": properties, "files": {}}
+        batches = newest_batches(spark, path)
+        found[name] = {"columns": columns, "properties": properties, "files": {}, "batches": batches}
         files = files_of(spark, path)
         if days and name in BY_DAY:
             files = files.where(F.col(FIRST_DAY).isin(*days))
@@ -390,11 +416,18 @@ def _paths(tables: Tables) -> dict[str, str]:
     return data | {name: getattr(tables, name) for name in CLOSED}
 
 
-RECONCILED = "reconciled"
-CLOSED = (RECONCILED, "expired")
+RECONCILED, EXPIRED = "reconciled", "expired"
+CLOSED = (RECONCILED, EXPIRED)
 """The tables that only jobs with the key write."""
 BY_DAY = ("audit", "quarantine")
 """The tables of which a report of some days reads only these."""
+_SCHEMAS = {
+    "audit": S.AUDIT,
+    "quarantine": S.QUARANTINE,
+    "metadata_log": S.METADATA_LOG,
+    RECONCILED: S.RECONCILED,
+    EXPIRED: S.EXPIRED,
+}
 
 
 def _place(directory: str, number: int) -> str:
@@ -474,27 +507,75 @@ def _to_sign(name: str, then: Signed, now: Signed) -> Signed:
         "columns": now["columns"] if _starts_with(now["columns"], then["columns"]) else then["columns"],
         "properties": then["properties"],
         "files": then["files"] if name in CLOSED else now["files"] | then["files"],
+        "batches": now["batches"],
     }
 
 
-def _difference(name: str, then: Signed, now: Signed) -> Fault | None:
+def _differences(name: str, then: Signed, now: Signed) -> Iterator[Fault]:
     """Returns what was done to a table by no run that is signed."""
     before, files = then["files"], now["files"]
     gone = sorted(before.keys() - files.keys())
     altered = sorted(path for path in before.keys() & files.keys() if before[path] != files[path])
     added = sorted(files.keys() - before.keys()) if name in CLOSED else []
-    described = _starts_with(now["columns"], then["columns"]) and now["properties"] == then["properties"]
+    described = _starts_with(now["columns"], then["columns"])
     parts = [
         *([f"{_named(gone)} removed ({_rows(gone, before)} records)"] if gone else []),
         *([f"{_named(altered)} altered ({_rows(altered, before)} records)"] if altered else []),
         *([f"{_named(added)} added ({_rows(added, files)} records)"] if added else []),
-        *([] if described else ["its columns or properties changed"]),
+        *([] if described else ["its columns changed"]),
     ]
-    if not parts:
-        return None
-    text = f"table {name} does not match the manifest: {'; '.join(parts)}, by no run"
-    evidence = {"table": name, "removed": gone, "altered": altered, "added": added, "described": described}
-    return Fault("manifest.table_altered", "critical", text, evidence)
+    if parts:
+        text = f"table {name} does not match the manifest: {'; '.join(parts)}, by no run"
+        evidence = {
+            "table": name,
+            "removed": gone,
+            "altered": altered,
+            "added": added,
+            "described": described,
+        }
+        yield Fault("manifest.table_altered", "critical", text, evidence)
+    known = {field.name for field in _SCHEMAS[name]}
+    foreign = [column for column in now["columns"][len(then["columns"]) :] if column.split()[0] not in known]
+    others = then["properties"].items() ^ now["properties"].items()
+    notes = [
+        *([f"column {', '.join(foreign)} was added, and is ignored"] if foreign else []),
+        *([f"property {', '.join(sorted({key for key, _ in others}))} was changed"] if others else []),
+    ]
+    if notes and then["columns"]:
+        text = f"table {name} was changed by another program: {'; '.join(notes)}"
+        evidence = {"table": name, "columns": foreign, "properties": dict(sorted(now["properties"].items()))}
+        yield Fault("manifest.other_description", MEDIUM, text, evidence)
+
+
+def withheld_faults(spark: SparkSession, tables: Tables, streams: Sequence[str]) -> Iterator[Fault]:
+    """Returns the partitions that ingest could not read to their ends (`delta.note_withheld`)."""
+    for stream in streams:
+        for partition, each in withheld_offsets(spark, tables, stream).items():
+            text = (
+                f"{stream}: a transaction is open in partition {partition}: ingest cannot read from offset"
+                f" {each['stable']} on, and the topic had records up to offset {each['end']}"
+            )
+            evidence = {"stream": stream, "partition": partition, "stable": each["stable"]}
+            yield Fault("offsets.withheld", "high", text, evidence)
+
+
+def _batches_ahead(spark: SparkSession, tables: Tables, now: Tree) -> Iterator[Fault]:
+    """Returns tables that say they have batches which ingest has not read yet. It would leave them out."""
+    for stream in (AUDIT_STREAM, METADATA_STREAM):
+        stream_id, newest = stream_state(spark, tables, stream)
+        for name, table in now.items():
+            batch = table["batches"].get(stream_id, -1)
+            if newest is not None and batch > newest:
+                text = (
+                    f"table {name} says that it has batch {batch} of stream {stream}, which has begun batch"
+                    f" {newest} at most: somebody has written that, so that records are left out"
+                )
+                yield Fault(
+                    "manifest.batch_ahead",
+                    "critical",
+                    text,
+                    {"table": name, "stream": stream, "batch": batch},
+                )
 
 
 def _of_days(name: str, table: Signed, days: Sequence[str]) -> Signed:

@@ -121,6 +121,18 @@ def disordered_boots(index: DataFrame) -> DataFrame:
     return placed.where("disordered").select(*S.BOOT_KEY).distinct()
 
 
+def disordered_times(index: DataFrame, most_ms: int) -> DataFrame:
+    """Returns (proxy_id, boot_id) of boots with a record that may be this much earlier than the last."""
+    in_order = Window.partitionBy(*S.BOOT_KEY).orderBy(FIRST, "first_offset")
+    latest = F.max("last_time_ms").over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    return (
+        index.withColumn("back_ms", latest - F.col("first_time_ms"))
+        .where(F.col("back_ms") > most_ms)
+        .select(*S.BOOT_KEY)
+        .distinct()
+    )
+
+
 _PLACE = (S.KAFKA_PARTITION, S.KAFKA_OFFSET)
 _OF_COPY = {name: f"copy_{name}" for name in (*S.RECORD_KEY, *_PLACE)}
 

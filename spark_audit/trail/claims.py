@@ -65,9 +65,7 @@ def claims_without_start(records: DataFrame) -> DataFrame:
     the other, so the offset is higher than that of its claim before.
     """
     before = Window.partitionBy(*S.BOOT_KEY).orderBy(S.SEQUENCE).rowsBetween(Window.unboundedPreceding, -1)
-    claims = claiming(records).withColumn(
-        "follows", F.coalesce(F.max(S.LAST_OFFSET).over(before), F.lit(-1))
-    )
+    claims = claiming(records).withColumn("follows", F.coalesce(F.max(S.LAST_OFFSET).over(before), F.lit(-1)))
     found = claims.where(F.col(S.FIRST_OFFSET).isNull() & F.col(S.LAST_OFFSET).isNotNull())
     return found.select(S.METHOD, S.LAST_OFFSET, S.TIME_MS, "follows")
 

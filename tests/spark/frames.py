@@ -13,6 +13,8 @@ from spark_audit import schema as S
 from spark_audit.tables.delta import empty_frame
 from tests.spark.audit_trail import NOON_MS, Record, Trail
 
+LAST_TIME_MS = 32_503_680_000_000
+
 KAFKA = T.StructType(
     [
         T.StructField("key", T.BinaryType()),
@@ -62,14 +64,25 @@ def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: T.Struct
 
 
 def kafka_frame(
-    spark: SparkSession, pairs: Sequence[tuple[bytes | None, bytes | None]], topic: str = "audit"
+    spark: SparkSession,
+    pairs: Sequence[tuple[bytes | None, bytes | None]],
+    topic: str = "audit",
+    first_offset: int = 0,
 ) -> DataFrame:
-    """Keys and values as rows of a topic, offsets from 0."""
-    rows = [(k, v, topic, 0, offset, moment(NOON_MS), None) for offset, (k, v) in enumerate(pairs)]
+    """Keys and values as rows of a topic. The broker has each line when it was written."""
+    numbered = enumerate(pairs, first_offset)
+    rows = [(k, v, topic, 0, offset, moment(_written_ms(v)), None) for offset, (k, v) in numbered]
     return frame(spark, rows, KAFKA)
 
 
-def audit_frame(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
+def _written_ms(value: bytes | None) -> int:
+    try:
+        return min(int(json.loads(value or b"")["data"]["time_ms"]), LAST_TIME_MS)
+    except (ValueError, KeyError, TypeError):
+        return NOON_MS
+
+
+def audit_frame(spark: SparkSession, records: Sequence[Record], first_offset: int = 0) -> DataFrame:
     """Records as table `audit`, as if Kafka had them in this order.
 
     `appended_ms` of a record is the broker's time, if that is not the time of the record.
@@ -86,7 +99,7 @@ def audit_frame(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
             None,
             None,
         )
-        for offset, record in enumerate(records)
+        for offset, record in enumerate(records, first_offset)
     ]
     return frame(spark, rows, S.AUDIT)
 

@@ -102,6 +102,17 @@ class Source:
         else:
             producer.abort_transaction(TIMEOUT_S)
 
+    def open_transaction(self, topic: str, value: bytes) -> Producer:
+        """Leaves a transaction open, with one record in it."""
+        settings = {"bootstrap.servers": self.bootstrap, "transactional.id": f"open-{topic}"}
+        # The broker aborts it after a minute otherwise.
+        producer = Producer(settings | {"transaction.timeout.ms": 900_000})
+        producer.init_transactions(TIMEOUT_S)
+        producer.begin_transaction()
+        producer.produce(topic, value, b"open")
+        assert producer.flush(TIMEOUT_S) == 0
+        return producer
+
     def held(self) -> Counter[Place]:
         """Every committed record of both topics."""
         settings = {"bootstrap.servers": self.bootstrap, "group.id": self.name, "enable.partition.eof": True}

@@ -60,7 +60,7 @@ def altered(line: Line, **data: Any) -> Line:
     return Line(line.key, line.record, json.dumps(text, separators=(",", ":")).encode())
 
 
-def table(spark: SparkSession, lines: Sequence[Line]) -> DataFrame:
+def table(spark: SparkSession, lines: Sequence[Line], first_offset: int = 0) -> DataFrame:
     """Lines as table `audit`, as ingest reads them from the topic."""
-    kafka = kafka_frame(spark, [(line.key, line.value) for line in lines])
+    kafka = kafka_frame(spark, [(line.key, line.value) for line in lines], first_offset=first_offset)
     return kafka.transform(decode.check_audit).transform(decode.audit_rows)

@@ -33,7 +33,7 @@ def test_no_rows_are_a_frame_without_rows(spark: SparkSession) -> None:
 
 @pytest.mark.spec("D5")
 def test_a_value_of_another_type_is_not_taken_for_null(spark: SparkSession) -> None:
-    frame = frame_of(spark, [("yesterday", 1, 0, 1, None)], S.RECONCILED)
+    frame = frame_of(spark, [("yesterday", 1, 0, 1, None, 1)], S.RECONCILED)
 
     with pytest.raises(Py4JJavaError):
         frame.collect()

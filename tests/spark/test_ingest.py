@@ -1,5 +1,6 @@
 """Batches of the streams into Delta tables: each record once, whatever is run again."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,25 @@ def test_the_half_of_a_batch_that_a_crash_left_out_is_made_good(spark: SparkSess
     write(both, 0)
 
     assert counts(spark, tables) == (1, 1)
+
+
+@pytest.mark.spec("D8", "D13")
+@pytest.mark.parametrize("forged", [0, 1_000_000])
+def test_a_batch_that_a_table_says_it_has_without_its_records_is_an_error(
+    spark: SparkSession, tables: Tables, forged: int
+) -> None:
+    """As after a commit that has the number of a batch and no rows. Delta would skip the batch."""
+    first = Path(tables.audit, "_delta_log", f"{0:020}.json")
+    action = {"txn": {"appId": "stream-1", "version": forged, "lastUpdated": 0}}
+    first.with_name(f"{1:020}.json").write_text(json.dumps(action) + "\n", encoding="utf-8")
+    [record, *_] = Trail().audit
+
+    with pytest.raises(
+        AuditError, match=f"has batch {forged} of stream stream-1, but it does not have the rec"
+    ):
+        streams.audit_batch(tables)(kafka_frame(spark, [(key(record), line(record))]), 0)
+
+    assert counts(spark, tables) == (0, 0)
 
 
 def test_a_stream_whose_checkpoint_was_lost_begins_anew(spark: SparkSession, tables: Tables) -> None:

@@ -1,20 +1,23 @@
 """What happens to topics between two runs of the ingest: partitions, compaction, retention, another topic."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_audit import schema as S
 from spark_audit.ingest.streams import Topics, explained_errors, ingest
-from spark_audit.ingest.topics import kafka_stream
-from spark_audit.tables import delta
-from spark_audit.tables.delta import Tables
+from spark_audit.ingest.topics import UNCOMMITTED, kafka_stream
+from spark_audit.reconcile.offsets import offsets
+from spark_audit.tables import delta, manifest
+from spark_audit.tables.delta import Tables, empty_frame
 from spark_audit.tables.files import AuditError
 from tests.lab.cluster.broker import Broker
 from tests.net.test_log_compaction import SOON, cleaning_all_the_time
 from tests.spark import kraft_bytes
-from tests.spark.ingesting import Source, in_tables, log_records
+from tests.spark.ingesting import TIMEOUT_S, Source, in_tables, log_records
 from tests.support.two_sides import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D4")]
@@ -106,6 +109,48 @@ def test_a_topic_that_was_made_anew_is_known_by_its_id_though_it_has_more_record
     assert delta.read_table(spark, tables.audit).count() == 1
 
 
+@pytest.mark.spec("D13")
+def test_an_open_transaction_hides_no_audit_record_and_is_reported_for_the_log(
+    spark: SparkSession, source: Source, tables: Tables, read: Read
+) -> None:
+    source.create()
+    source.send_log(log_records(1, bad=0))
+    names = source.topics.audit, source.topics.metadata
+    open_ones = [source.open_transaction(topic, b"?") for topic in names]
+    source.send_audit(source.records)
+    source.send_log(log_records(2, bad=0))
+
+    told = read(source)
+
+    assert sorted(
+        place[2] for place in in_tables(spark, tables, source.topics) if place[0] == names[0]
+    ) == list(range(1 + len(source.records)))
+    topic = source.topics.metadata
+    assert [text for text in told if "a transaction is open" in text] == [
+        f"metadata_log: a transaction is open in partition 0 of topic {topic}, so that no record from"
+        " offset 2 on can be read; the topic ends at 6"
+    ]
+    assert [fault.check for fault in withheld(spark, tables)] == ["offsets.withheld"]
+
+    for producer in open_ones:
+        producer.abort_transaction(TIMEOUT_S)
+    assert not [text for text in read(source) if "a transaction is open" in text]
+    assert withheld(spark, tables) == []
+    audit, bad = (delta.read_table(spark, path) for path in (tables.audit, tables.quarantine))
+    reads = [delta.offsets_read(spark, tables, stream) for stream in STREAMS]
+    log, expired = delta.read_table(spark, tables.metadata_log), empty_frame(spark, S.EXPIRED)
+    found = offsets(audit, bad, log, expired, *reads).collect()
+    marker = 1 + len(source.records)
+    assert [json.loads(row[S.EVIDENCE])["ranges"] for row in found] == [[{"first": marker, "last": marker}]]
+
+
+def withheld(spark: SparkSession, tables: Tables) -> list[manifest.Fault]:
+    return list(manifest.withheld_faults(spark, tables, STREAMS))
+
+
+STREAMS = delta.AUDIT_STREAM, delta.METADATA_STREAM
+
+
 def test_what_retention_took_before_it_was_read_ends_the_ingest_and_can_be_left_behind(
     spark: SparkSession, source: Source, tables: Tables, read: Read
 ) -> None:
@@ -152,7 +197,7 @@ def test_another_job_at_the_same_checkpoint_is_told_where_no_lock_keeps_it_away(
         # As on storage of a cluster: the other one has planned the next batch by now.
         (Path(checkpoint) / "offsets" / str(number + 1)).write_text("v1\n{}\n{}")
 
-    one_by_one = kafka_stream(spark, source.bootstrap, topic, {"maxOffsetsPerTrigger": "1"})
+    one_by_one = kafka_stream(spark, source.bootstrap, topic, {"maxOffsetsPerTrigger": "1"}, UNCOMMITTED)
     writer = one_by_one.writeStream.foreachBatch(overtaken).option("checkpointLocation", checkpoint)
     with (
         pytest.raises(AuditError, match="another job wrote to these tables"),

@@ -13,7 +13,7 @@ from spark_audit import schema as S
 from spark_audit.ingest import decode
 from spark_audit.reconcile.chain import boots, chain, successions
 from spark_audit.reconcile.gaps import gaps
-from spark_audit.tables import delta
+from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.retention import reconciled_days
 from tests.spark.audit_trail import NOON_MS, Trail
@@ -68,9 +68,12 @@ def send(spark: SparkSession, tables: Tables, lines: list[Line], batch: int) -> 
 
 def reconciled(spark: SparkSession, tables: Tables) -> None:
     """As if every day had just been reconciled, without a finding."""
-    audit, bad = (delta.read_table(spark, path) for path in (tables.audit, tables.quarantine))
+    paths = tables.audit, tables.quarantine, tables.metadata_log
+    audit, bad, log = (delta.read_table(spark, path) for path in paths)
     version = delta.version(spark, tables.audit)
-    delta.append_state(reconciled_days(audit, bad, [], version), tables.reconciled, S.RECONCILED)
+    runs = manifest.check(spark, tables, None)
+    delta.append_state(reconciled_days(audit, bad, log, [], version), tables.reconciled, S.RECONCILED)
+    manifest.end(spark, tables, runs, "reconcile")
 
 
 def days(spark: SparkSession, tables: Tables) -> Counter[str]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from spark_audit.ingest.streams import KafkaUnavailable, behind, explanation
+from spark_audit.ingest.streams import behind, explanation
+from spark_audit.ingest.topics import KafkaUnavailable
 
 pytestmark = pytest.mark.spec("D4")
 

@@ -72,8 +72,11 @@ def tampered(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
     expired |= {"event": "session_expired", "principal": SCRIPT, "client_id": SCRIPT}
     directory = tmp_path_factory.mktemp("tampered")
     tables = Tables(str(directory))
-    write(spark, tables, trail, spoil(trail))
-    garbage = kafka_frame(spark, [(b"k", b"garbage")]).transform(decode.check_audit)
+    records = spoil(trail)
+    write(spark, tables, trail, records)
+    garbage = kafka_frame(spark, [(b"k", b"garbage")], first_offset=len(records)).transform(
+        decode.check_audit
+    )
     delta.append_once(garbage.transform(decode.quarantine_rows), tables.quarantine, "test", 0)
     return directory
 
@@ -101,9 +104,9 @@ def test_a_true_trail_has_no_finding_and_the_exit_code_says_so(
     printed = capsys.readouterr().out
     assert (code, checks(clean / "out")) == (0, [])
     assert "findings: 0 critical, 0 high, 0 medium; decisions: {'evaluated': " in printed
-    running = re.findall(r"^reconcile: (\w+) for \d+ s; (\d+) of 14 steps done$", printed, re.MULTILINE)
+    running = re.findall(r"^reconcile: (\w+) for \d+ s; (\d+) of 17 steps done$", printed, re.MULTILINE)
     assert ("manifest", "0") in running
-    assert ("gaps", "2") in running
+    assert ("gaps", "3") in running
 
 
 def test_every_planted_fault_is_found_worst_first(verdict: int, tampered: Path) -> None:

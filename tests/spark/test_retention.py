@@ -12,7 +12,7 @@ from spark_audit.ingest import decode
 from spark_audit.reconcile.chain import boots, chain, successions
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.gaps import gaps
-from spark_audit.tables import delta
+from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.retention import NEVER_EXPIRED, reconciled_days
 from tests.spark.audit_trail import NOON_MS, Trail
@@ -50,10 +50,13 @@ def run(*arguments: object) -> int:
 
 def reconciled(spark: SparkSession, tables: Tables, findings: int) -> None:
     """As if every day had just been reconciled, with so many findings each."""
-    audit, bad = (delta.read_table(spark, path) for path in (tables.audit, tables.quarantine))
+    paths = tables.audit, tables.quarantine, tables.metadata_log
+    audit, bad, log = (delta.read_table(spark, path) for path in paths)
     found = audit.select(S.DATE).distinct().collect() * findings
     version = delta.version(spark, tables.audit)
-    delta.append_state(reconciled_days(audit, bad, found, version), tables.reconciled, S.RECONCILED)
+    runs = manifest.check(spark, tables, None)
+    delta.append_state(reconciled_days(audit, bad, log, found, version), tables.reconciled, S.RECONCILED)
+    manifest.end(spark, tables, runs, "reconcile")
 
 
 @pytest.mark.spec("D4")
@@ -84,7 +87,7 @@ def test_days_expire_once_they_are_done_with_and_are_not_missed(
     delta.append_once(table(spark, lines[:1]), tables.audit, "test", 1)
     assert "2026-11-23: records arrived after it was reconciled" in refused()
     reconciled(spark, tables, findings=0)
-    garbage = kafka_frame(spark, [(b"k", b"garbage")]).transform(decode.check_audit)
+    garbage = kafka_frame(spark, [(b"k", b"garbage")], first_offset=len(lines)).transform(decode.check_audit)
     of_a_day = garbage.transform(decode.quarantine_rows).withColumn(S.DATE, F.lit("2026-11-01").cast("date"))
     delta.append_once(of_a_day, tables.quarantine, "test", 0)
     assert "2026-11-01: never reconciled" in refused()

@@ -107,7 +107,7 @@ def test_records_that_expire_has_deleted_or_retention_are_no_difference(spark: S
     topic = audit_topic(spark)
     first = topic.records.orderBy(S.KAFKA_OFFSET).first()
     assert first is not None
-    row = (first[S.PROXY_ID], first[S.BOOT_ID], 1, date.fromisoformat("2026-11-24"))
+    row = (first[S.PROXY_ID], first[S.BOOT_ID], 1, date.fromisoformat("2026-11-24"), None, None, None, None)
     expired = spark.createDataFrame([row], S.EXPIRED)
     of_boot = (F.col(S.PROXY_ID) == row[0]) & (F.col(S.SEQUENCE) <= 1)
     assert (

@@ -26,7 +26,7 @@ _TOKEN = re.compile(r"k(\d{4})")
 def audit_topic(spark: SparkSession, scenes: Mapping[int, Topics]) -> DataFrame:
     """The rows of Spark's Kafka source for the audit topic: one partition for each scene."""
     rows = [
-        (line.key, line.value, "audit", number, offset, moment(NOON_MS))
+        (line.key, line.value, "audit", number, offset, moment(line.record.get("time_ms", NOON_MS)))
         for number, topics in scenes.items()
         for offset, line in enumerate(topics.lines)
     ]
@@ -54,11 +54,13 @@ def by_scene(findings: Iterable[Row]) -> Found:
 
 def scenes_of(finding: Row) -> set[int]:
     evidence = json.loads(finding[S.EVIDENCE])
-    if finding[S.CHECK].startswith(("quarantine.", "topics.")) and evidence[S.KAFKA_TOPIC] == "audit":
+    if evidence.get(S.KAFKA_TOPIC) == "audit":
         return {evidence[S.KAFKA_PARTITION]}
     named = {int(number) for number in _TOKEN.findall(f"{finding[S.EXPLANATION]} {finding[S.EVIDENCE]}")}
     offsets: Sequence[int] = (
-        [evidence[S.LOG_OFFSET]] if S.LOG_OFFSET in evidence else evidence.get("missing_offsets", [])
+        [evidence[S.LOG_OFFSET]]
+        if S.LOG_OFFSET in evidence
+        else evidence.get("missing_offsets", [each["first"] for each in evidence.get("ranges", [])])
     )
     return named or {offset // OFFSETS for offset in offsets}
 

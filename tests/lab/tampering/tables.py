@@ -19,6 +19,7 @@ from spark_audit import schema as S
 from spark_audit.ingest import decode
 from spark_audit.reconcile import topics as against
 from spark_audit.reconcile.chain import columns
+from spark_audit.reconcile.offsets import offsets
 from spark_audit.reconcile.reconciliation import reconcile
 from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables, empty_frame
@@ -108,6 +109,9 @@ def _other_column(rows: DataFrame, edit: Edit, number: int) -> Column:
     assert edit.column is not None
     field = rows.schema[edit.column]
     text = OTHER_VALUES[type(field.dataType)].format(f"`{edit.column}`")
+    if edit.column == S.KAFKA_PARTITION:
+        # The partition of no other scene.
+        text = f"-{number}"
     return F.when(here(edit, number), F.expr(text).cast(field.dataType))
 
 
@@ -191,9 +195,17 @@ def reconciled(true: Trail, numbered: Numbered) -> Found:
     spark = true.rows["audit"].sparkSession
     audit = edited(true.rows["audit"], of_table(numbered, "audit")).localCheckpoint()
     log = edited(true.rows["metadata_log"], of_table(numbered, "metadata_log")).localCheckpoint()
-    nothing = empty_frame(spark, S.QUARANTINE)
-    found = reconcile(audit, nothing, log, chain_key=SECRET, of_tables=columns(audit).collect()).findings
-    return by_scene(found)
+    bad = edited(true.rows["quarantine"], of_table(numbered, "quarantine")).localCheckpoint()
+    nothing, expired = empty_frame(spark, S.QUARANTINE), empty_frame(spark, S.EXPIRED)
+    of_tables = columns(audit).unionByName(offsets(audit, bad, log, expired, _read(true), None)).collect()
+    return by_scene(reconcile(audit, nothing, log, chain_key=SECRET, of_tables=of_tables).findings)
+
+
+def _read(true: Trail) -> delta.OffsetsRead:
+    """What ingest has read: all there is."""
+    places = [true.rows[name].select(S.KAFKA_PARTITION, S.KAFKA_OFFSET) for name in ("audit", "quarantine")]
+    ends = places[0].unionByName(places[1]).groupBy(S.KAFKA_PARTITION).agg(F.max(S.KAFKA_OFFSET)).collect()
+    return delta.OffsetsRead("audit", {str(partition): (0, last + 1) for partition, last in ends})
 
 
 def compared(true: Trail, numbered: Numbered) -> Found:
@@ -232,10 +244,10 @@ def write(spark: SparkSession, tables: Tables, true: Trail, numbered: Numbered) 
         writer.save(getattr(tables, name))
     for number, edit in numbered.items():
         if edit.table == "expired":
-            row = (token(number), "boot-1", 3, date.fromisoformat(DAY))
+            row = (token(number), "boot-1", 3, date.fromisoformat(DAY), None, None, None, None)
             delta.append_state(spark.createDataFrame([row], S.EXPIRED), tables.expired, S.EXPIRED)
         if edit.table == "reconciled":
-            values = (date.fromisoformat(DAY) - timedelta(days=number), number, 0, 1, None)
+            values = (date.fromisoformat(DAY) - timedelta(days=number), number, 0, 1, None, 9)
             delta.append_state(spark.createDataFrame([values], S.RECONCILED), tables.reconciled, S.RECONCILED)
 
 
@@ -282,8 +294,7 @@ def files_by_scene(spark: SparkSession, tables: Tables, numbered: Numbered) -> d
 
 def signed(spark: SparkSession, tables: Tables, numbered: Numbered) -> Found:
     """What the manifest finds of the edits, after a run has signed the tables."""
-    runs = manifest.check(spark, tables, SECRET)
-    manifest.sign(spark, runs, "reconcile", runs.signed)
+    manifest.end(spark, tables, manifest.check(spark, tables, SECRET), "reconcile")
     before = files_by_scene(spark, tables, numbered)
     edit_tables(spark, tables, numbered)
     files = files_by_scene(spark, tables, numbered) | before

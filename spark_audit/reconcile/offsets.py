@@ -1,0 +1,282 @@
+"""(h) Places in Kafka: each offset that was read is in the tables once, and times agree with the order.
+
+Takes the tables as they are, and what ingest has read of each topic. The writer of a record chooses its time
+and its version, and who can write the tables chooses the columns of its place. But Kafka numbers records
+without a gap. So a place that cannot be, or that two records have, is a finding, and an offset without a
+record too: no process of Penstock writes the audit topic in transactions, whose markers take offsets. The
+metadata topic has such markers, and is compacted.
+
+The offsets of a partition are counted in spans of 64, one bit each: records are neither moved nor sorted.
+"""
+
+import json
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.reconcile.finding import findings, sample, sentence
+from spark_audit.tables.delta import OffsetsRead, frame_of
+from spark_audit.tables.plans import held
+from spark_audit.trail.audit_records import disordered_times
+from spark_audit.trail.metadata_log import of_topic
+
+PARTITION = (S.KAFKA_TOPIC, S.KAFKA_PARTITION)
+PLACE = (*PARTITION, S.KAFKA_OFFSET)
+AHEAD_MS = 300_000
+"""The clocks of processes and brokers differ by less than this."""
+BACK_MS = 7_200_000
+"""A clock is set back by less than this: by an hour at the end of summer time, if it does not run in UTC."""
+IMPOSSIBLE, TWO_CONTENTS, REPEATED, MISSING = "impossible", "two_contents", "repeated", "missing"
+_SAID = {
+    IMPOSSIBLE: "have a record although ingest has not read them: it was written into a table",
+    TWO_CONTENTS: "have different records: at least one of them is forged",
+    REPEATED: "have the same record more than once: the topic was read twice, or rows were copied",
+    MISSING: "were read and have no record: rows were removed, ingest has left them out, or another program"
+    " has written the topic in a transaction",
+}
+_SPAN, _CONTENT, _PRESENT, _ROWS, _KIND = "place_span", "content", "present", "rows", "kind"
+_FIRST, _LAST, _IS_AUDIT, _POSSIBLE = "first", "last", "is_audit", "possible"
+_EDGES = S.struct(
+    *((name, S.AUDIT[name].dataType) for name in PARTITION),
+    *((name, S.AUDIT[S.KAFKA_OFFSET].dataType) for name in (_FIRST, _LAST)),
+)
+
+
+def offsets(
+    audit: DataFrame,
+    quarantine: DataFrame,
+    metadata_log: DataFrame,
+    expired: DataFrame,
+    of_audit: OffsetsRead | None,
+    of_log: OffsetsRead | None,
+) -> DataFrame:
+    """Returns one finding per partition, day and kind of fault. `of_audit` and `of_log` are what was read.
+
+    If that is not known of a topic, as of tables that were copied, the end of its partitions is not compared.
+    """
+    known = (
+        _places(audit, F.col(S.BODY_SHA256), of_audit)
+        .unionByName(_places(quarantine, F.unhex(F.sha2(S.RAW_VALUE, 256)), of_audit, of_log))
+        .unionByName(_places(_placed(of_topic(metadata_log), of_log), _content_of_log(), of_log))
+        .withColumn(_SPAN, F.shiftright(S.KAFKA_OFFSET, 6))
+    )
+    spans = held(_spans(known))
+    impossible = known.where(~F.col(_POSSIBLE)).withColumn(_KIND, F.lit(IMPOSSIBLE))
+    at_one = [_ranges(rows, S.KAFKA_OFFSET, S.KAFKA_OFFSET) for rows in (impossible, _repeated(known, spans))]
+    found = at_one[0].unionByName(at_one[1]).unionByName(_missing(spans.where(_POSSIBLE), of_audit, expired))
+    grouped = found.groupBy(*PARTITION, S.DATE, _KIND).agg(
+        F.sum(F.col(_LAST) - F.col(_FIRST) + 1).alias("offsets"),
+        sample(F.struct(_FIRST, _LAST)).alias("ranges"),
+    )
+    named = F.transform("ranges", lambda each: F.format_string("%s to %s", each[_FIRST], each[_LAST]))
+    said = F.coalesce(*(F.when(F.col(_KIND) == kind, text) for kind, text in _SAID.items()))
+    return findings(
+        grouped,
+        check=F.concat(F.lit("offsets."), _KIND),
+        severity=F.when(F.col(_KIND) == REPEATED, "medium").otherwise("critical"),
+        date=S.DATE,
+        explanation=sentence(
+            "topic %s, partition %s: %s offset(s) %s (%s)",
+            *PARTITION,
+            "offsets",
+            said,
+            F.array_join(named, ", "),
+        ),
+        evidence=[*PARTITION, S.DATE, "offsets", "ranges"],
+    )
+
+
+def _ranges(rows: DataFrame, first: str, last: str) -> DataFrame:
+    return rows.select(*PARTITION, S.DATE, _KIND, F.col(first).alias(_FIRST), F.col(last).alias(_LAST))
+
+
+def _places(rows: DataFrame, content: Column, *reads: OffsetsRead | None) -> DataFrame:
+    """Returns PLACE, date, content, whether it is a record of the trail, and whether the place can be."""
+    topic, offset = F.col(S.KAFKA_TOPIC), F.col(S.KAFKA_OFFSET)
+    # Unreadable records may be of a third topic: Kafka's own log.
+    elsewhere = F.lit(0 if len(reads) == 1 and reads[0] else 2**63 - 1)
+    end = F.coalesce(*(F.when(topic == read.topic, _end(read)) for read in reads if read), elsewhere)
+    possible = topic.isNotNull() & (F.col(S.KAFKA_PARTITION) >= 0) & (offset >= 0) & (offset < end)
+    return rows.select(
+        *(*PLACE, S.DATE, content.alias(_CONTENT), F.lit(S.BODY_SHA256 in rows.columns).alias(_IS_AUDIT)),
+        F.coalesce(possible, F.lit(False)).alias(_POSSIBLE),
+    )
+
+
+def _end(read: OffsetsRead) -> Column:
+    ends = {partition: end for partition, (_, end) in read.partitions.items()}
+    known = F.from_json(F.lit(json.dumps(ends)), "map<string, long>")
+    return F.coalesce(known[F.col(S.KAFKA_PARTITION).cast("string")], F.lit(0))
+
+
+def _placed(log: DataFrame, read: OffsetsRead | None) -> DataFrame:
+    topic = F.lit(read.topic if read else "the metadata topic")
+    return log.withColumns(
+        {S.KAFKA_TOPIC: topic, S.KAFKA_PARTITION: F.lit(0), S.KAFKA_OFFSET: F.col(S.LOG_OFFSET)}
+    )
+
+
+def _content_of_log() -> Column:
+    return F.unhex(F.sha2(F.to_json(F.struct(S.API_KEY, S.BODY, S.ENTITY)), 256))
+
+
+def _spans(known: DataFrame) -> DataFrame:
+    bit = F.expr(f"shiftleft(1L, cast({S.KAFKA_OFFSET} & 63 as int))")
+    return known.groupBy(*PARTITION, _SPAN, _POSSIBLE).agg(
+        F.bit_or(bit).alias(_PRESENT),
+        F.count(F.lit(1)).alias(_ROWS),
+        F.min(S.KAFKA_OFFSET).alias(_FIRST),
+        F.max(S.KAFKA_OFFSET).alias(_LAST),
+        F.min(S.DATE).alias(S.DATE),
+        F.max(_IS_AUDIT).alias(_IS_AUDIT),
+    )
+
+
+def _repeated(known: DataFrame, spans: DataFrame) -> DataFrame:
+    """Returns the places that more than one row has."""
+    wanted = held(spans.where(F.col(_ROWS) > F.bit_count(_PRESENT)).select(*PARTITION, _SPAN).distinct())
+    near = known.join(F.broadcast(wanted), [*PARTITION, _SPAN]) if wanted.count() else known.limit(0)
+    kind = F.when(F.count_distinct(_CONTENT) > 1, TWO_CONTENTS).otherwise(REPEATED)
+    rows = F.count(F.lit(1)).alias(_ROWS)
+    by_place = near.groupBy(*PLACE).agg(rows, kind.alias(_KIND), F.min(S.DATE).alias(S.DATE))
+    return by_place.where(F.col(_ROWS) > 1)
+
+
+def _missing(spans: DataFrame, read: OffsetsRead | None, expired: DataFrame) -> DataFrame:
+    """Returns the ranges of offsets of the audit topic that no row has, and that did not expire."""
+    edges = [
+        (read.topic, int(partition), edge, edge)
+        for partition, (first, end) in (read.partitions.items() if read else ())
+        for edge in (first - 1, end)
+        if read
+    ]
+    # The edges are rows that are there, so that what is missing beside them is found as elsewhere.
+    whole = F.lit(-1).cast("long").alias(_PRESENT), F.lit(None).cast("date").alias(S.DATE)
+    framed = frame_of(spans.sparkSession, edges, _EDGES).select("*", *whole, F.lit(True).alias(_IS_AUDIT))
+    of_partition = Window.partitionBy(*PARTITION)
+    earlier = of_partition.orderBy(_FIRST, _LAST).rowsBetween(Window.unboundedPreceding, -1)
+    placed = spans.select(*framed.columns).unionByName(framed)
+    placed = placed.withColumn("of_audit", F.max(_IS_AUDIT).over(of_partition)).where("of_audit")
+    placed = placed.withColumn("before", F.max(_LAST).over(earlier))
+    day = F.coalesce(S.DATE, F.last(S.DATE, ignorenulls=True).over(earlier), F.current_date()).alias(S.DATE)
+    between = F.array(F.struct((F.col("before") + 1).alias(_FIRST), (F.col(_FIRST) - 1).alias(_LAST)))
+    absent = F.filter(
+        F.sequence(_FIRST, _LAST), lambda offset: F.getbit(_PRESENT, offset.bitwiseAND(63).cast("int")) == 0
+    )
+    inside = F.transform(absent, lambda offset: F.struct(offset.alias(_FIRST), offset.alias(_LAST)))
+    gaps = F.concat(F.filter(between, lambda gap: gap[_FIRST] <= gap[_LAST]), inside)
+    found = placed.select(*PARTITION, day, F.explode(gaps).alias("gap")).withColumn(_KIND, F.lit(MISSING))
+    gone = _expired_ranges(expired)
+    within = [F.col(name) == F.col(f"expired_{name}") for name in PARTITION]
+    within += [F.col("gap.first") >= F.col("expired_first"), F.col("gap.last") <= F.col("expired_last")]
+    return _ranges(found.join(F.broadcast(gone), within, "left_anti"), "gap.first", "gap.last")
+
+
+def _expired_ranges(expired: DataFrame) -> DataFrame:
+    """Returns the ranges of offsets that were deleted as too old, each as large as it can be."""
+    in_order = Window.partitionBy(*PARTITION).orderBy(S.FIRST_OFFSET)
+    before = F.max(S.LAST_OFFSET).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    begins = F.coalesce(F.col(S.FIRST_OFFSET) > before + 1, F.lit(True)).cast("int")
+    ranges = expired.where(F.col(S.FIRST_OFFSET).isNotNull()).withColumn("begins", begins)
+    islands = ranges.withColumn("island", F.sum("begins").over(in_order)).groupBy(*PARTITION, "island")
+    merged = islands.agg(F.min(S.FIRST_OFFSET).alias(_FIRST), F.max(S.LAST_OFFSET).alias(_LAST))
+    return merged.select(*(F.col(name).alias(f"expired_{name}") for name in (*PARTITION, _FIRST, _LAST)))
+
+
+def times(audit: DataFrame, index: DataFrame, log: DataFrame) -> DataFrame:
+    """Returns records whose time cannot be. `index` is the sequence index, `log` is of the metadata topic."""
+    return _of_processes(audit, index).unionByName(_of_log(audit, log))
+
+
+def _of_processes(audit: DataFrame, index: DataFrame) -> DataFrame:
+    """Returns one finding per boot and day with records after their arrival, or long before the last one."""
+    few = audit.select(*S.RECORD_KEY, S.DATE, S.TIME_MS, S.KAFKA_TIMESTAMP)
+    suspicious = held(disordered_times(index, BACK_MS))
+    near = few.join(suspicious, list(S.BOOT_KEY)) if suspicious.count() else few.limit(0)
+    before_ms = F.lag(S.TIME_MS).over(Window.partitionBy(*S.BOOT_KEY).orderBy(S.SEQUENCE, S.TIME_MS))
+    back = near.withColumn("before_ms", before_ms).where(F.col(S.TIME_MS) < F.col("before_ms") - BACK_MS)
+    ahead = few.where(F.col(S.TIME_MS) > F.unix_millis(S.KAFKA_TIMESTAMP) + AHEAD_MS)
+    faults = ahead.withColumn(
+        "said", F.lit("after the broker received them: the clock is ahead")
+    ).unionByName(
+        back.drop("before_ms").withColumn("said", F.lit("long before the last one: the clock was set back"))
+    )
+    by_boot = faults.groupBy(*S.BOOT_KEY, S.DATE, "said").agg(
+        F.count(F.lit(1)).alias("records"), sample(S.SEQUENCE).alias("sequences")
+    )
+    return findings(
+        by_boot,
+        check="offsets.impossible_time",
+        severity="medium",
+        date=S.DATE,
+        explanation=sentence(
+            "process %s/%s: %s record(s) have a time %s, or they are forged (sequences %s)",
+            *(*S.BOOT_KEY, "records", "said", F.array_join("sequences", ", ")),
+        ),
+        evidence=[*S.BOOT_KEY, S.DATE, "said", "records", "sequences"],
+    )
+
+
+def _of_log(audit: DataFrame, log: DataFrame) -> DataFrame:
+    """Returns records of the metadata topic that are before the one before them, or after the trail's end."""
+    time_ms = F.unix_millis(S.LOG_TIMESTAMP)
+    end = audit.agg(F.max(F.unix_millis(S.KAFKA_TIMESTAMP)).alias("end_ms"))
+    before_ms = F.lag(time_ms).over(Window.orderBy(S.LOG_OFFSET))
+    placed = log.withColumns({S.TIME_MS: time_ms, "before_ms": before_ms}).crossJoin(F.broadcast(end))
+    said = F.when(
+        F.col(S.TIME_MS) < F.col("before_ms") - AHEAD_MS,
+        "before that of the record before it: one of the two is forged",
+    ).when(F.col(S.TIME_MS) > F.col("end_ms") + AHEAD_MS, "after the end of the trail")
+    return findings(
+        placed.withColumn("said", said).where(F.col("said").isNotNull()),
+        check="offsets.impossible_time",
+        severity="high",
+        date=S.DATE,
+        explanation=sentence(
+            "%s at metadata offset %s has the time %s, %s", S.RECORD, S.LOG_OFFSET, S.LOG_TIMESTAMP, "said"
+        ),
+        evidence=[S.LOG_OFFSET, S.RECORD, S.TIME_MS, "said"],
+    )
+
+
+def unchained(audit: DataFrame, has_key: bool, until: Mapping[int, int]) -> DataFrame:
+    """Returns one finding per boot with records without a link that follow chained ones in their partition.
+
+    Older releases wrote such records, and say of themselves that they are old. Those up to `until` (partition
+    -> offset) are accepted. With a key, and where any record is chained, a partition without chained records
+    has none that were written before.
+    """
+    chained = F.col(S.CHAIN).isNotNull() & F.col(S.LINE).isNotNull()
+    begins = audit.groupBy(*PARTITION).agg(
+        F.min(F.when(chained, F.col(S.KAFKA_OFFSET))).alias("chained_since"),
+        F.max(chained).alias("any_chained"),
+    )
+    anywhere = F.max("any_chained").over(Window.partitionBy()) | F.lit(has_key)
+    begins = begins.withColumn("since", F.when(anywhere, F.coalesce("chained_since", F.lit(-1))))
+    accepted = F.from_json(F.lit(json.dumps(until)), "map<string, long>")[
+        F.col(S.KAFKA_PARTITION).cast("string")
+    ]
+    rows = audit.where(~chained).join(F.broadcast(begins.select(*PARTITION, "since")), list(PARTITION))
+    late = rows.where(
+        (F.col(S.KAFKA_OFFSET) > F.col("since")) & (F.col(S.KAFKA_OFFSET) > F.coalesce(accepted, F.lit(-1)))
+    )
+    by_boot = late.groupBy(*S.BOOT_KEY).agg(
+        F.min(S.DATE).alias(S.DATE),
+        F.count(F.lit(1)).alias("records"),
+        sample(F.struct(*PLACE[1:])).alias("places"),
+    )
+    return findings(
+        by_boot,
+        check="chain.unchained",
+        severity="high",
+        date=S.DATE,
+        explanation=sentence(
+            "process %s/%s has %s record(s) without a link of the hash chain where others have one: they are"
+            " forged, or of an old release (then --unchained-until accepts them)",
+            *S.BOOT_KEY,
+            "records",
+        ),
+        evidence=[*S.BOOT_KEY, "records", "places"],
+    )
