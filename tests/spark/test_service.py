@@ -226,8 +226,8 @@ def test_tables_are_compacted_although_a_finding_keeps_old_days_from_being_delet
     for number, record in enumerate(Trail(Clock(NOON_MS - 400 * 86_400_000)).audit):
         delta.append_once(audit_frame(spark, [record]), tables.audit, "test", number)
     service = Service(
-        *(spark, tables, str(tmp_path / "out"), None, Schedule(3600, retain_days=1), Metrics(), told.append),
-        *(threading.Event(), lambda: None, str),
+        *(spark, tables, str(tmp_path / "out"), None, None, Schedule(3600, retain_days=1), Metrics()),
+        *(told.append, threading.Event(), lambda: None, str, {}),
     )
 
     service.while_stopped()
