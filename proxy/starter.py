@@ -40,6 +40,8 @@ _CONFIGURATIONS = {
 _BESIDE = ("systemd/penstock@.service", "prometheus/rules.yaml", "grafana/penstock.json")
 _STEMS = {SIDECAR: "proxy", CONTROLLER: "controller"}
 _PASSWORDS = {SIDECAR: ("admin.password", "controller.password"), CONTROLLER: ("controller.password",)}
+_VERIFIES = "metadata: {public.keys.file:"
+"""The line of a proxy's file that lets it verify signatures."""
 _SIGNING_KEY, _PUBLIC_KEYS = "secrets/signing.key", "secrets/controllers.pub"
 _CA_DAYS, _CERTIFICATE_DAYS = 3650, 365
 
@@ -105,11 +107,8 @@ def _filled_in(text: str, wanted: Wanted) -> str:
     host = f"[{wanted.host}]" if ":" in wanted.host else wanted.host
     # A proxy on another machine gets the public keys from there.
     is_signed = CONTROLLER in wanted.kinds or (wanted.directory / _PUBLIC_KEYS).exists()
-    return (
-        text.replace("@HOST@", host)
-        .replace("@PENSTOCK@", _command())
-        .replace("@SIGNED@", "" if is_signed else "# ")
-    )
+    text = text.replace("@HOST@", host).replace("@PENSTOCK@", _command())
+    return text if is_signed else text.replace(f"\n{_VERIFIES}", f"\n# {_VERIFIES}")
 
 
 def _command() -> str:
