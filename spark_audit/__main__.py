@@ -177,7 +177,7 @@ def parser() -> argparse.ArgumentParser:
     _of_recorded_traffic_arguments(narrowing, "the page, the JSON and the proposal", KINDS)
     remembering = commands.add_parser(
         "history",
-        help="print who created, changed and deleted a resource; exit code 1 if nobody did",
+        help="print who created, changed and deleted a resource; exit code 1 if there is no record of it",
     )
     remembering.add_argument(
         "--resource",

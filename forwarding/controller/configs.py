@@ -101,7 +101,7 @@ def alter_configs(inputs: DecisionInputs[Altering]) -> Decision:
         altered = merge(response(responses=[]))
         return Outcome(() if request.validate_only else alteration.records(altered, image, {}), altered)
     to_send = []
-    for resource in for_broker:
+    for resource in paced(for_broker, 2):
         # A copy: the record of the request names all that was requested.
         to_send.append(copy(resource))
         if _changes_owner_or_acls(resource):

@@ -151,7 +151,9 @@ def in_partitions(
         results |= {(shape.key(topic), getattr(part, shape.response_index)): part for part in parts}
     group = getattr(request, "group_id", None)
     for topic in paced(shape.topics(request)):
-        name = getattr(topic, shape.name) or known.topic_name(bytes(topic.topic_id))
+        name, topic_id = getattr(topic, shape.name), getattr(topic, "topic_id", None)
+        if not name and topic_id is not None:
+            name = known.topic_name(bytes(topic_id))
         key, parts = shape.key(topic), [] if shape.partition is None else shape.indexes(topic)
         outcomes: dict[object, tuple[object, list[str]]] = {}
         if shape.partition is None:

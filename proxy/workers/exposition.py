@@ -48,6 +48,7 @@ GAUGES = {
     "penstock_not_ready": max,
     "penstock_degraded": max,
     "penstock_metadata_not_understood": max,
+    "penstock_metadata_signed_transaction": min,
     "penstock_proxy_id_used_twice": max,
     "penstock_metadata_digest": max,
     "penstock_quorum_connected": min,

@@ -28,7 +28,7 @@ def unnamed_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame
     """Returns claims of a controller that do not name each record of the log at their offsets."""
     claims = claiming(records).where(F.col(S.OBJECTS).isNotNull() & possible_range())
     offsets = F.explode(F.sequence(S.FIRST_OFFSET, S.LAST_OFFSET)).alias(S.LOG_OFFSET)
-    # A removal names its topic by an id, which an earlier record may have told.
+    # A removal names its topic by an id, which an earlier record may have.
     told = (F.col(S.API_KEY) != S.REMOVE_TOPIC_RECORD) | F.col(TOPIC_NAME).isNotNull()
     written = described(metadata_log).where(told).select(S.LOG_OFFSET, CHANGE)
     each = claims.select(*_CLAIM, offsets).join(written, S.LOG_OFFSET)
@@ -65,7 +65,7 @@ def named_differently(records: DataFrame) -> DataFrame:
         )
 
     told = of("forwarded", "told").join(of("forwarded_received", "received").drop(S.DATE), S.FORWARD_ID)
-    # A token is named by its HMAC, from which only who knows the token can tell its id.
+    # A token is named by its HMAC, from which only who knows the token can derive its id.
     known = ~F.array_contains("told", "TOKEN") & ~F.array_contains("received", "TOKEN")
     return findings(
         told.where(known & (F.col("told") != F.col("received"))).dropDuplicates([S.FORWARD_ID]),

@@ -27,7 +27,8 @@ def elsewhere(path: Path, addresses: dict[str, str]) -> None:
     for old, new in addresses.items():
         text = text.replace(old, new)
     text = text.replace("audit:\n", "audit:\n  topic: init-audit\n")
-    path.write_text(text + "metadata: {topic: init-metadata, transactional.id: init}\n", encoding="utf-8")
+    text = text.replace("metadata: {", "metadata: {topic: init-metadata, transactional.id: init, ")
+    path.write_text(text, encoding="utf-8")
 
 
 def test_a_client_administers_through_what_init_has_written(kafka: Broker, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def at(partition: int, offset: int, value: bytes | None = None, number: int | No
     """A row of Spark's Kafka source with one of the lines: that of its offset."""
     line = LINES[(offset if number is None else number) % MANY]
     record_at = moment(line.record["time_ms"])
-    return line.key, line.value if value is None else value, "audit", partition, offset, record_at
+    return line.key, line.value if value is None else value, "audit", partition, offset, record_at, None
 
 
 LINES = lines()

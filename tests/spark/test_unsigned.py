@@ -117,9 +117,13 @@ def test_what_an_administrator_of_the_brokers_writes_is_found_and_not_in_effect(
         assert f"ALLOW User:eve{number} from * WRITE TOPIC LITERAL pay-{number}, at" in text
         assert "no signature. It is not in effect" in text
     others = [each for each in document["findings"] if each["check"] != "log.unsigned"]
+    # The writer of a record chooses its time, so an odd one is a finding of its own.
+    times = [each for each in others if each["check"] == "offsets.impossible_time"]
+    others = [each for each in others if each not in times]
+    assert len(times) == 2
     assert [each["check"] for each in others] == ["decisions.wrongly_granted"]
     assert "granted WRITE on TOPIC pay-3 to User:eve3" in others[0]["explanation"]
-    assert {each["severity"] for each in document["findings"]} == {"critical"}
+    assert {each["severity"] for each in document["findings"] if each not in times} == {"critical"}
     says = "verified with 1 public keys up to transaction 3"
     assert document["summary"]["signatures"] == says
 

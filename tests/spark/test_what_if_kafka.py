@@ -124,7 +124,7 @@ def evaluated(spark: SparkSession, world: World) -> list[bool]:
         # And back again, for the next one.
         gone = [f"proposed-{place}" for place in range(len(resolved.added))]
         records += acl_records((), gone) + [acl_record(*each) for each in resolved.removed.items()]
-    log = with_records(log_frame(spark, []), State(-1, {}, {}), records).persist()
+    log = with_records(log_frame(spark, []).select(*S.LOG.names), State(-1, {}, {}), records).persist()
     questions = spark.createDataFrame(asked, _ASKED).withColumn(EPOCH, F.col("epoch"))
     decided = decide(questions, spark.createDataFrame(policies, _POLICY), log, 2**62, Proposal())
     rows = decided.select("number", f"{EXPECTED}.granted").collect()

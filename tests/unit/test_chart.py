@@ -279,7 +279,7 @@ def test_cert_manager_issues_what_the_processes_mount(program: Path, tmp_path: P
         each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "Certificate"
     }
     mounted = {
-        source["secret"]["name"]: {item["path"] for item in source["secret"]["items"]}
+        source["secret"]["name"]: {item["path"] for item in source["secret"].get("items", ())}
         for volume in values_of(objects, "projected")
         for source in volume["sources"]
     }
@@ -314,7 +314,8 @@ def test_audit_jobs_are_deployments_cron_jobs_or_jobs(program: Path, tmp_path: P
     out = "/var/lib/penstock-audit/report"
 
     assert jobs["penstock-ingest"][0] == "CronJob"
-    assert jobs["penstock-reconcile-1"] == ("Job", ["reconcile", tables, f"--out={out}"])
+    log_keys = "--log-keys=/etc/penstock/controllers.pub"
+    assert jobs["penstock-reconcile-1"] == ("Job", ["reconcile", tables, log_keys, f"--out={out}"])
     assert jobs["penstock-page-1"] == (
         "Job",
         ["report", tables, f"--findings={out}", f"--out={out}/report.html"],

@@ -380,7 +380,7 @@ def test_an_audit_check_takes_two_product_files(copy: Copy) -> None:
         # A check is an expression of Spark: only tests/spark can run it.
         assert reconciliation.nights is nights.nights
         assert "nights" in reconciliation.reconcile.__code__.co_names
-        rows = checked([{"check": "nights.login", "severity": "medium"}], S.SEVERITIES)
+        rows = checked([{"check": "nights.login", "severity": "medium"}], S.SEVERITIES, {})
         (row,) = [row for row in rows if row.findings]
         assert (row.family, row.findings, row.worst) == ("nights", 1, "medium"), row
         """

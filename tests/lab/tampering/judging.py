@@ -26,7 +26,7 @@ _TOKEN = re.compile(r"k(\d{4})")
 def audit_topic(spark: SparkSession, scenes: Mapping[int, Topics]) -> DataFrame:
     """The rows of Spark's Kafka source for the audit topic: one partition for each scene."""
     rows = [
-        (line.key, line.value, "audit", number, offset, moment(line.record.get("time_ms", NOON_MS)))
+        (line.key, line.value, "audit", number, offset, moment(line.record.get("time_ms", NOON_MS)), None)
         for number, topics in scenes.items()
         for offset, line in enumerate(topics.lines)
     ]
