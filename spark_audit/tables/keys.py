@@ -1,8 +1,12 @@
 """The keys of the jobs: the secret of HMAC chains, public keys, and the private key that signs runs.
 
 A run of the manifest (manifest.py) is signed by one of three: a note (c2sp.org/signed-note) of `--run-key`,
-HMAC-SHA256 with `--chain-key`, or nothing, which shows accidents only. Only the driver uses keys.
+HMAC-SHA256 with `--chain-key`, or nothing, which shows accidents only. Only the driver uses keys. What reads
+notes and key files is imported where public keys are used: without them, no other package of Penstock's is
+needed.
 """
+
+from __future__ import annotations
 
 import hmac
 import json
@@ -11,15 +15,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
-from proxy.audit.checkpoints import WORKER, Checkpoint, Note, Signer, is_key_of
-from proxy.metadata.signing_keys import AUDIT, RUN, KeyFileError, PublicKey, SigningKey, read_public_keys
 from spark_audit.tables.files import AuditError, read_chain_key
+
+if TYPE_CHECKING:
+    from proxy.audit.checkpoints import Checkpoint, Signer
+    from proxy.metadata.signing_keys import PublicKey
 
 PLAIN, KEYED, SIGNED = "sha256", "hmac-sha256", "ed25519"
 """Values of `signed_with` of a run, and the first two of `audit.chain` of a process."""
 _NOTE = ',"note":'
-WORKER_SUFFIX = f"{WORKER}$"
+WORKER_SUFFIX = r"\.w[0-9]+$"
 """In the id of a worker: what its key's name lacks."""
 
 
@@ -32,7 +39,7 @@ class Keys:
     run: Signer | None = None
 
 
-PublicKeys = Sequence[PublicKey]
+PublicKeys: TypeAlias = Sequence["PublicKey"]
 Key = bytes | Keys | None
 """What proves a trail and its runs: public keys, or the secret of the chain alone, or nothing."""
 
@@ -44,6 +51,9 @@ def read_keys(chain: str | None, public: str | None, run: str | None) -> Key:
         if run is not None:
             raise AuditError("--run-key: pass --public-keys, too, so that the run can be verified")
         return secret
+    from proxy.audit.checkpoints import Signer
+    from proxy.metadata.signing_keys import RUN, KeyFileError, SigningKey, read_public_keys
+
     try:
         keys = read_public_keys(Path(public))
         if run is None:
@@ -81,6 +91,9 @@ def sealed(start: str, content: Mapping[str, object], key: Key, before: str | No
 def fits(start: str, body: str, link: str, content: Mapping[str, object], key: Key) -> bool:
     """Returns whether a run follows from `start`, and is signed with a key."""
     if content.get("signed_with") == SIGNED and isinstance(key, Keys):
+        from proxy.audit.checkpoints import Note
+        from proxy.metadata.signing_keys import RUN
+
         note, signed = content.get("note"), digest(start + body, None)
         unsigned = body.removesuffix(_NOTE + json.dumps(note))
         parsed = Note.parse(note) if isinstance(note, str) and unsigned != body else None
@@ -108,6 +121,9 @@ def _statement(text: str, content: Mapping[str, object]) -> str:
 
 def read_checkpoint(message: str, keys: PublicKeys) -> tuple[Checkpoint | None, str]:
     """Returns what a note says, and why its signature does not count; "" if it does."""
+    from proxy.audit.checkpoints import Checkpoint, Note, is_key_of
+    from proxy.metadata.signing_keys import AUDIT
+
     note, checkpoint = Note.parse(message), Checkpoint.parse(message)
     if note is None or checkpoint is None:
         return None, "is no signed checkpoint"
@@ -125,5 +141,7 @@ def read_checkpoint(message: str, keys: PublicKeys) -> tuple[Checkpoint | None, 
 
 def valid_from(keys: PublicKeys) -> dict[str, int]:
     """Returns the name of each process with a key -> when the first one became valid."""
+    from proxy.metadata.signing_keys import AUDIT
+
     audit = sorted((each.name, -each.not_before_ms) for each in keys if each.role == AUDIT)
     return {name: -before_ms for name, before_ms in audit}

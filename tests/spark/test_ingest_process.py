@@ -35,6 +35,7 @@ def told(process: ChildProcess, text: str) -> None:
     process.wait_until(lambda: text in process.log_text(), PATIENCE_MS)
 
 
+@pytest.mark.long
 def test_it_reads_on_while_others_fail_and_the_broker_is_away_until_it_is_stopped(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ def days(spark: SparkSession, tables: Tables) -> Counter[str]:
     return Counter(str(row[0]) for row in rows)
 
 
+@pytest.mark.long
 def test_a_record_sent_again_a_day_later_goes_to_its_day_which_is_then_reconciled_before_it_expires(
     spark: SparkSession, tables: Tables, run: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,6 +102,7 @@ def test_what_is_not_needed_is_listed_with_commands_that_deny_nothing(spark: Spa
     assert len(tried.removed) == 3
 
 
+@pytest.mark.long
 def test_what_the_trail_cannot_see_is_said_next_to_each_row(spark: SparkSession) -> None:
     trail = a_trail()
     trail.proxy.write("authorization_collapsed", principal="User:dave", granted=False, count=7)
@@ -190,6 +191,7 @@ def test_quotas_that_were_not_approached_are_listed_with_a_limit_that_throttles_
     assert len(quotas) == 2, "bob's use is two thirds of his limit"
 
 
+@pytest.mark.long
 def test_the_command_writes_page_document_and_proposal(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -560,6 +560,7 @@ def test_a_column_that_was_edited_before_a_reconciliation_is_found_whatever_job_
     assert [each["check"] for each in document["findings"]] == ["chain.other_columns"]
 
 
+@pytest.mark.long
 @pytest.mark.spec("D8", "D9")
 def test_what_ingest_adds_while_the_manifest_is_read_is_compared_before_it_is_signed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

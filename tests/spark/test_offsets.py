@@ -171,7 +171,8 @@ def moved(process: str, sequences: range, by_ms: int) -> Rows:
     for sequence in sequences:
         proxy.records[sequence]["time_ms"] += by_ms
     return [
-        (line.key, line.value, "audit", 0, offset, arrived[offset]) for offset, line in enumerate(seal(proxy))
+        (line.key, line.value, "audit", 0, offset, arrived[offset], None)
+        for offset, line in enumerate(seal(proxy))
     ]
 
 
@@ -236,7 +237,7 @@ def old(partition: int, first: int, boot: str) -> Rows:
         value["data"]["schema_version"] = 1
     key = f"proxy-9/{boot}".encode()
     return [
-        (key, json.dumps(value).encode(), "audit", partition, first + number, moment(NOON_MS))
+        (key, json.dumps(value).encode(), "audit", partition, first + number, moment(NOON_MS), None)
         for number, value in enumerate(values)
     ]
 

@@ -93,6 +93,7 @@ def test_a_table_with_a_column_of_another_type_is_read_and_not_written(
     assert delta.read_table(spark, tables.audit, S.AUDIT).count() == len(Trail().audit)
 
 
+@pytest.mark.long
 @pytest.mark.spec("D8")
 def test_columns_of_others_are_ignored_and_deletion_vectors_are_read(
     spark: SparkSession, tmp_path: Path

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
+from spark_audit import schema as S
 from spark_audit.least_privilege.commands import acl_command
 from spark_audit.proposal import SUPPORTED, Acl, Proposal, constant, parse_proposal, resolve
 from spark_audit.reconcile.decisions import EXPECTED

@@ -77,6 +77,7 @@ def changed(before: dict[date, str], after: dict[date, str]) -> list[date]:
     return sorted(day for day, state in after.items() if before.get(day) != state)
 
 
+@pytest.mark.long
 def test_with_summaries_what_if_says_the_same_and_summarises_new_days_only(
     spark: SparkSession, tmp_path: Path
 ) -> None:

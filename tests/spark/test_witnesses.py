@@ -83,6 +83,7 @@ def test_who_vanished_was_cut_rewritten_or_forged_is_named(spark: SparkSession) 
     }
 
 
+@pytest.mark.long
 def test_with_kafkas_own_controller_proxies_witness_each_other(spark: SparkSession) -> None:
     trail = Trail()
     names = ("proxy-2", "proxy-3", "proxy-4")

@@ -286,7 +286,7 @@ def rows_of(base: Template, seed: int, number: int) -> Iterator[tuple[Any, ...]]
     made, time = edit_of(base, seed, number), moment(NOON_MS)
     for offset, (key, value) in enumerate(made.pairs):
         column = made.column[1] if made.column is not None and made.column[0] == offset else None
-        yield key, value, "audit", number % BATCH, offset, time, column
+        yield key, value, "audit", number % BATCH, offset, time, None, column
 
 
 def found_in(spark: SparkSession, base: Template, seed: int, numbers: range) -> set[int]:
