@@ -1,6 +1,7 @@
 """What an administrative request is about, as its audit record names it: a row of the table for each API."""
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.security.delegation_tokens import TokenSecret
 from proxy.session.apis.table import TABLE
+from proxy.wire import catalog, codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.support import every_change
@@ -25,6 +27,7 @@ from tests.support.two_sides import (
     withdraw_request,
 )
 from tests.support.type_errors import ROOT
+from tests.support.wire_messages import MessageFiller
 
 pytestmark = pytest.mark.spec("D12")
 
@@ -715,3 +718,27 @@ def test_an_acl_may_be_on_any_type_of_resource() -> None:
 
     assert found["details"]["resource_type"] == "GROUP"
     assert MetadataImage.EMPTY is Known().image
+
+
+def without_texts(value: Any) -> Any:
+    """The same with each text empty: a client may name a topic like that."""
+    if isinstance(value, list):
+        return [without_texts(each) for each in value]
+    if isinstance(value, str):
+        return ""
+    for name in getattr(value, "__slots__", ()):
+        setattr(value, name, without_texts(getattr(value, name)))
+    return value
+
+
+@pytest.mark.parametrize("key", [key for key, api in TABLE.items() if api.objects is not None])
+def test_whatever_a_request_and_its_response_have_is_described(key: ApiKey) -> None:
+    for version in catalog.request(key).versions.range:
+        request, response = codecs.request(key, version), codecs.response(key, version)
+        for seed in range(10):
+            filler = MessageFiller(Random(f"{version}/{seed}"))
+            asked = request.decode_exactly(request.encode(filler.message(request.name, version)))
+            heard = response.decode_exactly(response.encode(filler.message(response.name, version)))
+
+            for one, other in ((asked, None), (asked, heard), (without_texts(asked), without_texts(heard))):
+                json.dumps(objects_of(key, one, other))
