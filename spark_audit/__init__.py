@@ -19,5 +19,6 @@ jobs        reconciles tables, and writes pages, with the manifest
 service/    ingests, reconciles and reports until it is stopped
 __main__    the command line
 
-Imports only pyspark, delta, jinja2, prometheus_client and itself, never the proxy.
+Imports only pyspark, delta, jinja2, prometheus_client and itself. With public keys, the driver also imports
+the proxy's code for signatures and records of the log.
 """
