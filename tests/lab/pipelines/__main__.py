@@ -16,6 +16,7 @@ from tests.lab.pipelines.place import BROKER, SIDES, Place
 from tests.lab.pipelines.running import run
 
 SAMPLES = 11
+AT_ONCE = 3
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as directory:
         place = Place(asked.keep or Path(directory), kafka.libs(), asked.samples)
         with place.running([BROKER, *(asked.side or SIDES[1:])]):
-            ran = run(place, cases, asked.seconds)
+            ran = run(place, cases, asked.seconds, AT_ONCE)
     found = faults(ran)
     sys.stdout.write("\n".join([table(ran), "", *found, f"{len(found)} faults", ""]))
     return 1 if found else 0

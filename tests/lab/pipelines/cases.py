@@ -25,6 +25,9 @@ class Case:
     """Whether it is one of the short form's."""
     counted: float = 1.0
     """The part of the charged bytes that the measure counts."""
+    closes: bool = False
+    """Whether clients close before the response: they are charged for what they send, and a broker only for
+    what it has read until then, so its throttle times are shorter."""
 
     @property
     def limit(self) -> float:
@@ -36,9 +39,9 @@ class Case:
         return "producer_byte_rate" in self.limits
 
 
-def _produces(name: str, run: Run, *, partitions: int = 1, connections: int = 1, short: bool = False) -> Case:
+def _produces(name: str, run: Run, *, partitions: int = 1, connections: int = 1, **more: bool) -> Case:
     written = connections * partitions * len(clients.BATCH)
-    return Case(f"produce {name}", run, PRODUCER, written, partitions, connections, short)
+    return Case(f"produce {name}", run, PRODUCER, written, partitions, connections, **more)
 
 
 def _fetches(name: str, run: Run, *, connections: int = 1, short: bool = False, counted: float = 1.0) -> Case:
@@ -62,7 +65,7 @@ CASES = (
     _produces(
         "raw 10, 4 connections", raw(ApiKey.PRODUCE, produce, 10, connections=4), connections=4, short=True
     ),
-    _produces("closing before the response", clients.closing(10, 4), connections=4),
+    _produces("closing before the response", clients.closing(10, 4), connections=4, closes=True),
     _produces("librdkafka", clients.librdkafka_producer()),
     _produces("librdkafka 20/s", clients.librdkafka_producer(a_second=20), short=True),
     _produces(

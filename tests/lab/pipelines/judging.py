@@ -28,29 +28,30 @@ def _of(ran: Ran, broker: Ran) -> Iterator[str]:
     # In a cluster a quota's window is a second: less passes at first, then the limit, which a broker exceeds
     # by up to a sample in eleven; throttle times are shorter, and their sum is at most the time.
     in_cluster = ran.side == CLUSTER
-    after_s = WINDOW_S if in_cluster else 0
+    # The first requests of a time limit pass until their sum exceeds it, and each takes what it takes.
+    after_s = WINDOW_S if in_cluster or not ran.case.limit else 0
     for what, measured, expected, slack in _measures(ran, broker, after_s):
-        if in_cluster and what in _AT_MOST:
-            within = measured <= expected * (1 + PART) + slack
-        elif in_cluster and ran.case.limit:
-            # The broker may just be pausing: then the limit is more than what it passes.
+        if what in _AT_MOST and ran.case.closes:
+            continue
+        least = 0.0 if in_cluster and what in _AT_MOST else expected
+        most = expected
+        if what == _BYTES:
+            # Within a minute a broker passes the limit or up to a tenth more: it depends on when it pauses.
             limit = ran.case.limit * (len(ran.amounts) - after_s)
-            most = max(limit, expected)
-            within = limit * (1 - PART) - slack <= measured <= most * (1 + PART) + slack
-        else:
-            within = abs(measured - expected) <= PART * expected + slack
+            least, most = min(limit, expected), max(limit, expected)
+        within = least * (1 - PART) - slack <= measured <= most * (1 + PART) + slack
         if not within:
             yield f"{measured:.0f} {what}, {expected:.0f} at the broker"
 
 
-_LONGEST, _SUM = "ms at the longest", "ms of throttle times"
+_BYTES, _LONGEST, _SUM = "bytes", "ms at the longest", "ms of throttle times"
 _AT_MOST = (_LONGEST, _SUM)
 
 
 def _measures(ran: Ran, broker: Ran, after_s: int) -> Iterator[tuple[str, float, float, float]]:
     """What it is, at a side, at the broker, and the slack beside PART."""
     case = ran.case
-    what = "bytes" if case.request_bytes else "responses"
+    what = _BYTES if case.request_bytes else "responses"
     yield what, _amount(ran, after_s), _amount(broker, after_s), case.request_bytes or case.connections
     longest, at_broker = (max(each.seen.throttle_ms, default=0.0) for each in (ran, broker))
     yield _LONGEST, longest, at_broker, JITTER_MS
