@@ -26,7 +26,7 @@ ENV PATH=/opt/penstock/bin:$PATH \
     PENSTOCK_HTTP=http://127.0.0.1:9190
 # Bytecode of Python's own modules: its image has none, and the user below could not write it, so that each start
 # would compile them anew. pip has compiled the rest.
-RUN python -c "import proxy.run, forwarding.__main__"
+RUN python -c "import proxy.commands.run_proxy, forwarding.app"
 USER 10001
 # The audit spool has to outlive the container, otherwise records that are not yet shipped are lost with it.
 VOLUME /var/lib/penstock

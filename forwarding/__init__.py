@@ -10,5 +10,5 @@ With sockets:
 
 net/         the proxy's connection to the active controller, the controller's listener, the metadata log
 config       the controller's configuration file
-__main__     `run_controller`: starts the controller process
+app          the controller process, from its file to its end
 """

@@ -1,6 +1,6 @@
 """The controller's configuration file: parses and checks the YAML, and builds settings from it.
 
-Read by forwarding.__main__. It uses the sections of proxy.config, so listeners and logins have the same keys
+Read by forwarding.app. It uses the sections of proxy.config, so listeners and logins have the same keys
 in both files.
 """
 

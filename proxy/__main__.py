@@ -16,8 +16,8 @@ from proxy.net.runtime.operator_signals import HANGUP, RESTART
 from proxy.net.telemetry import log_lines
 
 if TYPE_CHECKING:
-    from proxy.check import Config
-    from proxy.proposal_check import CheckedProposal
+    from proxy.commands.check import Config
+    from proxy.commands.proposal_check import CheckedProposal
 
 EXIT_CONFIG = 2
 SPARK = ("pyspark", "delta", "py4j", "jinja2", "markupsafe")
@@ -242,20 +242,21 @@ def _signal_arguments(command: argparse.ArgumentParser, name: str) -> None:
 
 def _proxy(arguments: argparse.Namespace) -> int:
     with garbage_collector.importing():
-        from proxy.run import run_proxy
+        from proxy.commands.run_proxy import run_proxy
 
     return run_proxy(arguments.config, arguments.worker)
 
 
 def _controller(arguments: argparse.Namespace) -> int:
     with garbage_collector.importing():
-        from forwarding.__main__ import run_controller
+        from forwarding.app import run_controller
+        from proxy.commands.check import check
 
-    return run_controller(arguments.config)
+    return run_controller(arguments.config, check)
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from proxy.check import checked, checked_users, compared
+    from proxy.commands.check import checked, checked_users, compared
 
     configs, users = arguments.config or [], arguments.users or []
     if not configs and not users and arguments.proposal is None:
@@ -275,7 +276,7 @@ def _check(arguments: argparse.Namespace) -> int:
     notes = [note for each in all_checked for note in each.notes]
     lines = [f"{each.path}: ok" for each in all_checked]
     if arguments.connect:
-        from proxy.connection_check import check_connections
+        from proxy.commands.connection_check import check_connections
 
         usable = [each for each in all_checked if each.config is not None and not each.problems]
         found = check_connections((each.path, each.config) for each in usable if each.config is not None)
@@ -302,7 +303,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _check_proposal(arguments: argparse.Namespace, config: "Config | None") -> "CheckedProposal":
-    from proxy.proposal_check import check_proposal
+    from proxy.commands.proposal_check import check_proposal
 
     path = arguments.config[0] if arguments.config else None
     settings = {} if config is None else config.authorizer.settings()
@@ -313,7 +314,7 @@ def _check_proposal(arguments: argparse.Namespace, config: "Config | None") -> "
 
 
 def _init(arguments: argparse.Namespace) -> int:
-    from proxy.starter import InitError, Wanted, write_examples
+    from proxy.commands.init import InitError, Wanted, write_examples
 
     wanted = Wanted(arguments.dir, arguments.kind, arguments.host, arguments.force)
     try:
@@ -330,7 +331,7 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _hash_password(arguments: argparse.Namespace) -> int:
-    from proxy.hash_password import NoPassword, line_of, password_of
+    from proxy.commands.hash_password import NoPassword, line_of, password_of
 
     try:
         print(line_of(arguments.name, password_of(sys.stdin)))
@@ -354,19 +355,19 @@ def _version() -> str:
 
 
 def _reload(arguments: argparse.Namespace) -> int:
-    from proxy.reload_and_restart import reload
+    from proxy.commands.reload_and_restart import reload
 
     return reload(arguments.config, arguments.spool_dir, arguments.timeout_ms)
 
 
 def _restart(arguments: argparse.Namespace) -> int:
-    from proxy.reload_and_restart import restart
+    from proxy.commands.reload_and_restart import restart
 
     return restart(arguments.config, arguments.spool_dir, arguments.timeout_ms)
 
 
 def _shell(arguments: argparse.Namespace) -> int:
-    from proxy.shell.run import Question, run_shell
+    from proxy.commands.shell.run import Question, run_shell
 
     question = Question(
         log=arguments.log,

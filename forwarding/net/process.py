@@ -1,6 +1,6 @@
 """Connects the parts of a controller: feed, log, decisions, listener.
 
-forwarding.__main__ and tests run it, and pass in audit, clock and registry.
+forwarding.app and tests run it, and pass in audit, clock and registry.
 """
 
 import asyncio

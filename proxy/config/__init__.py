@@ -1,6 +1,6 @@
 """The configuration file of the proxy: reads YAML, returns checked settings or all errors at once.
 
-proxy.process reads it; forwarding.config uses the same parts. Keys have Kafka's names.
+proxy.app reads it; forwarding.config uses the same parts. Keys have Kafka's names.
 
 proxy             the whole file of a proxy, and the sections that a controller's file has too
 listener          an address that clients connect to, its TLS and logins

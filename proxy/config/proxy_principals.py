@@ -1,6 +1,6 @@
 """Finds the principals that proxies have at the controllers, and that this proxy has at the broker.
 
-proxy.gate_setup calls it. A client with such a principal at the controllers has a proxy's credentials, leaked
+proxy.app calls it. A client with such a principal at the controllers has a proxy's credentials, leaked
 or by mistake; its administrative requests are rejected (KIP-590). With `controller.mode: kraft` the broker
 applies its quotas to the principal that the proxy has there.
 """

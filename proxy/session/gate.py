@@ -1,6 +1,6 @@
 """What all sessions of a proxy share: image, authorizer, quotas, topic names, and the broker's versions.
 
-Made by proxy.gate_setup; proxy.net replaces `basis` and `versions` when they change. All access is from one
+Made by proxy.app; proxy.net replaces `basis` and `versions` when they change. All access is from one
 event loop, so a session that takes `gate.basis` once works with one state of the cluster and of the settings
 to the end of its request, whatever changes meanwhile.
 

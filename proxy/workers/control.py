@@ -1,6 +1,6 @@
 """The control connection between a worker and its supervisor: the supervisor requests pages by name.
 
-Run by proxy.process in its TaskGroup. The socket closes when the supervisor ends, for any reason. A worker
+Run by proxy.app in its TaskGroup. The socket closes when the supervisor ends, for any reason. A worker
 without a supervisor drains, so that the ports are free when the proxy is started again.
 """
 

@@ -1,6 +1,6 @@
 """One worker's view of its group: the usage and connections of the others, and the offsets of their images.
 
-proxy.process passes it to the parts that count (proxy.quota) and to the one that handles admin changes. If
+proxy.app passes it to the parts that count (proxy.quota) and to the one that handles admin changes. If
 the shared memory has no room for a name, this worker enforces an N-th of the limit by itself.
 """
 

@@ -1,6 +1,6 @@
 """The arguments of a worker: its number, and the descriptors that it inherits.
 
-The supervisor writes them to the worker's command line; proxy.process reads them. The configuration is the
+The supervisor writes them to the worker's command line; proxy.app reads them. The configuration is the
 one in effect at the supervisor: later edits of the file count only after a reload or restart.
 """
 

@@ -1,6 +1,6 @@
 """The parent of the workers: it starts them, replaces those that die, and serves HTTP for all of them.
 
-proxy.process runs it if `workers` is more than 1. It handles no bytes of clients, so few faults can end it.
+proxy.app runs it if `workers` is more than 1. It handles no bytes of clients, so few faults can end it.
 If it ends, the workers drain and end, and the service manager starts the proxy again. HeldPorts reserves the
 addresses of the listeners while workers start and end: Linux gives connections only to listening sockets, so
 its sockets get none. No other process can bind the port meanwhile, and if the configuration has port 0, all

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.starter import Wanted, write_examples
+from proxy.commands.init import Wanted, write_examples
 from tests.lab.cluster.broker import Broker
 from tests.lab.cluster.ports import free_addresses
 from tests.lab.cluster.process import ChildProcess

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from proxy.app.process import ProxyProcess
 from proxy.audit.record import AuditEvent
 from proxy.config import ProxyConfig, load
-from proxy.process import ProxyProcess
 from proxy.session.effects import ToController
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

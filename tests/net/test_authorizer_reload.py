@@ -11,15 +11,15 @@ import yaml
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from proxy.check import check
+from proxy.app.process import ProxyProcess
+from proxy.commands.check import check
+from proxy.commands.run_proxy import EXIT_CONFIG, run_proxy
 from proxy.config import ProxyConfig, load
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.runtime.replaceable import ReplaceableTask
-from proxy.process import ProxyProcess
-from proxy.run import EXIT_CONFIG, run_proxy
 from proxy.security.authorizer import Action, AllowAll, Decision, GuardedAuthorizer, RequestContext
 from proxy.security.principal import parse_principal
 from proxy.security.protected import underlying

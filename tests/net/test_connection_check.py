@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from forwarding.versions import TRANSACTIONAL_ID_TAG
-from proxy import connection_check
-from proxy.check import checked
-from proxy.connection_check import Connected, check_connections
+from proxy.commands import connection_check
+from proxy.commands.check import checked
+from proxy.commands.connection_check import Connected, check_connections
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
 from proxy.net.kafka.channel import Channel
 from proxy.net.kafka.own_topics import audit_topic

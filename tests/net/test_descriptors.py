@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from proxy.check import warnings
+from proxy.commands.check import warnings
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import MAX_CONNECTIONS, HttpServer
 from proxy.net.pages.readiness import Readiness

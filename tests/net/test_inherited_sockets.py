@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from proxy.commands.reload_and_restart import reload
 from proxy.net.runtime.inherited_sockets import InheritedSockets
-from proxy.reload_and_restart import reload
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.held_sockets import as_service

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy import gate_setup
+from proxy.app import gate_setup
+from proxy.app.process import ProxyProcess
 from proxy.config import ConfigError, ProxyConfig, load
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
-from proxy.process import ProxyProcess
 from proxy.quota.throttle import PRODUCER_BYTE_RATE
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.security.passwords import hash_password

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from proxy.commands.reload_and_restart import EXIT_CONFIG, EXIT_NO_OUTCOME, EXIT_RESTART, reload
 from proxy.net.runtime.clock import now_ms
 from proxy.net.telemetry.status_files import ReloadStatus
-from proxy.reload_and_restart import EXIT_CONFIG, EXIT_NO_OUTCOME, EXIT_RESTART, reload
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster import probe

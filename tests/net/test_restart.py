@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from proxy.commands.reload_and_restart import EXIT_NO_OUTCOME, EXIT_NOT_RESTARTED, restart
 from proxy.net.audit.spool_lock import Holder, lock_spool
 from proxy.net.runtime.service_manager import ends_successors, notify
 from proxy.net.telemetry.status_files import RestartStatus
-from proxy.reload_and_restart import EXIT_NO_OUTCOME, EXIT_NOT_RESTARTED, restart
 from tests.lab.cluster import probe
 from tests.lab.cluster.ports import free_addresses
 from tests.support.edges import Client

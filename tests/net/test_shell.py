@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from proxy.commands.shell.run import Question, run_shell
 from proxy.net.kafka.channel import Channel
-from proxy.shell.run import Question, run_shell
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker
 from tests.lab.cluster.tools import KafkaTools

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import pytest
 import yaml
 from structlog.testing import capture_logs
 
-from forwarding.__main__ import run_controller
-from proxy.check import check, warnings
-from proxy.run import run_proxy
+from forwarding.app import run_controller
+from proxy.commands.check import check, warnings
+from proxy.commands.run_proxy import run_proxy
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -76,7 +77,9 @@ def test_a_port_in_use_is_one_line_and_exit_code_2(tmp_path: Path, what: str) ->
     assert [line for line in warned if line.endswith(told)]
 
 
-@pytest.mark.parametrize(("command", "run"), [("proxy", run_proxy), ("controller", run_controller)])
+@pytest.mark.parametrize(
+    ("command", "run"), [("proxy", run_proxy), ("controller", partial(run_controller, check=check))]
+)
 def test_each_error_of_the_configuration_is_a_line_of_the_log(
     tmp_path: Path, command: str, run: Callable[[Path], int]
 ) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from proxy import witnessing
+from proxy.app import witnessing
+from proxy.app.witnessing import Witnessing
 from proxy.audit.record import AuditEvent
 from proxy.audit.witnesses import Witness
 from proxy.net.kafka.channel import EndpointSettings
-from proxy.witnessing import Witnessing
 from tests.lab.cluster.broker import Broker
 from tests.support.controllers import plaintext
 from tests.support.waiting import turns_until

@@ -24,7 +24,7 @@ PRODUCE = ApiKey.PRODUCE
 
 
 def out_of_order(talk: Conversation, *classes: str) -> None:
-    """As proxy.process tells it: decisions that were remembered are made again."""
+    """As proxy.app tells it: decisions that were remembered are made again."""
     talk.gate.unrecorded = frozenset(classes)
     image = talk.gate.image
     assert image is not None

@@ -78,7 +78,7 @@ def say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    # As proxy.process does: a collection of all that was imported takes longer than anything measured here.
+    # As proxy.app does: a collection of all that was imported takes longer than anything measured here.
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     uvloop.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]))

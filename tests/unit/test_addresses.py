@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.addresses import bypassing, of_listener, own_node_id, unreachable
+from proxy.app.advertised_addresses import bypassing, of_listener, own_node_id, unreachable
 
 pytestmark = pytest.mark.spec("O1")
 

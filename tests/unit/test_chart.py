@@ -13,9 +13,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from proxy.check import check, warnings
+from proxy.commands.check import check, warnings
+from proxy.commands.init import example
 from proxy.config import ProxyConfig, load
-from proxy.starter import example
 from tests.lab.cluster.errors import SetupError
 from tests.support import chart
 from tests.support.helm import helm, installed

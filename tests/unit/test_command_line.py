@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from proxy.__main__ import main
-from proxy.check import checked, checked_users, compared
-from proxy.starter import Wanted, write_examples
+from proxy.commands.check import checked, checked_users, compared
+from proxy.commands.init import Wanted, write_examples
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

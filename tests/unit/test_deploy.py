@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from forwarding.config import ControllerConfig
-from proxy.check import check, warnings
+from proxy.commands.check import check, warnings
 from proxy.config import ProxyConfig, UsersFile, load
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from proxy import gate_setup
+from proxy.app import gate_setup
 from proxy.config import ProxyConfig, load
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage

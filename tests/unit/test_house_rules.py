@@ -30,27 +30,7 @@ BANNED_MODULE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "
 BANNED_CLASS_NAMES = re.compile(r"^Abstract\w*$|^\w*(Manager|Helper|Utils|Impl)$|^Handler$")
 
 # Below these, modules may wait, read clocks and log; everything else of proxy/ and forwarding/ is the core.
-OUTSIDE_THE_CORE = {
-    "__main__",
-    "check",
-    "config",
-    "net",
-    "listeners",
-    "handover",
-    "hash_password",
-    "quota_shares",
-    "witnessing",
-    "run",
-    "reload_and_restart",
-    "process",
-    "proposal_check",
-    "connection_check",
-    "control_plane",
-    "gate_setup",
-    "shell",
-    "starter",
-    "workers",
-}
+OUTSIDE_THE_CORE = {"__main__", "app", "commands", "config", "net", "workers"}
 
 WITH_A_TEXT = {
     "ValueError",

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "proxy" / "examples" / "grafana" / "penstock.json"
 RULES = ROOT / "proxy" / "examples" / "prometheus" / "rules.yaml"
 FOLDERS = ("proxy/net", "proxy/workers", "forwarding/net", "spark_audit/service")
-BESIDE = ("proxy/quota_shares.py",)
+BESIDE = ("proxy/app/quota_shares.py",)
 """A module that is in none of them."""
 NAMED = re.compile(r"\b(?:penstock|process)_\w+")
 

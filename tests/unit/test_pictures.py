@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from proxy.starter import example
+from proxy.commands.init import example
 from tests.lab.pictures.__main__ import file_of
 from tests.lab.pictures.drawing import Line, Span, draw, rows, written
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from proxy.__main__ import command_line
-from proxy.starter import Wanted, write_examples
+from proxy.commands.init import Wanted, write_examples
 from spark_audit.proposal import Acl, ProposalError, Removal, parse_proposal, resolve
 from tests.support.images import acl_record, quota_record, scram_record
 from tests.support.log_files import batch, segment

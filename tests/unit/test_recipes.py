@@ -14,7 +14,7 @@ pytestmark = pytest.mark.tooling
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN_REQUESTS = {
-    "proxy/connection_check.py",
+    "proxy/commands/connection_check.py",
     "proxy/net/audit/delivery.py",
     "proxy/net/kafka/own_topic_watch.py",
     "proxy/net/kafka/topic_leaders.py",

@@ -9,12 +9,12 @@ import pytest
 from cryptography import x509
 
 from forwarding.config import ControllerConfig
-from proxy.check import check, checked, compared
+from proxy.commands.check import check, checked, compared
+from proxy.commands.init import InitError, Wanted, example, write_examples
 from proxy.config import ProxyConfig, load
 from proxy.config.parts import secret_files
 from proxy.metadata.signing_keys import PublicKeys, SigningKey
 from proxy.net.clients.listener import BACKLOG
-from proxy.starter import InitError, Wanted, example, write_examples
 from proxy.workers.supervisor import ENDING_MS
 
 pytestmark = pytest.mark.spec("O5")

@@ -1,6 +1,6 @@
 """The lock on a spool directory: for one process, or one supervisor and its workers.
 
-proxy.process, forwarding and proxy.workers take it before they open a spool, and hold it until the process
+proxy.app, forwarding and proxy.workers take it before they open a spool, and hold it until the process
 ends. The kernel releases a flock with the last process that has the open file, so a killed process leaves no
 stale lock. The file names its holder, for the error message of a second process.
 """

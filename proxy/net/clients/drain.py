@@ -1,6 +1,6 @@
 """Drains listeners: ends their connections in the order in which a process stops serving its clients.
 
-proxy.listeners calls it after SIGTERM. proxy.net.clients.connection and proxy.session.requests.termination
+proxy.app calls it after SIGTERM. proxy.net.clients.connection and proxy.session.requests.termination
 end each connection; docs/decisions/0049 explains the order.
 """
 

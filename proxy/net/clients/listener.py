@@ -1,6 +1,6 @@
 """A listener of the proxy: accepts connections, and runs the tasks that they need.
 
-Made by proxy.listeners. The tasks (connecting to the broker, requests to the controller) run in the process's
+Made by proxy.app. The tasks (connecting to the broker, requests to the controller) run in the process's
 TaskGroup; an error in one of them ends its connection and no other.
 """
 
@@ -70,7 +70,7 @@ class Observer(Protocol):
 
 
 class Forwarder(Protocol):
-    """Sends requests to the controller; proxy.process passes that of `forwarding`."""
+    """Sends requests to the controller; proxy.app passes that of `forwarding`."""
 
     def __call__(self, request: ToController) -> Awaitable[ControllerResponse]: ...
 

@@ -1,6 +1,6 @@
 """The leaders of a topic's partitions, and connections to them; creates the topic if it is missing.
 
-The producers of Penstock's own topics use it (proxy.net.audit.delivery, proxy.quota_shares). They
+The producers of Penstock's own topics use it (proxy.net.audit.delivery, proxy.app.quota_shares). They
 call `forget` after an error that another leader may explain, and `locate` before the next attempt.
 """
 

@@ -1,7 +1,7 @@
 """A topic over which processes inform each other: its records are of use for a moment only.
 
 So nothing is sent again after an error, because the next message is newer, and a reader begins at the end.
-proxy.quota_shares and proxy.witnessing use it. It does not know what the records contain.
+proxy.app.quota_shares and proxy.app.witnessing use it. It does not know what the records contain.
 """
 
 import asyncio

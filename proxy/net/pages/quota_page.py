@@ -24,7 +24,7 @@ Row = dict[str, str | int | float | None]
 
 
 class Shares(Protocol):
-    """The quotas that hold for all proxies (proxy.quota_shares)."""
+    """The quotas that hold for all proxies (proxy.app.quota_shares)."""
 
     def page(self) -> dict[str, object]: ...
     def row(self, bucket: Bucket) -> dict[str, str | float] | None: ...

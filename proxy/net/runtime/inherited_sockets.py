@@ -2,7 +2,7 @@
 
 systemd holds them for a service (decision 0065, sd_listen_fds(3)), or the process before this one has handed
 them over (decision 0066). While a proxy restarts, new connections wait in the queue of such a socket;
-otherwise they fail. proxy.run reads them at the start, proxy.listeners uses them.
+otherwise they fail. proxy.commands.run_proxy reads them at the start, proxy.app.listeners uses them.
 """
 
 import os

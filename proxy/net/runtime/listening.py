@@ -1,6 +1,6 @@
 """Readable errors of listening sockets: one line for the operator, not a traceback.
 
-proxy.process, proxy.workers and forwarding end with exit code 2 for them.
+proxy.app, proxy.workers and forwarding end with exit code 2 for them.
 """
 
 import errno

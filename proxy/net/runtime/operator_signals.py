@@ -47,4 +47,4 @@ class OperatorSignal:
 HANGUP = OperatorSignal(signal.SIGHUP)
 """Reload the configuration (proxy.config.reloading)."""
 RESTART = OperatorSignal(signal.SIGUSR2)
-"""Start a successor (proxy.handover)."""
+"""Start a successor (proxy.app.handover)."""

@@ -1,7 +1,7 @@
 """Notifications to the service manager, as sd_notify(3) sends them: one datagram to NOTIFY_SOCKET.
 
-Each process of a unit with Type=notify reports READY=1 when it runs (proxy.process, proxy.workers,
-forwarding). proxy.handover names the process that takes over, and asks `ends_successors` before.
+Each process of a unit with Type=notify reports READY=1 when it runs (proxy.app, proxy.workers,
+forwarding). proxy.app.handover names the process that takes over, and asks `ends_successors` before.
 """
 
 import os

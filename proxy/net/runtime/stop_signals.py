@@ -1,6 +1,6 @@
 """SIGTERM and SIGINT as events: the first begins the drain, a later one ends the process at once.
 
-A restart sets `draining` itself (proxy.handover); then the first signal does not end the process at once.
+A restart sets `draining` itself (proxy.app.handover); then the first signal does not end the process at once.
 
 Each process that drains has one StopSignals: proxy, supervisor, controller.
 """

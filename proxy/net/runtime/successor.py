@@ -1,6 +1,6 @@
 """A process that a proxy starts in its own place, and the pipes between the two.
 
-proxy.handover starts, releases or kills the Successor. In the new process proxy.run has a Predecessor: it
+proxy.app starts, releases or kills the Successor. In the new process run_proxy has a Predecessor: it
 reports whether it could serve, and waits for the end of the process that started it. Only descriptors that
 PENSTOCK_PREDECESSOR lists are inherited: listening sockets, and one end of each pipe.
 """

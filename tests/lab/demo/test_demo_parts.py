@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from proxy.check import check
+from proxy.commands.check import check
 from proxy.config import ProxyConfig, load
 from tests.lab.cluster import run
 from tests.lab.cluster.at_once import at_once

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from proxy.starter import example
+from proxy.commands.init import example
 from tests.lab.cluster import kafka
 from tests.lab.cluster.errors import SetupError
 from tests.lab.pictures.drawing import Line, Span, draw, rows

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from forwarding.config import ControllerConfig, process_settings
-from proxy.check import check, warnings
+from proxy.commands.check import check, warnings
 from proxy.config import ConfigError, ProxyConfig, endpoint, load
 
 pytestmark = pytest.mark.spec("O1", "O5")

@@ -15,7 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from structlog.testing import capture_logs
 
 from proxy.__main__ import command_line
-from proxy.check import check, checked
+from proxy.commands.check import check, checked
 from proxy.config import ProxyConfig, load
 from proxy.config.certificates import Fact, facts, report_certificates
 from tests.unit.config.test_ten_mistakes import FILE, written

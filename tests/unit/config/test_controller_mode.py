@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.check import check
+from proxy.commands.check import check
 from proxy.config import ProxyConfig, load
 from tests.unit.config.test_proxy_config import document, written
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.check import check
+from proxy.commands.check import check
 from proxy.config import ConfigError, load
 from proxy.config.listener import Listener
 from proxy.net.logins.kerberos import GssapiMechanism, GssapiSettings

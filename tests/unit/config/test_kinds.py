@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forwarding.config import ControllerConfig
-from proxy.check import check, checked_users
+from proxy.commands.check import check, checked_users
 from proxy.config import ConfigError, ProxyConfig, load
 from proxy.config.parts import Part
 from tests.unit.config.test_ten_mistakes import FILE, written

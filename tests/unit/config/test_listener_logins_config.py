@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from forwarding.config import ControllerConfig
-from proxy.check import check
+from proxy.commands.check import check
 from proxy.config import ConfigError, ProxyConfig, load
 from proxy.metadata.image import MetadataImage, ScramImage
 from proxy.metadata.scram import ScramMechanism, credential_from_password

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from forwarding.config import ControllerConfig
-from proxy.check import check
+from proxy.commands.check import check
 from proxy.config import ConfigError, ProxyConfig, UsersFile, load, read
 from proxy.config.parts import Part, parts_in
 from tests.unit.config.test_ten_mistakes import FILE, written

@@ -10,7 +10,7 @@ import trustme
 import yaml
 from prometheus_client import CollectorRegistry
 
-from proxy.check import check
+from proxy.commands.check import check
 from proxy.config import ConfigError, ProxyConfig, WatchedUsers, load
 from proxy.net.files.watched_file import FileReloads
 

@@ -8,10 +8,10 @@ import pytest
 import trustme
 from prometheus_client import CollectorRegistry
 
-from proxy.check import check
+from proxy.app.gate_setup import own_topics
+from proxy.commands.check import check
 from proxy.config import ProxyConfig, load
 from proxy.config.proxy_principals import proxy_principals
-from proxy.gate_setup import own_topics
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.security.protected import OwnResources
 from proxy.workers.member import Member

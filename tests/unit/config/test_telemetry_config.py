@@ -8,7 +8,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from proxy.check import checked
+from proxy.commands.check import checked
 from proxy.config import ConfigError, ProxyConfig, Telemetry, load, traces
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.telemetry.otlp import OtlpTraces

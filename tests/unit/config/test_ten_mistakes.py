@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from proxy.check import check
+from proxy.commands.check import check
 
 pytestmark = pytest.mark.spec("O5")
 

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from structlog.testing import capture_logs
 
 from forwarding.config import ControllerConfig
-from proxy.check import check
+from proxy.commands.check import check
 from proxy.config import ProxyConfig, load, read
 from proxy.config.doubts import report_rules, warns_of_rules
 from proxy.config.machine import warns_of_workers

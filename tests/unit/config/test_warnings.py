@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from proxy.check import check, checked
+from proxy.commands.check import check, checked
 from proxy.net.audit.spool_lock import Holder, lock_spool
 from proxy.security.passwords import hash_password
 from tests.unit.config.test_ten_mistakes import FILE, written

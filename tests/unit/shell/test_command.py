@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from proxy.__main__ import command_line
+from proxy.commands.shell.run import Prompt
+from proxy.commands.shell.walk import completions
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.tree import tree_of
-from proxy.shell.run import Prompt
-from proxy.shell.walk import completions
 from tests.support.images import acl_record, image_of, quota_record
 from tests.support.log_files import batch, segment
 from tests.support.metadata_log import owned

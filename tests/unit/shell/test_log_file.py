@@ -6,7 +6,7 @@ import pytest
 from aiokafka.record.util import calc_crc32c
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from proxy.shell.source import Found, LogError, UsageError, find
+from proxy.commands.shell.source import Found, LogError, UsageError, find
 from tests.support.images import acl_record
 from tests.support.log_files import (
     ABORT,

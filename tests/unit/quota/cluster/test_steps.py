@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from proxy.app.quota_shares import ShareExchange
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.runtime.chunked import SLICE_MS
 from proxy.quota.cluster.coordinator import Coordinator
@@ -26,7 +27,6 @@ from proxy.quota.cluster.messages import (
 )
 from proxy.quota.cluster.share_rate import ShareRate
 from proxy.quota.cluster.timing import MAX_REPORTED, MAX_SHARED_OUT, STEP_QUOTA_IDS, TICK_MS
-from proxy.quota_shares import ShareExchange
 from tests.support.waiting import turns_until
 
 pytestmark = pytest.mark.spec("Q13", "O8")

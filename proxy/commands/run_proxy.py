@@ -15,14 +15,15 @@ import structlog
 import uvloop
 from prometheus_client import disable_created_metrics
 
-from proxy.check import check
+from proxy.app.listeners import require_all_used
+from proxy.app.process import ProxyProcess
+from proxy.commands.check import check
 from proxy.config import ConfigError, ProxyConfig, http_access, load, split_host_port
 from proxy.config.certificates import report_certificates
 from proxy.config.doubts import report_rules
 from proxy.config.machine import report_files
 from proxy.config.reloading import checked
 from proxy.error_text import text_of
-from proxy.listeners import require_all_used
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import SpoolLock, SpoolLocked, holder_of, locked_by_another
 from proxy.net.clients.listener import BACKLOG
@@ -32,7 +33,6 @@ from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.inherited_sockets import InheritedSockets, not_beside
 from proxy.net.runtime.listening import CannotListen, find_cannot_listen, listening_socket, opening
 from proxy.net.runtime.successor import Predecessor
-from proxy.process import ProxyProcess
 from proxy.workers.seat import Seat
 
 EXIT_FAULT, EXIT_CONFIG = 1, 2
@@ -71,7 +71,11 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
             report_rules(config)
             return run_supervisor(path, check)
         member = None if worker is None else worker.member(config)
-        read = None if worker is None else partial(worker.configuration, path)
+        read = (
+            partial(checked, path, ProxyConfig, check)
+            if worker is None
+            else partial(worker.configuration, path)
+        )
         process = ProxyProcess(config, member, path, read, inherited)
     except UNUSABLE as error:
         for line in text_of(error).splitlines():

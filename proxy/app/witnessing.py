@@ -2,7 +2,7 @@
 
 proxy.audit.witnesses decides which processes this one witnesses. This module sends the end of its trail,
 hears those of the others, and records what is due: each minute, and soon after a process was heard for the
-first time. Made by proxy.process.
+first time. Made by proxy.app.
 """
 
 import asyncio

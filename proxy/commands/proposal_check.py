@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from proxy.commands.shell.source import LogError, UsageError, find
 from proxy.error_text import text_of
 from proxy.metadata.acl import Acl as ImageAcl
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType, uuid_text
@@ -21,7 +22,6 @@ from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.security.principal import parse_principal
 from proxy.security.standard import StandardAuthorizer
-from proxy.shell.source import LogError, UsageError, find
 from spark_audit.proposal import (
     ALLOW_EVERYONE,
     SUPER_USERS,

@@ -20,7 +20,7 @@ from forwarding.envelope import AUTHORIZER_NOT_READY
 from forwarding.net.broker import Broker
 from forwarding.versions import ENVELOPE_ERROR_TAG, TRANSACTIONAL_ID_TAG
 from proxy.admin.topics import NO_TOPIC_ID
-from proxy.check import Config
+from proxy.commands.check import Config
 from proxy.config import Peer, ProxyConfig, endpoint
 from proxy.config.certificates import SOON_S
 from proxy.config.listener import Listener

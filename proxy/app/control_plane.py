@@ -1,7 +1,7 @@
 """The source of a proxy's metadata, and the way of clients' administrative requests, by `controller.mode`.
 
 `penstock`: the proxy follows the metadata topic, and Penstock's controllers get the requests. `kraft`: the
-controllers of Kafka's own quorum are both, and there is no controller process. Made by proxy.process; does
+controllers of Kafka's own quorum are both, and there is no controller process. Made by proxy.app; does
 not know which requests are forwarded.
 """
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event
 
 from forwarding.config import ControllerConfig
-from proxy.check import check
+from proxy.commands.check import check
 from proxy.config import ConfigError, ProxyConfig, load
 from proxy.net.audit.spool_lock import Holder, holder_of
 from proxy.net.runtime.clock import now_ms

@@ -1,11 +1,10 @@
 """The controller process: reads its file, connects the parts, runs until SIGTERM, drains.
 
-Started by `penstock controller -c FILE` (proxy.__main__) or `python -m forwarding FILE`.
+`penstock controller -c FILE` runs it (proxy.__main__).
 """
 
 import asyncio
 import secrets
-import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +20,6 @@ from forwarding.net.process import ControllerProcess, DecisionRules, ProcessSett
 from proxy.audit import events
 from proxy.audit.classes import CLASSES
 from proxy.audit.record import Author
-from proxy.check import check
 from proxy.config import ConfigError, WatchedUsers, effects, http_access, load, traces
 from proxy.config.certificates import CertificateReport, report_certificates
 from proxy.config.doubts import report_rules
@@ -54,7 +52,7 @@ from proxy.net.pages.readiness import Readiness, ReadinessSeries
 from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.listening import find_cannot_listen
-from proxy.net.runtime.operator_signals import HANGUP, RESTART
+from proxy.net.runtime.operator_signals import HANGUP
 from proxy.net.runtime.replaceable import ReplaceableTask
 from proxy.net.runtime.service_manager import notify
 from proxy.net.runtime.stop_signals import StopSignals
@@ -76,8 +74,11 @@ EXIT_FAULT, EXIT_CONFIG = 1, 2
 log = structlog.get_logger(__name__)
 
 
-def run_controller(config_path: str | Path) -> int:
-    """Run one controller. Returns the exit status: 0 after a drain, 1 after a fault, 2 if it cannot start."""
+def run_controller(config_path: str | Path, check: Callable[[Path], Sequence[str]]) -> int:
+    """Run one controller. Return 0 after a drain, 1 after a fault, 2 if it cannot start as configured.
+
+    `check`: what is wrong with a file, for reloads (proxy.commands.check).
+    """
     files = descriptors.raise_limit()
     disable_created_metrics()  # type: ignore[no-untyped-call] # it adds a second series for each counter
     try:
@@ -111,6 +112,7 @@ def run_controller(config_path: str | Path) -> int:
         uvloop.run(
             _run(
                 Path(config_path),
+                check,
                 config,
                 author,
                 settings,
@@ -143,6 +145,7 @@ def run_controller(config_path: str | Path) -> int:
 
 async def _run(
     path: Path,
+    check: Callable[[Path], Sequence[str]],
     config: ControllerConfig,
     author: Author,
     settings: ProcessSettings,
@@ -191,7 +194,7 @@ async def _run(
     http = HttpPort(access, partial(_http, registry, process, audit), reloads)
     registry.register(CertificateSeries(lambda: certificates.expiries | http.expiries))
     reload = _Reload(logins, process, audit, reloads, authorizer_upkeep, http, config, authorizer)
-    reloading = _reloading(path, config, reload, reloads, registry)
+    reloading = _reloading(path, check, config, reload, reloads, registry)
     report = CertificateReport(reloads, lambda: reloading.config)
     async with asyncio.TaskGroup() as tasks:
         upkeep_runs = (run() for run in (authorizer_upkeep.run, *upkeep, *logins.background))
@@ -221,6 +224,7 @@ async def _stop(process: ControllerProcess, stop: StopSignals) -> None:
 
 def _reloading(
     path: Path,
+    check: Callable[[Path], Sequence[str]],
     config: ControllerConfig,
     reload: "_Reload",
     reloads: FileReloads,
@@ -350,10 +354,3 @@ def _recorded_settings(config: ControllerConfig) -> dict[str, str]:
         "metadata.topic": config.metadata.topic,
         "metadata.transactional.id": config.metadata.transactional_id,
     }
-
-
-if __name__ == "__main__":
-    HANGUP.install()
-    RESTART.install()
-    log_lines.configure(*log_lines.read_settings(Path(sys.argv[1])), queued=True)
-    sys.exit(run_controller(sys.argv[1]))

@@ -1,6 +1,6 @@
 """The parts of a proxy, connected: builds, starts and stops them in order.
 
-proxy.run runs it. Listeners open when the metadata log is loaded. This is one of the places that know
+run_proxy runs it. Listeners open when the metadata log is loaded. This is one of the places that know
 the data plane and the control plane: the listeners get the forwarder here. Nothing is decided here.
 """
 
@@ -18,22 +18,23 @@ import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
 from forwarding.versions import for_clients
-from proxy import gate_setup
+from proxy.app import gate_setup
+from proxy.app.control_plane import ControlPlane
+from proxy.app.handover import Handovers
+from proxy.app.listeners import Listeners, Prepared
+from proxy.app.quota_shares import QuotaShares
+from proxy.app.witnessing import witnessing
 from proxy.audit import events
 from proxy.audit.checkpoints import State
 from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent, Author
-from proxy.check import check
 from proxy.config import ConfigError, ProxyConfig, WatchedUsers, effects, endpoint, http_access, traces
 from proxy.config.certificates import CertificateReport
 from proxy.config.machine import report_files
 from proxy.config.proxy_principals import proxy_principals
 from proxy.config.reloading import FILE_KIND as CONFIGURATION
-from proxy.config.reloading import Reloading, checked
-from proxy.control_plane import ControlPlane
+from proxy.config.reloading import Reloading
 from proxy.error_text import text_of
-from proxy.handover import Handovers
-from proxy.listeners import Listeners, Prepared
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
@@ -73,13 +74,11 @@ from proxy.net.telemetry.log_lines import LogSeries
 from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
 from proxy.net.telemetry.quota_metrics import AcceptSeries, OthersSeries
 from proxy.net.telemetry.status_files import ReloadMetrics
-from proxy.quota_shares import QuotaShares
 from proxy.security.authorizer import Authorizer
 from proxy.security.backoff import LoginBackoff
 from proxy.session.apis.table import HANDLED_HERE, supported_versions
 from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire.error_codes import ErrorCode
-from proxy.witnessing import witnessing
 from proxy.workers.control import worker_pages
 from proxy.workers.member import Member
 from proxy.workers.spools import ship_left_over
@@ -111,8 +110,8 @@ class ProxyProcess:
         """ConfigError, TlsError, SpoolError or ValueError name what cannot be used.
 
         `member`: the worker's place among several; None without workers. `path`: the configuration file;
-        None: it is not reloaded. `read` reloads it, if not from `path` itself. `inherited`: sockets that are
-        listening already.
+        None: it is not reloaded. `read` reads and checks it again. `inherited`: sockets that are listening
+        already.
         """
         self._config = config
         self._member = member
@@ -211,7 +210,7 @@ class ProxyProcess:
         self._certificates = Certificates(
             [*self._listeners.tls, *(each.tls for each in endpoints)], self._reloads
         )
-        self._reloading = None if path is None else self._reloading_of(path, read)
+        self._reloading = None if path is None or read is None else self._reloading_of(path, read)
         # The supervisor reports the configuration of workers.
         kinds = (CERTIFICATE, CONFIGURATION) if member is None else (CERTIFICATE,) * (member.number == 0)
         self._certificate_report = CertificateReport(self._reloads, lambda: self._config, kinds)
@@ -367,13 +366,13 @@ class ProxyProcess:
         drained = await self._listeners.drain(self._stop.at_once)
         log.info("drained", **asdict(drained))
 
-    def _reloading_of(self, path: Path, read: Callable[[], ProxyConfig] | None) -> Reloading[ProxyConfig]:
+    def _reloading_of(self, path: Path, read: Callable[[], ProxyConfig]) -> Reloading[ProxyConfig]:
         alone = self._member is None
         return Reloading(
             path,
             self._config,
             effects.PROXY,
-            read or partial(checked, path, ProxyConfig, check),
+            read,
             self._reconfigure,
             self._reloads,
             ReloadMetrics(self._registry) if alone else None,

@@ -3,7 +3,7 @@
 proxy.quota.cluster decides on shares. This module sends what it returns at each tick, reads the partitions
 that it names, and probes proxies that have become silent; and it has what metrics, /quotas and the audit
 trail show. Records are of use only for a moment, so nothing is sent again: the next tick has newer ones. Made
-by proxy.process if a quota may have that scope.
+by proxy.app if a quota may have that scope.
 """
 
 import asyncio

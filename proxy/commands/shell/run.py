@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from proxy.commands.shell.source import TOPIC, Found, LogError, UsageError, find
+from proxy.commands.shell.walk import NothingThere, answer, answer_json, completions
 from proxy.config import ConfigError
 from proxy.metadata.tree import Node, parts, tree_of
 from proxy.net.files.tls import TlsError
-from proxy.shell.source import TOPIC, Found, LogError, UsageError, find
-from proxy.shell.walk import NothingThere, answer, answer_json, completions
 
 INTRO = "The metadata log as paths. Commands: ls, cat, find, tree, cd, pwd, exit, help."
 

@@ -1,6 +1,6 @@
 """All listeners of one proxy: opens, reconfigures, sweeps and drains them.
 
-proxy.process owns it. A listener of `early.start.listeners` opens before the metadata log is loaded, the
+proxy.app owns it. A listener of `early.start.listeners` opens before the metadata log is loaded, the
 others after it (KIP-801).
 
 A reload opens, changes and closes listeners without dropping a connection. Settings of new connections (TLS,
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from proxy import addresses
+from proxy.app import advertised_addresses
 from proxy.audit.record import AuditEvent
 from proxy.config import ConfigError, ProxyConfig, split_host_port
 from proxy.config import Listener as ListenerConfig
@@ -270,17 +270,19 @@ class Listeners:
         if upstream.passes_addresses:
             for policy in self._all_policies():
                 policy.advertised_except = bootstrap
-                _update_unreachable(policy, addresses.bypassing(facts.nodes, bootstrap))
+                _update_unreachable(policy, advertised_addresses.bypassing(facts.nodes, bootstrap))
             return
         advertised, proxies = _advertised(self._config)
         own = upstream.node_id
         if own is None:
-            own = addresses.own_node_id(facts.nodes, bootstrap, proxies, advertised)
+            own = advertised_addresses.own_node_id(facts.nodes, bootstrap, proxies, advertised)
         for policy in self._all_policies():
             if policy.name not in advertised:
                 continue  # The listener was removed; its clients are drained.
-            policy.addresses = addresses.of_listener(policy.name, advertised[policy.name], own, proxies)
-            _update_unreachable(policy, addresses.unreachable(facts.nodes, policy.addresses))
+            policy.addresses = advertised_addresses.of_listener(
+                policy.name, advertised[policy.name], own, proxies
+            )
+            _update_unreachable(policy, advertised_addresses.unreachable(facts.nodes, policy.addresses))
 
     def _listeners(self) -> list[Listener]:
         opened = [entry.listener for entry in self._entries.values() if entry.listener is not None]
@@ -462,7 +464,9 @@ def _policy(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials
     )
 
 
-def _advertised(config: ProxyConfig) -> tuple[addresses.ByListener, Mapping[int, addresses.ByListener]]:
+def _advertised(
+    config: ProxyConfig,
+) -> tuple[advertised_addresses.ByListener, Mapping[int, advertised_addresses.ByListener]]:
     """Return the advertised addresses of the own listeners, and of the other proxies'."""
     own = {entry.name: split_host_port(entry.advertised or entry.bind) for entry in config.listeners}
     proxies = {

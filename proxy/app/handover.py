@@ -3,7 +3,7 @@
 While this process serves, the successor does all that may fail: it imports its modules, checks the
 configuration, opens new listening sockets, and tries the HTTP port and the spool. When it is ready, this
 process drains as on SIGTERM, and the successor serves as soon as this process has ended. Until then it opens
-no spool and no HTTP port. If it is not ready, this process serves on. proxy.process runs it.
+no spool and no HTTP port. If it is not ready, this process serves on. proxy.app runs it.
 
 All that a restart needs is imported at the start: an upgrade may have replaced the files since.
 """

@@ -1,6 +1,6 @@
 """Makes the gate that all sessions share, the identity at the broker, and the watch of own topics.
 
-proxy.process uses it, and replaces what changes later: image, versions, the broker's features. With that
+proxy.app uses it, and replaces what changes later: image, versions, the broker's features. With that
 identity the broker may apply a quota to all users of the proxy as one (decision 0073).
 """
 

@@ -1,0 +1,11 @@
+"""The assembly of a proxy: which parts there are, what each is given, and in which order they start and end.
+
+process               the parts of a proxy, connected
+listeners             the listeners of one proxy: opened, changed, drained
+advertised_addresses  the addresses at which clients of a listener reach each broker
+gate_setup            from the configuration to what all sessions share
+control_plane         where a proxy's metadata comes from and where its clients' administrative requests go
+handover              SIGUSR2: a running proxy starts its successor, and hands its clients over
+quota_shares          quotas that hold for all proxies together, over a topic
+witnessing            proxies that witness each other's audit trail, with Kafka's own controller
+"""

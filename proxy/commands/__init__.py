@@ -1,0 +1,11 @@
+"""What the subcommands of `penstock` run; proxy.__main__ reads their arguments and prints what they return.
+
+run_proxy           one proxy: from its file, as a worker, or as the successor of a running proxy
+check               what is wrong with a configuration file
+connection_check    `check --connect`: what is wrong at brokers, controllers and identity providers
+proposal_check      `check --proposal`: what a proposed change of policy does
+reload_and_restart  the commands to a running process
+shell/              the metadata log as a tree of paths
+init                example files to begin from
+hash_password       the line of a PLAIN user for a users file
+"""
