@@ -1,12 +1,12 @@
 """The audit jobs in Spark: Kafka topics -> Delta tables -> findings -> a page.
 
 schema      the columns of all tables; knows nothing else
-networks    reads networks that are hosts of ACLs; knows nothing else
 proposal    reads a file of proposed changes; needs no Spark
 tables/     reads and writes the tables and single files
 prepared    the packages and the archive of classes that this machine has for sessions
 session     the Spark session
 trail/      the audit trail and the metadata log as the checks read them
+policy/     the ACLs, topic owners and quotas in effect at an offset
 kraft/      imports Kafka's own metadata log
 ingest/     reads the Kafka topics into the tables
 reconcile/  the checks: tables -> findings

@@ -21,7 +21,7 @@ from ipaddress import IPv6Address, ip_address
 from itertools import product
 from typing import NamedTuple, NoReturn
 
-from spark_audit.networks import network_bits
+from spark_audit.policy.networks import network_bits
 
 WILDCARD = "*"
 CLUSTER_NAME = "kafka-cluster"

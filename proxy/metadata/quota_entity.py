@@ -45,7 +45,7 @@ def short_name(name: str) -> str:
 
     What is stored for a name is bounded, and different names stay different. Quota-ids, audit records and
     metrics have client ids like this. The short name of a short name is the same one.
-    spark_audit.reconcile.quota_limits computes it too.
+    spark_audit.policy.quota_limits computes it too.
     """
     if len(name) <= MAX_NAME_CHARACTERS:
         return name

@@ -18,10 +18,10 @@ from spark_audit import schema as S
 from spark_audit.kraft import commit, log_directory, metadata_records, record_batches
 from spark_audit.kraft.commit import Slice
 from spark_audit.kraft.log_directory import FileGoneError, LogDirectoryError
+from spark_audit.policy.acl_history import NEVER, REMOVED, acl_intervals
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
-from spark_audit.trail.acl_history import NEVER, REMOVED, acl_intervals
 
 # The executors of a cluster need not have this package: the decoder is pickled with the plan.
 for _module in (commit, log_directory, metadata_records, record_batches):

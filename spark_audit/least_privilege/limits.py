@@ -13,21 +13,29 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.least_privilege.commands import quota_command
 from spark_audit.least_privilege.grants import Plain
-from spark_audit.proposal import CLIENT_ID, USER, Entity, Quota
-from spark_audit.reconcile.quota_limits import (
+from spark_audit.policy.quota_limits import (
     DEFAULT,
     ENTITY,
     EXPECTED_ID,
     EXPECTED_LIMIT,
-    IS_CLUSTER,
-    MUTATIONS,
     governed,
     with_key,
 )
-from spark_audit.reconcile.quotas import counted, is_traffic, of_several_clients, units, whole_proxy
+from spark_audit.policy.quota_use import (
+    SLOT,
+    SLOT_MS,
+    USED,
+    counted,
+    is_use,
+    of_several_clients,
+    proxy_of_bucket,
+    share,
+    slots,
+    units,
+)
+from spark_audit.proposal import CLIENT_ID, USER, Entity, Quota
 from spark_audit.trail.processes import SETTINGS_EVENTS
 from spark_audit.what_if.recorded import Recorded
-from spark_audit.what_if.throttling import SLOT, SLOT_MS, USED, share, slots
 
 UNREACHED = "unreached-quota"
 APPROACHED = 0.5
@@ -38,18 +46,14 @@ Peaks = Mapping[Quota, float]
 
 def peaks(of: Recorded) -> dict[Quota, float]:
     """Returns the peaks of the quotas that limited a client of the period."""
-    is_use = is_traffic() | F.col(S.EVENT).isin("quota_used", "throttled")
-    used = with_key(of.period.where(is_use & ~of_several_clients()))
+    used = with_key(of.period.where(is_use() & ~of_several_clients()))
     now = used.withColumn(S.METADATA_OFFSET, F.lit(of.state.now).cast("long"))
     measured = now.withColumn(USED, counted())
     settings = of.records.where(F.col(S.EVENT).isin(*SETTINGS_EVENTS))
     limited = governed(measured, settings, of.log).where(F.col(EXPECTED_LIMIT).isNotNull())
     spread = limited.withColumn(SLOT, F.explode(slots())).withColumn(USED, share())
-    # What all proxies share, or is not limited by one of them alone, is added up over all.
-    shared = F.col(IS_CLUSTER) | (F.col(S.QUOTA_KEY) == MUTATIONS)
-    proxy = F.when(shared, F.lit("*")).otherwise(whole_proxy())
     bucket = (S.QUOTA_KEY, ENTITY, EXPECTED_ID, EXPECTED_LIMIT)
-    per_slot = spread.groupBy(*bucket, proxy.alias("proxy"), SLOT).agg(
+    per_slot = spread.groupBy(*bucket, proxy_of_bucket().alias("proxy"), SLOT).agg(
         F.sum(USED).alias(USED), F.max(F.col(S.EVENT) == "throttled").alias("throttled")
     )
     part = F.col(USED) / (F.col(EXPECTED_LIMIT) * units() * (SLOT_MS / 1_000))

@@ -15,8 +15,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
+from spark_audit.policy.acl_matches import IMPLIED_BY
+from spark_audit.policy.enforced_acls import WILDCARD_PRINCIPAL
 from spark_audit.proposal import WILDCARD, Acl
-from spark_audit.reconcile.acl_matches import IMPLIED_BY, WILDCARD_PRINCIPAL
 
 MOST_NAMES, MOST_HOSTS, MOST_PRINCIPALS, MOST_ALIKE = 10, 3, 10, 3
 SHORTEST_PREFIX = 3

@@ -11,8 +11,8 @@ from spark_audit import schema as S
 from spark_audit.least_privilege import grants, limits, people
 from spark_audit.least_privilege.grants import Plain
 from spark_audit.least_privilege.unseen import COLLAPSED, LISTING, OF_ALL, SEVERAL, listing_principals, unseen
+from spark_audit.policy.enforced_acls import WILDCARD_PRINCIPAL
 from spark_audit.proposal import Acl, Proposal, parse_proposal
-from spark_audit.reconcile.acl_matches import WILDCARD_PRINCIPAL
 from spark_audit.tables.files import AuditError
 from spark_audit.trail.processes import ALLOW_EVERYONE
 from spark_audit.what_if import result as what_if

@@ -6,9 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.gaps import holes
-from spark_audit.reconcile.quotas import of_several_clients
-from spark_audit.trail.audit_records import sequence_index
+from spark_audit.policy.quota_use import of_several_clients
+from spark_audit.trail.audit_records import missing_sequences, sequence_index
 from spark_audit.what_if.traffic import is_too_coarse, of_period
 
 BYPASS, GAP, DROPPED, LATE_START, SHORT, COLLAPSED, LISTING, SEVERAL = (
@@ -61,12 +60,18 @@ def unseen(audit: DataFrame, expired: DataFrame | None, first: date, last: date)
 
 
 def _gaps(audit: DataFrame, expired: DataFrame | None, first: date, last: date) -> dict[str, str]:
-    missing = holes(audit, sequence_index(audit), expired)
-    rows = of_period(missing, first, last).select(S.EXPLANATION).orderBy(S.EXPLANATION).collect()
-    if not rows:
+    missing = of_period(missing_sequences(audit, sequence_index(audit), expired), first, last)
+    texts = sorted(
+        f"process {proxy_id}/{boot_id}: {end - begin + 1} record(s) are missing, sequences {begin} to {end};"
+        f" the next record, {sequence}, is present"
+        for proxy_id, boot_id, sequence, begin, end in missing.select(
+            *S.RECORD_KEY, "first_missing", "last_missing"
+        ).collect()
+    )
+    if not texts:
         return {}
-    more = f", and {len(rows) - 1} more such gaps" if len(rows) > 1 else ""
-    return {GAP: f"records of these days are missing: {rows[0][0]}{more}"}
+    more = f", and {len(texts) - 1} more such gaps" if len(texts) > 1 else ""
+    return {GAP: f"records of these days are missing: {texts[0]}{more}"}
 
 
 def listing_principals(records: DataFrame) -> set[str]:

@@ -6,11 +6,8 @@ finding               rows of table `findings` from a check's columns; kinds.txt
 gaps                  (a) missing, repeated and reordered records
 clocks                clocks that are off
 decisions             (b) evaluates every decision again; topic owners
-acl_matches           the ACLs that decide a question, on one resource or on any of a type
-enforced_acls         ACLs as decisions read them, where part of one is not understood
 forwarded             (c) proxy's and controller's records of forwarded requests
 quotas                (d) what each quota-id used, and the quotas that records name
-quota_limits          the quota of a client at an offset
 sessions              (e) traffic after the end of a session
 changes               (f) unexplained changes in the metadata log
 unsigned              records of the metadata log that no controller has signed

@@ -11,11 +11,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.policy.acl_history import orphan_removals
 from spark_audit.reconcile.finding import findings, sentence
 from spark_audit.reconcile.forwarded import named_forward
 from spark_audit.reconcile.named_objects import named_differently, unnamed_in_the_log
 from spark_audit.tables.plans import held
-from spark_audit.trail.acl_history import orphan_removals
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.claims import (
     CHECKED_KINDS,

@@ -4,131 +4,50 @@ Takes the audit records, each once, and the metadata log. Records of one questio
 outcome are grouped into one row, so that a busy client costs one evaluation per change of ACLs, not one per
 record. Decisions that cannot be evaluated are counted by reason (`coverage`). Those that should have been
 evaluated are findings too.
-
-The config `owner` of a topic names its owner. Whatever ends the ownership, a deletion of the topic too,
-writes the config again, so the config records are enough (docs/decisions/0028). If no ACL decides, an owner
-is allowed the operations on topics. DENYs apply as for any question about the topic's name.
 """
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.acl_matches import (
-    ALLOWING,
-    BY_NAME,
-    BY_TYPE,
-    DENYING,
-    ON_RESOURCE,
-    QUESTION,
-    TYPE_QUESTION,
-    UNPROTECTED,
-    acl_matches,
-    by_resource_type,
-    in_effect,
-    with_acl_matches,
-)
-from spark_audit.reconcile.enforced_acls import enforced, networks_from
-from spark_audit.reconcile.finding import fault, findings, or_else, sentence, with_first_fault
-from spark_audit.tables.plans import coalesce_small, held
-from spark_audit.trail.acl_history import (
-    ADDED,
+from spark_audit.policy.acl_history import (
     EPOCH,
-    NEVER,
-    REMOVED,
     UNKNOWN,
-    acl_intervals,
     epochs,
     missing_history,
 )
+from spark_audit.policy.acl_matches import (
+    QUESTION,
+)
+from spark_audit.policy.evaluation import (
+    BY_ACL,
+    EVALUATED,
+    EXPECTED,
+    FAILED,
+    NO_AUTHORIZER,
+    NOT_READY,
+    PROTECTED,
+    SUPER_USER,
+    expectations,
+    with_evidence,
+)
+from spark_audit.policy.topic_owners import owner_changes
+from spark_audit.reconcile.finding import fault, findings, or_else, sentence, with_first_fault
+from spark_audit.tables.plans import held
 from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST
 from spark_audit.trail.processes import (
-    ALLOW_EVERYONE,
     AUTHORIZER,
     BY_SETTINGS,
     SETTINGS_AT,
-    SUPER_USERS,
     named_generation,
     settings,
     with_generation,
 )
 
-OWNER, OWNED_TOPIC = "owner", "owned_topic"
-OWNS, OWNS_SOME = "owns", "owns_some"
-OPERATIONS = (
-    "READ",
-    "WRITE",
-    "CREATE",
-    "DELETE",
-    "ALTER",
-    "DESCRIBE",
-    "DESCRIBE_CONFIGS",
-    "ALTER_CONFIGS",
-)
-
-
-def owner_changes(metadata_log: DataFrame) -> DataFrame:
-    """Returns each record of the config: date, offset, owned_topic, owner (null if the owner is removed)."""
-    of_configs = metadata_log.where(F.col(S.API_KEY) == S.CONFIG_RECORD)
-    read = of_configs.withColumn("config", F.from_json(S.BODY, S.CONFIG_BODY))
-    of_owners = read.where((F.col("config.resource_type") == "TOPIC") & (F.col("config.name") == OWNER))
-    return of_owners.select(
-        S.DATE,
-        S.LOG_OFFSET,
-        F.col("config.resource_name").alias(OWNED_TOPIC),
-        F.col("config.value").alias(OWNER),
-    )
-
-
-def owner_intervals(metadata_log: DataFrame) -> DataFrame:
-    """Returns one row per topic and interval with one owner: [added_offset, removed_offset)."""
-    of_one_topic = Window.partitionBy(OWNED_TOPIC).orderBy(S.LOG_OFFSET)
-    next_change = F.coalesce(F.lead(S.LOG_OFFSET).over(of_one_topic), F.lit(NEVER))
-    ended = owner_changes(metadata_log).withColumn(REMOVED, next_change)
-    owned = ended.where(F.col(OWNER).isNotNull())
-    return owned.select(F.col(S.LOG_OFFSET).alias(ADDED), REMOVED, OWNED_TOPIC, OWNER)
-
-
-def owners(questions: DataFrame, intervals: DataFrame) -> DataFrame:
-    """Returns each QUESTION whose principal owned the topic that it is about, with `owns` true."""
-    of_topics = _of_topics(questions.select(*QUESTION).distinct())
-    owns = (F.col(OWNER) == F.col(S.PRINCIPAL)) & (F.col(OWNED_TOPIC) == F.col(S.RESOURCE_NAME))
-    found = of_topics.join(intervals, owns & in_effect())
-    return found.select(*QUESTION, F.lit(True).alias(OWNS)).distinct()
-
-
-def owners_of_some(questions: DataFrame, intervals: DataFrame, acls: DataFrame) -> DataFrame:
-    """Returns each TYPE_QUESTION whose principal owned a topic that no DENY covers, with `owns_some` true."""
-    of_topics = _of_topics(questions.select(*TYPE_QUESTION).distinct())
-    owned = of_topics.join(intervals, (F.col(OWNER) == F.col(S.PRINCIPAL)) & in_effect())
-    named = owned.withColumnRenamed(OWNED_TOPIC, S.RESOURCE_NAME).select(*QUESTION).distinct()
-    denied = acl_matches(named, acls).where(F.size(DENYING) > 0).select(*QUESTION)
-    allowed = named.join(denied, list(QUESTION), "left_anti")
-    return allowed.select(*TYPE_QUESTION, F.lit(True).alias(OWNS_SOME)).distinct()
-
-
-def _of_topics(questions: DataFrame) -> DataFrame:
-    return questions.where((F.col(S.RESOURCE_TYPE) == "TOPIC") & F.col(S.OPERATION).isin(*OPERATIONS))
-
-
 DECISION_EVENTS = ("authorization", "authorization_summary")
-SUPER_USER, BY_ACL, ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT = (
-    "super.users",
-    "acl",
-    "allow.everyone.if.no.acl.found",
-    "default.deny",
-)
-NO_AUTHORIZER, NOT_READY, FAILED = "no.authorizer", "authorizer.not.ready", "authorizer.error"
-BY_OWNER = "topic.owner"
-PROTECTED = ("protected.topic", "protected.group", "protected.transactional.id")
-"""The rules by which proxies and controllers deny Penstock's own resources, without the authorizer."""
-EVALUATED = "StandardAuthorizer"
-"""Decisions of this class can be repeated: Kafka's, and Penstock's, which implements the same rules."""
-
 RECORDS, LOWEST, HIGHEST = "records", "lowest_offset", "highest_offset"
 FIRST, LAST = "first_sequence", "last_sequence"
-EXPECTED, UNVERIFIABLE, NOT_EVALUATED, LOG_END, LOST_BEFORE = (
-    "expected",
+UNVERIFIABLE, NOT_EVALUATED, LOG_END, LOST_BEFORE = (
     "unverifiable",
     "not_evaluated",
     "log_end",
@@ -209,35 +128,6 @@ def decision_findings(judged: DataFrame) -> DataFrame:
     )
 
 
-def with_evidence(questions: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Adds the matching ACLs and owners to rows that have a QUESTION and ALLOW_EVERYONE.
-
-    Plans no joins for questions that do not occur.
-    """
-    rows, any_unnamed, any_open = _overview(questions)
-    few = coalesce_small(questions, rows)
-    intervals = held(enforced(acl_intervals(metadata_log), networks_from(metadata_log)))
-    owned = held(owner_intervals(metadata_log))
-    matched = with_acl_matches(few, intervals, counted=any_open)
-    unnamed, any_owner = few.where(F.col(S.RESOURCE_NAME).isNull()), not owned.isEmpty()
-    if any_unnamed:
-        matched = matched.join(by_resource_type(unnamed, intervals), list(TYPE_QUESTION), "left")
-    if any_owner:
-        matched = matched.join(owners(few, owned), list(QUESTION), "left")
-    if any_unnamed and any_owner:
-        some = owners_of_some(unnamed, owned, intervals)
-        matched = matched.join(some, list(TYPE_QUESTION), "left")
-    absent = {BY_NAME, BY_TYPE, UNPROTECTED, OWNS, OWNS_SOME}.difference(matched.columns)
-    return matched.withColumns({name: F.lit(None).cast("boolean") for name in absent})
-
-
-def _overview(questions: DataFrame) -> tuple[int, bool, bool]:
-    """Returns the number of rows, if one names no resource, and if one needs the default of no ACL."""
-    unnamed, everyone = F.max(F.col(S.RESOURCE_NAME).isNull()), F.max(ALLOW_EVERYONE)
-    row = questions.agg(F.count(F.lit(1)), unnamed, everyone).first()
-    return (int(row[0]), bool(row[1]), bool(row[2])) if row else (0, False, False)
-
-
 def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Returns one row per _GROUP. Millions of records are joined only once, with their epoch by offset."""
     moments = F.broadcast(epochs(records, metadata_log, owner_changes(metadata_log)))
@@ -253,37 +143,6 @@ def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         F.max(S.SEQUENCE).alias(LAST),
         F.min(S.METADATA_OFFSET).alias(LOWEST),
         F.max(S.METADATA_OFFSET).alias(HIGHEST),
-    )
-
-
-def expectations() -> list[Column]:
-    """Returns the conditions in order: the first that holds gives the expected outcome.
-
-    For rows of `with_evidence` that have S.RULE and the settings of their process.
-    """
-    super_user = F.array_contains(SUPER_USERS, F.col(S.PRINCIPAL))
-    unprotected = F.coalesce(ON_RESOURCE, F.lit(0)) == 0
-    by_acl = F.col(BY_NAME) | F.col(BY_TYPE) | F.coalesce(OWNS_SOME, F.lit(False))
-    by_type = by_acl | (F.col(UNPROTECTED) & F.col(ALLOW_EVERYONE))
-    return [
-        F.when(F.col(S.RULE).isin(FAILED, *PROTECTED), _expect(False, F.col(S.RULE))),
-        F.when(F.col(AUTHORIZER) == "", _expect(True, NO_AUTHORIZER)),
-        F.when(super_user, _expect(True, SUPER_USER)),
-        F.when(F.col(S.RULE) == NOT_READY, _expect(False, NOT_READY)),
-        F.when(F.col(S.RESOURCE_NAME).isNull(), _expect(by_type, None)),
-        F.when(F.size(DENYING) > 0, _expect(False, BY_ACL, F.col(DENYING))),
-        F.when(F.size(ALLOWING) > 0, _expect(True, BY_ACL, F.col(ALLOWING))),
-        F.when(F.coalesce(OWNS, F.lit(False)), _expect(True, BY_OWNER)),
-        F.when(unprotected & F.col(ALLOW_EVERYONE), _expect(True, ALLOWED_BY_DEFAULT)),
-        _expect(False, DENIED_BY_DEFAULT),
-    ]
-
-
-def _expect(granted: bool | Column, rule: str | Column | None, acls: Column | None = None) -> Column:
-    return F.struct(
-        (F.lit(granted) if isinstance(granted, bool) else granted).alias("granted"),
-        (rule if isinstance(rule, Column) else F.lit(rule).cast("string")).alias("rule"),
-        (F.lit(None).cast("array<string>") if acls is None else acls).alias("acls"),
     )
 
 

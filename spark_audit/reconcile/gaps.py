@@ -16,15 +16,13 @@ from spark_audit.reconcile.clocks import SKEW, skews
 from spark_audit.reconcile.finding import findings, or_else, sample, sentence
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import (
-    BEFORE,
     SILENCE_MS,
     boots,
     disordered_boots,
+    missing_sequences,
     repeated_spans,
     rows_of,
     sequence_index,
-    span_of_sequence,
-    spans_with_holes,
 )
 
 RETIRED_MS = 86_400_000
@@ -73,14 +71,8 @@ def gaps(
 
 def holes(audit: DataFrame, index: DataFrame, expired: DataFrame | None = None) -> DataFrame:
     """Returns one finding per run of missing sequences, including the ones before the first record."""
-    near = rows_of(audit, spans_with_holes(index)).withColumn("span", span_of_sequence())
-    of_span = Window.partitionBy(*S.BOOT_KEY, "span").orderBy(S.SEQUENCE, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
-    placed = near.withColumn("previous", F.coalesce(F.lag(S.SEQUENCE).over(of_span), BEFORE))
-    missing = placed.where(F.col(S.SEQUENCE) > F.col("previous") + 1)
-    missing = missing.withColumn("first_missing", F.col("previous") + 1)
-    missing = missing.withColumn("last_missing", F.col(S.SEQUENCE) - 1)
     return findings(
-        _not_expired(missing, expired),
+        missing_sequences(audit, index, expired),
         check="gaps.hole",
         severity="critical",
         date=S.DATE,
@@ -94,14 +86,6 @@ def holes(audit: DataFrame, index: DataFrame, expired: DataFrame | None = None) 
         ),
         evidence=[*S.BOOT_KEY, "first_missing", "last_missing", F.col(S.TIME_MS).alias("next_time_ms")],
     )
-
-
-def _not_expired(missing: DataFrame, expired: DataFrame | None) -> DataFrame:
-    if expired is None:
-        return missing
-    ends = expired.groupBy(*S.BOOT_KEY).agg(F.max("last_sequence").alias("expired_to"))
-    joined = missing.join(F.broadcast(ends), list(S.BOOT_KEY), "left")
-    return joined.where(F.col("expired_to").isNull() | (F.col("last_missing") > F.col("expired_to")))
 
 
 def different_copies(audit: DataFrame, index: DataFrame) -> DataFrame:

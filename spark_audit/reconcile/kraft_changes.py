@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
+from spark_audit.policy.acl_history import NEVER
 from spark_audit.reconcile import kraft_matching
 from spark_audit.reconcile.changes import unclaimed_findings
 from spark_audit.reconcile.finding import findings, sample, sentence
@@ -39,7 +40,6 @@ from spark_audit.reconcile.kraft_records import (
 from spark_audit.reconcile.named_objects import unnamed_changes
 from spark_audit.tables.delta import empty_frame
 from spark_audit.tables.plans import held
-from spark_audit.trail.acl_history import NEVER
 from spark_audit.trail.audit_records import ALWAYS, SILENCE_MS, TRAIL_LATE_MS
 from spark_audit.trail.claims import OUTCOME_UNKNOWN_MS
 from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST, holes, of_kafka, unknown_ranges

@@ -9,7 +9,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.trail.acl_history import PERMISSION
 from spark_audit.trail.metadata_log import without_snapshots
 
 CHANGE, TOPIC_NAME, TOPIC_ID, FIELDS_OF_ACL = "change", "topic_name", "topic_id", "acl_fields"
@@ -91,7 +90,7 @@ def _acls(log: DataFrame) -> DataFrame:
         S.PRINCIPAL,
         S.HOST,
         S.OPERATION,
-        PERMISSION,
+        S.PERMISSION_TYPE,
     )
     described = acl.select(
         F.col(f"acl.{S.ID}").alias(S.ACL_ID),

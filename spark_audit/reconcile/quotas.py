@@ -18,42 +18,43 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, or_else, sentence
-from spark_audit.reconcile.quota_limits import (
+from spark_audit.policy.quota_limits import (
     CLIENT,
-    CONNECTIONS,
-    CONSUMER,
-    CONSUMING,
     EXPECTED_ID,
     EXPECTED_LIMIT,
     IS_CLUSTER,
     KEYS,
     MODE,
-    MUTATIONS,
-    PRODUCER,
     TIME,
     WINDOW,
     governed,
+    is_enforced,
     is_expected_id,
     with_key,
 )
+from spark_audit.policy.quota_use import (
+    STRICT_SINCE,
+    WINDOW_S,
+    counted,
+    is_traffic,
+    of_several_clients,
+    unit,
+    units,
+    whole_proxy,
+)
+from spark_audit.reconcile.finding import findings, or_else, sentence
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.processes import BY_SETTINGS, named_generation
 
-WINDOW_S = 11
-"""Kafka's default quota.window.num of one-second samples, for a process that does not record its own."""
 STRETCH_MS = 3_600_000
 """Shares, and whether anyone was throttled for time, are judged by the hour."""
 SUMMARY_MS = 10_000
 """A process records what a connection used at least this often."""
-STRICT_SINCE = {"CreateTopics": 6, "DeleteTopics": 5, "CreatePartitions": 3}
-"""KIP-599: from these versions on, a request is rejected instead of throttled."""
 MOST = float(2**62)
 """Larger than any count, and still exact as a whole number."""
 UNLIMITED = float(2**53)
 """Who may use this much in a second has no limit: it is often written as the largest number that there is."""
-_MICROSECONDS_OF_A_PERCENT = 10_000
 _PROXY, _STRETCH, _USED, _REQUEST, _WAITED = "proxy", "stretch", "used", "request", "waited"
 _SECOND = "second"
 _CLUSTER = "*"
@@ -253,9 +254,7 @@ def _charged(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> Dat
             F.max(F.col(S.EVENT) == "throttled").alias(_WAITED),
         )
     )
-    limited = governed(added, few, metadata_log).where(
-        F.col(EXPECTED_LIMIT).isNotNull() & (F.coalesce(F.col(MODE), F.lit("enforce")) != "observe")
-    )
+    limited = governed(added, few, metadata_log).where(F.col(EXPECTED_LIMIT).isNotNull() & is_enforced())
     return limited.withColumns(
         {
             S.QUOTA_ID: F.col(EXPECTED_ID),
@@ -277,51 +276,12 @@ def _counts() -> Column:
     return (is_traffic() | used | (F.col(S.EVENT) == "throttled")) & ~of_several_clients()
 
 
-def is_traffic() -> Column:
-    """Returns whether the record is a summary of bytes that a quota limits."""
-    return (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", *CONSUMING)
-
-
-def of_several_clients() -> Column:
-    """Returns whether the record stands for several client ids of one connection."""
-    return F.col(S.CLIENT_ID).isNull() & F.col(S.MESSAGE).isNotNull()
-
-
-def counted() -> Column:
-    """Returns what a record with a quota key says was used; 0 if it only reports throttling."""
-    return F.coalesce(
-        F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(S.REQUEST_BYTES)),
-        F.when(F.col(S.QUOTA_KEY) == CONSUMER, F.col(S.RESPONSE_BYTES)),
-        F.when(F.col(S.EVENT) == "quota_used", F.col(S.COUNT)),
-        F.lit(0),
-    )
-
-
-def units() -> Column:
-    """Returns how much a limit of 1 allows per second."""
-    return F.when(F.col(S.QUOTA_KEY) == TIME, _MICROSECONDS_OF_A_PERCENT).otherwise(1)
-
-
-def unit() -> Column:
-    return (
-        F.when(F.col(S.QUOTA_KEY) == TIME, "us of an event loop")
-        .when(F.col(S.QUOTA_KEY) == MUTATIONS, "partition changes")
-        .when(F.col(S.QUOTA_KEY) == CONNECTIONS, "connections")
-        .otherwise("bytes")
-    )
-
-
 def _from_ms() -> Column:
     return F.coalesce(S.INTERVAL_START_MS, S.TIME_MS)
 
 
 def _stretch(moment_ms: Column | None = None) -> Column:
     return F.floor((_from_ms() if moment_ms is None else moment_ms) / STRETCH_MS)
-
-
-def whole_proxy() -> Column:
-    """Returns `proxy-1` for its workers `proxy-1.w0` and `proxy-1.w1`."""
-    return F.regexp_replace(S.PROXY_ID, r"\.w[0-9]+$", "")
 
 
 _CLIENT = (

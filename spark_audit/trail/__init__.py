@@ -4,5 +4,4 @@ processes              the settings that each process has recorded
 audit_records          which sequences of each boot are present, and each record once
 metadata_log           which log a row is of, missing offsets, aborted transactions
 claims                 the metadata offsets that a controller claims to have written
-acl_history            the offsets between which each ACL was in effect
 """

@@ -110,6 +110,24 @@ def spans_with_holes(index: DataFrame) -> DataFrame:
     return placed.where(inside | (F.col(FIRST) > F.col(BEFORE) + 1)).select(*_SPAN, BEFORE)
 
 
+def missing_sequences(audit: DataFrame, index: DataFrame, expired: DataFrame | None) -> DataFrame:
+    """Returns the record after each run of missing sequences, with `first_missing` and `last_missing`.
+
+    `expired` is table `expired`: the records that were deleted on purpose.
+    """
+    near = rows_of(audit, spans_with_holes(index)).withColumn(SPAN, span_of_sequence())
+    of_span = Window.partitionBy(*_SPAN).orderBy(S.SEQUENCE, *_PLACE)
+    placed = near.withColumn("previous", F.coalesce(F.lag(S.SEQUENCE).over(of_span), BEFORE))
+    missing = placed.where(F.col(S.SEQUENCE) > F.col("previous") + 1).withColumns(
+        {"first_missing": F.col("previous") + 1, "last_missing": F.col(S.SEQUENCE) - 1}
+    )
+    if expired is None:
+        return missing
+    ends = expired.groupBy(*S.BOOT_KEY).agg(F.max("last_sequence").alias("expired_to"))
+    joined = missing.join(F.broadcast(ends), list(S.BOOT_KEY), "left")
+    return joined.where(F.col("expired_to").isNull() | (F.col("last_missing") > F.col("expired_to")))
+
+
 def disordered_boots(index: DataFrame) -> DataFrame:
     """Returns (proxy_id, boot_id) of boots with a record before one of a lower sequence in one partition."""
     in_order = Window.partitionBy(*S.BOOT_KEY, S.KAFKA_PARTITION).orderBy(FIRST, "first_offset")

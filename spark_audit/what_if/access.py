@@ -1,17 +1,17 @@
 """Who would be newly denied or allowed: each question decided by the current policy and by the proposed one.
 
-Both decisions use what reconciliation uses (reconcile.decisions, reconcile.acl_matches), at the two offsets
-of the proposed log. So the difference is that of the proposal alone, whatever has changed since the traffic
-was recorded; how many requests had another outcome then is counted beside it.
+Both decisions use what reconciliation uses (policy.evaluation), at the two offsets of the proposed log. So
+the difference is that of the proposal alone, whatever has changed since the traffic was recorded; how many
+requests had another outcome then is counted beside it.
 """
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.policy.acl_history import EPOCH
+from spark_audit.policy.evaluation import EXPECTED, expectations, with_evidence
 from spark_audit.proposal import Proposal
-from spark_audit.reconcile.decisions import EXPECTED, expectations, with_evidence
-from spark_audit.trail.acl_history import EPOCH
 from spark_audit.trail.processes import ALLOW_EVERYONE, SUPER_USERS
 from spark_audit.what_if.traffic import (
     BYTES,

@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.policy.acl_history import ADDED, NEVER, REMOVED, acl_intervals
+from spark_audit.policy.quota_limits import CLIENT_TAG, DEFAULT, UNSET, USER_TAG, VALUE, quota_intervals
 from spark_audit.proposal import Acl, Entity, Proposal, Quota, Resolved, resolve
-from spark_audit.reconcile.quota_limits import CLIENT_TAG, DEFAULT, UNSET, USER_TAG, VALUE, quota_intervals
 from spark_audit.tables.delta import frame_of
 from spark_audit.tables.files import AuditError
-from spark_audit.trail.acl_history import ADDED, NEVER, REMOVED, acl_intervals
 from spark_audit.trail.metadata_log import HOLE_LAST, any_hole, holes, of_kafka
 
 LogRecord = tuple[int, str, dict[str, object]]
@@ -106,6 +106,6 @@ def resolved(proposal: Proposal, state: State, principals: Iterable[str]) -> Res
 
 
 def entity_of(user_tag: str, client_tag: str) -> Entity:
-    """Returns the entity of two tags (reconcile.quota_limits)."""
+    """Returns the entity of two tags (policy.quota_limits)."""
     parts = (("client-id", client_tag), ("user", user_tag))
     return tuple((kind, None if tag == DEFAULT else unquote(tag)) for kind, tag in parts if tag)

@@ -16,37 +16,39 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.quota_limits import (
+from spark_audit.policy.quota_limits import (
     CONSUMER,
     CONSUMING,
     EXPECTED_ID,
     EXPECTED_LIMIT,
     IS_CLUSTER,
-    MODE,
     MUTATIONS,
     PRODUCER,
     TIME,
     WINDOW,
     governed,
+    is_enforced,
     with_key,
 )
-from spark_audit.reconcile.quotas import (
+from spark_audit.policy.quota_use import (
+    SLOT,
+    SLOT_MS,
     STRICT_SINCE,
+    USED,
     WINDOW_S,
     counted,
-    is_traffic,
+    is_use,
     of_several_clients,
+    proxy_of_bucket,
+    share,
+    slots,
     units,
-    whole_proxy,
 )
 from spark_audit.trail.processes import BY_SETTINGS, SETTINGS_EVENTS
 
-SLOT_MS = 10_000
-MOSTSLOTS = 8_640
-"""A record of a longer interval than a day is forged. It counts in its last slots."""
 THROTTLED, CANNOT_BE_SAID, NOT_THROTTLED = "newly_throttled", "cannot_be_said", "not_throttled"
 LIMIT_NOW, THROTTLED_MS, UNSURE_MS, BEHIND_MS = "limit_now", "throttled_ms", "unsure_ms", "behind_ms"
-_PROXY, SLOT, USED, _CLIENTS, _THEN = "proxy", "slot", "used", "clients", "throttled_then"
+_PROXY, _CLIENTS, _THEN = "proxy", "clients", "throttled_then"
 _OFFERED, _BEYOND, _WITHIN, _AFTER, _WORST = "offered", "beyond", "within", "after", "worst"
 _CLIENT = (*BY_SETTINGS, S.PRINCIPAL, S.CLIENT_ID, S.QUOTA_KEY)
 _BUCKET = (_PROXY, S.QUOTA_KEY, S.QUOTA_ID, S.QUOTA_LIMIT, LIMIT_NOW)
@@ -60,10 +62,10 @@ def throttling(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, p
     offsets in the proposed log. Times are in ms; `hours` has the time throttled by hour of the day (UTC).
     """
     clients = _changed(records, audit, log, now, proposed).persist()
-    counts = is_traffic() | F.col(S.EVENT).isin("quota_used", "throttled")
-    used = with_key(records.where(counts).withColumn("several", of_several_clients()))
+    used = with_key(records.where(is_use()).withColumn("several", of_several_clients()))
     used = used.select(
-        *_CLIENT, S.TIME_MS, S.INTERVAL_START_MS, S.INTERVAL_END_MS, S.EVENT, "several", *_use()
+        *(*_CLIENT, S.TIME_MS, S.INTERVAL_START_MS, S.INTERVAL_END_MS, S.EVENT, "several"),
+        counted().alias(USED),
     )
     ours = used.where(~F.col("several")).join(F.broadcast(clients), list(_CLIENT))
     spread = ours.withColumn(SLOT, F.explode(slots())).withColumn(USED, share())
@@ -71,17 +73,9 @@ def throttling(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, p
         F.sum(USED).alias(USED),
         F.max(WINDOW).alias(WINDOW),
         F.max(F.col(S.EVENT) == "throttled").alias(_THEN),
-        F.collect_set(_client()).alias(_CLIENTS),
+        F.collect_set(F.struct(S.PRINCIPAL, S.CLIENT_ID)).alias(_CLIENTS),
     )
     return _by_bucket(_with_queue(per_slot)).unionByName(_unrecorded(clients, used))
-
-
-def _use() -> list[Column]:
-    return [counted().alias(USED)]
-
-
-def _client() -> Column:
-    return F.struct(S.PRINCIPAL, S.CLIENT_ID)
 
 
 def _changed(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, proposed: int) -> DataFrame:
@@ -101,41 +95,24 @@ def _changed(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, pro
     offsets = F.explode(F.array(F.lit(now).cast("long"), F.lit(proposed).cast("long")))
     settings = audit.where(F.col(S.EVENT).isin(*SETTINGS_EVENTS))
     both = governed(seen.withColumn(S.METADATA_OFFSET, offsets), settings, log)
-    enforced = both.where(F.coalesce(F.col(MODE), F.lit("enforce")) != "observe")
     at_now, then = (F.col(S.METADATA_OFFSET) == offset for offset in (now, proposed))
-    sides = enforced.groupBy(*_CLIENT).agg(
-        F.max(F.when(at_now, F.col(EXPECTED_LIMIT))).alias(LIMIT_NOW),
-        F.max(F.when(at_now, F.col(EXPECTED_ID))).alias("id_now"),
-        F.max(F.when(then, F.col(EXPECTED_LIMIT))).alias(S.QUOTA_LIMIT),
-        F.max(F.when(then, F.col(EXPECTED_ID))).alias(S.QUOTA_ID),
-        F.max(F.when(then, F.col(IS_CLUSTER))).alias(IS_CLUSTER),
-        F.coalesce(F.max(WINDOW), F.lit(WINDOW_S)).alias(WINDOW),
+    sides = (
+        both.where(is_enforced())
+        .groupBy(*_CLIENT)
+        .agg(
+            F.max(F.when(at_now, F.col(EXPECTED_LIMIT))).alias(LIMIT_NOW),
+            F.max(F.when(at_now, F.col(EXPECTED_ID))).alias("id_now"),
+            F.max(F.when(then, F.col(EXPECTED_LIMIT))).alias(S.QUOTA_LIMIT),
+            F.max(F.when(then, F.col(EXPECTED_ID))).alias(S.QUOTA_ID),
+            F.max(F.when(then, F.col(IS_CLUSTER))).alias(IS_CLUSTER),
+            F.coalesce(F.max(WINDOW), F.lit(WINDOW_S)).alias(WINDOW),
+        )
     )
     same = F.col(LIMIT_NOW).eqNullSafe(F.col(S.QUOTA_LIMIT)) & F.col("id_now").eqNullSafe(F.col(S.QUOTA_ID))
-    shared = F.col(IS_CLUSTER) | (F.col(S.QUOTA_KEY) == MUTATIONS)
-    proxy = F.when(shared, F.lit("*")).otherwise(whole_proxy()).alias(_PROXY)
     limited = sides.where(F.col(S.QUOTA_LIMIT).isNotNull() & ~same)
-    return limited.select(*_CLIENT, LIMIT_NOW, S.QUOTA_LIMIT, S.QUOTA_ID, WINDOW, proxy)
-
-
-def _bounds() -> tuple[Column, Column]:
-    end = F.coalesce(S.INTERVAL_END_MS, S.TIME_MS)
-    begin = F.coalesce(S.INTERVAL_START_MS, S.TIME_MS)
-    return F.when(begin.between(0, end), begin).otherwise(end), end
-
-
-def slots() -> Column:
-    """Returns the numbers of the slots that a record covers."""
-    begin, end = _bounds()
-    last = F.floor(F.greatest(begin, end - 1) / SLOT_MS)
-    return F.sequence(F.greatest(F.floor(begin / SLOT_MS), last - MOSTSLOTS + 1), last)
-
-
-def share() -> Column:
-    """Returns the part of a record's use that is in its slot, by time."""
-    begin, end = _bounds()
-    within = F.least(end, (F.col(SLOT) + 1) * SLOT_MS) - F.greatest(begin, F.col(SLOT) * SLOT_MS)
-    return F.when(end > begin, F.col(USED) * within / (end - begin)).otherwise(F.col(USED))
+    return limited.select(
+        *_CLIENT, LIMIT_NOW, S.QUOTA_LIMIT, S.QUOTA_ID, WINDOW, proxy_of_bucket().alias(_PROXY)
+    )
 
 
 def _with_queue(per_slot: DataFrame) -> DataFrame:
@@ -241,5 +218,5 @@ def _unrecorded(clients: DataFrame, used: DataFrame) -> DataFrame:
     counts = {name: F.lit(0).cast("long") for name in (THROTTLED_MS, UNSURE_MS, BEHIND_MS, USED)}
     counts |= {name: F.lit(None).cast("long") for name in ("first_ms", "last_ms")}
     counts |= {"hours": F.array().cast(f"array<struct<hour: int, {THROTTLED_MS}: bigint>>")}
-    named = grouped.agg(_few(F.collect_set(_client())).alias(_CLIENTS))
+    named = grouped.agg(_few(F.collect_set(F.struct(S.PRINCIPAL, S.CLIENT_ID))).alias(_CLIENTS))
     return named.withColumns(counts | {"outcome": F.lit(CANNOT_BE_SAID)})

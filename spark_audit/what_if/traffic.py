@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.decisions import EVALUATED, FAILED, PROTECTED
+from spark_audit.policy.evaluation import EVALUATED, FAILED, PROTECTED
 from spark_audit.trail.processes import (
     ALLOW_EVERYONE,
     AUTHORIZER,

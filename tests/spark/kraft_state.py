@@ -13,7 +13,7 @@ from spark_audit import schema as S
 from spark_audit.kraft import log_directory
 from spark_audit.kraft.log_directory import files_of, rows_of
 from spark_audit.kraft.metadata_records import SCRAM_MECHANISMS
-from spark_audit.trail.acl_history import NEVER, REMOVED, acl_intervals
+from spark_audit.policy.acl_history import NEVER, REMOVED, acl_intervals
 from tests.lab.cluster.tools import KafkaTools
 from tests.support.told_state import ToldState
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_audit.reconcile.acl_matches import patterns_of
+from spark_audit.policy.acl_matches import patterns_of
 from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
 from tests.spark.audit_trail import Clock, Process, Record, Trail
 from tests.spark.frames import audit_frame, log_frame

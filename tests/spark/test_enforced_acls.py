@@ -17,7 +17,15 @@ from proxy.metadata.acl import (
 )
 from proxy.metadata.networks import network_text
 from spark_audit import schema as S
-from spark_audit.reconcile.enforced_acls import (
+from spark_audit.policy.acl_history import (
+    ACL_HOST,
+    ACL_OPERATION,
+    ACL_PRINCIPAL,
+    ADDED,
+    PATTERN_NAME,
+    REMOVED,
+)
+from spark_audit.policy.enforced_acls import (
     NETWORK,
     RESOURCE_TYPES,
     address_bits,
@@ -26,21 +34,20 @@ from spark_audit.reconcile.enforced_acls import (
     network,
     networks_from,
 )
-from spark_audit.trail.acl_history import (
-    ACL_HOST,
-    ACL_OPERATION,
-    ACL_PRINCIPAL,
-    ADDED,
-    PATTERN_NAME,
-    PERMISSION,
-    REMOVED,
-)
 from tests.unit.metadata.test_acls_not_understood import NO_ADDRESSES, OTHER_FORMS
 from tests.unit.metadata.test_networks import AS_KAFKA
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("S13")]
 
-COLUMNS = (S.RESOURCE_TYPE, PATTERN_NAME, S.PATTERN_TYPE, ACL_PRINCIPAL, ACL_HOST, ACL_OPERATION, PERMISSION)
+COLUMNS = (
+    S.RESOURCE_TYPE,
+    PATTERN_NAME,
+    S.PATTERN_TYPE,
+    ACL_PRINCIPAL,
+    ACL_HOST,
+    ACL_OPERATION,
+    S.PERMISSION_TYPE,
+)
 DENY = Acl(
     "1",
     ResourceType.TOPIC,

@@ -5,7 +5,7 @@ import json
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_audit.trail.acl_history import missing_history
+from spark_audit.policy.acl_history import missing_history
 from spark_audit.trail.metadata_log import unknown_ranges
 from tests.spark.audit_trail import acl_id
 from tests.spark.frames import log_frame

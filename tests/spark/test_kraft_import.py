@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
 from spark_audit.kraft.log_import import import_kraft_log
-from spark_audit.reconcile.quota_limits import quota_intervals
+from spark_audit.policy.acl_history import acl_intervals, missing_history
+from spark_audit.policy.quota_limits import quota_intervals
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
-from spark_audit.trail.acl_history import acl_intervals, missing_history
 from tests.spark.audit_trail import acl_id, an_acl
 from tests.spark.kraft_bytes import access_control_entry, client_quota, framed, no_op
 from tests.spark.kraft_files import Node

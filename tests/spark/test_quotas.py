@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 from proxy.audit.record import EVENT_FIELDS, AuditEvent, Author, Encoder
 from proxy.metadata.quota_entity import sanitize, short_name
 from proxy.quota.precedence import OTHERS
-from spark_audit.reconcile.quota_limits import governing, quota_intervals, sanitised, short
-from spark_audit.reconcile.quotas import WINDOW_S, quotas
+from spark_audit.policy.quota_limits import governing, quota_intervals, sanitised, short
+from spark_audit.policy.quota_use import WINDOW_S
+from spark_audit.reconcile.quotas import quotas
 from tests.spark.audit_trail import NOON_MS, Process, Trail
 from tests.spark.frames import frames, log_frame
 

@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
 from spark_audit import schema as S
 from spark_audit.least_privilege.commands import acl_command
+from spark_audit.policy.acl_history import EPOCH
+from spark_audit.policy.evaluation import EXPECTED
 from spark_audit.proposal import SUPPORTED, Acl, Proposal, constant, parse_proposal, resolve
-from spark_audit.reconcile.decisions import EXPECTED
-from spark_audit.trail.acl_history import EPOCH
 from spark_audit.what_if.access import decide
 from spark_audit.what_if.proposed_log import LogRecord, State, acl_record, acl_records, with_records
 from tests.contract.test_standard_authorizer_kafka import hexed, kafka_decides

@@ -1,22 +1,21 @@
 """ACLs as decisions have to read them, where part of one is not understood (SPEC S13).
 
 A DENY that may apply applies, an ALLOW that may not apply does not: as proxy.metadata.acl in the proxy. Takes
-and returns the intervals of spark_audit.trail.acl_history; decisions.py calls it.
+and returns the intervals of acl_history.
 """
 
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_audit import networks
 from spark_audit import schema as S
-from spark_audit.trail.acl_history import (
+from spark_audit.policy import networks
+from spark_audit.policy.acl_history import (
     ACL_HOST,
     ACL_OPERATION,
     ACL_PRINCIPAL,
     ADDED,
     PATTERN_NAME,
-    PERMISSION,
     REMOVED,
 )
 
@@ -80,7 +79,7 @@ def enforced(acls: DataFrame, networks_from: int | None = None) -> DataFrame:
 
 
 def _enforced(acls: DataFrame) -> DataFrame:
-    allows = F.col(PERMISSION) == "ALLOW"
+    allows = F.col(S.PERMISSION_TYPE) == "ALLOW"
     is_type, is_pattern = F.col(S.RESOURCE_TYPE).isin(*RESOURCE_TYPES), F.col(S.PATTERN_TYPE).isin(*PATTERNS)
     is_principal = F.col(ACL_PRINCIPAL).contains(":")
     every_type = F.array(*map(F.lit, RESOURCE_TYPES))
@@ -96,7 +95,7 @@ def _enforced(acls: DataFrame) -> DataFrame:
         ACL_OPERATION: F.when(allows & ~(is_type & is_pattern & is_principal), "UNKNOWN")
         .when(~allows & F.col(ACL_OPERATION).rlike(NOT_AN_OPERATION), "ALL")
         .otherwise(F.col(ACL_OPERATION)),
-        PERMISSION: F.when(allows, "ALLOW").otherwise("DENY"),
+        S.PERMISSION_TYPE: F.when(allows, "ALLOW").otherwise("DENY"),
     }
     return acls.withColumns(wider).withColumn(S.RESOURCE_TYPE, F.explode(types))
 

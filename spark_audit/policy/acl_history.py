@@ -12,7 +12,7 @@ from spark_audit import schema as S
 from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST, any_hole, unknown_ranges
 
 ADDED, REMOVED = "added_offset", "removed_offset"
-PATTERN_NAME, PERMISSION = "pattern_name", S.PERMISSION_TYPE
+PATTERN_NAME = "pattern_name"
 ACL_PRINCIPAL, ACL_HOST, ACL_OPERATION = "acl_principal", "acl_host", "acl_operation"
 EPOCH = "epoch"
 NEVER = 2**63 - 1
@@ -36,7 +36,7 @@ def acl_changes(metadata_log: DataFrame) -> DataFrame:
         F.col(f"acl.{S.PRINCIPAL}").alias(ACL_PRINCIPAL),
         F.col(f"acl.{S.HOST}").alias(ACL_HOST),
         F.col(f"acl.{S.OPERATION}").alias(ACL_OPERATION),
-        f"acl.{PERMISSION}",
+        f"acl.{S.PERMISSION_TYPE}",
     )
 
 
@@ -55,7 +55,7 @@ def acl_intervals(metadata_log: DataFrame) -> DataFrame:
         ACL_PRINCIPAL,
         ACL_HOST,
         ACL_OPERATION,
-        PERMISSION,
+        S.PERMISSION_TYPE,
     )
 
 

@@ -17,27 +17,24 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.enforced_acls import NETWORK, address_bits
-from spark_audit.tables.plans import coalesce_small, is_held
-from spark_audit.trail.acl_history import (
+from spark_audit.policy.acl_history import (
     ACL_HOST,
     ACL_OPERATION,
     ACL_PRINCIPAL,
     ADDED,
     EPOCH,
     PATTERN_NAME,
-    PERMISSION,
     REMOVED,
 )
+from spark_audit.policy.enforced_acls import NETWORK, WILDCARD, WILDCARD_PRINCIPAL, address_bits
+from spark_audit.tables.plans import coalesce_small, is_held
 
 _WITHOUT_EPOCH = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
 QUESTION = (*_WITHOUT_EPOCH, EPOCH)
 _RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME)
 ALLOWING, DENYING, ON_RESOURCE = "allowing_acls", "denying_acls", "acls_on_resource"
 
-WILDCARD = "*"
 IN_NO_NETWORK = "0.0.0.0"  # noqa: S104  # Compared, and bound to nowhere.
-WILDCARD_PRINCIPAL = "User:*"
 # An ALLOW of any operation on the right also allows the operation on the left. A DENY implies nothing.
 IMPLIED_BY = {
     "DESCRIBE": ("DESCRIBE", "READ", "WRITE", "DELETE", "ALTER"),
@@ -77,8 +74,8 @@ def _deciding(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
     """Returns the ACLs that ever decided each question: allowing_acls, denying_acls, with their offsets."""
     names = F.array_distinct(F.array(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL)))
     by_principal = questions.withColumn(ACL_PRINCIPAL, F.explode(names))
-    allows = (F.col(PERMISSION) == "ALLOW") & _allows_operation()
-    denies = (F.col(PERMISSION) == "DENY") & same_operation()
+    allows = (F.col(S.PERMISSION_TYPE) == "ALLOW") & _allows_operation()
+    denies = (F.col(S.PERMISSION_TYPE) == "DENY") & same_operation()
     pairs = by_principal.join(on_resource, [*_RESOURCE, ACL_PRINCIPAL]).where(concerns_session())
     acl = F.struct(ADDED, REMOVED, S.ACL_ID)
     return (
@@ -201,7 +198,7 @@ def _second_step(questions: DataFrame, intervals: DataFrame) -> DataFrame:
 
 
 def _names(permission: str, pattern_type: str) -> Column:
-    of_kind = (F.col(PERMISSION) == permission) & (F.col(S.PATTERN_TYPE) == pattern_type)
+    of_kind = (F.col(S.PERMISSION_TYPE) == permission) & (F.col(S.PATTERN_TYPE) == pattern_type)
     return F.collect_set(F.when(of_kind, F.col(PATTERN_NAME)))
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.trail.acl_history import NEVER
+from spark_audit.policy.acl_history import NEVER
 from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST, any_hole, unknown_ranges
 from spark_audit.trail.processes import BY_SETTINGS, recorded_settings, with_generation
 
@@ -65,6 +65,11 @@ def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) ->
             IS_CLUSTER: _is_cluster(),
         }
     )
+
+
+def is_enforced() -> Column:
+    """Returns whether the process throttles by its quotas, and does not only observe."""
+    return F.coalesce(F.col(MODE), F.lit("enforce")) != "observe"
 
 
 def with_key(records: DataFrame) -> DataFrame:

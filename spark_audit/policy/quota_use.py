@@ -1,0 +1,99 @@
+"""What audit records say was used of a quota, and how that is spread over time.
+
+Takes records with a quota key (`quota_limits.with_key`). The use of an interval is spread evenly over slots
+of SLOT_MS, which is the default interval of summaries.
+"""
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark_audit import schema as S
+from spark_audit.policy.quota_limits import (
+    CONNECTIONS,
+    CONSUMER,
+    CONSUMING,
+    IS_CLUSTER,
+    MUTATIONS,
+    PRODUCER,
+    TIME,
+)
+
+WINDOW_S = 11
+"""Kafka's default quota.window.num of one-second samples, for a process that does not record its own."""
+STRICT_SINCE = {"CreateTopics": 6, "DeleteTopics": 5, "CreatePartitions": 3}
+"""KIP-599: from these versions on, a request is rejected instead of throttled."""
+_MICROSECONDS_OF_A_PERCENT = 10_000
+SLOT, USED = "slot", "used"
+SLOT_MS = 10_000
+MOSTSLOTS = 8_640
+"""A record of a longer interval than a day is forged. It counts in its last slots."""
+
+
+def is_traffic() -> Column:
+    """Returns whether the record is a summary of bytes that a quota limits."""
+    return (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", *CONSUMING)
+
+
+def is_use() -> Column:
+    """Returns whether the record counts use of a quota, or reports throttling by it."""
+    return is_traffic() | F.col(S.EVENT).isin("quota_used", "throttled")
+
+
+def of_several_clients() -> Column:
+    """Returns whether the record stands for several client ids of one connection."""
+    return F.col(S.CLIENT_ID).isNull() & F.col(S.MESSAGE).isNotNull()
+
+
+def counted() -> Column:
+    """Returns what a record with a quota key says was used; 0 if it only reports throttling."""
+    return F.coalesce(
+        F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(S.REQUEST_BYTES)),
+        F.when(F.col(S.QUOTA_KEY) == CONSUMER, F.col(S.RESPONSE_BYTES)),
+        F.when(F.col(S.EVENT) == "quota_used", F.col(S.COUNT)),
+        F.lit(0),
+    )
+
+
+def units() -> Column:
+    """Returns how much a limit of 1 allows per second."""
+    return F.when(F.col(S.QUOTA_KEY) == TIME, _MICROSECONDS_OF_A_PERCENT).otherwise(1)
+
+
+def unit() -> Column:
+    return (
+        F.when(F.col(S.QUOTA_KEY) == TIME, "us of an event loop")
+        .when(F.col(S.QUOTA_KEY) == MUTATIONS, "partition changes")
+        .when(F.col(S.QUOTA_KEY) == CONNECTIONS, "connections")
+        .otherwise("bytes")
+    )
+
+
+def whole_proxy() -> Column:
+    """Returns `proxy-1` for its workers `proxy-1.w0` and `proxy-1.w1`."""
+    return F.regexp_replace(S.PROXY_ID, r"\.w[0-9]+$", "")
+
+
+def proxy_of_bucket() -> Column:
+    """Returns the proxy that limits a client by itself; `*` if all proxies share it, or controllers do it."""
+    shared = F.col(IS_CLUSTER) | (F.col(S.QUOTA_KEY) == MUTATIONS)
+    return F.when(shared, F.lit("*")).otherwise(whole_proxy())
+
+
+def _bounds() -> tuple[Column, Column]:
+    end = F.coalesce(S.INTERVAL_END_MS, S.TIME_MS)
+    begin = F.coalesce(S.INTERVAL_START_MS, S.TIME_MS)
+    return F.when(begin.between(0, end), begin).otherwise(end), end
+
+
+def slots() -> Column:
+    """Returns the numbers of the slots that a record covers."""
+    begin, end = _bounds()
+    last = F.floor(F.greatest(begin, end - 1) / SLOT_MS)
+    return F.sequence(F.greatest(F.floor(begin / SLOT_MS), last - MOSTSLOTS + 1), last)
+
+
+def share() -> Column:
+    """Returns the part of a record's use that is in its slot, by time."""
+    begin, end = _bounds()
+    within = F.least(end, (F.col(SLOT) + 1) * SLOT_MS) - F.greatest(begin, F.col(SLOT) * SLOT_MS)
+    return F.when(end > begin, F.col(USED) * within / (end - begin)).otherwise(F.col(USED))
