@@ -1,7 +1,8 @@
-"""The state of one session, and the only place where it changes: plans are applied here.
+"""The owner of a session's state: plans are applied here, and nothing else changes what the machine holds.
 
 `Session` (proxy.session.session) takes bytes apart and calls the parts; what they return comes here. Why no
-further request is taken right now is in `flags` (proxy.session.state).
+further request is taken right now is in `flags`, which only `move` writes, by the table of
+proxy.session.state.
 """
 
 from collections.abc import Callable
@@ -63,18 +64,28 @@ from proxy.session.remembered import Remembered
 from proxy.session.requests import forwarding, queries, verdicts
 from proxy.session.responses import Responses
 from proxy.session.state import (
-    AWAITING_CONTROLLER,
+    AWAIT_CONTROLLER,
+    BROKER_RESPONDED,
+    CLOSE,
     CLOSING,
-    LOOKING_UP_TOPICS,
-    MUTED,
-    QUERYING_BROKER,
+    CONTROLLER_RESPONDED,
+    DISCONNECT,
+    EMPTY_PIPELINE,
+    FILL_PIPELINE,
+    LATE_LOGIN,
+    LEAVE_WORK,
+    LOOK_UP_TOPICS,
+    MEMORY_GRANTED,
+    MUTE,
+    QUERY_BROKER,
     RESPONSES_PENDING,
-    TURN_DUE,
-    UPSTREAM_LOGIN_LATE,
-    VERIFYING,
-    WAITING,
+    TOPICS_LOOKED_UP,
+    UNMUTE,
+    VERIFY,
     Effects,
     Slices,
+    Transition,
+    after,
 )
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
@@ -142,11 +153,16 @@ class Machine:
         self.slices.drop()
         self.later.clear()
         self.responses.close()
-        self.flags &= ~(TURN_DUE | RESPONSES_PENDING)
+        if self.flags:
+            self.move(DISCONNECT)
         self.on_turn_due = _nothing
         self.memory.leave()
         if self.observer is not None:
             self.observer.closed()
+
+    def move(self, transition: Transition) -> None:
+        """The only way in which the flags change."""
+        self.flags = after(self.flags, transition)
 
     def begin(self, now_ms: int, own_turn: bool = False) -> None:
         """A slice begins."""
@@ -162,7 +178,7 @@ class Machine:
             return []
         effects = self.slices.run(work)
         if effects is None:
-            self.flags |= TURN_DUE
+            self.move(LEAVE_WORK)
             return []
         return effects
 
@@ -197,12 +213,12 @@ class Machine:
             if owed_ms:
                 return effects + self.apply([MuteClient(min(owed_ms, _LOOK_AGAIN_MS))])
             self.shared_debts = ()
-        self.flags &= ~MUTED
+        self.move(UNMUTE)
         return effects
 
     def await_upstream_login(self) -> None:
         """Send nothing more to the broker before `log_in_upstream`: it would end an expired session."""
-        self.flags |= UPSTREAM_LOGIN_LATE
+        self.move(LATE_LOGIN)
 
     # Whose requests come now.
 
@@ -360,7 +376,7 @@ class Machine:
     def _query_responded(self, query: BrokerQuery, response: Any, responded_ms: int) -> Effects:
         """Continue what waited for the response to a query."""
         effects = self._finish(query, responded_ms)
-        self.flags &= ~QUERYING_BROKER
+        self.move(BROKER_RESPONDED)
         if self.flags & CLOSING:
             return effects
         return effects + self.apply(query.then(response))
@@ -385,20 +401,28 @@ class Machine:
 
     def note_turn(self) -> None:
         if self.slices.unfinished or self.responses.turn_due:
-            self.flags |= TURN_DUE
+            self.move(LEAVE_WORK)
 
     def memory_granted(self) -> None:
-        """End the wait; `take_turn` continues."""
-        self.waits_for = None
-        self.flags = (self.flags & ~WAITING) | TURN_DUE
+        """There is memory for the request that waits, or for its response; `take_turn` continues."""
+        self.move(MEMORY_GRANTED)
         self.on_turn_due()
+
+    def topics_looked_up(self) -> None:
+        """The lookup has ended; `take_turn` continues."""
+        lookup = self.waits_for
+        if type(lookup) is LookUp:
+            self.waits_for = None
+            self.move(TOPICS_LOOKED_UP)
+            self.later.append(partial(self.looked_up, lookup))
+            self.on_turn_due()
 
     def _may_hold_response(self, size_bytes: int) -> bool:
         return self.memory.may_hold(size_bytes, self._response_memory_granted)
 
     def _response_memory_granted(self) -> None:
         self.responses.room_granted()
-        self.flags |= TURN_DUE
+        self.move(LEAVE_WORK)
         self.on_turn_due()
 
     @property
@@ -420,7 +444,7 @@ class Machine:
         if entry is None:
             return []
         self.waits_for = None
-        self.flags &= ~AWAITING_CONTROLLER
+        self.move(CONTROLLER_RESPONDED)
         if self.flags & CLOSING and isinstance(entry, ControllerQuery):
             return self.apply([ForgetLast()])
         return self.apply(forwarding.responded(entry, response, now_ms))
@@ -444,13 +468,13 @@ class Machine:
         return []
 
     def _query_broker(self, query: BrokerQuery) -> Effects:
-        self.flags |= QUERYING_BROKER
+        self.move(QUERY_BROKER)
         self.pipeline.push(query)
         return []
 
     def _await_controller(self, entry: Awaited) -> Effects:
         self.waits_for = entry
-        self.flags |= AWAITING_CONTROLLER
+        self.move(AWAIT_CONTROLLER)
         self.pipeline.push(entry)
         return []
 
@@ -466,7 +490,7 @@ class Machine:
 
     def _look_up(self, step: LookUp) -> Effects:
         self.waits_for = step
-        self.flags |= LOOKING_UP_TOPICS
+        self.move(LOOK_UP_TOPICS)
         return [LookUpTopics(step.topic_ids)]
 
     def _hold_frame(self, step: HoldFrame) -> Effects:
@@ -489,8 +513,9 @@ class Machine:
         return effects
 
     def note_responses(self) -> None:
-        is_full = self.pipeline.is_full(was_full=self.flags & RESPONSES_PENDING != 0)
-        self.flags = (self.flags & ~RESPONSES_PENDING) | (RESPONSES_PENDING if is_full else 0)
+        was_full = self.flags & RESPONSES_PENDING != 0
+        if self.pipeline.is_full(was_full=was_full) != was_full:
+            self.move(EMPTY_PIPELINE if was_full else FILL_PIPELINE)
 
     def _complete(self, step: Complete) -> Effects:
         self.pipeline.complete(step.entry, step.data)
@@ -541,23 +566,23 @@ class Machine:
         return []
 
     def _verify(self, step: Verify) -> Effects:
-        self.flags |= VERIFYING
+        self.move(VERIFY)
         return [step]
 
     def _mute(self, step: MuteClient) -> Effects:
         self.mutes += 1
-        self.flags |= MUTED
+        self.move(MUTE)
         return [step]
 
     def _end(self, step: End) -> Effects:
-        self.flags |= CLOSING
+        self.move(CLOSE)
         if len(self.pipeline) or self.slices.unfinished:
             self.parting = step.close
             return []
         return [step.close]
 
     def _cut_off(self, step: CutOff) -> Effects:
-        self.flags |= CLOSING
+        self.move(CLOSE)
         self.parting = None
         self.slices.drop()
         self.later.clear()

@@ -1,4 +1,4 @@
-"""A plan is a list of steps that a part of the session returns; only `Session` carries them out, in order.
+"""A plan is a list of steps that a part of the session returns; the machine carries them out, in order.
 
 A part (login, requests, responses, data) gets values, changes nothing of the session, and returns a plan.
 A step is an effect for proxy.net, a request that goes in flight, or one of the classes below.

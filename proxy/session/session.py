@@ -1,8 +1,8 @@
 """One client connection as a value machine: bytes in, effects out; no socket, no clock.
 
-proxy.net.connection feeds it with what the client, the broker and the controller send, and carries its
-effects out. The parts (login, requests, responses, data) return plans (proxy.session.plan); `Session` alone
-holds state and applies them. Why it takes no further request right now is its `state` (proxy.session.state).
+proxy.net.clients.connection feeds it with what the client, the broker and the controller send, and carries
+its effects out. The parts (login, requests, responses, data) return plans (proxy.session.plan), which the
+machine applies.
 """
 
 from functools import partial
@@ -27,13 +27,16 @@ from proxy.session.requests import dispatch, forwarding, queries, termination, t
 from proxy.session.requests.handshake import Handshake
 from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.session.state import (
-    AWAITING_MEMORY,
+    AWAIT_MEMORY,
     CLOSING,
+    FILL_PIPELINE,
+    LEAVE_WORK,
+    LOG_IN,
     LOOKING_UP_TOPICS,
     RESPONSES_PENDING,
+    TAKE_TURN,
     TURN_DUE,
-    UPSTREAM_LOGIN_LATE,
-    VERIFYING,
+    VERIFIED,
     WAITING,
     Effects,
     State,
@@ -229,15 +232,12 @@ class Session:
 
     def topics_looked_up(self) -> None:
         """The topics of a `LookUpTopics` have names now, as far as the broker knows them: `take_turn`."""
-        lookup = self.machine.waits_for
-        if type(lookup) is LookUp:
-            self.machine.later.append(partial(self.machine.looked_up, lookup))
-            self.machine.memory_granted()
+        self.machine.topics_looked_up()
 
     def take_turn(self, now_ms: int) -> Effects:
         """Continue the work that is left, for a slice."""
         self.machine.begin(now_ms, own_turn=True)
-        self.machine.flags &= ~TURN_DUE
+        self.machine.move(TAKE_TURN)
         effects = self.machine.slices.resume()
         while self.machine.later and not self.machine.slices.unfinished:
             effects += self.machine.run(self.machine.later.pop(0))
@@ -257,7 +257,7 @@ class Session:
     def log_in_upstream(self, login: UpstreamLogin) -> Effects:
         """Renew the proxy's session at the broker as soon as no request is on its way there in pieces."""
         self._login_due = login
-        self.machine.flags &= ~UPSTREAM_LOGIN_LATE
+        self.machine.move(LOG_IN)
         return self._log_in_upstream()
 
     def end_if_expired(self, now_ms: int) -> Effects:
@@ -427,27 +427,27 @@ class Session:
         if needed_bytes <= free_bytes or self.memory.frame_bytes:
             return
         if not self.memory.take(needed_bytes, self.machine.memory_granted):
-            self.machine.flags |= AWAITING_MEMORY
+            self.machine.move(AWAIT_MEMORY)
 
     def _look_at_clock(self, passed: int, left_bytes: int) -> None:
         """After so many frames that passed without being decoded: whether the rest waits for a turn."""
         if passed % _FRAMES_AT_A_TIME == 0 and left_bytes and self.gate.pace.is_over:
-            self.machine.flags |= TURN_DUE
+            self.machine.move(LEAVE_WORK)
 
     def _may_take(self) -> bool:
         """Whether another request is taken; otherwise it waits."""
         if self.pipeline.queue and self.pipeline.is_full(was_full=False):
-            self.machine.flags |= RESPONSES_PENDING
+            self.machine.move(FILL_PIPELINE)
         return not self.machine.flags
 
     def _may_begin(self) -> bool:
         """Whether a request may be decoded now; otherwise a turn is due, or the client waits for memory."""
         limit = _STRANGERS_SLICE_BYTES if self.authentication.under_way else _SLICE_BYTES
         if not self.gate.pace.may_begin or self.machine.own_bytes > limit:
-            self.machine.flags |= TURN_DUE
+            self.machine.move(LEAVE_WORK)
             return False
         if not self.memory.may_respond(self.machine.memory_granted):
-            self.machine.flags |= AWAITING_MEMORY
+            self.machine.move(AWAIT_MEMORY)
             return False
         return True
 
@@ -564,7 +564,7 @@ class Session:
             partial(self._handle, frame, now_ms), self.gate.limits.decoded_request_max_elements
         )
         if effects is None:
-            self.machine.flags |= TURN_DUE
+            self.machine.move(LEAVE_WORK)
             return []
         return effects
 
@@ -599,7 +599,7 @@ class Session:
         return Call(api_key, version, correlation_id, *whose, *taken, api=TABLE.get(api_key))
 
     def _verified(self, outcome: Settled, now_ms: int) -> Effects:
-        self.machine.flags &= ~VERIFYING
+        self.machine.move(VERIFIED)
         return self.machine.apply(self._handshake.verified(outcome, now_ms) + self._drained())
 
     def _log_in_upstream(self) -> Effects:

@@ -1,7 +1,10 @@
 """Why a session takes no further request of its client right now, and its work that is unfinished.
 
 Several reasons may apply at once: a client can be muted while the controller still has its request. So a
-state is a set of flags, and OPEN is the empty set. `Session` alone changes it. docs/flow.md shows `TABLE`.
+state is a set of flags, and OPEN is the empty set. proxy.session.machine owns it: nothing else writes the
+flags, and the machine writes them by `after` alone, which executes a row of `TABLE`. An event that is not
+possible in a state is a defect: it raises IllegalTransition, and the connection ends. docs/flow.md shows the
+table.
 
 Work on requests and responses is done a slice at a time (SPEC O8). While a piece of work is unfinished,
 nothing else of the session happens: it takes neither requests nor responses. proxy.net.clients.turns
@@ -34,33 +37,6 @@ class State(IntFlag):
     UPSTREAM_LOGIN_LATE = 512  # The proxy's session at the broker is about to end, and no new login is there.
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """Describes what sets a flag and what clears it."""
-
-    set_by: str
-    cleared_by: str
-
-
-TABLE = {
-    State.MUTED: Transition("a `MuteClient` effect", "`unmuted`, once for each `MuteClient`"),
-    State.VERIFYING: Transition("a `Verify` effect", "`verified`"),
-    State.QUERYING_BROKER: Transition("a `BrokerQuery` in flight", "the broker's response to it"),
-    State.AWAITING_CONTROLLER: Transition("an `Awaited` request in flight", "`controller_responded`"),
-    State.LOOKING_UP_TOPICS: Transition("a `LookUpTopics` effect", "`topics_looked_up`"),
-    State.AWAITING_MEMORY: Transition(
-        "a frame or a response for which there is no memory", "`memory_granted`"
-    ),
-    State.RESPONSES_PENDING: Transition(
-        "eight requests in flight, one whose response may mute the client, or 1 MiB of own responses that"
-        " wait behind the broker's",
-        "responses that leave, until half as many are in flight",
-    ),
-    State.TURN_DUE: Transition("a slice of the event loop's time that was too short", "`take_turn`"),
-    State.CLOSING: Transition("an `End` or `CutOff` step", "nothing"),
-    State.UPSTREAM_LOGIN_LATE: Transition("`await_upstream_login`", "`log_in_upstream`"),
-}
-
 # Operations on plain numbers cost a tenth of those on flags, and these are made for every request.
 MUTED, VERIFYING = int(State.MUTED), int(State.VERIFYING)
 QUERYING_BROKER, AWAITING_CONTROLLER = int(State.QUERYING_BROKER), int(State.AWAITING_CONTROLLER)
@@ -68,6 +44,70 @@ LOOKING_UP_TOPICS, AWAITING_MEMORY = int(State.LOOKING_UP_TOPICS), int(State.AWA
 RESPONSES_PENDING, TURN_DUE = int(State.RESPONSES_PENDING), int(State.TURN_DUE)
 CLOSING, UPSTREAM_LOGIN_LATE = int(State.CLOSING), int(State.UPSTREAM_LOGIN_LATE)
 WAITING = QUERYING_BROKER | AWAITING_CONTROLLER | LOOKING_UP_TOPICS | AWAITING_MEMORY
+"""One request waits for one of these: never two at a time."""
+
+
+class IllegalTransition(RuntimeError):
+    """An event that is not possible in this state: a defect of the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """An event: the flags that it sets and clears, and those with which it is possible."""
+
+    event: str
+    sets: int = 0
+    clears: int = 0
+    needs: int = 0
+    """Flags all of which are set before."""
+    excludes: int = 0
+    """Flags none of which is set before."""
+
+
+MUTE = Transition("a `MuteClient` step", sets=MUTED)
+UNMUTE = Transition("`unmuted`, once for each `MuteClient`", clears=MUTED, needs=MUTED)
+VERIFY = Transition("a `Verify` step", sets=VERIFYING, excludes=VERIFYING)
+VERIFIED = Transition("`verified`", clears=VERIFYING, needs=VERIFYING)
+QUERY_BROKER = Transition("a `BrokerQuery` in flight", sets=QUERYING_BROKER, excludes=WAITING)
+BROKER_RESPONDED = Transition("the broker's response to it", clears=QUERYING_BROKER, needs=QUERYING_BROKER)
+AWAIT_CONTROLLER = Transition("an `Awaited` in flight", sets=AWAITING_CONTROLLER, excludes=WAITING)
+CONTROLLER_RESPONDED = Transition(
+    "`controller_responded`", clears=AWAITING_CONTROLLER, needs=AWAITING_CONTROLLER
+)
+LOOK_UP_TOPICS = Transition("a `LookUp` step", sets=LOOKING_UP_TOPICS, excludes=WAITING)
+TOPICS_LOOKED_UP = Transition(
+    "`topics_looked_up`", sets=TURN_DUE, clears=LOOKING_UP_TOPICS, needs=LOOKING_UP_TOPICS
+)
+AWAIT_MEMORY = Transition(
+    "no memory for a frame, or for more responses", sets=AWAITING_MEMORY, excludes=WAITING
+)
+MEMORY_GRANTED = Transition("`memory_granted`", sets=TURN_DUE, clears=AWAITING_MEMORY, needs=AWAITING_MEMORY)
+FILL_PIPELINE = Transition(
+    "eight requests in flight, one whose response may mute the client, or 1 MiB of own responses that wait"
+    " behind the broker's",
+    sets=RESPONSES_PENDING,
+)
+EMPTY_PIPELINE = Transition("half as many in flight", clears=RESPONSES_PENDING, needs=RESPONSES_PENDING)
+LEAVE_WORK = Transition("a slice of the event loop's time that was too short", sets=TURN_DUE)
+TAKE_TURN = Transition("`take_turn`", clears=TURN_DUE)
+CLOSE = Transition("an `End` or `CutOff` step", sets=CLOSING)
+DISCONNECT = Transition("`closed`: the client has disconnected", clears=TURN_DUE | RESPONSES_PENDING)
+LATE_LOGIN = Transition("`await_upstream_login`", sets=UPSTREAM_LOGIN_LATE)
+LOG_IN = Transition("`log_in_upstream`", clears=UPSTREAM_LOGIN_LATE)
+
+TABLE = (
+    *(MUTE, UNMUTE, VERIFY, VERIFIED, QUERY_BROKER, BROKER_RESPONDED, AWAIT_CONTROLLER, CONTROLLER_RESPONDED),
+    *(LOOK_UP_TOPICS, TOPICS_LOOKED_UP, AWAIT_MEMORY, MEMORY_GRANTED, FILL_PIPELINE, EMPTY_PIPELINE),
+    *(LEAVE_WORK, TAKE_TURN, CLOSE, DISCONNECT, LATE_LOGIN, LOG_IN),
+)
+"""Every change of a state. Nothing clears CLOSING."""
+
+
+def after(flags: int, transition: Transition) -> int:
+    """Return the flags after an event. IllegalTransition if it is not possible now."""
+    if flags & transition.needs != transition.needs or flags & transition.excludes:
+        raise IllegalTransition(f"{transition.event}, while the state is {State(flags)!r}")
+    return (flags & ~transition.clears) | transition.sets
 
 
 class Slices:
