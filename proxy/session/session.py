@@ -604,7 +604,7 @@ class Session:
 
     def _log_in_upstream(self) -> Effects:
         login = self._login_due
-        if login is None or self._streaming_bytes or self.machine.flags & (WAITING | CLOSING):
+        if login is None or self._streaming_bytes or self.working or self.machine.flags & (WAITING | CLOSING):
             return []
         self._login_due = None
         return self.machine.apply(login.begin())

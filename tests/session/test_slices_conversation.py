@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from proxy.security.sasl.client import PlainClient
 from proxy.session.accounting.summaries import MAX_SUMMARIES
 from proxy.session.effects import Close, Effect, Recorded, ToBroker, ToClient
 from proxy.session.memory import Limits
+from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.work import Pace
@@ -308,3 +310,16 @@ def test_a_topic_id_is_not_taken_for_a_topic_whose_name_has_the_same_bytes() -> 
 
     assert (by_name, talk.forwarded_bytes()) == (3, b"")
     assert [event.resource_name for event in talk.told("authorization")] == ["secret"]
+
+
+@pytest.mark.spec("O8", "R10")
+def test_the_proxys_own_login_waits_for_a_request_that_is_unfinished() -> None:
+    talk = paced()
+    talk.asks(DESCRIBE_GROUPS, 5, groups(20_000))
+    assert talk.session.working
+
+    talk.carry_out(talk.session.log_in_upstream(UpstreamLogin("PLAIN", PlainClient("penstock", "secret"), 2)))
+    assert talk.to_broker == b""
+    turns(talk)
+
+    assert [request.header.api_key for request in talk.forwarded()] == [ApiKey.SASL_HANDSHAKE]
