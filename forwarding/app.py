@@ -233,7 +233,7 @@ def _reloading(
     return Reloading(
         path,
         config,
-        effects.CONTROLLER,
+        effects.of(ControllerConfig),
         partial(checked, path, ControllerConfig, check),
         reload.apply,
         reloads,

@@ -39,7 +39,17 @@ from proxy.config import (
 )
 from proxy.config.addresses import Bind, require_different_ports, require_other_processes
 from proxy.config.authorizer import require_early_start_listeners
-from proxy.config.parts import KeyProblem, PluginSettings, SecretFile, all_of, without
+from proxy.config.parts import (
+    LIVE,
+    RESTART,
+    Below,
+    KeyProblem,
+    PluginSettings,
+    SecretFile,
+    Unset,
+    all_of,
+    without,
+)
 from proxy.config.proxy import FollowedLog
 from proxy.metadata.signing_keys import SigningKey
 from proxy.net.metadata.seen_number import SeenNumber
@@ -50,17 +60,22 @@ from proxy.security.protected import DEFAULT_TRANSACTIONAL_ID, acls_in_log
 
 
 class BrokerPeer(Peer):
-    """Bootstrap brokers of the cluster, tried in order."""
+    """Bootstrap brokers of the cluster."""
 
-    bootstrap: Bootstrap
+    bootstrap: Annotated[Bootstrap, RESTART]
+    """`host:port` of a broker of the cluster, or of [several](#several-addresses), tried in order."""
 
 
 class MetadataLog(FollowedLog):
     """The metadata log that this controller writes."""
 
-    transactional_id: Annotated[str, Field(min_length=1)] = DEFAULT_TRANSACTIONAL_ID
-    signing_key_file: SecretFile | None = None
-    """The controller's private key; None: the log is not signed."""
+    transactional_id: Annotated[str, Field(min_length=1), RESTART] = DEFAULT_TRANSACTIONAL_ID
+    """The transactional id of the writer of the log; a second controller with the same id fences the first.
+    `<id>-election` is the group that elects the active controller. At the broker only controllers need WRITE
+    on the id and READ on the group. No client of a proxy may use them."""
+    signing_key_file: Annotated[SecretFile | None, RESTART] = None
+    """The private key with which this controller [signs](authorizers.md#signatures) the log, PEM, Ed25519:
+    `openssl genpkey -algorithm ed25519`. None: the log is not signed."""
 
     def signing_key(self) -> SigningKey | None:
         """Read the private key."""
@@ -82,8 +97,11 @@ class MetadataLog(FollowedLog):
 class MutationQuota(QuotaRules):
     """The burst of controller_mutation_rate is the rate multiplied by both numbers."""
 
-    controller_quota_window_num: Annotated[int, Field(ge=1)] = 11
-    controller_quota_window_size_seconds: Annotated[int, Field(ge=1)] = 1
+    controller_quota_window_num: Annotated[int, Field(ge=1), RESTART] = 11
+    """A client that changed nothing for a while may create and delete its `controller_mutation_rate` times
+    this and times `controller.quota.window.size.seconds` partitions at once."""
+    controller_quota_window_size_seconds: Annotated[int, Field(ge=1), RESTART] = 1
+    """The other factor of that number."""
 
 
 class Topics(Part):
@@ -91,11 +109,16 @@ class Topics(Part):
 
     model_config = without("topic_")
     repeated: ClassVar[str] = "topic."
-    topic_owner_creator: bool = False
-    topic_owner_check_interval_ms: Annotated[int, Field(ge=100)] = 30_000
-    create_topic_policy_class_name: str | None = None
-    alter_config_policy_class_name: str | None = None
-    policy_settings: PluginSettings = Field(default_factory=dict)
+    topic_owner_creator: Annotated[bool, RESTART] = False
+    """Whether the creator of a topic [owns it](topic-owner.md)."""
+    topic_owner_check_interval_ms: Annotated[int, Field(ge=100), RESTART] = 30_000
+    """How often the controller checks at a broker whether the topics with owners still exist."""
+    create_topic_policy_class_name: Annotated[str | None, RESTART] = None
+    """A [policy](topic-policies.md) for the creation of topics, package.module.Class."""
+    alter_config_policy_class_name: Annotated[str | None, RESTART] = None
+    """A [policy](topic-policies.md) for changes of configs, package.module.Class."""
+    policy_settings: Annotated[PluginSettings, RESTART] = Field(default_factory=dict)
+    """The argument of the policies' `configure`: `{key: "value"}`."""
 
     def policies(self) -> Policies:
         """Load the policy classes. ValueError names the key of a class that cannot be used."""
@@ -108,26 +131,53 @@ class Topics(Part):
         return self
 
 
+LIVE_OF_LISTENER = (
+    "connections_max_reauth_ms",
+    "sasl_mechanism_connections_max_reauth_ms",
+    "connection_failed_authentication_delay_ms",
+    "max_connections",
+)
+
+
 class ControllerConfig(Part):
     """The whole file."""
 
     kind: ClassVar[str] = "controller"
-    controller_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")]
-    listener: Listener
-    users_file: ExistingFile | None = None
-    connections_max_reauth_ms: Milliseconds = 0
-    sessions_revoke_immediately: bool = False
+    controller_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$"), RESTART]
+    """Name of this controller in audit records and logs."""
+    listener: Annotated[Listener, Below({"*": RESTART} | dict.fromkeys(LIVE_OF_LISTENER, LIVE))]
+    """The address that proxies connect to; one [listener](#a-listener)."""
+    users_file: Annotated[ExistingFile | None, RESTART] = None
+    """The proxies' users, as in [users](#usersyaml)."""
+    connections_max_reauth_ms: Annotated[Milliseconds, LIVE] = 0
+    """How long their sessions last after a login, if the listener does not set it."""
+    sessions_revoke_immediately: Annotated[bool, RESTART] = False
+    """Whether the next request of a proxy whose credential was changed or removed closes its connection."""
     login_backoff: LoginBackoff = LoginBackoff()
+    """[As in proxy.yaml](#logins-that-fail)."""
     broker: BrokerPeer
+    """The cluster: `bootstrap`, one broker or [several](#several-addresses), and the rest of [a
+    peer](#a-peer)."""
     metadata: MetadataLog = MetadataLog()
-    authorizer: Authorizer = Authorizer()
+    authorizer: Annotated[Authorizer, Below({"early_start_listeners": RESTART})] = Authorizer()
+    """[As in proxy.yaml](#the-authorizer). By default the listener is one of the `early.start.listeners`:
+    super users are served before the log is loaded. The proxies need CLUSTER_ACTION: name them in
+    `super.users` or add the ACL."""
     delegation_token: DelegationTokens = DelegationTokens()
+    """See [delegation tokens](#delegation-tokens)."""
     quota: MutationQuota = MutationQuota()
+    """`mode`, `excluded.principals` and `cluster.topic` [as in proxy.yaml](#quotas), for
+    `controller_mutation_rate`, and:"""
     topics: Topics = Topics()
-    principal_serde_class: SerdeClass = DEFAULT_SERDE_CLASS
+    principal_serde_class: Annotated[SerdeClass, RESTART, Unset("Kafka's")] = DEFAULT_SERDE_CLASS
+    """How principals are encoded in Envelopes: [a class](tls-and-identity.md#principals) with `serialize` and
+    `deserialize`, the same at proxies and controllers."""
     audit: Audit
+    """[As in proxy.yaml](#audit), without `witnesses.topic`."""
     limits: Limits = Limits()
-    http: Http | None = None
+    """[As in proxy.yaml](#limits), without `max.connections.per.ip` and `max.connection.creation.rate`."""
+    http: Annotated[Http | None, Unset("no HTTP")] = None
+    """[As in proxy.yaml](#the-http-port)."""
     log: Log = Log()
     telemetry: Telemetry = Telemetry()
 

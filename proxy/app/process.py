@@ -371,7 +371,7 @@ class ProxyProcess:
         return Reloading(
             path,
             self._config,
-            effects.PROXY,
+            effects.of(ProxyConfig),
             read,
             self._reconfigure,
             self._reloads,

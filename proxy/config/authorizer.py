@@ -6,7 +6,17 @@ from pydantic import Field, model_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 
 from proxy.config.listener import Listener
-from proxy.config.parts import ExistingFile, KeyProblem, Listed, Part, PluginSettings, PrincipalsText, without
+from proxy.config.parts import (
+    LIVE,
+    ExistingFile,
+    KeyProblem,
+    Listed,
+    Part,
+    PluginSettings,
+    PrincipalsText,
+    Unset,
+    without,
+)
 from proxy.security.principal_serde import load_principal_serde
 
 
@@ -48,12 +58,23 @@ class Authorizer(Part):
 
     model_config = without("authorizer_")
     repeated: ClassVar[str] = "authorizer."
-    authorizer_class_name: ClassName | None = None
-    super_users: PrincipalsText = ""
-    allow_everyone_if_no_acl_found: bool | None = None
-    broker_acl_file_path: ExistingFile | None = None
-    early_start_listeners: Annotated[tuple[str, ...], Listed] = ()
-    own_settings: PluginSettings = Field(default_factory=dict, alias="settings")
+    authorizer_class_name: Annotated[ClassName | None, LIVE, Unset("not set")] = None
+    """Dotted path of the class. `proxy.security.standard.StandardAuthorizer` decides as Kafka's,
+    `proxy.security.simple.SimpleAclAuthorizer` by a JSON file; see [authorizers](authorizers.md). Required if
+    a listener authenticates clients. Set to the empty string to allow everything."""
+    super_users: Annotated[PrincipalsText, LIVE] = ""
+    """`User:alice;User:bob`: principals that may do everything, even before the log is loaded."""
+    allow_everyone_if_no_acl_found: Annotated[bool | None, LIVE, Unset("the class's own")] = None
+    """Whether a resource without ACLs is open: by default no with StandardAuthorizer, as in Kafka, and yes
+    with SimpleAclAuthorizer, as in KIP-11."""
+    broker_acl_file_path: Annotated[ExistingFile | None, LIVE] = None
+    """The file of SimpleAclAuthorizer; see [authorizers](authorizers.md#simpleaclauthorizer). Reloaded when
+    it changes."""
+    early_start_listeners: Annotated[tuple[str, ...], Listed, LIVE] = ()
+    """Names of listeners that open before the log is loaded, for super users only."""
+    own_settings: Annotated[PluginSettings, LIVE] = Field(default_factory=dict, alias="settings")
+    """Further settings for the class: `{"office.hours": "8-18"}`. See [writing an
+    authorizer](authorizers.md#writing-an-authorizer)."""
 
     @model_validator(mode="after")
     def _no_setting_is_given_twice(self) -> "Authorizer":

@@ -11,6 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from proxy.config.addresses import HostPort, IdentityUrl
 from proxy.config.parts import (
+    LIVE,
+    NEW_CONNECTIONS,
     Duration,
     ExistingFile,
     Listed,
@@ -19,6 +21,7 @@ from proxy.config.parts import (
     Part,
     PluginSettings,
     SecretFile,
+    Unset,
 )
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.logins.credentials import BUILT_IN
@@ -43,19 +46,37 @@ Name = Annotated[str, Field(min_length=1)]
 class OAuthBearer(Part):
     """The keys of a listener that enables OAUTHBEARER."""
 
-    sasl_oauthbearer_jwks_endpoint_url: IdentityUrl | None = None
-    sasl_oauthbearer_jwks_endpoint_ca: ExistingFile | None = None
-    sasl_oauthbearer_jwks_endpoint_refresh_ms: Duration = 3_600_000
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Duration = 100
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Duration = 10_000
-    sasl_oauthbearer_expected_issuer: str | None = None
-    sasl_oauthbearer_expected_audience: Names | None = None
-    sasl_oauthbearer_required_scope: Names = ()
-    sasl_oauthbearer_scope_claim_name: Name = "scope"
-    sasl_oauthbearer_sub_claim_name: Name = "sub"
-    sasl_oauthbearer_clock_skew_seconds: Annotated[int, Field(ge=0, le=3600)] = 30
-    sasl_oauthbearer_allowed_algorithms: Algorithms = get_args(Algorithm)
-    sasl_oauthbearer_token_max_bytes: Annotated[int, Field(ge=256, le=MAX_TOKEN_BYTES)] = 16_384
+    sasl_oauthbearer_jwks_endpoint_url: Annotated[IdentityUrl | None, LIVE, Unset("required")] = None
+    """URL of the provider's keys: `https://…`, `http://` on this machine only, or `file:…`, which is reloaded
+    when it changes."""
+    sasl_oauthbearer_jwks_endpoint_ca: Annotated[ExistingFile | None, LIVE, Unset("the system's")] = None
+    """PEM file with the CAs of the endpoint's certificate."""
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: Annotated[Duration, LIVE] = 3_600_000
+    """How often the proxy loads the keys."""
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Annotated[Duration, LIVE] = 100
+    """Delay before a retry after a failure; it doubles with each failure."""
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Annotated[Duration, LIVE] = 10_000
+    """Maximum of the delay before a retry."""
+    sasl_oauthbearer_expected_issuer: Annotated[str | None, LIVE, Unset("required")] = None
+    """Required value of `iss`. Set to empty to disable the check."""
+    sasl_oauthbearer_expected_audience: Annotated[Names | None, LIVE, Unset("required")] = None
+    """`aud` has to contain at least one of these, as a list or separated by commas. If empty, only tokens
+    without `aud` are accepted."""
+    sasl_oauthbearer_required_scope: Annotated[Names, LIVE] = ()
+    """Scopes that a token must contain, all of them."""
+    sasl_oauthbearer_scope_claim_name: Annotated[Name, LIVE] = "scope"
+    """The claim with the scopes, a string or a list; some providers use `scp`."""
+    sasl_oauthbearer_sub_claim_name: Annotated[Name, LIVE] = "sub"
+    """The claim with the principal's name."""
+    sasl_oauthbearer_clock_skew_seconds: Annotated[int, Field(ge=0, le=3600), LIVE] = 30
+    """Allowed clock skew between the provider and the proxy."""
+    sasl_oauthbearer_allowed_algorithms: Annotated[Algorithms, LIVE, Unset("all of these")] = get_args(
+        Algorithm
+    )
+    """`RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `ES512`, `EdDSA`, `Ed25519`;
+    never `none`, and never an algorithm with a shared secret."""
+    sasl_oauthbearer_token_max_bytes: Annotated[int, Field(ge=256, le=MAX_TOKEN_BYTES), LIVE] = 16_384
+    """Maximum length of a token; longer ones are rejected."""
 
     def oauthbearer(self) -> "OAuthBearerSettings":
         """The settings for proxy.net.logins.oauthbearer; ValueError names a missing key."""
@@ -124,9 +145,14 @@ Rules = Annotated[tuple[str, ...], BeforeValidator(_listed), NotEmpty, AfterVali
 class Gssapi(Part):
     """The keys of a listener that enables GSSAPI."""
 
-    sasl_kerberos_service_name: Annotated[str, Field(pattern=r"^[^/@\s]+$")] = "kafka"
-    sasl_kerberos_keytab: SecretFile | None = None
-    sasl_kerberos_principal_to_local_rules: Rules = (DEFAULT,)
+    sasl_kerberos_service_name: Annotated[str, Field(pattern=r"^[^/@\s]+$"), LIVE] = "kafka"
+    """The service name: the proxy accepts keys of `NAME/any-host` in the keytab."""
+    sasl_kerberos_keytab: Annotated[SecretFile | None, LIVE, Unset("required with `GSSAPI`")] = None
+    """The keytab with the key of the service. The proxy reads it at each login; see
+    [Kerberos](kerberos.md)."""
+    sasl_kerberos_principal_to_local_rules: Annotated[Rules, LIVE, Unset("`DEFAULT`")] = (DEFAULT,)
+    """Rules that map a Kerberos name to the principal's name, in Kafka's notation, as a list or separated by
+    commas: `RULE:[1:$1]/L,DEFAULT`."""
 
     def gssapi(self) -> "GssapiSettings":
         """The settings for proxy.net.logins.kerberos; ValueError names a missing key."""
@@ -161,7 +187,7 @@ _SCRAM = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Annotated[str, Field(pattern=f"^{MECHANISM_NAME.pattern}$")]
 """The name of a built-in mechanism, or of one in `sasl.server.mechanism.classes`."""
-Protocol = Literal["TLSv1.2", "TLSv1.3"]
+Protocols = Annotated[tuple[Literal["TLSv1.2", "TLSv1.3"], ...], Listed, NotEmpty]
 ClassPath = Annotated[str, Field(pattern=r"^\w+(\.\w+)+$")]
 """package.module.Class."""
 
@@ -176,14 +202,26 @@ class ServerName(Part):
 class ServerSsl(Part):
     """TLS of a listener, PEM files, which are reloaded when they change."""
 
-    certificate: ExistingFile
-    key: SecretFile
-    client_auth: Literal["none", "requested", "required"] = "none"
-    ca: ExistingFile | None = None
-    principal_mapping_rules: str = "DEFAULT"
-    server_names: dict[str, ServerName] = Field(default_factory=dict)
-    enabled_protocols: Annotated[tuple[Protocol, ...], Listed, NotEmpty] = ("TLSv1.2", "TLSv1.3")
-    ciphers: str | None = None
+    certificate: Annotated[ExistingFile, NEW_CONNECTIONS]
+    """PEM file with the listener's certificate, and those of intermediate CAs; reloaded when it changes."""
+    key: Annotated[SecretFile, NEW_CONNECTIONS]
+    """PEM file with the key of the certificate; reloaded when it changes."""
+    client_auth: Annotated[Literal["none", "requested", "required"], NEW_CONNECTIONS] = "none"
+    """`none`, `requested`, `required`: whether the client presents a certificate. On `SSL` it determines the
+    principal; on `SASL_SSL` it is checked in addition to the login."""
+    ca: Annotated[ExistingFile | None, NEW_CONNECTIONS] = None
+    """PEM file with the CAs of clients' certificates; required with `client.auth`; reloaded when it
+    changes."""
+    principal_mapping_rules: Annotated[str, NEW_CONNECTIONS] = "DEFAULT"
+    """Rules that map a certificate's distinguished name to the principal's name, in Kafka's notation:
+    `RULE:^CN=(.*?),.*$/$1/L,DEFAULT`."""
+    server_names: Annotated[dict[str, ServerName], NEW_CONNECTIONS] = Field(default_factory=dict)
+    """Other certificates, by the server name that a client requests: `{"kafka.acme.org": {certificate: ...,
+    key: ...}}`."""
+    enabled_protocols: Annotated[Protocols, NEW_CONNECTIONS, Unset("both")] = ("TLSv1.2", "TLSv1.3")
+    """`TLSv1.2`, `TLSv1.3`."""
+    ciphers: Annotated[str | None, NEW_CONNECTIONS, Unset("OpenSSL's")] = None
+    """Ciphers for TLS 1.2, in OpenSSL's notation."""
 
     @model_validator(mode="after")
     def _client_certificates_need_a_ca(self) -> "ServerSsl":
@@ -209,24 +247,53 @@ class ServerSsl(Part):
 class Listener(OAuthBearer, Gssapi):
     """One address that clients connect to."""
 
-    name: str
-    bind: HostPort
-    advertised: HostPort | None = None
-    security_protocol: SecurityProtocol = "SASL_SSL"
-    sasl_enabled_mechanisms: Annotated[tuple[Mechanism, ...], Listed] = ()
-    sasl_server_mechanism_classes: dict[Mechanism, ClassPath] = Field(default_factory=dict)
-    sasl_server_mechanism_settings: dict[Mechanism, PluginSettings] = Field(default_factory=dict)
-    sasl_plain_verifier_class: ClassPath | None = None
-    sasl_plain_verifier_settings: PluginSettings = Field(default_factory=dict)
-    sasl_scram_nonce_check: Literal["as-broker", "strict", "lax"] = "as-broker"
-    connections_max_reauth_ms: Milliseconds | None = None
-    sasl_mechanism_connections_max_reauth_ms: dict[Mechanism, Milliseconds] = Field(default_factory=dict)
-    connection_failed_authentication_delay_ms: Milliseconds = 100
-    max_connections: Annotated[int, Field(ge=1)] | None = None
-    max_connection_creation_rate: Annotated[int, Field(ge=0)] | None = None
-    ssl: ServerSsl | None = None
-    principal_builder_class: ClassPath | None = None
-    principal_builder_settings: PluginSettings = Field(default_factory=dict)
+    name: Annotated[str, LIVE]
+    """Name, unique in the file."""
+    bind: Annotated[HostPort, LIVE]
+    """`host:port` to listen on."""
+    advertised: Annotated[HostPort | None, LIVE, Unset("`bind`")] = None
+    """`host:port` that clients connect to, as responses contain it."""
+    security_protocol: Annotated[SecurityProtocol, NEW_CONNECTIONS] = "SASL_SSL"
+    """`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT`, `SASL_SSL`."""
+    sasl_enabled_mechanisms: Annotated[tuple[Mechanism, ...], Listed, LIVE] = ()
+    """`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, `GSSAPI`, and those of
+    `sasl.server.mechanism.classes`; required with SASL, an error without."""
+    sasl_server_mechanism_classes: Annotated[dict[Mechanism, ClassPath], LIVE] = Field(default_factory=dict)
+    """Mechanism classes of your own, `{NAME: package.module.Class}`, which may replace a built-in mechanism;
+    see [security/sasl/exchange.py](../proxy/security/sasl/exchange.py)."""
+    sasl_server_mechanism_settings: Annotated[dict[Mechanism, PluginSettings], LIVE] = Field(
+        default_factory=dict
+    )
+    """The argument of the classes' `configure`: `{NAME: {key: "value"}}`."""
+    sasl_plain_verifier_class: Annotated[ClassPath | None, LIVE, Unset("the users file")] = None
+    """Dotted path of a class that checks PLAIN passwords elsewhere, such as in a directory; see
+    [security/sasl/plain.py](../proxy/security/sasl/plain.py)."""
+    sasl_plain_verifier_settings: Annotated[PluginSettings, LIVE] = Field(default_factory=dict)
+    """The argument of the verifier's `configure`: `{key: "value"}`."""
+    sasl_scram_nonce_check: Annotated[Literal["as-broker", "strict", "lax"], LIVE] = "as-broker"
+    """Whether SCRAM clients have to repeat the server's nonce, which librdkafka before 2.6.1 (Debian 12's
+    `kcat`) does not: `strict`, `lax`, or as the broker does (`as-broker`: strict before Kafka 3.9 and later,
+    and while the broker is unknown; lax before Kafka 3.8 and earlier). See [decision
+    0117](decisions/0117-the-nonce-of-old-librdkafka.md). Not at a controller, which is strict."""
+    connections_max_reauth_ms: Annotated[Milliseconds | None, LIVE, Unset("that of the file")] = None
+    """How long a session on this listener lasts after a login."""
+    sasl_mechanism_connections_max_reauth_ms: Annotated[
+        dict[Mechanism, Milliseconds], LIVE, Unset("that of the listener")
+    ] = Field(default_factory=dict)
+    """`connections.max.reauth.ms` by mechanism: `{PLAIN: 60000}`."""
+    connection_failed_authentication_delay_ms: Annotated[Milliseconds, LIVE] = 100
+    """Delay before the response to a failed login."""
+    max_connections: Annotated[int | None, Field(ge=1), LIVE, Unset("the process's")] = None
+    """Connections of this listener, within the limit of the [process](#limits)."""
+    max_connection_creation_rate: Annotated[int | None, Field(ge=0), LIVE, Unset("no limit")] = None
+    """Connections per second of this listener. A connection waits for the longer of this and the
+    [process's](#limits) delay. Not at a controller."""
+    ssl: Annotated[ServerSsl | None, Unset("required with SSL")] = None
+    """TLS of the listener, PEM files."""
+    principal_builder_class: Annotated[ClassPath | None, NEW_CONNECTIONS, Unset("as Kafka's")] = None
+    """A [principal builder](tls-and-identity.md#principals) of your own, package.module.Class."""
+    principal_builder_settings: Annotated[PluginSettings, NEW_CONNECTIONS] = Field(default_factory=dict)
+    """The argument of the builder's `configure`: `{key: "value"}`."""
 
     @property
     def uses_sasl(self) -> bool:

@@ -4,8 +4,9 @@ The other modules of proxy.config and forwarding.config use them. An unknown key
 relative to the file that contains it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, ClassVar, TypeVar, get_args, get_origin
@@ -88,6 +89,34 @@ Duration = Annotated[int, Field(ge=1)]
 """Milliseconds of something that cannot work in no time."""
 PluginSettings = dict[str, Annotated[str, BeforeValidator(_as_text)]]
 """The settings that a plug-in's `configure` gets."""
+
+
+class Effect(StrEnum):
+    """When the new value of a key takes effect after a reload. Each key's annotation has one."""
+
+    LIVE = "live"
+    """At once, for all clients. Settings of logins: at the next login or re-authentication."""
+    NEW_CONNECTIONS = "new connections"
+    """For new connections; open ones retain the old value."""
+    RESTART = "restart"
+    """At the next restart of the process."""
+
+
+LIVE, NEW_CONNECTIONS, RESTART = Effect
+
+
+@dataclass(frozen=True, slots=True)
+class Unset:
+    """In a key's annotation: what the page says in place of the default."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """In a section's annotation: the effects of keys that have another effect there; `*` is all others."""
+
+    effects: Mapping[str, Effect]
 
 
 def kafka_name(field: str) -> str:
@@ -203,6 +232,11 @@ def parts_in(annotation: object) -> Iterator[type[Part]]:
         yield annotation
     for argument in get_args(annotation):
         yield from parts_in(argument)
+
+
+def section_of(field: FieldInfo) -> type[Part] | None:
+    """The part below a key, or in its list; None if the key has a value. A mapping of parts is a value."""
+    return None if get_origin(field.annotation) is dict else next(parts_in(field.annotation), None)
 
 
 @dataclass(frozen=True, slots=True)

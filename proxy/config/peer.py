@@ -4,13 +4,22 @@ The configuration contains no secrets: keys such as `password.file` name files t
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import model_validator
 
 from proxy.config.addresses import Bootstrap, IdentityUrl, file_of, split_host_port
 from proxy.config.listener import SecurityProtocol
-from proxy.config.parts import Duration, ExistingFile, Milliseconds, Part, SecretFile
+from proxy.config.parts import (
+    LIVE,
+    RESTART,
+    Duration,
+    ExistingFile,
+    Milliseconds,
+    Part,
+    SecretFile,
+    Unset,
+)
 from proxy.net.files.tls import ClientTls
 from proxy.net.kafka.channel import EndpointSettings, SaslLogin
 from proxy.net.logins.bearer_token import ClientCredentials, EndpointToken, FileToken, TokenSource
@@ -22,14 +31,29 @@ OAUTHBEARER = "OAUTHBEARER"
 class Login(Part):
     """The `sasl:` section of a peer. With OAUTHBEARER a token replaces name and password."""
 
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
-    username: str = ""
-    password_file: SecretFile | None = None
-    oauthbearer_token_endpoint_url: IdentityUrl | None = None
-    oauthbearer_token_endpoint_ca: ExistingFile | None = None
-    oauthbearer_client_credentials_client_id: str | None = None
-    oauthbearer_client_credentials_client_secret_file: SecretFile | None = None
-    oauthbearer_scope: str | None = None
+    mechanism: Annotated[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"], RESTART]
+    """`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`."""
+    username: Annotated[str, RESTART, Unset("required, save with OAUTHBEARER")] = ""
+    """The user's name. With OAUTHBEARER it is only required for `upstream.identity: user`: the principal of
+    the proxy's token."""
+    password_file: Annotated[SecretFile | None, RESTART, Unset("required, save with OAUTHBEARER")] = None
+    """A file with the user's password."""
+    oauthbearer_token_endpoint_url: Annotated[
+        IdentityUrl | None, RESTART, Unset("required with OAUTHBEARER")
+    ] = None
+    """`https://…` of a token endpoint, or `file:…`: a file with a token, which is read at each login."""
+    oauthbearer_token_endpoint_ca: Annotated[ExistingFile | None, RESTART, Unset("the system's")] = None
+    """PEM file with the CAs of the endpoint's certificate."""
+    oauthbearer_client_credentials_client_id: Annotated[
+        str | None, RESTART, Unset("required with an endpoint")
+    ] = None
+    """Penstock's client id at the endpoint (grant `client_credentials`)."""
+    oauthbearer_client_credentials_client_secret_file: Annotated[
+        SecretFile | None, RESTART, Unset("required with an endpoint")
+    ] = None
+    """The file with the secret of that client id."""
+    oauthbearer_scope: Annotated[str | None, RESTART] = None
+    """The scope to request there."""
 
     @property
     def uses_a_token(self) -> bool:
@@ -105,19 +129,26 @@ def _secret(path: Path | None) -> str:
 class ClientSsl(Part):
     """TLS for connections to a broker or a controller, PEM files; the default of `ca` is the system's CAs."""
 
-    ca: ExistingFile | None = None
-    certificate: ExistingFile | None = None
-    key: SecretFile | None = None
-    endpoint_identification: bool = True
+    ca: Annotated[ExistingFile | None, RESTART, Unset("the system's")] = None
+    """PEM file with the CAs of the peer's certificate."""
+    certificate: Annotated[ExistingFile | None, RESTART] = None
+    """PEM file with Penstock's own certificate."""
+    key: Annotated[SecretFile | None, RESTART] = None
+    """PEM file with its key."""
+    endpoint_identification: Annotated[bool, RESTART] = True
+    """Whether the certificate has to contain the host name."""
 
 
 class Peer(Part):
     """How to connect and log in to another process."""
 
-    security_protocol: SecurityProtocol = "PLAINTEXT"
-    sasl: Login | None = None
+    security_protocol: Annotated[SecurityProtocol, RESTART] = "PLAINTEXT"
+    """`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT`, `SASL_SSL`."""
+    sasl: Annotated[Login | None, Unset("required with SASL")] = None
+    """The login there."""
     ssl: ClientSsl | None = None
-    request_timeout_ms: Duration = 30_000
+    request_timeout_ms: Annotated[Duration, RESTART] = 30_000
+    """How long to wait for a response."""
 
     @property
     def uses_ssl(self) -> bool:
@@ -144,9 +175,14 @@ class Peer(Part):
 class ControllerPeer(Peer):
     """The controllers, one of which is active: Penstock's, or those of Kafka's own quorum."""
 
-    mode: Literal["penstock", "kraft"] = "penstock"
-    endpoints: Bootstrap
-    start_wait_ms: Milliseconds = 10_000
+    mode: Annotated[Literal["penstock", "kraft"], RESTART] = "penstock"
+    """`kraft`: use Kafka's own controllers instead of Penstock's; see [kraft](kraft.md)."""
+    endpoints: Annotated[Bootstrap, LIVE]
+    """`host:port` of each controller; with `kraft`, of the controller listener of each. One of them is
+    active."""
+    start_wait_ms: Annotated[Milliseconds, RESTART] = 10_000
+    """How long listeners stay closed at the start while the proxy cannot reach a controller. ApiVersions
+    responses before that would not contain the forwarded APIs."""
 
 
 def client_tls(peer: Peer) -> ClientTls | None:

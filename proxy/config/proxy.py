@@ -29,6 +29,9 @@ from proxy.config.authorizer import (
 )
 from proxy.config.listener import Listener, require_users_file
 from proxy.config.parts import (
+    LIVE,
+    NEW_CONNECTIONS,
+    RESTART,
     Duration,
     ExistingFile,
     FilePath,
@@ -38,6 +41,7 @@ from proxy.config.parts import (
     Part,
     PrincipalsText,
     SecretFile,
+    Unset,
     all_of,
     principal,
     principal_list,
@@ -83,26 +87,59 @@ Policy = Literal["refuse", "drop-and-count"]
 class Audit(Part):
     """The `audit:` section of a proxy or a controller."""
 
-    topic: str = DEFAULT_AUDIT_TOPIC
-    spool_dir: FilePath
-    spool_max_bytes: Annotated[int, Field(ge=1 << 20)] = 1 << 30
-    spool_fsync: Fsync = Fsync.INTERVAL
-    spool_fsync_interval_ms: Milliseconds = 100
-    fsync_admin: bool = False
-    fsync_denial: bool = False
-    fsync_authentication: bool = False
-    queue_max_bytes: Annotated[int, Field(ge=1 << 18)] = QUEUE_MAX_BYTES
-    rate_per_principal: Annotated[int, Field(ge=0)] = RATE_PER_PRINCIPAL
-    policy_admin: Policy = "refuse"
-    policy_denial: Policy = "drop-and-count"
-    policy_authentication: Policy = "drop-and-count"
-    policy_summary: Policy = "drop-and-count"
-    summary_interval_ms: Annotated[int, Field(ge=100)] = 10_000
-    chain_key_file: SecretFile | None = None
-    signing_key_file: SecretFile | None = None
-    """The private key with which this process signs its checkpoints; None: it signs nothing."""
-    witness: Annotated[str, Field(min_length=1)] | None = None
-    """A directory or a URL that gets the checkpoints."""
+    topic: Annotated[str, RESTART] = DEFAULT_AUDIT_TOPIC
+    """The topic that records are shipped to."""
+    spool_dir: Annotated[FilePath, RESTART]
+    """A directory on a disk that survives the process; see [decision 0004](decisions/0004-audit-spool.md).
+    Each process needs its own: the directory is locked, and a second process ends with exit code 2 and a
+    message that names the first; `penstock check` warns."""
+    spool_max_bytes: Annotated[int, Field(ge=1 << 20), RESTART] = 1 << 30
+    """Maximum size of the spool; beyond it `audit.policy` decides. Of this size, and of the queue, 1/8 is
+    reserved for administrative changes, 1/8 for denials, 1/16 for logins; see [the audit
+    page](audit.md#shares-of-the-spool)."""
+    spool_fsync: Annotated[Fsync, RESTART] = Fsync.INTERVAL
+    """When the spool is synced to the disk: `interval`; `always`, after each write; `never`, when the kernel
+    does it."""
+    spool_fsync_interval_ms: Annotated[Milliseconds, RESTART] = 100
+    """The interval, with `interval`."""
+    fsync_admin: Annotated[bool, LIVE] = False
+    """Whether the response to an administrative request waits until its records are synced to the disk, not
+    only written to the kernel."""
+    fsync_denial: Annotated[bool, LIVE] = False
+    """The same for denied requests: no client receives a denial before its record is on the disk; see
+    [decision 0036](decisions/0036-answers-that-wait-for-the-disk.md)."""
+    fsync_authentication: Annotated[bool, LIVE] = False
+    """The same for logins at a proxy, successful or not, and for re-authentications."""
+    queue_max_bytes: Annotated[int, Field(ge=1 << 18), RESTART] = QUEUE_MAX_BYTES
+    """Memory for records that are not yet written to a slow disk; see [decision
+    0019](decisions/0019-audit-through-a-bounded-queue.md)."""
+    rate_per_principal: Annotated[int, Field(ge=0), LIVE] = RATE_PER_PRINCIPAL
+    """Records per second of denials, rejected requests and administrative reads of one principal, or of
+    failed logins from one address; ten times as many in a burst. Records beyond the rate are
+    [counted](audit.md#a-rate-for-each-principal) instead of written one by one. `0`: no limit."""
+    policy_admin: Annotated[Policy, LIVE] = "refuse"
+    """What happens to administrative changes if their records cannot be stored: `refuse` rejects them,
+    `drop-and-count` drops the records."""
+    policy_denial: Annotated[Policy, LIVE] = "drop-and-count"
+    """The same for denied actions. Because any request may turn out to be denied, `refuse` rejects all
+    requests while a denial could not be stored."""
+    policy_authentication: Annotated[Policy, LIVE] = "drop-and-count"
+    """The same for logins; with `refuse` no client can log in or re-authenticate."""
+    policy_summary: Annotated[Policy, LIVE] = "drop-and-count"
+    """The same for allowed data requests; with `refuse` an outage of the audit trail is an outage of the
+    data."""
+    summary_interval_ms: Annotated[int, Field(ge=100), LIVE] = 10_000
+    """Interval of the summaries that count allowed data requests."""
+    chain_key_file: Annotated[SecretFile | None, RESTART] = None
+    """A secret of at least 32 bytes, the same for all processes. With it the hash chain over the records is
+    an HMAC-SHA256, which cannot be forged without the secret. See [the chain](audit.md#the-chain)."""
+    signing_key_file: Annotated[SecretFile | None, LIVE] = None
+    """The private key with which this process signs its [checkpoints](audit.md#checkpoints), PEM, Ed25519:
+    `openssl genpkey -algorithm ed25519`. In place of `audit.chain.key.file`: the chain needs no secret then,
+    and the jobs need public keys only. A reload reads the file again."""
+    witness: Annotated[str | None, Field(min_length=1), RESTART] = None
+    """With `audit.signing.key.file`: a directory, or a URL with `http:` or `https:`, that gets a checkpoint
+    each minute ([a witness outside](audit.md#a-witness-outside))."""
 
     @field_validator("chain_key_file")
     @classmethod
@@ -157,8 +194,11 @@ class Audit(Part):
 class ProxyAudit(Audit):
     """The `audit:` section of a proxy."""
 
-    witnesses_topic: Annotated[str, Field(min_length=1)] = DEFAULT_WITNESSES_TOPIC
-    """Used with Kafka's own controllers; Penstock's witness the trail of each proxy themselves."""
+    witnesses_topic: Annotated[str, Field(min_length=1), RESTART] = DEFAULT_WITNESSES_TOPIC
+    """With `controller.mode: kraft`, the topic over which proxies [witness](kraft.md#witnesses) each other's
+    trail, the same at all proxies. Clients cannot use it. A proxy creates it if it is missing, with one
+    partition; reconciliation knows the default name only, and reports the creation of a topic of another name
+    as `changes.unexplained` once."""
 
 
 def _key(path: Path) -> bytes:
@@ -177,7 +217,9 @@ DAY_MS = 24 * 60 * 60 * 1000
 class DelegationToken(Part):
     """The keys for proxies. All files of the cluster need the same secret key."""
 
-    secret_key_file: SecretFile | None = None
+    secret_key_file: Annotated[SecretFile | None, RESTART, Unset("no tokens")] = None
+    """File with the secret key of delegation tokens, the same at all proxies and controllers: Kafka's
+    `delegation.token.secret.key`. Read at the start. Another key invalidates all existing tokens."""
 
     @field_validator("secret_key_file")
     @classmethod
@@ -194,9 +236,12 @@ class DelegationToken(Part):
 class DelegationTokens(DelegationToken):
     """The keys for controllers."""
 
-    max_lifetime_ms: Duration = 7 * DAY_MS
-    expiry_time_ms: Duration = DAY_MS
-    expiry_check_interval_ms: Duration = 60 * 60 * 1000
+    max_lifetime_ms: Annotated[Duration, RESTART] = 7 * DAY_MS
+    """Maximum lifetime of a token, including renewals."""
+    expiry_time_ms: Annotated[Duration, RESTART] = DAY_MS
+    """Lifetime of a token without renewal."""
+    expiry_check_interval_ms: Annotated[Duration, RESTART] = 60 * 60 * 1000
+    """How often expired tokens are removed from the log."""
 
 
 def _secret(path: Path) -> TokenSecret:
@@ -215,9 +260,14 @@ log = structlog.get_logger(__name__)
 class HttpSsl(Part):
     """PEM files. A client with a certificate of `ca` needs no token."""
 
-    certificate: ExistingFile
-    key: SecretFile
-    ca: ExistingFile | None = None
+    certificate: Annotated[ExistingFile, LIVE]
+    """PEM file with the certificate, reloaded when it changes.
+    `penstock_certificate_expiry_timestamp_seconds` includes it."""
+    key: Annotated[SecretFile, LIVE]
+    """PEM file with its key, reloaded when it changes."""
+    ca: Annotated[ExistingFile | None, LIVE] = None
+    """A client with a certificate of this CA needs no token. Use a CA that signs for monitoring only, because
+    every certificate of it is accepted."""
 
     def server_tls(self) -> ServerTls:
         """TlsError names an invalid file."""
@@ -234,9 +284,13 @@ class HttpSsl(Part):
 class Http(Part):
     """The `http:` section. The default is the loopback interface, because it needs no credential."""
 
-    bind: HostPort = LOOPBACK
-    ssl: HttpSsl | None = None
-    bearer_token_file: SecretFile | None = None
+    bind: Annotated[HostPort, LIVE] = LOOPBACK
+    """`host:port`; write `http: {}` for the default. Without `http` the process opens no HTTP port."""
+    ssl: Annotated[HttpSsl | None, Unset("no TLS")] = None
+    """TLS of the HTTP port."""
+    bearer_token_file: Annotated[SecretFile | None, LIVE] = None
+    """A file with one word of at least 16 characters (`openssl rand -hex 32`), for `Authorization: Bearer …`;
+    reloaded when it changes."""
 
     @model_validator(mode="after")
     def _token_can_be_used(self) -> "Http":
@@ -290,10 +344,14 @@ class QuotaRules(Part):
 
     model_config = without("quota_")
     repeated: ClassVar[str] = "quota."
-    quota_mode: Literal["enforce", "observe"] = "enforce"
-    quota_excluded_principals: PrincipalsText = ""
-    quota_cluster_topic: Annotated[str, Field(min_length=1)] = DEFAULT_SHARES_TOPIC
-    """No client may use it, also where no quota has the scope `cluster`."""
+    quota_mode: Annotated[Literal["enforce", "observe"], LIVE] = "enforce"
+    """`observe`: the proxy counts rates and records what it would throttle (`throttled` with the rule
+    `observe`), but throttles no client."""
+    quota_excluded_principals: Annotated[PrincipalsText, LIVE] = ""
+    """Principals that are never limited: `User:a;User:b`."""
+    quota_cluster_topic: Annotated[str, Field(min_length=1), RESTART] = DEFAULT_SHARES_TOPIC
+    """The topic over which proxies agree on their shares, the same at all proxies and controllers. Clients
+    cannot write it."""
 
     @property
     def enforced(self) -> bool:
@@ -317,10 +375,14 @@ PrincipalTexts = Annotated[
 class LoginBackoff(Part):
     """Delays of responses to repeated failed logins; see proxy.security.backoff."""
 
-    failures: Annotated[int, Field(ge=0)] = 10
-    window_ms: Milliseconds = 60_000
-    initial_ms: Milliseconds = 100
-    max_ms: Annotated[int, Field(ge=0, le=60_000)] = 1_000
+    failures: Annotated[int, Field(ge=0), LIVE] = 10
+    """Number of failures without a delay; `0`: never delay."""
+    window_ms: Annotated[Milliseconds, LIVE] = 60_000
+    """Failures are forgotten after this time without another one."""
+    initial_ms: Annotated[Milliseconds, LIVE] = 100
+    """The first delay."""
+    max_ms: Annotated[int, Field(ge=0, le=60_000), LIVE] = 1_000
+    """Maximum delay."""
 
     def settings(self) -> BackoffSettings:
         """The settings for proxy.security.backoff."""
@@ -330,11 +392,15 @@ class LoginBackoff(Part):
 class FollowedLog(Part):
     """The metadata log, and whose signatures it has to have, for proxies and controllers (SPEC S14)."""
 
-    topic: str = DEFAULT_METADATA_TOPIC
-    public_keys_file: ExistingFile | None = None
-    """The public keys of all controllers; None: a proxy does not look at signatures."""
-    unsigned: Literal["reject", "report"] = "reject"
-    """What becomes of records that no controller has signed."""
+    topic: Annotated[str, RESTART] = DEFAULT_METADATA_TOPIC
+    """The topic of the metadata log. Must not be set with `kraft`, where the log is `__cluster_metadata`."""
+    public_keys_file: Annotated[ExistingFile | None, RESTART] = None
+    """The public keys of all controllers, one PEM after the other: only what they have
+    [signed](authorizers.md#signatures) is in effect. None: signatures are not looked at. Must not be set with
+    `kraft`."""
+    unsigned: Annotated[Literal["reject", "report"], RESTART] = "reject"
+    """With public keys: `reject`, or `report` while a log of an earlier release is [being
+    signed](authorizers.md#signatures): what is not signed is reported, and in effect."""
 
     def public_keys(self) -> "PublicKeys | None":
         """Read the keys. ValueError if the file has anything else."""
@@ -359,8 +425,10 @@ class FollowedLog(Part):
 class Metadata(FollowedLog):
     """The topic of the metadata log; with `controller.mode: kraft` it is Kafka's."""
 
-    transactional_id: Annotated[str, Field(min_length=1)] = DEFAULT_TRANSACTIONAL_ID
-    """As in controller.yaml. No client may use it, nor the controllers' group, whose name contains it."""
+    transactional_id: Annotated[str, Field(min_length=1), RESTART] = DEFAULT_TRANSACTIONAL_ID
+    """As in controller.yaml: [no client may use it](authorizers.md#penstocks-own-resources), nor the group
+    `penstock-controller-election`. If the controller has another id, the proxy protects both and logs a
+    warning. Must not be set with `kraft`."""
 
     @field_validator("topic")
     @classmethod
@@ -389,15 +457,29 @@ _ENTITY_PATH = re.compile(r"users/[^/]+(/clients/[^/]+)?|clients/[^/]+|ips/[^/]+
 class Quota(QuotaRules):
     """The `quota:` section of a proxy."""
 
-    quota_window_num: Annotated[int, Field(ge=2)] = 11
-    quota_window_size_seconds: Annotated[int, Field(ge=1)] = 1
-    quota_producer_default: Annotated[float, Field(gt=0)] | None = None
-    quota_consumer_default: Annotated[float, Field(gt=0)] | None = None
-    quota_scope: Scope = "proxy"
-    quota_scope_by_quota: dict[ScopedQuota, Scope] = Field(default_factory=dict)
-    quota_scope_by_entity: dict[EntityPath, Scope] = Field(default_factory=dict)
-    quota_cluster_proxies: Annotated[int, Field(ge=1)] | None = None
-    quota_cluster_partitions: Annotated[int, Field(ge=1, le=1000)] = 3
+    quota_window_num: Annotated[int, Field(ge=2), RESTART] = 11
+    """Number of samples of a rate."""
+    quota_window_size_seconds: Annotated[int, Field(ge=1), RESTART] = 1
+    """Length of a sample."""
+    quota_producer_default: Annotated[float | None, Field(gt=0), LIVE] = None
+    """Bytes per second that a client may produce if no quota in the log applies to it."""
+    quota_consumer_default: Annotated[float | None, Field(gt=0), LIVE] = None
+    """Bytes per second that a client may fetch if no quota in the log applies to it."""
+    quota_scope: Annotated[Scope, RESTART] = "proxy"
+    """`cluster`: a limit holds for all proxies together, wherever its clients connect. `proxy`: for each
+    proxy by itself, as at a broker. See [one quota for the whole
+    cluster](quotas.md#one-quota-for-the-whole-cluster)."""
+    quota_scope_by_quota: Annotated[dict[ScopedQuota, Scope], RESTART] = Field(default_factory=dict)
+    """The scope of single quotas: `{request_percentage: proxy}`."""
+    quota_scope_by_entity: Annotated[dict[EntityPath, Scope], RESTART] = Field(default_factory=dict)
+    """The scope of single entities, as `penstock shell` names them below `/config`: `{"users/alice": cluster,
+    "users/<default>/clients/app": proxy}`. It overrides `quota.scope` and `quota.scope.by.quota`."""
+    quota_cluster_proxies: Annotated[int | None, Field(ge=1), RESTART, Unset("as seen last")] = None
+    """How many processes (proxies times `workers`) share a limit that holds for the cluster, for the time in
+    which they do not reach each other. By default as many as were seen last, at least one for each broker."""
+    quota_cluster_partitions: Annotated[int, Field(ge=1, le=1000), RESTART] = 3
+    """The number of partitions of that topic, the same at all proxies. The work of agreeing is divided by it:
+    3 are enough for 100 proxies. A proxy creates the topic with it if the topic is missing."""
 
     @property
     def scopes(self) -> Scopes:
@@ -428,16 +510,43 @@ class Quota(QuotaRules):
 class Limits(Part):
     """The `limits:` section of a controller, and the part of a proxy's that is the same."""
 
-    socket_request_max_bytes: Annotated[int, Field(ge=1024)] = 100 * 1024 * 1024
-    decoded_request_max_bytes: Annotated[int, Field(ge=1024)] = 8 * 1024 * 1024
-    decoded_request_max_elements: Annotated[int, Field(ge=1_000)] = DEFAULT_MAX_ELEMENTS
-    request_incomplete_max_ms: Annotated[Milliseconds, Field(ge=1_000)] = 120_000
-    sasl_server_max_receive_size: Annotated[int, Field(ge=1024)] = 512 * 1024
-    queued_max_request_bytes: Annotated[int, Field(ge=1024)] = DEFAULT_QUEUED_BYTES
-    max_connections: Annotated[int, Field(ge=1)] = 10_000
-    connections_max_idle_ms: Duration = 600_000
-    login_timeout_ms: Duration = 30_000
-    drain_timeout_ms: Milliseconds = 30_000
+    socket_request_max_bytes: Annotated[int, Field(ge=1024), LIVE] = 100 * 1024 * 1024
+    """Maximum size of a request of an authenticated client. A larger one closes the connection, as at a
+    broker."""
+    decoded_request_max_bytes: Annotated[int, Field(ge=1024), LIVE] = 8 * 1024 * 1024
+    """Maximum size of a request that is buffered and decoded whole. Does not apply to Produce. A larger
+    request gets POLICY_VIOLATION where its API has an error for a whole request; in other APIs the connection
+    is closed ([0113](decisions/0113-requests-larger-than-the-limits.md))."""
+    decoded_request_max_elements: Annotated[int, Field(ge=1_000), LIVE] = DEFAULT_MAX_ELEMENTS
+    """Maximum number of elements in all arrays of such a request, such as topics and partitions. In a request
+    with more, each element gets POLICY_VIOLATION; [0113](decisions/0113-requests-larger-than-the-limits.md)
+    has the exceptions, and what a higher limit costs."""
+    request_incomplete_max_ms: Annotated[Milliseconds, Field(ge=1_000), LIVE] = 120_000
+    """How long a client may take to send a whole request. Then the connection is closed, within
+    `audit.summary.interval.ms`. The default is that of `delivery.timeout.ms` of Kafka's producer."""
+    sasl_server_max_receive_size: Annotated[int, Field(ge=1024), LIVE] = 512 * 1024
+    """Maximum size of a request before authentication."""
+    queued_max_request_bytes: Annotated[int, Field(ge=1024), LIVE] = DEFAULT_QUEUED_BYTES
+    """Memory for the incomplete requests of all clients, and the same amount again for responses that
+    Penstock makes and clients have not read. One principal gets at most half of each. A client whose
+    principal has more unread responses gets no further request decided, and no further held response of the
+    broker. Clients without a login share a further quarter; one address gets at most half of it. The proxy
+    does not read from a client without room until memory is released, in order of arrival. In addition, each
+    connection may hold a frame of 16 KiB, or 4 KiB before its login."""
+    max_connections: Annotated[int, Field(ge=1), LIVE] = 10_000
+    """Client connections of the process; further ones are closed. Each needs two open files: see [open
+    files](#open-files)."""
+    connections_max_idle_ms: Annotated[Duration, LIVE] = 600_000
+    """A connection is closed after this time without a request. A peer that vanishes without closing is
+    noticed earlier if the system's `net.ipv4.tcp_keepalive_time` is shorter: connections have SO_KEEPALIVE,
+    as Kafka's do."""
+    login_timeout_ms: Annotated[Duration, NEW_CONNECTIONS] = 30_000
+    """How long a client may take from the start of its connection (with TLS: from the end of the handshake,
+    which has 30 s of its own) to the end of its first login; then it is closed. The time that the proxy needs
+    to check the login does not count. `0`: no limit."""
+    drain_timeout_ms: Annotated[Milliseconds, LIVE] = 30_000
+    """How long a drain may take after SIGTERM; then the remaining connections are closed. See
+    [stopping](#stopping)."""
 
     @model_validator(mode="after")
     def _the_largest_request_has_room(self) -> "Limits":
@@ -462,9 +571,16 @@ Address = Annotated[str, AfterValidator(_address)]
 class ProxyLimits(Limits):
     """The `limits:` section of a proxy."""
 
-    max_connection_creation_rate: Annotated[int, Field(ge=0)] | None = None
-    max_connections_per_ip: Annotated[int, Field(ge=0)] = UNLIMITED
-    max_connections_per_ip_overrides: dict[Address, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    max_connection_creation_rate: Annotated[int | None, Field(ge=0), LIVE, Unset("no limit")] = None
+    """Connections per second of all listeners (KIP-612). A connection beyond the rate waits for up to
+    `quota.window.size.seconds`, and those behind it wait too; none is closed."""
+    max_connections_per_ip: Annotated[int, Field(ge=0), LIVE] = UNLIMITED
+    """Connections of one address. A quota limits their rate: `kafka-configs --entity-type ips`,
+    `connection_creation_rate`."""
+    max_connections_per_ip_overrides: Annotated[dict[Address, Annotated[int, Field(ge=0)]], LIVE] = Field(
+        default_factory=dict
+    )
+    """The limit for single addresses: `{"10.0.0.7": 500}`."""
 
     @model_validator(mode="after")
     def _somebody_may_connect(self) -> "ProxyLimits":
@@ -481,39 +597,67 @@ class Topics(Part):
 
     model_config = without("topic_")
     repeated: ClassVar[str] = "topic."
-    topic_owner_described: bool = False
+    topic_owner_described: Annotated[bool, LIVE] = False
+    """Whether DescribeConfigs returns `owner` and `acls` of
+    [topics](topic-owner.md#reading-them) to requests that do not name them, such as those of `kafka-topics
+    --describe`. Tools that copy or compare configs would copy them."""
 
 
 class Log(Part):
     """The `log:` section."""
 
-    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], LIVE] = "INFO"
+    """`DEBUG`, `INFO`, `WARNING`, `ERROR`."""
 
 
 class ProxyConfig(Part):
     """The proxy's whole file."""
 
     kind: ClassVar[str] = "proxy"
-    proxy_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$")]
-    workers: Annotated[int, Field(ge=1, le=128)] = 1
+    proxy_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$"), RESTART]
+    """Name of this proxy in audit records and logs: letters, digits, `.`, `_`, `-`. Must be unique in the
+    cluster: two processes of one id [report each other](alerts.md#penstockproxyidusedtwice)."""
+    workers: Annotated[int, Field(ge=1, le=128), RESTART] = 1
+    """Number of processes that serve the listeners, each on its own core; see [workers](#workers)."""
     listeners: Annotated[tuple[Listener, ...], NotEmpty]
-    users_file: ExistingFile | None = None
-    connections_max_reauth_ms: Milliseconds = 0
-    connections_expired_close_idle: bool = False
-    sessions_revoke_immediately: bool = False
+    """The addresses that clients connect to, a list; see [a listener](#a-listener)."""
+    users_file: Annotated[ExistingFile | None, LIVE] = None
+    """The users of PLAIN; required if a listener enables PLAIN. See [users](#usersyaml)."""
+    connections_max_reauth_ms: Annotated[Milliseconds, LIVE] = 0
+    """How long a session lasts after a login, if the listener does not set it; 0: without limit (KIP-368)."""
+    connections_expired_close_idle: Annotated[bool, LIVE] = False
+    """Whether the proxy closes idle connections with an expired session, within `audit.summary.interval.ms`.
+    Kafka closes them at their next request."""
+    sessions_revoke_immediately: Annotated[bool, LIVE] = False
+    """Whether a session ends as soon as its SCRAM credential, delegation token or entry in the users file is
+    changed or removed. If false, its next login fails."""
     login_backoff: LoginBackoff = LoginBackoff()
+    """See [failed logins](#logins-that-fail)."""
     upstream: Upstream
+    """The broker behind this proxy; see [a peer](#a-peer)."""
     controller: ControllerPeer
+    """The controllers; see [a peer](#a-peer)."""
     metadata: Annotated[Metadata, Field(validate_default=True)] = Metadata()
     authorizer: Authorizer = Authorizer()
-    principal_serde_class: SerdeClass = DEFAULT_SERDE_CLASS
-    proxy_principals: PrincipalTexts = ()
+    """See [the authorizer](#the-authorizer)."""
+    principal_serde_class: Annotated[SerdeClass, RESTART, Unset("Kafka's")] = DEFAULT_SERDE_CLASS
+    """How principals are encoded in Envelopes: [a class](tls-and-identity.md#principals) with `serialize` and
+    `deserialize`, the same at proxies and controllers."""
+    proxy_principals: Annotated[PrincipalTexts, LIVE] = ()
+    """Principals of other proxies at the controller, such as `["User:proxy-2"]`. Clients with such a
+    principal may make [no administrative requests](tls-and-identity.md#a-proxys-principal). The proxy knows
+    its own principal."""
     delegation_token: DelegationToken = DelegationToken()
+    """See [delegation tokens](#delegation-tokens)."""
     quota: Quota = Quota()
+    """See [quotas](#quotas)."""
     topics: Topics = Topics()
     audit: ProxyAudit
+    """See [audit](#audit)."""
     limits: ProxyLimits = ProxyLimits()
-    http: Http | None = None
+    """See [limits](#limits)."""
+    http: Annotated[Http | None, Unset("no HTTP")] = None
+    """See [the HTTP port](#the-http-port)."""
     log: Log = Log()
     telemetry: Telemetry = Telemetry()
 

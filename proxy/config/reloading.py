@@ -13,8 +13,8 @@ from typing import Generic
 
 import structlog
 
-from proxy.config.effects import Change, Effect, Effects, PartType, changes, in_effect
-from proxy.config.parts import ConfigError
+from proxy.config.effects import Change, Effects, PartType, changes, in_effect
+from proxy.config.parts import ConfigError, Effect
 from proxy.config.reading import content_of, parse
 from proxy.error_text import text_of
 from proxy.net.files.tls import TlsError

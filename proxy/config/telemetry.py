@@ -9,7 +9,14 @@ from pydantic import Field, model_validator
 from pydantic.functional_validators import AfterValidator
 
 from proxy.config.addresses import LOOPBACK
-from proxy.config.parts import ExistingFile, Milliseconds, Part, SecretFile
+from proxy.config.parts import (
+    RESTART,
+    ExistingFile,
+    Milliseconds,
+    Part,
+    SecretFile,
+    Unset,
+)
 from proxy.error_text import text_of
 from proxy.net.files.tls import TlsError, client_context
 from proxy.net.files.watched_file import FileReloads
@@ -39,9 +46,12 @@ def _endpoint(text: str) -> str:
 class OtlpSsl(Part):
     """TLS for the connection to the receiver, PEM files; read again after a failed connection."""
 
-    ca: ExistingFile | None = None
-    certificate: ExistingFile | None = None
-    key: SecretFile | None = None
+    ca: Annotated[ExistingFile | None, RESTART, Unset("the system's")] = None
+    """PEM file with the CAs of the receiver's certificate; read again after a failed connection."""
+    certificate: Annotated[ExistingFile | None, RESTART] = None
+    """PEM file with Penstock's own certificate; read again likewise."""
+    key: Annotated[SecretFile | None, RESTART] = None
+    """PEM file with its key; read again likewise."""
 
     @model_validator(mode="after")
     def _can_be_used(self) -> "OtlpSsl":
@@ -57,13 +67,22 @@ class OtlpSsl(Part):
 class Otlp(Part):
     """A receiver of OTLP over HTTP, such as an OpenTelemetry Collector."""
 
-    endpoint: Annotated[str, AfterValidator(_endpoint)]
-    headers_file: SecretFile | None = None
+    endpoint: Annotated[str, AfterValidator(_endpoint), RESTART]
+    """An OTLP receiver over HTTP: `https://collector:4318`. Without a path, `/v1/traces` is added. Needs `pip
+    install '.[otel]'`; the image includes it."""
+    headers_file: Annotated[SecretFile | None, RESTART] = None
+    """HTTP headers for the receiver, one `Name: value` per line, such as `Authorization: Bearer …`. Reloaded
+    when it changes. Over `http://` to another machine it causes a warning."""
     ssl: OtlpSsl | None = None
-    sampling_ratio: Annotated[float, Field(ge=0, le=1)] = 0.001
-    service_name: Annotated[str, Field(min_length=1, max_length=255)] = "penstock"
-    timeout_ms: Annotated[Milliseconds, Field(ge=100, le=60_000)] = 10_000
-    queue_max_spans: Annotated[int, Field(ge=16, le=1_000_000)] = 2_048
+    sampling_ratio: Annotated[float, Field(ge=0, le=1), RESTART] = 0.001
+    """Share of requests that get a span, from 0 to 1. Each request that is forwarded to the controller gets
+    one in any case."""
+    service_name: Annotated[str, Field(min_length=1, max_length=255), RESTART] = "penstock"
+    """`service.name` of the spans. `service.instance.id` is `proxy.id` or `controller.id`."""
+    timeout_ms: Annotated[Milliseconds, Field(ge=100, le=60_000), RESTART] = 10_000
+    """How long one batch may take, including retries; then its spans are dropped."""
+    queue_max_spans: Annotated[int, Field(ge=16, le=1_000_000), RESTART] = 2_048
+    """Maximum number of spans that wait to be sent; further ones are dropped."""
 
     @model_validator(mode="after")
     def _can_be_used(self) -> "Otlp":
@@ -98,7 +117,8 @@ class Otlp(Part):
 class Telemetry(Part):
     """The `telemetry:` section; by default nothing is sent."""
 
-    otlp: Otlp | None = None
+    otlp: Annotated[Otlp | None, Unset("no traces")] = None
+    """See [traces](#traces)."""
 
 
 def traces(telemetry: Telemetry, instance: str, registry: CollectorRegistry, reloads: FileReloads) -> Traces:

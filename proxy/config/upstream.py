@@ -7,7 +7,12 @@ from pydantic import Field, model_validator
 
 from proxy.config.addresses import Bootstrap, HostPort, is_wildcard, split_host_port
 from proxy.config.listener import Listener
-from proxy.config.parts import KeyProblem
+from proxy.config.parts import (
+    LIVE,
+    RESTART,
+    KeyProblem,
+    Unset,
+)
 from proxy.config.peer import Peer
 
 NodeId = Annotated[int, Field(ge=0)]
@@ -16,15 +21,29 @@ NodeId = Annotated[int, Field(ge=0)]
 class Upstream(Peer):
     """The broker behind a proxy. With `addresses: passthrough` its listener advertises the proxies itself."""
 
-    bootstrap: Bootstrap
-    """The first address is that of the broker; the others are only for the proxy's own connections."""
-    internal_bootstrap: Bootstrap | None = None
-    addresses: Literal["rewrite", "passthrough"] = "rewrite"
-    node_id: NodeId | None = None
-    advertised_brokers: dict[NodeId, dict[str, HostPort]] = Field(default_factory=dict)
-    identity: Literal["proxy", "user"] = "proxy"
-    identity_sasl_mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    identity_token_idle_ms: Annotated[int, Field(ge=1_000)] = 600_000
+    bootstrap: Annotated[Bootstrap, RESTART]
+    """`host:port` of that broker. The proxy sends clients' requests there. With `rewrite`, a listener whose
+    advertised addresses this process can reach. The first of [several](#several-addresses) addresses is that
+    broker."""
+    internal_bootstrap: Annotated[Bootstrap | None, RESTART, Unset("as bootstrap")] = None
+    """`host:port`, or [several](#several-addresses), of a listener that advertises the brokers themselves,
+    for the proxy's own metadata feed and audit producer, with the same login; required with `passthrough`."""
+    addresses: Annotated[Literal["rewrite", "passthrough"], RESTART] = "rewrite"
+    """`rewrite`: responses to clients contain the addresses of proxies instead of brokers; `passthrough`: the
+    listener at `bootstrap` advertises the proxies itself. See [addresses](addresses.md)."""
+    node_id: Annotated[NodeId | None, LIVE, Unset("found out")] = None
+    """With `rewrite`: the node id of the broker behind this proxy, if the proxy cannot find it by
+    `bootstrap`."""
+    advertised_brokers: Annotated[dict[NodeId, dict[str, HostPort]], LIVE] = Field(default_factory=dict)
+    """With `rewrite`: the addresses of the other brokers' proxies for each listener, by node id and listener
+    name: `{"2": {SASL_SSL: "host:port"}}`."""
+    identity: Annotated[Literal["proxy", "user"], RESTART] = "proxy"
+    """`user`: the proxy logs in each connection to the broker as the client's user, with a delegation token
+    that it creates; see [upstream identity](tls-and-identity.md#the-broker-sees-the-user)."""
+    identity_sasl_mechanism: Annotated[Literal["SCRAM-SHA-256", "SCRAM-SHA-512"], RESTART] = "SCRAM-SHA-512"
+    """The mechanism of these logins; the broker's listener has to enable it."""
+    identity_token_idle_ms: Annotated[int, Field(ge=1_000), RESTART] = 600_000
+    """The proxy expires a user's token after this time without use."""
 
     @property
     def passes_addresses(self) -> bool:

@@ -133,7 +133,7 @@ class Supervisor:
         self._reloading = Reloading(
             path,
             config,
-            effects.WORKERS,
+            effects.of(ProxyConfig) | effects.HELD_PORTS,
             partial(checked, path, ProxyConfig, check),
             self._reconfigure,
             self._reloads,

@@ -12,8 +12,7 @@ from forwarding.config import ControllerConfig
 from proxy.audit.events import EVENTS
 from proxy.audit.record import DATA_FIELDS
 from proxy.config import ProxyConfig, UsersFile
-from proxy.config.effects import Effect
-from tests.support import reload_column
+from tests.support import configuration_page
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"`([^`]+)`")
@@ -52,32 +51,11 @@ def test_every_key_of_the_configuration_is_explained() -> None:
     } == set()
 
 
-def defaults(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    """Key -> default as it is written in YAML, for what has one."""
-    for name, field in model.model_fields.items():
-        if isinstance(field.default, bool | int | float | str):
-            text = str(field.default)
-            yield field.alias or name, text.lower() if isinstance(field.default, bool) else text
-        for part in parts(field.annotation):
-            yield from defaults(part)
+@pytest.mark.spec("O5", "O9")
+def test_the_tables_of_the_configuration_are_made_from_its_fields() -> None:
+    page = configuration_page.PAGE.read_text(encoding="utf-8")
 
-
-@pytest.mark.spec("O5")
-def test_every_default_of_the_configuration_is_told_as_it_is() -> None:
-    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    told = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", page, re.MULTILINE)
-    real = {*defaults(ProxyConfig), *defaults(ControllerConfig)}
-    names = {key: {".".join(key.split(".")[i:]) for i in range(key.count(".") + 1)} for key, _ in told}
-
-    # A default that is the value of another key (`bind`) is told by that key's name.
-    wrong = [
-        (key, value)
-        for key, value in told
-        if value != "bind" and not any((name, value) in real for name in names[key])
-    ]
-
-    assert wrong == []
-    assert len(told) > 20, "the pattern no longer finds the rows"
+    assert configuration_page.with_tables(page) == page, "python -m tests.support.configuration_page"
 
 
 @pytest.mark.spec("D2")
@@ -103,13 +81,3 @@ def test_every_event_is_explained() -> None:
     named = {name for source in sources for name in re.findall(r'AuditEvent\(\s*event="(\w+)"', source)}
 
     assert {*EVENTS, *named} - explained == set()
-
-
-@pytest.mark.spec("O9")
-def test_the_page_says_of_every_key_when_a_change_takes_effect() -> None:
-    page = reload_column.PAGE.read_text(encoding="utf-8")
-
-    assert reload_column.with_column(page) == page, "python -m tests.support.reload_column"
-    effects = re.findall(r"^\| `[^|]* \| [^|]* \| (\w[^|]*) \| ", page, re.MULTILINE)
-    assert set(effects) == {str(effect) for effect in Effect}
-    assert len(effects) > 120, "the pattern no longer finds the rows"

@@ -109,7 +109,7 @@ def prose(source: str) -> Iterator[str]:
     """The docstrings of modules, classes, functions and attributes, and the comments."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            yield from texts(node.value)
+            yield from (CODE.sub("", text) for text in texts(node.value))
     for token in generate_tokens(StringIO(source).readline):
         if token.type == COMMENT:
             yield token.string

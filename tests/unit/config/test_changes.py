@@ -9,16 +9,17 @@ import yaml
 
 from forwarding.config import ControllerConfig
 from proxy.config import ConfigError, ProxyConfig
-from proxy.config.effects import CONTROLLER, PROXY, WORKERS, Effect, Effects, changes, in_effect
-from proxy.config.parts import Part
+from proxy.config.effects import HELD_PORTS, Effects, changes, in_effect, of
+from proxy.config.parts import Effect
 from proxy.config.reading import parse
 from proxy.workers.seat import Seat, give
 from proxy.workers.segment import anonymous_file
-from tests.support.reload_column import paths
 
 pytestmark = pytest.mark.spec("O9")
 
 HERE = Path(__file__)
+PROXY, CONTROLLER = of(ProxyConfig), of(ControllerConfig)
+WORKERS = {**PROXY, **HELD_PORTS}
 
 
 def a_document(**changed: Any) -> dict[str, Any]:
@@ -43,11 +44,15 @@ def config(document: Mapping[str, Any]) -> ProxyConfig:
 BEFORE = config(a_document())
 
 
-@pytest.mark.parametrize(
-    ("part", "effects"), [(ProxyConfig, PROXY), (ProxyConfig, WORKERS), (ControllerConfig, CONTROLLER)]
-)
-def test_the_table_has_every_key_and_no_other(part: type[Part], effects: Effects) -> None:
-    assert {at for at, _ in paths(part)} == set(effects)
+def test_a_key_has_the_effect_of_its_field_unless_its_process_has_another() -> None:
+    key = "sasl_oauthbearer_jwks_endpoint_refresh_ms"
+
+    assert (PROXY[f"listeners.{key}"], CONTROLLER[f"listener.{key}"]) == (Effect.LIVE, Effect.RESTART)
+    assert PROXY["listeners.max_connections"] is CONTROLLER["listener.max_connections"] is Effect.LIVE
+    assert PROXY["listeners.ssl.server_names"] is Effect.NEW_CONNECTIONS
+    assert PROXY["authorizer.early_start_listeners"] is Effect.LIVE
+    assert CONTROLLER["authorizer.early_start_listeners"] is Effect.RESTART
+    assert set(HELD_PORTS) < set(PROXY)
 
 
 @pytest.mark.parametrize("effects", [PROXY, CONTROLLER], ids=["proxy", "controller"])
