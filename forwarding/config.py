@@ -148,7 +148,7 @@ class ControllerConfig(Part):
     listener: Annotated[Listener, Below({"*": RESTART} | dict.fromkeys(LIVE_OF_LISTENER, LIVE))]
     """The address that proxies connect to; one [listener](#a-listener)."""
     users_file: Annotated[ExistingFile | None, RESTART] = None
-    """The proxies' users, as in [users](#usersyaml)."""
+    """The users that the proxies log in as; see [users](#usersyaml)."""
     connections_max_reauth_ms: Annotated[Milliseconds, LIVE] = 0
     """How long their sessions last after a login, if the listener does not set it."""
     sessions_revoke_immediately: Annotated[bool, RESTART] = False
@@ -177,7 +177,7 @@ class ControllerConfig(Part):
     limits: Limits = Limits()
     """[As in proxy.yaml](#limits), without `max.connections.per.ip` and `max.connection.creation.rate`."""
     http: Annotated[Http | None, Unset("no HTTP")] = None
-    """[As in proxy.yaml](#the-http-port)."""
+    """The port with /metrics and /readyz; see [the HTTP port](#the-http-port)."""
     log: Log = Log()
     telemetry: Telemetry = Telemetry()
 

@@ -657,7 +657,7 @@ class ProxyConfig(Part):
     limits: ProxyLimits = ProxyLimits()
     """See [limits](#limits)."""
     http: Annotated[Http | None, Unset("no HTTP")] = None
-    """See [the HTTP port](#the-http-port)."""
+    """The port with /metrics and /readyz; see [the HTTP port](#the-http-port)."""
     log: Log = Log()
     telemetry: Telemetry = Telemetry()
 

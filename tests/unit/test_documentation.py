@@ -58,6 +58,15 @@ def test_the_tables_of_the_configuration_are_made_from_its_fields() -> None:
     assert configuration_page.with_tables(page) == page, "python -m tests.support.configuration_page"
 
 
+@pytest.mark.spec("O5")
+@pytest.mark.parametrize("example", configuration_page.EXAMPLES)
+def test_the_comments_of_an_example_are_made_from_the_fields(example: str) -> None:
+    text = (ROOT / "proxy" / "examples" / example).read_text(encoding="utf-8")
+    written = configuration_page.with_comments(text, configuration_page.EXAMPLES[example])
+
+    assert written == text, "python -m tests.support.configuration_page"
+
+
 @pytest.mark.spec("D2")
 def test_every_field_of_an_audit_record_is_explained() -> None:
     page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
