@@ -23,7 +23,7 @@ from spark_audit.ingest.topics import (
 )
 from spark_audit.reconcile.chain import columns
 from spark_audit.reconcile.checkpoints import against_witness
-from spark_audit.reconcile.finding import collected, kinds
+from spark_audit.reconcile.finding import KINDS, collected
 from spark_audit.reconcile.offsets import offsets, unchained
 from spark_audit.reconcile.reconciliation import CHECKS, reconcile
 from spark_audit.reconcile.topics import Topic, differences_of_audit, differences_of_log
@@ -126,7 +126,9 @@ def reconcile_tables(
         "run": runs.newest.number + 2,
     }
     closed = reconciled_days(audit, quarantine, log, still_open, versions["audit"], days)
-    text = findings.as_text(result.findings, summary, kinds(), acknowledged)
+    text = findings.as_text(
+        result.findings, summary, {check: kind[1:] for check, kind in KINDS.items()}, acknowledged
+    )
     before = findings.read_table_of_findings(spark, table)
     rows = findings.seen(before, result.findings, time.time_ns() // 1_000, acknowledged)
     # Signed before it is written: if this job is killed, what it has written is no manipulation. The new

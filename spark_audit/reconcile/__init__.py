@@ -1,7 +1,7 @@
 """The checks: tables in, findings (spark_audit.schema.FINDING) out. Touches no storage.
 
 reconciliation        runs all checks over a trail
-finding               rows of table `findings` from a check's columns; kinds.txt says what to do about each
+finding               the kinds of findings, and rows of table `findings` from a check's columns
 
 gaps                  (a) missing, repeated and reordered records
 clocks                clocks that are off

@@ -23,6 +23,7 @@ from spark_audit import schema as S
 from spark_audit.reconcile.finding import (
     fault,
     findings,
+    register,
     sample,
     sentence,
     with_every_fault,
@@ -33,6 +34,46 @@ from spark_audit.tables.keys import KEYED, PLAIN
 from spark_audit.tables.plans import held, is_held
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.processes import starts
+
+register(
+    """
+chain: The hash of each line follows from the line before it, and each boot from the one before it.
+chain.altered (critical): Records do not match the hash chain.
+    Compare with the topic by `verify --bootstrap`, and find out who can write to the topic or the
+    tables.
+chain.unlinked (critical): Records have lost their link of the hash chain.
+    Compare with the topic by `verify --bootstrap`, and find out who can write to the tables.
+chain.unchecked (medium): Chains with a key were not checked.
+    Pass the key of the processes with `--chain-key`.
+chain.unkeyed (medium): A process chains its records without the key.
+    Set `audit.chain.key.file` in its configuration; if it is not one of yours, find out who can write
+    to the audit topic.
+chain.other_columns (critical): Columns of a table are not as the signed line of the record says.
+    Find out who can write to the tables, and ingest them again from the topic.
+chain.boot_missing (critical): All records of a boot are missing.
+    Compare with the topic by `verify --bootstrap`; if they are missing there too, find out who can
+    delete from it.
+chain.tail_missing (critical): The newest records of a boot are missing.
+    Compare with the topic by `verify --bootstrap`; if they are missing there too, find out who can
+    delete from it.
+chain.after_the_end (medium): There are more records of a boot than its disk had.
+    Check whether the machine lost power then; if not, they are forged.
+chain.other_end (critical): A boot has other records than its successor has seen.
+    Treat the boot as rewritten, and find out who can write to the topic.
+chain.forked (critical): Several boots follow one boot.
+    Check whether a spool was copied to another machine; if not, one boot is forged.
+chain.unnamed (medium): A process lost its spool.
+    Put the spool on a persistent disk; records that were not shipped are lost.
+chain.process_missing (critical): A process was seen by others, but has no record.
+    Check that it ships to the same audit topic; if it does, its records were removed.
+chain.end_missing (critical): Records of a process that others have seen are missing.
+    Check whether the process still ships its spool; if it does not, they were removed.
+chain.other_link_seen (critical): A record is not as others have seen it.
+    Treat the boot as rewritten, and find out who can write to the topic.
+chain.unknown_process (high): No other process has seen this one.
+    Check whether it is one of yours and reaches the controller; if not, it is forged.
+"""
+)
 
 _BLOCK_BYTES = 64
 
@@ -69,9 +110,9 @@ ALGORITHM, _CHAINED = "algorithm", "chained"
 _COUNTED, _BEFORE = "counted", "link_before"
 _RUN = (*S.BOOT_KEY, STATE, S.DATE, "run")
 _SAID = {
-    ALTERED: "do not match the hash chain: they were altered, or written with another key",
-    UNLINKED: "have no link of the hash chain, although their process writes links",
-    NO_KEY: "are chained with a key: pass it with --chain-key",
+    ALTERED: ("chain.altered", "do not match the hash chain: they were altered, or written with another key"),
+    UNLINKED: ("chain.unlinked", "have no link of the hash chain, although their process writes links"),
+    NO_KEY: ("chain.unchecked", "are chained with a key: pass it with --chain-key"),
 }
 
 
@@ -89,24 +130,19 @@ def chain(
 
 def broken(judged: DataFrame) -> DataFrame:
     """Returns one finding per day's run of records that do not match, or need the key."""
-    faults = judged.where(F.col(STATE) != FITS)
+    wrong = judged.where(F.col(STATE) != FITS)
     place = F.row_number().over(Window.partitionBy(*S.BOOT_KEY, STATE, S.DATE).orderBy(S.SEQUENCE))
-    runs = faults.withColumn("run", F.col(S.SEQUENCE) - place).groupBy(*_RUN)
+    runs = wrong.withColumn("run", F.col(S.SEQUENCE) - place).groupBy(*_RUN)
     bounds = runs.agg(
         F.min(S.SEQUENCE).alias("first_sequence"),
         F.max(S.SEQUENCE).alias("last_sequence"),
         F.min_by(S.KAFKA_OFFSET, S.SEQUENCE).alias("first_kafka_offset"),
     )
-    fault = F.coalesce(*(F.when(F.col(STATE) == state, text) for state, text in _SAID.items()))
-    names = {ALTERED: "chain.altered", UNLINKED: "chain.unlinked", NO_KEY: "chain.unchecked"}
+    who = sentence("records %s to %s of process %s/%s ", "first_sequence", "last_sequence", *S.BOOT_KEY)
+    faults = [fault(F.col(STATE) == state, name, who, F.lit(text)) for state, (name, text) in _SAID.items()]
     return findings(
-        bounds,
-        check=F.coalesce(*(F.when(F.col(STATE) == state, name) for state, name in names.items())),
-        severity=F.when(F.col(STATE) == NO_KEY, "medium").otherwise("critical"),
+        with_first_fault(bounds, faults),
         date=S.DATE,
-        explanation=sentence(
-            "records %s to %s of process %s/%s %s", "first_sequence", "last_sequence", *S.BOOT_KEY, fault
-        ),
         evidence=[*S.BOOT_KEY, "first_sequence", "last_sequence", "first_kafka_offset"],
     )
 
@@ -120,7 +156,6 @@ def unkeyed(processes: DataFrame, key: bytes | None) -> DataFrame:
     return findings(
         faulty,
         check="chain.unkeyed",
-        severity="medium",
         date=S.DATE,
         explanation=sentence(
             "process %s/%s chains its records with %s, without the key", *S.BOOT_KEY, ALGORITHM
@@ -238,7 +273,6 @@ def columns(audit: DataFrame) -> DataFrame:
     return findings(
         by_boot,
         check="chain.other_columns",
-        severity="critical",
         date=S.DATE,
         explanation=sentence(
             "%s record(s) of process %s/%s are not in the table as their lines say: their columns were edited"
@@ -328,21 +362,18 @@ def _faults() -> list[Column]:
         fault(
             named & last.isNull(),
             "chain.boot_missing",
-            "critical",
             follows,
             sentence(" ended at sequence %s: none of its records is in the table", NAMED_SEQUENCE),
         ),
         fault(
             last < end,
             "chain.tail_missing",
-            "critical",
             follows,
             sentence(" ended at sequence %s: the last record in the table is %s", NAMED_SEQUENCE, LAST),
         ),
         fault(
             last > end,
             "chain.after_the_end",
-            "medium",
             follows,
             sentence(
                 " ended at sequence %s on its disk, but there are records up to %s", NAMED_SEQUENCE, LAST
@@ -352,7 +383,6 @@ def _faults() -> list[Column]:
         fault(
             present & ~F.col(LINK_THERE).eqNullSafe(F.col(NAMED_LINK)),
             "chain.other_end",
-            "critical",
             follows,
             sentence(
                 " has another link at sequence %s in the table: its records were rewritten", NAMED_SEQUENCE
@@ -361,7 +391,6 @@ def _faults() -> list[Column]:
         fault(
             F.size("followers") > 1,
             "chain.forked",
-            "critical",
             follows,
             sentence(
                 " can have only one successor, but several name it: %s", F.array_join("followers", ", ")
@@ -370,7 +399,6 @@ def _faults() -> list[Column]:
         fault(
             ~named & F.col(S.CHAIN).isNotNull() & F.col("before").isNotNull(),
             "chain.unnamed",
-            "medium",
             sentence("process %s/%s names no previous boot, but there was %s", *S.BOOT_KEY, "before"),
             F.lit(": its spool was lost, with all records that were not shipped"),
         ),
@@ -450,7 +478,6 @@ def _claim_faults() -> list[Column]:
         fault(
             F.col(LAST).isNull(),
             "chain.process_missing",
-            "critical",
             who,
             own,
             F.lit(": none of its records is in the table"),
@@ -458,7 +485,6 @@ def _claim_faults() -> list[Column]:
         fault(
             F.col(LAST) < F.col(SEEN),
             "chain.end_missing",
-            "critical",
             who,
             own,
             sentence(": the last record in the table is %s, others were removed or not shipped", LAST),
@@ -466,7 +492,6 @@ def _claim_faults() -> list[Column]:
         fault(
             F.col(LINK_THERE) != F.col(SEEN_LINK),
             "chain.other_link_seen",
-            "critical",
             who,
             own,
             F.lit(": that record has another link in the table, so it was rewritten"),
@@ -487,7 +512,6 @@ def _unseen(proxies: DataFrame, claims: DataFrame) -> DataFrame:
     return findings(
         unseen.join(F.broadcast(while_it_ran), meanwhile, "left_semi"),
         check="chain.unknown_process",
-        severity="high",
         date="last_date",
         explanation=sentence(
             "no other process has seen process %s/%s, although proxies were seen while it ran: it had no"

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.policy.acl_history import orphan_removals
-from spark_audit.reconcile.finding import findings, sentence
+from spark_audit.reconcile.finding import findings, register, sentence
 from spark_audit.reconcile.forwarded import named_forward
 from spark_audit.reconcile.named_objects import named_differently, unnamed_in_the_log
 from spark_audit.tables.plans import held
@@ -26,6 +26,20 @@ from spark_audit.trail.claims import (
     claims_without_start,
     may_write,
     received,
+)
+
+register(
+    """
+changes: Each record of the metadata log was written by an audited request.
+changes.unexplained (critical): No request explains a record of the metadata log.
+    Check whether the change is wanted; if not, undo it, and find out who can write to the log.
+changes.interrupted (medium): A controller was killed between a change and its record.
+    Compare the record with what was requested, and acknowledge it if that is the same.
+changes.foreign_kind (critical): A request claims a record that it cannot have written.
+    Undo the change if it is not wanted, and find out who can write to the topics.
+changes.incomplete_log (medium): Older records of the metadata log are missing.
+    Check that its topic is compacted without deletion; decisions before that cannot be checked.
+"""
 )
 
 UNRECORDED = ("CreateDelegationToken", "ExpireDelegationToken", "DeleteTopics")
@@ -100,7 +114,6 @@ def _explained(crashed: DataFrame) -> DataFrame:
     return findings(
         crashed,
         check="changes.interrupted",
-        severity="medium",
         date=S.DATE,
         explanation=sentence(
             "%s at metadata offset %s: controller %s/%s was killed before it had recorded the change; %s"
@@ -152,7 +165,6 @@ def unclaimed_findings(alone: DataFrame, why: Column, *more_evidence: Column | s
     return findings(
         alone,
         check="changes.unexplained",
-        severity="critical",
         date=S.DATE,
         explanation=F.concat(sentence("%s at metadata offset %s", S.RECORD, S.LOG_OFFSET), why),
         evidence=[S.LOG_OFFSET, S.RECORD, S.BODY, *more_evidence],
@@ -166,7 +178,6 @@ def foreign_kind(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     return findings(
         foreign,
         check="changes.foreign_kind",
-        severity="critical",
         date=S.DATE,
         explanation=sentence(
             "the controller claims metadata offset %s for a %s (%s), which cannot write a %s",
@@ -184,7 +195,6 @@ def incomplete(metadata_log: DataFrame) -> DataFrame:
     return findings(
         orphan_removals(metadata_log),
         check="changes.incomplete_log",
-        severity="medium",
         date=S.DATE,
         explanation=sentence(
             "ACL %s is removed at metadata offset %s, but no record adds it: it was compacted or deleted",

@@ -23,11 +23,27 @@ from spark_audit.reconcile.chain import (
     missing_ends,
     proven_ends,
 )
-from spark_audit.reconcile.finding import SAMPLE, findings, sentence
+from spark_audit.reconcile.finding import SAMPLE, findings, register, sentence
 from spark_audit.tables.delta import frame_of
 from spark_audit.tables.keys import KEYED, WORKER_SUFFIX, PublicKeys, read_checkpoint, valid_from
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import SILENCE_MS
+
+register(
+    """
+checkpoints: Each process has signed its records with a key of its own, and all had one state.
+checkpoints.after_the_last (high): A process wrote records after its last signed checkpoint.
+    Check whether it was killed then; if not, find out who can write to the audit topic.
+checkpoints.different_states (critical): Processes signed different states of the metadata log at one offset.
+    Stop changes, and find out which process has another log.
+checkpoints.not_valid (critical): A checkpoint is not signed by a known key.
+    Check the public keys that the job was given; if they are right, the checkpoint is forged.
+checkpoints.rewritten (critical): The trail is not as its process has signed it.
+    Treat it as rewritten, and find out who can write to the topic.
+checkpoints.unsigned (high): A process signs no checkpoints.
+    Give it a signing key; if it is not one of yours, find out who can write to the audit topic.
+"""
+)
 
 UNSIGNED_MS = 120_000
 """A process signs each minute: a record so long after its last checkpoint is not its own."""
@@ -102,7 +118,6 @@ def different_states(few: DataFrame, logged: DataFrame | None = None) -> DataFra
     return findings(
         by_offset.where(F.size("digests") > 1),
         check="checkpoints.different_states",
-        severity="critical",
         date=S.DATE,
         explanation=sentence(
             "at offset %s of %s different states were in effect (%s): the log was altered, or a process was"
@@ -153,7 +168,6 @@ def _not_valid(faulty: DataFrame) -> DataFrame:
     return findings(
         by_reason,
         check="checkpoints.not_valid",
-        severity="critical",
         date=S.DATE,
         explanation=sentence(
             "the checkpoint of process %s/%s at sequence %s %s (%s in all)",
@@ -179,7 +193,6 @@ def _unsigned(ends: DataFrame, processes: DataFrame, keys: PublicKeys) -> DataFr
     return findings(
         joined.where((F.col(ALGORITHM) != KEYED) | has_key),
         check="checkpoints.unsigned",
-        severity="high",
         date="last_date",
         explanation=sentence(
             "process %s/%s has signed nothing: it has no signing key, or it is forged", *S.BOOT_KEY
@@ -196,7 +209,6 @@ def _rewritten(records: DataFrame, valid: DataFrame) -> DataFrame:
     return findings(
         joined.where(~F.col(LINK_THERE).eqNullSafe(F.col(_LINK))),
         check="checkpoints.rewritten",
-        severity="critical",
         date=S.DATE,
         explanation=sentence(
             "process %s/%s has signed another link at sequence %s than is in the table: its records were"
@@ -221,7 +233,6 @@ def _after_the_last(boots: DataFrame, followed: DataFrame, until_ms: int) -> Dat
     return findings(
         late.join(signed_later, S.BOOT_ID, "left_anti"),
         check="checkpoints.after_the_last",
-        severity="high",
         date="last_date",
         explanation=sentence(
             "process %s/%s has records up to sequence %s, but its last checkpoint is %s: it was killed, or"

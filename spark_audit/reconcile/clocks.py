@@ -13,8 +13,16 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, sentence
+from spark_audit.reconcile.finding import findings, register, sentence
 from spark_audit.tables.plans import held
+
+register(
+    """
+clocks: The clock of each process agrees with the broker's and with those of the other processes.
+clocks.skewed (medium): The clock of a process is off.
+    Repair time synchronisation (NTP) on its machine; its records have wrong times and days.
+"""
+)
 
 SKEW_MS = 120_000
 """A clock that is off by less is right: records are in the topic within seconds."""
@@ -33,7 +41,6 @@ def clocks(skewed: DataFrame) -> DataFrame:
     return findings(
         skewed,
         check="clocks.skewed",
-        severity="medium",
         date="last_date",
         explanation=sentence(
             "the clock of process %s/%s is %s minutes %s the broker's and the other processes' clocks",

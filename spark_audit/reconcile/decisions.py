@@ -32,7 +32,7 @@ from spark_audit.policy.evaluation import (
     with_evidence,
 )
 from spark_audit.policy.topic_owners import owner_changes
-from spark_audit.reconcile.finding import fault, findings, or_else, sentence, with_first_fault
+from spark_audit.reconcile.finding import fault, findings, or_else, register, sentence, with_first_fault
 from spark_audit.tables.plans import held
 from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST
 from spark_audit.trail.processes import (
@@ -42,6 +42,22 @@ from spark_audit.trail.processes import (
     named_generation,
     settings,
     with_generation,
+)
+
+register(
+    """
+decisions: Each decision, made again by the ACLs of its metadata offset, has the same outcome.
+decisions.wrongly_granted (critical): A request was granted that the ACLs deny.
+    Find out what it read or wrote; replace the process, whose code or ACLs are not yours.
+decisions.wrongly_denied (high): A request was denied that the ACLs allow.
+    Check what the process had loaded of the metadata log then.
+decisions.wrong_rule (medium): A decision is right, but names another rule.
+    Check the settings of the process at that time.
+decisions.wrong_acl (medium): A decision is right, but names another ACL.
+    Check what the process had loaded of the metadata log then.
+decisions.unverifiable (medium): A decision cannot be made again.
+    Look at what the explanation says is missing, and ingest that.
+"""
 )
 
 DECISION_EVENTS = ("authorization", "authorization_summary")
@@ -203,11 +219,11 @@ def _faults() -> list[Column]:
     checked = F.col(NOT_EVALUATED).isNull()
     differs = F.col(S.GRANTED) != F.col(f"{EXPECTED}.granted")
     return [
-        fault(checked & F.col(UNVERIFIABLE).isNotNull(), "decisions.unverifiable", "medium"),
-        fault(checked & differs & F.col(S.GRANTED), "decisions.wrongly_granted", "critical"),
-        fault(checked & differs, "decisions.wrongly_denied", "high"),
-        fault(checked & _other_rule(), "decisions.wrong_rule", "medium"),
-        fault(checked & _other_acl(), "decisions.wrong_acl", "medium"),
+        fault(checked & F.col(UNVERIFIABLE).isNotNull(), "decisions.unverifiable"),
+        fault(checked & differs & F.col(S.GRANTED), "decisions.wrongly_granted"),
+        fault(checked & differs, "decisions.wrongly_denied"),
+        fault(checked & _other_rule(), "decisions.wrong_rule"),
+        fault(checked & _other_acl(), "decisions.wrong_acl"),
     ]
 
 

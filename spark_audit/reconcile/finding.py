@@ -4,8 +4,8 @@ A finding's id is a hash of its check and its evidence, so that a scheduler know
 evidence must not contain anything that differs between runs: sort what is collected.
 """
 
-from collections.abc import Mapping, Sequence
-from importlib.resources import files
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Row, Window
@@ -23,27 +23,43 @@ _FAULT = "fault"
 
 
 class Kind(NamedTuple):
-    """For the reader of a finding, a sentence each."""
+    """A kind of finding: how bad it is and, for the reader of a finding, what it is and what to do next."""
 
+    severity: str
     what: str
     next: str
 
 
-def kinds() -> Mapping[str, Kind]:
-    """Returns check -> what it is and what to do next: the table kinds.txt."""
-    lines = (files("spark_audit.reconcile") / "kinds.txt").read_text("utf-8").splitlines()
-    rows = [line.split(" | ") for line in lines if not line.startswith("#")]
-    return {check: Kind(what, then) for check, what, then in rows}
+KINDS: dict[str, Kind] = {}
+"""Check -> its kind."""
+FAMILIES: dict[str, str] = {}
+"""Family of checks, which is the part of a check's name before the dot -> what is true without a finding."""
+_ROW = re.compile(r"([a-z._]+)(?: \(([a-z]+)\))?: (.+)")
 
 
-def fault(holds: Column, check: str, severity: str, *explanation: Column) -> Column:
+def register(rows: str) -> None:
+    """Registers the kinds of findings of a module, where their names are used.
+
+    A row is `family: what is true without a finding.`, or `family.check (severity): what it is.` with what to
+    do next on the indented lines below it.
+    """
+    for row in re.split(r"\n(?! )", rows.strip()):
+        head, *after = row.splitlines()
+        name, severity, text = re.fullmatch(_ROW, head).groups()  # type: ignore[union-attr]  # Or it fails.
+        if severity is None:
+            FAMILIES[name] = text
+        else:
+            KINDS[name] = Kind(severity, text, " ".join(map(str.strip, after)))
+
+
+def fault(holds: Column, check: str, *explanation: Column) -> Column:
     """Returns struct(check, severity, explanation) if `holds` is true, null otherwise.
 
     Without an explanation it is empty: for checks that pass one explanation of all faults to `findings`.
     """
     described = F.struct(
         F.lit(check).alias(S.CHECK),
-        F.lit(severity).alias(S.SEVERITY),
+        F.lit(KINDS[check].severity).alias(S.SEVERITY),
         F.concat(F.lit(""), *explanation).alias(S.EXPLANATION),
     )
     return F.when(F.coalesce(holds, F.lit(False)), described)
@@ -66,26 +82,29 @@ def findings(
     *,
     date: str,
     evidence: Sequence[Column | str],
-    check: str | Column | None = None,
-    severity: str | Column | None = None,
+    check: str | None = None,
+    severity: str | None = None,
     explanation: Column | None = None,
     identity: Sequence[Column | str] | None = None,
 ) -> DataFrame:
     """Returns rows of table `findings`. `date` names the column with the day on which the fault shows.
 
-    Without check, severity or explanation, the column of that name is used. `identity` are the columns that
+    Without check or explanation, the columns of that name are used, and `severity`. With a check, `severity`
+    is for findings that are not as bad, or worse, than others of their kind. `identity` are the columns that
     the id depends on, by default the evidence.
     """
     proof = F.to_json(F.struct(*evidence))
-    name = _column(S.CHECK, check)
+    name = F.col(S.CHECK) if check is None else F.lit(check)
+    if check is not None:
+        severity = severity or KINDS[check].severity
     what = proof if identity is None else F.to_json(F.struct(*identity))
     digest = F.substring(F.sha2(F.concat_ws("|", name, what), 256), 1, 16)
     return faults.select(
         digest.alias(S.ID),
         name.alias(S.CHECK),
-        _column(S.SEVERITY, severity).alias(S.SEVERITY),
+        (F.col(S.SEVERITY) if severity is None else F.lit(severity)).alias(S.SEVERITY),
         F.col(date).cast("date").alias(S.DATE),
-        _column(S.EXPLANATION, explanation).alias(S.EXPLANATION),
+        (F.col(S.EXPLANATION) if explanation is None else explanation).alias(S.EXPLANATION),
         proof.alias(S.EVIDENCE),
     )
 
@@ -143,9 +162,3 @@ def or_else(column: str | Column, otherwise: str) -> Column:
     """Returns the column, of any type, as text, and `otherwise` for null."""
     text = (F.col(column) if isinstance(column, str) else column).cast("string")
     return F.coalesce(text, F.lit(otherwise))
-
-
-def _column(name: str, value: str | Column | None) -> Column:
-    if value is None:
-        return F.col(name)
-    return F.lit(value) if isinstance(value, str) else value

@@ -9,9 +9,45 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import fault, findings, or_else, sample, sentence, with_every_fault
+from spark_audit.reconcile.finding import (
+    fault,
+    findings,
+    or_else,
+    register,
+    sample,
+    sentence,
+    with_every_fault,
+)
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.claims import claimed_offsets, possible_range, received
+
+register(
+    """
+forwarded: Proxy, controller and metadata log agree on each forwarded request.
+forwarded.unknown_to_proxy (high): The controller carried out a request that no proxy recorded.
+    Check whether a proxy was killed then; acknowledge it if so.
+forwarded.unknown_to_controller (critical): A proxy reported success of a request that no controller received.
+    Check whether records of a controller are missing; if not, replace the proxy.
+forwarded.sent_twice (high): Several proxies used one forward id.
+    Check whether a proxy was copied; if not, records are forged.
+forwarded.applied_twice (high): A request was carried out more than once.
+    Compare the changes in the metadata log, and undo the second one.
+forwarded.different_principal (critical): A request was carried out for another principal than asked for it.
+    Undo the change, and replace the proxy or the controller.
+forwarded.different_request (critical): The controller carried out another request than was sent.
+    Undo the change, and replace the proxy or the controller.
+forwarded.different_error (high): A client was told another outcome than the controller's.
+    Check the change in the metadata log, and the log of the proxy.
+forwarded.different_offset (high): Proxy and controller recorded different offsets.
+    Check the change in the metadata log at both offsets.
+forwarded.impossible_offsets (critical): A controller claims offsets that no request can write.
+    Treat its records as forged, and find out who can write to the audit topic.
+forwarded.claimed_twice (critical): Two requests claim one record of the metadata log.
+    Find out which of them wrote it; the other claim is false.
+forwarded.not_in_the_log (critical): A change that was acknowledged is not in the log.
+    Check what is in effect (`kafka-acls --list`), and find out who can delete from the log.
+"""
+)
 
 # Kafka's error codes. NONE in the Envelope says that the controller's response was passed on unchanged, with
 # any errors in it. A proxy may return the other two whatever the controller responded: it did not learn the
@@ -69,7 +105,6 @@ def impossible_offsets(records: DataFrame) -> DataFrame:
     return findings(
         claims.where(~possible_range()),
         check="forwarded.impossible_offsets",
-        severity="critical",
         date=S.DATE,
         explanation=sentence(
             "%s: the controller claims metadata offsets %s to %s, which no request can have written",
@@ -90,7 +125,6 @@ def claimed_twice(records: DataFrame) -> DataFrame:
     return findings(
         claimed.where(F.size("claims") > 1),
         check="forwarded.claimed_twice",
-        severity="critical",
         date=S.DATE,
         explanation=sentence(
             "metadata offset %s is claimed for several requests, only one of which can have written it: %s",
@@ -110,7 +144,6 @@ def not_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     return findings(
         by_forward,
         check="forwarded.not_in_the_log",
-        severity="critical",
         date=S.DATE,
         explanation=sentence(
             "%s: the controller committed a %s at metadata offset(s) %s, where the log has no record",
@@ -177,43 +210,36 @@ def _faults() -> list[Column]:
         fault(
             F.col("proxies").isNull(),
             "forwarded.unknown_to_proxy",
-            "high",
             F.lit("the controller received it, but no proxy has recorded it"),
         ),
         fault(
             F.col("attempts").isNull() & (envelope_error == NONE),
             "forwarded.unknown_to_controller",
-            "critical",
             sentence("the proxy reported success of a %s that no controller received", "method_told"),
         ),
         fault(
             F.size("proxies") > 1,
             "forwarded.sent_twice",
-            "high",
             sentence("%s records of proxies have this id", F.size("proxies")),
         ),
         fault(
             F.col("applied") > 1,
             "forwarded.applied_twice",
-            "high",
             sentence("it was applied %s times", "applied"),
         ),
         fault(
             both & ~F.col("principal_told").eqNullSafe(F.col("principal_received")),
             "forwarded.different_principal",
-            "critical",
             sentence("sent for %s, carried out for %s", "principal_told", "principal_received"),
         ),
         fault(
             both & ~F.col("method_told").eqNullSafe(F.col("method_received")),
             "forwarded.different_request",
-            "critical",
             sentence("sent as %s, received as %s", "method_told", "method_received"),
         ),
         fault(
             both & ~F.coalesce(error_fits, F.lit(False)),
             "forwarded.different_error",
-            "high",
             sentence(
                 "error %s at the proxy, error(s) %s at the controller",
                 F.coalesce("error_told", envelope_error),
@@ -223,7 +249,6 @@ def _faults() -> list[Column]:
         fault(
             both & ~F.array_contains("offsets_committed", F.col("offset_told")),
             "forwarded.different_offset",
-            "high",
             sentence("offset %s at the proxy, %s committed", "offset_told", F.to_json("offsets_committed")),
         ),
     ]

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import proven_ends, successions
 from spark_audit.reconcile.clocks import SKEW, skews
-from spark_audit.reconcile.finding import findings, or_else, sample, sentence
+from spark_audit.reconcile.finding import findings, or_else, register, sample, sentence
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import (
     SILENCE_MS,
@@ -23,6 +23,29 @@ from spark_audit.trail.audit_records import (
     repeated_spans,
     rows_of,
     sequence_index,
+)
+
+register(
+    """
+gaps: The sequences of each process run from 0 to its end, without a hole and without two contents.
+gaps.hole (critical): Records of a process are missing between others.
+    Compare with the topic by `verify --bootstrap`; if they are missing there too, find out who can
+    delete from it.
+gaps.different_copies (critical): One sequence of a process has two contents.
+    Take the copy that fits the hash chain, and find out who can write to the audit topic.
+gaps.reordered (high): Records are not in the topic in the order in which they were written.
+    Find out who can write to the audit topic: a process writes in order.
+gaps.after_stop (critical): There are records after the last one of a process.
+    Find out who can write to the audit topic: they are forged.
+gaps.unfinished (medium): A process ended without saying so.
+    Look for its crash in its log; acknowledge the finding if it crashed or was retired.
+gaps.same_id_twice (high): Two processes ran under one id at once.
+    Give each process a `proxy.id` of its own, and stop one of the two.
+gaps.miscounted (critical): A process counts other records than there are.
+    Treat the records of this boot as doubtful, and compare them with the topic by `verify --bootstrap`.
+gaps.dropped (high): A process had no room for records and dropped them.
+    Give the spool more room, and find out why the brokers did not take its records.
+"""
 )
 
 RETIRED_MS = 86_400_000
@@ -74,7 +97,6 @@ def holes(audit: DataFrame, index: DataFrame, expired: DataFrame | None = None) 
     return findings(
         missing_sequences(audit, index, expired),
         check="gaps.hole",
-        severity="critical",
         date=S.DATE,
         explanation=sentence(
             "process %s/%s: %s record(s) are missing, sequences %s to %s; the next record, %s, is present",
@@ -102,7 +124,6 @@ def different_copies(audit: DataFrame, index: DataFrame) -> DataFrame:
     return findings(
         versions.where("versions > 1"),
         check="gaps.different_copies",
-        severity="critical",
         date=S.DATE,
         explanation=sentence(
             "process %s/%s: there are %s different records with sequence %s (offsets %s of the audit topic)",
@@ -141,7 +162,6 @@ def reordered(audit: DataFrame, index: DataFrame) -> DataFrame:
     return findings(
         by_boot,
         check="gaps.reordered",
-        severity="high",
         date=S.DATE,
         explanation=sentence(
             "process %s/%s: %s record(s) are in the topic before a record of a lower sequence (sequences %s)",
@@ -159,7 +179,6 @@ def records_after_stop(boots: DataFrame) -> DataFrame:
     return findings(
         ends,
         check="gaps.after_stop",
-        severity="critical",
         date="last_date",
         explanation=sentence(
             "process %s/%s stopped at sequence %s, but there are records up to sequence %s",
@@ -193,7 +212,6 @@ def unfinished(boots: DataFrame, followed: DataFrame, skewed: DataFrame) -> Data
     return findings(
         gone,
         check="gaps.unfinished",
-        severity="medium",
         date="last_date",
         explanation=sentence(
             "process %s/%s ends at sequence %s without `stopped`: %s", *S.BOOT_KEY, "last_sequence", why
@@ -249,7 +267,6 @@ def same_id_twice(boots: DataFrame, few: DataFrame) -> DataFrame:
     return findings(
         named,
         check="gaps.same_id_twice",
-        severity="high",
         date="last_date",
         explanation=sentence(
             "two processes ran under the id %s at the same time: boot %s (host %s) and boot %s (host %s);"
@@ -271,7 +288,6 @@ def miscounted(reports: DataFrame) -> DataFrame:
     return findings(
         wrong.dropDuplicates([*S.RECORD_KEY, S.COUNT]),
         check="gaps.miscounted",
-        severity="critical",
         date=S.DATE,
         explanation=sentence(
             "process %s/%s reports at sequence %s that it has written %s records", *S.RECORD_KEY, S.COUNT
@@ -286,7 +302,6 @@ def dropped(reports: DataFrame) -> DataFrame:
     return findings(
         losses,
         check="gaps.dropped",
-        severity="high",
         date=S.DATE,
         explanation=sentence(
             "process %s/%s reports at sequence %s that it dropped %s record(s)%s",

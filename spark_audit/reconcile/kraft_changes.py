@@ -18,7 +18,7 @@ from spark_audit import schema as S
 from spark_audit.policy.acl_history import NEVER
 from spark_audit.reconcile import kraft_matching
 from spark_audit.reconcile.changes import unclaimed_findings
-from spark_audit.reconcile.finding import findings, sample, sentence
+from spark_audit.reconcile.finding import fault, findings, register, sample, sentence, with_first_fault
 from spark_audit.reconcile.kraft_claims import (
     CLAIM_ID,
     KEY,
@@ -43,6 +43,13 @@ from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import ALWAYS, SILENCE_MS, TRAIL_LATE_MS
 from spark_audit.trail.claims import OUTCOME_UNKNOWN_MS
 from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST, holes, of_kafka, unknown_ranges
+
+register(
+    """
+forwarded.unverifiable (medium): The log was not read as far as a change.
+    Import the log again, and reconcile.
+"""
+)
 
 cloudpickle.register_pickle_by_value(kraft_matching)  # type: ignore[no-untyped-call]  # not typed there
 
@@ -128,26 +135,18 @@ def not_in_the_log(
     by_forward = absent.groupBy(
         S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.FIRST_OFFSET, UNTIL, short.alias("short")
     ).agg(F.min(S.DATE).alias(S.DATE), sample(KEY).alias("missing_changes"))
-    lacks = F.when(F.col("short"), "the metadata log was not read so far").otherwise(
-        "where the log has no such record"
+    which = (S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.FIRST_OFFSET, UNTIL)
+    what = "forward %s: the controller acknowledged a %s of %s between metadata offsets %s and %s, "
+    lost = sentence(": %s", F.array_join("missing_changes", ", "))
+    not_read, absent_there = (
+        (sentence(what, *which), F.lit(lacks), lost)
+        for lacks in ("the metadata log was not read so far", "where the log has no such record")
     )
-    return findings(
-        by_forward,
-        check=F.when(F.col("short"), "forwarded.unverifiable").otherwise("forwarded.not_in_the_log"),
-        severity=F.when(F.col("short"), "medium").otherwise("critical"),
-        date=S.DATE,
-        explanation=sentence(
-            "forward %s: the controller acknowledged a %s of %s between metadata offsets %s and %s, %s: %s",
-            S.FORWARD_ID,
-            S.METHOD,
-            S.PRINCIPAL,
-            S.FIRST_OFFSET,
-            UNTIL,
-            lacks,
-            F.array_join("missing_changes", ", "),
-        ),
-        evidence=[S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.FIRST_OFFSET, UNTIL, "missing_changes"],
-    )
+    faults = [
+        fault(F.col("short"), "forwarded.unverifiable", *not_read),
+        fault(F.lit(True), "forwarded.not_in_the_log", *absent_there),
+    ]
+    return findings(with_first_fault(by_forward, faults), date=S.DATE, evidence=[*which, "missing_changes"])
 
 
 def incomplete(records: DataFrame, log: DataFrame, gaps: DataFrame) -> DataFrame:
@@ -164,7 +163,6 @@ def incomplete(records: DataFrame, log: DataFrame, gaps: DataFrame) -> DataFrame
     return findings(
         between,
         check="changes.incomplete_log",
-        severity="medium",
         date=S.DATE,
         explanation=sentence(
             "metadata offsets %s to %s are in no segment that was read: they were removed, or deleted before"

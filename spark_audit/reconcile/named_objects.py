@@ -11,9 +11,20 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import fault, findings, or_else, sentence, with_every_fault
+from spark_audit.reconcile.finding import fault, findings, or_else, register, sentence, with_every_fault
 from spark_audit.reconcile.kraft_records import CHANGE, TOPIC_NAME, described
 from spark_audit.trail.claims import claiming, possible_range
+
+register(
+    """
+forwarded.different_objects (critical): Proxy and controller name different objects of a request.
+    Compare both records with the metadata log; replace the process that is wrong.
+changes.unnamed (critical): A request names other objects than it has changed.
+    Compare the record with the metadata log at its offsets; undo the change if it is not wanted.
+changes.not_made (critical): A record names a change that the log does not have.
+    Compare the record with the metadata log, and find out who can write to the audit topic.
+"""
+)
 
 NAMES, DONE, WRITTEN, UNNAMED = "names", "done", "written", "unnamed"
 OF_TOPICS = ("CreateTopics", "DeleteTopics", "AlterConfigs", "IncrementalAlterConfigs")
@@ -70,7 +81,6 @@ def named_differently(records: DataFrame) -> DataFrame:
     return findings(
         told.where(known & (F.col("told") != F.col("received"))).dropDuplicates([S.FORWARD_ID]),
         check="forwarded.different_objects",
-        severity="critical",
         date=S.DATE,
         explanation=sentence(
             "forward %s: the proxy names %s, the controller %s",
@@ -101,13 +111,11 @@ def _unnamed(claims: DataFrame, has: str, *, also_unwritten: bool) -> DataFrame:
         fault(
             F.size(UNNAMED) > F.col("without_name"),
             "changes.unnamed",
-            "critical",
             sentence(f"{has} %s, which the record does not name", _listed(UNNAMED)),
         ),
         fault(
             F.lit(also_unwritten) & (F.size("unwritten") > 0),
             "changes.not_made",
-            "critical",
             sentence("it names %s, which it has not changed", _listed("unwritten")),
         ),
     ]

@@ -16,11 +16,31 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, sample, sentence
+from spark_audit.reconcile.finding import fault, findings, register, sample, sentence, with_first_fault
 from spark_audit.tables.delta import OffsetsRead, frame_of
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import disordered_times
 from spark_audit.trail.metadata_log import of_topic
+
+register(
+    """
+offsets: Each offset that was read is in the tables once, and times agree with the order of offsets.
+chain.unchained (high): Records have no link of the hash chain, although all should have one.
+    Find out who wrote them; upgrade the process if it is of an old release.
+offsets.impossible (critical): A row of a table has a place that the topic cannot have.
+    Find out who can write to the tables.
+offsets.impossible_time (medium): A record has a time that does not fit its place in the topic.
+    Find out who wrote it; if it is a process of yours, check its clock.
+offsets.missing (critical): Offsets that were read are in no table.
+    Ingest into new tables, and find out who can write to these.
+offsets.repeated (medium): One offset of a topic is in the tables twice.
+    Find out who can write to the tables.
+offsets.two_contents (critical): One offset of a topic has two contents in the tables.
+    Find out who can write to the tables, and compare with the topic by `verify --bootstrap`.
+offsets.withheld (high): An open transaction withholds records of the topic.
+    End the transaction (`kafka-transactions --abort`), and find out whose it is.
+"""
+)
 
 PARTITION = (S.KAFKA_TOPIC, S.KAFKA_PARTITION)
 PLACE = (*PARTITION, S.KAFKA_OFFSET)
@@ -71,19 +91,15 @@ def offsets(
         sample(F.struct(_FIRST, _LAST)).alias("ranges"),
     )
     named = F.transform("ranges", lambda each: F.format_string("%s to %s", each[_FIRST], each[_LAST]))
-    said = F.coalesce(*(F.when(F.col(_KIND) == kind, text) for kind, text in _SAID.items()))
+    where = sentence("topic %s, partition %s: %s offset(s) ", *PARTITION, "offsets")
+    which = sentence(" (%s)", F.array_join(named, ", "))
+    faults = [
+        fault(F.col(_KIND) == kind, f"offsets.{kind}", where, F.lit(said), which)
+        for kind, said in _SAID.items()
+    ]
     return findings(
-        grouped,
-        check=F.concat(F.lit("offsets."), _KIND),
-        severity=F.when(F.col(_KIND) == REPEATED, "medium").otherwise("critical"),
+        with_first_fault(grouped, faults),
         date=S.DATE,
-        explanation=sentence(
-            "topic %s, partition %s: %s offset(s) %s (%s)",
-            *PARTITION,
-            "offsets",
-            said,
-            F.array_join(named, ", "),
-        ),
         evidence=[*PARTITION, S.DATE, "offsets", "ranges"],
     )
 
@@ -209,7 +225,6 @@ def _of_processes(audit: DataFrame, index: DataFrame) -> DataFrame:
     return findings(
         by_boot,
         check="offsets.impossible_time",
-        severity="medium",
         date=S.DATE,
         explanation=sentence(
             "process %s/%s: %s record(s) have a time %s, or they are forged (sequences %s)",
@@ -270,7 +285,6 @@ def unchained(audit: DataFrame, has_key: bool, until: Mapping[int, int]) -> Data
     return findings(
         by_boot,
         check="chain.unchained",
-        severity="high",
         date=S.DATE,
         explanation=sentence(
             "process %s/%s has %s record(s) without a link of the hash chain where others have one: they are"

@@ -4,7 +4,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, sample, sentence
+from spark_audit.reconcile.finding import findings, register, sample, sentence
+
+register(
+    """
+quarantine: Each line of the topics can be decoded.
+quarantine.unreadable (high): Lines of a topic cannot be decoded.
+    Look at table `quarantine`; run `reprocess` after an upgrade, or find out who wrote them.
+"""
+)
 
 
 def quarantined(quarantine: DataFrame) -> DataFrame:
@@ -15,7 +23,6 @@ def quarantined(quarantine: DataFrame) -> DataFrame:
     return findings(
         grouped,
         check="quarantine.unreadable",
-        severity="high",
         date=S.DATE,
         explanation=sentence(
             "%s record(s) of topic %s, partition %s, could not be decoded (%s), at offset(s) %s",

@@ -42,10 +42,22 @@ from spark_audit.policy.quota_use import (
     units,
     whole_proxy,
 )
-from spark_audit.reconcile.finding import findings, or_else, sentence
+from spark_audit.reconcile.finding import findings, or_else, register, sentence
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.processes import BY_SETTINGS, named_generation
+
+register(
+    """
+quotas: Nobody used more than the quota in effect, and the right quota was applied.
+quotas.exceeded (high): A quota-id used more than its limit allows.
+    Compare with the throttle records of that time; if there are none, check the settings of the proxy.
+quotas.share_exceeded (high): A proxy let more through than its share of a quota.
+    Check its settings, and whether it reaches the other proxies.
+quotas.other_limit (high): A process applied another limit than the one in effect.
+    Check what the process had loaded of the metadata log then.
+"""
+)
 
 STRETCH_MS = 3_600_000
 """Shares, and whether anyone was throttled for time, are judged by the hour."""
@@ -81,7 +93,6 @@ def exceeded(charged: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     return findings(
         over.withColumn("unit", unit()),
         check="quotas.exceeded",
-        severity="high",
         date=S.DATE,
         explanation=sentence(
             "%s (%s) allowed %s %s for quota-id %s (%s): with a limit of %s it should be at most %s",
@@ -214,7 +225,6 @@ def beyond_share(charged: DataFrame, few: DataFrame) -> DataFrame:
     return findings(
         judged.where(F.col(_USED) > F.col("allowed")).withColumn("unit", unit()),
         check="quotas.share_exceeded",
-        severity="high",
         date=S.DATE,
         explanation=sentence(
             "process %s/%s allowed %s %s for quota-id %s (%s): with its share of the cluster's limit of %s it"
@@ -339,7 +349,6 @@ def other_limit(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> 
     return findings(
         grouped,
         check="quotas.other_limit",
-        severity="high",
         date=S.DATE,
         explanation=sentence(
             "process %s/%s limited %s to %s %s of quota-id %s; from offset %s on it is %s",

@@ -9,8 +9,16 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings, sample, sentence
+from spark_audit.reconcile.finding import findings, register, sample, sentence
 from spark_audit.tables.plans import held
+
+register(
+    """
+sessions: No request was served after the deadline of its session.
+sessions.overrun (critical): Requests were served after the end of a session.
+    Find out what they read or wrote, and replace the proxy.
+"""
+)
 
 ENDS = ("session_expired", "session_expired_idle", "session_revoked")
 LOGINS = ("authentication", "reauthentication")
@@ -35,7 +43,6 @@ def sessions(records: DataFrame, few: DataFrame | None = None) -> DataFrame:
     return findings(
         by_session,
         check="sessions.overrun",
-        severity="critical",
         date=S.DATE,
         explanation=sentence(
             "process %s/%s served %s request(s) of %s on connection %s up to %s ms after its session ended",

@@ -8,7 +8,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import fault, findings, sentence, with_first_fault
+from spark_audit.reconcile.finding import fault, findings, register, sentence, with_first_fault
+
+register(
+    """
+settings: Each process has recorded the settings by which it decides.
+settings.missing (high): A process did not record settings that it used.
+    Check whether its records are missing; if not, replace the process.
+settings.repeated (high): A process recorded settings twice under one number.
+    Treat its decisions by these settings as doubtful.
+"""
+)
 
 _NAMED, _RECORDED, _RECORDS, _HIGHEST = "named", "told", "records", "highest"
 
@@ -44,7 +54,6 @@ def _faults() -> list[Column]:
         fault(
             (recorded < F.col(_NAMED)) | (recorded < F.col(_HIGHEST)),
             "settings.missing",
-            "high",
             sentence(
                 "process %s/%s names settings up to number %s, but has recorded %s of them",
                 *S.BOOT_KEY,
@@ -55,7 +64,6 @@ def _faults() -> list[Column]:
         fault(
             F.col(_RECORDS) > recorded,
             "settings.repeated",
-            "high",
             sentence(
                 "process %s/%s has recorded %s settings in %s records", *S.BOOT_KEY, _RECORDED, _RECORDS
             ),

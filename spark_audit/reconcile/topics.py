@@ -19,11 +19,24 @@ from pyspark.sql import types as T
 
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import ADDED_LATER
-from spark_audit.reconcile.finding import findings, sample, sentence
+from spark_audit.reconcile.finding import fault, findings, register, sample, sentence, with_first_fault
 from spark_audit.trail.metadata_log import of_topic
 
+register(
+    """
+topics.altered (critical): A record is in the table otherwise than in the topic.
+    Find out who can write to the tables, and ingest them again.
+topics.added (critical): A record is in the table, but not in the topic.
+    Find out who can write to the tables, and ingest them again.
+topics.removed (critical): A record is in the topic, but not in the table.
+    Find out who can write to the tables, and ingest them again.
+topics.repeated (critical): A record of the topic is in the table twice.
+    Find out who can write to the tables, and ingest them again.
+"""
+)
+
 PLACE = (S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
-FAULT = "fault"
+KIND = "kind"
 ALTERED, ADDED, REMOVED, REPEATED = "altered", "added", "removed", "repeated"
 MAY_BE_ABSENT = "may_be_absent"
 _SAID = {
@@ -68,7 +81,7 @@ def differences_of_log(
 
 
 def audit_places(audit: DataFrame, expired: DataFrame, topic: Topic) -> DataFrame:
-    """Returns one row per place at which table `audit` and the topic differ: PLACE, date, fault."""
+    """Returns one row per place at which table `audit` and the topic differ: PLACE, date, kind."""
     last = expired.groupBy(*S.BOOT_KEY).agg(F.max("last_sequence").alias("expired_to"))
     known = topic.records.join(F.broadcast(last), list(S.BOOT_KEY), "left")
     deleted = F.coalesce(F.col(S.SEQUENCE) <= F.col("expired_to"), F.lit(False))
@@ -96,24 +109,19 @@ def log_places(metadata_log: DataFrame, topic: Topic) -> DataFrame:
 
 def _findings(table: str, differences: DataFrame) -> DataFrame:
     """Returns one finding per day, partition and kind of difference."""
-    grouped = differences.groupBy(S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.DATE, FAULT).agg(
+    grouped = differences.groupBy(S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.DATE, KIND).agg(
         F.count(F.lit(1)).alias("records"), sample(S.KAFKA_OFFSET).alias("kafka_offsets")
     )
-    said = F.coalesce(*(F.when(F.col(FAULT) == kind, text) for kind, text in _SAID.items()))
+    place = "table", "records", S.KAFKA_TOPIC, S.KAFKA_PARTITION
+    where = sentence("table %s: %s record(s) of topic %s, partition %s, ", *place)
+    which = sentence(" (offsets %s)", F.array_join("kafka_offsets", ", "))
+    faults = [
+        fault(F.col(KIND) == kind, f"topics.{kind}", where, F.lit(said), which)
+        for kind, said in _SAID.items()
+    ]
     return findings(
-        grouped.withColumn("table", F.lit(table)),
-        check=F.concat(F.lit("topics."), FAULT),
-        severity="critical",
+        with_first_fault(grouped.withColumn("table", F.lit(table)), faults),
         date=S.DATE,
-        explanation=sentence(
-            "table %s: %s record(s) of topic %s, partition %s, %s (offsets %s)",
-            "table",
-            "records",
-            S.KAFKA_TOPIC,
-            S.KAFKA_PARTITION,
-            said,
-            F.array_join("kafka_offsets", ", "),
-        ),
         evidence=["table", S.KAFKA_TOPIC, S.KAFKA_PARTITION, "records", "kafka_offsets"],
     )
 
@@ -174,14 +182,14 @@ def _differences(table: DataFrame, known: DataFrame, topic: Topic) -> DataFrame:
     both = in_table.join(in_topic, list(PLACE), "full")
     same = F.col("in_table").isin(F.col("in_topic"), F.col("older"))
     was_read = F.col(S.KAFKA_OFFSET) < _end_of_partition(topic)
-    fault = (
+    kind = (
         F.when(F.col("in_topic").isNull(), ADDED)
         .when(F.col("in_table").isNull(), F.when(was_read & ~F.col(MAY_BE_ABSENT), REMOVED))
         .when(~same, ALTERED)
         .when(F.col("rows") > 1, REPEATED)
     )
     day = F.coalesce("table_date", S.DATE).alias(S.DATE)
-    return both.select(*PLACE, day, fault.alias(FAULT)).where(F.col(FAULT).isNotNull())
+    return both.select(*PLACE, day, kind.alias(KIND)).where(F.col(KIND).isNotNull())
 
 
 def _row(rows: DataFrame, names: Sequence[str]) -> Column:

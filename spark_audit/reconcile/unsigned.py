@@ -14,8 +14,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import findings
+from spark_audit.reconcile.finding import findings, register
 from spark_audit.tables.delta import frame_of
+
+register(
+    """
+log: Each record of the metadata log was signed by a controller, and none is missing.
+log.missing (critical): Signed records of the metadata log are missing.
+    Find out who can delete from the metadata topic, and restore the log from a controller.
+log.never_signed (critical): The metadata log is not signed.
+    Set `metadata.signing.key.file` at the controllers.
+log.unsigned (critical): A record of the metadata log is not signed by a controller.
+    Find out who can write to the metadata topic; the record is not in effect where signatures are
+    required.
+"""
+)
 
 NOT_VERIFIED = "not verified"
 ONE_BY_ONE = 1_000

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_audit.reconcile.reconciliation import FAMILIES
+from spark_audit.reconcile.finding import FAMILIES
+from spark_audit.reconcile.reconciliation import ORDER
 from spark_audit.reconcile.unsigned import NOT_VERIFIED
 from spark_audit.tables.findings import Document, Finding, Summary
 
@@ -24,10 +25,10 @@ class Checked:
 
 
 def checked(findings: Sequence[Finding], severities: Sequence[str], summary: Summary) -> list[Checked]:
-    """Returns all families in the order of FAMILIES. A family of a later release comes last."""
+    """Returns all families in their ORDER. A family of a later release comes last."""
     signatures = summary.get("signatures")
     is_verified = {"log": signatures is not None and not signatures.startswith(NOT_VERIFIED)}
-    of: dict[str, list[str]] = {family: [] for family in FAMILIES}
+    of: dict[str, list[str]] = {family: [] for family in ORDER}
     for finding in _open(findings):
         of.setdefault(finding["check"].partition(".")[0], []).append(finding["severity"])
     return [

@@ -7,33 +7,56 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import spark_audit
+import spark_audit.jobs  # All modules of checks, which register their findings.
 from spark_audit import schema as S
-from spark_audit.reconcile.finding import EXAMPLES, MOST_ALIKE, collected, findings, kinds
-from spark_audit.reconcile.reconciliation import FAMILIES
+from spark_audit.reconcile.finding import EXAMPLES, FAMILIES, KINDS, MOST_ALIKE, collected, findings
+from spark_audit.reconcile.reconciliation import ORDER
 from spark_audit.tables.acknowledgements import acknowledged_by_day, acknowledgements, day_of
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.manifest import Run
 
 pytestmark = pytest.mark.spec("D15")
 
+PAGE = Path(spark_audit.__file__).parents[1] / "docs" / "reconciliation.md"
 SENTENCE = re.compile(r"[A-Z].*[A-Za-z`)]\.")
 
 
-def test_each_kind_of_finding_says_what_it_is_and_what_to_do_next() -> None:
+def test_each_kind_of_finding_is_registered_with_what_it_is_and_what_to_do_next() -> None:
     package = Path(spark_audit.__file__).parent
-    named = re.compile(rf'"((?:{"|".join(FAMILIES)}|topics)\.[a-z_]+)"')
+    families = {check.partition(".")[0] for check in KINDS}
+    named = re.compile(rf'"((?:{"|".join(families)})\.[a-z_]+)"')
     written = {name for path in package.rglob("*.py") for name in named.findall(path.read_text("utf-8"))}
 
     assert len(written) > 50
-    assert written - kinds().keys() == set()
-    for check, (what, then) in kinds().items():
+    assert written - KINDS.keys() == set()
+    for check, (severity, what, then) in KINDS.items():
+        assert severity in S.SEVERITIES, check
         assert SENTENCE.fullmatch(what), check
         assert SENTENCE.fullmatch(then), check
         assert what != then
+
+
+def test_each_family_of_checks_is_on_the_page_but_those_of_verify() -> None:
+    assert sorted(ORDER) == sorted(FAMILIES)
+    assert {check.partition(".")[0] for check in KINDS} - FAMILIES.keys() == {"topics"}
+    assert all(SENTENCE.fullmatch(sentence) for sentence in FAMILIES.values())
+
+
+def test_the_documentation_names_each_kind_of_finding_and_no_other() -> None:
+    families = {check.partition(".")[0] for check in KINDS}
+    named = re.findall(rf"`((?:{'|'.join(families)})\.[a-z_]+)`", PAGE.read_text("utf-8"))
+
+    assert set(named) == set(KINDS)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_finding_of_a_kind_that_is_not_registered_is_an_error(spark: SparkSession) -> None:
+    with pytest.raises(KeyError):
+        findings(spark.range(1), check="gaps.hol", date="id", evidence=["id"])
 
 
 def test_only_signed_runs_acknowledge_and_a_day_is_settled_by_those_after_its_reconciliation() -> None:
@@ -70,23 +93,23 @@ def test_only_signed_runs_acknowledge_and_a_day_is_settled_by_those_after_its_re
 def test_many_findings_of_one_kind_are_one_with_examples(spark: SparkSession) -> None:
     def found(many: int) -> list[tuple[str, str, str, str]]:
         rows = spark.range(many).select("id", F.lit("2026-11-23").alias("day"))
-        forged = findings(
-            rows,
-            check="chain.unknown_process",
-            severity=F.when(F.col("id") == 7, "critical").otherwise("high"),
-            date="day",
-            explanation=F.concat(F.lit("process "), F.col("id")),
-            evidence=["id"],
-        )
+
+        def forged(rows: DataFrame, severity: str | None = None) -> DataFrame:
+            explanation = F.concat(F.lit("process "), F.col("id"))
+            return findings(
+                rows,
+                check="chain.unknown_process",
+                severity=severity,
+                date="day",
+                explanation=explanation,
+                evidence=["id"],
+            )
+
         alone = findings(
-            rows.limit(1),
-            check="gaps.hole",
-            severity="critical",
-            date="day",
-            explanation=F.lit("a hole"),
-            evidence=["id"],
+            rows.limit(1), check="gaps.hole", date="day", explanation=F.lit("a hole"), evidence=["id"]
         )
-        each = collected(forged.unionByName(alone))
+        of_process = forged(rows.where("id <> 7")).unionByName(forged(rows.where("id = 7"), "critical"))
+        each = collected(of_process.unionByName(alone))
         return sorted((row[S.CHECK], row[S.SEVERITY], row[S.EVIDENCE], row[S.ID]) for row in each)
 
     (check, severity, evidence, id_), hole = found(3_000)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spark_audit import schema as S
-from spark_audit.reconcile.reconciliation import FAMILIES
+from spark_audit.reconcile.reconciliation import ORDER
 from spark_audit.report import coverage, formatting
 
 pytestmark = pytest.mark.spec("D6")
@@ -167,7 +167,7 @@ def test_every_family_of_checks_is_told_and_an_unknown_one_too() -> None:
     rows = coverage.checked(found, S.SEVERITIES, summary)
     told = {row.family: (row.findings, row.worst) for row in rows}
 
-    assert list(told) == [*FAMILIES, "news"]
+    assert list(told) == [*ORDER, "news"]
     assert (told["chain"], told["news"], told["gaps"]) == ((1, "critical"), (1, "medium"), (0, None))
     # A log that was not verified is not one without findings.
     assert [row.family for row in rows if not row.is_done] == ["log"]

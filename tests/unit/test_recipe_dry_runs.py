@@ -331,8 +331,15 @@ def test_an_audit_check_takes_two_product_files(copy: Copy) -> None:
         from pyspark.sql import functions as F
 
         from spark_audit import schema as S
-        from spark_audit.reconcile.finding import findings, sentence
+        from spark_audit.reconcile.finding import findings, register, sentence
 
+        register(
+            """
+        nights: No user logged in at night.
+        nights.login (medium): A user logged in at night.
+            Ask them why.
+        """
+        )
         FIRST_HOUR_OF_THE_DAY = 5
 
 
@@ -343,7 +350,6 @@ def test_an_audit_check_takes_two_product_files(copy: Copy) -> None:
             return findings(
                 logins,
                 check="nights.login",
-                severity="medium",
                 date=S.DATE,
                 explanation=sentence("%s logged in at night", S.PRINCIPAL),
                 evidence=[*S.RECORD_KEY],
@@ -361,8 +367,8 @@ def test_an_audit_check_takes_two_product_files(copy: Copy) -> None:
     )
     copy.insert(
         reconciliation,
-        '"nights": "No user logged in at night.",',
-        before="}",
+        '"nights",',
+        before='    *("sessions", "settings", "offsets"',
     )
     copy.insert(
         reconciliation,

@@ -224,7 +224,7 @@ def compared(true: Trail, numbered: Numbered) -> Found:
             number = row[S.KAFKA_OFFSET] // OFFSETS if name == "metadata_log" else row[S.KAFKA_PARTITION]
             # An edited partition is that of no scene: what is missing in the true one is found as well.
             if number in known:
-                found.setdefault(number, set()).add(f"topics.{row[against.FAULT]}")
+                found.setdefault(number, set()).add(f"topics.{row[against.KIND]}")
     return found
 
 
