@@ -17,6 +17,7 @@ progress    which step of a job is running; needs no Spark
 prepare     makes what is prepared
 jobs        reconciles tables, and writes pages, with the manifest
 service/    ingests, reconciles and reports until it is stopped
+arguments   the options of the command line
 __main__    the command line
 
 Imports only pyspark, delta, jinja2, prometheus_client and itself. With public keys, the driver also imports

@@ -7,7 +7,6 @@ Exit code: 0 no findings, 1 findings (`history`: nothing), 2 failed (the reason 
 import argparse
 import getpass
 import json
-import re
 import signal
 import sys
 import traceback
@@ -16,6 +15,7 @@ from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
 from threading import Event
+from typing import NamedTuple
 
 if not __package__:
     # spark-submit adds the folder of this file to the path, where schema.py would be a top-level module.
@@ -28,11 +28,12 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_audit import arguments as A
 from spark_audit import schema as S
 from spark_audit import session
 from spark_audit.ingest.reprocess import reprocess
 from spark_audit.ingest.streams import Alone, Topics, ingest, ingest_continuously
-from spark_audit.ingest.topics import METADATA_TOPIC, kafka_options
+from spark_audit.ingest.topics import kafka_options
 from spark_audit.jobs import (
     RECONCILE_STEPS,
     REPORT_STEPS,
@@ -44,16 +45,13 @@ from spark_audit.jobs import (
     trail,
     write_page,
 )
-from spark_audit.kraft.commit import SETTLE_MS
 from spark_audit.kraft.log_import import import_kraft_log
 from spark_audit.least_privilege import page as least_privilege_page
 from spark_audit.least_privilege import result as least_privilege
-from spark_audit.least_privilege.result import KINDS
 from spark_audit.prepare import prepare
-from spark_audit.progress import INTERVAL_MS, Steps, reported
+from spark_audit.progress import Steps, reported
 from spark_audit.proposal import ProposalError, parse_proposal
 from spark_audit.reconcile.chain import columns
-from spark_audit.report.history import KINDS as KINDS_OF_RESOURCES
 from spark_audit.report.history import history
 from spark_audit.report.history import lines as history_lines
 from spark_audit.service.exposition import Metrics, serving
@@ -67,26 +65,24 @@ from spark_audit.tables.keys import Key, read_keys
 from spark_audit.tables.plans import adapt_plans
 from spark_audit.tables.retention import compact, expire
 from spark_audit.what_if.page import render
-from spark_audit.what_if.result import EFFECTS, document, holds, lines
+from spark_audit.what_if.result import document, holds, lines
 from spark_audit.what_if.summaries import Summaries
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
-_MOST_DAYS = 3_660
-Command = Callable[[SparkSession, argparse.Namespace], int]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code. argparse itself exits with 2 on a wrong command line."""
     arguments = parser().parse_args(argv)
-    command: Command = arguments.command
+    run: Run | None = arguments.run
     log, is_log_of_use = session.new_log(), False
     try:
         with session.jvm_prints_into(log):
-            if arguments.command is prepare:
+            if run is None:
                 prepare(arguments.ivy_dir, _say)
                 return CLEAN
             spark = session.open_session(arguments.master, arguments.ivy_dir, dict(arguments.conf))
-        return command(spark, arguments)
+        return run(spark, arguments)
     except (AuditError, OSError) as error:
         return _failed(str(error))
     except (PySparkException, Py4JError) as error:
@@ -107,351 +103,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             log.unlink()
 
 
-def parser() -> argparse.ArgumentParser:
-    root = argparse.ArgumentParser(
-        prog="penstock audit", description="Reads, checks and reports the audit trail."
-    )
-    commands = root.add_subparsers(required=True, metavar="COMMAND")
-    reading = commands.add_parser("ingest", help="read the Kafka topics into tables")
-    _kafka_arguments(reading)
-    _progress_argument(reading)
-    _kraft_arguments(reading, "--kraft-log-dir", required=False)
-    reading.add_argument("--continuous", action="store_true", help="read until stopped by a signal")
-    rereading = commands.add_parser("reprocess", help="decode quarantined records again, after an upgrade")
-    _topic_arguments(rereading)
-    _key_argument(rereading)
-    importing = commands.add_parser("import-kraft-log", help="import the metadata log of KRaft nodes")
-    _kraft_arguments(importing, "--log-dir", required=True)
-    checking = commands.add_parser("reconcile", help="check the tables; exit code 1 if there are findings")
-    checking.add_argument(
-        "--out", required=True, metavar="DIR", help="directory for findings.json and table `findings`"
-    )
-    _checking_arguments(checking)
-    _progress_argument(checking)
-    showing = commands.add_parser("report", help="write an HTML page")
-    showing.add_argument("--findings", required=True, metavar="DIR", help="the --out directory of reconcile")
-    showing.add_argument("--out", required=True, metavar="FILE", help="path of the page")
-    _days_argument(showing)
-    _key_argument(showing)
-    _progress_argument(showing)
-    verifying = commands.add_parser("verify", help="compare the tables and all outputs with the manifest")
-    verifying.add_argument(
-        "--accept", action="store_true", help="sign the tables as they are, if the differences are explained"
-    )
-    verifying.add_argument(
-        "--witness", metavar="DIR", help="copy of audit.witness, made before the last ingest; compare with it"
-    )
-    _key_argument(verifying)
-    _kafka_arguments(verifying, required=False)
-    verifying.set_defaults(log_dirs=[])
-    acknowledging = commands.add_parser(
-        "acknowledge", help="sign why a finding is explained: it is no longer an open one"
-    )
-    acknowledging.add_argument("tables", metavar="TABLES", help="directory or URI of the Delta tables")
-    acknowledging.add_argument(
-        "id", type=_not_empty, metavar="ID", help="id of a finding, as in findings.json"
-    )
-    acknowledging.add_argument("--why", type=_not_empty, required=True, help="the explanation, for others")
-    acknowledging.add_argument("--by", metavar="NAME", help="who says so; default the user of this process")
-    _key_argument(acknowledging)
-    trying = commands.add_parser("what-if", help="say what a proposed change would do to recorded traffic")
-    trying.add_argument(
-        "--proposal", required=True, metavar="FILE", help="kafka-acls and kafka-configs commands"
-    )
-    trying.add_argument(
-        "--from", dest="first", type=date.fromisoformat, metavar="D", help="first day, YYYY-MM-DD"
-    )
-    trying.add_argument(
-        "--summaries",
-        metavar="DIR",
-        help="directory or URI with summaries of days, which the next run reads",
-    )
-    _of_recorded_traffic_arguments(trying, "what-if.json and what-if.html", EFFECTS)
-    narrowing = commands.add_parser(
-        "least-privilege", help="list grants, users and quotas that recorded traffic did not need"
-    )
-    narrowing.add_argument(
-        "--period", type=_period, default=90, metavar="Nd", help="number of days; default 90d"
-    )
-    narrowing.add_argument("--narrow-hosts", action="store_true", help="narrow the hosts of grants too")
-    _of_recorded_traffic_arguments(narrowing, "the page, the JSON and the proposal", KINDS)
-    remembering = commands.add_parser(
-        "history",
-        help="print who created, changed and deleted a resource; exit code 1 if there is no record of it",
-    )
-    remembering.add_argument(
-        "--resource",
-        required=True,
-        type=_resource,
-        metavar="TYPE:NAME",
-        help=f"TYPE is {', '.join(KINDS_OF_RESOURCES)}",
-    )
-    remembering.add_argument("--json", action="store_true", help="print a JSON list")
-    compacting = commands.add_parser(
-        "compact", help="compact small files, and delete old files of the tables"
-    )
-    compacting.add_argument(
-        "--retain-hours",
-        type=_at_least(0, float),
-        default=168.0,
-        metavar="H",
-        help="retain old files for this many hours; default 168 (a week)",
-    )
-    _key_argument(compacting)
-    expiring = commands.add_parser("expire", help="delete old days that were reconciled without findings")
-    expiring.add_argument(
-        "--before", required=True, type=_day, metavar="D", help="delete days before this day, YYYY-MM-DD"
-    )
-    expiring.add_argument("--confirm", action="store_true", required=True, help="confirm the deletion")
-    expiring.add_argument(
-        "--force", action="store_true", help="also delete days without reconciliation or with findings"
-    )
-    _key_argument(expiring)
-    everything = commands.add_parser("run", help="ingest, reconcile and report in one session")
-    _kafka_arguments(everything)
-    _progress_argument(everything)
-    _kraft_arguments(everything, "--kraft-log-dir", required=False)
-    everything.add_argument(
-        "--out", required=True, metavar="DIR", help="directory for findings.json and report.html"
-    )
-    _checking_arguments(everything)
-    _service_arguments(everything)
-    preparing = commands.add_parser(
-        "prepare", help="make local sessions start sooner: download packages, and record Java's classes"
-    )
-    preparing.set_defaults(command=prepare)
-    preparing.add_argument("--ivy-dir", metavar="DIR", help="cache directory of Spark's packages")
-    for command, run in (
-        (reading, _ingest),
-        (rereading, _reprocess),
-        (importing, _import),
-        (checking, _reconcile),
-        (showing, _report),
-        (verifying, _verify),
-        (acknowledging, _acknowledge),
-        (trying, _what_if),
-        (narrowing, _least_privilege),
-        (remembering, _history),
-        (compacting, _compact),
-        (expiring, _expire),
-        (everything, _run),
-    ):
-        if command is not acknowledging:
-            command.add_argument(
-                "--tables", required=True, metavar="DIR", help="directory or URI of the Delta tables"
-            )
-        _common_arguments(command)
-        command.set_defaults(command=run)
-    return root
-
-
-def _kafka_arguments(command: argparse.ArgumentParser, *, required: bool = True) -> None:
-    purpose = "brokers, separated by commas"
-    if not required:
-        purpose += "; compare the tables with the topics too, as far as these have the records"
-    command.add_argument("--bootstrap", required=required, metavar="HOST:PORT", help=purpose)
-    command.add_argument("--kafka-options", metavar="FILE", help="properties file of a Kafka client")
-    _topic_arguments(command)
-
-
-def _progress_argument(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--reporting-interval",
-        type=_at_least(1),
-        default=INTERVAL_MS,
-        metavar="MS",
-        help="interval of progress reports in milliseconds; default 10000",
-    )
-
-
-def _topic_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--audit-topic",
-        default="__penstock_audit",
-        metavar="T",
-        help="name of the audit topic; default __penstock_audit",
-    )
-    command.add_argument(
-        "--metadata-topic",
-        default=METADATA_TOPIC,
-        metavar="M",
-        help="name of the metadata topic; default __penstock_metadata; '' with controller.mode kraft",
-    )
-
-
-def _kraft_arguments(command: argparse.ArgumentParser, name: str, *, required: bool) -> None:
-    purpose = "a KRaft node's __cluster_metadata-0, with controller.mode kraft; repeatable"
-    command.add_argument(
-        name, action="append", default=[], required=required, dest="log_dirs", metavar="DIR", help=purpose
-    )
-    command.add_argument(
-        "--settle-ms",
-        type=_at_least(0),
-        default=SETTLE_MS,
-        metavar="MS",
-        help=f"age at which a record is committed if no majority proves it, in ms; default {SETTLE_MS}",
-    )
-
-
-def _days_argument(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--date",
-        action="append",
-        default=[],
-        type=_day,
-        metavar="D",
-        help="only this day, YYYY-MM-DD; repeatable",
-    )
-
-
-def _of_recorded_traffic_arguments(
-    command: argparse.ArgumentParser, files_written: str, kinds: Sequence[str]
-) -> None:
-    command.add_argument(
-        "--to",
-        dest="last",
-        type=date.fromisoformat,
-        metavar="D",
-        help="last day, YYYY-MM-DD; default that of the trail",
-    )
-    command.add_argument("--out", required=True, metavar="DIR", help=f"directory for {files_written}")
-    _log_keys_argument(command)
-    command.add_argument(
-        "--fail-on",
-        action="append",
-        default=[],
-        choices=kinds,
-        help="end with exit code 1 if this occurs; repeatable",
-    )
-
-
-def _checking_arguments(command: argparse.ArgumentParser) -> None:
-    _days_argument(command)
-    _key_argument(command)
-    _log_keys_argument(command)
-    command.add_argument(
-        "--unchained-until",
-        type=_unchained,
-        default={},
-        metavar="P:OFFSET,...",
-        help="accept records without a hash chain, of an old release, up to these offsets",
-    )
-
-
-def _service_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--continuous",
-        action="store_true",
-        help="ingest until stopped by a signal; reconcile and report days with new records at intervals",
-    )
-    service = command.add_argument_group("with --continuous")
-    service.add_argument(
-        "--interval",
-        type=_at_least(0.1, float),
-        default=60.0,
-        metavar="MIN",
-        help="minutes between reconciliations; default 60",
-    )
-    service.add_argument(
-        "--retain-days",
-        type=_at_least(1),
-        metavar="N",
-        help="delete days older than this that were reconciled without findings; default: none",
-    )
-    service.add_argument("--http", metavar="HOST:PORT", help="serve /metrics, /livez and /readyz there")
-
-
-def _unchained(text: str) -> dict[int, int]:
-    pairs = [re.fullmatch(r"([0-9]+):([0-9]+)", pair.strip()) for pair in text.split(",")]
-    if None in pairs:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form PARTITION:OFFSET,...")
-    return {int(pair[1]): int(pair[2]) for pair in pairs if pair}
-
-
-def _key_argument(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--public-keys", metavar="FILE", help="public keys of processes and of runs")
-    command.add_argument(
-        "--run-key", metavar="FILE", help="the private key with which this job signs its run"
-    )
-    command.add_argument("--chain-key", metavar="FILE", help="the file of audit.chain.key.file")
-
-
 def _key(arguments: argparse.Namespace) -> Key:
     return read_keys(arguments.chain_key, arguments.public_keys, arguments.run_key)
 
 
-def _log_keys_argument(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--log-keys",
-        metavar="FILE",
-        help="the file of metadata.public.keys.file: verify the signatures of the metadata log",
-    )
-
-
-def _common_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--master", help="Spark master; default local[*], or that of spark-submit")
-    command.add_argument("--ivy-dir", metavar="DIR", help="cache directory of Spark's packages")
-    command.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        type=_setting,
-        metavar="KEY=VALUE",
-        help="Spark setting; repeatable",
-    )
-
-
-def _day(text: str) -> str:
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a day in the form YYYY-MM-DD") from error
-
-
-def _resource(text: str) -> tuple[str, str]:
-    kind, colon, name = text.partition(":")
-    if not colon or kind not in KINDS_OF_RESOURCES:
-        kinds = ", ".join(KINDS_OF_RESOURCES)
-        raise argparse.ArgumentTypeError(f"{text!r} is not TYPE:NAME with one of the types {kinds}")
-    return kind, name
-
-
-def _not_empty(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError("is empty")
-    return text
-
-
-def _period(text: str) -> int:
-    days = text.removesuffix("d")
-    if not days.isdecimal() or not 1 <= int(days) <= _MOST_DAYS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days such as 90d")
-    return int(days)
-
-
-def _setting(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
-    return key, value
-
-
-def _at_least(least: float, number: Callable[[str], float] = int) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        try:
-            value = number(text)
-        except ValueError:
-            value = least - 1
-        if not value >= least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least {least}")
-        return value
-
-    return read
-
-
 def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
     topics, tables = _topics(arguments), Tables(arguments.tables)
-    if getattr(arguments, "continuous", False):
+    if arguments.continuous:
         if arguments.log_dirs:
             raise AuditError(
                 "--continuous reads topics only: omit --kraft-log-dir, pass --metadata-topic '', and run"
@@ -670,6 +328,70 @@ def _serve(spark: SparkSession, arguments: argparse.Namespace) -> int:
             spark, topics, tables, _say, arguments.reporting_interval, stop_requested, service
         )
     return CLEAN
+
+
+Run = Callable[[SparkSession, argparse.Namespace], int]
+"""Returns the exit code."""
+
+
+class Command(NamedTuple):
+    """A subcommand. `prepare` has nothing to run in a session."""
+
+    name: str
+    help: str
+    run: Run | None
+    options: Sequence[A.Option]
+
+
+COMMANDS = (
+    Command("ingest", "read the Kafka topics into tables", _ingest, A.INGEST),
+    Command("reprocess", "decode quarantined records again, after an upgrade", _reprocess, A.REPROCESS),
+    Command("import-kraft-log", "import the metadata log of KRaft nodes", _import, A.IMPORT),
+    Command("reconcile", "check the tables; exit code 1 if there are findings", _reconcile, A.RECONCILE),
+    Command("report", "write an HTML page", _report, A.REPORT),
+    Command("verify", "compare the tables and all outputs with the manifest", _verify, A.VERIFY),
+    Command(
+        "acknowledge",
+        "sign why a finding is explained: it is no longer an open one",
+        _acknowledge,
+        A.ACKNOWLEDGE,
+    ),
+    Command("what-if", "say what a proposed change would do to recorded traffic", _what_if, A.WHAT_IF),
+    Command(
+        "least-privilege",
+        "list grants, users and quotas that recorded traffic did not need",
+        _least_privilege,
+        A.LEAST_PRIVILEGE,
+    ),
+    Command(
+        "history",
+        "print who created, changed and deleted a resource; exit code 1 if there is no record of it",
+        _history,
+        A.HISTORY,
+    ),
+    Command("compact", "compact small files, and delete old files of the tables", _compact, A.COMPACT),
+    Command("expire", "delete old days that were reconciled without findings", _expire, A.EXPIRE),
+    Command("run", "ingest, reconcile and report in one session", _run, A.RUN),
+    Command(
+        "prepare",
+        "make local sessions start sooner: download packages, and record Java's classes",
+        None,
+        A.PREPARE,
+    ),
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(
+        prog="penstock audit", description="Reads, checks and reports the audit trail."
+    )
+    parsers = root.add_subparsers(required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        own = parsers.add_parser(command.name, help=command.help)
+        own.set_defaults(run=command.run)
+        for add in command.options:
+            add(own)
+    return root
 
 
 def _topics(arguments: argparse.Namespace) -> Topics:
