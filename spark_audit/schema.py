@@ -1,8 +1,11 @@
 """The columns of the audit trail: names as constants, types as Spark's.
 
-The audit record is what proxy.audit.record writes. A test in tests/contract compares the two, so that an
-executor does not need the proxy. Times end in `_ms` (since the epoch, UTC), sizes in `_bytes`.
+A field of the audit record is a row here: its name, type and range. proxy.audit.record writes it; a test in
+tests/contract compares the two, so that an executor does not need the proxy. Times end in `_ms` (since the
+epoch, UTC), sizes in `_bytes`.
 """
+
+from typing import NamedTuple
 
 from pyspark.sql import types as T
 
@@ -14,64 +17,40 @@ CHAINED_SINCE = 2
 LAST_TIME_MS = 253402300799999
 """The end of the year 9999, the last date in Spark."""
 
-# Which process wrote the record, and its place among the records of that process.
-RECORD_SCHEMA_VERSION = "schema_version"
-ROLE = "role"
-PROXY_ID = "proxy_id"
-BOOT_ID = "boot_id"
-SEQUENCE = "sequence"
-TIME_MS = "time_ms"
-EVENT = "event"
-BOOT_KEY = (PROXY_ID, BOOT_ID)
-RECORD_KEY = (*BOOT_KEY, SEQUENCE)
-# The session.
-CONNECTION_ID = "connection_id"
-LISTENER = "listener"
-HOST = "host"
-PRINCIPAL = "principal"
-FORWARDING_PRINCIPAL = "forwarding_principal"
-CLIENT_ID = "client_id"
-# The request.
-METHOD = "method"
-API_VERSION = "api_version"
-CORRELATION_ID = "correlation_id"
-# The decision.
-RESOURCE_TYPE = "resource_type"
-RESOURCE_NAME = "resource_name"
-PATTERN_TYPE = "pattern_type"
-OPERATION = "operation"
-GRANTED = "granted"
-RULE = "rule"
-ACL_ID = "acl_id"
-METADATA_OFFSET = "metadata_offset"
-# The outcome.
-ERROR_CODE = "error_code"
-COUNT = "count"
-REQUEST_BYTES = "request_bytes"
-RESPONSE_BYTES = "response_bytes"
-THROTTLE_TIME_MS = "throttle_time_ms"
-QUOTA_ID = "quota_id"
-QUOTA_KEY = "quota_key"
-QUOTA_LIMIT = "quota_limit"
-ENTITY_PATH = "entity_path"
-FORWARD_ID = "forward_id"
-FIRST_OFFSET = "first_offset"
-LAST_OFFSET = "last_offset"
-SESSION_LIFETIME_MS = "session_lifetime_ms"
-MECHANISM = "mechanism"
-INTERVAL_START_MS = "interval_start_ms"
-INTERVAL_END_MS = "interval_end_ms"
-MESSAGE = "message"
-SETTINGS = "settings"
-ENVELOPE_ERROR_CODE = "envelope_error_code"
-CHANGES = "changes"
-SETTINGS_GENERATION = "settings_generation"
-QUOTA_SHARE = "quota_share"
-RESOURCE_COUNT = "resource_count"
-OBJECTS = "objects"
-
 _STRING, _LONG, _INT, _DOUBLE = T.StringType(), T.LongType(), T.IntegerType(), T.DoubleType()
 _BOOLEAN, _BINARY, _DATE, _TIMESTAMP = T.BooleanType(), T.BinaryType(), T.DateType(), T.TimestampType()
+_NUMBER, _OFFSET, _MOMENT = (0, 2**48), (-1, 2**48), (0, LAST_TIME_MS)
+"""The range of a whole number. No count, size, offset or duration is larger, so that one forged line cannot
+overflow a sum; -1 is an offset before the first one."""
+
+
+class Field(NamedTuple):
+    """A field of the audit record. docs/audit.md says what each means."""
+
+    name: str
+    kind: T.DataType
+    is_required: bool
+    """Whether a record without it is of nobody, and is quarantined."""
+    range: tuple[int, int] | None
+    """The valid values of a long, both included."""
+    is_late: bool
+    """Whether an older ingest did not read it: the line of version 2 has it, the column is null."""
+
+
+FIELDS: list[Field] = []
+"""All fields, in the order of the line. The schema, the decoder and the comparisons are made from them."""
+
+
+def _field(
+    name: str,
+    kind: T.DataType,
+    *,
+    required: bool = False,
+    range_: tuple[int, int] = _OFFSET,
+    late: bool = False,
+) -> str:
+    FIELDS.append(Field(name, kind, required, range_ if kind == _LONG else None, late))
+    return name
 
 
 def struct(*columns: tuple[str, T.DataType]) -> T.StructType:
@@ -79,6 +58,58 @@ def struct(*columns: tuple[str, T.DataType]) -> T.StructType:
     return T.StructType([T.StructField(name, kind) for name, kind in columns])
 
 
+# Which process wrote the record, and its place among the records of that process.
+RECORD_SCHEMA_VERSION = _field("schema_version", _INT)
+ROLE = _field("role", _STRING, required=True)
+PROXY_ID = _field("proxy_id", _STRING, required=True)
+BOOT_ID = _field("boot_id", _STRING, required=True)
+SEQUENCE = _field("sequence", _LONG, required=True, range_=_NUMBER)
+TIME_MS = _field("time_ms", _LONG, required=True, range_=_MOMENT)
+EVENT = _field("event", _STRING, required=True)
+# The session.
+CONNECTION_ID = _field("connection_id", _STRING)
+LISTENER = _field("listener", _STRING)
+HOST = _field("host", _STRING)
+PRINCIPAL = _field("principal", _STRING)
+FORWARDING_PRINCIPAL = _field("forwarding_principal", _STRING)
+CLIENT_ID = _field("client_id", _STRING)
+# The request.
+METHOD = _field("method", _STRING)
+API_VERSION = _field("api_version", _INT)
+CORRELATION_ID = _field("correlation_id", _INT)
+# The decision.
+RESOURCE_TYPE = _field("resource_type", _STRING)
+RESOURCE_NAME = _field("resource_name", _STRING)
+PATTERN_TYPE = _field("pattern_type", _STRING)
+OPERATION = _field("operation", _STRING)
+GRANTED = _field("granted", _BOOLEAN)
+RULE = _field("rule", _STRING)
+ACL_ID = _field("acl_id", _STRING)
+METADATA_OFFSET = _field("metadata_offset", _LONG)
+# The outcome.
+ERROR_CODE = _field("error_code", _INT)
+COUNT = _field("count", _LONG)
+REQUEST_BYTES = _field("request_bytes", _LONG)
+RESPONSE_BYTES = _field("response_bytes", _LONG)
+THROTTLE_TIME_MS = _field("throttle_time_ms", _LONG)
+QUOTA_ID = _field("quota_id", _STRING)
+QUOTA_KEY = _field("quota_key", _STRING)
+QUOTA_LIMIT = _field("quota_limit", _DOUBLE)
+ENTITY_PATH = _field("entity_path", _STRING)
+FORWARD_ID = _field("forward_id", _STRING)
+FIRST_OFFSET = _field("first_offset", _LONG)
+LAST_OFFSET = _field("last_offset", _LONG)
+SESSION_LIFETIME_MS = _field("session_lifetime_ms", _LONG)
+MECHANISM = _field("mechanism", _STRING)
+INTERVAL_START_MS = _field("interval_start_ms", _LONG, range_=_MOMENT)
+INTERVAL_END_MS = _field("interval_end_ms", _LONG, range_=_MOMENT)
+MESSAGE = _field("message", _STRING)
+SETTINGS = _field("settings", T.MapType(_STRING, _STRING))
+ENVELOPE_ERROR_CODE = _field("envelope_error_code", _INT)
+CHANGES = _field("changes", T.ArrayType(T.ArrayType(_STRING)))
+SETTINGS_GENERATION = _field("settings_generation", _LONG, range_=_NUMBER, late=True)
+QUOTA_SHARE = _field("quota_share", _DOUBLE, late=True)
+RESOURCE_COUNT = _field("resource_count", _LONG, late=True)
 OBJECT = struct(
     *((name, _STRING) for name in ("type", "name", OPERATION, "key", "old_value", "new_value")),
     *((name, _STRING) for name in ("error", "error_message")),
@@ -86,57 +117,13 @@ OBJECT = struct(
     (COUNT, _LONG),
 )
 """What an administrative request is about. With a `count` it stands for so many that had no room."""
+OBJECTS = _field("objects", T.ArrayType(OBJECT), late=True)
 
-DATA = struct(
-    (RECORD_SCHEMA_VERSION, _INT),
-    (ROLE, _STRING),
-    (PROXY_ID, _STRING),
-    (BOOT_ID, _STRING),
-    (SEQUENCE, _LONG),
-    (TIME_MS, _LONG),
-    (EVENT, _STRING),
-    (CONNECTION_ID, _STRING),
-    (LISTENER, _STRING),
-    (HOST, _STRING),
-    (PRINCIPAL, _STRING),
-    (FORWARDING_PRINCIPAL, _STRING),
-    (CLIENT_ID, _STRING),
-    (METHOD, _STRING),
-    (API_VERSION, _INT),
-    (CORRELATION_ID, _INT),
-    (RESOURCE_TYPE, _STRING),
-    (RESOURCE_NAME, _STRING),
-    (PATTERN_TYPE, _STRING),
-    (OPERATION, _STRING),
-    (GRANTED, _BOOLEAN),
-    (RULE, _STRING),
-    (ACL_ID, _STRING),
-    (METADATA_OFFSET, _LONG),
-    (ERROR_CODE, _INT),
-    (COUNT, _LONG),
-    (REQUEST_BYTES, _LONG),
-    (RESPONSE_BYTES, _LONG),
-    (THROTTLE_TIME_MS, _LONG),
-    (QUOTA_ID, _STRING),
-    (QUOTA_KEY, _STRING),
-    (QUOTA_LIMIT, _DOUBLE),
-    (ENTITY_PATH, _STRING),
-    (FORWARD_ID, _STRING),
-    (FIRST_OFFSET, _LONG),
-    (LAST_OFFSET, _LONG),
-    (SESSION_LIFETIME_MS, _LONG),
-    (MECHANISM, _STRING),
-    (INTERVAL_START_MS, _LONG),
-    (INTERVAL_END_MS, _LONG),
-    (MESSAGE, _STRING),
-    (SETTINGS, T.MapType(_STRING, _STRING)),
-    (ENVELOPE_ERROR_CODE, _INT),
-    (CHANGES, T.ArrayType(T.ArrayType(_STRING))),
-    (SETTINGS_GENERATION, _LONG),
-    (QUOTA_SHARE, _DOUBLE),
-    (RESOURCE_COUNT, _LONG),
-    (OBJECTS, T.ArrayType(OBJECT)),
-)
+BOOT_KEY = (PROXY_ID, BOOT_ID)
+RECORD_KEY = (*BOOT_KEY, SEQUENCE)
+ADDED_LATER = tuple(field.name for field in FIELDS if field.is_late)
+_DATA = [(field.name, field.kind) for field in FIELDS]
+DATA = struct(*_DATA)
 """`data` of one audit record. Every key is present, with null where it does not apply."""
 
 CHAIN = "chain"
@@ -156,44 +143,14 @@ EVENT_TYPE_PREFIX = "io.penstock."
 UNREQUESTED = ("tokens_expired", "topics_gone", "log_written_again")
 """Events of what a controller wrote to the metadata log by itself, with the offsets."""
 EVENTS = (
-    "started",
-    "stopped",
-    "settings_changed",
-    "log_not_understood",
-    "log_not_signed",
-    "same_id_twice",
-    "high_water",
-    "checkpoint",
-    "witnessed",
-    "authentication",
-    "reauthentication",
-    "authentication_failed",
-    "reauthentication_failed",
-    "authentication_incomplete",
-    "session_expired",
-    "session_expired_idle",
-    "session_revoked",
-    "authorization",
-    "authorization_summary",
-    "authorization_collapsed",
-    "authentication_collapsed",
-    "request_collapsed",
-    "request_refused",
-    "request_summary",
-    "admin_request",
-    "broker_responded",
-    "forwarded",
-    "forwarded_received",
-    "quota_changed",
-    "tokens_expired",
-    "topics_gone",
-    "log_written_again",
-    "throttled",
-    "quota_used",
-    "quota_share",
-    "records_dropped",
-    "configuration_changed",
-    "own_topic",
+    *("started", "stopped", "settings_changed", "log_not_understood", "log_not_signed", "same_id_twice"),
+    *("high_water", "checkpoint", "witnessed", "authentication", "reauthentication"),
+    *("authentication_failed", "reauthentication_failed", "authentication_incomplete", "session_expired"),
+    *("session_expired_idle", "session_revoked", "authorization", "authorization_summary"),
+    *("authorization_collapsed", "authentication_collapsed", "request_collapsed", "request_refused"),
+    *("request_summary", "admin_request", "broker_responded", "forwarded", "forwarded_received"),
+    *("quota_changed", "tokens_expired", "topics_gone", "log_written_again", "throttled", "quota_used"),
+    *("quota_share", "records_dropped", "configuration_changed", "own_topic"),
 )
 
 # Where in Kafka a row came from: evidence that leads back to the bytes.
@@ -212,7 +169,7 @@ _KAFKA_PLACE = (
 )
 AUDIT = struct(
     (DATE, _DATE),
-    *((field.name, field.dataType) for field in DATA),
+    *_DATA,
     *_KAFKA_PLACE,
     (BODY_SHA256, _BINARY),
     (CHAIN, _BINARY),

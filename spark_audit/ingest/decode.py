@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from spark_audit import schema as S
 from spark_audit.ingest import secrets
@@ -23,17 +22,9 @@ for module in (metadata_records, secrets):
 
 Step = Callable[[DataFrame], DataFrame]
 """One step of decoding the rows of a topic."""
-LARGEST = 2**48
-"""No count, size, offset or duration is larger, so that one forged line cannot overflow a sum."""
 _LINK = 64
 _TAIL = len(',"chain":"') + _LINK + len('"}')
 """Length of the end of a chained line: `,"chain":"<64 hex>"}`."""
-_REQUIRED = (S.ROLE, S.PROXY_ID, S.BOOT_ID, S.SEQUENCE, S.TIME_MS, S.EVENT)
-_MOMENTS = (S.TIME_MS, S.INTERVAL_START_MS, S.INTERVAL_END_MS)
-_NUMBERS = {field.name: -1 for field in S.DATA if field.dataType == T.LongType()} | dict.fromkeys(
-    (*_MOMENTS, S.SEQUENCE, S.SETTINGS_GENERATION), 0
-)
-"""Each whole number of a record with its smallest valid value. -1 is an offset before the first one."""
 
 
 def check_audit(kafka: DataFrame) -> DataFrame:
@@ -155,10 +146,15 @@ def _reasons() -> list[Column]:
             (_data(S.RECORD_SCHEMA_VERSION) >= S.CHAINED_SINCE) & ~_is_chained(),
             "no chain at the end of the line",
         ),
-        *(F.when(_data(name).isNull(), f"data.{name} is missing") for name in _REQUIRED),
         *(
-            F.when(_is_out_of_range(name, lowest), f"data.{name} is out of range")
-            for name, lowest in _NUMBERS.items()
+            F.when(_data(field.name).isNull(), f"data.{field.name} is missing")
+            for field in S.FIELDS
+            if field.is_required
+        ),
+        *(
+            F.when(~_data(field.name).between(*field.range), f"data.{field.name} is out of range")
+            for field in S.FIELDS
+            if field.range is not None
         ),
         # Key and id name the process of a record. If they disagree, the record belongs to no process.
         _unlike(F.col("envelope.id"), identity, "id"),
@@ -178,10 +174,6 @@ def _tail() -> Column:
 
 def _data(name: str) -> Column:
     return F.col(f"envelope.data.{name}")
-
-
-def _is_out_of_range(name: str, lowest: int) -> Column:
-    return ~_data(name).between(lowest, S.LAST_TIME_MS if name in _MOMENTS else LARGEST)
 
 
 def _in_range_of_dates(time_ms: Column) -> Column:

@@ -244,10 +244,6 @@ def _fits(key: bytes | None) -> Column:
     return digest(F.concat(previous, F.col(S.LINE)), key) == F.col(S.CHAIN)
 
 
-ADDED_LATER = (S.SETTINGS_GENERATION, S.QUOTA_SHARE, S.RESOURCE_COUNT, S.OBJECTS)
-"""Fields of version 2 that an older release of ingest did not read: the line has them, the column is null."""
-
-
 def columns(audit: DataFrame) -> DataFrame:
     """Returns one finding per boot and day with records whose columns are not those of their lines.
 
@@ -257,12 +253,12 @@ def columns(audit: DataFrame) -> DataFrame:
     data = F.from_json(F.concat(S.LINE, F.lit("}")), S.ENVELOPE)["data"]
     sealed = F.concat(S.LINE, F.lit(',"chain":"'), hexadecimal(F.col(S.CHAIN)), F.lit('"}'))
     day = F.to_date(F.timestamp_millis(F.when(data[S.TIME_MS].between(0, S.LAST_TIME_MS), data[S.TIME_MS])))
-    fields = [field for field in S.DATA if field.name not in ADDED_LATER]
+    fields = [field for field in S.DATA if field.name not in S.ADDED_LATER]
     same = F.struct(*(_comparable(field, F.col(field.name)) for field in fields)).eqNullSafe(
         F.struct(*(_comparable(field, data[field.name]) for field in fields))
     )
     same = same & (F.unhex(F.sha2(sealed, 256)) == F.col(S.BODY_SHA256)) & F.col(S.DATE).eqNullSafe(day)
-    for name in ADDED_LATER:
+    for name in S.ADDED_LATER:
         column, value = (_comparable(S.DATA[name], each) for each in (F.col(name), data[name]))
         same = same & (F.col(name).isNull() | column.eqNullSafe(value))
     chained = F.col(S.LINE).isNotNull() | F.col(S.CHAIN).isNotNull()

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
-from spark_audit.reconcile.chain import ADDED_LATER
 from spark_audit.reconcile.finding import fault, findings, register, sample, sentence, with_first_fault
 from spark_audit.trail.metadata_log import of_topic
 
@@ -169,7 +168,7 @@ def _differences(table: DataFrame, known: DataFrame, topic: Topic) -> DataFrame:
     """Compares by place. The table need not have the records that MAY_BE_ABSENT."""
     names = [name for name in table.columns if name in known.columns]
     # An older release of ingest did not read some columns.
-    later = {*ADDED_LATER, *(name for name, _ in S.EVIDENCE_OF_LOG)}
+    later = {*S.ADDED_LATER, *(name for name, _ in S.EVIDENCE_OF_LOG)}
     older = [name for name in names if name not in later]
     in_table = table.groupBy(*PLACE).agg(
         F.count(F.lit(1)).alias("rows"),

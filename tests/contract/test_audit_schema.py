@@ -1,9 +1,11 @@
 """The audit record as the proxy writes it is the audit record as Spark reads it."""
 
 import dataclasses
+import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from pyspark.sql import types as T
@@ -21,6 +23,16 @@ SPARK_TYPES: dict[object, T.DataType] = {
     Sequence[Mapping[str, object]]: T.ArrayType(S.OBJECT),
     Sequence[Sequence[str | None]]: T.ArrayType(T.ArrayType(T.StringType())),
 }
+WORDS = {
+    "string": "text",
+    "bigint": "long",
+    "map<string,string>": "map",
+    "array<array<string>>": "lists",
+    T.ArrayType(S.OBJECT).simpleString(): "objects",
+    **{name: name for name in ("int", "double", "boolean")},
+}
+"""Spark's name of a type -> the word of the page."""
+PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
 INTEGERS = (T.IntegerType(), T.LongType())
 # Numbers of Kafka's wire format that are 32 bits wide there; every other integer is a long.
 NARROW = {S.RECORD_SCHEMA_VERSION, S.API_VERSION, S.CORRELATION_ID, S.ERROR_CODE, S.ENVELOPE_ERROR_CODE}
@@ -56,6 +68,14 @@ def test_integers_are_longs_but_for_those_that_are_narrow_on_the_wire() -> None:
     integers = {field.name for field in S.DATA.fields if field.dataType in INTEGERS}
 
     assert {name for name in integers if S.DATA[name].dataType == T.IntegerType()} == NARROW
+
+
+@pytest.mark.spec("D2", "D4")
+def test_the_page_has_each_field_in_the_order_of_the_line_with_its_type() -> None:
+    _, table = PAGE.read_text("utf-8").split("| field | type | meaning |\n|---|---|---|\n", 1)
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| \S", table.partition("\n\n")[0], re.MULTILINE)
+
+    assert rows == [(field.name, WORDS[field.kind.simpleString()]) for field in S.FIELDS]
 
 
 @pytest.mark.spec("D2")

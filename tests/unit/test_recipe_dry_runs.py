@@ -283,7 +283,7 @@ def test_an_audit_event_takes_three_product_files(copy: Copy) -> None:
         """,
         before="        steps.append(SendResponse(response, ",
     )
-    copy.insert("spark_audit/schema.py", '"own_response",', before='    "started",')
+    copy.insert("spark_audit/schema.py", '"own_response",', before='    *("started", ')
 
     assert copy.changed() == ["proxy/audit/events.py", verdicts, "spark_audit/schema.py"]
     copy.run(
