@@ -138,11 +138,10 @@ def broken(judged: DataFrame) -> DataFrame:
         F.max(S.SEQUENCE).alias("last_sequence"),
         F.min_by(S.KAFKA_OFFSET, S.SEQUENCE).alias("first_kafka_offset"),
     )
-    who = sentence("records %s to %s of process %s/%s ", "first_sequence", "last_sequence", *S.BOOT_KEY)
+    who = sentence("records {first_sequence} to {last_sequence} of process {proxy_id}/{boot_id} ")
     faults = [fault(F.col(STATE) == state, name, who, F.lit(text)) for state, (name, text) in _SAID.items()]
     return findings(
         with_first_fault(bounds, faults),
-        date=S.DATE,
         evidence=[*S.BOOT_KEY, "first_sequence", "last_sequence", "first_kafka_offset"],
     )
 
@@ -156,9 +155,8 @@ def unkeyed(processes: DataFrame, key: bytes | None) -> DataFrame:
     return findings(
         faulty,
         check="chain.unkeyed",
-        date=S.DATE,
         explanation=sentence(
-            "process %s/%s chains its records with %s, without the key", *S.BOOT_KEY, ALGORITHM
+            "process {proxy_id}/{boot_id} chains its records with {algorithm}, without the key"
         ),
         evidence=[*S.BOOT_KEY, ALGORITHM],
     )
@@ -269,13 +267,10 @@ def columns(audit: DataFrame) -> DataFrame:
     return findings(
         by_boot,
         check="chain.other_columns",
-        date=S.DATE,
         explanation=sentence(
-            "%s record(s) of process %s/%s are not in the table as their lines say: their columns were edited"
-            " (sequences %s)",
-            "records",
-            *S.BOOT_KEY,
-            F.array_join("sequences", ", "),
+            "{records} record(s) of process {proxy_id}/{boot_id} are not in the table as their lines say:"
+            " their columns were edited (sequences {sequences})",
+            sequences=F.array_join("sequences", ", "),
         ),
         evidence=[*S.BOOT_KEY, S.DATE, "records", "sequences"],
     )
@@ -299,9 +294,7 @@ def boots(followed: DataFrame) -> DataFrame:
     """Returns one finding per boot of `successions` and fault of the predecessor that it names."""
     faulty = with_every_fault(followed, _faults())
     named = (NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK)
-    return findings(
-        faulty, date=S.DATE, evidence=[*S.BOOT_KEY, *named, LAST, LINK_THERE, "followers", "before"]
-    )
+    return findings(faulty, evidence=[*S.BOOT_KEY, *named, LAST, LINK_THERE, "followers", "before"])
 
 
 def successions(records: DataFrame, few: DataFrame | None = None) -> DataFrame:
@@ -353,26 +346,26 @@ def _part(number: int) -> Column:
 def _faults() -> list[Column]:
     named, last, end = F.col(NAMED_BOOT).isNotNull(), F.col(LAST), F.col(NAMED_SEQUENCE)
     present = (last == end) | ((last > end) & F.col(LINK_THERE).isNotNull())
-    follows = sentence("process %s/%s follows boot %s, which", *S.BOOT_KEY, NAMED_BOOT)
+    follows = sentence("process {proxy_id}/{boot_id} follows boot {named_boot}, which")
     return [
         fault(
             named & last.isNull(),
             "chain.boot_missing",
             follows,
-            sentence(" ended at sequence %s: none of its records is in the table", NAMED_SEQUENCE),
+            sentence(" ended at sequence {named_sequence}: none of its records is in the table"),
         ),
         fault(
             last < end,
             "chain.tail_missing",
             follows,
-            sentence(" ended at sequence %s: the last record in the table is %s", NAMED_SEQUENCE, LAST),
+            sentence(" ended at sequence {named_sequence}: the last record in the table is {last_sequence}"),
         ),
         fault(
             last > end,
             "chain.after_the_end",
             follows,
             sentence(
-                " ended at sequence %s on its disk, but there are records up to %s", NAMED_SEQUENCE, LAST
+                " ended at sequence {named_sequence} on its disk, but there are records up to {last_sequence}"
             ),
             F.lit(": the machine crashed before it had synced records that it had sent, or they are forged"),
         ),
@@ -381,7 +374,7 @@ def _faults() -> list[Column]:
             "chain.other_end",
             follows,
             sentence(
-                " has another link at sequence %s in the table: its records were rewritten", NAMED_SEQUENCE
+                " has another link at sequence {named_sequence} in the table: its records were rewritten"
             ),
         ),
         fault(
@@ -389,13 +382,14 @@ def _faults() -> list[Column]:
             "chain.forked",
             follows,
             sentence(
-                " can have only one successor, but several name it: %s", F.array_join("followers", ", ")
+                " can have only one successor, but several name it: {followers}",
+                followers=F.array_join("followers", ", "),
             ),
         ),
         fault(
             ~named & F.col(S.CHAIN).isNotNull() & F.col("before").isNotNull(),
             "chain.unnamed",
-            sentence("process %s/%s names no previous boot, but there was %s", *S.BOOT_KEY, "before"),
+            sentence("process {proxy_id}/{boot_id} names no previous boot, but there was {before}"),
             F.lit(": its spool was lost, with all records that were not shipped"),
         ),
     ]
@@ -464,11 +458,11 @@ def missing_ends(records: DataFrame, ends: DataFrame, claims: DataFrame) -> Data
     last = ends.select(*S.BOOT_KEY, F.col("last_sequence").alias(LAST))
     joined = seen.join(last, list(S.BOOT_KEY), "left").join(links, list(S.BOOT_KEY), "left")
     faulty = with_first_fault(joined, _claim_faults())
-    return findings(faulty, date=S.DATE, evidence=[*S.BOOT_KEY, SEEN, SEEN_LINK, BY, LAST, LINK_THERE])
+    return findings(faulty, evidence=[*S.BOOT_KEY, SEEN, SEEN_LINK, BY, LAST, LINK_THERE])
 
 
 def _claim_faults() -> list[Column]:
-    who = sentence("process %s/%s was seen by %s at sequence %s", *S.BOOT_KEY, BY, SEEN)
+    who = sentence("process {proxy_id}/{boot_id} was seen by {seen_by} at sequence {seen_sequence}")
     own = F.coalesce(F.concat(F.lit(", as "), S.PRINCIPAL, F.lit(" reported")), F.lit(""))
     return [
         fault(
@@ -483,7 +477,7 @@ def _claim_faults() -> list[Column]:
             "chain.end_missing",
             who,
             own,
-            sentence(": the last record in the table is %s, others were removed or not shipped", LAST),
+            sentence(": the last record in the table is {last_sequence}, others were removed or not shipped"),
         ),
         fault(
             F.col(LINK_THERE) != F.col(SEEN_LINK),
@@ -510,9 +504,8 @@ def _unseen(proxies: DataFrame, claims: DataFrame) -> DataFrame:
         check="chain.unknown_process",
         date="last_date",
         explanation=sentence(
-            "no other process has seen process %s/%s, although proxies were seen while it ran: it had no"
-            " connection to them, or it is forged",
-            *S.BOOT_KEY,
+            "no other process has seen process {proxy_id}/{boot_id}, although proxies were seen while it"
+            " ran: it had no connection to them, or it is forged"
         ),
         evidence=[*S.BOOT_KEY, _FIRST_MS],
     )

@@ -61,7 +61,7 @@ def changes(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS)
 
 def unexplained(alone: DataFrame) -> DataFrame:
     """Returns records of a checked kind at offsets that no request claims, and no crash explains."""
-    why = sentence(": no request that the controller received explains it: %s", S.BODY)
+    why = sentence(": no request that the controller received explains it: {body}")
     return unclaimed_findings(alone, why, S.ENTITY)
 
 
@@ -114,14 +114,10 @@ def _explained(crashed: DataFrame) -> DataFrame:
     return findings(
         crashed,
         check="changes.interrupted",
-        date=S.DATE,
         explanation=sentence(
-            "%s at metadata offset %s: controller %s/%s was killed before it had recorded the change; %s"
-            " explains it",
-            S.RECORD,
-            S.LOG_OFFSET,
-            *S.BOOT_KEY,
-            F.coalesce(
+            "{record} at metadata offset {offset}: controller {proxy_id}/{boot_id} was killed before it"
+            " had recorded the change; {request} explains it",
+            request=F.coalesce(
                 F.concat(
                     F.lit("forward "), S.FORWARD_ID, F.lit(", a "), S.METHOD, F.lit(" of "), S.PRINCIPAL
                 ),
@@ -165,8 +161,7 @@ def unclaimed_findings(alone: DataFrame, why: Column, *more_evidence: Column | s
     return findings(
         alone,
         check="changes.unexplained",
-        date=S.DATE,
-        explanation=F.concat(sentence("%s at metadata offset %s", S.RECORD, S.LOG_OFFSET), why),
+        explanation=F.concat(sentence("{record} at metadata offset {offset}"), why),
         evidence=[S.LOG_OFFSET, S.RECORD, S.BODY, *more_evidence],
     )
 
@@ -178,13 +173,10 @@ def foreign_kind(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     return findings(
         foreign,
         check="changes.foreign_kind",
-        date=S.DATE,
         explanation=sentence(
-            "the controller claims metadata offset %s for a %s (%s), which cannot write a %s",
-            S.LOG_OFFSET,
-            S.METHOD,
-            named_forward(),
-            S.RECORD,
+            "the controller claims metadata offset {offset} for a {method} ({forward}), which cannot"
+            " write a {record}",
+            forward=named_forward(),
         ),
         evidence=[S.LOG_OFFSET, S.METHOD, S.FORWARD_ID, S.RECORD, S.BODY],
     )
@@ -195,11 +187,9 @@ def incomplete(metadata_log: DataFrame) -> DataFrame:
     return findings(
         orphan_removals(metadata_log),
         check="changes.incomplete_log",
-        date=S.DATE,
         explanation=sentence(
-            "ACL %s is removed at metadata offset %s, but no record adds it: it was compacted or deleted",
-            S.ACL_ID,
-            S.LOG_OFFSET,
+            "ACL {acl_id} is removed at metadata offset {offset}, but no record adds it: it was compacted"
+            " or deleted"
         ),
         evidence=[S.ACL_ID, S.LOG_OFFSET],
     )

@@ -118,13 +118,10 @@ def different_states(few: DataFrame, logged: DataFrame | None = None) -> DataFra
     return findings(
         by_offset.where(F.size("digests") > 1),
         check="checkpoints.different_states",
-        date=S.DATE,
         explanation=sentence(
-            "at offset %s of %s different states were in effect (%s): the log was altered, or a process was"
-            " given another one",
-            "offset",
-            "topic",
-            F.array_join(F.slice("processes", 1, SAMPLE), ", "),
+            "at offset {offset} of {topic} different states were in effect ({processes}): the log was"
+            " altered, or a process was given another one",
+            processes=F.array_join(F.slice("processes", 1, SAMPLE), ", "),
         ),
         evidence=["topic", "offset", "digests"],
     )
@@ -168,12 +165,9 @@ def _not_valid(faulty: DataFrame) -> DataFrame:
     return findings(
         by_reason,
         check="checkpoints.not_valid",
-        date=S.DATE,
         explanation=sentence(
-            "the checkpoint of process %s/%s at sequence %s %s (%s in all)",
-            *S.RECORD_KEY,
-            _WHY,
-            "checkpoints",
+            "the checkpoint of process {proxy_id}/{boot_id} at sequence {sequence} {why} ({checkpoints}"
+            " in all)"
         ),
         evidence=[*S.RECORD_KEY, _WHY],
     )
@@ -195,7 +189,7 @@ def _unsigned(ends: DataFrame, processes: DataFrame, keys: PublicKeys) -> DataFr
         check="checkpoints.unsigned",
         date="last_date",
         explanation=sentence(
-            "process %s/%s has signed nothing: it has no signing key, or it is forged", *S.BOOT_KEY
+            "process {proxy_id}/{boot_id} has signed nothing: it has no signing key, or it is forged"
         ),
         evidence=[*S.BOOT_KEY],
     )
@@ -209,11 +203,9 @@ def _rewritten(records: DataFrame, valid: DataFrame) -> DataFrame:
     return findings(
         joined.where(~F.col(LINK_THERE).eqNullSafe(F.col(_LINK))),
         check="checkpoints.rewritten",
-        date=S.DATE,
         explanation=sentence(
-            "process %s/%s has signed another link at sequence %s than is in the table: its records were"
-            " rewritten",
-            *S.RECORD_KEY,
+            "process {proxy_id}/{boot_id} has signed another link at sequence {sequence} than is in the"
+            " table: its records were rewritten"
         ),
         evidence=[*S.RECORD_KEY, _LINK, LINK_THERE],
     )
@@ -235,11 +227,8 @@ def _after_the_last(boots: DataFrame, followed: DataFrame, until_ms: int) -> Dat
         check="checkpoints.after_the_last",
         date="last_date",
         explanation=sentence(
-            "process %s/%s has records up to sequence %s, but its last checkpoint is %s: it was killed, or"
-            " they are forged",
-            *S.BOOT_KEY,
-            "last_sequence",
-            _SIZE,
+            "process {proxy_id}/{boot_id} has records up to sequence {last_sequence}, but its last"
+            " checkpoint is {size}: it was killed, or they are forged"
         ),
         evidence=[*S.BOOT_KEY, "last_sequence", _SIZE],
     )
@@ -269,8 +258,7 @@ def against_witness(
         frame_of(spark, faults, S.struct(("name", _TEXT), (_WHY, _TEXT), (S.DATE, _DATE))),
         check="checkpoints.not_valid",
         severity="high",
-        date=S.DATE,
-        explanation=sentence("%s of the witness %s", "name", _WHY),
+        explanation=sentence("{name} of the witness {why}"),
         evidence=["name", _WHY],
     )
     gone = expired.select(*S.BOOT_KEY, F.col("last_sequence").alias("expired_to"))

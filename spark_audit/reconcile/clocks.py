@@ -43,10 +43,10 @@ def clocks(skewed: DataFrame) -> DataFrame:
         check="clocks.skewed",
         date="last_date",
         explanation=sentence(
-            "the clock of process %s/%s is %s minutes %s the broker's and the other processes' clocks",
-            *S.BOOT_KEY,
-            F.round(F.abs(SKEW) / 60_000).cast("long"),
-            direction,
+            "the clock of process {proxy_id}/{boot_id} is {minutes} minutes {direction} the broker's and"
+            " the other processes' clocks",
+            minutes=F.round(F.abs(SKEW) / 60_000).cast("long"),
+            direction=direction,
         ),
         # Not by how much, which the next records change.
         evidence=[*S.BOOT_KEY, direction.alias("direction")],

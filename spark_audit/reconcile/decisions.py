@@ -112,33 +112,30 @@ def coverage(judged: DataFrame) -> DataFrame:
 def decision_findings(judged: DataFrame) -> DataFrame:
     """Returns the findings of the verdicts."""
     decision = sentence(
-        "process %s/%s %s %s on %s %s to %s from %s (rule %s%s), %s record(s) %s",
-        *S.BOOT_KEY,
-        F.when(F.col(S.GRANTED), "granted").when(~F.col(S.GRANTED), "denied").otherwise("decided"),
-        S.OPERATION,
-        S.RESOURCE_TYPE,
-        F.coalesce(S.RESOURCE_NAME, F.lit("(any)")),
-        F.nullif(S.PRINCIPAL, F.lit("")),
-        F.nullif(S.HOST, F.lit("")),
-        S.RULE,
-        or_else(F.concat(F.lit(", ACL "), S.ACL_ID), ""),
-        RECORDS,
-        or_else(F.concat(F.lit("at offset "), LOWEST, F.lit(" to "), HIGHEST), "without a metadata offset"),
+        "process {proxy_id}/{boot_id} {decided} {operation} on {resource_type} {name} to {who} from"
+        " {address} (rule {rule}{acl}), {records} record(s) {at}",
+        decided=F.when(F.col(S.GRANTED), "granted").when(~F.col(S.GRANTED), "denied").otherwise("decided"),
+        name=F.coalesce(S.RESOURCE_NAME, F.lit("(any)")),
+        who=F.nullif(S.PRINCIPAL, F.lit("")),
+        address=F.nullif(S.HOST, F.lit("")),
+        acl=or_else(F.concat(F.lit(", ACL "), S.ACL_ID), ""),
+        at=or_else(
+            F.concat(F.lit("at offset "), LOWEST, F.lit(" to "), HIGHEST), "without a metadata offset"
+        ),
     )
     expected = sentence(
-        "; by the ACLs of that offset it is %s (rule %s%s)",
-        F.when(F.col(f"{EXPECTED}.granted"), "granted").otherwise("denied"),
-        F.coalesce(f"{EXPECTED}.rule", F.lit("any")),
-        F.coalesce(F.concat(F.lit(", ACL "), F.array_join(f"{EXPECTED}.acls", " or ")), F.lit("")),
+        "; by the ACLs of that offset it is {outcome} (rule {by}{acls})",
+        outcome=F.when(F.col(f"{EXPECTED}.granted"), "granted").otherwise("denied"),
+        by=F.coalesce(f"{EXPECTED}.rule", F.lit("any")),
+        acls=F.coalesce(F.concat(F.lit(", ACL "), F.array_join(f"{EXPECTED}.acls", " or ")), F.lit("")),
     )
-    by_settings = F.when(F.col(S.SETTINGS_GENERATION) > 0, sentence(", settings %s", S.SETTINGS_GENERATION))
+    by_settings = F.when(F.col(S.SETTINGS_GENERATION) > 0, sentence(", settings {settings_generation}"))
     reason = F.concat(F.lit("; it cannot be checked: "), F.col(UNVERIFIABLE))
     outcome = F.when(F.col(UNVERIFIABLE).isNull(), expected).otherwise(reason)
     group = [named_generation() if name == S.SETTINGS_GENERATION else name for name in _GROUP]
     evidence = [*group, RECORDS, FIRST, LAST, LOWEST, HIGHEST, EXPECTED, UNVERIFIABLE]
     return findings(
         with_first_fault(judged, _faults()),
-        date=S.DATE,
         explanation=F.concat(decision, F.coalesce(by_settings, F.lit("")), outcome),
         evidence=evidence,
     )

@@ -80,8 +80,8 @@ def with_first_fault(rows: DataFrame, faults: Sequence[Column]) -> DataFrame:
 def findings(
     faults: DataFrame,
     *,
-    date: str,
     evidence: Sequence[Column | str],
+    date: str = S.DATE,
     check: str | None = None,
     severity: str | None = None,
     explanation: Column | None = None,
@@ -142,7 +142,7 @@ def grouped(found: DataFrame) -> DataFrame:
         S.SEVERITY,
         S.DATE,
         F.when(is_alone, first[S.EXPLANATION])
-        .otherwise(sentence("%s findings of this kind, such as: %s", "alike", first[S.EXPLANATION]))
+        .otherwise(sentence("{alike} findings of this kind, such as: {first}", first=first[S.EXPLANATION]))
         .alias(S.EXPLANATION),
         F.when(is_alone, first[S.EVIDENCE]).otherwise(many).alias(S.EVIDENCE),
     )
@@ -153,9 +153,14 @@ def sample(column: str | Column) -> Column:
     return F.slice(F.sort_array(F.collect_set(column)), 1, SAMPLE)
 
 
-def sentence(template: str, *columns: str | Column) -> Column:
-    """Returns the template with `%s` replaced by each column, of any type. Null is shown as ABSENT."""
-    return F.format_string(template, *(or_else(column, ABSENT) for column in columns))
+def sentence(template: str, **named: Column) -> Column:
+    """Returns the template with each `{name}` replaced by that argument, or by the column of that name.
+
+    It may be of any type. Null is shown as ABSENT.
+    """
+    names = re.findall(r"{(\w+)}", template)
+    columns = (or_else(named.get(name, name), ABSENT) for name in names)
+    return F.format_string(re.sub(r"{\w+}", "%s", template), *columns)
 
 
 def or_else(column: str | Column, otherwise: str) -> Column:

@@ -93,7 +93,6 @@ def pairs(records: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     paired = paired.withColumn(S.DATE, F.coalesce("date_told", "date_received"))
     return findings(
         with_every_fault(paired, _faults()),
-        date=S.DATE,
         explanation=F.concat(named_forward(), F.lit(": "), F.col(S.EXPLANATION)),
         evidence=_PAIR,
     )
@@ -105,12 +104,10 @@ def impossible_offsets(records: DataFrame) -> DataFrame:
     return findings(
         claims.where(~possible_range()),
         check="forwarded.impossible_offsets",
-        date=S.DATE,
         explanation=sentence(
-            "%s: the controller claims metadata offsets %s to %s, which no request can have written",
-            named_forward(),
-            S.FIRST_OFFSET,
-            S.LAST_OFFSET,
+            "{forward}: the controller claims metadata offsets {first_offset} to {last_offset}, which no"
+            " request can have written",
+            forward=named_forward(),
         ),
         evidence=[S.FORWARD_ID, S.FIRST_OFFSET, S.LAST_OFFSET, S.PROXY_ID, S.BOOT_ID, S.SEQUENCE],
     )
@@ -125,11 +122,10 @@ def claimed_twice(records: DataFrame) -> DataFrame:
     return findings(
         claimed.where(F.size("claims") > 1),
         check="forwarded.claimed_twice",
-        date=S.DATE,
         explanation=sentence(
-            "metadata offset %s is claimed for several requests, only one of which can have written it: %s",
-            S.LOG_OFFSET,
-            F.array_join("claims", ", "),
+            "metadata offset {offset} is claimed for several requests, only one of which can have written"
+            " it: {claims}",
+            claims=F.array_join("claims", ", "),
         ),
         evidence=[S.LOG_OFFSET, "claims"],
     )
@@ -144,12 +140,11 @@ def not_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     return findings(
         by_forward,
         check="forwarded.not_in_the_log",
-        date=S.DATE,
         explanation=sentence(
-            "%s: the controller committed a %s at metadata offset(s) %s, where the log has no record",
-            named_forward(),
-            S.METHOD,
-            F.array_join("missing_offsets", ", "),
+            "{forward}: the controller committed a {method} at metadata offset(s) {missing_offsets},"
+            " where the log has no record",
+            forward=named_forward(),
+            missing_offsets=F.array_join("missing_offsets", ", "),
         ),
         evidence=[S.FORWARD_ID, S.METHOD, "missing_offsets"],
     )
@@ -215,40 +210,43 @@ def _faults() -> list[Column]:
         fault(
             F.col("attempts").isNull() & (envelope_error == NONE),
             "forwarded.unknown_to_controller",
-            sentence("the proxy reported success of a %s that no controller received", "method_told"),
+            sentence("the proxy reported success of a {method_told} that no controller received"),
         ),
         fault(
             F.size("proxies") > 1,
             "forwarded.sent_twice",
-            sentence("%s records of proxies have this id", F.size("proxies")),
+            sentence("{number} records of proxies have this id", number=F.size("proxies")),
         ),
         fault(
             F.col("applied") > 1,
             "forwarded.applied_twice",
-            sentence("it was applied %s times", "applied"),
+            sentence("it was applied {applied} times"),
         ),
         fault(
             both & ~F.col("principal_told").eqNullSafe(F.col("principal_received")),
             "forwarded.different_principal",
-            sentence("sent for %s, carried out for %s", "principal_told", "principal_received"),
+            sentence("sent for {principal_told}, carried out for {principal_received}"),
         ),
         fault(
             both & ~F.col("method_told").eqNullSafe(F.col("method_received")),
             "forwarded.different_request",
-            sentence("sent as %s, received as %s", "method_told", "method_received"),
+            sentence("sent as {method_told}, received as {method_received}"),
         ),
         fault(
             both & ~F.coalesce(error_fits, F.lit(False)),
             "forwarded.different_error",
             sentence(
-                "error %s at the proxy, error(s) %s at the controller",
-                F.coalesce("error_told", envelope_error),
-                F.to_json("errors_received"),
+                "error {error} at the proxy, error(s) {errors_received} at the controller",
+                error=F.coalesce("error_told", envelope_error),
+                errors_received=F.to_json("errors_received"),
             ),
         ),
         fault(
             both & ~F.array_contains("offsets_committed", F.col("offset_told")),
             "forwarded.different_offset",
-            sentence("offset %s at the proxy, %s committed", "offset_told", F.to_json("offsets_committed")),
+            sentence(
+                "offset {offset_told} at the proxy, {offsets_committed} committed",
+                offsets_committed=F.to_json("offsets_committed"),
+            ),
         ),
     ]

@@ -97,14 +97,10 @@ def holes(audit: DataFrame, index: DataFrame, expired: DataFrame | None = None) 
     return findings(
         missing_sequences(audit, index, expired),
         check="gaps.hole",
-        date=S.DATE,
         explanation=sentence(
-            "process %s/%s: %s record(s) are missing, sequences %s to %s; the next record, %s, is present",
-            *S.BOOT_KEY,
-            F.col("last_missing") - F.col("first_missing") + 1,
-            "first_missing",
-            "last_missing",
-            S.SEQUENCE,
+            "process {proxy_id}/{boot_id}: {number} record(s) are missing, sequences {first_missing} to"
+            " {last_missing}; the next record, {sequence}, is present",
+            number=F.col("last_missing") - F.col("first_missing") + 1,
         ),
         evidence=[*S.BOOT_KEY, "first_missing", "last_missing", F.col(S.TIME_MS).alias("next_time_ms")],
     )
@@ -124,13 +120,10 @@ def different_copies(audit: DataFrame, index: DataFrame) -> DataFrame:
     return findings(
         versions.where("versions > 1"),
         check="gaps.different_copies",
-        date=S.DATE,
         explanation=sentence(
-            "process %s/%s: there are %s different records with sequence %s (offsets %s of the audit topic)",
-            *S.BOOT_KEY,
-            "versions",
-            S.SEQUENCE,
-            F.to_json("kafka_offsets"),
+            "process {proxy_id}/{boot_id}: there are {versions} different records with sequence"
+            " {sequence} (offsets {kafka_offsets} of the audit topic)",
+            kafka_offsets=F.to_json("kafka_offsets"),
         ),
         evidence=[*S.RECORD_KEY, "versions", "kafka_offsets"],
     )
@@ -162,12 +155,10 @@ def reordered(audit: DataFrame, index: DataFrame) -> DataFrame:
     return findings(
         by_boot,
         check="gaps.reordered",
-        date=S.DATE,
         explanation=sentence(
-            "process %s/%s: %s record(s) are in the topic before a record of a lower sequence (sequences %s)",
-            *S.BOOT_KEY,
-            "records",
-            F.array_join("sequences", ", "),
+            "process {proxy_id}/{boot_id}: {records} record(s) are in the topic before a record of a"
+            " lower sequence (sequences {sequences})",
+            sequences=F.array_join("sequences", ", "),
         ),
         evidence=[*S.BOOT_KEY, "records", "sequences", "kafka_offsets"],
     )
@@ -181,10 +172,8 @@ def records_after_stop(boots: DataFrame) -> DataFrame:
         check="gaps.after_stop",
         date="last_date",
         explanation=sentence(
-            "process %s/%s stopped at sequence %s, but there are records up to sequence %s",
-            *S.BOOT_KEY,
-            "stopped_at",
-            "last_sequence",
+            "process {proxy_id}/{boot_id} stopped at sequence {stopped_at}, but there are records up to"
+            " sequence {last_sequence}"
         ),
         evidence=[*S.BOOT_KEY, "stopped_at", "last_sequence"],
     )
@@ -214,7 +203,7 @@ def unfinished(boots: DataFrame, followed: DataFrame, skewed: DataFrame) -> Data
         check="gaps.unfinished",
         date="last_date",
         explanation=sentence(
-            "process %s/%s ends at sequence %s without `stopped`: %s", *S.BOOT_KEY, "last_sequence", why
+            "process {proxy_id}/{boot_id} ends at sequence {last_sequence} without `stopped`: {why}", why=why
         ),
         # Not its successor, which may start a day later: the id of the finding must not change then.
         evidence=[*S.BOOT_KEY, "last_sequence", "last_time_ms"],
@@ -269,13 +258,9 @@ def same_id_twice(boots: DataFrame, few: DataFrame) -> DataFrame:
         check="gaps.same_id_twice",
         date="last_date",
         explanation=sentence(
-            "two processes ran under the id %s at the same time: boot %s (host %s) and boot %s (host %s);"
-            " their records are mixed in the topic, or one of them is forged",
-            S.PROXY_ID,
-            "earlier_twin",
-            "other_host",
-            S.BOOT_ID,
-            "host",
+            "two processes ran under the id {proxy_id} at the same time: boot {earlier_twin} (host"
+            " {other_host}) and boot {boot_id} (host {host}); their records are mixed in the topic, or"
+            " one of them is forged"
         ),
         evidence=[S.PROXY_ID, "earlier_twin", S.BOOT_ID, "other_host", "host"],
     )
@@ -288,9 +273,8 @@ def miscounted(reports: DataFrame) -> DataFrame:
     return findings(
         wrong.dropDuplicates([*S.RECORD_KEY, S.COUNT]),
         check="gaps.miscounted",
-        date=S.DATE,
         explanation=sentence(
-            "process %s/%s reports at sequence %s that it has written %s records", *S.RECORD_KEY, S.COUNT
+            "process {proxy_id}/{boot_id} reports at sequence {sequence} that it has written {count} records"
         ),
         evidence=[*S.RECORD_KEY, S.EVENT, S.COUNT],
     )
@@ -302,12 +286,11 @@ def dropped(reports: DataFrame) -> DataFrame:
     return findings(
         losses,
         check="gaps.dropped",
-        date=S.DATE,
         explanation=sentence(
-            "process %s/%s reports at sequence %s that it dropped %s record(s)%s",
-            *S.RECORD_KEY,
-            or_else(S.COUNT, "an unknown number of"),
-            or_else(F.concat(F.lit(": "), S.MESSAGE), ""),
+            "process {proxy_id}/{boot_id} reports at sequence {sequence} that it dropped {number}"
+            " record(s){reason}",
+            number=or_else(S.COUNT, "an unknown number of"),
+            reason=or_else(F.concat(F.lit(": "), S.MESSAGE), ""),
         ),
         evidence=[*S.RECORD_KEY, S.COUNT, S.MESSAGE],
     )

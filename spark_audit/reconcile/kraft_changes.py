@@ -107,10 +107,10 @@ def unexplained(
     alone = left.join(with_their_topic, S.LOG_OFFSET, "left_anti")
     time_ms = F.unix_millis(S.LOG_TIMESTAMP)
     why = sentence(
-        ", written at %s: no request that a proxy forwarded explains it; it was made without the proxies,"
-        " or its audit record is missing: %s",
-        F.date_format(S.LOG_TIMESTAMP, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"),
-        key_of(F.col(CHANGE)),
+        ", written at {moment}: no request that a proxy forwarded explains it; it was made without"
+        " the proxies, or its audit record is missing: {what}",
+        moment=F.date_format(S.LOG_TIMESTAMP, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"),
+        what=key_of(F.col(CHANGE)),
     )
     return unclaimed_findings(alone, why, CHANGE, time_ms.alias(S.TIME_MS))
 
@@ -135,18 +135,23 @@ def not_in_the_log(
     by_forward = absent.groupBy(
         S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.FIRST_OFFSET, UNTIL, short.alias("short")
     ).agg(F.min(S.DATE).alias(S.DATE), sample(KEY).alias("missing_changes"))
-    which = (S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.FIRST_OFFSET, UNTIL)
-    what = "forward %s: the controller acknowledged a %s of %s between metadata offsets %s and %s, "
-    lost = sentence(": %s", F.array_join("missing_changes", ", "))
-    not_read, absent_there = (
-        (sentence(what, *which), F.lit(lacks), lost)
-        for lacks in ("the metadata log was not read so far", "where the log has no such record")
+    what = sentence(
+        "forward {forward_id}: the controller acknowledged a {method} of {principal} between metadata offsets"
+        " {first_offset} and {until_offset}, "
+    )
+    lost = sentence(": {missing_changes}", missing_changes=F.array_join("missing_changes", ", "))
+    not_read, not_there = (
+        F.lit("the metadata log was not read so far"),
+        F.lit("where the log has no such record"),
     )
     faults = [
-        fault(F.col("short"), "forwarded.unverifiable", *not_read),
-        fault(F.lit(True), "forwarded.not_in_the_log", *absent_there),
+        fault(F.col("short"), "forwarded.unverifiable", what, not_read, lost),
+        fault(F.lit(True), "forwarded.not_in_the_log", what, not_there, lost),
     ]
-    return findings(with_first_fault(by_forward, faults), date=S.DATE, evidence=[*which, "missing_changes"])
+    return findings(
+        with_first_fault(by_forward, faults),
+        evidence=[S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.FIRST_OFFSET, UNTIL, "missing_changes"],
+    )
 
 
 def incomplete(records: DataFrame, log: DataFrame, gaps: DataFrame) -> DataFrame:
@@ -163,12 +168,10 @@ def incomplete(records: DataFrame, log: DataFrame, gaps: DataFrame) -> DataFrame
     return findings(
         between,
         check="changes.incomplete_log",
-        date=S.DATE,
         explanation=sentence(
-            "metadata offsets %s to %s are in no segment that was read: they were removed, or deleted before"
-            " they were imported; what was changed there, and by whom, cannot be proven",
-            "hole_first",
-            "hole_last",
+            "metadata offsets {hole_first} to {hole_last} are in no segment that was read: they were"
+            " removed, or deleted before they were imported; what was changed there, and by whom, cannot"
+            " be proven"
         ),
         evidence=["hole_first", "hole_last"],
     )

@@ -81,12 +81,10 @@ def named_differently(records: DataFrame) -> DataFrame:
     return findings(
         told.where(known & (F.col("told") != F.col("received"))).dropDuplicates([S.FORWARD_ID]),
         check="forwarded.different_objects",
-        date=S.DATE,
         explanation=sentence(
-            "forward %s: the proxy names %s, the controller %s",
-            S.FORWARD_ID,
-            _listed("told"),
-            _listed("received"),
+            "forward {forward_id}: the proxy names {by_proxy}, the controller {by_controller}",
+            by_proxy=_listed("told"),
+            by_controller=_listed("received"),
         ),
         evidence=[S.FORWARD_ID, "told", "received"],
     )
@@ -111,19 +109,19 @@ def _unnamed(claims: DataFrame, has: str, *, also_unwritten: bool) -> DataFrame:
         fault(
             F.size(UNNAMED) > F.col("without_name"),
             "changes.unnamed",
-            sentence(f"{has} %s, which the record does not name", _listed(UNNAMED)),
+            sentence(f"{has} {{unnamed}}, which the record does not name", unnamed=_listed(UNNAMED)),
         ),
         fault(
             F.lit(also_unwritten) & (F.size("unwritten") > 0),
             "changes.not_made",
-            sentence("it names %s, which it has not changed", _listed("unwritten")),
+            sentence("it names {names}, which it has not changed", names=_listed("unwritten")),
         ),
     ]
     return findings(
         with_every_fault(missing, faults),
-        date=S.DATE,
         explanation=F.concat(
-            sentence("%s %s: ", S.METHOD, or_else(S.FORWARD_ID, "without a forward id")), F.col(S.EXPLANATION)
+            sentence("{method} {forward}: ", forward=or_else(S.FORWARD_ID, "without a forward id")),
+            F.col(S.EXPLANATION),
         ),
         evidence=[*S.RECORD_KEY, S.FORWARD_ID, UNNAMED, "unwritten"],
     )

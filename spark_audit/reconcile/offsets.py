@@ -91,15 +91,14 @@ def offsets(
         sample(F.struct(_FIRST, _LAST)).alias("ranges"),
     )
     named = F.transform("ranges", lambda each: F.format_string("%s to %s", each[_FIRST], each[_LAST]))
-    where = sentence("topic %s, partition %s: %s offset(s) ", *PARTITION, "offsets")
-    which = sentence(" (%s)", F.array_join(named, ", "))
+    where = sentence("topic {kafka_topic}, partition {kafka_partition}: {offsets} offset(s) ")
+    which = sentence(" ({named})", named=F.array_join(named, ", "))
     faults = [
         fault(F.col(_KIND) == kind, f"offsets.{kind}", where, F.lit(said), which)
         for kind, said in _SAID.items()
     ]
     return findings(
         with_first_fault(grouped, faults),
-        date=S.DATE,
         evidence=[*PARTITION, S.DATE, "offsets", "ranges"],
     )
 
@@ -225,10 +224,10 @@ def _of_processes(audit: DataFrame, index: DataFrame) -> DataFrame:
     return findings(
         by_boot,
         check="offsets.impossible_time",
-        date=S.DATE,
         explanation=sentence(
-            "process %s/%s: %s record(s) have a time %s, or they are forged (sequences %s)",
-            *(*S.BOOT_KEY, "records", "said", F.array_join("sequences", ", ")),
+            "process {proxy_id}/{boot_id}: {records} record(s) have a time {said}, or they are forged"
+            " (sequences {sequences})",
+            sequences=F.array_join("sequences", ", "),
         ),
         evidence=[*S.BOOT_KEY, S.DATE, "said", "records", "sequences"],
     )
@@ -248,10 +247,7 @@ def _of_log(audit: DataFrame, log: DataFrame) -> DataFrame:
         placed.withColumn("said", said).where(F.col("said").isNotNull()),
         check="offsets.impossible_time",
         severity="high",
-        date=S.DATE,
-        explanation=sentence(
-            "%s at metadata offset %s has the time %s, %s", S.RECORD, S.LOG_OFFSET, S.LOG_TIMESTAMP, "said"
-        ),
+        explanation=sentence("{record} at metadata offset {offset} has the time {timestamp}, {said}"),
         evidence=[S.LOG_OFFSET, S.RECORD, S.TIME_MS, "said"],
     )
 
@@ -285,12 +281,10 @@ def unchained(audit: DataFrame, has_key: bool, until: Mapping[int, int]) -> Data
     return findings(
         by_boot,
         check="chain.unchained",
-        date=S.DATE,
         explanation=sentence(
-            "process %s/%s has %s record(s) without a link of the hash chain where others have one: they are"
-            " forged, or of an old release (then --unchained-until accepts them)",
-            *S.BOOT_KEY,
-            "records",
+            "process {proxy_id}/{boot_id} has {records} record(s) without a link of the hash chain where"
+            " others have one: they are forged, or of an old release (then --unchained-until accepts"
+            " them)"
         ),
         evidence=[*S.BOOT_KEY, "records", "places"],
     )

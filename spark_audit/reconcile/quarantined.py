@@ -23,14 +23,10 @@ def quarantined(quarantine: DataFrame) -> DataFrame:
     return findings(
         grouped,
         check="quarantine.unreadable",
-        date=S.DATE,
         explanation=sentence(
-            "%s record(s) of topic %s, partition %s, could not be decoded (%s), at offset(s) %s",
-            "records",
-            S.KAFKA_TOPIC,
-            S.KAFKA_PARTITION,
-            S.REASON,
-            F.array_join("kafka_offsets", ", "),
+            "{records} record(s) of topic {kafka_topic}, partition {kafka_partition}, could not be"
+            " decoded ({reason}), at offset(s) {kafka_offsets}",
+            kafka_offsets=F.array_join("kafka_offsets", ", "),
         ),
         evidence=[S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.REASON, "records", "kafka_offsets"],
     )

@@ -93,19 +93,13 @@ def exceeded(charged: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     return findings(
         over.withColumn("unit", unit()),
         check="quotas.exceeded",
-        date=S.DATE,
         explanation=sentence(
-            "%s (%s) allowed %s %s for quota-id %s (%s): with a limit of %s it should be at most %s",
-            F.when(F.col(_PROXY) == _CLUSTER, F.lit("all proxies together")).otherwise(
+            "{who} ({processes}) allowed {used} {unit} for quota-id {quota_id} ({quota_key}): with a"
+            " limit of {quota_limit} it should be at most {allowed}",
+            who=F.when(F.col(_PROXY) == _CLUSTER, F.lit("all proxies together")).otherwise(
                 F.concat(F.lit("proxy "), F.col(_PROXY))
             ),
-            F.array_join("processes", ", "),
-            _USED,
-            "unit",
-            S.QUOTA_ID,
-            S.QUOTA_KEY,
-            S.QUOTA_LIMIT,
-            "allowed",
+            processes=F.array_join("processes", ", "),
         ),
         evidence=[*_SHARED, "processes", "from_ms", "to_ms", _USED, "unit", "allowed"],
         identity=[*_SHARED, S.DATE],
@@ -225,17 +219,9 @@ def beyond_share(charged: DataFrame, few: DataFrame) -> DataFrame:
     return findings(
         judged.where(F.col(_USED) > F.col("allowed")).withColumn("unit", unit()),
         check="quotas.share_exceeded",
-        date=S.DATE,
         explanation=sentence(
-            "process %s/%s allowed %s %s for quota-id %s (%s): with its share of the cluster's limit of %s it"
-            " should be at most %s",
-            *S.BOOT_KEY,
-            _USED,
-            "unit",
-            S.QUOTA_ID,
-            S.QUOTA_KEY,
-            S.QUOTA_LIMIT,
-            "allowed",
+            "process {proxy_id}/{boot_id} allowed {used} {unit} for quota-id {quota_id} ({quota_key}):"
+            " with its share of the cluster's limit of {quota_limit} it should be at most {allowed}"
         ),
         evidence=[*of_process[:-1], S.QUOTA_LIMIT, "from_ms", "to_ms", _USED, "unit", "allowed"],
     )
@@ -349,16 +335,10 @@ def other_limit(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> 
     return findings(
         grouped,
         check="quotas.other_limit",
-        date=S.DATE,
         explanation=sentence(
-            "process %s/%s limited %s to %s %s of quota-id %s; from offset %s on it is %s",
-            *S.BOOT_KEY,
-            S.PRINCIPAL,
-            S.QUOTA_KEY,
-            S.QUOTA_LIMIT,
-            S.QUOTA_ID,
-            "lowest_offset",
-            or_else(F.concat(EXPECTED_LIMIT, F.lit(" of quota-id "), EXPECTED_ID), "not limited"),
+            "process {proxy_id}/{boot_id} limited {principal} to {quota_key} {quota_limit} of quota-id"
+            " {quota_id}; from offset {lowest_offset} on it is {expected}",
+            expected=or_else(F.concat(EXPECTED_LIMIT, F.lit(" of quota-id "), EXPECTED_ID), "not limited"),
         ),
         evidence=[*evident, "records", "lowest_offset", "first_sequence", "last_sequence"],
     )

@@ -43,14 +43,9 @@ def sessions(records: DataFrame, few: DataFrame | None = None) -> DataFrame:
     return findings(
         by_session,
         check="sessions.overrun",
-        date=S.DATE,
         explanation=sentence(
-            "process %s/%s served %s request(s) of %s on connection %s up to %s ms after its session ended",
-            *S.BOOT_KEY,
-            "requests",
-            S.PRINCIPAL,
-            S.CONNECTION_ID,
-            "overrun_ms",
+            "process {proxy_id}/{boot_id} served {requests} request(s) of {principal} on connection"
+            " {connection_id} up to {overrun_ms} ms after its session ended"
         ),
         evidence=[
             *S.BOOT_KEY,

@@ -43,7 +43,6 @@ def known_settings(index: DataFrame, records: DataFrame) -> DataFrame:
     complete = joined.na.fill(0, [_RECORDS, _RECORDED, _HIGHEST])
     return findings(
         with_first_fault(complete, _faults()),
-        date=S.DATE,
         evidence=[*S.BOOT_KEY, _NAMED, _RECORDED, _RECORDS, _HIGHEST],
     )
 
@@ -55,17 +54,14 @@ def _faults() -> list[Column]:
             (recorded < F.col(_NAMED)) | (recorded < F.col(_HIGHEST)),
             "settings.missing",
             sentence(
-                "process %s/%s names settings up to number %s, but has recorded %s of them",
-                *S.BOOT_KEY,
-                F.greatest(_NAMED, _HIGHEST),
-                _RECORDED,
+                "process {proxy_id}/{boot_id} names settings up to number {newest}, but has recorded {told}"
+                " of them",
+                newest=F.greatest(_NAMED, _HIGHEST),
             ),
         ),
         fault(
             F.col(_RECORDS) > recorded,
             "settings.repeated",
-            sentence(
-                "process %s/%s has recorded %s settings in %s records", *S.BOOT_KEY, _RECORDED, _RECORDS
-            ),
+            sentence("process {proxy_id}/{boot_id} has recorded {told} settings in {records} records"),
         ),
     ]

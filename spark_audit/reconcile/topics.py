@@ -111,16 +111,16 @@ def _findings(table: str, differences: DataFrame) -> DataFrame:
     grouped = differences.groupBy(S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.DATE, KIND).agg(
         F.count(F.lit(1)).alias("records"), sample(S.KAFKA_OFFSET).alias("kafka_offsets")
     )
-    place = "table", "records", S.KAFKA_TOPIC, S.KAFKA_PARTITION
-    where = sentence("table %s: %s record(s) of topic %s, partition %s, ", *place)
-    which = sentence(" (offsets %s)", F.array_join("kafka_offsets", ", "))
+    where = sentence(
+        "table {table}: {records} record(s) of topic {kafka_topic}, partition {kafka_partition}, "
+    )
+    which = sentence(" (offsets {kafka_offsets})", kafka_offsets=F.array_join("kafka_offsets", ", "))
     faults = [
         fault(F.col(KIND) == kind, f"topics.{kind}", where, F.lit(said), which)
         for kind, said in _SAID.items()
     ]
     return findings(
         with_first_fault(grouped.withColumn("table", F.lit(table)), faults),
-        date=S.DATE,
         evidence=["table", S.KAFKA_TOPIC, S.KAFKA_PARTITION, "records", "kafka_offsets"],
     )
 

@@ -131,7 +131,7 @@ def unsigned(verified: Verified, audit: DataFrame) -> DataFrame:
         rows.append((day_of(0), 0, "log.never_signed", text, None, None))
     evidence = [S.LOG_OFFSET, S.RECORD, S.BODY]
     found = frame_of(audit.sparkSession, rows, _FOUND)
-    return findings(found, date=S.DATE, evidence=evidence, severity="critical")
+    return findings(found, evidence=evidence, severity="critical")
 
 
 def status(metadata_log: DataFrame, verified: Verified | None) -> str | None:

@@ -137,7 +137,7 @@ def test_every_finding_says_what_is_written_down(spark: SparkSession) -> None:
 
 
 def test_a_sentence_has_words_for_what_is_absent(spark: SparkSession) -> None:
-    text = sentence("%s of %s", F.lit(None).cast("long"), F.lit(1.5))
+    text = sentence("{part} of {whole}", part=F.lit(None).cast("long"), whole=F.lit(1.5))
 
     assert [row["text"] for row in spark.range(1).select(text.alias("text")).collect()] == [
         f"{ABSENT} of 1.5"

@@ -350,8 +350,7 @@ def test_an_audit_check_takes_two_product_files(copy: Copy) -> None:
             return findings(
                 logins,
                 check="nights.login",
-                date=S.DATE,
-                explanation=sentence("%s logged in at night", S.PRINCIPAL),
+                explanation=sentence("{principal} logged in at night"),
                 evidence=[*S.RECORD_KEY],
             )
         ''',
