@@ -3,9 +3,10 @@
 Each process makes them once, with its registry.
 """
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from proxy.metadata.quota_entity import short_name
+from proxy.net.runtime.merged_metrics import Gauge
 
 MAX_CLIENT_IDS = 100
 OTHER_CLIENT_ID = "other"
@@ -81,6 +82,7 @@ class ForwarderMetrics:
             "Requests waiting for the controller",
             ("client_id",),
             registry=registry,
+            multiprocess_mode="sum",
         )
         self.seconds = Histogram(
             "penstock_forwarding_latency_seconds",

@@ -15,7 +15,7 @@ from itertools import repeat
 from pathlib import Path
 
 import structlog
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry
 
 from forwarding.versions import for_clients
 from proxy.app import gate_setup
@@ -63,6 +63,7 @@ from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.inherited_sockets import InheritedSockets
+from proxy.net.runtime.merged_metrics import Gauge
 from proxy.net.runtime.operator_signals import HANGUP
 from proxy.net.runtime.reachability import link
 from proxy.net.runtime.replaceable import ReplaceableTask
@@ -234,7 +235,12 @@ class ProxyProcess:
             )
         )
         # Its own connection: those of clients fail only if a client comes.
-        broker = Gauge("penstock_broker_connected", "Whether the broker is reached", registry=self._registry)
+        broker = Gauge(
+            "penstock_broker_connected",
+            "Whether the broker is reached",
+            registry=self._registry,
+            multiprocess_mode="min",
+        )
         broker.set_function(lambda: self._watch.up)
         self._registry.register(RequestSeries(self._listeners.policies))
         self._registry.register(LogSeries())

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import structlog
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -25,6 +25,7 @@ from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.metadata.live_topic import SEND_TIMEOUT_S, LiveTopic
 from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import monotonic_ms, now_ms
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 from proxy.net.runtime.reachability import Reachability
 from proxy.quota.cluster.holdings import State
 from proxy.quota.cluster.member import Member, Outgoing, Used
@@ -122,26 +123,33 @@ class QuotaShares(Collector):
         }
 
     def collect(self) -> Iterable[Metric]:
+        # Each worker is a member of its own, with all shards.
         shards, counts = self._member.shards(), self._member.counts
         live = len(self._member.membership.live(monotonic_ms()))
         yield GaugeMetricFamily(
             "penstock_quota_cluster_live_proxies",
             "Processes that share quotas and were heard lately, with this one",
             live,
+            merge="max",
         )
         fallen = sum(each.state is State.FALLBACK for each in shards)
         yield GaugeMetricFamily(
             "penstock_quota_cluster_fallback_shards",
             "Shards of the quotas that are limited to a fixed part: no coordinator is heard",
             fallen,
+            merge="max",
         )
         yield GaugeMetricFamily(
-            "penstock_quota_cluster_shards", "Shards of the quotas: quota.cluster.partitions", len(shards)
+            "penstock_quota_cluster_shards",
+            "Shards of the quotas: quota.cluster.partitions",
+            len(shards),
+            merge="max",
         )
         yield GaugeMetricFamily(
             "penstock_quota_cluster_coordinated_shards",
             "Shards that this process divides among all",
             len(self._member.coordinated()),
+            merge="sum",
         )
         yield CounterMetricFamily(
             "penstock_quota_cluster_lost_leases_total",

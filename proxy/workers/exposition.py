@@ -1,4 +1,4 @@
-"""Merges the metrics of all workers: counters are summed, each gauge has its own rule.
+"""Merges the metrics of all workers, each by its rule (proxy.net.runtime.merged_metrics).
 
 The supervisor updates it with the metrics of each worker, at each scrape and every few seconds in between.
 When a worker dies, the last values of its counters stay in the sum. Otherwise Prometheus would take the
@@ -16,53 +16,8 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from proxy.net.runtime.chunked import iterate_in_slices
+from proxy.net.runtime.merged_metrics import RULES, UNTIL_IDLE, rule_of
 from proxy.quota.bucket_table import IDLE_MS
-
-GAUGES = {
-    "penstock_draining": max,
-    "penstock_metadata_ready": min,
-    "penstock_metadata_offset": min,
-    "penstock_controller_connected": min,
-    "penstock_broker_connected": min,
-    "penstock_acls": min,
-    "penstock_brokers_not_told": max,
-    "penstock_build": max,
-    "penstock_config_last_reload_success_timestamp_seconds": max,
-    "penstock_config_restart_needed": max,
-    "penstock_audit_oldest_unshipped_seconds": max,
-    "penstock_audit_disk_wait_seconds": max,
-    "penstock_audit_refusing": max,
-    "penstock_audit_spool_ratio": max,
-    "penstock_audit_ship_failing": max,
-    # Each worker knows the rate of the whole group.
-    "penstock_quota_byte_rate": max,
-    "penstock_quota_byte_rate_limit": max,
-    "penstock_quota_request_time_ratio": max,
-    "penstock_quota_request_time_limit_ratio": max,
-    # Each worker is a member of its own among those that share quotas.
-    "penstock_quota_cluster_live_proxies": max,
-    "penstock_quota_cluster_shards": max,
-    "penstock_quota_cluster_fallback_shards": max,
-    "penstock_own_topic_faults": max,
-    "penstock_ready": min,
-    "penstock_not_ready": max,
-    "penstock_degraded": max,
-    "penstock_metadata_not_understood": max,
-    "penstock_metadata_signed_transaction": min,
-    "penstock_proxy_id_used_twice": max,
-    "penstock_metadata_digest": max,
-    "penstock_quorum_connected": min,
-    "penstock_quorum_applied_offset": min,
-    "penstock_quorum_leader_epoch": max,
-    "penstock_reauthentication_latency_max_seconds": max,
-    "penstock_jwks_loaded_timestamp_seconds": min,
-    "penstock_certificate_expiry_timestamp_seconds": min,
-    "process_start_time_seconds": min,
-}
-"""How to merge the values of a gauge; gauges that are not in this table are summed."""
-
-ENDING = ("penstock_quota_throttled", "penstock_quota_throttle_time_seconds")
-"""Counters whose series end when their quota-id is idle, so that their number is bounded."""
 
 Key = tuple[str, str, tuple[tuple[str, str], ...]]
 """Name of the metric, name of the series, its labels."""
@@ -73,7 +28,9 @@ async def snapshot(registry: Collector) -> bytes:
     families: list[str] = []
     async for metric in iterate_in_slices(registry.collect()):
         samples = [(each.name, list(each.labels.items()), each.value) for each in metric.samples]
-        families.append(json.dumps((metric.name, metric.documentation, metric.type, samples)))
+        families.append(
+            json.dumps((metric.name, metric.documentation, metric.type, rule_of(metric), samples))
+        )
     return f"[{','.join(families)}]".encode()
 
 
@@ -94,6 +51,7 @@ class Exposition(Collector):
 
     def __init__(self) -> None:
         self._kinds: dict[str, tuple[str, str]] = {}
+        self._rules: dict[str, str] = {}
         self._seen: dict[int, _Seen] = {}
         self._base: dict[Key, _Base] = {}
 
@@ -121,8 +79,8 @@ class Exposition(Collector):
 
     def _read(self, encoded: bytes) -> _Seen:
         seen = _Seen()
-        for family, text, kind, samples in json.loads(encoded):
-            self._kinds[family] = kind, text
+        for family, text, kind, rule, samples in json.loads(encoded):
+            self._kinds[family], self._rules[family] = (kind, text), rule
             into = seen.counted if kind in ("counter", "histogram") else seen.gauges
             for series, labels, value in samples:
                 into[family, series, tuple(map(tuple, labels))] = value
@@ -136,7 +94,8 @@ class Exposition(Collector):
 
     def _drop_ended(self, now_ms: int) -> None:
         for key, base in list(self._base.items()):
-            idle = key[0] in ENDING and now_ms - base.since_ms >= IDLE_MS
+            ends = self._rules[key[0]] == UNTIL_IDLE
+            idle = ends and now_ms - base.since_ms >= IDLE_MS
             if idle and not any(key in seen.counted for seen in self._seen.values()):
                 del self._base[key]
 
@@ -145,7 +104,7 @@ class Exposition(Collector):
         for seen in self._seen.values():
             for key, value in seen.gauges.items():
                 found.setdefault(key, []).append(value)
-        return {key: GAUGES.get(key[0], sum)(values) for key, values in found.items()}
+        return {key: RULES[self._rules[key[0]]](values) for key, values in found.items()}
 
     def _metrics(self, values: Mapping[Key, float]) -> Iterable[Metric]:
         metrics: dict[str, Metric] = {}

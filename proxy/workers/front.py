@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypedDict
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -20,6 +20,7 @@ from proxy.net.pages.http_server import HttpServer
 from proxy.net.pages.quota_page import MAX_ROWS
 from proxy.net.pages.readiness import Note, Readiness, ReadinessSeries
 from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 from proxy.workers.child import Child
 from proxy.workers.control import AUDIT, METRICS, QUOTAS, READY
 from proxy.workers.exposition import Exposition, snapshot
@@ -148,7 +149,9 @@ class Front(Collector):
         )
 
     def collect(self) -> Iterable[Metric]:
-        workers = GaugeMetricFamily("penstock_workers", "Worker processes by state", labels=["state"])
+        workers = GaugeMetricFamily(
+            "penstock_workers", "Worker processes by state", labels=["state"], merge="sum"
+        )
         ready, running = self._ready(), len(self.children)
         for state, count in (
             ("ready", ready),

@@ -29,7 +29,7 @@ class SlowWorker(Child):
         if page != METRICS:
             return Readiness().encoded()
         self.count += 1
-        told = json.dumps([("x", "A counter.", "counter", [("x_total", [], self.count)])])
+        told = json.dumps([("x", "A counter.", "counter", "sum", [("x_total", [], self.count)])])
         if self.count == 1:
             await self.first_may_go.wait()
         return told.encode()

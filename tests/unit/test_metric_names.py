@@ -1,59 +1,29 @@
-"""The metrics that alerts and dashboard name are those that the code exports, and none is left unseen.
+"""The metrics that alerts and dashboard name are those that the code exports, and none is left unseen."""
 
-Exported names are read from the syntax trees of the folders that make metrics: the first argument wherever
-one of prometheus_client's metrics or families is made, also through a function of such a name.
-"""
-
-import ast
 import json
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
 
+from proxy.net.runtime import merged_metrics
+from tests.support import metrics_page
+from tests.support.metrics_page import FOLDERS, metrics
+
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "proxy" / "examples" / "grafana" / "penstock.json"
 RULES = ROOT / "proxy" / "examples" / "prometheus" / "rules.yaml"
-FOLDERS = ("proxy/net", "proxy/workers", "forwarding/net", "spark_audit/service")
-BESIDE = ("proxy/app/quota_shares.py",)
-"""A module that is in none of them."""
 NAMED = re.compile(r"\b(?:penstock|process)_\w+")
 
-# What Prometheus calls the series of each kind of metric, after the name without its `_total`.
-SUFFIXES = {
-    "counter": ("_total",),
-    "gauge": ("",),
-    "histogram": ("_bucket", "_sum", "_count"),
-    "info": ("_info",),
-}
-MAKERS = re.compile(r"(?P<kind>counter|Counter|Gauge|Histogram|Info)(MetricFamily)?")
 
-
-@cache
 def families() -> dict[str, tuple[str, ...]]:
     """Name of each metric of ours -> the names of its series."""
-    sources = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
-    sources += [ROOT / path for path in BESIDE]
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources]
-    calls = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args)
-    found: dict[str, tuple[str, ...]] = {}
-    for call in calls:
-        maker = MAKERS.fullmatch(ast.unparse(call.func).rpartition(".")[2])
-        if maker and isinstance(name := call.args[0], ast.Constant):
-            stem = str(name.value).removesuffix("_total")
-            found[str(name.value)] = tuple(stem + suffix for suffix in SUFFIXES[maker["kind"].lower()])
-    return found
+    return {row.name: row.series for folder in FOLDERS.values() for row in metrics(folder)}
 
 
 def series() -> set[str]:
     return {name for names in families().values() for name in names}
-
-
-def gauges() -> set[str]:
-    """The names of those that go up and down."""
-    return {name for name, of_it in families().items() if of_it == (name,) and not name.endswith("_total")}
 
 
 def named_in(path: Path) -> set[str]:
@@ -71,6 +41,21 @@ def test_the_dashboard_leaves_no_metric_unseen() -> None:
     shown = named_in(DASHBOARD)
 
     assert sorted(name for name, of_it in families().items() if shown.isdisjoint(of_it)) == []
+
+
+@pytest.mark.spec("O2")
+def test_the_page_has_every_metric_as_the_code_defines_it() -> None:
+    page = metrics_page.PAGE.read_text(encoding="utf-8")
+
+    assert metrics_page.with_tables(page) == page, "python -m tests.support.metrics_page"
+    assert sum(line.startswith("| `") for line in page.splitlines()) > 120, "the metrics are no longer found"
+
+
+@pytest.mark.spec("O2")
+def test_each_gauge_of_the_proxy_says_how_those_of_workers_are_merged() -> None:
+    rules = {row.name: row.merge for row in metrics("proxy") if row.kind == "gauge"}
+
+    assert {name: rule for name, rule in rules.items() if rule not in merged_metrics.RULES} == {}
 
 
 @pytest.mark.spec("O2")

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proxy.audit.classes import CLASSES
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.spool_loss import FAULTS
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 
 DAMAGED = "damaged"
 """Reason for lines of the spool that could not be read. Their class is unknown."""
@@ -23,12 +24,16 @@ class AuditCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         audit, shipper = self._audit, self._audit.shipper
         yield GaugeMetricFamily(
-            "penstock_audit_spool_bytes", "Size of the audit spool on disk", audit.spool.size_bytes
+            "penstock_audit_spool_bytes",
+            "Size of the audit spool on disk",
+            audit.spool.size_bytes,
+            merge="sum",
         )
         yield GaugeMetricFamily(
             "penstock_audit_spool_ratio",
             "Used share of the audit spool, for the class with the least room; 1: none left",
             audit.capacity.spool_ratio,
+            merge="max",
         )
         yield CounterMetricFamily(
             "penstock_audit_shipped_total", "Records delivered to the audit topic", shipper.shipped_count
@@ -37,21 +42,25 @@ class AuditCollector(Collector):
             "penstock_audit_unshipped_records",
             "Records that the audit topic does not have yet",
             audit.unshipped_count,
+            merge="sum",
         )
         yield GaugeMetricFamily(
             "penstock_audit_oldest_unshipped_seconds",
             "Age of the next record to ship",
             shipper.oldest_age_ms / 1000,
+            merge="max",
         )
         yield GaugeMetricFamily(
             "penstock_audit_queue_bytes",
             "Records that are not written to the spool yet",
             audit.writer.queued_bytes,
+            merge="sum",
         )
         yield GaugeMetricFamily(
             "penstock_audit_disk_wait_seconds",
             "Duration of the disk operation in progress, in seconds",
             audit.writer.waits_ms / 1000,
+            merge="max",
         )
         yield CounterMetricFamily(
             "penstock_audit_ship_throttled_seconds_total",
@@ -112,6 +121,7 @@ class AuditCollector(Collector):
             "penstock_audit_ship_failing",
             "Whether deliveries to the audit topic fail now, by error",
             labels=["reason"],
+            merge="max",
         )
         for reason, count in sorted(delivery.failures.items()):
             failures.add_metric([reason], count)
@@ -125,6 +135,7 @@ class AuditCollector(Collector):
             "penstock_audit_refusing",
             "Whether requests are rejected because their records cannot be written",
             labels=["class"],
+            merge="max",
         )
         rejected = self._audit.capacity.rejected_classes()
         for name in CLASSES:

@@ -19,12 +19,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proxy.error_text import text_of
 from proxy.net.files.watched_file import FileReloads, WatchedFile
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 from proxy.net.runtime.reachability import NOT_TLS
 
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -397,6 +397,7 @@ class CertificateSeries(Collector):
             "penstock_certificate_expiry_timestamp_seconds",
             "When the certificate loaded from this file expires; for a file of CAs, when the last one does",
             labels=["file"],
+            merge="min",
         )
         for path, expiry_s in sorted(self._expiries().items()):
             family.add_metric([str(path)], expiry_s)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import structlog
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -28,6 +27,7 @@ from proxy.net.kafka.own_topics import (
     Setting,
     missing_settings,
 )
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 from proxy.net.runtime.reachability import Cause, Reachability
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -118,6 +118,7 @@ class OwnTopicWatch(Collector):
             "penstock_own_topic_faults",
             "Changed settings, deletions and partitions with too few replicas in sync of an own topic",
             labels=["topic"],
+            merge="max",
         )
         for each in self._watched:
             family.add_metric([each.topic.name], len(each.faults))

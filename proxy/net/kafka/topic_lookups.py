@@ -14,12 +14,13 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 import structlog
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.net.runtime.chunked import call_in_slices, iterate_in_slices, run_in_slices
 from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 from proxy.session.gate import TopicNames
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -277,4 +278,5 @@ class TopicLookupSeries(Collector):
             "penstock_topic_lookups_waiting",
             "Connections with a request that waits for the name of a topic",
             lookups.waiting,
+            merge="sum",
         )

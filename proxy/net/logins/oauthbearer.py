@@ -14,11 +14,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter
 
 from proxy.error_text import text_of
 from proxy.net.files.watched_file import FileReloads, WatchedFile
 from proxy.net.logins.http_client import HttpClient, HttpError
+from proxy.net.runtime.merged_metrics import Gauge
 from proxy.security.jwk_set import JwkSet, JwkSetError
 from proxy.security.jwt import JwtPolicy
 from proxy.security.sasl.exchange import Exchange
@@ -50,6 +51,7 @@ class JwksMetrics:
             "When an identity provider's keys were last loaded; 0 if never",
             ("url",),
             registry=registry,
+            multiprocess_mode="min",
         )
 
     def watch(self, url: str) -> None:

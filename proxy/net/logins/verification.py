@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter
 
+from proxy.net.runtime.merged_metrics import Gauge
 from proxy.security.sasl.exchange import Deferred, Rejected, Settled
 
 Item = TypeVar("Item")
@@ -210,6 +211,7 @@ class Verifications:
             "penstock_authentication_checks_waiting",
             "Checks of a login that are queued for a thread",
             registry=registry,
+            multiprocess_mode="sum",
         )
         waiting.set_function(lambda: sum(lane.waiting for lane in self._lanes.values()))
         for reason in (CLIENT_LEFT, QUEUE_FULL):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import structlog
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proxy.metadata.loader import Loader
@@ -30,6 +30,7 @@ from proxy.net.metadata.quorum import (
 from proxy.net.metadata.transactions import BrokenBatch, QuorumLog, SnapshotReader
 from proxy.net.runtime.chunked import run_in_slices
 from proxy.net.runtime.garbage_collector import apply_image
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 from proxy.net.runtime.reachability import Reachability
 
 RESPONSE_TIMEOUT_MS = 5_000
@@ -305,13 +306,18 @@ class QuorumCollector(Collector):
             "penstock_quorum_connected",
             "Whether the feed follows the leader of Kafka's quorum",
             int(self._feed.connected),
+            merge="min",
         )
         yield GaugeMetricFamily(
-            "penstock_quorum_leader_epoch", "Epoch of the quorum's leader", self._feed.leader.epoch
+            "penstock_quorum_leader_epoch",
+            "Epoch of the quorum's leader",
+            self._feed.leader.epoch,
+            merge="max",
         )
         if self._loader.applied_offset is not None:
             yield GaugeMetricFamily(
                 "penstock_quorum_applied_offset",
                 "Offset of Kafka's metadata log up to which everything is applied",
                 self._loader.applied_offset,
+                merge="min",
             )

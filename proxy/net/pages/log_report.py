@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 
 import structlog
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from proxy.audit import events
@@ -20,6 +20,7 @@ from proxy.metadata.signatures import LogVerifier, UnsignedRecords
 from proxy.net.metadata.seen_number import SeenNumber
 from proxy.net.pages.readiness import Note
 from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 
 MAX_REPORTED = 100
 """Records that are reported one by one when an image brings more of them; the rest is counted."""
@@ -114,11 +115,13 @@ class LogReport(Collector):
             "penstock_metadata_not_understood",
             "Records of the metadata log that are not understood and fail closed",
             len(self._image.not_understood) + (self._stopped is not None),
+            merge="max",
         )
         yield GaugeMetricFamily(
             "penstock_metadata_digest",
             "The first 48 bits of the digest of what is in effect; processes at one offset have the same",
             int.from_bytes(self._image.digest[:6], "big"),
+            merge="max",
         )
         if self._verifier is not None:
             yield CounterMetricFamily(
@@ -130,6 +133,7 @@ class LogReport(Collector):
                 "penstock_metadata_signed_transaction",
                 "The number of the last signed transaction of the metadata log that is in effect",
                 self._verifier.number,
+                merge="min",
             )
 
     def _take_unsigned(self) -> None:

@@ -9,9 +9,10 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, replace
 
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 from proxy.net.runtime.reachability import Cause
 
 READY = "ready"
@@ -79,12 +80,20 @@ class ReadinessSeries(Collector):
     def collect(self) -> Iterable[Metric]:
         found = self._readiness()
         yield GaugeMetricFamily(
-            "penstock_ready", "Whether /readyz says that the process is ready", int(not found.blocked)
+            "penstock_ready",
+            "Whether /readyz says that the process is ready",
+            int(not found.blocked),
+            merge="min",
         )
         blocked = GaugeMetricFamily(
-            "penstock_not_ready", "1 for each reason why the process is not ready", labels=["cause"]
+            "penstock_not_ready",
+            "1 for each reason why the process is not ready",
+            labels=["cause"],
+            merge="max",
         )
-        others = GaugeMetricFamily("penstock_degraded", "1 for each part that is degraded", labels=["cause"])
+        others = GaugeMetricFamily(
+            "penstock_degraded", "1 for each part that is degraded", labels=["cause"], merge="max"
+        )
         for series, notes in ((blocked, found.blocked), (others, found.others)):
             for cause in dict.fromkeys(note.what for note in notes):
                 series.add_metric([cause], 1)

@@ -7,12 +7,12 @@ restart of one is taken for one of the other. Only an operator knows which one i
 from collections.abc import Callable, Iterator
 
 import structlog
-from prometheus_client import Gauge
 from prometheus_client.registry import CollectorRegistry
 
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.net.pages.readiness import Note
+from proxy.net.runtime.merged_metrics import Gauge
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +27,7 @@ class SameIdReport:
             "penstock_proxy_id_used_twice",
             "Whether another process runs under this process's proxy.id",
             registry=registry,
+            multiprocess_mode="max",
         )
         gauge.set_function(lambda: self._other is not None)
 

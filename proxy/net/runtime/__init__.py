@@ -4,6 +4,7 @@ clock              the one reader of time
 chunked            long work in slices, so that the event loop serves clients in between
 garbage_collector  keeps Python's garbage collector from holding the event loop
 replaceable        a background task that a reload can replace
+merged_metrics     metrics with the rule by which the values of several workers become one
 stop_signals       SIGTERM and SIGINT start the drain, a second one ends it
 operator_signals   SIGHUP reloads the configuration, SIGUSR2 starts a successor
 descriptors        the limit of open files, and the number of connections it allows

@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import structlog
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry
+
+from proxy.net.runtime.merged_metrics import Gauge
 
 SAME_S = 1.0
 """A second signal within so many seconds does not count: Ctrl-C and systemd signal a whole process group, the
@@ -35,6 +37,7 @@ class StopSignals:
                 "penstock_draining",
                 "Whether the process is draining: 1 from SIGTERM to its end",
                 registry=registry,
+                multiprocess_mode="max",
             )
             gauge.set_function(lambda: int(self.draining.is_set()))
 

@@ -15,8 +15,8 @@ from functools import cache
 from importlib.metadata import version
 from platform import python_version
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -24,6 +24,7 @@ from proxy.audit.record import AuditEvent
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.metrics import AuditCollector
 from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.merged_metrics import Gauge, GaugeMetricFamily
 from proxy.net.telemetry.event_lines import log_event
 from proxy.net.telemetry.quota_metrics import ShownClients, ThrottledSeries, quota_series
 from proxy.quota.connections import REJECTION_REASONS
@@ -95,6 +96,7 @@ class LoginMetrics:
             "penstock_reauthentication_latency_max_seconds",
             "Kafka: reauthentication-latency-max; of the last 30 to 60 seconds, 0 if there was none",
             registry=registry,
+            multiprocess_mode="max",
         ).set_function(lambda: self._longest_reauth.value(clock()))
         self._killed = counter(
             "penstock_expired_connections_killed_total", "Kafka: expired-connections-killed-count", "listener"
@@ -351,11 +353,14 @@ class StateCollector(Collector):
         sent = CounterMetricFamily(
             "penstock_response_bytes_total", "Bytes received from the broker", labels=["listener"]
         )
-        connections = GaugeMetricFamily("penstock_connections", "Open connections", labels=["listener"])
+        connections = GaugeMetricFamily(
+            "penstock_connections", "Open connections", labels=["listener"], merge="sum"
+        )
         unknown = GaugeMetricFamily(
             "penstock_brokers_not_told",
             "Brokers without an advertised address for clients",
             labels=["listener"],
+            merge="max",
         )
         for policy in self._policies:
             for api_key, count in policy.counts.requests.items():
@@ -373,9 +378,13 @@ class StateCollector(Collector):
             "penstock_request_memory_bytes",
             "Memory of incomplete requests, waiting input and unread responses",
             memory.used_bytes,
+            merge="sum",
         )
         yield GaugeMetricFamily(
-            "penstock_requests_without_room", "Clients that wait for request memory", memory.waiting
+            "penstock_requests_without_room",
+            "Clients that wait for request memory",
+            memory.waiting,
+            merge="sum",
         )
 
     def _metadata(self) -> Iterable[Metric]:
@@ -384,13 +393,19 @@ class StateCollector(Collector):
             "penstock_controller_connected",
             "Whether a controller is connected: without one, admin changes wait",
             int(self._controller_connected()),
+            merge="min",
         )
         yield GaugeMetricFamily(
-            "penstock_metadata_ready", "Whether the metadata log is loaded", int(image is not None)
+            "penstock_metadata_ready",
+            "Whether the metadata log is loaded",
+            int(image is not None),
+            merge="min",
         )
         if image is not None:
-            yield GaugeMetricFamily("penstock_metadata_offset", "Offset of the image in effect", image.offset)
             yield GaugeMetricFamily(
-                "penstock_acls", "Kafka: Authorizer AclCount", authorizer.acl_count(image)
+                "penstock_metadata_offset", "Offset of the image in effect", image.offset, merge="min"
+            )
+            yield GaugeMetricFamily(
+                "penstock_acls", "Kafka: Authorizer AclCount", authorizer.acl_count(image), merge="min"
             )
         yield authorizer_errors(authorizer)

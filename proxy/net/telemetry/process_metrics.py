@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proxy.net.runtime import descriptors
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 
 _UTIME, _STIME, _START, _VIRTUAL, _RESIDENT = 11, 12, 19, 20, 21
 """Positions in /proc/self/stat, after the name of the command (proc(5))."""
@@ -40,9 +41,12 @@ class ProcessSeries(Collector):
         count = descriptors.open_count()
         if count:
             yield GaugeMetricFamily(
-                "process_open_fds", "Open files and sockets; kernels before 6.2 do not count them", count
+                "process_open_fds",
+                "Open files and sockets; kernels before 6.2 do not count them",
+                count,
+                merge="sum",
             )
-        yield GaugeMetricFamily("process_max_fds", "Limit of open files", descriptors.limit())
+        yield GaugeMetricFamily("process_max_fds", "Limit of open files", descriptors.limit(), merge="sum")
 
     def _used(self) -> Iterable[Metric]:
         try:
@@ -52,12 +56,18 @@ class ProcessSeries(Collector):
             return
         seconds = (int(fields[_UTIME]) + int(fields[_STIME])) / self._ticks
         yield CounterMetricFamily("process_cpu_seconds_total", "User and system CPU time", seconds)
-        yield GaugeMetricFamily("process_virtual_memory_bytes", "Virtual memory", int(fields[_VIRTUAL]))
+        yield GaugeMetricFamily(
+            "process_virtual_memory_bytes", "Virtual memory", int(fields[_VIRTUAL]), merge="sum"
+        )
         resident_bytes = int(fields[_RESIDENT]) * self._page_bytes
-        yield GaugeMetricFamily("process_resident_memory_bytes", "Resident memory", resident_bytes)
+        yield GaugeMetricFamily(
+            "process_resident_memory_bytes", "Resident memory", resident_bytes, merge="sum"
+        )
         if self._boot_s is not None:
             started_s = self._boot_s + int(fields[_START]) / self._ticks
-            yield GaugeMetricFamily("process_start_time_seconds", "Start time, since the epoch", started_s)
+            yield GaugeMetricFamily(
+                "process_start_time_seconds", "Start time, since the epoch", started_s, merge="min"
+            )
 
 
 def _boot_s(stat: Path) -> int | None:

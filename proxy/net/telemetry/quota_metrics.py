@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from heapq import heappush, heappushpop
 from itertools import islice
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proxy.audit.record import AuditEvent
+from proxy.net.runtime.merged_metrics import EndingCounterMetricFamily, GaugeMetricFamily
 from proxy.quota.bucket_table import IDLE_MS
 from proxy.quota.throttle import REQUEST_PERCENTAGE, Bucket, ClientQuotas
 
@@ -109,12 +110,16 @@ def quota_series(quotas: ClientQuotas, shown: ShownClients, now_ms: int) -> Iter
     yield from _in_parts(_request_time, _rows(timed(True), shown, lambda each: rate(each) / _PERCENT))
     yield from _in_parts(_request_time_limit, _limits(timed(True), shown, _PERCENT))
     yield GaugeMetricFamily(
-        "penstock_quota_ids", "Quota-ids whose use is stored, also without traffic", len(quotas.kept)
+        "penstock_quota_ids",
+        "Quota-ids whose use is stored, also without traffic",
+        len(quotas.kept),
+        merge="sum",
     )
     yield GaugeMetricFamily(
         "penstock_quota_exempt_request_time_ratio",
         "Kafka: exempt-request-time of Request, as a share of one event loop",
         quotas.exempt_time.measure(now_ms) / _PERCENT,
+        merge="sum",
     )
 
 
@@ -240,8 +245,12 @@ def _in_parts(
 
 
 def _byte_rate() -> GaugeMetricFamily:
+    # Each worker knows the rates of the whole group.
     return GaugeMetricFamily(
-        "penstock_quota_byte_rate", "Kafka: byte-rate of Produce and Fetch by quota entity", labels=_NAMES
+        "penstock_quota_byte_rate",
+        "Kafka: byte-rate of Produce and Fetch by quota entity",
+        labels=_NAMES,
+        merge="max",
     )
 
 
@@ -250,12 +259,13 @@ def _request_time() -> GaugeMetricFamily:
         "penstock_quota_request_time_ratio",
         "Kafka: request-time of Request by quota entity, as a share of one event loop",
         labels=_NAMES,
+        merge="max",
     )
 
 
 def _byte_rate_limit() -> GaugeMetricFamily:
     return GaugeMetricFamily(
-        "penstock_quota_byte_rate_limit", "The quota in effect, bytes a second", labels=_NAMES
+        "penstock_quota_byte_rate_limit", "The quota in effect, bytes a second", labels=_NAMES, merge="max"
     )
 
 
@@ -264,19 +274,20 @@ def _request_time_limit() -> GaugeMetricFamily:
         "penstock_quota_request_time_limit_ratio",
         "The quota in effect, as a share of one event loop",
         labels=_NAMES,
+        merge="max",
     )
 
 
-def _throttled() -> CounterMetricFamily:
-    return CounterMetricFamily(
+def _throttled() -> EndingCounterMetricFamily:
+    return EndingCounterMetricFamily(
         "penstock_quota_throttled_total",
         "Responses with a throttle time; with quota.mode=observe, those that would have one",
         labels=_NAMES,
     )
 
 
-def _throttle_time() -> CounterMetricFamily:
-    return CounterMetricFamily(
+def _throttle_time() -> EndingCounterMetricFamily:
+    return EndingCounterMetricFamily(
         "penstock_quota_throttle_time_seconds_total",
         "Sum of throttle times; with quota.mode=observe, of those that would have been sent",
         labels=_NAMES,

@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry
 
 from proxy.net.audit.spool_files import make_directory
 from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.merged_metrics import Gauge
 
 RELOAD_FILE, RESTART_FILE = "reload.json", "restart.json"
 _MAX_BYTES = 1 << 20
@@ -80,11 +81,13 @@ class ReloadMetrics:
             "penstock_config_last_reload_success_timestamp_seconds",
             "When the configuration in effect was read",
             registry=registry,
+            multiprocess_mode="max",
         )
         self._restart = Gauge(
             "penstock_config_restart_needed",
             "Keys whose value in the file takes effect after a restart only",
             registry=registry,
+            multiprocess_mode="max",
         )
         self._success.set(now_ms() / 1000)
 

@@ -6,43 +6,29 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info
 from prometheus_client.exposition import generate_latest
 
+from proxy.net.runtime.merged_metrics import (
+    UNTIL_IDLE,
+    EndingCounterMetricFamily,
+    Gauge,
+    GaugeMetricFamily,
+    rule_of,
+)
 from proxy.quota.bucket_table import IDLE_MS
-from proxy.workers.exposition import GAUGES, Exposition, snapshot
-from tests.unit.test_metric_names import gauges
+from proxy.workers.exposition import Exposition, snapshot
 
 pytestmark = pytest.mark.spec("O2")
 
 NOW_MS = 1_700_000_000_000
-SUMMED = {
-    "penstock_audit_queue_bytes",
-    "penstock_audit_spool_bytes",
-    "penstock_audit_unshipped_records",
-    "penstock_authentication_checks_waiting",
-    "penstock_connections",
-    "penstock_quota_cluster_coordinated_shards",
-    "penstock_quota_exempt_request_time_ratio",
-    "penstock_quota_ids",
-    "penstock_request_memory_bytes",
-    "penstock_requests_without_room",
-    "penstock_topic_lookups_waiting",
-    "penstock_workers",
-    "process_max_fds",
-    "process_open_fds",
-    "process_resident_memory_bytes",
-    "process_virtual_memory_bytes",
-}
-"""Gauges of the proxy of which the proxy has what its workers have together."""
+
+Family = tuple[str, str, str, str, list[tuple[str, list[tuple[str, str]], float]]]
 
 
-Family = tuple[str, str, str, list[tuple[str, list[tuple[str, str]], float]]]
+def counter(name: str, user: str, value: float, rule: str = "sum") -> Family:
+    return name.removesuffix("_total"), "A counter.", "counter", rule, [(name, [("user", user)], value)]
 
 
-def counter(name: str, user: str, value: float) -> Family:
-    return name.removesuffix("_total"), "A counter.", "counter", [(name, [("user", user)], value)]
-
-
-def gauge(name: str, value: float) -> Family:
-    return name, "A gauge.", "gauge", [(name, [], value)]
+def gauge(name: str, value: float, rule: str = "sum") -> Family:
+    return name, "A gauge.", "gauge", rule, [(name, [], value)]
 
 
 def page(*families: Family) -> bytes:
@@ -60,7 +46,7 @@ def told(exposition: Exposition) -> dict[str, float]:
 def test_counters_are_summed_by_their_labels_and_gauges_by_their_rule() -> None:
     both = Exposition()
     for worker, (requests, connections, offset) in enumerate(((10, 3, 41), (5, 4, 40))):
-        held = gauge("penstock_connections", connections), gauge("penstock_metadata_offset", offset)
+        held = gauge("penstock_connections", connections), gauge("penstock_metadata_offset", offset, "min")
         both.update(worker, page(counter("penstock_requests_total", "alice", requests), *held), NOW_MS)
 
     assert told(both) == {
@@ -119,7 +105,8 @@ def test_a_series_that_ends_at_one_worker_does_not_make_the_sum_fall() -> None:
 
 def test_a_quota_ids_series_ends_when_no_worker_has_it_and_others_do_not() -> None:
     both, throttled = Exposition(), "penstock_quota_throttled_total"
-    both.update(0, page(counter(throttled, "alice", 10), counter("x_total", "a", 1)), NOW_MS)
+    ending = counter(throttled, "alice", 10, UNTIL_IDLE)
+    both.update(0, page(ending, counter("x_total", "a", 1)), NOW_MS)
     both.died(0, NOW_MS)
 
     both.update(0, page(), NOW_MS + IDLE_MS - 1)
@@ -130,9 +117,13 @@ def test_a_quota_ids_series_ends_when_no_worker_has_it_and_others_do_not() -> No
     assert told(both) == {'x_total{user="a"}': 1.0}
 
 
-def test_each_gauge_of_the_proxy_has_a_rule() -> None:
-    of_others = ("penstock_controller_", "penstock_ingest_", "penstock_reconciliation_")
-    without_workers = {name for name in gauges() if name.startswith(of_others)}
-    known = {*GAUGES, *SUMMED, *without_workers, "penstock_forwarding_in_flight"}
+async def test_the_rule_comes_with_each_metric() -> None:
+    registry = CollectorRegistry()
+    Gauge("sum_of", "A gauge.", ("url",), registry=registry, multiprocess_mode="sum").labels("a").set(1)
+    Gauge("max_of", "A gauge.", registry=registry, multiprocess_mode="max")
+    Info("penstock_build", "An info.", registry=registry).info({"version": "1"})
 
-    assert gauges() - known == set()
+    rules = {name: rule for name, _, _, rule, _ in json.loads(await snapshot(registry))}
+    assert rules == {"sum_of": "sum", "max_of": "max", "penstock_build": "max"}
+    assert rule_of(GaugeMetricFamily("g", "A gauge.", 1, merge="min")) == "min"
+    assert rule_of(EndingCounterMetricFamily("c", "A counter.")) == UNTIL_IDLE

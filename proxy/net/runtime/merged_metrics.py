@@ -1,0 +1,53 @@
+"""Metrics with the rule by which the values of several workers become one value of the proxy.
+
+proxy.workers.exposition merges them. All gauges of a proxy are of these classes and name a key of RULES; a
+test looks for others. Counters and histograms are summed, and an info is the same at each worker.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import prometheus_client
+from prometheus_client import core
+from prometheus_client.metrics_core import Metric
+
+RULES = {"sum": sum, "min": min, "max": max}
+UNTIL_IDLE = "until idle"
+
+
+class GaugeMetricFamily(core.GaugeMetricFamily):
+    """A gauge that a collector makes at each scrape."""
+
+    def __init__(
+        self,
+        name: str,
+        documentation: str,
+        value: float | None = None,
+        labels: Sequence[str] | None = None,
+        *,
+        merge: str,
+    ) -> None:
+        super().__init__(name, documentation, value, labels)
+        self.merge = merge
+
+
+class Gauge(prometheus_client.Gauge):
+    """A gauge that is set where its value changes; `multiprocess_mode` is the rule."""
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in super().collect():
+            family = GaugeMetricFamily(metric.name, metric.documentation, merge=self._multiprocess_mode)
+            family.samples = metric.samples
+            yield family
+
+
+class EndingCounterMetricFamily(core.CounterMetricFamily):
+    """A counter whose series end when their quota-id is idle, so that their number is bounded."""
+
+
+def rule_of(metric: Metric) -> str:
+    """Return a key of RULES, or UNTIL_IDLE for a sum that ends."""
+    if isinstance(metric, GaugeMetricFamily):
+        return metric.merge
+    if isinstance(metric, EndingCounterMetricFamily):
+        return UNTIL_IDLE
+    return "max" if metric.type == "info" else "sum"
