@@ -362,6 +362,7 @@ IGNORED_RECORDS = frozenset(
         "RegisterControllerRecord",
         "UnfenceBrokerRecord",
         "UnregisterBrokerRecord",
+        "UnregisterControllerRecord",
         "ZkMigrationStateRecord",
     }
 )

@@ -1,4 +1,4 @@
-"""Encodes and decodes the Kafka protocol: all live APIs of Kafka 4.2 in all versions, and metadata records.
+"""Encodes and decodes the Kafka protocol: all live APIs of Kafka 4.4 in all versions, and metadata records.
 
 header            splits a byte stream into frames; request and response headers
 codecs            decodes and encodes the body of a message, in each version

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The APIs with at least one version in Kafka 4.2."""
+    """The APIs with at least one version in Kafka 4.4."""
 
     PRODUCE = 0
     FETCH = 1
@@ -98,6 +98,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
     @staticmethod
     def name_of(number: int) -> str:

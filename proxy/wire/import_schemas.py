@@ -2,7 +2,7 @@
 
 `make schemas` runs it for a new release of Kafka:
 
-    python -m proxy.wire.import_schemas kafka-clients-4.2.1.jar kafka-metadata-4.2.1.jar
+    python -m proxy.wire.import_schemas kafka-clients-4.4.0.jar kafka-metadata-4.4.0.jar
 
 It reads `common/message/*.json` (requests, responses, headers, data) and `common/metadata/*.json` (records of
 the metadata log), leaves out messages without any version, and writes one file for each kind. An unknown

@@ -10,6 +10,13 @@ class AbortTransactionRecord(Message):
     reason: str | None
     def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., reason: str | None = ...) -> None: ...
 
+class AbortedTxn(Message):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., producer_id: int = ..., first_offset: int = ..., last_offset: int = ..., last_stable_offset: int = ...) -> None: ...
+
 class AccessControlEntryRecord(Message):
     api_key: ClassVar[int]
     id: bytes
@@ -366,7 +373,9 @@ class ApiVersionsRequest(Request[ApiVersionsResponse]):
     api_key: ClassVar[int]
     client_software_name: str
     client_software_version: str
-    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., client_software_name: str = ..., client_software_version: str = ...) -> None: ...
+    cluster_id: str | None
+    node_id: int
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., client_software_name: str = ..., client_software_version: str = ..., cluster_id: str | None = ..., node_id: int = ...) -> None: ...
 
 class AssignReplicasToDirsResponse(Message):
     api_key: ClassVar[int]
@@ -472,7 +481,8 @@ class BrokerHeartbeatRequest(Request[BrokerHeartbeatResponse]):
     want_fence: bool
     want_shut_down: bool
     offline_log_dirs: list[bytes]
-    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., broker_id: int = ..., broker_epoch: int = ..., current_metadata_offset: int = ..., want_fence: bool = ..., want_shut_down: bool = ..., offline_log_dirs: list[bytes] = ...) -> None: ...
+    cordoned_log_dirs: list[bytes] | None
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., broker_id: int = ..., broker_epoch: int = ..., current_metadata_offset: int = ..., want_fence: bool = ..., want_shut_down: bool = ..., offline_log_dirs: list[bytes] = ..., cordoned_log_dirs: list[bytes] | None = ...) -> None: ...
 
 class BrokerRegistrationResponse(Message):
     api_key: ClassVar[int]
@@ -512,7 +522,8 @@ class BrokerRegistrationChangeRecord(Message):
     fenced: int
     in_controlled_shutdown: int
     log_dirs: list[bytes]
-    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., broker_id: int = ..., broker_epoch: int = ..., fenced: int = ..., in_controlled_shutdown: int = ..., log_dirs: list[bytes] = ...) -> None: ...
+    cordoned_log_dirs: list[bytes] | None
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., broker_id: int = ..., broker_epoch: int = ..., fenced: int = ..., in_controlled_shutdown: int = ..., log_dirs: list[bytes] = ..., cordoned_log_dirs: list[bytes] | None = ...) -> None: ...
 
 class ClearElrRecord(Message):
     api_key: ClassVar[int]
@@ -639,6 +650,10 @@ class ConsumerProtocolSubscription(Message):
     generation_id: int
     rack_id: str | None
     def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., topics: list[str] = ..., user_data: Buffer | None = ..., owned_partitions: list[ConsumerProtocolSubscription.TopicPartition] = ..., generation_id: int = ..., rack_id: str | None = ...) -> None: ...
+
+class ControlRecordTypeSchema(Message):
+    type: int
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., type: int = ...) -> None: ...
 
 class ControllerRegistrationResponse(Message):
     api_key: ClassVar[int]
@@ -847,7 +862,8 @@ class DeleteGroupsResponse(Message):
     class DeletableGroupResult(Message):
         group_id: str
         error_code: int
-        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., group_id: str = ..., error_code: int = ...) -> None: ...
+        error_message: str | None
+        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., group_id: str = ..., error_code: int = ..., error_message: str | None = ...) -> None: ...
     throttle_time_ms: int
     results: list[DeleteGroupsResponse.DeletableGroupResult]
     def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., throttle_time_ms: int = ..., results: list[DeleteGroupsResponse.DeletableGroupResult] = ...) -> None: ...
@@ -1157,7 +1173,8 @@ class DescribeLogDirsResponse(Message):
         topics: list[DescribeLogDirsResponse.DescribeLogDirsTopic]
         total_bytes: int
         usable_bytes: int
-        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., error_code: int = ..., log_dir: str = ..., topics: list[DescribeLogDirsResponse.DescribeLogDirsTopic] = ..., total_bytes: int = ..., usable_bytes: int = ...) -> None: ...
+        is_cordoned: bool
+        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., error_code: int = ..., log_dir: str = ..., topics: list[DescribeLogDirsResponse.DescribeLogDirsTopic] = ..., total_bytes: int = ..., usable_bytes: int = ..., is_cordoned: bool = ...) -> None: ...
     class DescribeLogDirsTopic(Message):
         name: str
         partitions: list[DescribeLogDirsResponse.DescribeLogDirsPartition]
@@ -2412,7 +2429,8 @@ class RegisterBrokerRecord(Message):
     fenced: bool
     in_controlled_shutdown: bool
     log_dirs: list[bytes]
-    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., broker_id: int = ..., is_migrating_zk_broker: bool = ..., incarnation_id: bytes = ..., broker_epoch: int = ..., end_points: list[RegisterBrokerRecord.BrokerEndpoint] = ..., features: list[RegisterBrokerRecord.BrokerFeature] = ..., rack: str | None = ..., fenced: bool = ..., in_controlled_shutdown: bool = ..., log_dirs: list[bytes] = ...) -> None: ...
+    cordoned_log_dirs: list[bytes] | None
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., broker_id: int = ..., is_migrating_zk_broker: bool = ..., incarnation_id: bytes = ..., broker_epoch: int = ..., end_points: list[RegisterBrokerRecord.BrokerEndpoint] = ..., features: list[RegisterBrokerRecord.BrokerFeature] = ..., rack: str | None = ..., fenced: bool = ..., in_controlled_shutdown: bool = ..., log_dirs: list[bytes] = ..., cordoned_log_dirs: list[bytes] | None = ...) -> None: ...
 
 class RegisterControllerRecord(Message):
     api_key: ClassVar[int]
@@ -2730,7 +2748,10 @@ class StreamsGroupDescribeResponse(Message):
         topology: StreamsGroupDescribeResponse.Topology | None
         members: list[StreamsGroupDescribeResponse.Member]
         authorized_operations: int
-        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., error_code: int = ..., error_message: str | None = ..., group_id: str = ..., group_state: str = ..., group_epoch: int = ..., assignment_epoch: int = ..., topology: StreamsGroupDescribeResponse.Topology | None = ..., members: list[StreamsGroupDescribeResponse.Member] = ..., authorized_operations: int = ...) -> None: ...
+        topology_description: StreamsGroupDescribeResponse.TopologyDescription | None
+        topology_description_status: int
+        assignor_name: str | None
+        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., error_code: int = ..., error_message: str | None = ..., group_id: str = ..., group_state: str = ..., group_epoch: int = ..., assignment_epoch: int = ..., topology: StreamsGroupDescribeResponse.Topology | None = ..., members: list[StreamsGroupDescribeResponse.Member] = ..., authorized_operations: int = ..., topology_description: StreamsGroupDescribeResponse.TopologyDescription | None = ..., topology_description_status: int = ..., assignor_name: str | None = ...) -> None: ...
     class Topology(Message):
         epoch: int
         subtopologies: list[StreamsGroupDescribeResponse.Subtopology] | None
@@ -2787,6 +2808,26 @@ class StreamsGroupDescribeResponse(Message):
         subtopology_id: str
         partitions: list[int]
         def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., subtopology_id: str = ..., partitions: list[int] = ...) -> None: ...
+    class TopologyDescription(Message):
+        subtopologies: list[StreamsGroupDescribeResponse.TopologyDescriptionSubtopology]
+        global_stores: list[StreamsGroupDescribeResponse.TopologyDescriptionGlobalStore]
+        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., subtopologies: list[StreamsGroupDescribeResponse.TopologyDescriptionSubtopology] = ..., global_stores: list[StreamsGroupDescribeResponse.TopologyDescriptionGlobalStore] = ...) -> None: ...
+    class TopologyDescriptionSubtopology(Message):
+        subtopology_id: str
+        nodes: list[StreamsGroupDescribeResponse.TopologyDescriptionNode]
+        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., subtopology_id: str = ..., nodes: list[StreamsGroupDescribeResponse.TopologyDescriptionNode] = ...) -> None: ...
+    class TopologyDescriptionNode(Message):
+        name: str
+        node_type: int
+        source_topics: list[str]
+        sink_topic: str | None
+        stores: list[str]
+        successors: list[str]
+        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., name: str = ..., node_type: int = ..., source_topics: list[str] = ..., sink_topic: str | None = ..., stores: list[str] = ..., successors: list[str] = ...) -> None: ...
+    class TopologyDescriptionGlobalStore(Message):
+        source: StreamsGroupDescribeResponse.TopologyDescriptionNode
+        processor: StreamsGroupDescribeResponse.TopologyDescriptionNode
+        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., source: StreamsGroupDescribeResponse.TopologyDescriptionNode = ..., processor: StreamsGroupDescribeResponse.TopologyDescriptionNode = ...) -> None: ...
     throttle_time_ms: int
     groups: list[StreamsGroupDescribeResponse.DescribedGroup]
     def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., throttle_time_ms: int = ..., groups: list[StreamsGroupDescribeResponse.DescribedGroup] = ...) -> None: ...
@@ -2795,7 +2836,8 @@ class StreamsGroupDescribeRequest(Request[StreamsGroupDescribeResponse]):
     api_key: ClassVar[int]
     group_ids: list[str]
     include_authorized_operations: bool
-    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., group_ids: list[str] = ..., include_authorized_operations: bool = ...) -> None: ...
+    include_topology_description: bool
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., group_ids: list[str] = ..., include_authorized_operations: bool = ..., include_topology_description: bool = ...) -> None: ...
 
 class StreamsGroupHeartbeatResponse(Message):
     api_key: ClassVar[int]
@@ -2826,15 +2868,17 @@ class StreamsGroupHeartbeatResponse(Message):
     member_id: str
     member_epoch: int
     heartbeat_interval_ms: int
-    acceptable_recovery_lag: int
+    acceptable_recovery_lag_legacy: int
     task_offset_interval_ms: int
+    acceptable_recovery_lag: int
     status: list[StreamsGroupHeartbeatResponse.Status] | None
     active_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None
     standby_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None
     warmup_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None
+    topology_description_required: bool
     endpoint_information_epoch: int
     partitions_by_user_endpoint: list[StreamsGroupHeartbeatResponse.EndpointToPartitions] | None
-    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., throttle_time_ms: int = ..., error_code: int = ..., error_message: str | None = ..., member_id: str = ..., member_epoch: int = ..., heartbeat_interval_ms: int = ..., acceptable_recovery_lag: int = ..., task_offset_interval_ms: int = ..., status: list[StreamsGroupHeartbeatResponse.Status] | None = ..., active_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None = ..., standby_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None = ..., warmup_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None = ..., endpoint_information_epoch: int = ..., partitions_by_user_endpoint: list[StreamsGroupHeartbeatResponse.EndpointToPartitions] | None = ...) -> None: ...
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., throttle_time_ms: int = ..., error_code: int = ..., error_message: str | None = ..., member_id: str = ..., member_epoch: int = ..., heartbeat_interval_ms: int = ..., acceptable_recovery_lag_legacy: int = ..., task_offset_interval_ms: int = ..., acceptable_recovery_lag: int = ..., status: list[StreamsGroupHeartbeatResponse.Status] | None = ..., active_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None = ..., standby_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None = ..., warmup_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None = ..., topology_description_required: bool = ..., endpoint_information_epoch: int = ..., partitions_by_user_endpoint: list[StreamsGroupHeartbeatResponse.EndpointToPartitions] | None = ...) -> None: ...
 
 class StreamsGroupHeartbeatRequest(Request[StreamsGroupHeartbeatResponse]):
     api_key: ClassVar[int]
@@ -2898,6 +2942,41 @@ class StreamsGroupHeartbeatRequest(Request[StreamsGroupHeartbeatResponse]):
     shutdown_application: bool
     def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., group_id: str = ..., member_id: str = ..., member_epoch: int = ..., endpoint_information_epoch: int = ..., instance_id: str | None = ..., rack_id: str | None = ..., rebalance_timeout_ms: int = ..., topology: StreamsGroupHeartbeatRequest.Topology | None = ..., active_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] | None = ..., standby_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] | None = ..., warmup_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] | None = ..., process_id: str | None = ..., user_endpoint: StreamsGroupHeartbeatRequest.Endpoint | None = ..., client_tags: list[StreamsGroupHeartbeatRequest.KeyValue] | None = ..., task_offsets: list[StreamsGroupHeartbeatRequest.TaskOffset] | None = ..., task_end_offsets: list[StreamsGroupHeartbeatRequest.TaskOffset] | None = ..., shutdown_application: bool = ...) -> None: ...
 
+class StreamsGroupTopologyDescriptionUpdateResponse(Message):
+    api_key: ClassVar[int]
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., throttle_time_ms: int = ..., error_code: int = ..., error_message: str | None = ...) -> None: ...
+
+class StreamsGroupTopologyDescriptionUpdateRequest(Request[StreamsGroupTopologyDescriptionUpdateResponse]):
+    api_key: ClassVar[int]
+    class TopologyDescription(Message):
+        subtopologies: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionSubtopology]
+        global_stores: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionGlobalStore]
+        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., subtopologies: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionSubtopology] = ..., global_stores: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionGlobalStore] = ...) -> None: ...
+    class TopologyDescriptionSubtopology(Message):
+        subtopology_id: str
+        nodes: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionNode]
+        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., subtopology_id: str = ..., nodes: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionNode] = ...) -> None: ...
+    class TopologyDescriptionNode(Message):
+        name: str
+        node_type: int
+        source_topics: list[str]
+        sink_topic: str | None
+        stores: list[str]
+        successors: list[str]
+        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., name: str = ..., node_type: int = ..., source_topics: list[str] = ..., sink_topic: str | None = ..., stores: list[str] = ..., successors: list[str] = ...) -> None: ...
+    class TopologyDescriptionGlobalStore(Message):
+        source: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionNode
+        processor: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionNode
+        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., source: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionNode = ..., processor: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionNode = ...) -> None: ...
+    group_id: str
+    member_id: str
+    topology_epoch: int
+    topology_description: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescription
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., group_id: str = ..., member_id: str = ..., topology_epoch: int = ..., topology_description: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescription = ...) -> None: ...
+
 class SyncGroupResponse(Message):
     api_key: ClassVar[int]
     throttle_time_ms: int
@@ -2932,8 +3011,9 @@ class TxnOffsetCommitResponse(Message):
     api_key: ClassVar[int]
     class TxnOffsetCommitResponseTopic(Message):
         name: str
+        topic_id: bytes
         partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition]
-        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., name: str = ..., partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = ...) -> None: ...
+        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., name: str = ..., topic_id: bytes = ..., partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = ...) -> None: ...
     class TxnOffsetCommitResponsePartition(Message):
         partition_index: int
         error_code: int
@@ -2946,8 +3026,9 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
     api_key: ClassVar[int]
     class TxnOffsetCommitRequestTopic(Message):
         name: str
+        topic_id: bytes
         partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]
-        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., name: str = ..., partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = ...) -> None: ...
+        def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., name: str = ..., topic_id: bytes = ..., partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = ...) -> None: ...
     class TxnOffsetCommitRequestPartition(Message):
         partition_index: int
         committed_offset: int
@@ -2958,11 +3039,11 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
     group_id: str
     producer_id: int
     producer_epoch: int
-    generation_id: int
+    generation_id_or_member_epoch: int
     member_id: str
     group_instance_id: str | None
     topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic]
-    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., transactional_id: str = ..., group_id: str = ..., producer_id: int = ..., producer_epoch: int = ..., generation_id: int = ..., member_id: str = ..., group_instance_id: str | None = ..., topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = ...) -> None: ...
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., transactional_id: str = ..., group_id: str = ..., producer_id: int = ..., producer_epoch: int = ..., generation_id_or_member_epoch: int = ..., member_id: str = ..., group_instance_id: str | None = ..., topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = ...) -> None: ...
 
 class UnfenceBrokerRecord(Message):
     api_key: ClassVar[int]
@@ -2987,6 +3068,23 @@ class UnregisterBrokerRecord(Message):
     broker_id: int
     broker_epoch: int
     def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., broker_id: int = ..., broker_epoch: int = ...) -> None: ...
+
+class UnregisterControllerResponse(Message):
+    api_key: ClassVar[int]
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., throttle_time_ms: int = ..., error_code: int = ..., error_message: str | None = ...) -> None: ...
+
+class UnregisterControllerRequest(Request[UnregisterControllerResponse]):
+    api_key: ClassVar[int]
+    controller_id: int
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., controller_id: int = ...) -> None: ...
+
+class UnregisterControllerRecord(Message):
+    api_key: ClassVar[int]
+    controller_id: int
+    def __init__(self, *, unknown_tags: dict[int, bytes] | None = ..., controller_id: int = ...) -> None: ...
 
 class UpdateFeaturesResponse(Message):
     api_key: ClassVar[int]

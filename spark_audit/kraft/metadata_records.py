@@ -41,6 +41,7 @@ RECORD_NAMES = {
     26: "RemoveDelegationTokenRecord",
     27: "RegisterControllerRecord",
     28: "ClearElrRecord",
+    29: "UnregisterControllerRecord",
 }
 RESOURCE_TYPES = (
     "UNKNOWN",

@@ -3,7 +3,7 @@
 Made with Kafka's jars in LIBS (java/MessageCorpus.java says what a line holds):
 
     java -cp 'LIBS/*' tests/contract/java/MessageCorpus.java \\
-        tests/contract/corpus/kafka-messages.gz 421 6
+        tests/contract/corpus/kafka-messages.gz 440 6
 """
 
 import gzip

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from kio.index import load_payload_module
+from kio.index import UnknownAPIKey, UnknownEntity, load_payload_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
@@ -26,6 +26,22 @@ from tests.support.wire_messages import MessageFiller
 pytestmark = pytest.mark.spec("E1")
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+NEWER_THAN_KIO = {
+    (ApiKey.API_VERSIONS, 5),
+    (ApiKey.TXN_OFFSET_COMMIT, 6),
+    (ApiKey.DELETE_GROUPS, 3),
+    (ApiKey.STREAMS_GROUP_HEARTBEAT, 1),
+    (ApiKey.STREAMS_GROUP_DESCRIBE, 1),
+    (ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, 0),
+    (ApiKey.UNREGISTER_CONTROLLER, 0),
+}
+"""Versions of Kafka 4.4, which kio does not know yet."""
+RENAMED = {
+    "generation_id": "generation_id_or_member_epoch",
+    "acceptable_recovery_lag": "acceptable_recovery_lag_legacy",
+}
+"""Fields of some messages that Kafka 4.4 has renamed."""
+
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
@@ -57,6 +73,9 @@ def seen_as(expected: Any, ours: Any) -> Any:
 def our_name(ours: Any, name: str) -> str:
     # kio has types for moments and spans, and then takes the unit out of the name.
     name = name.replace("k_raft", "kraft").rstrip("_")
+    renamed = RENAMED.get(name, name)
+    if hasattr(ours, renamed):
+        return renamed
     return name if hasattr(ours, name) else f"{name}_ms"
 
 
@@ -66,6 +85,10 @@ def test_kio_reads_the_same_fields_and_writes_the_same_bytes(key: ApiKey, kind: 
     schema = request(key) if kind is EntityType.request else response(key)
     filler = MessageFiller(Random(schema.name), tame=True)
     for version in schema.versions.range:
+        if (key, version) in NEWER_THAN_KIO:
+            with pytest.raises((UnknownAPIKey, UnknownEntity)):
+                load_payload_module(key, version, kind)
+            continue
         message = filler.message(schema.name, version)
         written = codecs.data(schema.name, version).encode(message)
         kio_class = getattr(load_payload_module(key, version, kind), schema.name)

@@ -17,7 +17,7 @@ from proxy.admin.objects import of_topics
 from proxy.admin.rejection import Error, TopicShape, in_request_order, take_out
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.topic_existence import with_names
-from proxy.session.apis.topic_filter import TopicErrors, errors_by_id, filter_topics
+from proxy.session.apis.topic_filter import errors_by_id, filter_topic_ids, filter_topics
 from proxy.session.call import Api, Call, Forward, QueryBroker, Respond, ResponseHandler, Verdict, deny
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -54,32 +54,7 @@ def decide_commit(call: Call, request: types.OffsetCommitRequest) -> Verdict:
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if call.version < _FIRST_WITH_TOPIC_IDS:
         return filter_topics(call, request, COMMIT_SHAPE, Operation.READ)
-    topic_ids = [bytes(topic.topic_id) for topic in request.topics]
-    return with_names(
-        call, topic_ids, lambda: _by_id(request, errors_by_id(call, Operation.READ, request.topics))
-    )
-
-
-def _by_id(request: types.OffsetCommitRequest, errors: TopicErrors) -> Verdict:
-    if not errors:
-        return Forward()
-    requested = [bytes(topic.topic_id) for topic in request.topics]
-    rejected = COMMIT_SHAPE.as_reported(
-        [
-            COMMIT_SHAPE.reject_topic(topic, errors[topic_id])
-            for topic, topic_id in zip(request.topics, requested, strict=True)
-            if topic_id in errors
-        ]
-    )
-
-    def on_response(response: types.OffsetCommitResponse) -> None:
-        parts = [*response.topics, *rejected]
-        response.topics = in_request_order(requested, parts, lambda topic: bytes(topic.topic_id))
-
-    request.topics = [topic for topic in request.topics if bytes(topic.topic_id) not in errors]
-    if not request.topics:
-        return Respond(types.OffsetCommitResponse(topics=rejected))
-    return Forward(request, on_response)
+    return filter_topic_ids(call, request, COMMIT_SHAPE, Operation.READ)
 
 
 def _is_of_no_member(request: types.OffsetCommitRequest) -> bool:

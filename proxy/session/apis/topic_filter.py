@@ -8,8 +8,9 @@ responses.
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from proxy.admin.rejection import TopicShape, take_out
+from proxy.admin.rejection import TopicShape, in_request_order, take_out
 from proxy.metadata.acl import Operation, ResourceType
+from proxy.session.apis.topic_existence import with_names
 from proxy.session.call import Call, Forward, Respond, Verdict
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
@@ -29,6 +30,37 @@ def filter_topics(call: Call, request: Message, shape: TopicShape, operation: Op
         merge(response)
         return Respond(response)
     return Forward(request, merge)
+
+
+def filter_topic_ids(call: Call, request: Message, shape: TopicShape, operation: Operation) -> Verdict:
+    """Do the same for a request that names topics by id; an id without a name is UNKNOWN_TOPIC_ID."""
+    topics = shape.topics(request)
+    requested = [bytes(topic.topic_id) for topic in topics]
+
+    def named() -> Verdict:
+        errors = errors_by_id(call, operation, topics)
+        if not errors:
+            return Forward()
+        rejected = shape.as_reported(
+            [
+                shape.reject_topic(topic, errors[topic_id])
+                for topic, topic_id in zip(topics, requested, strict=True)
+                if topic_id in errors
+            ]
+        )
+
+        def merge(response: Message) -> None:
+            parts = [*getattr(response, shape.response_topics), *rejected]
+            ordered = in_request_order(requested, parts, lambda topic: bytes(topic.topic_id))
+            setattr(response, shape.response_topics, ordered)
+
+        left = [topic for topic in topics if bytes(topic.topic_id) not in errors]
+        if not left:
+            return Respond(getattr(types, shape.response)(**{shape.response_topics: rejected}))
+        setattr(request, shape.request_topics, left)
+        return Forward(request, merge)
+
+    return with_names(call, requested, named)
 
 
 class HasTopicId(Protocol):

@@ -1,11 +1,11 @@
-"""The APIs of transactional and idempotent producers (KIP-98, KIP-447, KIP-664, KIP-890, KIP-939).
+"""The APIs of transactional and idempotent producers (KIP-98, KIP-447, KIP-664, KIP-890, KIP-939, KIP-1319).
 
     InitProducerId            WRITE on the transactional id, TWO_PHASE_COMMIT too if it is requested;
                               without an id IDEMPOTENT_WRITE on the cluster, or WRITE on any topic at all
                               (KIP-679)
     AddPartitionsToTxn        WRITE on the transactional id and on each topic; from v4 on CLUSTER_ACTION
     AddOffsetsToTxn           WRITE on the transactional id, READ on the group
-    TxnOffsetCommit           the same, and READ on each topic
+    TxnOffsetCommit           the same, and READ on each topic, which v6 names by id
     EndTxn                    WRITE on the transactional id
     WriteTxnMarkers           ALTER on the cluster, or CLUSTER_ACTION
     DescribeTransactions      DESCRIBE on each transactional id
@@ -31,7 +31,7 @@ from proxy.admin.rejection import (
 from proxy.admin.topics import INTERNAL_TOPICS
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.topic_existence import find_partitions
-from proxy.session.apis.topic_filter import filter_topics
+from proxy.session.apis.topic_filter import filter_topic_ids, filter_topics
 from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -42,6 +42,7 @@ TXN_OFFSET_COMMIT = TopicShape(
     response="TxnOffsetCommitResponse",
     topic="TxnOffsetCommitResponseTopic",
     partition="TxnOffsetCommitResponsePartition",
+    carried=("topic_id",),
     merges_topics=True,
 )
 
@@ -59,6 +60,7 @@ ADD_PARTITIONS = TopicShape(
 )
 _FIRST_FOR_BROKERS = 4
 """The first version of AddPartitionsToTxn that brokers send."""
+_FIRST_COMMIT_WITH_TOPIC_IDS = 6
 
 
 def decide_init_producer_id(call: Call, request: types.InitProducerIdRequest) -> Verdict:
@@ -180,7 +182,8 @@ def denied_commit(
 
 def decide_offset_commit(call: Call, request: types.TxnOffsetCommitRequest) -> Verdict:
     """Decide a TxnOffsetCommit request."""
-    return denied_commit(call, request) or filter_topics(call, request, TXN_OFFSET_COMMIT, Operation.READ)
+    filter_ = filter_topics if call.version < _FIRST_COMMIT_WITH_TOPIC_IDS else filter_topic_ids
+    return denied_commit(call, request) or filter_(call, request, TXN_OFFSET_COMMIT, Operation.READ)
 
 
 def decide_write_markers(call: Call, request: types.WriteTxnMarkersRequest) -> Verdict:

@@ -32,9 +32,9 @@ import org.apache.kafka.common.protocol.types.Field.TaggedFieldsSection;
 import org.apache.kafka.common.protocol.types.RawTaggedField;
 import org.apache.kafka.common.protocol.types.Schema;
 import org.apache.kafka.common.protocol.types.TaggedFields;
-import org.apache.kafka.common.record.BaseRecords;
-import org.apache.kafka.common.record.MemoryRecords;
-import org.apache.kafka.common.utils.ImplicitLinkedHashCollection;
+import org.apache.kafka.common.record.internal.BaseRecords;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.utils.internals.ImplicitLinkedHashCollection;
 
 /**
  * Random messages as Kafka's own classes write them, for tests/contract/test_wire_corpus.py.
@@ -52,7 +52,8 @@ public final class MessageCorpus {
     private record Kind(String name, Supplier<Message> make) { }
 
     private static final List<String> DATA = List.of(
-        "ConsumerProtocolAssignment", "ConsumerProtocolSubscription", "DefaultPrincipalData", "EndTxnMarker",
+        "AbortedTxn", "ConsumerProtocolAssignment", "ConsumerProtocolSubscription", "ControlRecordTypeSchema",
+        "DefaultPrincipalData", "EndTxnMarker",
         "KRaftVersionRecord", "LeaderChangeMessage", "RequestHeaderData", "ResponseHeaderData",
         "SnapshotFooterRecord", "SnapshotHeaderRecord", "VotersRecord");
 

@@ -22,6 +22,8 @@ from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.jar_list import Jar
 
 KAFKA_VERSION = "4.2.1"
+PROTOCOL_VERSION = "4.4.0"
+"""The release whose messages the tables in proxy/wire have."""
 CONNECT_VERSION = "4.2.0"
 """Some jars of Connect's 4.2.1 are not in Maven Central."""
 

@@ -101,6 +101,7 @@ CASES = [
         "TxnOffsetCommitRequestPartition",
         also=("READ GROUP team", "WRITE TRANSACTIONAL_ID payer"),
         fields=(("group_id", "team"), ("transactional_id", "payer")),
+        versions=tuple(range(6)),
     ),
     Case(
         ApiKey.OFFSET_DELETE,
@@ -246,22 +247,38 @@ def test_a_denied_topic_that_a_commit_names_twice_is_reported_once_with_all_its_
     ]
 
 
-def test_commits_by_topic_id_are_refused_by_id() -> None:
-    struct = types.OffsetCommitRequest.OffsetCommitRequestTopic
-    partition = types.OffsetCommitRequest.OffsetCommitRequestPartition
+@pytest.mark.parametrize(
+    ("key", "version", "shape", "fields"),
+    [
+        (ApiKey.OFFSET_COMMIT, 10, offsets.COMMIT_SHAPE, {}),
+        (ApiKey.TXN_OFFSET_COMMIT, 6, transactions.TXN_OFFSET_COMMIT, {"transactional_id": "payer"}),
+    ],
+    ids=["OffsetCommit", "TxnOffsetCommit"],
+)
+def test_commits_by_topic_id_are_refused_by_id(
+    key: ApiKey, version: int, shape: TopicShape, fields: dict[str, str]
+) -> None:
+    message = getattr(types, request_schema(key).name)
+    struct = getattr(message, f"{message.__name__}Topic")
+    partition = getattr(message, f"{message.__name__}Partition")
     ids = [b"s" * 16, b"o" * 16, b"?" * 16]
-    request = types.OffsetCommitRequest(
-        group_id="team",
-        topics=[struct(topic_id=topic_id, partitions=[partition(partition_index=3)]) for topic_id in ids],
-    )
+    topics = [struct(topic_id=topic_id, partitions=[partition(partition_index=3)]) for topic_id in ids]
+    request = message(group_id="team", topics=topics, **fields)
+    rights = ["READ GROUP team", "WRITE TRANSACTIONAL_ID payer"]
 
-    asked = Asking(ApiKey.OFFSET_COMMIT, 10, "READ GROUP team", "READ TOPIC orders").for_(request)
+    asked = Asking(key, version, *rights, "READ TOPIC orders").for_(request)
 
     assert [topic.topic_id for topic in asked.forwarded.topics] == [ids[1]]
-    told = asked.told(offsets.COMMIT_SHAPE.reject_all(asked.forwarded, ErrorCode.NONE))
+    told = asked.told(shape.reject_all(asked.forwarded, ErrorCode.NONE))
     assert [(topic.topic_id, topic.partitions[0].error_code) for topic in told.topics] == [
         (ids[0], DENIED),
         (ids[1], ErrorCode.NONE),
+        (ids[2], ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+    none = Asking(key, version, *rights).for_(message(group_id="team", topics=topics, **fields))
+    assert [(topic.topic_id, topic.partitions[0].error_code) for topic in none.answer.topics] == [
+        (ids[0], DENIED),
+        (ids[1], DENIED),
         (ids[2], ErrorCode.UNKNOWN_TOPIC_ID),
     ]
 

@@ -31,7 +31,7 @@ def test_unknown_numbers_have_a_name_to_be_shown_by() -> None:
 
 
 def test_error_codes_have_no_gap() -> None:
-    assert sorted(ErrorCode) == list(range(-1, 134))
+    assert sorted(ErrorCode) == list(range(-1, 137))
 
 
 def test_error_codes_tell_whether_a_client_tries_again() -> None:
