@@ -45,19 +45,22 @@ TYPES = {
 _WITHOUT_SECRETS = {
     TOPIC: """
         owner acls cleanup.policy compression.gzip.level compression.lz4.level compression.type
-        compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms
+        compression.zstd.level delete.retention.ms errors.deadletterqueue.group.enable file.delete.delay.ms
+        flush.messages flush.ms
         follower.replication.throttled.replicas index.interval.bytes internal.segment.bytes
         leader.replication.throttled.replicas local.retention.bytes local.retention.ms max.compaction.lag.ms
-        max.message.bytes message.downconversion.enable message.format.version
+        max.decompressed.message.bytes max.message.bytes message.downconversion.enable message.format.version
         message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.difference.max.ms
         message.timestamp.type min.cleanable.dirty.ratio min.compaction.lag.ms min.insync.replicas
-        preallocate remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable
+        preallocate remote.copy.lag.bytes remote.copy.lag.ms
+        remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable
         retention.bytes retention.ms segment.bytes segment.index.bytes segment.jitter.ms segment.ms
         unclean.leader.election.enable
     """,
     BROKER: """
         background.threads compression.gzip.level compression.lz4.level compression.type
-        compression.zstd.level follower.replication.throttled.rate leader.replication.throttled.rate
+        compression.zstd.level cordoned.log.dirs follower.replication.throttled.rate
+        leader.replication.throttled.rate
         log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms
         log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
         log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms
@@ -76,10 +79,15 @@ _WITHOUT_SECRETS = {
     """,
     CLIENT_METRICS: "interval.ms match metrics",
     GROUP: """
-        consumer.heartbeat.interval.ms consumer.session.timeout.ms share.auto.offset.reset
-        share.heartbeat.interval.ms share.isolation.level share.record.lock.duration.ms
-        share.session.timeout.ms streams.heartbeat.interval.ms streams.initial.rebalance.delay.ms
-        streams.num.standby.replicas streams.session.timeout.ms
+        consumer.assignment.interval.ms consumer.assignor.offload.enable consumer.heartbeat.interval.ms
+        consumer.session.timeout.ms errors.deadletterqueue.copy.record.enable
+        errors.deadletterqueue.topic.name share.assignment.interval.ms share.assignor.offload.enable
+        share.auto.offset.reset share.delivery.count.limit share.heartbeat.interval.ms share.isolation.level
+        share.partition.max.record.locks share.record.lock.duration.ms share.renew.acknowledge.enable
+        share.session.timeout.ms streams.acceptable.recovery.lag streams.assignment.interval.ms
+        streams.assignor.name streams.assignor.offload.enable streams.heartbeat.interval.ms
+        streams.initial.rebalance.delay.ms streams.num.standby.replicas streams.num.warmup.replicas
+        streams.rack.aware.assignment.tags streams.session.timeout.ms streams.task.offset.interval.ms
     """,
 }
 _SHOWN = {kind: frozenset(keys.split()) for kind, keys in _WITHOUT_SECRETS.items()}

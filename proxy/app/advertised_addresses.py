@@ -43,6 +43,11 @@ def of_listener(
     return addresses
 
 
+def nodes_at(advertised: Address, addresses: Mapping[int, Address]) -> frozenset[int] | None:
+    """Return the nodes whose clients connect to this address; None if the node behind it is not known."""
+    return frozenset(node_id for node_id, address in addresses.items() if address == advertised) or None
+
+
 def unreachable(nodes: Mapping[int, Address], addresses: Mapping[int, Address]) -> tuple[int, ...]:
     """Return the brokers whose proxies have no known address; clients do not see them."""
     return tuple(sorted(nodes.keys() - addresses.keys()))

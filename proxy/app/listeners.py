@@ -269,7 +269,7 @@ class Listeners:
         bootstrap = split_host_port(upstream.bootstrap[0])
         if upstream.passes_addresses:
             for policy in self._all_policies():
-                policy.advertised_except = bootstrap
+                policy.advertised_except, policy.nodes_here = bootstrap, None
                 _update_unreachable(policy, advertised_addresses.bypassing(facts.nodes, bootstrap))
             return
         advertised, proxies = _advertised(self._config)
@@ -279,9 +279,9 @@ class Listeners:
         for policy in self._all_policies():
             if policy.name not in advertised:
                 continue  # The listener was removed; its clients are drained.
-            policy.addresses = advertised_addresses.of_listener(
-                policy.name, advertised[policy.name], own, proxies
-            )
+            here = advertised[policy.name]
+            policy.addresses = advertised_addresses.of_listener(policy.name, here, own, proxies)
+            policy.nodes_here = advertised_addresses.nodes_at(here, policy.addresses)
             _update_unreachable(policy, advertised_addresses.unreachable(facts.nodes, policy.addresses))
 
     def _listeners(self) -> list[Listener]:

@@ -574,6 +574,7 @@ class ProxyProcess:
         self._gate.finalized_features = facts.finalized_features
         self._gate.finalized_features_epoch = facts.finalized_features_epoch
         self._gate.auto_creates_topics = facts.auto_creates_topics
+        self._gate.cluster_id = facts.cluster_id
         self._offer_versions()
         self._listeners.update_addresses(facts)
 

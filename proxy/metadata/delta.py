@@ -382,15 +382,15 @@ METADATA_VERSION = "metadata.version"
 FIRST_WITH_NETWORKS = 32
 """4.4-IV1, from which on a network may be the host of an ACL (KIP-1276)."""
 FEATURES = {
-    METADATA_VERSION: 29,
+    METADATA_VERSION: 33,
     "kraft.version": 1,
     "transaction.version": 2,
     "group.version": 1,
     "eligible.leader.replicas.version": 1,
-    "share.version": 1,
+    "share.version": 2,
     "streams.version": 1,
 }
-"""Feature -> the highest level of Kafka 4.2, whose records are known."""
+"""Feature -> the highest level of Kafka 4.4, whose records are known."""
 
 
 class MetadataDelta:

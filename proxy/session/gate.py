@@ -141,6 +141,8 @@ class Gate:
     finalized_features: Mapping[str, VersionRange] = field(default_factory=dict)
     supported_features: Mapping[str, VersionRange] = field(default_factory=dict)
     finalized_features_epoch: int = -1
+    cluster_id: str | None = None
+    """None until the broker has reported it."""
     serde: PrincipalSerde = DEFAULT_SERDE
     """Encodes the client's principal for the controller."""
     stores_topic_configs: bool = True
@@ -207,6 +209,8 @@ class ListenerPolicy:
     """Node id -> host and port of that broker's proxy for clients of this listener."""
     advertised_except: tuple[str, int] | None = None
     """Set: clients get the addresses that brokers advertise, except this one, which the proxy itself uses."""
+    nodes_here: frozenset[int] | None = None
+    """The brokers whose clients connect to this listener; None: not known."""
     unreachable: tuple[int, ...] = ()
     """Brokers that clients of this listener do not see."""
     failed_authentication_delay_ms: int = 100

@@ -56,7 +56,7 @@ async def test_a_proxy_reports_them_and_after_a_record_that_it_cannot_apply_serv
         1, "kafka-cluster", ResourceType.CLUSTER, principal="User:bob", operation=Operation.DESCRIBE
     )
     node.append(describe, acl_record(2, host="10.0.0.0-10.9.9.9", permission_type=PermissionType.DENY))
-    node.append(t.FeatureLevelRecord(name="metadata.version", feature_level=31))
+    node.append(t.FeatureLevelRecord(name="metadata.version", feature_level=34))
     node.commit()
     users = {name: {"password.hash": hash_password(PASSWORD, bytes(16))} for name in ("admin", "bob")}
     (tmp_path / "two.yaml").write_text(yaml.safe_dump({"users": users}), encoding="utf-8")
@@ -72,7 +72,7 @@ async def test_a_proxy_reports_them_and_after_a_record_that_it_cannot_apply_serv
         assert not any("cannot be applied" in line for line in lines)
         (line,) = [line for line in lines if line.startswith(what)]
         assert "AccessControlEntryRecord at offset 1: ACL " in line
-        assert "FeatureLevelRecord at offset 2: metadata.version 31, known: 29" in line
+        assert "FeatureLevelRecord at offset 2: metadata.version 34, known: 33" in line
         assert [row["metadata_offset"] for row in lone.rows("metadata log not understood")] == [1, 2]
         await lone.metric("penstock_metadata_not_understood", lambda value: value == 2)
 

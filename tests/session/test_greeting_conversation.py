@@ -42,6 +42,38 @@ def test_every_version_of_api_versions_tells_what_is_served_to_strangers_too(
 
 
 @pytest.mark.spec("E8")
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "elsewhere"),
+    [
+        ("cluster", 1, False),
+        ("cluster", 2, True),
+        ("cluster", -1, True),
+        ("another", 1, True),
+        (None, 2, False),
+    ],
+)
+def test_a_client_that_means_another_cluster_or_broker_is_sent_back_to_its_bootstrap_servers(
+    cluster_id: str | None, node_id: int, elsewhere: bool
+) -> None:
+    request = t.ApiVersionsRequest(**SOFTWARE, cluster_id=cluster_id, node_id=node_id)
+
+    def heard(gate_knows: str | None, nodes: frozenset[int] | None, stranger: bool = False) -> Any:
+        talk = Conversation(sasl_listener=sasl() if stranger else None)
+        talk.gate.cluster_id, talk.listener.nodes_here = gate_knows, nodes
+        talk.asks(API_VERSIONS, 5, request)
+        response = talk.heard(API_VERSIONS, 5)
+        assert ranges(response) == ({} if response.error_code else dict(talk.gate.versions))
+        return response.error_code
+
+    expected = ErrorCode.REBOOTSTRAP_REQUIRED if elsewhere else ErrorCode.NONE
+    assert heard("cluster", frozenset([1])) == expected
+    assert heard("cluster", frozenset([1]), stranger=True) == ErrorCode.NONE
+    assert heard(None, frozenset([1])) == ErrorCode.NONE
+    other_cluster = ErrorCode.REBOOTSTRAP_REQUIRED if cluster_id == "another" else ErrorCode.NONE
+    assert heard("cluster", None) == other_cluster
+
+
+@pytest.mark.spec("E8")
 def test_a_version_nobody_knows_is_answered_in_version_0_with_the_versions_there_are() -> None:
     talk = Conversation(sasl_listener=sasl())
     last = codecs.request_versions(API_VERSIONS)[-1]

@@ -429,6 +429,19 @@ ROWS: dict[ApiKey, tuple[Any, Any, Known | None, list[dict[str, Any]]]] = {
         None,
         [{"type": "BROKER", "name": "4", "operation": "UNREGISTER", "error": "BROKER_ID_NOT_REGISTERED"}],
     ),
+    ApiKey.UNREGISTER_CONTROLLER: (
+        t.UnregisterControllerRequest(controller_id=4),
+        t.UnregisterControllerResponse(error_code=136),
+        None,
+        [
+            {
+                "type": "CONTROLLER",
+                "name": "4",
+                "operation": "UNREGISTER",
+                "error": "CONTROLLER_ID_NOT_REGISTERED",
+            }
+        ],
+    ),
     ApiKey.ADD_RAFT_VOTER: (
         voter(),
         None,
@@ -542,6 +555,7 @@ DATA_TRAFFIC = {
     *(ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH),
     *(ApiKey.SHARE_ACKNOWLEDGE, ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN),
     *(ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
 }
 """What a client does for itself, whose records name the group, the transactional id and the topics."""
 

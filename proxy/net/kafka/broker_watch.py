@@ -35,6 +35,7 @@ class BrokerFacts:
     finalized_features_epoch: int
     auto_creates_topics: bool = False
     """Whether the broker creates missing topics on request; False if it does not report it."""
+    cluster_id: str | None = None
 
     @property
     def checks_scram_nonce(self) -> bool:
@@ -91,6 +92,7 @@ async def _request(channel: Channel) -> BrokerFacts:
         {f.name: (f.min_version_level, f.max_version_level) for f in response.finalized_features},
         response.finalized_features_epoch,
         await _auto_creates_topics(channel, [broker.node_id for broker in cluster.brokers]),
+        cluster.cluster_id,
     )
 
 

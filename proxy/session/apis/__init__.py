@@ -22,7 +22,7 @@ partitions                 ListOffsets, DeleteRecords, OffsetForLeaderEpoch, Des
 
 Groups:
 groups                     the classic group protocol; listing, describing and deleting groups; OffsetDelete
-heartbeats                 ConsumerGroupHeartbeat and which topics an assignment shows; StreamsGroupHeartbeat
+heartbeats                 ConsumerGroupHeartbeat and which topics an assignment shows; Streams group members
 offsets                    OffsetCommit and OffsetFetch
 share_groups               ShareGroupHeartbeat, ShareAcknowledge, offsets of share groups
 share_fetch                ShareFetch

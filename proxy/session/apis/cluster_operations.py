@@ -58,16 +58,17 @@ def _updates(
         yield named("FEATURE", update.feature, "UPDATE", part, new_value=level, upgrade=update.upgrade_type)
 
 
-def _of_node(kind: str, operation: str) -> Objects:
+def _of_node(kind: str, operation: str, node_id: str) -> Objects:
+    """`node_id`: the field of the request that names the node."""
+
     def objects(request: Message, response: Message | None, _known: Known) -> Iterator[Object]:
         places = [f"{each.name}://{each.host}:{each.port}" for each in getattr(request, "listeners", ())]
         directory = getattr(request, "voter_directory_id", None)
-        number = getattr(request, "broker_id" if directory is None else "voter_id", None)
         details = {
             "directory_id": None if directory is None else uuid_text(bytes(directory)),
             "listeners": ",".join(places) or None,
         }
-        yield named(kind, str(number), operation, response, **details)
+        yield named(kind, str(getattr(request, node_id)), operation, response, **details)
 
     return objects
 
@@ -93,9 +94,22 @@ APIS = (
             objects=objects,
         )
         for key, response, objects in (
-            (ApiKey.UNREGISTER_BROKER, "UnregisterBrokerResponse", _of_node("BROKER", "UNREGISTER")),
-            (ApiKey.ADD_RAFT_VOTER, "AddRaftVoterResponse", _of_node("CONTROLLER", "ADD_VOTER")),
-            (ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoterResponse", _of_node("CONTROLLER", "REMOVE_VOTER")),
+            (
+                ApiKey.UNREGISTER_BROKER,
+                "UnregisterBrokerResponse",
+                _of_node("BROKER", "UNREGISTER", "broker_id"),
+            ),
+            (
+                ApiKey.UNREGISTER_CONTROLLER,
+                "UnregisterControllerResponse",
+                _of_node("CONTROLLER", "UNREGISTER", "controller_id"),
+            ),
+            (ApiKey.ADD_RAFT_VOTER, "AddRaftVoterResponse", _of_node("CONTROLLER", "ADD_VOTER", "voter_id")),
+            (
+                ApiKey.REMOVE_RAFT_VOTER,
+                "RemoveRaftVoterResponse",
+                _of_node("CONTROLLER", "REMOVE_VOTER", "voter_id"),
+            ),
         )
     ),
     Api(

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (KIP-848) and StreamsGroupHeartbeat (KIP-1071): READ on the group, and topics.
+"""ConsumerGroupHeartbeat (KIP-848) and the APIs of Streams group members (KIP-1071): READ on the group.
 
 A consumer group member needs DESCRIBE on every topic that it subscribes to by name. One denied topic rejects
 the whole request with TOPIC_AUTHORIZATION_FAILED. The broker matches a regular expression with the proxy's
@@ -13,6 +13,9 @@ with one topic denied the request is TOPIC_AUTHORIZATION_FAILED. The broker crea
 application that are missing, and would do so with the proxy's rights. So it is first queried which exist:
 with one missing that the client may not CREATE, the request is TOPIC_AUTHORIZATION_FAILED. (A broker itself
 would admit the member and report with each heartbeat what is missing.)
+
+With StreamsGroupTopologyDescriptionUpdate (KIP-1331) a member describes its topology for tools that show it.
+The names in it may lack the application's prefix, so no right on topics is checked, as in Kafka.
 
 `learn_host` learns the host of a member of any group from the response that accepts its request.
 """
@@ -127,6 +130,15 @@ def decide_streams(call: Call, request: types.StreamsGroupHeartbeatRequest) -> V
     )
 
 
+def decide_topology_description(
+    call: Call, request: types.StreamsGroupTopologyDescriptionUpdateRequest
+) -> Verdict:
+    """Decide a StreamsGroupTopologyDescriptionUpdate request."""
+    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return Forward()
+
+
 def _topology_error(topics: list[str]) -> str | None:
     internal = [name for name in topics if name in INTERNAL_TOPICS]
     if internal:
@@ -185,4 +197,9 @@ APIS = (
         repeatable=True,
     ),
     Api(ApiKey.STREAMS_GROUP_HEARTBEAT, decide_streams, code_and_message("StreamsGroupHeartbeatResponse")),
+    Api(
+        ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+        decide_topology_description,
+        code_and_message("StreamsGroupTopologyDescriptionUpdateResponse"),
+    ),
 )

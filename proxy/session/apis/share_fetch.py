@@ -36,7 +36,9 @@ RAW = ("responses.partitions",)
 
 def decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
     """Decide a ShareFetch request."""
-    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id or ""):
+    if request.group_id is None:
+        return reject(call, request, ErrorCode.INVALID_REQUEST)
+    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not is_member_id(request.member_id) or _begins_with_acknowledgements(request):
         return reject(call, request, ErrorCode.INVALID_REQUEST)

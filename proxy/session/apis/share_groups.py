@@ -84,7 +84,9 @@ def decide_acknowledge(call: Call, request: types.ShareAcknowledgeRequest) -> Ve
 
     It is forwarded even if no topic is left: the broker counts the requests of a share session.
     """
-    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id or ""):
+    if request.group_id is None:
+        return reject(call, request, ErrorCode.INVALID_REQUEST)
+    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not is_member_id(request.member_id):
         return reject(call, request, ErrorCode.INVALID_REQUEST)

@@ -6,8 +6,11 @@ The state of the exchange is in proxy.session.authentication.
 ApiVersions (KIP-35, KIP-511, KIP-590) has the versions that proxy, broker and controller all support. The
 proxy responds to it also before authentication; afterwards the quota on time applies to it. To an unknown
 version it responds in version 0 with UNSUPPORTED_VERSION and the versions of ApiVersions only, so that any
-client can continue from there.
+client can continue from there. A client that names another cluster or broker than those behind its listener
+gets REBOOTSTRAP_REQUIRED once it is authenticated (KIP-1242).
 """
+
+from __future__ import annotations
 
 import re
 from struct import Struct
@@ -41,10 +44,14 @@ _SASL_API_KEYS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
 def api_versions_response(
-    gate: Gate, header: RequestHeader, frame: memoryview, throttle_time_ms: int = 0
+    gate: Gate,
+    header: RequestHeader,
+    frame: memoryview,
+    throttle_time_ms: int = 0,
+    listener: ListenerPolicy | None = None,
 ) -> tuple[ErrorCode, bytes, str]:
     """Return the error code, the whole response with its length prefix, and the client's software, "" if
-    unknown.
+    unknown. `listener`: of a client that is authenticated.
 
     WireError: a malformed body.
     """
@@ -59,18 +66,30 @@ def api_versions_response(
     if version >= _FIRST_WITH_SOFTWARE:
         request, _ = codecs.request(ApiKey.API_VERSIONS, version).decode(frame, header.body_offset)
         names = (request.client_software_name, request.client_software_version)
+        error_code = ErrorCode.NONE
         if not all(_SOFTWARE.fullmatch(name) for name in names):
-            invalid = types.ApiVersionsResponse(
-                error_code=ErrorCode.INVALID_REQUEST, throttle_time_ms=throttle_time_ms
-            )
-            return ErrorCode.INVALID_REQUEST, _encoded_api_versions(version, correlation_id, invalid), ""
-        software = " ".join(name[:_SHOWN_CHARACTERS] for name in names)
+            error_code = ErrorCode.INVALID_REQUEST
+        else:
+            software = " ".join(name[:_SHOWN_CHARACTERS] for name in names)
+            if listener is not None and _is_elsewhere(gate, listener, request):
+                error_code = ErrorCode.REBOOTSTRAP_REQUIRED
+        if error_code != ErrorCode.NONE:
+            rejected = types.ApiVersionsResponse(error_code=error_code, throttle_time_ms=throttle_time_ms)
+            return error_code, _encoded_api_versions(version, correlation_id, rejected), software
     if throttle_time_ms:
         supported = _supported_versions(gate, version)
         supported.throttle_time_ms = throttle_time_ms
         return ErrorCode.NONE, _encoded_api_versions(version, correlation_id, supported), software
     body = _supported_body(gate, version)
     return ErrorCode.NONE, encode_response(ApiKey.API_VERSIONS, version, correlation_id, body), software
+
+
+def _is_elsewhere(gate: Gate, listener: ListenerPolicy, request: types.ApiVersionsRequest) -> bool:
+    # Before v5 the request has no cluster id.
+    if request.cluster_id is None or gate.cluster_id is None:
+        return False
+    is_other_node = listener.nodes_here is not None and request.node_id not in listener.nodes_here
+    return is_other_node or request.cluster_id != gate.cluster_id
 
 
 def _unsupported_version() -> Any:
@@ -180,7 +199,10 @@ class Handshake:
         throttle_time_ms = 0
         if self._authentication.phase is Phase.COMPLETE:
             plan, throttle_time_ms = throttle_for_time(client, now_ms)
-        error_code, response, software = api_versions_response(self._gate, header, frame, throttle_time_ms)
+        listener = None if self._authentication.phase is Phase.VERSIONS else self._listener
+        error_code, response, software = api_versions_response(
+            self._gate, header, frame, throttle_time_ms, listener
+        )
         self._authentication.client_software = software
         if error_code == ErrorCode.NONE and self._authentication.phase is Phase.VERSIONS:
             self._authentication.phase = Phase.HANDSHAKE

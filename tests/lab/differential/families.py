@@ -111,6 +111,7 @@ FAMILIES: dict[int, Family] = {
     Key.DESCRIBE_CLUSTER: Family(_CLUSTER, (Op.DESCRIBE, Op.ALTER, Op.CREATE)),
     Key.DESCRIBE_PRODUCERS: _TOPIC_READ,
     Key.UNREGISTER_BROKER: Family(_CLUSTER, (Op.ALTER,)),
+    Key.UNREGISTER_CONTROLLER: Family(_CLUSTER, (Op.ALTER,)),
     Key.DESCRIBE_TRANSACTIONS: Family((Kind.TRANSACTIONAL_ID, Kind.TOPIC), (Op.DESCRIBE,)),
     Key.LIST_TRANSACTIONS: Family((Kind.TRANSACTIONAL_ID,), (Op.DESCRIBE,)),
     Key.CONSUMER_GROUP_HEARTBEAT: Family(
@@ -129,6 +130,7 @@ FAMILIES: dict[int, Family] = {
     Key.STREAMS_GROUP_HEARTBEAT: Family(
         (Kind.GROUP, Kind.TOPIC), (Op.READ, Op.DESCRIBE, Op.CREATE), topics=True, groups=True
     ),
+    Key.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Family((Kind.GROUP,), (Op.READ,), groups=True),
     Key.STREAMS_GROUP_DESCRIBE: Family((Kind.GROUP, Kind.TOPIC), (Op.DESCRIBE, Op.READ), groups=True),
     Key.DESCRIBE_SHARE_GROUP_OFFSETS: Family((Kind.GROUP, Kind.TOPIC), (Op.DESCRIBE, Op.READ), groups=True),
     Key.ALTER_SHARE_GROUP_OFFSETS: Family((Kind.GROUP, Kind.TOPIC), (Op.READ,), groups=True),

@@ -181,6 +181,7 @@ _ADMIN = {
     "UpdateFeatures:feature": among("nonsense", "", "metadata.version"),
     "UpdateFeatures:max_version_level": among(99, 120),
     "UnregisterBroker:broker_id": among(99),
+    "UnregisterController:controller_id": among(99),
     "DescribeCluster:endpoint_type": among(1, 1, 1, 2, 3),
     "DescribeQuorum:topic_name": among("__cluster_metadata", "__cluster_metadata", "t-alpha"),
     "ListConfigResources:resource_types": among(2, 4, 8, 16, 32, 99),

@@ -56,6 +56,20 @@ def test_a_malformed_member_id_is_refused_before_any_topic(member: str, request_
     assert (refused.answer.error_code, refused.denials) == (ErrorCode.INVALID_REQUEST, [])
 
 
+@pytest.mark.parametrize(
+    ("key", "request_type"),
+    [
+        (ApiKey.SHARE_FETCH, t.ShareFetchRequest),
+        (ApiKey.SHARE_ACKNOWLEDGE, t.ShareAcknowledgeRequest),
+    ],
+    ids=["fetch", "acknowledge"],
+)
+def test_without_a_group_a_request_is_invalid_before_any_right(key: ApiKey, request_type: Any) -> None:
+    refused = Asking(key, 1, "READ GROUP *").for_(request_type(group_id=None, member_id="m"))
+
+    assert (refused.answer.error_code, refused.denials) == (ErrorCode.INVALID_REQUEST, [])
+
+
 def test_a_share_group_on_a_hidden_topic_is_hidden_as_a_whole() -> None:
     response = t.ShareGroupDescribeResponse
 

@@ -54,6 +54,29 @@ def test_members_need_read_on_their_group() -> None:
     assert Asking(HEARTBEAT, 0, "READ GROUP app").for_(plain).goes_as_it_came
 
 
+def test_a_member_needs_read_on_its_group_to_describe_its_topology_and_no_right_on_topics() -> None:
+    key, request = (
+        ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+        t.StreamsGroupTopologyDescriptionUpdateRequest,
+    )
+    node = request.TopologyDescriptionNode(name="KSTREAM-SOURCE-0", node_type=1, source_topics=["secrets"])
+    part = request.TopologyDescriptionSubtopology(subtopology_id="0", nodes=[node])
+    described = request(
+        group_id="app",
+        member_id="m",
+        topology_description=request.TopologyDescription(subtopologies=[part]),
+    )
+
+    denied = Asking(key, 0, "DESCRIBE GROUP app").for_(described)
+
+    assert (denied.answer.error_code, denied.answer.error_message) == (
+        GROUP_DENIED,
+        "Group authorization failed.",
+    )
+    assert denied.denials == ["READ GROUP app"]
+    assert Asking(key, 0, "READ GROUP app").for_(described).goes_as_it_came
+
+
 @pytest.mark.parametrize("hidden", ["in", "out", "app-repartition", "app-changelog"])
 def test_one_topic_that_may_not_be_described_refuses_the_topology(hidden: str) -> None:
     rights = (*SOURCES, *INTERNAL, f"CREATE {CLUSTER_RIGHT}", f"DENY DESCRIBE TOPIC {hidden}")

@@ -82,8 +82,10 @@ def test_records_have_the_offsets_that_they_are_given(every_offset: bool) -> Non
 @pytest.mark.parametrize(
     ("name", "level", "what"),
     [
-        ("metadata.version", 29, None),
-        ("metadata.version", 30, "metadata.version 30, known: 29"),
+        ("metadata.version", 33, None),
+        ("metadata.version", 34, "metadata.version 34, known: 33"),
+        ("share.version", 2, None),
+        ("share.version", 3, "share.version 3, known: 2"),
         ("metadata.version", 0, None),
         ("group.version", 2, "group.version 2, known: 1"),
         ("future.version", 1, "future.version 1, known: none"),
