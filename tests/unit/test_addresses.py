@@ -43,14 +43,14 @@ def test_clients_are_told_of_our_listener_and_the_other_proxies_listeners_of_the
 
     assert addresses == {1: ("proxy-1", 19093), 2: ("proxy-2", 19093)}
     assert unreachable(NODES, addresses) == (3,)
-    assert nodes_at(("proxy-1", 19093), addresses) == {1}
+    assert nodes_at(("proxy-1", 19093), addresses) == frozenset([1])
     assert nodes_at(("proxy-1", 19092), addresses) is None
 
 
 def test_an_address_may_be_that_of_several_nodes() -> None:
     addresses = of_listener("SASL", HERE["SASL"], None, {1: HERE, 2: HERE, 3: THIRD})
 
-    assert nodes_at(HERE["SASL"], addresses) == {1, 2}
+    assert nodes_at(HERE["SASL"], addresses) == frozenset([1, 2])
 
 
 def test_a_node_is_told_by_the_other_proxies_even_while_ours_is_not_known() -> None:

@@ -4,13 +4,13 @@ proxy.workers.exposition merges them. All gauges of a proxy are of these classes
 test looks for others. Counters and histograms are summed, and an info is the same at each worker.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import prometheus_client
 from prometheus_client import core
 from prometheus_client.metrics_core import Metric
 
-RULES = {"sum": sum, "min": min, "max": max}
+RULES: dict[str, Callable[[Iterable[float]], float]] = {"sum": sum, "min": min, "max": max}
 UNTIL_IDLE = "until idle"
 
 
