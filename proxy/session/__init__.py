@@ -1,12 +1,13 @@
 """One client connection, without a socket: bytes in, effects out (docs/flow.md).
 
-session         the entry: takes the client's bytes apart, and calls the parts
-machine         the state, and the only place where it changes: applies plans
-state           why no further request is taken now, as flags; the table of what sets and clears them
+session         the entry: one method for everything that comes in
+machine         the owner of the state: applies plans
+state           why no further request is taken now, as flags; the table of events, which is executed
 plan            what a part wants done: the steps that the machine applies
 effects         what proxy.net carries out; the outcome of a request that was sent to the controller
 requests        a request: what the session handles itself, or decides and turns into a plan
-responses       the broker's responses on their way to the client
+intake          the client's bytes: requests that pass as they come, and those that have to be decoded
+responses       the broker's bytes: responses on their way to the client
 data            Produce and Fetch: the fast lane, and the decoded requests
 throttling      what a client has to wait for, and where its responses say so
 apis            one file for each API or family of APIs, each with its rows; `table` collects them

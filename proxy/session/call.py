@@ -1,6 +1,6 @@
 """A decoded request as the API files see it: its client, its image, and what the client may do.
 
-proxy.session.session makes a `Call` for each request that is decoded; the files under proxy.session.apis
+proxy.session.machine makes a `Call` for each request that is decoded; the files under proxy.session.apis
 query it and return a verdict. Denials and administrative decisions become audit events here. `Api` is a row
 of the table of APIs: what those files state about one.
 """

@@ -1,6 +1,6 @@
 """The state of one client id at one image: decisions, the buckets it is charged to, and its traffic.
 
-Held by proxy.session.session and replaced when the gate's basis, the principal or the client id changes. On
+Held by proxy.session.machine and replaced when the gate's basis, the principal or the client id changes. On
 the per-request path a topic that has been decided on costs one dict lookup here.
 """
 

@@ -2,7 +2,7 @@
 
 One class for each way in which the response to a request is treated. The broker responds in order; a response
 of the proxy's own waits in the queue until those before it have left, so that a client gets its responses in
-the order of its requests. Held by proxy.session.session. `PlainResponse` is a Produce response that needs no
+the order of its requests. Held by proxy.session.machine. `PlainResponse` is a Produce response that needs no
 change: proxy.session.data.fast_lane builds it for a request, and compares the response with its bytes. An
 `Observer` watches the requests of one session: tracing (proxy.net) is one.
 """

@@ -1,7 +1,7 @@
 """The owner of a session's state: plans are applied here, and nothing else changes what the machine holds.
 
-`Session` (proxy.session.session) takes bytes apart and calls the parts; what they return comes here. Why no
-further request is taken right now is in `flags`, which only `move` writes, by the table of
+The parts that take bytes apart (proxy.session.intake, proxy.session.responses) and those that decide return
+plans. Why no further request is taken right now is in `flags`, which only `move` writes, by the table of
 proxy.session.state.
 """
 
@@ -14,9 +14,12 @@ from proxy.audit.record import AuditEvent
 from proxy.error_text import text_of
 from proxy.quota.throttle import Bucket, percent
 from proxy.security.authorizer import RequestContext
+from proxy.security.sasl.exchange import Settled
 from proxy.session import responses
 from proxy.session.accounting.summaries import SummaryRoom
+from proxy.session.apis.table import TABLE
 from proxy.session.authentication import Authentication
+from proxy.session.call import Call
 from proxy.session.client_state import ClientState
 from proxy.session.data.fast_lane import FastLane
 from proxy.session.effects import (
@@ -44,11 +47,15 @@ from proxy.session.in_flight import (
     Rewritten,
     Timed,
 )
+from proxy.session.intake import Intake
 from proxy.session.memory import SessionMemory
 from proxy.session.plan import (
     Complete,
     CutOff,
+    DecideAgain,
+    Dropped,
     End,
+    FollowBasis,
     ForgetLast,
     HoldFrame,
     LoggedIn,
@@ -58,10 +65,14 @@ from proxy.session.plan import (
     Rewrite,
     SendResponse,
     Step,
+    Take,
     Throttle,
+    Wait,
 )
 from proxy.session.remembered import Remembered
-from proxy.session.requests import forwarding, queries, verdicts
+from proxy.session.requests import dispatch, forwarding, queries, termination, too_large, verdicts
+from proxy.session.requests.handshake import Handshake
+from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.session.responses import Responses
 from proxy.session.state import (
     AWAIT_CONTROLLER,
@@ -72,7 +83,6 @@ from proxy.session.state import (
     DISCONNECT,
     EMPTY_PIPELINE,
     FILL_PIPELINE,
-    LATE_LOGIN,
     LEAVE_WORK,
     LOOK_UP_TOPICS,
     MEMORY_GRANTED,
@@ -81,7 +91,9 @@ from proxy.session.state import (
     RESPONSES_PENDING,
     TOPICS_LOOKED_UP,
     UNMUTE,
+    VERIFIED,
     VERIFY,
+    WAITING,
     Effects,
     Slices,
     Transition,
@@ -89,11 +101,10 @@ from proxy.session.state import (
 )
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
-from proxy.wire.header import RequestHeader, decode_client_id
+from proxy.wire.header import RequestHeader, decode_request_header
 from proxy.wire.work import paced
 
 _HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
-_BORROWED_BYTES = 256 * 1024  # The largest frame that the receive buffer may hold.
 _LOOK_AGAIN_MS = 250  # As often as shares of a cluster's quota change.
 _FEW_COUNTS = 8
 _SUMMARY_UNITS = 2  # What counting a decision costs, in the units of proxy.wire.work.
@@ -132,24 +143,26 @@ class Machine:
         self.shared_debts: tuple[Bucket, ...] = ()
         """The buckets of a cluster's quota that have muted the client."""
         self.waits_for: Awaited | LookUp | None = None
-        self.held_frame: memoryview | None = None
-        """A frame that is handled again before anything else is taken."""
-        self.own_bytes = 0
-        """Bytes of the proxy's own responses in this slice."""
+        self.login_due: UpstreamLogin | None = None
+        """The proxy's own login at the broker, which waits until no request is under way."""
+        self.is_draining = False
         self.parting: Close | None = None
         """Carried out once the responses before it have left."""
         self.memory = SessionMemory(gate.memory, authentication, peer.host)
+        waits = self.memory, self.memory_granted
+        self.intake = Intake(gate, authentication, self.pipeline, self.lane, *waits, self._renewed_client)
         self.responses = Responses(self.pipeline, listener, self.lane, self._may_hold_response, gate.pace)
         self.pass_response = self.lane.response
         self.on_turn_due: Callable[[], None] = _nothing
         """Called when a turn is due without anything having come in."""
+        self._handshake = Handshake(gate, listener, authentication)
         self._is_rewriting = False
         self._former = FormerClients(self.pipeline)
         self._room = SummaryRoom()
 
     def close(self) -> None:
         """The connection is over."""
-        self.held_frame = None
+        self.intake.close()
         self.slices.drop()
         self.later.clear()
         self.responses.close()
@@ -168,15 +181,15 @@ class Machine:
         """A slice begins."""
         self.now_ms = now_ms
         self.gate.pace.begin(own_turn)
-        self.own_bytes = 0
+        self.intake.own_bytes = 0
 
-    def run(self, work: Callable[[], Effects]) -> Effects:
+    def run(self, work: Callable[[], Effects], max_elements: int | None = None) -> Effects:
         """Do this work, in slices; behind what is unfinished, if anything is."""
         if self.slices.unfinished:
             # A sweep, which may come at any time: this is next.
             self.later.append(work)
             return []
-        effects = self.slices.run(work)
+        effects = self.slices.run(work, max_elements)
         if effects is None:
             self.move(LEAVE_WORK)
             return []
@@ -206,7 +219,7 @@ class Machine:
         if self.shared_debts:
             if self.client.basis is not self.gate.basis and not self.slices.unfinished:
                 # The quota may be another one now.
-                effects = self.follow_basis(now_ms)
+                effects = self._follow_basis(FollowBasis())
                 buckets = self.client.buckets
                 self.shared_debts = tuple(bucket for bucket in self.shared_debts if bucket in buckets)
             owed_ms = max((bucket.record(0, now_ms) for bucket in self.shared_debts), default=0)
@@ -216,9 +229,95 @@ class Machine:
         self.move(UNMUTE)
         return effects
 
-    def await_upstream_login(self) -> None:
-        """Send nothing more to the broker before `log_in_upstream`: it would end an expired session."""
-        self.move(LATE_LOGIN)
+    # Requests.
+
+    def take(self, now_ms: int) -> Effects:
+        """Handle what the client has sent, up to the first request that has to wait."""
+        intake, effects = self.intake, Effects()
+        if self.login_due is not None or self.is_draining:
+            effects = self.between_requests()
+        while intake.data or intake.has_begun:
+            plan = intake.plan(now_ms, not self.flags)
+            if not plan:
+                break
+            effects += self.apply(plan)
+            if self.login_due is not None or self.is_draining:
+                effects += self.between_requests()
+            if self.flags & CLOSING:
+                break
+        if intake.data:
+            intake.defer()
+        return effects
+
+    def between_requests(self) -> Effects:
+        """Do what waits until no request is on its way to the broker in pieces: end a draining session, or
+        begin the proxy's own login at the broker."""
+        if self.intake.streaming_bytes or self.flags & CLOSING:
+            return []
+        if self.is_draining and not self.authentication.under_way:
+            return self.apply([End(Close(termination.DRAINED))])
+        if self.login_due is None or self.slices.unfinished or self.flags & WAITING:
+            return []
+        login, self.login_due = self.login_due, None
+        return self.apply(login.begin())
+
+    def go_on(self, now_ms: int) -> Effects:
+        """Do what waited for responses to leave: close the connection, or take more requests."""
+        self.note_responses()
+        if self.parting is not None and not len(self.pipeline) and not self.slices.unfinished:
+            parting, self.parting = self.parting, None
+            return [parting]
+        return self.take(now_ms)
+
+    def _take(self, step: Take) -> Effects:
+        if self.observer is not None:
+            self.observer.frame_taken(step.frame, logged_in=not self.authentication.under_way)
+        handle = partial(self._handle, step.frame, self.now_ms)
+        return self.run(handle, self.gate.limits.decoded_request_max_elements)
+
+    def _handle(self, frame: memoryview, now_ms: int) -> Effects:
+        """Decode a whole request and decide on it."""
+        if self._handshake.takes_bare_tokens:
+            return self.apply(self._handshake.bare_token(frame, now_ms))
+        effects: Effects = []
+        call: Call | None = None
+        try:
+            header = decode_request_header(frame, 4)
+            self.listener.counts.took(header.api_key)
+            if header.api_key == ApiKey.API_VERSIONS and not self.authentication.under_way:
+                effects = self.follow_client_id(header, frame, now_ms)
+            plan = self._handshake.request(header, frame, self.client, now_ms)
+            if plan is None and not dispatch.is_offered(self.gate, header):
+                plan = dispatch.not_served(self.listener, header)
+            if plan is None:
+                effects = self.follow_client_id(header, frame, now_ms)
+                call = self._call(header, len(frame), now_ms)
+                plan = dispatch.plan(call, frame, header.body_offset)
+        except WireError as error:
+            plan = too_large.refused(call, frame, error)
+        return effects + self.apply(plan)
+
+    def _call(self, header: RequestHeader, size_bytes: int, now_ms: int) -> Call:
+        api_key, version, correlation_id, _, _ = header
+        whose = self.client, self.gate, self.listener, self.peer, self.remembered
+        taken = now_ms, size_bytes, size_bytes
+        return Call(api_key, version, correlation_id, *whose, *taken, api=TABLE.get(api_key))
+
+    def _respond_to_dropped(self, step: Dropped) -> Effects:
+        effects = self.follow_client_id(step.header, memoryview(step.head), self.now_ms)
+        call = self._call(step.header, step.size_bytes, step.since_ms)
+        return effects + self.apply(too_large.dropped(call))
+
+    def _decide_again(self, step: DecideAgain) -> Effects:
+        effects = self.renew_client(self.client.raw_id, self.client.context.client_id, self.now_ms)
+        decision = self.client.decide([step.action])[0]
+        if decision.allowed:
+            return effects
+        return effects + self.apply(termination.denied_midway(self.authentication, step.action, decision))
+
+    def verified(self, outcome: Settled, now_ms: int) -> Effects:
+        self.move(VERIFIED)
+        return self.apply(self._handshake.verified(outcome, now_ms))
 
     # Whose requests come now.
 
@@ -240,12 +339,6 @@ class Machine:
         events = self._former.drain(now_ms, self.completed, self._room) + events
         return [Recorded(event) for event in events]
 
-    def follow_basis(self, now_ms: int) -> Effects:
-        client = self.client
-        if client.basis is self.gate.basis:
-            return []
-        return self.run(partial(self.renew_client, client.raw_id, client.context.client_id, now_ms))
-
     def follow_client_id(self, header: RequestHeader, frame: memoryview, now_ms: int) -> Effects:
         """Use the state of the client id in the header, a new one if the memory of the present one is
         full."""
@@ -261,15 +354,12 @@ class Machine:
         self._use_client(former or self._new_client(raw_id, header.client_id))
         return self.summaries(now_ms) if self._former.is_full else []
 
-    def name_client(self, raw_id: bytes, now_ms: int) -> Effects | None:
-        """Use the state of this client id if the connection has none yet; None: it is no client id."""
-        if self.client.raw_id is not None:
-            return []
-        try:
-            client_id = decode_client_id(raw_id)
-        except WireError:
-            return None
-        return self.renew_client(raw_id, client_id, now_ms)
+    def _follow_basis(self, _step: FollowBasis) -> Effects:
+        client = self.client
+        return self.run(partial(self.renew_client, client.raw_id, client.context.client_id, self.now_ms))
+
+    def _renewed_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> Plan:
+        return [*self.renew_client(raw_id, client_id, now_ms)]
 
     def renew_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> Effects:
         """The principal or the basis has changed, or the memory is full: the counts so far leave first."""
@@ -316,7 +406,12 @@ class Machine:
             self.client.spent(spent_ns, now_ms)
 
     def completed(self, event: AuditEvent, context: RequestContext) -> AuditEvent:
-        """The event with where it comes from; `context`: of the client whose request it is about."""
+        """The event with where it comes from; `context`: of the client whose request it is about.
+
+        Once: a summary that a plan records has that of a former client.
+        """
+        if event.connection_id is not None:
+            return event
         event.connection_id = self.peer.connection_id
         event.listener = self.listener.name
         event.host = self.peer.host
@@ -494,14 +589,17 @@ class Machine:
         return [LookUpTopics(step.topic_ids)]
 
     def _hold_frame(self, step: HoldFrame) -> Effects:
-        frame = step.frame
-        self.held_frame = frame if len(frame) > _BORROWED_BYTES else memoryview(bytearray(frame))
+        self.intake.hold(step.frame)
+        return []
+
+    def _wait(self, step: Wait) -> Effects:
+        self.move(step.why)
         return []
 
     def _send_response(self, step: SendResponse) -> Effects:
         """Behind the responses to requests in flight."""
         data, counts, effects = step.data, self.listener.counts, Effects()
-        self.own_bytes += len(data)
+        self.intake.own_bytes += len(data)
         if len(self.pipeline):
             self.pipeline.push_ready(data, counts.through[step.api_key], step.since_ms)
             self.note_responses()
@@ -610,7 +708,12 @@ _APPLY: dict[type[Step], Callable[[Machine, Any], Effects]] = {
     Complete: Machine._complete,
     ForgetLast: Machine._forget_last,
     RecordDecisions: Machine._record_decisions,
-    Rewrite: lambda _machine, _step: [],  # By `Session`, in slices.
+    Wait: Machine._wait,
+    Take: Machine._take,
+    FollowBasis: Machine._follow_basis,
+    DecideAgain: Machine._decide_again,
+    Dropped: Machine._respond_to_dropped,
+    Rewrite: lambda _machine, _step: [],  # By `respond`, in slices.
     LoggedIn: Machine._log_in,
     Throttle: Machine._throttle,
     Verify: Machine._verify,

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 
 from proxy.audit.record import AuditEvent
 from proxy.quota.throttle import Bucket
+from proxy.security.authorizer import Action
 from proxy.session.call import Call
 from proxy.session.effects import Close, Effect
 from proxy.session.in_flight import Awaited, InFlight
+from proxy.session.state import Transition
+from proxy.wire.header import RequestHeader
 
 
 @dataclass(slots=True)
@@ -63,6 +66,45 @@ class Throttle:
 
 
 @dataclass(slots=True)
+class Wait:
+    """Take no further request for now."""
+
+    why: Transition
+
+
+@dataclass(slots=True)
+class Take:
+    """Decode this whole request and decide on it: the last step of its plan."""
+
+    frame: memoryview
+
+
+@dataclass(slots=True)
+class FollowBasis:
+    """Image, authorizer or settings have changed: the requests that come now are decided by the new ones."""
+
+
+@dataclass(slots=True)
+class DecideAgain:
+    """The last bytes of a Produce request are here: the last step of a plan, which cuts off a client that is
+    not allowed to send it any more."""
+
+    action: Action
+
+
+@dataclass(slots=True)
+class Dropped:
+    """Respond to a request of too many bytes, all of which have been dropped."""
+
+    header: RequestHeader
+    head: bytes
+    """The header as it came, after the length of the request."""
+    size_bytes: int
+    since_ms: int
+    """When it began."""
+
+
+@dataclass(slots=True)
 class Rewrite:
     """Rewrite this whole response of the broker, which is due now: the last step of its plan."""
 
@@ -111,6 +153,11 @@ Step = (
     | RecordDecisions
     | LoggedIn
     | Throttle
+    | Wait
+    | Take
+    | FollowBasis
+    | DecideAgain
+    | Dropped
     | Rewrite
     | LookUp
     | HoldFrame

@@ -236,7 +236,7 @@ async def test_a_fault_in_one_connection_does_not_keep_the_others_from_being_dra
         for client in (await edge.client(), await edge.client()):
             await _versions(client)
         faulty, _ = list(edge.listener.connections)
-        monkeypatch.delattr(faulty.session, "_streaming_bytes")
+        monkeypatch.delattr(faulty.session.machine, "intake")
 
         await drain([edge.listener], GENEROUS_MS, asyncio.Event())
 
@@ -268,7 +268,7 @@ async def _half_a_request(edge: Edge, client: Client) -> bytes:
     body = codecs.request(PRODUCE, 9).encode(produce("orders", records=bytes(700_000)))
     frame = encode_request(PRODUCE, 9, client.correlation_id, "app", body)
     client.writer.write(frame[:500_000])
-    await edge.until(lambda: edge.connection.session._streaming_bytes > 0)
+    await edge.until(lambda: edge.connection.session.machine.intake.streaming_bytes > 0)
     return frame
 
 

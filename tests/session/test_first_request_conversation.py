@@ -41,9 +41,9 @@ class Decoding(Conversation):
         super().__init__(*rights, **changes)
         machine, session = self.session.machine, self.session
         parts = (self.gate, self.listener, session.authentication, session.pipeline, machine.remembered)
-        session._lane = machine.lane = DecodingLane(*parts, machine.client)
+        machine.intake._lane = machine.lane = DecodingLane(*parts, machine.client)
         machine.pass_response = machine.lane.response
-        session._responses._lane = machine.lane
+        machine.responses._lane = machine.lane
 
 
 def answers_all(talk: Conversation, version: int, topic: str | bytes, error_code: int = 0) -> None:

@@ -269,7 +269,7 @@ def test_a_request_with_too_many_bytes_is_dropped_and_answered_after_its_last_on
             assert talk.heard_bytes() == b""
         talk.sends(both[before:position])
         talk.session.count_held(0)
-        held = max(held, len(talk.session._input))
+        held = max(held, len(talk.session.machine.intake._input))
 
     (_, refused), (_, denied) = talk.heard_all((LIST_GROUPS, 4), (DESCRIBE_GROUPS, 5))
     assert (refused.error_code, len(denied.groups)) == (ERROR, 1)

@@ -128,7 +128,7 @@ def test_requests_wait_for_a_login_that_is_late() -> None:
     talk.asks(PRODUCE, 9, produce("orders"))
     talk.forwarded()
 
-    talk.session.machine.await_upstream_login()
+    talk.session.await_upstream_login()
     talk.asks(PRODUCE, 9, produce("orders"))
     talk.asks(PRODUCE, 9, produce("orders"))
     talk.answers(PRODUCE, 9, produced("orders"), 1)
@@ -147,7 +147,7 @@ def test_the_rest_of_a_request_goes_to_the_broker_while_a_login_is_late() -> Non
     whole = talk.request(PRODUCE, 9, produce("orders", records=bytes(200)))
     talk.sends(whole[:90])
 
-    talk.session.machine.await_upstream_login()
+    talk.session.await_upstream_login()
     talk.sends(whole[90:])
 
     assert [key for key, _ in asked_of_the_broker(talk)] == [PRODUCE]

@@ -104,7 +104,7 @@ class Connection(RelayProtocol):
             self._close_reason = "turned_away"
             return
         self.session = session
-        session.machine.on_turn_due = self._join_turns
+        session.call_when_turn_is_due(self._join_turns)
         self.on_drained = self._client_drained
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -529,7 +529,7 @@ class Connection(RelayProtocol):
     def _await_login(self) -> None:
         """Hold the client's requests: the first one after the session's end would end the connection."""
         if self._close_reason is None:
-            self.session.machine.await_upstream_login()
+            self.session.await_upstream_login()
             self._update_reading()
 
     def _unmute(self) -> None:

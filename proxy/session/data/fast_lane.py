@@ -143,9 +143,9 @@ class FastLane:
         "_gate",
         "_last_write",
         "_queue",
-        "_remembered",
         "_template",
         "client",
+        "remembered",
         "streaming",
     )
 
@@ -162,7 +162,7 @@ class FastLane:
         self._counts = listener.counts
         self._authentication = authentication
         self._queue = pipeline.queue
-        self._remembered = remembered
+        self.remembered = remembered
         self.client = client
         """The state that requests use now; the session replaces it by `use`."""
         self._template: ProduceTemplate | None = None
@@ -196,7 +196,7 @@ class FastLane:
             or start != known.start
             or length != stop - position - 4
             or known.end_of_records(data, records_at) != stop
-            or any(data[stop - known.tag_bytes : stop])  # What is still to come, `Session` looks at.
+            or any(data[stop - known.tag_bytes : stop])  # What is still to come, the intake looks at.
             or length > gate.limits.socket_request_max_bytes
             or authentication.phase is not _COMPLETE
             or (expires_at_ms is not None and now_ms >= expires_at_ms)
@@ -442,7 +442,7 @@ class FastLane:
 
     def _session(self, session_id: int, rights: Rights, entry: Fetched) -> FetchSession | None:
         """The fetch session, if it may still be used as it is; its traffic is counted at its first topic."""
-        session = self._remembered.fetch_sessions.find(session_id, rights)
+        session = self.remembered.fetch_sessions.find(session_id, rights)
         if session is None or session.held:
             return None
         entry.summary = self.client.reads.get(session.first_topic)
@@ -504,7 +504,7 @@ class FastLane:
             client = entry.client
             if client is not None and client.image is not None:
                 session_id = _SESSION_ID(data, offset + 6)[0]
-                self._remembered.fetch_sessions.opened(session_id, client.basis.rights, entry.opens_at)
+                self.remembered.fetch_sessions.opened(session_id, client.basis.rights, entry.opens_at)
 
 
 def is_plain(entry: Produced, data: memoryview, position: int, stop: int) -> bool:

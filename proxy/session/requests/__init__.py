@@ -1,4 +1,4 @@
-"""A client's request: handled by the session itself, or decoded, decided, and turned into a plan.
+"""A client's request: handled by the proxy itself, or decoded, decided, and turned into a plan.
 
 handshake       ApiVersions, SASL, and requests that come when they must not
 upstream_login  the proxy's own session at the broker, renewed on the client's connection

@@ -3,8 +3,8 @@
 The proxy itself has these limits (docs/decisions/0113), so a client that is within Kafka's gets Kafka's error
 for a policy of the receiver, which clients do not retry. One with more elements than
 `decoded.request.max.elements` has come whole: each of its elements gets the error, in batches. One of more
-bytes than `decoded.request.max.bytes` is dropped by `Session` as it comes: it gets the error if its response
-has one for the whole request. Otherwise its connection is closed.
+bytes than `decoded.request.max.bytes` is dropped as it comes (proxy.session.intake): it gets the error if its
+response has one for the whole request. Otherwise its connection is closed.
 """
 
 from functools import cache
