@@ -24,7 +24,6 @@ from proxy.session.client_state import ClientState
 from proxy.session.data.fast_lane import FastLane
 from proxy.session.effects import (
     Close,
-    ControllerResponse,
     LookUpTopics,
     MuteClient,
     Recorded,
@@ -534,15 +533,12 @@ class Machine:
         head = self.pipeline.head()
         return head is not None and head.client is None and type(head) is not BrokerQuery
 
-    def controller_responded(self, correlation_id: int, response: ControllerResponse, now_ms: int) -> Effects:
-        entry = self.awaited(correlation_id)
-        if entry is None:
-            return []
+    def controller_responded(self, outcome: forwarding.Outcome, now_ms: int) -> Effects:
         self.waits_for = None
         self.move(CONTROLLER_RESPONDED)
-        if self.flags & CLOSING and isinstance(entry, ControllerQuery):
+        if self.flags & CLOSING and isinstance(outcome.entry, ControllerQuery):
             return self.apply([ForgetLast()])
-        return self.apply(forwarding.responded(entry, response, now_ms))
+        return self.apply(forwarding.responded(outcome, now_ms))
 
     def looked_up(self, lookup: LookUp) -> Effects:
         if lookup.then is None:
@@ -572,11 +568,6 @@ class Machine:
         self.move(AWAIT_CONTROLLER)
         self.pipeline.push(entry)
         return []
-
-    def awaited(self, correlation_id: int) -> Awaited | None:
-        """The request that the controller has, if it is this one."""
-        entry = self.waits_for
-        return entry if isinstance(entry, Awaited) and entry.correlation_id == correlation_id else None
 
     def _send_to_controller(self, step: ToController) -> Effects:
         if self.observer is not None:

@@ -12,7 +12,7 @@ from proxy.security.sasl.exchange import Settled
 from proxy.session.authentication import Authentication
 from proxy.session.effects import ControllerResponse
 from proxy.session.gate import Gate, ListenerPolicy, Peer
-from proxy.session.in_flight import Observer, Pipeline
+from proxy.session.in_flight import Awaited, Observer, Pipeline
 from proxy.session.machine import Machine
 from proxy.session.memory import SessionMemory
 from proxy.session.requests import forwarding, termination
@@ -169,25 +169,27 @@ class Session:
         effects = machine.respond(now_ms)
         return effects + machine.go_on(now_ms)
 
-    def controller_responded(self, correlation_id: int, response: ControllerResponse, now_ms: int) -> Effects:
-        """The outcome of a `ToController`; `controller_record` returns its record."""
-        machine = self.machine
-        machine.begin(now_ms)
-        effects = machine.run(partial(machine.controller_responded, correlation_id, response, now_ms))
-        return effects + machine.go_on(now_ms)
-
-    def controller_record(
+    def controller_responded(
         self, correlation_id: int, response: ControllerResponse, now_ms: int
-    ) -> AuditEvent | None:
-        """The record of the controller's response, which has to be durable before the client gets it."""
-        machine = self.machine
-        entry = machine.awaited(correlation_id)
-        if entry is None:
+    ) -> tuple[AuditEvent, Callable[[int], Effects]] | None:
+        """Take the outcome of a `ToController`; None: no request with this correlation id waits for it.
+
+        Returns its record, and what to call with the time once that is durable, if the client is still there:
+        then it gets the response.
+        """
+        machine, entry = self.machine, self.machine.waits_for
+        if not isinstance(entry, Awaited) or entry.correlation_id != correlation_id:
             return None
-        event = forwarding.record(entry, response, now_ms)
+        outcome = forwarding.outcome(entry, response)
+        event = forwarding.record(outcome, now_ms)
         if machine.observer is not None:
             machine.observer.forwarded(event)
-        return machine.completed(event, machine.client.context)
+        return machine.completed(event, machine.client.context), partial(self._recorded, outcome)
+
+    def _recorded(self, outcome: forwarding.Outcome, now_ms: int) -> Effects:
+        self.machine.begin(now_ms)
+        effects = self.machine.run(partial(self.machine.controller_responded, outcome, now_ms))
+        return effects + self.machine.go_on(now_ms)
 
     def verified(self, outcome: Settled, now_ms: int) -> Effects:
         """The outcome of a `Verify`."""

@@ -247,9 +247,11 @@ class Conversation:
         if message is not None:
             body = codecs.response(asked.api_key, asked.api_version).encode(message)
         reply = ControllerResponse(error_code, body, "p/b/0", 5, close=close)
-        event = self.session.controller_record(asked.correlation_id, reply, self.now_ms)
-        self.carry_out([] if event is None else [Recorded(event)])
-        self.carry_out(self.session.controller_responded(asked.correlation_id, reply, self.now_ms))
+        responded = self.session.controller_responded(asked.correlation_id, reply, self.now_ms)
+        if responded is not None:
+            event, then = responded
+            self.carry_out([Recorded(event)])
+            self.carry_out(then(self.now_ms))
 
     def passes(self, duration_ms: int) -> None:
         self.now_ms += duration_ms

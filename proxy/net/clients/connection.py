@@ -8,6 +8,7 @@ and while the broker is slower than the client; the broker is not read while the
 import asyncio
 from collections.abc import Callable
 from fcntl import ioctl
+from functools import partial
 from termios import TIOCOUTQ
 from typing import Any
 
@@ -175,19 +176,24 @@ class Connection(RelayProtocol):
             # The session still has views of the buffer. It is not reused, and is freed with the last view.
             self._buffers.hand_over()
 
-    def record_forward(self, correlation_id: int, response: ControllerResponse) -> None:
-        """Record the outcome of a `ToController`, even if the client has disconnected."""
-        event = self.session.controller_record(correlation_id, response, self._host.now_ms())
-        if event is not None:
-            self._host.record(event)
+    def controller_responded(
+        self, correlation_id: int, response: ControllerResponse
+    ) -> Callable[[], None] | None:
+        """Record the outcome of a `ToController`, even if the client has disconnected.
 
-    def controller_responded(self, correlation_id: int, response: ControllerResponse) -> None:
-        """Handle the response to a `ToController`; its record is durable."""
+        Returns what to call once the record is durable; None: there is nothing left to do.
+        """
+        responded = self.session.controller_responded(correlation_id, response, self._host.now_ms())
+        if responded is None:
+            return None
+        event, then = responded
+        self._host.record(event)
+        return partial(self._respond, then)
+
+    def _respond(self, then: Callable[[int], list[Effect]]) -> None:
         if self._close_reason is None:
             now_ms = self._host.now_ms()
-            request_timing.on_responses(
-                self, lambda: self.session.controller_responded(correlation_id, response, now_ms), now_ms
-            )
+            request_timing.on_responses(self, partial(then, now_ms), now_ms)
 
     def verified(self, outcome: Settled) -> None:
         """Handle the outcome of a `Verify`."""

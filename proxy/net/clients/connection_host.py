@@ -44,7 +44,7 @@ class ConnectionHost(Protocol):
         """Connect to the broker, then call `upstream_ready` or `close`."""
 
     def forward(self, connection: "Connection", request: ToController) -> None:
-        """Send a request to the controller, then call `controller_responded`."""
+        """Send a request to the controller, then call `controller_responded` and its result."""
 
     def verify(self, connection: "Connection", login: Verify) -> None:
         """Check a login, then call `verified`."""

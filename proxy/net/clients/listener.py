@@ -316,9 +316,12 @@ class Listener:
     async def _forward(self, connection: Connection, request: ToController) -> None:
         try:
             response = await self._forwarder(request)
-            await call_in_slices(lambda: connection.record_forward(request.correlation_id, response))
+            respond = await call_in_slices(
+                lambda: connection.controller_responded(request.correlation_id, response)
+            )
             await self._trail.wait_until_durable()
-            connection.controller_responded(request.correlation_id, response)
+            if respond is not None:
+                respond()
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 

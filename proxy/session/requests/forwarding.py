@@ -13,6 +13,7 @@ a response, it is everything that was requested.
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from proxy.audit import events
@@ -134,40 +135,60 @@ def _unsent(entry: Awaited, fault: str) -> Recorded:
     )
 
 
-def responded(entry: Awaited, response: ControllerResponse, now_ms: int) -> Plan:
+@dataclass(slots=True)
+class Outcome:
+    """The controller's response to a request, decoded once: for its record, and then for the client."""
+
+    entry: Awaited
+    response: ControllerResponse
+    message: Any = None
+    """None: the controller returned an error instead, or a malformed response."""
+    fault: str | None = None
+    """What is malformed in the response."""
+
+
+def outcome(entry: Awaited, response: ControllerResponse) -> Outcome:
+    """Decode the response, if there is one."""
+    found = Outcome(entry, response)
+    if response.error_code == ErrorCode.NONE and response.body is not None:
+        try:
+            found.message, _ = codecs.response(entry.api_key, entry.version).decode(response.body)
+        except WireError as error:
+            found.fault = str(error)
+    return found
+
+
+def responded(outcome: Outcome, now_ms: int) -> Plan:
     """The controller's response takes the request's place in the order of responses."""
+    entry, response, fault = outcome.entry, outcome.response, outcome.fault
     try:
-        if isinstance(entry, ControllerQuery):
-            return [ForgetLast(), *entry.then(*_found(entry, response))]
-        if response.close:
+        if response.close and not isinstance(entry, ControllerQuery):
             return [ForgetLast(), End(Close("unsupported_by_controller"))]
-        return _completed(entry, response, now_ms)
+        if fault is None and isinstance(entry, ControllerQuery):
+            return [ForgetLast(), *entry.then(outcome.message, int(response.error_code))]
+        if fault is None:
+            return _completed(outcome, now_ms)
     except WireError as error:
-        message = f"the controller's response is malformed: {error}"
-        return [ForgetLast(), End(Close("controller_protocol", message))]
+        fault = str(error)
+    return [
+        ForgetLast(),
+        End(Close("controller_protocol", f"the controller's response is malformed: {fault}")),
+    ]
 
 
-def _found(query: ControllerQuery, response: ControllerResponse) -> tuple[Any, int]:
-    if response.error_code != ErrorCode.NONE or response.body is None:
-        return None, int(response.error_code)
-    message, _ = codecs.response(query.api_key, query.version).decode(response.body)
-    return message, int(ErrorCode.NONE)
-
-
-def _completed(entry: Awaited, response: ControllerResponse, now_ms: int) -> Plan:
-    codec = codecs.response(entry.api_key, entry.version)
-    body = None if response.error_code != ErrorCode.NONE else response.body
-    if body is None:
+def _completed(outcome: Outcome, now_ms: int) -> Plan:
+    entry, response, message = outcome.entry, outcome.response, outcome.message
+    if message is None:
         message = rejection(entry.api_key, entry.version, entry.request, response.error_code)
-    else:
-        message, _ = codec.decode(body)
     if entry.handler is not None:
         entry.handler(message)
     entry.call.listener.counts.errors_of(entry.api_key, message)
     throttled, owed_ms = throttle_longer(entry.call.client, message, now_ms)
-    is_changed = owed_ms > 0 or entry.handler is not None
-    encoded = codec.encode(message) if is_changed or body is None else bytes(body)
-    data = encode_response(entry.api_key, entry.version, entry.correlation_id, encoded)
+    if outcome.message is None or response.body is None or entry.handler is not None or owed_ms > 0:
+        body = codecs.response(entry.api_key, entry.version).encode(message)
+    else:
+        body = bytes(response.body)
+    data = encode_response(entry.api_key, entry.version, entry.correlation_id, body)
     plan: Plan = [*throttled, RecordDecisions(entry.call), Complete(entry, data)]
     if message.throttle_time_ms > 0:
         # KIP-219: nothing is read from the client until then, whether it waits by itself or not.
@@ -175,27 +196,26 @@ def _completed(entry: Awaited, response: ControllerResponse, now_ms: int) -> Pla
     return plan
 
 
-def record(entry: Awaited, response: ControllerResponse, now_ms: int) -> AuditEvent:
+def record(outcome: Outcome, now_ms: int) -> AuditEvent:
     """The record of the controller's response, which is durable before the client has it (`responded`)."""
+    entry, response, message = outcome.entry, outcome.response, outcome.message
     error_code: int | None = int(response.error_code)
-    message, response_bytes, throttle_time_ms = None, None, None
+    response_bytes, throttle_time_ms = None, None
     if response.error_code == ErrorCode.NONE and response.body is not None:
-        message = _decoded(entry, response.body)
         # As it would be at the client.
         response_bytes = 4 + response_body_offset(entry.api_key, entry.version) + len(response.body)
         throttle_time_ms = getattr(message, "throttle_time_ms", None)
         # Before what was denied here is merged in, which has records of its own; None where it is malformed.
         error_code = None if message is None else error_of(message)
-    changes, count = None, None
+    # A request that was sent twice may have been carried out the first time, whatever the second response
+    # says.
+    known = message if response.attempts == 1 else None
+    changes, count, objects = None, None, None
     if response.first_offset is not None:
-        # Kafka's controller writes no audit records, so the changes are recorded here. A request that was
-        # sent twice may have been carried out the first time, whatever the second response says.
-        known = message if response.attempts == 1 else None
+        # Kafka's controller writes no audit records, so the changes are recorded here.
         changes, count = expected_records(entry.api_key, entry.request, known), response.attempts
     objects_of, size_bytes = TABLE[entry.api_key].objects, entry.call.size_bytes + (response_bytes or 0)
-    objects = None
     if objects_of is not None:
-        known = message if response.attempts == 1 else None
         is_own = entry.api_key != entry.call.api_key
         cause = {"requested_by": ApiKey.name_of(entry.call.api_key)} if is_own else {}
         objects = entry.call.objects_of(objects_of, entry.request, known, size_bytes, **cause)
@@ -217,10 +237,3 @@ def record(entry: Awaited, response: ControllerResponse, now_ms: int) -> AuditEv
         changes=changes,
         objects=objects,
     )
-
-
-def _decoded(entry: Awaited, body: bytes | memoryview) -> Any:
-    try:
-        return codecs.response(entry.api_key, entry.version).decode(body)[0]
-    except WireError:
-        return None
