@@ -11,6 +11,7 @@ import json
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import methodcaller
 
 FRAME_VERSION = 1
 
@@ -44,34 +45,14 @@ RECORD_NAMES = {
     29: "UnregisterControllerRecord",
 }
 RESOURCE_TYPES = (
-    "UNKNOWN",
-    "ANY",
-    "TOPIC",
-    "GROUP",
-    "CLUSTER",
-    "TRANSACTIONAL_ID",
-    "DELEGATION_TOKEN",
-    "USER",
+    *("UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER"),
 )
 CONFIG_TYPES = {2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP"}
 PATTERN_TYPES = ("UNKNOWN", "ANY", "MATCH", "LITERAL", "PREFIXED")
 OPERATIONS = (
-    "UNKNOWN",
-    "ANY",
-    "ALL",
-    "READ",
-    "WRITE",
-    "CREATE",
-    "DELETE",
-    "ALTER",
-    "DESCRIBE",
-    "CLUSTER_ACTION",
-    "DESCRIBE_CONFIGS",
-    "ALTER_CONFIGS",
-    "IDEMPOTENT_WRITE",
-    "CREATE_TOKENS",
-    "DESCRIBE_TOKENS",
-    "TWO_PHASE_COMMIT",
+    *("UNKNOWN", "ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE"),
+    *("CLUSTER_ACTION", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE", "CREATE_TOKENS"),
+    *("DESCRIBE_TOKENS", "TWO_PHASE_COMMIT"),
 )
 PERMISSION_TYPES = ("UNKNOWN", "ANY", "DENY", "ALLOW")
 SCRAM_MECHANISMS = ("UNKNOWN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -163,33 +144,25 @@ class Reader:
         return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}
 
 
-def _named(names: tuple[str, ...], number: int) -> str:
-    return names[number] if number < len(names) else f"UNKNOWN({number})"
+Read = Callable[[Reader], object]
+_INT16, _INT32, _INT64, _DOUBLE = (methodcaller("number", layout) for layout in (">h", ">i", ">q", ">d"))
 
 
-def _access_control_entry(reader: Reader) -> Fields:
-    return {
-        "id": reader.uuid(),
-        "resource_type": _named(RESOURCE_TYPES, reader.int8()),
-        "resource_name": reader.string(),
-        "pattern_type": _named(PATTERN_TYPES, reader.int8()),
-        "principal": reader.string(),
-        "host": reader.string(),
-        "operation": _named(OPERATIONS, reader.int8()),
-        "permission_type": _named(PERMISSION_TYPES, reader.int8()),
-    }
+def _named(names: tuple[str, ...]) -> Read:
+    def read(reader: Reader) -> str:
+        number = reader.int8()
+        return names[number] if number < len(names) else f"UNKNOWN({number})"
+
+    return read
 
 
-def _remove_access_control_entry(reader: Reader) -> Fields:
-    return {"id": reader.uuid()}
+def _strings(reader: Reader) -> list[str]:
+    return [reader.string() for _ in range(max(reader.uvarint() - 1, 0))]
 
 
-def _topic(reader: Reader) -> Fields:
-    return {"name": reader.string(), "topic_id": reader.uuid()}
-
-
-def _remove_topic(reader: Reader) -> Fields:
-    return {"topic_id": reader.uuid()}
+def _fields(**fields: Read) -> Callable[[Reader], Fields]:
+    """Returns a function that reads these fields in order."""
+    return lambda reader: {name: read(reader) for name, read in fields.items()}
 
 
 def _config(reader: Reader) -> Fields:
@@ -205,54 +178,20 @@ def _config(reader: Reader) -> Fields:
     return fields | {"value": value} if resource_type == "TOPIC" else fields
 
 
-def _client_quota(reader: Reader) -> Fields:
-    return {
-        "entity": dict(_entity(reader) for _ in range(max(reader.uvarint() - 1, 0))),
-        "key": reader.string(),
-        "value": reader.number(">d"),
-        "remove": reader.int8() != 0,
-    }
+def _entity(reader: Reader) -> dict[str, str | None]:
+    def part(reader: Reader) -> tuple[str, str | None]:
+        named = reader.string(), reader.nullable_string()
+        reader.tags()
+        return named
 
-
-def _entity(reader: Reader) -> tuple[str, str | None]:
-    entity = reader.string(), reader.nullable_string()
-    reader.tags()
-    return entity
+    return dict(part(reader) for _ in range(max(reader.uvarint() - 1, 0)))
 
 
 def _user_scram_credential(reader: Reader) -> Fields:
-    fields = _remove_user_scram_credential(reader)
+    fields = _SCRAM_USER(reader)
     for _secret in ("salt", "stored_key", "server_key"):
         reader.compact_bytes()
-    return fields | {"iterations": reader.number(">i")}
-
-
-def _remove_user_scram_credential(reader: Reader) -> Fields:
-    return {"name": reader.string(), "mechanism": _named(SCRAM_MECHANISMS, reader.int8())}
-
-
-def _delegation_token(reader: Reader) -> Fields:
-    return {
-        "owner": reader.string(),
-        "requester": reader.string(),
-        "renewers": [reader.string() for _ in range(max(reader.uvarint() - 1, 0))],
-        "issue_timestamp_ms": reader.number(">q"),
-        "max_timestamp_ms": reader.number(">q"),
-        "expiry_timestamp_ms": reader.number(">q"),
-        "token_id": reader.string(),
-    }
-
-
-def _remove_delegation_token(reader: Reader) -> Fields:
-    return {"token_id": reader.string()}
-
-
-def _unregister_broker(reader: Reader) -> Fields:
-    return {"broker_id": reader.number(">i"), "broker_epoch": reader.number(">q")}
-
-
-def _feature_level(reader: Reader) -> Fields:
-    return {"name": reader.string(), "level": reader.number(">h")}
+    return fields | {"iterations": _INT32(reader)}
 
 
 def _begin_transaction(reader: Reader) -> Fields:
@@ -260,40 +199,55 @@ def _begin_transaction(reader: Reader) -> Fields:
     return {"name": None if name is None else Reader(name).nullable_string()}
 
 
-def _partition(reader: Reader) -> Fields:
-    """Reads what identifies the partition. Its replicas do not matter here."""
-    return {"partition_id": reader.number(">i"), "topic_id": reader.uuid()}
-
-
 def _partition_change(reader: Reader) -> Fields:
-    fields, tags = _partition(reader), reader.tags()
+    fields, tags = _PARTITION(reader), reader.tags()
     # Compact lists begin with their size plus one. In a reassignment by an admin, one of them is not empty.
     moving = any(tags.get(tag, b"\0")[0] > 1 for tag in (REMOVING_REPLICAS_TAG, ADDING_REPLICAS_TAG))
     return fields | {"reassigns": moving}
 
 
 REMOVING_REPLICAS_TAG, ADDING_REPLICAS_TAG = 3, 4
+_SCRAM_USER = _fields(name=Reader.string, mechanism=_named(SCRAM_MECHANISMS))
+_PARTITION = _fields(partition_id=_INT32, topic_id=Reader.uuid)
+"""What identifies the partition. Its replicas do not matter here."""
 
 BEGINNINGS: dict[int, tuple[int, Callable[[Reader], Fields]]] = {
-    3: (2, _partition),
+    3: (2, _PARTITION),
     5: (2, _partition_change),
     23: (0, _begin_transaction),
 }
 """Kinds of which only the first fields are decoded, up to that version."""
 
 BODIES: dict[int, Callable[[Reader], Fields]] = {
-    1: _unregister_broker,
-    2: _topic,
+    1: _fields(broker_id=_INT32, broker_epoch=_INT64),
+    2: _fields(name=Reader.string, topic_id=Reader.uuid),
     4: _config,
-    9: _remove_topic,
-    10: _delegation_token,
+    9: _fields(topic_id=Reader.uuid),
+    10: _fields(
+        owner=Reader.string,
+        requester=Reader.string,
+        renewers=_strings,
+        issue_timestamp_ms=_INT64,
+        max_timestamp_ms=_INT64,
+        expiry_timestamp_ms=_INT64,
+        token_id=Reader.string,
+    ),
     11: _user_scram_credential,
-    12: _feature_level,
-    14: _client_quota,
-    18: _access_control_entry,
-    19: _remove_access_control_entry,
-    22: _remove_user_scram_credential,
-    26: _remove_delegation_token,
+    12: _fields(name=Reader.string, level=_INT16),
+    14: _fields(entity=_entity, key=Reader.string, value=_DOUBLE, remove=lambda reader: reader.int8() != 0),
+    18: _fields(
+        id=Reader.uuid,
+        resource_type=_named(RESOURCE_TYPES),
+        resource_name=Reader.string,
+        pattern_type=_named(PATTERN_TYPES),
+        principal=Reader.string,
+        host=Reader.string,
+        operation=_named(OPERATIONS),
+        permission_type=_named(PERMISSION_TYPES),
+    ),
+    19: _fields(id=Reader.uuid),
+    22: _SCRAM_USER,
+    26: _fields(token_id=Reader.string),
 }
 
 
