@@ -45,9 +45,11 @@ def check_audit(kafka: DataFrame) -> DataFrame:
 
 def audit_rows(checked: DataFrame) -> DataFrame:
     """Returns the good rows as rows of table `audit`."""
-    good = checked.where(F.col(S.REASON).isNull())
+    good, time_ms = checked.where(F.col(S.REASON).isNull()), F.col(f"data.{S.TIME_MS}")
+    # For a time outside, Spark has no date: an overflow would stop the stream.
+    within = F.when(time_ms.between(0, S.LAST_TIME_MS), time_ms)
     return good.select(
-        F.to_date(F.timestamp_millis(_in_range_of_dates(F.col(f"data.{S.TIME_MS}")))).alias(S.DATE),
+        F.to_date(F.timestamp_millis(within)).alias(S.DATE),
         "data.*",
         S.KAFKA_TOPIC,
         S.KAFKA_PARTITION,
@@ -65,16 +67,12 @@ def check_log(kafka: DataFrame) -> DataFrame:
     decode_row = F.udf(metadata_records.decode_row, S.struct(*S.DECODED), useArrow=False)
     hide = F.udf(secrets.hidden, "binary", useArrow=False)
     decoded = kafka.withColumns({"decoded": decode_row("value"), S.HIDDEN: hide("value")})
-    signature = F.col(S.SIGNATURE) if S.SIGNATURE in kafka.columns else _header(S.SIGNATURE_HEADER)
+    headers = F.filter("headers", lambda header: header["key"] == S.SIGNATURE_HEADER)
+    signature = F.col(S.SIGNATURE) if S.SIGNATURE in kafka.columns else F.get(headers, 0)["value"]
     reason = F.col("decoded.reason").alias(S.REASON)
     return decoded.select(
         *_place(), "key", "value", "decoded", S.HIDDEN, signature.alias(S.SIGNATURE), reason
     )
-
-
-def _header(name: str) -> Column:
-    named = F.filter("headers", lambda header: header["key"] == name)
-    return F.get(named, 0)["value"]
 
 
 def log_rows(checked: DataFrame) -> DataFrame:
@@ -174,11 +172,6 @@ def _tail() -> Column:
 
 def _data(name: str) -> Column:
     return F.col(f"envelope.data.{name}")
-
-
-def _in_range_of_dates(time_ms: Column) -> Column:
-    """Returns the time, or null if Spark has no date for it: an overflow would stop the stream."""
-    return F.when(time_ms.between(0, S.LAST_TIME_MS), time_ms)
 
 
 def _unlike(actual: Column, expected: Column, what: str) -> Column:

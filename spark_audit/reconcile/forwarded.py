@@ -152,32 +152,27 @@ def not_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 def _by_proxy(records: DataFrame) -> DataFrame:
     forwards = records.where(F.col(S.EVENT) == "forwarded")
-    in_order = F.struct(S.TIME_MS, S.PROXY_ID, S.BOOT_ID, S.SEQUENCE)
+    # Version 1 has the Envelope's error only.
+    is_new = F.col(S.RECORD_SCHEMA_VERSION) > 1
+    envelope_error = F.when(is_new, F.col(S.ENVELOPE_ERROR_CODE)).otherwise(F.col(S.ERROR_CODE))
     return forwards.groupBy(S.FORWARD_ID).agg(
         sample(F.concat_ws("/", S.PROXY_ID, S.BOOT_ID, S.SEQUENCE)).alias("proxies"),
         F.min(S.DATE).alias("date_told"),
         F.max(S.TIME_MS).alias("told_ms"),
-        F.max_by(S.PRINCIPAL, in_order).alias("principal_told"),
-        F.max_by(S.METHOD, in_order).alias("method_told"),
-        F.max_by(_response_error(), in_order).alias("error_told"),
-        F.max_by(_envelope_error(), in_order).alias("envelope_error_told"),
-        F.max_by(S.LAST_OFFSET, in_order).alias("offset_told"),
+        F.max_by(S.PRINCIPAL, _in_order()).alias("principal_told"),
+        F.max_by(S.METHOD, _in_order()).alias("method_told"),
+        F.max_by(F.when(is_new, F.col(S.ERROR_CODE)), _in_order()).alias("error_told"),
+        F.max_by(envelope_error, _in_order()).alias("envelope_error_told"),
+        F.max_by(S.LAST_OFFSET, _in_order()).alias("offset_told"),
     )
 
 
-def _response_error() -> Column:
-    return F.when(F.col(S.RECORD_SCHEMA_VERSION) > 1, F.col(S.ERROR_CODE))
-
-
-def _envelope_error() -> Column:
-    return F.when(F.col(S.RECORD_SCHEMA_VERSION) > 1, F.col(S.ENVELOPE_ERROR_CODE)).otherwise(
-        F.col(S.ERROR_CODE)
-    )
+def _in_order() -> Column:
+    return F.struct(S.TIME_MS, *S.RECORD_KEY)
 
 
 def _by_controller(records: DataFrame) -> DataFrame:
     # A forward may reach controllers more than once: a proxy that loses the connection retries.
-    in_order = F.struct(S.TIME_MS, S.PROXY_ID, S.BOOT_ID, S.SEQUENCE)
     return (
         received(records)
         .groupBy(S.FORWARD_ID)
@@ -186,8 +181,8 @@ def _by_controller(records: DataFrame) -> DataFrame:
             F.count_distinct(S.FIRST_OFFSET).alias("applied"),
             F.min(S.DATE).alias("date_received"),
             F.max(S.TIME_MS).alias("received_ms"),
-            F.max_by(S.PRINCIPAL, in_order).alias("principal_received"),
-            F.max_by(S.METHOD, in_order).alias("method_received"),
+            F.max_by(S.PRINCIPAL, _in_order()).alias("principal_received"),
+            F.max_by(S.METHOD, _in_order()).alias("method_received"),
             F.sort_array(F.collect_set(S.ERROR_CODE)).alias("errors_received"),
             F.sort_array(F.collect_set(S.LAST_OFFSET)).alias("offsets_committed"),
         )

@@ -131,14 +131,8 @@ def _contents() -> list[Column]:
 
 def _entity() -> Column:
     entity = F.map_entries(F.from_json(S.BODY, S.QUOTA_BODY)["entity"])
-    parts = F.transform(
-        entity, lambda part: F.concat(part["key"], F.coalesce(_equals(part["value"]), F.lit("")))
-    )
-    return F.array_sort(parts)
-
-
-def _equals(name: Column) -> Column:
-    return F.concat(F.lit("="), name)
+    # Without the value, which is null for the default, only the key.
+    return F.array_sort(F.transform(entity, lambda part: F.concat_ws("=", part["key"], part["value"])))
 
 
 def _fields(*names: str) -> Column:

@@ -9,7 +9,6 @@ metadata topic has such markers, and is compacted.
 The offsets of a partition are counted in spans of 64, one bit each: records are neither moved nor sorted.
 """
 
-import json
 from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, Window
@@ -19,8 +18,8 @@ from spark_audit import schema as S
 from spark_audit.reconcile.finding import fault, findings, register, sample, sentence, with_first_fault
 from spark_audit.tables.delta import OffsetsRead, frame_of
 from spark_audit.tables.plans import held
-from spark_audit.trail.audit_records import disordered_times
-from spark_audit.trail.metadata_log import of_topic
+from spark_audit.trail.audit_records import disordered_times, of_partition
+from spark_audit.trail.metadata_log import of_topic, placed
 
 register(
     """
@@ -42,8 +41,6 @@ offsets.withheld (high): An open transaction withholds records of the topic.
 """
 )
 
-PARTITION = (S.KAFKA_TOPIC, S.KAFKA_PARTITION)
-PLACE = (*PARTITION, S.KAFKA_OFFSET)
 AHEAD_MS = 300_000
 """The clocks of processes and brokers differ by less than this."""
 BACK_MS = 7_200_000
@@ -59,7 +56,7 @@ _SAID = {
 _SPAN, _CONTENT, _PRESENT, _ROWS, _KIND = "place_span", "content", "present", "rows", "kind"
 _FIRST, _LAST, _IS_AUDIT, _POSSIBLE = "first", "last", "is_audit", "possible"
 _EDGES = S.struct(
-    *((name, S.AUDIT[name].dataType) for name in PARTITION),
+    *((name, S.AUDIT[name].dataType) for name in S.PARTITION),
     *((name, S.AUDIT[S.KAFKA_OFFSET].dataType) for name in (_FIRST, _LAST)),
 )
 
@@ -76,17 +73,19 @@ def offsets(
 
     If that is not known of a topic, as of tables that were copied, the end of its partitions is not compared.
     """
+    of_topics = placed(of_topic(metadata_log), of_log.topic if of_log else "the metadata topic")
+    content = F.unhex(F.sha2(F.to_json(F.struct(S.API_KEY, S.BODY, S.ENTITY)), 256))
     known = (
         _places(audit, F.col(S.BODY_SHA256), of_audit)
         .unionByName(_places(quarantine, F.unhex(F.sha2(S.RAW_VALUE, 256)), of_audit, of_log))
-        .unionByName(_places(_placed(of_topic(metadata_log), of_log), _content_of_log(), of_log))
+        .unionByName(_places(of_topics, content, of_log))
         .withColumn(_SPAN, F.shiftright(S.KAFKA_OFFSET, 6))
     )
     spans = held(_spans(known))
     impossible = known.where(~F.col(_POSSIBLE)).withColumn(_KIND, F.lit(IMPOSSIBLE))
     at_one = [_ranges(rows, S.KAFKA_OFFSET, S.KAFKA_OFFSET) for rows in (impossible, _repeated(known, spans))]
     found = at_one[0].unionByName(at_one[1]).unionByName(_missing(spans.where(_POSSIBLE), of_audit, expired))
-    grouped = found.groupBy(*PARTITION, S.DATE, _KIND).agg(
+    grouped = found.groupBy(*S.PARTITION, S.DATE, _KIND).agg(
         F.sum(F.col(_LAST) - F.col(_FIRST) + 1).alias("offsets"),
         sample(F.struct(_FIRST, _LAST)).alias("ranges"),
     )
@@ -99,12 +98,12 @@ def offsets(
     ]
     return findings(
         with_first_fault(grouped, faults),
-        evidence=[*PARTITION, S.DATE, "offsets", "ranges"],
+        evidence=[*S.PARTITION, S.DATE, "offsets", "ranges"],
     )
 
 
 def _ranges(rows: DataFrame, first: str, last: str) -> DataFrame:
-    return rows.select(*PARTITION, S.DATE, _KIND, F.col(first).alias(_FIRST), F.col(last).alias(_LAST))
+    return rows.select(*S.PARTITION, S.DATE, _KIND, F.col(first).alias(_FIRST), F.col(last).alias(_LAST))
 
 
 def _places(rows: DataFrame, content: Column, *reads: OffsetsRead | None) -> DataFrame:
@@ -112,34 +111,18 @@ def _places(rows: DataFrame, content: Column, *reads: OffsetsRead | None) -> Dat
     topic, offset = F.col(S.KAFKA_TOPIC), F.col(S.KAFKA_OFFSET)
     # Unreadable records may be of a third topic: Kafka's own log.
     elsewhere = F.lit(0 if len(reads) == 1 and reads[0] else 2**63 - 1)
-    end = F.coalesce(*(F.when(topic == read.topic, _end(read)) for read in reads if read), elsewhere)
+    ends = [(read.topic, {n: end for n, (_, end) in read.partitions.items()}) for read in reads if read]
+    end = F.coalesce(*(F.when(topic == name, of_partition(each, 0)) for name, each in ends), elsewhere)
     possible = topic.isNotNull() & (F.col(S.KAFKA_PARTITION) >= 0) & (offset >= 0) & (offset < end)
     return rows.select(
-        *(*PLACE, S.DATE, content.alias(_CONTENT), F.lit(S.BODY_SHA256 in rows.columns).alias(_IS_AUDIT)),
+        *(*S.PLACE, S.DATE, content.alias(_CONTENT), F.lit(S.BODY_SHA256 in rows.columns).alias(_IS_AUDIT)),
         F.coalesce(possible, F.lit(False)).alias(_POSSIBLE),
     )
 
 
-def _end(read: OffsetsRead) -> Column:
-    ends = {partition: end for partition, (_, end) in read.partitions.items()}
-    known = F.from_json(F.lit(json.dumps(ends)), "map<string, long>")
-    return F.coalesce(known[F.col(S.KAFKA_PARTITION).cast("string")], F.lit(0))
-
-
-def _placed(log: DataFrame, read: OffsetsRead | None) -> DataFrame:
-    topic = F.lit(read.topic if read else "the metadata topic")
-    return log.withColumns(
-        {S.KAFKA_TOPIC: topic, S.KAFKA_PARTITION: F.lit(0), S.KAFKA_OFFSET: F.col(S.LOG_OFFSET)}
-    )
-
-
-def _content_of_log() -> Column:
-    return F.unhex(F.sha2(F.to_json(F.struct(S.API_KEY, S.BODY, S.ENTITY)), 256))
-
-
 def _spans(known: DataFrame) -> DataFrame:
     bit = F.expr(f"shiftleft(1L, cast({S.KAFKA_OFFSET} & 63 as int))")
-    return known.groupBy(*PARTITION, _SPAN, _POSSIBLE).agg(
+    return known.groupBy(*S.PARTITION, _SPAN, _POSSIBLE).agg(
         F.bit_or(bit).alias(_PRESENT),
         F.count(F.lit(1)).alias(_ROWS),
         F.min(S.KAFKA_OFFSET).alias(_FIRST),
@@ -151,11 +134,11 @@ def _spans(known: DataFrame) -> DataFrame:
 
 def _repeated(known: DataFrame, spans: DataFrame) -> DataFrame:
     """Returns the places that more than one row has."""
-    wanted = held(spans.where(F.col(_ROWS) > F.bit_count(_PRESENT)).select(*PARTITION, _SPAN).distinct())
-    near = known.join(F.broadcast(wanted), [*PARTITION, _SPAN]) if wanted.count() else known.limit(0)
+    wanted = held(spans.where(F.col(_ROWS) > F.bit_count(_PRESENT)).select(*S.PARTITION, _SPAN).distinct())
+    near = known.join(F.broadcast(wanted), [*S.PARTITION, _SPAN]) if wanted.count() else known.limit(0)
     kind = F.when(F.count_distinct(_CONTENT) > 1, TWO_CONTENTS).otherwise(REPEATED)
     rows = F.count(F.lit(1)).alias(_ROWS)
-    by_place = near.groupBy(*PLACE).agg(rows, kind.alias(_KIND), F.min(S.DATE).alias(S.DATE))
+    by_place = near.groupBy(*S.PLACE).agg(rows, kind.alias(_KIND), F.min(S.DATE).alias(S.DATE))
     return by_place.where(F.col(_ROWS) > 1)
 
 
@@ -170,7 +153,7 @@ def _missing(spans: DataFrame, read: OffsetsRead | None, expired: DataFrame) -> 
     # The edges are rows that are there, so that what is missing beside them is found as elsewhere.
     whole = F.lit(-1).cast("long").alias(_PRESENT), F.lit(None).cast("date").alias(S.DATE)
     framed = frame_of(spans.sparkSession, edges, _EDGES).select("*", *whole, F.lit(True).alias(_IS_AUDIT))
-    of_partition = Window.partitionBy(*PARTITION)
+    of_partition = Window.partitionBy(*S.PARTITION)
     earlier = of_partition.orderBy(_FIRST, _LAST).rowsBetween(Window.unboundedPreceding, -1)
     placed = spans.select(*framed.columns).unionByName(framed)
     placed = placed.withColumn("of_audit", F.max(_IS_AUDIT).over(of_partition)).where("of_audit")
@@ -182,22 +165,22 @@ def _missing(spans: DataFrame, read: OffsetsRead | None, expired: DataFrame) -> 
     )
     inside = F.transform(absent, lambda offset: F.struct(offset.alias(_FIRST), offset.alias(_LAST)))
     gaps = F.concat(F.filter(between, lambda gap: gap[_FIRST] <= gap[_LAST]), inside)
-    found = placed.select(*PARTITION, day, F.explode(gaps).alias("gap")).withColumn(_KIND, F.lit(MISSING))
+    found = placed.select(*S.PARTITION, day, F.explode(gaps).alias("gap")).withColumn(_KIND, F.lit(MISSING))
     gone = _expired_ranges(expired)
-    within = [F.col(name) == F.col(f"expired_{name}") for name in PARTITION]
+    within = [F.col(name) == F.col(f"expired_{name}") for name in S.PARTITION]
     within += [F.col("gap.first") >= F.col("expired_first"), F.col("gap.last") <= F.col("expired_last")]
     return _ranges(found.join(F.broadcast(gone), within, "left_anti"), "gap.first", "gap.last")
 
 
 def _expired_ranges(expired: DataFrame) -> DataFrame:
     """Returns the ranges of offsets that were deleted as too old, each as large as it can be."""
-    in_order = Window.partitionBy(*PARTITION).orderBy(S.FIRST_OFFSET)
+    in_order = Window.partitionBy(*S.PARTITION).orderBy(S.FIRST_OFFSET)
     before = F.max(S.LAST_OFFSET).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
     begins = F.coalesce(F.col(S.FIRST_OFFSET) > before + 1, F.lit(True)).cast("int")
     ranges = expired.where(F.col(S.FIRST_OFFSET).isNotNull()).withColumn("begins", begins)
-    islands = ranges.withColumn("island", F.sum("begins").over(in_order)).groupBy(*PARTITION, "island")
+    islands = ranges.withColumn("island", F.sum("begins").over(in_order)).groupBy(*S.PARTITION, "island")
     merged = islands.agg(F.min(S.FIRST_OFFSET).alias(_FIRST), F.max(S.LAST_OFFSET).alias(_LAST))
-    return merged.select(*(F.col(name).alias(f"expired_{name}") for name in (*PARTITION, _FIRST, _LAST)))
+    return merged.select(*(F.col(name).alias(f"expired_{name}") for name in (*S.PARTITION, _FIRST, _LAST)))
 
 
 def times(audit: DataFrame, index: DataFrame, log: DataFrame) -> DataFrame:
@@ -260,23 +243,20 @@ def unchained(audit: DataFrame, has_key: bool, until: Mapping[int, int]) -> Data
     has none that were written before.
     """
     chained = F.col(S.CHAIN).isNotNull() & F.col(S.LINE).isNotNull()
-    begins = audit.groupBy(*PARTITION).agg(
+    begins = audit.groupBy(*S.PARTITION).agg(
         F.min(F.when(chained, F.col(S.KAFKA_OFFSET))).alias("chained_since"),
         F.max(chained).alias("any_chained"),
     )
     anywhere = F.max("any_chained").over(Window.partitionBy()) | F.lit(has_key)
     begins = begins.withColumn("since", F.when(anywhere, F.coalesce("chained_since", F.lit(-1))))
-    accepted = F.from_json(F.lit(json.dumps(until)), "map<string, long>")[
-        F.col(S.KAFKA_PARTITION).cast("string")
-    ]
-    rows = audit.where(~chained).join(F.broadcast(begins.select(*PARTITION, "since")), list(PARTITION))
+    rows = audit.where(~chained).join(F.broadcast(begins.select(*S.PARTITION, "since")), list(S.PARTITION))
     late = rows.where(
-        (F.col(S.KAFKA_OFFSET) > F.col("since")) & (F.col(S.KAFKA_OFFSET) > F.coalesce(accepted, F.lit(-1)))
+        (F.col(S.KAFKA_OFFSET) > F.col("since")) & (F.col(S.KAFKA_OFFSET) > of_partition(until, -1))
     )
     by_boot = late.groupBy(*S.BOOT_KEY).agg(
         F.min(S.DATE).alias(S.DATE),
         F.count(F.lit(1)).alias("records"),
-        sample(F.struct(*PLACE[1:])).alias("places"),
+        sample(F.struct(*S.PLACE[1:])).alias("places"),
     )
     return findings(
         by_boot,

@@ -9,7 +9,6 @@ removes a metadata record once a later record has its key (docs/decisions/0005).
 tombstones.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,7 +18,8 @@ from pyspark.sql import types as T
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import fault, findings, register, sample, sentence, with_first_fault
-from spark_audit.trail.metadata_log import of_topic
+from spark_audit.trail.audit_records import of_partition
+from spark_audit.trail.metadata_log import of_topic, placed
 
 register(
     """
@@ -34,7 +34,6 @@ topics.repeated (critical): A record of the topic is in the table twice.
 """
 )
 
-PLACE = (S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET)
 KIND = "kind"
 ALTERED, ADDED, REMOVED, REPEATED = "altered", "added", "removed", "repeated"
 MAY_BE_ABSENT = "may_be_absent"
@@ -101,14 +100,14 @@ def quarantine_places(
 
 def log_places(metadata_log: DataFrame, topic: Topic) -> DataFrame:
     """Returns the same for the rows of table `metadata_log`."""
-    present = _not_compacted(_placed(of_topic(metadata_log), topic.name), topic)
-    known = _placed(topic.records, topic.name).withColumn(MAY_BE_ABSENT, F.lit(False))
+    present = _not_compacted(placed(of_topic(metadata_log), topic.name), topic)
+    known = placed(topic.records, topic.name).withColumn(MAY_BE_ABSENT, F.lit(False))
     return _differences(present, known, topic)
 
 
 def _findings(table: str, differences: DataFrame) -> DataFrame:
     """Returns one finding per day, partition and kind of difference."""
-    grouped = differences.groupBy(S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.DATE, KIND).agg(
+    grouped = differences.groupBy(*S.PARTITION, S.DATE, KIND).agg(
         F.count(F.lit(1)).alias("records"), sample(S.KAFKA_OFFSET).alias("kafka_offsets")
     )
     where = sentence(
@@ -121,13 +120,7 @@ def _findings(table: str, differences: DataFrame) -> DataFrame:
     ]
     return findings(
         with_first_fault(grouped.withColumn("table", F.lit(table)), faults),
-        evidence=["table", S.KAFKA_TOPIC, S.KAFKA_PARTITION, "records", "kafka_offsets"],
-    )
-
-
-def _placed(log: DataFrame, name: str) -> DataFrame:
-    return log.withColumns(
-        {S.KAFKA_TOPIC: F.lit(name), S.KAFKA_PARTITION: F.lit(0), S.KAFKA_OFFSET: F.col(S.LOG_OFFSET)}
+        evidence=["table", *S.PARTITION, "records", "kafka_offsets"],
     )
 
 
@@ -150,18 +143,12 @@ def _not_compacted(table: DataFrame, topic: Topic) -> DataFrame:
 
 def _retained(table: DataFrame, topic: Topic) -> DataFrame:
     """Returns the rows of the table whose records retention cannot have deleted from the topic."""
-    there = topic.records.select(*PLACE).unionByName(topic.unreadable.select(*PLACE))
-    first = there.groupBy(S.KAFKA_TOPIC, S.KAFKA_PARTITION).agg(F.min(S.KAFKA_OFFSET).alias("begin"))
-    placed = table.join(F.broadcast(first), [S.KAFKA_TOPIC, S.KAFKA_PARTITION], "left")
+    there = topic.records.select(*S.PLACE).unionByName(topic.unreadable.select(*S.PLACE))
+    first = there.groupBy(*S.PARTITION).agg(F.min(S.KAFKA_OFFSET).alias("begin"))
+    placed = table.join(F.broadcast(first), list(S.PARTITION), "left")
     # A partition without any record may have lost all that ingest has read.
-    begin = F.coalesce("begin", _end_of_partition(topic))
+    begin = F.coalesce("begin", of_partition(topic.ends, 0))
     return placed.where(F.col(S.KAFKA_OFFSET) >= begin).drop("begin")
-
-
-def _end_of_partition(topic: Topic) -> Column:
-    """Returns 0 for a partition that ingest has not read."""
-    known = F.from_json(F.lit(json.dumps(dict(topic.ends))), "map<string, long>")
-    return F.coalesce(known[F.col(S.KAFKA_PARTITION).cast("string")], F.lit(0))
 
 
 def _differences(table: DataFrame, known: DataFrame, topic: Topic) -> DataFrame:
@@ -170,17 +157,21 @@ def _differences(table: DataFrame, known: DataFrame, topic: Topic) -> DataFrame:
     # An older release of ingest did not read some columns.
     later = {*S.ADDED_LATER, *(name for name, _ in S.EVIDENCE_OF_LOG)}
     older = [name for name in names if name not in later]
-    in_table = table.groupBy(*PLACE).agg(
+    in_table = table.groupBy(*S.PLACE).agg(
         F.count(F.lit(1)).alias("rows"),
         F.first(_row(table, names)).alias("in_table"),
         F.min(S.DATE).alias("table_date"),
     )
     in_topic = known.select(
-        *PLACE, MAY_BE_ABSENT, S.DATE, _row(known, names).alias("in_topic"), _row(known, older).alias("older")
+        *S.PLACE,
+        MAY_BE_ABSENT,
+        S.DATE,
+        _row(known, names).alias("in_topic"),
+        _row(known, older).alias("older"),
     )
-    both = in_table.join(in_topic, list(PLACE), "full")
+    both = in_table.join(in_topic, list(S.PLACE), "full")
     same = F.col("in_table").isin(F.col("in_topic"), F.col("older"))
-    was_read = F.col(S.KAFKA_OFFSET) < _end_of_partition(topic)
+    was_read = F.col(S.KAFKA_OFFSET) < of_partition(topic.ends, 0)
     kind = (
         F.when(F.col("in_topic").isNull(), ADDED)
         .when(F.col("in_table").isNull(), F.when(was_read & ~F.col(MAY_BE_ABSENT), REMOVED))
@@ -188,7 +179,7 @@ def _differences(table: DataFrame, known: DataFrame, topic: Topic) -> DataFrame:
         .when(F.col("rows") > 1, REPEATED)
     )
     day = F.coalesce("table_date", S.DATE).alias(S.DATE)
-    return both.select(*PLACE, day, kind.alias(KIND)).where(F.col(KIND).isNotNull())
+    return both.select(*S.PLACE, day, kind.alias(KIND)).where(F.col(KIND).isNotNull())
 
 
 def _row(rows: DataFrame, names: Sequence[str]) -> Column:

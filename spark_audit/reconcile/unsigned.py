@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import findings, register
 from spark_audit.tables.delta import frame_of
+from spark_audit.trail.metadata_log import without_effect
 
 register(
     """
@@ -93,9 +94,7 @@ def in_effect(log: DataFrame, verified: Verified) -> DataFrame:
     )
     marked = log.join(F.broadcast(unsigned.distinct()), S.LOG_OFFSET, "left")
     is_unsigned = F.col("unsigned").isNotNull() & F.col(S.FROM_SNAPSHOT).isNull()
-    nothing = {S.API_KEY: F.lit(S.NO_OP_RECORD), S.RECORD: F.lit("NoOpRecord"), S.BODY: F.lit("{}")}
-    changed = {name: F.when(is_unsigned, value).otherwise(F.col(name)) for name, value in nothing.items()}
-    return marked.withColumns(changed).select(*log.columns)
+    return without_effect(marked, is_unsigned).select(*log.columns)
 
 
 def unsigned(verified: Verified, audit: DataFrame) -> DataFrame:

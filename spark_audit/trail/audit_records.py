@@ -10,6 +10,9 @@ Kafka may hold a record twice. `deduplicate` reads the index too. If two copies 
 module cannot know which one is true; that they differ is a finding (reconcile/gaps.py).
 """
 
+import json
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -169,8 +172,14 @@ def deduplicate(audit: DataFrame, copies: DataFrame | None = None) -> DataFrame:
     # equality, so the rest of the key is compared with two inequalities, and only where the offset is equal.
     same = F.col(S.KAFKA_OFFSET) == F.col(_OF_COPY[S.KAFKA_OFFSET])
     for name in (*S.RECORD_KEY, S.KAFKA_PARTITION):
-        same = same & _neither_less_nor_more(F.col(name), F.col(_OF_COPY[name]))
+        same = same & F.col(name).between(F.col(_OF_COPY[name]), F.col(_OF_COPY[name]))
     return held_if_small(audit.join(F.broadcast(renamed), same, "left_anti"))
+
+
+def of_partition(known: Mapping[str, int] | Mapping[int, int], absent: int) -> Column:
+    """Returns the number that is known for the partition of a row, or `absent`."""
+    numbers = F.from_json(F.lit(json.dumps(dict(known))), "map<string, long>")
+    return F.coalesce(numbers[F.col(S.KAFKA_PARTITION).cast("string")], F.lit(absent))
 
 
 def number_of(index: DataFrame, copies: DataFrame) -> int:
@@ -194,7 +203,3 @@ def rows_of(audit: DataFrame, spans: DataFrame) -> DataFrame:
         return audit.limit(0).join(wanted, list(S.BOOT_KEY)).drop(SPAN)
     named = audit.withColumn(SPAN, span_of_sequence())
     return named.join(wanted, [*S.BOOT_KEY, SPAN]).drop(SPAN)
-
-
-def _neither_less_nor_more(one: Column, other: Column) -> Column:
-    return (one <= other) & (one >= other)

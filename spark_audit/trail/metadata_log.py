@@ -27,6 +27,13 @@ def of_topic(metadata_log: DataFrame) -> DataFrame:
     return metadata_log.where(F.col(S.FROM_SNAPSHOT).isNull())
 
 
+def placed(metadata_log: DataFrame, topic: str) -> DataFrame:
+    """Adds the places of the records in the metadata topic, which has one partition."""
+    return metadata_log.withColumns(
+        {S.KAFKA_TOPIC: F.lit(topic), S.KAFKA_PARTITION: F.lit(0), S.KAFKA_OFFSET: F.col(S.LOG_OFFSET)}
+    )
+
+
 def without_snapshots(metadata_log: DataFrame) -> DataFrame:
     """Returns the records of Kafka's own log, without its snapshots."""
     return metadata_log.where(~F.col(S.FROM_SNAPSHOT))
@@ -72,17 +79,23 @@ def unknown_ranges(log: DataFrame) -> DataFrame:
 
 def without_aborted(log: DataFrame) -> DataFrame:
     """Returns the same rows. Records of aborted or open transactions are NoOpRecords."""
-    spans = [(row["first"], row["last"]) for row in _without_effect(log).collect()]
+    spans = [(row["first"], row["last"]) for row in _aborted(log).collect()]
     if not spans:
         return log
-    within = reduce(or_, (_between(first, last) for first, last in spans)) & ~_from_snapshot()
+    offset = F.col(S.LOG_OFFSET)
+    each = (offset >= first if last is None else offset.between(first, last) for first, last in spans)
+    return without_effect(log, reduce(or_, each) & ~_from_snapshot())
+
+
+def without_effect(log: DataFrame, which: Column) -> DataFrame:
+    """Returns the same rows; those for which `which` is true are NoOpRecords."""
     nothing = {S.API_KEY: F.lit(S.NO_OP_RECORD), S.RECORD: F.lit("NoOpRecord"), S.BODY: F.lit("{}")}
     return log.withColumns(
-        {name: F.when(within, value).otherwise(F.col(name)) for name, value in nothing.items()}
+        {name: F.when(which, value).otherwise(F.col(name)) for name, value in nothing.items()}
     )
 
 
-def _without_effect(log: DataFrame) -> DataFrame:
+def _aborted(log: DataFrame) -> DataFrame:
     """Returns the first and last offset of each such transaction. `last` is null if it has no end."""
     kinds = (S.BEGIN_TRANSACTION_RECORD, S.END_TRANSACTION_RECORD, S.ABORT_TRANSACTION_RECORD)
     marks = log.where(F.col(S.API_KEY).isin(*kinds) & ~_from_snapshot())
@@ -95,11 +108,6 @@ def _without_effect(log: DataFrame) -> DataFrame:
     )
     aborted = F.col("ended_by").isNull() | (F.col("ended_by") != S.END_TRANSACTION_RECORD)
     return spans.where((F.col(S.API_KEY) == S.BEGIN_TRANSACTION_RECORD) & aborted).select("first", "last")
-
-
-def _between(first: int, last: int | None) -> Column:
-    offset = F.col(S.LOG_OFFSET)
-    return offset >= first if last is None else offset.between(first, last)
 
 
 def _from_snapshot() -> Column:
