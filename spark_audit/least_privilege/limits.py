@@ -13,26 +13,8 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.least_privilege.commands import quota_command
 from spark_audit.least_privilege.grants import Plain
-from spark_audit.policy.quota_limits import (
-    DEFAULT,
-    ENTITY,
-    EXPECTED_ID,
-    EXPECTED_LIMIT,
-    governed,
-    with_key,
-)
-from spark_audit.policy.quota_use import (
-    SLOT,
-    SLOT_MS,
-    USED,
-    counted,
-    is_use,
-    of_several_clients,
-    proxy_of_bucket,
-    share,
-    slots,
-    units,
-)
+from spark_audit.policy import quota_limits as Q
+from spark_audit.policy import quota_use as U
 from spark_audit.proposal import CLIENT_ID, USER, Entity, Quota
 from spark_audit.trail.processes import SETTINGS_EVENTS
 from spark_audit.what_if.recorded import Recorded
@@ -46,21 +28,21 @@ Peaks = Mapping[Quota, float]
 
 def peaks(of: Recorded) -> dict[Quota, float]:
     """Returns the peaks of the quotas that limited a client of the period."""
-    used = with_key(of.period.where(is_use() & ~of_several_clients()))
+    used = Q.with_key(of.period.where(U.is_use() & ~U.of_several_clients()))
     now = used.withColumn(S.METADATA_OFFSET, F.lit(of.state.now).cast("long"))
-    measured = now.withColumn(USED, counted())
+    measured = now.withColumn(U.USED, U.counted())
     settings = of.records.where(F.col(S.EVENT).isin(*SETTINGS_EVENTS))
-    limited = governed(measured, settings, of.log).where(F.col(EXPECTED_LIMIT).isNotNull())
-    spread = limited.withColumn(SLOT, F.explode(slots())).withColumn(USED, share())
-    bucket = (S.QUOTA_KEY, ENTITY, EXPECTED_ID, EXPECTED_LIMIT)
-    per_slot = spread.groupBy(*bucket, proxy_of_bucket().alias("proxy"), SLOT).agg(
-        F.sum(USED).alias(USED), F.max(F.col(S.EVENT) == "throttled").alias("throttled")
+    limited = Q.governed(measured, settings, of.log).where(F.col(Q.EXPECTED_LIMIT).isNotNull())
+    spread = limited.withColumn(U.SLOT, F.explode(U.slots())).withColumn(U.USED, U.share())
+    bucket = (S.QUOTA_KEY, Q.ENTITY, Q.EXPECTED_ID, Q.EXPECTED_LIMIT)
+    per_slot = spread.groupBy(*bucket, U.proxy_of_bucket().alias("proxy"), U.SLOT).agg(
+        F.sum(U.USED).alias(U.USED), F.max(F.col(S.EVENT) == "throttled").alias("throttled")
     )
-    part = F.col(USED) / (F.col(EXPECTED_LIMIT) * units() * (SLOT_MS / 1_000))
+    part = F.col(U.USED) / (F.col(Q.EXPECTED_LIMIT) * U.units() * (U.SLOT_MS / 1_000))
     reached = F.when(F.col("throttled"), F.greatest(part, F.lit(1.0))).otherwise(part)
-    highest = per_slot.where(F.col(ENTITY).isNotNull()).groupBy(S.QUOTA_KEY, ENTITY)
+    highest = per_slot.where(F.col(Q.ENTITY).isNotNull()).groupBy(S.QUOTA_KEY, Q.ENTITY)
     rows = highest.agg(F.max(reached).alias("peak")).collect()
-    return {(_entity(row[ENTITY]), row[S.QUOTA_KEY]): float(row["peak"] or 0.0) for row in rows}
+    return {(_entity(row[Q.ENTITY]), row[S.QUOTA_KEY]): float(row["peak"] or 0.0) for row in rows}
 
 
 def quota_rows(limits: Mapping[Quota, float], found: Peaks) -> list[Plain]:
@@ -102,7 +84,7 @@ def _entity(path: str) -> Entity:
     parts = {words[place]: words[place + 1] for place in range(0, len(words) - 1, 2)}
     kinds = ((CLIENT_ID, "clients"), (USER, "users"))
     return tuple(
-        (kind, None if parts[word] == DEFAULT else unquote(parts[word]))
+        (kind, None if parts[word] == Q.DEFAULT else unquote(parts[word]))
         for kind, word in kinds
         if word in parts
     )

@@ -10,16 +10,8 @@ from spark_audit.policy.quota_use import of_several_clients
 from spark_audit.trail.audit_records import missing_sequences, sequence_index
 from spark_audit.what_if.traffic import is_too_coarse, of_period
 
-BYPASS, GAP, DROPPED, LATE_START, SHORT, COLLAPSED, LISTING, SEVERAL = (
-    "bypass",
-    "gap",
-    "dropped",
-    "late start",
-    "less than a year",
-    "collapsed",
-    "listing",
-    "several client ids",
-)
+BYPASS, GAP, DROPPED, LATE_START, SHORT = "bypass", "gap", "dropped", "late start", "less than a year"
+COLLAPSED, LISTING, SEVERAL = "collapsed", "listing", "several client ids"
 YEAR_DAYS = 366
 OF_ALL = (BYPASS, GAP, DROPPED, LATE_START, SHORT)
 """The reasons that concern rows of every kind."""

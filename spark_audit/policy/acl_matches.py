@@ -17,20 +17,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.policy.acl_history import (
-    ACL_HOST,
-    ACL_OPERATION,
-    ACL_PRINCIPAL,
-    ADDED,
-    EPOCH,
-    PATTERN_NAME,
-    REMOVED,
-)
+from spark_audit.policy import acl_history as H
 from spark_audit.policy.enforced_acls import NETWORK, WILDCARD, WILDCARD_PRINCIPAL, address_bits
 from spark_audit.tables.plans import coalesce_small, is_held
 
 _WITHOUT_EPOCH = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
-QUESTION = (*_WITHOUT_EPOCH, EPOCH)
+QUESTION = (*_WITHOUT_EPOCH, H.EPOCH)
 _RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME)
 ALLOWING, DENYING, ON_RESOURCE = "allowing_acls", "denying_acls", "acls_on_resource"
 
@@ -57,8 +49,8 @@ def with_acl_matches(questions: DataFrame, intervals: DataFrame, *, counted: boo
     named = questions.where(F.col(S.RESOURCE_NAME).isNotNull())
     distinct = named.select(*_WITHOUT_EPOCH).distinct()
     patterns = distinct.select(*_RESOURCE).distinct().transform(patterns_of, intervals)
-    on_resource = patterns.join(intervals, [S.RESOURCE_TYPE, S.PATTERN_TYPE, PATTERN_NAME])
-    on_resource = on_resource.drop(S.PATTERN_TYPE, PATTERN_NAME)
+    on_resource = patterns.join(intervals, [S.RESOURCE_TYPE, S.PATTERN_TYPE, H.PATTERN_NAME])
+    on_resource = on_resource.drop(S.PATTERN_TYPE, H.PATTERN_NAME)
     deciding = _deciding(distinct, on_resource)
     if not is_held(questions):
         # Counted, so that Spark broadcasts it if it is small, and does not shuffle the questions.
@@ -67,17 +59,17 @@ def with_acl_matches(questions: DataFrame, intervals: DataFrame, *, counted: boo
     matched = matched.withColumns({name: _ids_in_effect(name) for name in (ALLOWING, DENYING)})
     if not counted:
         return matched.withColumn(ON_RESOURCE, F.lit(None).cast("long"))
-    return matched.join(_counted(named, on_resource), [*_RESOURCE, EPOCH], "left")
+    return matched.join(_counted(named, on_resource), [*_RESOURCE, H.EPOCH], "left")
 
 
 def _deciding(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
     """Returns the ACLs that ever decided each question: allowing_acls, denying_acls, with their offsets."""
     names = F.array_distinct(F.array(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL)))
-    by_principal = questions.withColumn(ACL_PRINCIPAL, F.explode(names))
+    by_principal = questions.withColumn(H.ACL_PRINCIPAL, F.explode(names))
     allows = (F.col(S.PERMISSION_TYPE) == "ALLOW") & _allows_operation()
     denies = (F.col(S.PERMISSION_TYPE) == "DENY") & same_operation()
-    pairs = by_principal.join(on_resource, [*_RESOURCE, ACL_PRINCIPAL]).where(concerns_session())
-    acl = F.struct(ADDED, REMOVED, S.ACL_ID)
+    pairs = by_principal.join(on_resource, [*_RESOURCE, H.ACL_PRINCIPAL]).where(concerns_session())
+    acl = F.struct(H.ADDED, H.REMOVED, S.ACL_ID)
     return (
         pairs.where(allows | denies)
         .groupBy(*_WITHOUT_EPOCH)
@@ -89,20 +81,20 @@ def _deciding(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
 
 
 def _ids_in_effect(acls: str) -> Column:
-    epoch = F.col(EPOCH)
-    now = F.filter(acls, lambda acl: (acl[ADDED] <= epoch) & (epoch < acl[REMOVED]))
+    epoch = F.col(H.EPOCH)
+    now = F.filter(acls, lambda acl: (acl[H.ADDED] <= epoch) & (epoch < acl[H.REMOVED]))
     return F.sort_array(F.array_distinct(F.transform(now, lambda acl: acl[S.ACL_ID])))
 
 
 def _counted(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
-    moments = questions.select(*_RESOURCE, EPOCH).distinct()
+    moments = questions.select(*_RESOURCE, H.EPOCH).distinct()
     present = moments.join(on_resource, list(_RESOURCE)).where(in_effect())
-    return present.groupBy(*_RESOURCE, EPOCH).agg(F.count(F.lit(1)).alias(ON_RESOURCE))
+    return present.groupBy(*_RESOURCE, H.EPOCH).agg(F.count(F.lit(1)).alias(ON_RESOURCE))
 
 
 def in_effect() -> Column:
     """Returns whether a row's interval [added_offset, removed_offset) contains its epoch."""
-    return (F.col(ADDED) <= F.col(EPOCH)) & (F.col(EPOCH) < F.col(REMOVED))
+    return (F.col(H.ADDED) <= F.col(H.EPOCH)) & (F.col(H.EPOCH) < F.col(H.REMOVED))
 
 
 def patterns_of(resources: DataFrame, intervals: DataFrame) -> DataFrame:
@@ -113,7 +105,7 @@ def patterns_of(resources: DataFrame, intervals: DataFrame) -> DataFrame:
     """
     name = F.col(S.RESOURCE_NAME)
     prefixed = intervals.where(F.col(S.PATTERN_TYPE) == "PREFIXED")
-    lengths = prefixed.agg(F.collect_set(F.length(PATTERN_NAME)).alias("lengths"))
+    lengths = prefixed.agg(F.collect_set(F.length(H.PATTERN_NAME)).alias("lengths"))
     fitting = F.filter("lengths", lambda length: length <= F.length(name))
     literal = F.array_distinct(F.array(_pattern("LITERAL", name), _pattern("LITERAL", F.lit(WILDCARD))))
     prefixes = F.transform(fitting, lambda length: _pattern("PREFIXED", F.substring(name, F.lit(1), length)))
@@ -121,36 +113,36 @@ def patterns_of(resources: DataFrame, intervals: DataFrame) -> DataFrame:
         "pattern", F.explode(F.concat(literal, prefixes))
     )
     return exploded.select(
-        S.RESOURCE_TYPE, S.RESOURCE_NAME, f"pattern.{S.PATTERN_TYPE}", f"pattern.{PATTERN_NAME}"
+        S.RESOURCE_TYPE, S.RESOURCE_NAME, f"pattern.{S.PATTERN_TYPE}", f"pattern.{H.PATTERN_NAME}"
     )
 
 
 def concerns_session() -> Column:
     """Returns whether the ACL is for this principal (or all) and this host (or all, or a network)."""
-    for_principal = F.col(ACL_PRINCIPAL).isin(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL))
+    for_principal = F.col(H.ACL_PRINCIPAL).isin(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL))
     without_zone = F.substring_index(S.HOST, "%", 1)
     is_within = F.col(NETWORK).isNotNull() & F.startswith(address_bits(without_zone), F.col(NETWORK))
     is_none = F.col(S.HOST) == IN_NO_NETWORK
-    named = F.col(ACL_HOST).isin(F.col(S.HOST), without_zone, F.lit(WILDCARD))
+    named = F.col(H.ACL_HOST).isin(F.col(S.HOST), without_zone, F.lit(WILDCARD))
     return for_principal & (named | (F.coalesce(is_within, F.lit(False)) & ~is_none))
 
 
 def same_operation() -> Column:
-    return F.col(ACL_OPERATION).isin(F.col(S.OPERATION), F.lit("ALL"))
+    return F.col(H.ACL_OPERATION).isin(F.col(S.OPERATION), F.lit("ALL"))
 
 
 def _allows_operation() -> Column:
     allows = same_operation()
     for operation, implying in IMPLIED_BY.items():
-        allows = allows | ((F.col(S.OPERATION) == operation) & F.col(ACL_OPERATION).isin(*implying))
+        allows = allows | ((F.col(S.OPERATION) == operation) & F.col(H.ACL_OPERATION).isin(*implying))
     return allows
 
 
 def _pattern(pattern_type: str, name: Column) -> Column:
-    return F.struct(F.lit(pattern_type).alias(S.PATTERN_TYPE), name.alias(PATTERN_NAME))
+    return F.struct(F.lit(pattern_type).alias(S.PATTERN_TYPE), name.alias(H.PATTERN_NAME))
 
 
-TYPE_QUESTION = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.OPERATION, EPOCH)
+TYPE_QUESTION = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.OPERATION, H.EPOCH)
 BY_NAME, BY_TYPE, UNPROTECTED = "probe_allowed", "type_allowed", "probe_unprotected"
 
 _PROBE = "hardcode"
@@ -199,7 +191,7 @@ def _second_step(questions: DataFrame, intervals: DataFrame) -> DataFrame:
 
 def _names(permission: str, pattern_type: str) -> Column:
     of_kind = (F.col(S.PERMISSION_TYPE) == permission) & (F.col(S.PATTERN_TYPE) == pattern_type)
-    return F.collect_set(F.when(of_kind, F.col(PATTERN_NAME)))
+    return F.collect_set(F.when(of_kind, F.col(H.PATTERN_NAME)))
 
 
 def _under_a_denied_prefix(name: Column) -> Column:

@@ -9,15 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.policy import acl_history as H
 from spark_audit.policy import networks
-from spark_audit.policy.acl_history import (
-    ACL_HOST,
-    ACL_OPERATION,
-    ACL_PRINCIPAL,
-    ADDED,
-    PATTERN_NAME,
-    REMOVED,
-)
 
 # The executors of a cluster need not have this package: the parser is pickled with the plan.
 cloudpickle.register_pickle_by_value(networks)  # type: ignore[no-untyped-call]  # not typed there
@@ -68,33 +61,33 @@ def enforced(acls: DataFrame, networks_from: int | None = None) -> DataFrame:
     if networks_from is None:
         return _enforced(acls.withColumn(NETWORK, F.lit(None).cast("string")))
     first = F.lit(networks_from)
-    with_bits = acls.withColumn(NETWORK, network(F.col(ACL_HOST)))
+    with_bits = acls.withColumn(NETWORK, network(F.col(H.ACL_HOST)))
     # What is no network, and a network as long as it is a host that is not understood.
     as_text = with_bits.withColumn(
-        REMOVED, F.when(F.col(NETWORK).isNull(), F.col(REMOVED)).otherwise(F.least(REMOVED, first))
+        H.REMOVED, F.when(F.col(NETWORK).isNull(), F.col(H.REMOVED)).otherwise(F.least(H.REMOVED, first))
     ).withColumn(NETWORK, F.lit(None).cast("string"))
-    as_networks = with_bits.where(F.col(NETWORK).isNotNull()).withColumn(ADDED, F.greatest(ADDED, first))
-    both = as_text.unionByName(as_networks).where(F.col(ADDED) < F.col(REMOVED))
+    as_networks = with_bits.where(F.col(NETWORK).isNotNull()).withColumn(H.ADDED, F.greatest(H.ADDED, first))
+    both = as_text.unionByName(as_networks).where(F.col(H.ADDED) < F.col(H.REMOVED))
     return _enforced(both)
 
 
 def _enforced(acls: DataFrame) -> DataFrame:
     allows = F.col(S.PERMISSION_TYPE) == "ALLOW"
     is_type, is_pattern = F.col(S.RESOURCE_TYPE).isin(*RESOURCE_TYPES), F.col(S.PATTERN_TYPE).isin(*PATTERNS)
-    is_principal = F.col(ACL_PRINCIPAL).contains(":")
+    is_principal = F.col(H.ACL_PRINCIPAL).contains(":")
     every_type = F.array(*map(F.lit, RESOURCE_TYPES))
     types = F.when(allows | is_type, F.array(F.col(S.RESOURCE_TYPE))).otherwise(every_type)
     wider = {
         S.PATTERN_TYPE: F.when(is_pattern, F.col(S.PATTERN_TYPE)).otherwise("LITERAL"),
-        PATTERN_NAME: F.when(allows | is_pattern, F.col(PATTERN_NAME)).otherwise(WILDCARD),
-        ACL_PRINCIPAL: F.when(allows | is_principal, F.col(ACL_PRINCIPAL)).otherwise(WILDCARD_PRINCIPAL),
-        ACL_HOST: F.when(allows | F.col(NETWORK).isNotNull(), F.col(ACL_HOST)).otherwise(
-            denied_host(F.col(ACL_HOST))
+        H.PATTERN_NAME: F.when(allows | is_pattern, F.col(H.PATTERN_NAME)).otherwise(WILDCARD),
+        H.ACL_PRINCIPAL: F.when(allows | is_principal, F.col(H.ACL_PRINCIPAL)).otherwise(WILDCARD_PRINCIPAL),
+        H.ACL_HOST: F.when(allows | F.col(NETWORK).isNotNull(), F.col(H.ACL_HOST)).otherwise(
+            denied_host(F.col(H.ACL_HOST))
         ),
         # No question has the operation UNKNOWN.
-        ACL_OPERATION: F.when(allows & ~(is_type & is_pattern & is_principal), "UNKNOWN")
-        .when(~allows & F.col(ACL_OPERATION).rlike(NOT_AN_OPERATION), "ALL")
-        .otherwise(F.col(ACL_OPERATION)),
+        H.ACL_OPERATION: F.when(allows & ~(is_type & is_pattern & is_principal), "UNKNOWN")
+        .when(~allows & F.col(H.ACL_OPERATION).rlike(NOT_AN_OPERATION), "ALL")
+        .otherwise(F.col(H.ACL_OPERATION)),
         S.PERMISSION_TYPE: F.when(allows, "ALLOW").otherwise("DENY"),
     }
     return acls.withColumns(wider).withColumn(S.RESOURCE_TYPE, F.explode(types))

@@ -7,30 +7,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.policy import acl_matches as M
 from spark_audit.policy.acl_history import acl_intervals
-from spark_audit.policy.acl_matches import (
-    ALLOWING,
-    BY_NAME,
-    BY_TYPE,
-    DENYING,
-    ON_RESOURCE,
-    QUESTION,
-    TYPE_QUESTION,
-    UNPROTECTED,
-    by_resource_type,
-    with_acl_matches,
-)
 from spark_audit.policy.enforced_acls import enforced, networks_from
 from spark_audit.policy.topic_owners import OWNS, OWNS_SOME, owner_intervals, owners, owners_of_some
 from spark_audit.tables.plans import coalesce_small, held
 from spark_audit.trail.processes import ALLOW_EVERYONE, AUTHORIZER, SUPER_USERS
 
-SUPER_USER, BY_ACL, ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT = (
-    "super.users",
-    "acl",
-    "allow.everyone.if.no.acl.found",
-    "default.deny",
-)
+SUPER_USER, BY_ACL, ALLOWED_BY_DEFAULT = "super.users", "acl", "allow.everyone.if.no.acl.found"
+DENIED_BY_DEFAULT = "default.deny"
 NO_AUTHORIZER, NOT_READY, FAILED = "no.authorizer", "authorizer.not.ready", "authorizer.error"
 BY_OWNER = "topic.owner"
 PROTECTED = ("protected.topic", "protected.group", "protected.transactional.id")
@@ -50,16 +35,16 @@ def with_evidence(questions: DataFrame, metadata_log: DataFrame) -> DataFrame:
     few = coalesce_small(questions, rows)
     intervals = held(enforced(acl_intervals(metadata_log), networks_from(metadata_log)))
     owned = held(owner_intervals(metadata_log))
-    matched = with_acl_matches(few, intervals, counted=any_open)
+    matched = M.with_acl_matches(few, intervals, counted=any_open)
     unnamed, any_owner = few.where(F.col(S.RESOURCE_NAME).isNull()), not owned.isEmpty()
     if any_unnamed:
-        matched = matched.join(by_resource_type(unnamed, intervals), list(TYPE_QUESTION), "left")
+        matched = matched.join(M.by_resource_type(unnamed, intervals), list(M.TYPE_QUESTION), "left")
     if any_owner:
-        matched = matched.join(owners(few, owned), list(QUESTION), "left")
+        matched = matched.join(owners(few, owned), list(M.QUESTION), "left")
     if any_unnamed and any_owner:
         some = owners_of_some(unnamed, owned, intervals)
-        matched = matched.join(some, list(TYPE_QUESTION), "left")
-    absent = {BY_NAME, BY_TYPE, UNPROTECTED, OWNS, OWNS_SOME}.difference(matched.columns)
+        matched = matched.join(some, list(M.TYPE_QUESTION), "left")
+    absent = {M.BY_NAME, M.BY_TYPE, M.UNPROTECTED, OWNS, OWNS_SOME}.difference(matched.columns)
     return matched.withColumns({name: F.lit(None).cast("boolean") for name in absent})
 
 
@@ -76,17 +61,17 @@ def expectations() -> list[Column]:
     For rows of `with_evidence` that have S.RULE and the settings of their process.
     """
     super_user = F.array_contains(SUPER_USERS, F.col(S.PRINCIPAL))
-    unprotected = F.coalesce(ON_RESOURCE, F.lit(0)) == 0
-    by_acl = F.col(BY_NAME) | F.col(BY_TYPE) | F.coalesce(OWNS_SOME, F.lit(False))
-    by_type = by_acl | (F.col(UNPROTECTED) & F.col(ALLOW_EVERYONE))
+    unprotected = F.coalesce(M.ON_RESOURCE, F.lit(0)) == 0
+    by_acl = F.col(M.BY_NAME) | F.col(M.BY_TYPE) | F.coalesce(OWNS_SOME, F.lit(False))
+    by_type = by_acl | (F.col(M.UNPROTECTED) & F.col(ALLOW_EVERYONE))
     return [
         F.when(F.col(S.RULE).isin(FAILED, *PROTECTED), _expect(False, F.col(S.RULE))),
         F.when(F.col(AUTHORIZER) == "", _expect(True, NO_AUTHORIZER)),
         F.when(super_user, _expect(True, SUPER_USER)),
         F.when(F.col(S.RULE) == NOT_READY, _expect(False, NOT_READY)),
         F.when(F.col(S.RESOURCE_NAME).isNull(), _expect(by_type, None)),
-        F.when(F.size(DENYING) > 0, _expect(False, BY_ACL, F.col(DENYING))),
-        F.when(F.size(ALLOWING) > 0, _expect(True, BY_ACL, F.col(ALLOWING))),
+        F.when(F.size(M.DENYING) > 0, _expect(False, BY_ACL, F.col(M.DENYING))),
+        F.when(F.size(M.ALLOWING) > 0, _expect(True, BY_ACL, F.col(M.ALLOWING))),
         F.when(F.coalesce(OWNS, F.lit(False)), _expect(True, BY_OWNER)),
         F.when(unprotected & F.col(ALLOW_EVERYONE), _expect(True, ALLOWED_BY_DEFAULT)),
         _expect(False, DENIED_BY_DEFAULT),

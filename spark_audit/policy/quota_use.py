@@ -8,15 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.policy.quota_limits import (
-    CONNECTIONS,
-    CONSUMER,
-    CONSUMING,
-    IS_CLUSTER,
-    MUTATIONS,
-    PRODUCER,
-    TIME,
-)
+from spark_audit.policy import quota_limits as Q
 
 WINDOW_S = 11
 """Kafka's default quota.window.num of one-second samples, for a process that does not record its own."""
@@ -31,7 +23,7 @@ MOSTSLOTS = 8_640
 
 def is_traffic() -> Column:
     """Returns whether the record is a summary of bytes that a quota limits."""
-    return (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", *CONSUMING)
+    return (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", *Q.CONSUMING)
 
 
 def is_use() -> Column:
@@ -47,8 +39,8 @@ def of_several_clients() -> Column:
 def counted() -> Column:
     """Returns what a record with a quota key says was used; 0 if it only reports throttling."""
     return F.coalesce(
-        F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(S.REQUEST_BYTES)),
-        F.when(F.col(S.QUOTA_KEY) == CONSUMER, F.col(S.RESPONSE_BYTES)),
+        F.when(F.col(S.QUOTA_KEY) == Q.PRODUCER, F.col(S.REQUEST_BYTES)),
+        F.when(F.col(S.QUOTA_KEY) == Q.CONSUMER, F.col(S.RESPONSE_BYTES)),
         F.when(F.col(S.EVENT) == "quota_used", F.col(S.COUNT)),
         F.lit(0),
     )
@@ -56,14 +48,14 @@ def counted() -> Column:
 
 def units() -> Column:
     """Returns how much a limit of 1 allows per second."""
-    return F.when(F.col(S.QUOTA_KEY) == TIME, _MICROSECONDS_OF_A_PERCENT).otherwise(1)
+    return F.when(F.col(S.QUOTA_KEY) == Q.TIME, _MICROSECONDS_OF_A_PERCENT).otherwise(1)
 
 
 def unit() -> Column:
     return (
-        F.when(F.col(S.QUOTA_KEY) == TIME, "us of an event loop")
-        .when(F.col(S.QUOTA_KEY) == MUTATIONS, "partition changes")
-        .when(F.col(S.QUOTA_KEY) == CONNECTIONS, "connections")
+        F.when(F.col(S.QUOTA_KEY) == Q.TIME, "us of an event loop")
+        .when(F.col(S.QUOTA_KEY) == Q.MUTATIONS, "partition changes")
+        .when(F.col(S.QUOTA_KEY) == Q.CONNECTIONS, "connections")
         .otherwise("bytes")
     )
 
@@ -75,7 +67,7 @@ def whole_proxy() -> Column:
 
 def proxy_of_bucket() -> Column:
     """Returns the proxy that limits a client by itself; `*` if all proxies share it, or controllers do it."""
-    shared = F.col(IS_CLUSTER) | (F.col(S.QUOTA_KEY) == MUTATIONS)
+    shared = F.col(Q.IS_CLUSTER) | (F.col(S.QUOTA_KEY) == Q.MUTATIONS)
     return F.when(shared, F.lit("*")).otherwise(whole_proxy())
 
 

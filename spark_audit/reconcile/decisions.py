@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.policy import evaluation as E
 from spark_audit.policy.acl_history import (
     EPOCH,
     UNKNOWN,
@@ -18,18 +19,6 @@ from spark_audit.policy.acl_history import (
 )
 from spark_audit.policy.acl_matches import (
     QUESTION,
-)
-from spark_audit.policy.evaluation import (
-    BY_ACL,
-    EVALUATED,
-    EXPECTED,
-    FAILED,
-    NO_AUTHORIZER,
-    NOT_READY,
-    PROTECTED,
-    SUPER_USER,
-    expectations,
-    with_evidence,
 )
 from spark_audit.policy.topic_owners import owner_changes
 from spark_audit.reconcile.finding import fault, findings, or_else, register, sentence, with_first_fault
@@ -63,12 +52,8 @@ decisions.unverifiable (medium): A decision cannot be made again.
 DECISION_EVENTS = ("authorization", "authorization_summary")
 RECORDS, LOWEST, HIGHEST = "records", "lowest_offset", "highest_offset"
 FIRST, LAST = "first_sequence", "last_sequence"
-UNVERIFIABLE, NOT_EVALUATED, LOG_END, LOST_BEFORE = (
-    "unverifiable",
-    "not_evaluated",
-    "log_end",
-    "lost_before",
-)
+UNVERIFIABLE, NOT_EVALUATED, LOG_END = "unverifiable", "not_evaluated", "log_end"
+LOST_BEFORE = "lost_before"
 _OF_SEVERAL = "of_several"
 """A summary of many resources, of which it names none: only what needs no ACL can be checked."""
 _GROUP = (*BY_SETTINGS, S.DATE, *QUESTION, S.GRANTED, S.RULE, S.ACL_ID)
@@ -90,16 +75,16 @@ def verdicts(
     """
     known = settings(records if starts is None else starts)
     questions = held(_grouped(records, metadata_log).join(F.broadcast(known), list(BY_SETTINGS), "left"))
-    evaluated = with_evidence(questions, metadata_log)
+    evaluated = E.with_evidence(questions, metadata_log)
     # Without the true end, the last record and the marker after it are all that is known.
     end = F.coalesce(F.lit(log_end).cast("long"), F.max(S.LOG_OFFSET) + 2, F.lit(0)).alias(LOG_END)
     bounds = metadata_log.agg(end).crossJoin(missing_history(metadata_log))
     evaluated = evaluated.crossJoin(F.broadcast(bounds))
-    judged = evaluated.withColumn(EXPECTED, F.coalesce(*expectations()))
+    judged = evaluated.withColumn(E.EXPECTED, F.coalesce(*E.expectations()))
     judged = judged.withColumn(UNVERIFIABLE, F.coalesce(*_missing_evidence()))
     judged = judged.withColumn(NOT_EVALUATED, F.coalesce(*_exemptions()))
     return judged.select(
-        *_GROUP, RECORDS, FIRST, LAST, LOWEST, HIGHEST, EXPECTED, UNVERIFIABLE, NOT_EVALUATED
+        *_GROUP, RECORDS, FIRST, LAST, LOWEST, HIGHEST, E.EXPECTED, UNVERIFIABLE, NOT_EVALUATED
     )
 
 
@@ -125,15 +110,15 @@ def decision_findings(judged: DataFrame) -> DataFrame:
     )
     expected = sentence(
         "; by the ACLs of that offset it is {outcome} (rule {by}{acls})",
-        outcome=F.when(F.col(f"{EXPECTED}.granted"), "granted").otherwise("denied"),
-        by=F.coalesce(f"{EXPECTED}.rule", F.lit("any")),
-        acls=F.coalesce(F.concat(F.lit(", ACL "), F.array_join(f"{EXPECTED}.acls", " or ")), F.lit("")),
+        outcome=F.when(F.col(f"{E.EXPECTED}.granted"), "granted").otherwise("denied"),
+        by=F.coalesce(f"{E.EXPECTED}.rule", F.lit("any")),
+        acls=F.coalesce(F.concat(F.lit(", ACL "), F.array_join(f"{E.EXPECTED}.acls", " or ")), F.lit("")),
     )
     by_settings = F.when(F.col(S.SETTINGS_GENERATION) > 0, sentence(", settings {settings_generation}"))
     reason = F.concat(F.lit("; it cannot be checked: "), F.col(UNVERIFIABLE))
     outcome = F.when(F.col(UNVERIFIABLE).isNull(), expected).otherwise(reason)
     group = [named_generation() if name == S.SETTINGS_GENERATION else name for name in _GROUP]
-    evidence = [*group, RECORDS, FIRST, LAST, LOWEST, HIGHEST, EXPECTED, UNVERIFIABLE]
+    evidence = [*group, RECORDS, FIRST, LAST, LOWEST, HIGHEST, E.EXPECTED, UNVERIFIABLE]
     return findings(
         with_first_fault(judged, _faults()),
         explanation=F.concat(decision, F.coalesce(by_settings, F.lit("")), outcome),
@@ -161,12 +146,12 @@ def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 def _needs_acls() -> Column:
     """Returns whether the decision depends on ACLs: no super user, and no rule that applies without ACLs."""
-    rule = F.coalesce(f"{EXPECTED}.rule", F.lit(BY_ACL))
-    return ~rule.isin(NO_AUTHORIZER, FAILED, *PROTECTED, SUPER_USER, NOT_READY)
+    rule = F.coalesce(f"{E.EXPECTED}.rule", F.lit(E.BY_ACL))
+    return ~rule.isin(E.NO_AUTHORIZER, E.FAILED, *E.PROTECTED, E.SUPER_USER, E.NOT_READY)
 
 
 def _missing_evidence() -> list[Column]:
-    wrong = (F.col(S.GRANTED) != F.col(f"{EXPECTED}.granted")) | _other_rule() | _other_acl()
+    wrong = (F.col(S.GRANTED) != F.col(f"{E.EXPECTED}.granted")) | _other_rule() | _other_acl()
     return [
         F.when(F.col(S.GRANTED).isNull() | F.col(S.RULE).isNull(), "the record has no outcome"),
         F.when(
@@ -199,22 +184,22 @@ def _exemptions() -> list[Column]:
     denied = ~F.col(S.GRANTED)
     return [
         F.when(
-            (F.col(AUTHORIZER) != "") & ~F.col(AUTHORIZER).endswith(EVALUATED),
+            (F.col(AUTHORIZER) != "") & ~F.col(AUTHORIZER).endswith(E.EVALUATED),
             F.concat(F.lit("decided by "), F.col(AUTHORIZER)),
         ),
         F.when(
-            F.col(_OF_SEVERAL) & _needs_acls() & ~F.col(S.RULE).isin(NO_AUTHORIZER, SUPER_USER),
+            F.col(_OF_SEVERAL) & _needs_acls() & ~F.col(S.RULE).isin(E.NO_AUTHORIZER, E.SUPER_USER),
             "one record stands for several resources",
         ),
-        F.when(denied & (F.col(f"{EXPECTED}.rule") == FAILED), "denied on an error of the authorizer"),
-        F.when(denied & (F.col(f"{EXPECTED}.rule") == NOT_READY), "denied before the log was loaded"),
-        F.when(denied & F.col(f"{EXPECTED}.rule").isin(*PROTECTED), "denied as Penstock's own"),
+        F.when(denied & (F.col(f"{E.EXPECTED}.rule") == E.FAILED), "denied on an error of the authorizer"),
+        F.when(denied & (F.col(f"{E.EXPECTED}.rule") == E.NOT_READY), "denied before the log was loaded"),
+        F.when(denied & F.col(f"{E.EXPECTED}.rule").isin(*E.PROTECTED), "denied as Penstock's own"),
     ]
 
 
 def _faults() -> list[Column]:
     checked = F.col(NOT_EVALUATED).isNull()
-    differs = F.col(S.GRANTED) != F.col(f"{EXPECTED}.granted")
+    differs = F.col(S.GRANTED) != F.col(f"{E.EXPECTED}.granted")
     return [
         fault(checked & F.col(UNVERIFIABLE).isNotNull(), "decisions.unverifiable"),
         fault(checked & differs & F.col(S.GRANTED), "decisions.wrongly_granted"),
@@ -225,9 +210,9 @@ def _faults() -> list[Column]:
 
 
 def _other_rule() -> Column:
-    return F.coalesce(F.col(S.RULE) != F.col(f"{EXPECTED}.rule"), F.lit(False))
+    return F.coalesce(F.col(S.RULE) != F.col(f"{E.EXPECTED}.rule"), F.lit(False))
 
 
 def _other_acl() -> Column:
-    named = F.coalesce(F.array_contains(f"{EXPECTED}.acls", F.col(S.ACL_ID)), F.lit(False))
-    return F.coalesce(F.col(f"{EXPECTED}.rule") == BY_ACL, F.lit(False)) & ~named
+    named = F.coalesce(F.array_contains(f"{E.EXPECTED}.acls", F.col(S.ACL_ID)), F.lit(False))
+    return F.coalesce(F.col(f"{E.EXPECTED}.rule") == E.BY_ACL, F.lit(False)) & ~named

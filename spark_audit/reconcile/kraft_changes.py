@@ -16,27 +16,11 @@ from pyspark.sql import types as T
 
 from spark_audit import schema as S
 from spark_audit.policy.acl_history import NEVER
+from spark_audit.reconcile import kraft_claims as C
 from spark_audit.reconcile import kraft_matching
+from spark_audit.reconcile import kraft_records as K
 from spark_audit.reconcile.changes import unclaimed_findings
 from spark_audit.reconcile.finding import fault, findings, register, sample, sentence, with_first_fault
-from spark_audit.reconcile.kraft_claims import (
-    CLAIM_ID,
-    KEY,
-    SURE,
-    UNTIL,
-    WHOLE,
-    broker_changes,
-    claims,
-)
-from spark_audit.reconcile.kraft_records import (
-    CHANGE,
-    FIELDS_OF_ACL,
-    FIRST_BY_ITSELF,
-    TOPIC_NAME,
-    creation_of,
-    described,
-    key_of,
-)
 from spark_audit.reconcile.named_objects import unnamed_changes
 from spark_audit.tables.delta import empty_frame
 from spark_audit.tables.plans import held
@@ -69,8 +53,8 @@ _MATCHED = S.struct(("taken", T.ArrayType(T.LongType())), ("unmatched", T.ArrayT
 def kraft_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Returns the findings of all checks below. None if the log is that of a topic."""
     log = of_kafka(metadata_log)
-    claimed = held(claims(records))
-    written = held(described(log))
+    claimed = held(C.claims(records))
+    written = held(K.described(log))
     pairs = held(_pairs(claimed, written))
     unknown = F.broadcast(held(unknown_ranges(log)))
     parts = (
@@ -96,8 +80,8 @@ def unexplained(
     left = held(left.join(unknown, _depends_on_hole(), "left_anti"))
     # Only few are left, so the whole trail can be searched for what explains them.
     left = held(left.join(_by_prefix(left, claimed), S.LOG_OFFSET, "left_anti"))
-    creations = held(creation_of(log))
-    explained = broker_changes(left, records, log, creations)
+    creations = held(K.creation_of(log))
+    explained = C.broker_changes(left, records, log, creations)
     left = held(left.join(explained, S.LOG_OFFSET, "left_anti"))
     if left.isEmpty():
         return _no_findings(left)
@@ -110,31 +94,31 @@ def unexplained(
         ", written at {moment}: no request that a proxy forwarded explains it; it was made without"
         " the proxies, or its audit record is missing: {what}",
         moment=F.date_format(S.LOG_TIMESTAMP, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"),
-        what=key_of(F.col(CHANGE)),
+        what=K.key_of(F.col(K.CHANGE)),
     )
-    return unclaimed_findings(alone, why, CHANGE, time_ms.alias(S.TIME_MS))
+    return unclaimed_findings(alone, why, K.CHANGE, time_ms.alias(S.TIME_MS))
 
 
 def not_in_the_log(
     log: DataFrame, claimed: DataFrame, written: DataFrame, pairs: DataFrame, unknown: DataFrame
 ) -> DataFrame:
     """Returns changes that a controller acknowledged but the log does not have, or does not reach yet."""
-    unmatched = pairs.select(F.explode("unmatched").alias(CLAIM_ID))
-    whole = held(claimed.join(unmatched, CLAIM_ID, "left_semi"))
+    unmatched = pairs.select(F.explode("unmatched").alias(C.CLAIM_ID))
+    whole = held(claimed.join(unmatched, C.CLAIM_ID, "left_semi"))
     if not whole.isEmpty():
-        whole = whole.join(_unchanged(whole, written), CLAIM_ID, "left_anti")
+        whole = whole.join(_unchanged(whole, written), C.CLAIM_ID, "left_anti")
     missing = held(whole.unionByName(_missing_prefixes(claimed, written)))
     if missing.isEmpty():
         return _no_findings(missing)
     end = F.broadcast(log.agg(F.coalesce(F.max(S.LOG_OFFSET), F.lit(-1)).alias("log_last")))
     absent = missing.crossJoin(end)
     # What a snapshot has replaced in the log cannot be searched.
-    overlaps = (F.col(UNKNOWN_FIRST) <= F.col(UNTIL)) & (F.col(UNKNOWN_LAST) >= F.col(S.FIRST_OFFSET))
+    overlaps = (F.col(UNKNOWN_FIRST) <= F.col(C.UNTIL)) & (F.col(UNKNOWN_LAST) >= F.col(S.FIRST_OFFSET))
     absent = absent.join(unknown, overlaps, "left_anti")
-    short = F.col(UNTIL) > F.col("log_last")
+    short = F.col(C.UNTIL) > F.col("log_last")
     by_forward = absent.groupBy(
-        S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.FIRST_OFFSET, UNTIL, short.alias("short")
-    ).agg(F.min(S.DATE).alias(S.DATE), sample(KEY).alias("missing_changes"))
+        S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.FIRST_OFFSET, C.UNTIL, short.alias("short")
+    ).agg(F.min(S.DATE).alias(S.DATE), sample(C.KEY).alias("missing_changes"))
     what = sentence(
         "forward {forward_id}: the controller acknowledged a {method} of {principal} between metadata offsets"
         " {first_offset} and {until_offset}, "
@@ -150,7 +134,7 @@ def not_in_the_log(
     ]
     return findings(
         with_first_fault(by_forward, faults),
-        evidence=[S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.FIRST_OFFSET, UNTIL, "missing_changes"],
+        evidence=[S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.FIRST_OFFSET, C.UNTIL, "missing_changes"],
     )
 
 
@@ -179,9 +163,9 @@ def incomplete(records: DataFrame, log: DataFrame, gaps: DataFrame) -> DataFrame
 
 def _depends_on_hole() -> Column:
     """Returns whether the record is after a hole and refers by id to what only the hole could show."""
-    nameless = (F.col(S.API_KEY) == S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD) & F.col(FIELDS_OF_ACL).isNull()
+    nameless = (F.col(S.API_KEY) == S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD) & F.col(K.FIELDS_OF_ACL).isNull()
     of_topics = (S.REMOVE_TOPIC_RECORD, S.PARTITION_RECORD, S.PARTITION_CHANGE_RECORD)
-    nameless = nameless | (F.col(S.API_KEY).isin(*of_topics) & F.col(TOPIC_NAME).isNull())
+    nameless = nameless | (F.col(S.API_KEY).isin(*of_topics) & F.col(K.TOPIC_NAME).isNull())
     # The expiry of a token is in the record that issued it.
     nameless = nameless | (F.col(S.API_KEY) == S.REMOVE_DELEGATION_TOKEN_RECORD)
     return nameless & F.col(S.LOG_OFFSET).between(F.col(UNKNOWN_FIRST), F.col(UNKNOWN_LAST))
@@ -193,39 +177,41 @@ def _no_findings(frame: DataFrame) -> DataFrame:
 
 def _pairs(claimed: DataFrame, written: DataFrame) -> DataFrame:
     """Returns, per change, the offsets that sure and complete claims take, and the claims that take none."""
-    there = written.where(~F.col(S.FROM_SNAPSHOT)).groupBy(key_of(F.col(CHANGE)).alias(KEY))
+    there = written.where(~F.col(S.FROM_SNAPSHOT)).groupBy(K.key_of(F.col(K.CHANGE)).alias(C.KEY))
     offsets = there.agg(F.collect_list(S.LOG_OFFSET).alias("offsets"))
-    sure = claimed.where(F.col(SURE) & F.col(WHOLE)).groupBy(KEY)
-    wanted = sure.agg(F.collect_list(F.struct(S.FIRST_OFFSET, UNTIL, CLAIM_ID)).alias("wanted"))
+    sure = claimed.where(F.col(C.SURE) & F.col(C.WHOLE)).groupBy(C.KEY)
+    wanted = sure.agg(F.collect_list(F.struct(S.FIRST_OFFSET, C.UNTIL, C.CLAIM_ID)).alias("wanted"))
     match = F.udf(kraft_matching.matched, _MATCHED, useArrow=False)
-    return offsets.join(wanted, KEY, "full_outer").select(match("offsets", "wanted").alias("m")).select("m.*")
+    return (
+        offsets.join(wanted, C.KEY, "full_outer").select(match("offsets", "wanted").alias("m")).select("m.*")
+    )
 
 
 def _by_prefix(left: DataFrame, claimed: DataFrame) -> DataFrame:
     """Returns the offsets that incomplete or unsure claims cover: those that hold a prefix of the change."""
     prefixes = left.select(
-        S.LOG_OFFSET, F.unix_millis(S.LOG_TIMESTAMP).alias("log_ms"), F.explode(_prefixes()).alias(KEY)
+        S.LOG_OFFSET, F.unix_millis(S.LOG_TIMESTAMP).alias("log_ms"), F.explode(_prefixes()).alias(C.KEY)
     )
-    loose = claimed.where(~F.col(SURE) | ~F.col(WHOLE)).select(KEY, S.FIRST_OFFSET, UNTIL, S.TIME_MS)
+    loose = claimed.where(~F.col(C.SURE) | ~F.col(C.WHOLE)).select(C.KEY, S.FIRST_OFFSET, C.UNTIL, S.TIME_MS)
     in_time = F.col("log_ms") <= F.col(S.TIME_MS) + OUTCOME_UNKNOWN_MS
     within = (F.col(S.LOG_OFFSET) >= F.col(S.FIRST_OFFSET)) & F.coalesce(
-        F.col(S.LOG_OFFSET) <= F.col(UNTIL), in_time
+        F.col(S.LOG_OFFSET) <= F.col(C.UNTIL), in_time
     )
-    return prefixes.join(loose, KEY).where(within).select(S.LOG_OFFSET).distinct()
+    return prefixes.join(loose, C.KEY).where(within).select(S.LOG_OFFSET).distinct()
 
 
 def _missing_prefixes(claimed: DataFrame, written: DataFrame) -> DataFrame:
     """Returns sure claims that hold only a prefix of a change and have no record in the log."""
-    loose = claimed.where(F.col(SURE) & ~F.col(WHOLE) & F.get(CHANGE, 0).isin(*MUST_BE_WRITTEN))
-    prefixes = written.select(S.LOG_OFFSET, F.explode(_prefixes()).alias(KEY))
-    within = F.col(S.LOG_OFFSET).between(F.col(S.FIRST_OFFSET), F.col(UNTIL))
-    found = loose.join(prefixes, KEY).where(within).select(CLAIM_ID)
-    return loose.join(found, CLAIM_ID, "left_anti")
+    loose = claimed.where(F.col(C.SURE) & ~F.col(C.WHOLE) & F.get(K.CHANGE, 0).isin(*MUST_BE_WRITTEN))
+    prefixes = written.select(S.LOG_OFFSET, F.explode(_prefixes()).alias(C.KEY))
+    within = F.col(S.LOG_OFFSET).between(F.col(S.FIRST_OFFSET), F.col(C.UNTIL))
+    found = loose.join(prefixes, C.KEY).where(within).select(C.CLAIM_ID)
+    return loose.join(found, C.CLAIM_ID, "left_anti")
 
 
 def _prefixes() -> Column:
-    change = F.col(CHANGE)
-    return F.transform(F.sequence(F.lit(1), F.size(change)), lambda size: key_of(F.slice(change, 1, size)))
+    change = F.col(K.CHANGE)
+    return F.transform(F.sequence(F.lit(1), F.size(change)), lambda size: K.key_of(F.slice(change, 1, size)))
 
 
 def _unchanged(whole: DataFrame, written: DataFrame) -> DataFrame:
@@ -234,10 +220,13 @@ def _unchanged(whole: DataFrame, written: DataFrame) -> DataFrame:
     states = written.select(S.LOG_OFFSET, *_state()).withColumn(
         "replaced", F.coalesce(F.lead(S.LOG_OFFSET).over(of_one), F.lit(NEVER))
     )
-    wanted = whole.where(F.get(CHANGE, 0).isin(*IDEMPOTENT)).select(
-        CLAIM_ID, S.FIRST_OFFSET, UNTIL, *(each.alias(f"wanted_{each_name}") for each, each_name in _wanted())
+    wanted = whole.where(F.get(K.CHANGE, 0).isin(*IDEMPOTENT)).select(
+        C.CLAIM_ID,
+        S.FIRST_OFFSET,
+        C.UNTIL,
+        *(each.alias(f"wanted_{each_name}") for each, each_name in _wanted()),
     )
-    held = (F.col(S.LOG_OFFSET) <= F.col(UNTIL)) & (F.col("replaced") >= F.col(S.FIRST_OFFSET))
+    held = (F.col(S.LOG_OFFSET) <= F.col(C.UNTIL)) & (F.col("replaced") >= F.col(S.FIRST_OFFSET))
     same = wanted.join(states, F.col(f"wanted_{IDENTITY}") == F.col(IDENTITY)).where(
         held & F.col(f"wanted_{STATE}").eqNullSafe(F.col(STATE))
     )
@@ -247,25 +236,25 @@ def _unchanged(whole: DataFrame, written: DataFrame) -> DataFrame:
     )
     nothing = wanted.where(F.col(f"wanted_{STATE}").isNull())
     of_config = F.col(f"wanted_{IDENTITY}").startswith('["ConfigRecord"')
-    never_there = nothing.join(earlier.select(CLAIM_ID), CLAIM_ID, "left_anti")
+    never_there = nothing.join(earlier.select(C.CLAIM_ID), C.CLAIM_ID, "left_anti")
     unnoticed = nothing.where(of_config)
     return (
-        same.select(CLAIM_ID)
-        .unionByName(never_there.select(CLAIM_ID))
-        .unionByName(unnoticed.select(CLAIM_ID))
+        same.select(C.CLAIM_ID)
+        .unionByName(never_there.select(C.CLAIM_ID))
+        .unionByName(unnoticed.select(C.CLAIM_ID))
     ).distinct()
 
 
 def _state() -> list[Column]:
     """Returns what a record is about, and its state from there on, null if removed."""
-    change = F.col(CHANGE)
+    change = F.col(K.CHANGE)
     removes = F.col(S.API_KEY) == S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD
     of_acl = removes | (F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD)
     return _split(change, of_acl, removes)
 
 
 def _wanted() -> list[tuple[Column, str]]:
-    change = F.col(CHANGE)
+    change = F.col(K.CHANGE)
     of_acl = F.get(change, 0) == "AccessControlEntryRecord"
     identity, state = _split(change, of_acl, F.lit(False))
     return [(identity, IDENTITY), (state, STATE)]
@@ -276,7 +265,7 @@ def _split(change: Column, of_acl: Column, removes: Column) -> list[Column]:
     unvalued = (F.get(change, 0) == "ConfigRecord") & (F.size(change) == 4)
     but_value = F.slice(change, 1, F.size(change) - 1)
     identity = (
-        F.when(of_acl, key_of(all_but_name)).when(unvalued, key_of(change)).otherwise(key_of(but_value))
+        F.when(of_acl, K.key_of(all_but_name)).when(unvalued, K.key_of(change)).otherwise(K.key_of(but_value))
     )
     state = (
         F.when(of_acl, F.when(~removes, "there"))
@@ -319,7 +308,7 @@ def _trail_reaches(records: DataFrame) -> tuple[int, int]:
 
 def _formatted_until(log: DataFrame) -> int:
     """Returns the last offset of the records that the storage was formatted with, -1 if unknown."""
-    first_own = F.min(F.when(F.col(S.API_KEY).isin(*FIRST_BY_ITSELF), F.col(S.LOG_OFFSET)))
+    first_own = F.min(F.when(F.col(S.API_KEY).isin(*K.FIRST_BY_ITSELF), F.col(S.LOG_OFFSET)))
     of_log = log.where(~F.col(S.FROM_SNAPSHOT))
     row = of_log.agg(F.min(S.LOG_OFFSET).alias("first"), first_own.alias("own")).first()
     # Only a log that is present from its beginning has them.

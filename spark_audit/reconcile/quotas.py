@@ -18,30 +18,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.policy.quota_limits import (
-    CLIENT,
-    EXPECTED_ID,
-    EXPECTED_LIMIT,
-    IS_CLUSTER,
-    KEYS,
-    MODE,
-    TIME,
-    WINDOW,
-    governed,
-    is_enforced,
-    is_expected_id,
-    with_key,
-)
-from spark_audit.policy.quota_use import (
-    STRICT_SINCE,
-    WINDOW_S,
-    counted,
-    is_traffic,
-    of_several_clients,
-    unit,
-    units,
-    whole_proxy,
-)
+from spark_audit.policy import quota_limits as Q
+from spark_audit.policy import quota_use as U
 from spark_audit.reconcile.finding import findings, or_else, register, sentence
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import ALWAYS
@@ -80,7 +58,7 @@ def exceeded(charged: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     The workers of a proxy share one bucket, with `quota.scope: cluster` all proxies do. A process starts with
     an empty bucket, so each further boot adds one window. Use after `until_ms` may not be complete.
     """
-    whose = F.when(F.col(IS_CLUSTER), F.lit(_CLUSTER)).otherwise(whole_proxy())
+    whose = F.when(F.col(Q.IS_CLUSTER), F.lit(_CLUSTER)).otherwise(U.whole_proxy())
     of_proxy = charged.withColumn(_PROXY, whose)
     over = held(_overruns(of_proxy, until_ms))
     between = F.col("_from").between(F.col("from_ms"), F.col("to_ms"))
@@ -91,7 +69,7 @@ def exceeded(charged: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     processes = of_each.agg(F.sort_array(F.collect_set("_by")).alias("processes"))
     over = over.join(processes, [*_SHARED, S.DATE])
     return findings(
-        over.withColumn("unit", unit()),
+        over.withColumn("unit", U.unit()),
         check="quotas.exceeded",
         explanation=sentence(
             "{who} ({processes}) allowed {used} {unit} for quota-id {quota_id} ({quota_key}): with a"
@@ -127,8 +105,8 @@ def _overruns(charged: DataFrame, until_ms: int) -> DataFrame:
             "opened": F.when(first, largest).otherwise(0),
             "closed": F.when(last, largest).otherwise(0),
             "restarts": F.when(begins, 1 / F.size(F.collect_set(S.PROXY_ID).over(bucket))).otherwise(0.0),
-            "rate": F.col(S.QUOTA_LIMIT) * units() / 1000,
-            "window_ms": F.max(F.coalesce(WINDOW, F.lit(WINDOW_S))).over(bucket) * 1000,
+            "rate": F.col(S.QUOTA_LIMIT) * U.units() / 1000,
+            "window_ms": F.max(F.coalesce(Q.WINDOW, F.lit(U.WINDOW_S))).over(bucket) * 1000,
             "since_ms": F.min("from_ms").over(bucket),
         }
     )
@@ -168,7 +146,7 @@ def _overruns(charged: DataFrame, until_ms: int) -> DataFrame:
         .withColumn("over", F.col("over") - F.col("rate") * F.col("window_ms"))
         .withColumn("over_before", F.max("over").over(so_far.rowsBetween(Window.unboundedPreceding, -1)))
     )
-    softly = (F.col(S.QUOTA_KEY) == TIME) & F.col(_WAITED)
+    softly = (F.col(S.QUOTA_KEY) == Q.TIME) & F.col(_WAITED)
     # What was found once may not be paid back for long: only what is more than before is found again.
     more = F.col("over") > F.greatest(F.lit(0), F.coalesce("over_before", F.lit(0)))
     complete = F.col("from_ms") <= until_ms - SUMMARY_MS
@@ -203,13 +181,13 @@ def beyond_share(charged: DataFrame, few: DataFrame) -> DataFrame:
         F.max(S.INTERVAL_END_MS).alias("to_ms"),
     )
     by_connection = charged.groupBy(*of_process, S.CONNECTION_ID).agg(
-        F.sum(_USED).alias(_USED), F.max(_REQUEST).alias(_REQUEST), F.max(WINDOW).alias(WINDOW)
+        F.sum(_USED).alias(_USED), F.max(_REQUEST).alias(_REQUEST), F.max(Q.WINDOW).alias(Q.WINDOW)
     )
     summed = by_connection.groupBy(*of_process).agg(
-        F.sum(_USED).alias("summed"), F.sum(_REQUEST).alias(_REQUEST), F.max(WINDOW).alias(WINDOW)
+        F.sum(_USED).alias("summed"), F.sum(_REQUEST).alias(_REQUEST), F.max(Q.WINDOW).alias(Q.WINDOW)
     )
-    burst = F.col(S.QUOTA_LIMIT) * F.coalesce(WINDOW, F.lit(WINDOW_S))
-    allowed = (F.col("share_of_limit") + burst) * units() + F.coalesce(_REQUEST, F.lit(0))
+    burst = F.col(S.QUOTA_LIMIT) * F.coalesce(Q.WINDOW, F.lit(U.WINDOW_S))
+    allowed = (F.col("share_of_limit") + burst) * U.units() + F.coalesce(_REQUEST, F.lit(0))
     judged = shares.join(summed, list(of_process), "left").withColumns(
         {
             _USED: F.greatest(_USED, F.coalesce("summed", F.lit(0))),
@@ -217,7 +195,7 @@ def beyond_share(charged: DataFrame, few: DataFrame) -> DataFrame:
         }
     )
     return findings(
-        judged.where(F.col(_USED) > F.col("allowed")).withColumn("unit", unit()),
+        judged.where(F.col(_USED) > F.col("allowed")).withColumn("unit", U.unit()),
         check="quotas.share_exceeded",
         explanation=sentence(
             "process {proxy_id}/{boot_id} allowed {used} {unit} for quota-id {quota_id} ({quota_key}):"
@@ -234,27 +212,29 @@ def _charged(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> Dat
     """
     from_ms = _from_ms()
     # A response has only the longest throttle time, so a quota on bytes may hide one on time.
-    waits = F.when(F.col(S.EVENT) == "throttled", TIME).otherwise(F.col(S.QUOTA_KEY))
-    mean = F.when(is_traffic() & (F.col(S.COUNT) > 1), 2 * counted() / F.col(S.COUNT))
-    request = F.least(F.coalesce(mean, counted()), counted()).cast("long")
+    waits = F.when(F.col(S.EVENT) == "throttled", Q.TIME).otherwise(F.col(S.QUOTA_KEY))
+    mean = F.when(U.is_traffic() & (F.col(S.COUNT) > 1), 2 * U.counted() / F.col(S.COUNT))
+    request = F.least(F.coalesce(mean, U.counted()), U.counted()).cast("long")
     second = F.floor(from_ms / 1000).alias(_SECOND)
     added = held(
-        with_key(records.where(_counts()).withColumn(S.QUOTA_KEY, waits))
-        .groupBy(*BY_SETTINGS, *CLIENT, S.CONNECTION_ID, second)
+        Q.with_key(records.where(_counts()).withColumn(S.QUOTA_KEY, waits))
+        .groupBy(*BY_SETTINGS, *Q.CLIENT, S.CONNECTION_ID, second)
         .agg(
             F.min(S.DATE).alias(S.DATE),
-            F.sum(counted()).alias(_USED),
+            F.sum(U.counted()).alias(_USED),
             F.max(request).alias(_REQUEST),
             F.min(from_ms).alias("from_ms"),
             F.max(F.coalesce(S.INTERVAL_END_MS, S.TIME_MS)).alias("to_ms"),
             F.max(F.col(S.EVENT) == "throttled").alias(_WAITED),
         )
     )
-    limited = governed(added, few, metadata_log).where(F.col(EXPECTED_LIMIT).isNotNull() & is_enforced())
+    limited = Q.governed(added, few, metadata_log).where(
+        F.col(Q.EXPECTED_LIMIT).isNotNull() & Q.is_enforced()
+    )
     return limited.withColumns(
         {
-            S.QUOTA_ID: F.col(EXPECTED_ID),
-            S.QUOTA_LIMIT: F.col(EXPECTED_LIMIT),
+            S.QUOTA_ID: F.col(Q.EXPECTED_ID),
+            S.QUOTA_LIMIT: F.col(Q.EXPECTED_LIMIT),
             _STRETCH: _stretch(F.col("from_ms")),
         }
     )
@@ -266,10 +246,10 @@ def _counts() -> Column:
     Summaries of several client ids of one connection do not count: their quotas are not known.
     """
     strict = F.lit(False)
-    for method, version in STRICT_SINCE.items():
+    for method, version in U.STRICT_SINCE.items():
         strict = strict | ((F.col(S.METHOD) == method) & (F.col(S.API_VERSION) >= version))
-    used = (F.col(S.EVENT) == "quota_used") & ((F.col(S.QUOTA_KEY) == TIME) | strict)
-    return (is_traffic() | used | (F.col(S.EVENT) == "throttled")) & ~of_several_clients()
+    used = (F.col(S.EVENT) == "quota_used") & ((F.col(S.QUOTA_KEY) == Q.TIME) | strict)
+    return (U.is_traffic() | used | (F.col(S.EVENT) == "throttled")) & ~U.of_several_clients()
 
 
 def _from_ms() -> Column:
@@ -311,8 +291,8 @@ def other_limit(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> 
     """
     named = records.where(F.col(S.QUOTA_LIMIT).isNotNull() & F.col(S.METADATA_OFFSET).isNotNull())
     added = held(
-        with_key(named)
-        .where(F.col(S.QUOTA_KEY).isin(*KEYS))
+        Q.with_key(named)
+        .where(F.col(S.QUOTA_KEY).isin(*Q.KEYS))
         .groupBy(*_CLIENT, S.METADATA_OFFSET, S.DATE)
         .agg(
             F.count(F.lit(1)).alias("records"),
@@ -320,11 +300,11 @@ def other_limit(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> 
             F.max(S.SEQUENCE).alias("last_sequence"),
         )
     )
-    joined = governed(added, few, metadata_log)
-    joined = joined.where(F.col(EXPECTED_LIMIT).isNotNull() | F.col(MODE).isNotNull())
-    fits = (F.col(S.QUOTA_LIMIT) == F.col(EXPECTED_LIMIT)) & is_expected_id()
+    joined = Q.governed(added, few, metadata_log)
+    joined = joined.where(F.col(Q.EXPECTED_LIMIT).isNotNull() | F.col(Q.MODE).isNotNull())
+    fits = (F.col(S.QUOTA_LIMIT) == F.col(Q.EXPECTED_LIMIT)) & Q.is_expected_id()
     wrong = joined.where(~F.coalesce(fits, F.lit(False)))
-    group = (*_CLIENT, EXPECTED_LIMIT, EXPECTED_ID, S.DATE)
+    group = (*_CLIENT, Q.EXPECTED_LIMIT, Q.EXPECTED_ID, S.DATE)
     evident = [named_generation() if name == S.SETTINGS_GENERATION else name for name in group[:-1]]
     grouped = wrong.groupBy(*group).agg(
         F.sum("records").alias("records"),
@@ -338,7 +318,9 @@ def other_limit(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> 
         explanation=sentence(
             "process {proxy_id}/{boot_id} limited {principal} to {quota_key} {quota_limit} of quota-id"
             " {quota_id}; from offset {lowest_offset} on it is {expected}",
-            expected=or_else(F.concat(EXPECTED_LIMIT, F.lit(" of quota-id "), EXPECTED_ID), "not limited"),
+            expected=or_else(
+                F.concat(Q.EXPECTED_LIMIT, F.lit(" of quota-id "), Q.EXPECTED_ID), "not limited"
+            ),
         ),
         evidence=[*evident, "records", "lowest_offset", "first_sequence", "last_sequence"],
     )

@@ -13,29 +13,15 @@ from spark_audit.policy.acl_history import EPOCH
 from spark_audit.policy.evaluation import EXPECTED, expectations, with_evidence
 from spark_audit.proposal import Proposal
 from spark_audit.trail.processes import ALLOW_EVERYONE, SUPER_USERS
-from spark_audit.what_if.traffic import (
-    BYTES,
-    EITHER,
-    FIRST_MS,
-    LAST_MS,
-    OVER_TIME,
-    QUESTION,
-    REQUESTS,
-    RESOURCE,
-    UNKNOWN_BECAUSE,
-)
+from spark_audit.what_if import traffic as T
 
 OUTCOME, REASON, OTHER_THEN = "outcome", "reason", "other_outcome_then"
-NEWLY_DENIED, NEWLY_ALLOWED, UNCHANGED, CANNOT_BE_SAID = (
-    "newly_denied",
-    "newly_allowed",
-    "unchanged",
-    "cannot_be_said",
-)
+NEWLY_DENIED, NEWLY_ALLOWED, UNCHANGED = "newly_denied", "newly_allowed", "unchanged"
+CANNOT_BE_SAID = "cannot_be_said"
 OUTCOMES = (NEWLY_DENIED, NEWLY_ALLOWED, CANNOT_BE_SAID, UNCHANGED)
 NOW, PROPOSED = "now", "proposed"
 """Structs of granted, rule and acls (the ids of those that decide)."""
-_WHO = (S.PRINCIPAL, S.HOST, S.CLIENT_ID, S.METHOD, *RESOURCE)
+_WHO = (S.PRINCIPAL, S.HOST, S.CLIENT_ID, S.METHOD, *T.RESOURCE)
 _DECIDED = (S.PROXY_ID, S.PRINCIPAL, S.HOST, S.RULE)
 _PLACE, _RIGHT = "place", "right"
 
@@ -48,28 +34,30 @@ def access(
     `log` is the proposed log, `now` and `proposed` are the two offsets in it. `policies` are those of
     traffic.newest_policies.
     """
-    asked = questions.where(F.col(UNKNOWN_BECAUSE).isNull())
-    numbered = asked.withColumn(_RIGHT, F.explode(EITHER))
-    each = numbered.select(*_DECIDED, *(F.col(f"{_RIGHT}.{name}") for name in RESOURCE)).distinct()
+    asked = questions.where(F.col(T.UNKNOWN_BECAUSE).isNull())
+    numbered = asked.withColumn(_RIGHT, F.explode(T.EITHER))
+    each = numbered.select(*_DECIDED, *(F.col(f"{_RIGHT}.{name}") for name in T.RESOURCE)).distinct()
     epochs = F.explode(F.array(*(F.lit(offset).cast("long") for offset in sorted({now, proposed}))))
     decided = decide(each.withColumn(EPOCH, epochs), policies, log, proposed, proposal)
     # Null in all rows of the other offset, so that one pass over the decisions is enough.
-    by_right = decided.groupBy(*_DECIDED, *RESOURCE).agg(
+    by_right = decided.groupBy(*_DECIDED, *T.RESOURCE).agg(
         *(
             F.max(F.when(F.col(EPOCH) == offset, F.col(EXPECTED))).alias(name)
             for name, offset in ((NOW, now), (PROPOSED, proposed))
         )
     )
     # Both sides come from the same questions, so the columns of one are renamed.
-    key = {name: f"decided_{name}" for name in (*_DECIDED, *RESOURCE)}
+    key = {name: f"decided_{name}" for name in (*_DECIDED, *T.RESOURCE)}
     renamed = by_right.select(*(F.col(name).alias(other) for name, other in key.items()), NOW, PROPOSED)
     same_right = [F.col(name).eqNullSafe(F.col(key[name])) for name in _DECIDED]
-    same_right += [F.col(_RIGHT)[name].eqNullSafe(F.col(key[name])) for name in RESOURCE]
+    same_right += [F.col(_RIGHT)[name].eqNullSafe(F.col(key[name])) for name in T.RESOURCE]
     joined = numbered.join(renamed, same_right).drop(*key.values())
     best = {name: F.max_by(name, F.col(f"{name}.granted")).alias(name) for name in (NOW, PROPOSED)}
-    measures = [F.first(name).alias(name) for name in (REQUESTS, BYTES, FIRST_MS, LAST_MS, OVER_TIME)]
-    judged = joined.groupBy(*QUESTION).agg(*best.values(), *measures)
-    unknown = questions.where(F.col(UNKNOWN_BECAUSE).isNotNull()).drop(EITHER)
+    measures = [
+        F.first(name).alias(name) for name in (T.REQUESTS, T.BYTES, T.FIRST_MS, T.LAST_MS, T.OVER_TIME)
+    ]
+    judged = joined.groupBy(*T.QUESTION).agg(*best.values(), *measures)
+    unknown = questions.where(F.col(T.UNKNOWN_BECAUSE).isNotNull()).drop(T.EITHER)
     return _outcomes(judged.unionByName(unknown, allowMissingColumns=True))
 
 
@@ -94,7 +82,7 @@ def _outcomes(judged: DataFrame) -> DataFrame:
     lost_right = now & ~proposed & F.col(of_cluster[0]).isin("CreateTopics", "DeleteTopics")
     lost_right = lost_right & (F.col(of_cluster[1]) == "CLUSTER")
     reason = F.coalesce(
-        UNKNOWN_BECAUSE,
+        T.UNKNOWN_BECAUSE,
         F.when(lost_right, "a right on each topic would do, and the record does not name the topics"),
     )
     outcome = (
@@ -105,14 +93,14 @@ def _outcomes(judged: DataFrame) -> DataFrame:
     )
     named = judged.withColumn(REASON, reason).withColumn(OUTCOME, outcome)
     return named.groupBy(OUTCOME, REASON, *_WHO, NOW, PROPOSED).agg(
-        F.sum(REQUESTS).alias(REQUESTS),
-        F.sum(BYTES).alias(BYTES),
-        F.min(FIRST_MS).alias(FIRST_MS),
-        F.max(LAST_MS).alias(LAST_MS),
-        F.flatten(F.collect_list(OVER_TIME)).alias(OVER_TIME),
+        F.sum(T.REQUESTS).alias(T.REQUESTS),
+        F.sum(T.BYTES).alias(T.BYTES),
+        F.min(T.FIRST_MS).alias(T.FIRST_MS),
+        F.max(T.LAST_MS).alias(T.LAST_MS),
+        F.flatten(F.collect_list(T.OVER_TIME)).alias(T.OVER_TIME),
         _sum_if(now != F.col(S.GRANTED)).alias(OTHER_THEN),
     )
 
 
 def _sum_if(condition: Column) -> Column:
-    return F.coalesce(F.sum(F.when(condition, F.col(REQUESTS))), F.lit(0))
+    return F.coalesce(F.sum(F.when(condition, F.col(T.REQUESTS))), F.lit(0))

@@ -19,12 +19,8 @@ from spark_audit.what_if.summaries import Summaries
 
 SHOWN = 20
 """Rows of each kind among the lines for people. The document has all of them."""
-NEWLY_DENIED, NEWLY_ALLOWED, NEWLY_THROTTLED, CANNOT_BE_SAID = (
-    "newly-denied",
-    "newly-allowed",
-    "newly-throttled",
-    "cannot-be-said",
-)
+NEWLY_DENIED, NEWLY_ALLOWED, NEWLY_THROTTLED = "newly-denied", "newly-allowed", "newly-throttled"
+CANNOT_BE_SAID = "cannot-be-said"
 EFFECTS = (NEWLY_DENIED, NEWLY_ALLOWED, NEWLY_THROTTLED, CANNOT_BE_SAID)
 """What a pipeline may fail on."""
 _OF_ACCESS = {A.NEWLY_DENIED: NEWLY_DENIED, A.NEWLY_ALLOWED: NEWLY_ALLOWED, A.CANNOT_BE_SAID: CANNOT_BE_SAID}

@@ -16,34 +16,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.policy.quota_limits import (
-    CONSUMER,
-    CONSUMING,
-    EXPECTED_ID,
-    EXPECTED_LIMIT,
-    IS_CLUSTER,
-    MUTATIONS,
-    PRODUCER,
-    TIME,
-    WINDOW,
-    governed,
-    is_enforced,
-    with_key,
-)
-from spark_audit.policy.quota_use import (
-    SLOT,
-    SLOT_MS,
-    STRICT_SINCE,
-    USED,
-    WINDOW_S,
-    counted,
-    is_use,
-    of_several_clients,
-    proxy_of_bucket,
-    share,
-    slots,
-    units,
-)
+from spark_audit.policy import quota_limits as Q
+from spark_audit.policy import quota_use as U
 from spark_audit.trail.processes import BY_SETTINGS, SETTINGS_EVENTS
 
 THROTTLED, CANNOT_BE_SAID, NOT_THROTTLED = "newly_throttled", "cannot_be_said", "not_throttled"
@@ -62,16 +36,16 @@ def throttling(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, p
     offsets in the proposed log. Times are in ms; `hours` has the time throttled by hour of the day (UTC).
     """
     clients = _changed(records, audit, log, now, proposed).persist()
-    used = with_key(records.where(is_use()).withColumn("several", of_several_clients()))
+    used = Q.with_key(records.where(U.is_use()).withColumn("several", U.of_several_clients()))
     used = used.select(
         *(*_CLIENT, S.TIME_MS, S.INTERVAL_START_MS, S.INTERVAL_END_MS, S.EVENT, "several"),
-        counted().alias(USED),
+        U.counted().alias(U.USED),
     )
     ours = used.where(~F.col("several")).join(F.broadcast(clients), list(_CLIENT))
-    spread = ours.withColumn(SLOT, F.explode(slots())).withColumn(USED, share())
-    per_slot = spread.groupBy(*_BUCKET, SLOT).agg(
-        F.sum(USED).alias(USED),
-        F.max(WINDOW).alias(WINDOW),
+    spread = ours.withColumn(U.SLOT, F.explode(U.slots())).withColumn(U.USED, U.share())
+    per_slot = spread.groupBy(*_BUCKET, U.SLOT).agg(
+        F.sum(U.USED).alias(U.USED),
+        F.max(Q.WINDOW).alias(Q.WINDOW),
         F.max(F.col(S.EVENT) == "throttled").alias(_THEN),
         F.collect_set(F.struct(S.PRINCIPAL, S.CLIENT_ID)).alias(_CLIENTS),
     )
@@ -82,36 +56,36 @@ def _changed(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, pro
     """Returns the clients of the period whose limit or bucket changes, with both limits and the bucket."""
     quota_of_method = F.array_compact(
         F.array(
-            F.when(F.col(S.METHOD) == "Produce", PRODUCER),
-            F.when(F.col(S.METHOD).isin(*CONSUMING), CONSUMER),
-            F.when(F.col(S.METHOD).isin(*STRICT_SINCE), MUTATIONS),
-            F.when(F.col(S.METHOD).isNotNull() & (F.col(S.ROLE) == "proxy"), TIME),
+            F.when(F.col(S.METHOD) == "Produce", Q.PRODUCER),
+            F.when(F.col(S.METHOD).isin(*Q.CONSUMING), Q.CONSUMER),
+            F.when(F.col(S.METHOD).isin(*U.STRICT_SINCE), Q.MUTATIONS),
+            F.when(F.col(S.METHOD).isNotNull() & (F.col(S.ROLE) == "proxy"), Q.TIME),
             F.col(S.QUOTA_KEY),
         )
     )
     asked = records.where(F.col(S.CONNECTION_ID).isNotNull() | F.col(S.QUOTA_KEY).isNotNull())
     keyed = asked.withColumn(S.QUOTA_KEY, F.explode(quota_of_method))
-    seen = with_key(keyed.where(~of_several_clients())).select(*_CLIENT).distinct()
+    seen = Q.with_key(keyed.where(~U.of_several_clients())).select(*_CLIENT).distinct()
     offsets = F.explode(F.array(F.lit(now).cast("long"), F.lit(proposed).cast("long")))
     settings = audit.where(F.col(S.EVENT).isin(*SETTINGS_EVENTS))
-    both = governed(seen.withColumn(S.METADATA_OFFSET, offsets), settings, log)
+    both = Q.governed(seen.withColumn(S.METADATA_OFFSET, offsets), settings, log)
     at_now, then = (F.col(S.METADATA_OFFSET) == offset for offset in (now, proposed))
     sides = (
-        both.where(is_enforced())
+        both.where(Q.is_enforced())
         .groupBy(*_CLIENT)
         .agg(
-            F.max(F.when(at_now, F.col(EXPECTED_LIMIT))).alias(LIMIT_NOW),
-            F.max(F.when(at_now, F.col(EXPECTED_ID))).alias("id_now"),
-            F.max(F.when(then, F.col(EXPECTED_LIMIT))).alias(S.QUOTA_LIMIT),
-            F.max(F.when(then, F.col(EXPECTED_ID))).alias(S.QUOTA_ID),
-            F.max(F.when(then, F.col(IS_CLUSTER))).alias(IS_CLUSTER),
-            F.coalesce(F.max(WINDOW), F.lit(WINDOW_S)).alias(WINDOW),
+            F.max(F.when(at_now, F.col(Q.EXPECTED_LIMIT))).alias(LIMIT_NOW),
+            F.max(F.when(at_now, F.col(Q.EXPECTED_ID))).alias("id_now"),
+            F.max(F.when(then, F.col(Q.EXPECTED_LIMIT))).alias(S.QUOTA_LIMIT),
+            F.max(F.when(then, F.col(Q.EXPECTED_ID))).alias(S.QUOTA_ID),
+            F.max(F.when(then, F.col(Q.IS_CLUSTER))).alias(Q.IS_CLUSTER),
+            F.coalesce(F.max(Q.WINDOW), F.lit(U.WINDOW_S)).alias(Q.WINDOW),
         )
     )
     same = F.col(LIMIT_NOW).eqNullSafe(F.col(S.QUOTA_LIMIT)) & F.col("id_now").eqNullSafe(F.col(S.QUOTA_ID))
     limited = sides.where(F.col(S.QUOTA_LIMIT).isNotNull() & ~same)
     return limited.select(
-        *_CLIENT, LIMIT_NOW, S.QUOTA_LIMIT, S.QUOTA_ID, WINDOW, proxy_of_bucket().alias(_PROXY)
+        *_CLIENT, LIMIT_NOW, S.QUOTA_LIMIT, S.QUOTA_ID, Q.WINDOW, U.proxy_of_bucket().alias(_PROXY)
     )
 
 
@@ -120,25 +94,25 @@ def _with_queue(per_slot: DataFrame) -> DataFrame:
 
     _BEYOND is the use since the queue was empty, beyond one window; _WORST the same if use comes at once.
     """
-    in_order = Window.partitionBy(*_BUCKET).orderBy(SLOT)
+    in_order = Window.partitionBy(*_BUCKET).orderBy(U.SLOT)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     # Since the first slot: the time since the epoch would cost digits.
-    passed = (F.col(SLOT) - F.min(SLOT).over(Window.partitionBy(*_BUCKET))) * _allowed(SLOT_MS)
-    before = F.sum(USED).over(so_far) - F.col(USED)
+    passed = (F.col(U.SLOT) - F.min(U.SLOT).over(Window.partitionBy(*_BUCKET))) * _allowed(U.SLOT_MS)
+    before = F.sum(U.USED).over(so_far) - F.col(U.USED)
     # The latest slot with the smallest X: the queue was empty at its begin.
     empty = F.min(F.struct("ahead", (-F.col("before")).alias("use"))).over(so_far)
     placed = per_slot.withColumn("before", before).withColumn("ahead", F.col("before") - passed)
     queued = placed.withColumn("empty", empty)
     begin = F.col("ahead") - F.col("empty.ahead")
-    end = begin + F.col(USED) - _allowed(SLOT_MS)
-    window = _allowed(1_000) * F.col(WINDOW)
-    beyond = F.col("before") + F.col("empty.use") + F.col(USED) - window
-    neighbour = F.lag(SLOT).over(in_order) == F.col(SLOT) - 1
-    at_once = F.col(USED) + F.coalesce(F.when(neighbour, F.lag(USED).over(in_order)), F.lit(0.0))
+    end = begin + F.col(U.USED) - _allowed(U.SLOT_MS)
+    window = _allowed(1_000) * F.col(Q.WINDOW)
+    beyond = F.col("before") + F.col("empty.use") + F.col(U.USED) - window
+    neighbour = F.lag(U.SLOT).over(in_order) == F.col(U.SLOT) - 1
+    at_once = F.col(U.USED) + F.coalesce(F.when(neighbour, F.lag(U.USED).over(in_order)), F.lit(0.0))
     # In ms since the begin of the slot: when its use fills the window, and when the queue is empty.
-    filled = F.greatest(F.lit(0.0), F.try_divide(F.col(USED) - beyond, F.col(USED))) * SLOT_MS
-    emptied = F.when(end < 0, begin / (begin - end)).otherwise(F.lit(1.0)) * SLOT_MS
-    gap = (F.lead(SLOT).over(in_order) - F.col(SLOT) - 1) * SLOT_MS
+    filled = F.greatest(F.lit(0.0), F.try_divide(F.col(U.USED) - beyond, F.col(U.USED))) * U.SLOT_MS
+    emptied = F.when(end < 0, begin / (begin - end)).otherwise(F.lit(1.0)) * U.SLOT_MS
+    gap = (F.lead(U.SLOT).over(in_order) - F.col(U.SLOT) - 1) * U.SLOT_MS
     longest = F.coalesce(gap, F.lit(2**53)).cast("double")
     return queued.withColumns(
         {
@@ -146,41 +120,41 @@ def _with_queue(per_slot: DataFrame) -> DataFrame:
             _BEYOND: beyond,
             _WITHIN: F.greatest(F.lit(0.0), emptied - F.coalesce(filled, F.lit(0.0))),
             _AFTER: F.least(F.greatest(F.lit(0.0), end) / _allowed(1), longest),
-            _WORST: F.greatest(at_once, begin + F.col(USED)) - window,
+            _WORST: F.greatest(at_once, begin + F.col(U.USED)) - window,
         }
     )
 
 
 def _allowed(time_ms: int) -> Column:
-    return F.col(S.QUOTA_LIMIT) * units() * (time_ms / 1_000)
+    return F.col(S.QUOTA_LIMIT) * U.units() * (time_ms / 1_000)
 
 
 def _by_bucket(queued: DataFrame) -> DataFrame:
     is_throttled = (F.col(_OFFERED) > 0) & (F.col(_BEYOND) > 0) & (F.col(_WITHIN) + F.col(_AFTER) > 0)
     may_be = ~is_throttled & (F.col(_WORST) > 0)
-    begin_ms = F.col(SLOT) * SLOT_MS
+    begin_ms = F.col(U.SLOT) * U.SLOT_MS
     timed = queued.withColumns(
         {
             THROTTLED_MS: F.when(is_throttled, F.col(_WITHIN) + F.col(_AFTER)).otherwise(0.0),
-            UNSURE_MS: F.when(may_be, F.lit(SLOT_MS)).otherwise(0),
+            UNSURE_MS: F.when(may_be, F.lit(U.SLOT_MS)).otherwise(0),
             BEHIND_MS: F.greatest(F.lit(0.0), F.col(_OFFERED) / _allowed(1)),
             "hour": F.hour(F.timestamp_millis(begin_ms)),
             "waits_from": F.when(is_throttled, begin_ms),
         }
     )
     hourly = timed.groupBy(*_BUCKET, "hour").agg(
-        *(F.sum(name).cast("long").alias(name) for name in (THROTTLED_MS, UNSURE_MS, USED)),
+        *(F.sum(name).cast("long").alias(name) for name in (THROTTLED_MS, UNSURE_MS, U.USED)),
         F.max(BEHIND_MS).cast("long").alias(BEHIND_MS),
         F.max(_THEN).alias(_THEN),
         F.min("waits_from").alias("first_ms"),
-        (F.max("waits_from") + SLOT_MS).alias("last_ms"),
+        (F.max("waits_from") + U.SLOT_MS).alias("last_ms"),
         F.flatten(F.collect_set(_CLIENTS)).alias(_CLIENTS),
     )
     hours = F.filter(
         F.sort_array(F.collect_list(F.struct("hour", THROTTLED_MS))), lambda each: each[THROTTLED_MS] > 0
     )
     summed = hourly.groupBy(*_BUCKET).agg(
-        *(F.sum(name).alias(name) for name in (THROTTLED_MS, UNSURE_MS, USED)),
+        *(F.sum(name).alias(name) for name in (THROTTLED_MS, UNSURE_MS, U.USED)),
         F.max(BEHIND_MS).alias(BEHIND_MS),
         F.max(_THEN).alias(_THEN),
         F.min("first_ms").alias("first_ms"),
@@ -197,7 +171,7 @@ def _by_bucket(queued: DataFrame) -> DataFrame:
         outcome.alias("outcome"),
         F.when(~throttled, reason).alias("reason"),
         *_BUCKET,
-        *(THROTTLED_MS, UNSURE_MS, BEHIND_MS, USED, "first_ms", "last_ms", "hours", _CLIENTS),
+        *(THROTTLED_MS, UNSURE_MS, BEHIND_MS, U.USED, "first_ms", "last_ms", "hours", _CLIENTS),
     )
 
 
@@ -208,14 +182,14 @@ def _few(clients: Column) -> Column:
 def _unrecorded(clients: DataFrame, used: DataFrame) -> DataFrame:
     """Returns the buckets of which the trail does not show the use."""
     only_with_quota = clients.where(
-        F.col(S.QUOTA_KEY).isin(TIME, MUTATIONS) & F.col(LIMIT_NOW).isNull()
+        F.col(S.QUOTA_KEY).isin(Q.TIME, Q.MUTATIONS) & F.col(LIMIT_NOW).isNull()
     ).withColumn("reason", F.lit("use is recorded only for clients that have such a quota"))
     several = used.where("several").select(S.PRINCIPAL, S.QUOTA_KEY).distinct()
     also_several = clients.join(F.broadcast(several), [S.PRINCIPAL, S.QUOTA_KEY], "left_semi").withColumn(
         "reason", F.lit("some records stand for several client ids of one connection")
     )
     grouped = only_with_quota.unionByName(also_several).groupBy("reason", *_BUCKET)
-    counts = {name: F.lit(0).cast("long") for name in (THROTTLED_MS, UNSURE_MS, BEHIND_MS, USED)}
+    counts = {name: F.lit(0).cast("long") for name in (THROTTLED_MS, UNSURE_MS, BEHIND_MS, U.USED)}
     counts |= {name: F.lit(None).cast("long") for name in ("first_ms", "last_ms")}
     counts |= {"hours": F.array().cast(f"array<struct<hour: int, {THROTTLED_MS}: bigint>>")}
     named = grouped.agg(_few(F.collect_set(F.struct(S.PRINCIPAL, S.CLIENT_ID))).alias(_CLIENTS))
