@@ -1,6 +1,7 @@
 """The audit jobs in Spark: Kafka topics -> Delta tables -> findings -> a page.
 
 schema      the columns of all tables; knows nothing else
+quota_keys  the keys of quotas, and what their use is counted in; knows nothing else
 proposal    reads a file of proposed changes; needs no Spark
 tables/     reads and writes the tables and single files
 prepared    the packages and the archive of classes that this machine has for sessions

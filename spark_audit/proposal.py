@@ -22,6 +22,7 @@ from itertools import product
 from typing import NamedTuple, NoReturn
 
 from spark_audit.policy.networks import network_bits
+from spark_audit.quota_keys import KEYS
 
 WILDCARD = "*"
 CLUSTER_NAME = "kafka-cluster"
@@ -29,7 +30,6 @@ SUPER_USERS = "super.users"
 ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
 MAX_REAUTH_MS = "connections.max.reauth.ms"
 SETTINGS = (SUPER_USERS, ALLOW_EVERYONE, MAX_REAUTH_MS)
-QUOTA_KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
 USER, CLIENT_ID = "user", "client-id"
 
 SUPPORTED = {
@@ -392,10 +392,8 @@ def _take_quotas(proposal: Proposal, place: str, words: Sequence[str]) -> None:
     if not options.alter or not changes:
         raise ValueError("a quota is changed with --alter and --add-config or --delete-config")
     for key, text in changes:
-        if key not in QUOTA_KEYS:
-            raise ValueError(
-                f"{key!r} is no quota{_near(key, QUOTA_KEYS)}; there are {', '.join(QUOTA_KEYS)}"
-            )
+        if key not in KEYS:
+            raise ValueError(f"{key!r} is no quota{_near(key, KEYS)}; there are {', '.join(KEYS)}")
         limit = None if text is None else _limit(key, text)
         value, earlier = proposal.quotas.setdefault((entity, key), (limit, place))
         if value != limit:

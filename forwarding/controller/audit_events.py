@@ -14,7 +14,8 @@ from proxy.admin.objects import MAX_BYTES, Object, bounded, named, recorded
 from proxy.audit import events
 from proxy.audit.events import Requester
 from proxy.audit.record import AuditEvent
-from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota
+from proxy.quota.keys import CONTROLLER_MUTATION_RATE
+from proxy.quota.mutation import MutationQuota
 from proxy.session.accounting.summaries import OBSERVE
 from proxy.session.apis.table import TABLE
 from proxy.wire import types

@@ -16,22 +16,12 @@ from forwarding.controller.api import MAX_RECORDS_PER_REQUEST, ControllerApi, Ou
 from forwarding.controller.records import quota_entity
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import CLIENT_ID, IP, USER, last_of_each_type
+from proxy.quota.keys import KEYS
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 Part: TypeAlias = "types.AlterClientQuotasRequest.EntityData"
-
-LONG_MAX, INT_MAX = 2**63 - 1, 2**31 - 1
-
-USER_AND_CLIENT_KEYS: dict[str, int | None] = {
-    "producer_byte_rate": LONG_MAX,
-    "consumer_byte_rate": LONG_MAX,
-    "request_percentage": None,
-    "controller_mutation_rate": None,
-}
-IP_KEYS: dict[str, int | None] = {"connection_creation_rate": INT_MAX}
-"""Quota keys of each kind of entity -> the largest value of an integral key, None for a real number."""
 
 
 def alter_client_quotas(request: types.AlterClientQuotasRequest, image: MetadataImage) -> Outcome:
@@ -74,8 +64,7 @@ def _fault(entry: types.AlterClientQuotasRequest.EntryData, times: int) -> str |
     twice = next((key for key, count in keys.items() if count > 1), None)
     if twice is not None:
         return f"Duplicate quota key {twice} not updating quota for this entity"
-    allowed = IP_KEYS if entry.entity[0].entity_type == IP else USER_AND_CLIENT_KEYS
-    faults = (_op_fault(op, allowed) for op in entry.ops)
+    faults = (_op_fault(op, entry.entity[0].entity_type == IP) for op in entry.ops)
     return next((fault for fault in faults if fault is not None), None)
 
 
@@ -106,21 +95,21 @@ def _ip_fault(name: str | None) -> str | None:
     return None
 
 
-def _op_fault(op: types.AlterClientQuotasRequest.OpData, allowed: dict[str, int | None]) -> str | None:
+def _op_fault(op: types.AlterClientQuotasRequest.OpData, of_address: bool) -> str | None:
     if op.remove:
         # Removing is always possible, also of a key that an older version allowed.
         return None
-    if op.key not in allowed:
+    quota = KEYS.get(op.key)
+    if quota is None or quota.of_addresses is not of_address:
         return f"Invalid configuration key {op.key}"
     if not math.isfinite(op.value):
         return f"Quota {op.key} must be a finite number, not {op.value}"
     if op.value <= 0:
         return f"Quota {op.key} must be greater than 0"
-    largest = allowed[op.key]
-    if largest is None:
+    if quota.largest is None:
         return None
-    if op.value > largest:
-        return f"Proposed value for {op.key} is too large, at most {largest}"
+    if op.value > quota.largest:
+        return f"Proposed value for {op.key} is too large, at most {quota.largest}"
     if abs(op.value % 1.0) > 1e-6:
         return f"{op.key} cannot be a fractional value"
     return None

@@ -19,7 +19,8 @@ from forwarding.net.broker import Broker
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
 from proxy.net.runtime.chunked import call_in_slices
-from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota, MutationQuotas, TokenBucket
+from proxy.quota.keys import CONTROLLER_MUTATION_RATE
+from proxy.quota.mutation import MutationQuota, MutationQuotas, TokenBucket
 from proxy.quota.precedence import Governing
 from proxy.wire import types
 from proxy.wire.message import Request, Response

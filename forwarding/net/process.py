@@ -49,7 +49,8 @@ from proxy.net.runtime.reachability import Reachability, link
 from proxy.net.telemetry.event_metrics import AuthorizerCollector, LoginMetrics
 from proxy.net.telemetry.quota_metrics import OthersSeries
 from proxy.net.telemetry.spans import Spans
-from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuotas
+from proxy.quota.keys import CONTROLLER_MUTATION_RATE
+from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import Authorizer
 from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
 from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde

@@ -20,15 +20,10 @@ from proxy.net.kafka.own_topics import audit_topic, live_topic
 from proxy.net.kafka.user_tokens import Identity, ProxyIdentity, UserTokens
 from proxy.net.pages.readiness import Note
 from proxy.net.runtime.clock import now_ms
+from proxy.quota.keys import OF_CLIENTS
 from proxy.quota.precedence import defaults_without_own
 from proxy.quota.rate import Rates, unshared
-from proxy.quota.throttle import (
-    CONSUMER_BYTE_RATE,
-    PRODUCER_BYTE_RATE,
-    REQUEST_PERCENTAGE,
-    ClientQuotas,
-    RatesOf,
-)
+from proxy.quota.throttle import ClientQuotas, RatesOf
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.principal import parse_principal
 from proxy.security.principal_serde import load_principal_serde
@@ -118,7 +113,7 @@ class QuotasAtBroker:
             self._found,
             tuple(
                 f"{key} of {entity.path}"
-                for key in (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
+                for key in OF_CLIENTS
                 for entity in defaults_without_own(quotas, self._users, key)
             ),
         )

@@ -39,13 +39,8 @@ from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.net.runtime.listening import listening_socket
 from proxy.net.telemetry.spans import Tracing
-from proxy.quota.connections import (
-    CONNECTION_CREATION_RATE,
-    AcceptRates,
-    AddressQuota,
-    ConnectionLimits,
-    ConnectionQuotas,
-)
+from proxy.quota.connections import AcceptRates, AddressQuota, ConnectionLimits, ConnectionQuotas
+from proxy.quota.keys import CONNECTION_CREATION_RATE
 from proxy.quota.rate import unshared
 from proxy.quota.throttle import RatesOf
 from proxy.session.gate import Gate, ListenerPolicy

@@ -30,14 +30,14 @@ from proxy.net.runtime.reachability import Reachability
 from proxy.quota.cluster.holdings import State
 from proxy.quota.cluster.member import Member, Outgoing, Used
 from proxy.quota.cluster.timing import TICK_MS
+from proxy.quota.keys import KEYS
 from proxy.quota.rate import Rate
-from proxy.quota.throttle import REQUEST_PERCENTAGE, Bucket
+from proxy.quota.throttle import Bucket
 from proxy.session.accounting.summaries import OBSERVE
 
 PROBE_TIMEOUT_S = 1.0
 
 log = structlog.get_logger(__name__)
-_MICROSECONDS_OF_A_PERCENT = 10_000
 
 
 class QuotaShares(Collector):
@@ -285,7 +285,7 @@ class ShareExchange:
 
 def _event(used: Used, behind_ms: int, *, enforced: bool) -> AuditEvent:
     key, *tags = used.name
-    units = _MICROSECONDS_OF_A_PERCENT if key == REQUEST_PERCENTAGE else 1
+    units = KEYS[key].units_of_one if key in KEYS else 1
     return events.quota_share(
         quota_key=key,
         quota_id=":".join(tags),

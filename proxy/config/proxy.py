@@ -61,7 +61,8 @@ from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.metadata.quorum import CLUSTER_METADATA
 from proxy.net.pages.http_access import BearerToken, HttpAccess, TokenFileError
 from proxy.quota.connections import UNLIMITED, same_address
-from proxy.quota.precedence import Scope, ScopedQuota, Scopes
+from proxy.quota.keys import ScopedQuota
+from proxy.quota.precedence import Scope, Scopes
 from proxy.security.backoff import BackoffSettings
 from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal_serde import DEFAULT_SERDE_CLASS

@@ -1,5 +1,6 @@
 """Quotas: which one governs a client, the rate that it measures, and the resulting throttle time.
 
+keys           the keys of quotas, a row each
 precedence     which of the limits in an image governs a user and client-id (KIP-55's table)
 rate           a windowed rate, measured as by Kafka's Rate and SampledStat
 shared         the same rate, recorded by several workers at once

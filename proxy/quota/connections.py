@@ -14,16 +14,15 @@ from typing import Protocol
 
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
+from proxy.quota.keys import CONNECTION_CREATION_RATE
 from proxy.quota.precedence import OTHERS
 from proxy.quota.rate import Rate, Rates, unshared
 from proxy.quota.throttle import RatesOf, never_shared
 
-CONNECTION_CREATION_RATE = "connection_creation_rate"
-
 TOO_MANY = "too_many_connections"
 TOO_MANY_OF_LISTENER = "too_many_connections_of_listener"
 TOO_MANY_OF_ADDRESS = "too_many_connections_of_address"
-TOO_FAST = "connection_creation_rate"
+TOO_FAST = CONNECTION_CREATION_RATE
 REJECTION_REASONS = frozenset((TOO_MANY, TOO_MANY_OF_LISTENER, TOO_MANY_OF_ADDRESS, TOO_FAST))
 """All reasons for which a connection is rejected."""
 

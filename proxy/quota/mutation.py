@@ -9,9 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from proxy.metadata.image import QuotasImage
+from proxy.quota.keys import CONTROLLER_MUTATION_RATE
 from proxy.quota.precedence import Governing, governing
-
-CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
 
 MAX_BUCKETS = 10_000
 SWEEP_INTERVAL_MS = 1_000

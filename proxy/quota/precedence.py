@@ -13,11 +13,6 @@ from proxy.metadata.quota_entity import DEFAULT, QuotaEntity, sanitize, short_na
 
 Scope: TypeAlias = Literal["proxy", "cluster"]
 
-ScopedQuota: TypeAlias = Literal[
-    "producer_byte_rate", "consumer_byte_rate", "request_percentage", "connection_creation_rate"
-]
-"""The quotas that proxies enforce. controller_mutation_rate always holds for the whole cluster."""
-
 OTHERS = "<others>"
 """The client tag of the bucket that client ids share for which there is no room."""
 

@@ -14,13 +14,9 @@ from weakref import ref
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import MAX_NAME_CHARACTERS, QuotaEntity
 from proxy.quota.bucket_table import IDLE_MS, MAX_BYTES, BucketTable
+from proxy.quota.keys import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
 from proxy.quota.precedence import Governing, governing
 from proxy.quota.rate import Rate, Rates, unshared
-
-PRODUCER_BYTE_RATE = "producer_byte_rate"
-CONSUMER_BYTE_RATE = "consumer_byte_rate"
-REQUEST_PERCENTAGE = "request_percentage"
-"""KIP-124: time spent on requests. Its buckets count percent; 100 is the whole time of one event loop."""
 
 _PERCENT_A_SECOND_OF_ONE_NS = 100.0 / 1_000_000_000
 

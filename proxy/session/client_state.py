@@ -8,15 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.quota.throttle import (
-    CONSUMER_BYTE_RATE,
-    PRODUCER_BYTE_RATE,
-    REQUEST_PERCENTAGE,
-    UNLIMITED,
-    Bucket,
-    ClientQuotas,
-    percent,
-)
+from proxy.quota.keys import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
+from proxy.quota.throttle import UNLIMITED, Bucket, ClientQuotas, percent
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.session.accounting.summaries import (
     OBSERVE,

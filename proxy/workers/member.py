@@ -18,7 +18,8 @@ from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.offset_waiters import FeedTimeout
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import StateLine, cause_of
-from proxy.quota.connections import CONNECTION_CREATION_RATE, UNLIMITED
+from proxy.quota.connections import UNLIMITED
+from proxy.quota.keys import CONNECTION_CREATION_RATE
 from proxy.quota.shared import Place, SharedRate, column_cells
 from proxy.workers.control import answer
 from proxy.workers.segment import Hosts, Segment, Table, TableFull

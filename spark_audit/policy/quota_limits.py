@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.policy.acl_history import NEVER
+from spark_audit.quota_keys import CONSUMER, PRODUCER
 from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST, any_hole, unknown_ranges
 from spark_audit.trail.processes import BY_SETTINGS, recorded_settings, with_generation
 
@@ -28,11 +29,6 @@ CLIENT = (S.PRINCIPAL, S.CLIENT_ID, S.QUOTA_KEY, S.METADATA_OFFSET)
 ANONYMOUS = "User:ANONYMOUS"
 """Kafka's principal of a client that has not logged in. Its records name none, but it has a quota."""
 
-PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
-TIME, MUTATIONS = "request_percentage", "controller_mutation_rate"
-CONNECTIONS = "connection_creation_rate"
-KEYS = (PRODUCER, CONSUMER, TIME, MUTATIONS)
-"""The quotas of users and client ids. No audit records exist for those of addresses."""
 CONSUMING = ("Fetch", "ShareFetch")
 OTHERS = "<others>"
 """In place of a client id that a process had no room to count the use of by itself."""

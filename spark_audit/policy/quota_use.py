@@ -4,17 +4,17 @@ Takes records with a quota key (`quota_limits.with_key`). The use of an interval
 of SLOT_MS, which is the default interval of summaries.
 """
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from spark_audit import quota_keys as K
 from spark_audit import schema as S
 from spark_audit.policy import quota_limits as Q
 
 WINDOW_S = 11
 """Kafka's default quota.window.num of one-second samples, for a process that does not record its own."""
-STRICT_SINCE = {"CreateTopics": 6, "DeleteTopics": 5, "CreatePartitions": 3}
-"""KIP-599: from these versions on, a request is rejected instead of throttled."""
-_MICROSECONDS_OF_A_PERCENT = 10_000
 SLOT, USED = "slot", "used"
 SLOT_MS = 10_000
 MOSTSLOTS = 8_640
@@ -39,8 +39,8 @@ def of_several_clients() -> Column:
 def counted() -> Column:
     """Returns what a record with a quota key says was used; 0 if it only reports throttling."""
     return F.coalesce(
-        F.when(F.col(S.QUOTA_KEY) == Q.PRODUCER, F.col(S.REQUEST_BYTES)),
-        F.when(F.col(S.QUOTA_KEY) == Q.CONSUMER, F.col(S.RESPONSE_BYTES)),
+        F.when(F.col(S.QUOTA_KEY) == K.PRODUCER, F.col(S.REQUEST_BYTES)),
+        F.when(F.col(S.QUOTA_KEY) == K.CONSUMER, F.col(S.RESPONSE_BYTES)),
         F.when(F.col(S.EVENT) == "quota_used", F.col(S.COUNT)),
         F.lit(0),
     )
@@ -48,16 +48,16 @@ def counted() -> Column:
 
 def units() -> Column:
     """Returns how much a limit of 1 allows per second."""
-    return F.when(F.col(S.QUOTA_KEY) == Q.TIME, _MICROSECONDS_OF_A_PERCENT).otherwise(1)
+    return _of_key({key: of_one for key, (_, of_one) in K.UNITS.items()})
 
 
 def unit() -> Column:
-    return (
-        F.when(F.col(S.QUOTA_KEY) == Q.TIME, "us of an event loop")
-        .when(F.col(S.QUOTA_KEY) == Q.MUTATIONS, "partition changes")
-        .when(F.col(S.QUOTA_KEY) == Q.CONNECTIONS, "connections")
-        .otherwise("bytes")
-    )
+    return _of_key({key: unit for key, (unit, _) in K.UNITS.items()})
+
+
+def _of_key(values: Mapping[str, str | int]) -> Column:
+    chosen = [F.when(F.col(S.QUOTA_KEY) == key, value) for key, value in values.items()]
+    return F.coalesce(*chosen, F.lit(values[K.PRODUCER]))
 
 
 def whole_proxy() -> Column:
@@ -67,7 +67,7 @@ def whole_proxy() -> Column:
 
 def proxy_of_bucket() -> Column:
     """Returns the proxy that limits a client by itself; `*` if all proxies share it, or controllers do it."""
-    shared = F.col(Q.IS_CLUSTER) | (F.col(S.QUOTA_KEY) == Q.MUTATIONS)
+    shared = F.col(Q.IS_CLUSTER) | (F.col(S.QUOTA_KEY) == K.MUTATIONS)
     return F.when(shared, F.lit("*")).otherwise(whole_proxy())
 
 

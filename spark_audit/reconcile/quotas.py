@@ -17,6 +17,7 @@ requests of a version that can be rejected; older ones are carried out and throt
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_audit import quota_keys as K
 from spark_audit import schema as S
 from spark_audit.policy import quota_limits as Q
 from spark_audit.policy import quota_use as U
@@ -146,7 +147,7 @@ def _overruns(charged: DataFrame, until_ms: int) -> DataFrame:
         .withColumn("over", F.col("over") - F.col("rate") * F.col("window_ms"))
         .withColumn("over_before", F.max("over").over(so_far.rowsBetween(Window.unboundedPreceding, -1)))
     )
-    softly = (F.col(S.QUOTA_KEY) == Q.TIME) & F.col(_WAITED)
+    softly = (F.col(S.QUOTA_KEY) == K.TIME) & F.col(_WAITED)
     # What was found once may not be paid back for long: only what is more than before is found again.
     more = F.col("over") > F.greatest(F.lit(0), F.coalesce("over_before", F.lit(0)))
     complete = F.col("from_ms") <= until_ms - SUMMARY_MS
@@ -212,7 +213,7 @@ def _charged(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> Dat
     """
     from_ms = _from_ms()
     # A response has only the longest throttle time, so a quota on bytes may hide one on time.
-    waits = F.when(F.col(S.EVENT) == "throttled", Q.TIME).otherwise(F.col(S.QUOTA_KEY))
+    waits = F.when(F.col(S.EVENT) == "throttled", K.TIME).otherwise(F.col(S.QUOTA_KEY))
     mean = F.when(U.is_traffic() & (F.col(S.COUNT) > 1), 2 * U.counted() / F.col(S.COUNT))
     request = F.least(F.coalesce(mean, U.counted()), U.counted()).cast("long")
     second = F.floor(from_ms / 1000).alias(_SECOND)
@@ -246,9 +247,9 @@ def _counts() -> Column:
     Summaries of several client ids of one connection do not count: their quotas are not known.
     """
     strict = F.lit(False)
-    for method, version in U.STRICT_SINCE.items():
+    for method, version in K.STRICT_SINCE.items():
         strict = strict | ((F.col(S.METHOD) == method) & (F.col(S.API_VERSION) >= version))
-    used = (F.col(S.EVENT) == "quota_used") & ((F.col(S.QUOTA_KEY) == Q.TIME) | strict)
+    used = (F.col(S.EVENT) == "quota_used") & ((F.col(S.QUOTA_KEY) == K.TIME) | strict)
     return (U.is_traffic() | used | (F.col(S.EVENT) == "throttled")) & ~U.of_several_clients()
 
 
@@ -292,7 +293,7 @@ def other_limit(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> 
     named = records.where(F.col(S.QUOTA_LIMIT).isNotNull() & F.col(S.METADATA_OFFSET).isNotNull())
     added = held(
         Q.with_key(named)
-        .where(F.col(S.QUOTA_KEY).isin(*Q.KEYS))
+        .where(F.col(S.QUOTA_KEY).isin(*K.KEYS))
         .groupBy(*_CLIENT, S.METADATA_OFFSET, S.DATE)
         .agg(
             F.count(F.lit(1)).alias("records"),

@@ -15,6 +15,7 @@ shortens it (tests/lab/what_if compares this with a real proxy).
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_audit import quota_keys as K
 from spark_audit import schema as S
 from spark_audit.policy import quota_limits as Q
 from spark_audit.policy import quota_use as U
@@ -56,10 +57,10 @@ def _changed(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, pro
     """Returns the clients of the period whose limit or bucket changes, with both limits and the bucket."""
     quota_of_method = F.array_compact(
         F.array(
-            F.when(F.col(S.METHOD) == "Produce", Q.PRODUCER),
-            F.when(F.col(S.METHOD).isin(*Q.CONSUMING), Q.CONSUMER),
-            F.when(F.col(S.METHOD).isin(*U.STRICT_SINCE), Q.MUTATIONS),
-            F.when(F.col(S.METHOD).isNotNull() & (F.col(S.ROLE) == "proxy"), Q.TIME),
+            F.when(F.col(S.METHOD) == "Produce", K.PRODUCER),
+            F.when(F.col(S.METHOD).isin(*Q.CONSUMING), K.CONSUMER),
+            F.when(F.col(S.METHOD).isin(*K.STRICT_SINCE), K.MUTATIONS),
+            F.when(F.col(S.METHOD).isNotNull() & (F.col(S.ROLE) == "proxy"), K.TIME),
             F.col(S.QUOTA_KEY),
         )
     )
@@ -182,7 +183,7 @@ def _few(clients: Column) -> Column:
 def _unrecorded(clients: DataFrame, used: DataFrame) -> DataFrame:
     """Returns the buckets of which the trail does not show the use."""
     only_with_quota = clients.where(
-        F.col(S.QUOTA_KEY).isin(Q.TIME, Q.MUTATIONS) & F.col(LIMIT_NOW).isNull()
+        F.col(S.QUOTA_KEY).isin(K.TIME, K.MUTATIONS) & F.col(LIMIT_NOW).isNull()
     ).withColumn("reason", F.lit("use is recorded only for clients that have such a quota"))
     several = used.where("several").select(S.PRINCIPAL, S.QUOTA_KEY).distinct()
     also_several = clients.join(F.broadcast(several), [S.PRINCIPAL, S.QUOTA_KEY], "left_semi").withColumn(

@@ -16,8 +16,9 @@ import pytest
 
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
+from proxy.quota.keys import PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
 from proxy.quota.precedence import governing
-from proxy.quota.throttle import MAX_THROTTLE_MS, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas
+from proxy.quota.throttle import MAX_THROTTLE_MS, ClientQuotas
 from tests.lab.cluster.java import java
 from tests.support.metadata_log import quotas_image
 from tests.unit.quota.test_throttle import NOW, Settings

@@ -11,7 +11,7 @@ from proxy.app.process import ProxyProcess
 from proxy.audit.record import AuditEvent
 from proxy.config import ProxyConfig, load
 from proxy.metadata.quota_entity import QuotaEntity
-from proxy.quota.throttle import PRODUCER_BYTE_RATE
+from proxy.quota.keys import PRODUCER_BYTE_RATE
 from tests.support.edges import SHOULD_NOT_TAKE_S
 from tests.support.metadata_log import quota_record, values
 

@@ -18,8 +18,9 @@ from proxy.net.pages.quota_page import MAX_ROWS, quota_page
 from proxy.net.runtime import chunked
 from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
 from proxy.quota.bucket_table import IDLE_MS
-from proxy.quota.connections import CONNECTION_CREATION_RATE, ConnectionLimits, ConnectionQuotas
-from proxy.quota.throttle import PRODUCER_BYTE_RATE, ClientQuotas
+from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
+from proxy.quota.keys import CONNECTION_CREATION_RATE, PRODUCER_BYTE_RATE
+from proxy.quota.throttle import ClientQuotas
 from proxy.wire.api_keys import ApiKey
 from tests.net.test_audit_log_and_http import Sink, an_audit_log
 from tests.session.apis.asking import image_with

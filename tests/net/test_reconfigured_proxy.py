@@ -16,7 +16,7 @@ from proxy.app.process import ProxyProcess
 from proxy.config import ConfigError, ProxyConfig, load
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
-from proxy.quota.throttle import PRODUCER_BYTE_RATE
+from proxy.quota.keys import PRODUCER_BYTE_RATE
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal

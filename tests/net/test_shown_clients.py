@@ -12,7 +12,8 @@ from proxy.net.pages.http_server import exposition
 from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
 from proxy.net.telemetry.quota_metrics import MAX_REPLACED, MAX_SHOWN, OTHER
 from proxy.quota.bucket_table import IDLE_MS
-from proxy.quota.throttle import PRODUCER_BYTE_RATE, ClientQuotas
+from proxy.quota.keys import PRODUCER_BYTE_RATE
+from proxy.quota.throttle import ClientQuotas
 from tests.net.test_audit_log_and_http import Sink, an_audit_log
 from tests.session.conversation import NOW_MS, gate_with
 from tests.support.metadata_log import quotas_image

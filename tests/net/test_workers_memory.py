@@ -15,7 +15,6 @@ from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.net.runtime.clock import now_ms
 from proxy.quota.connections import (
-    CONNECTION_CREATION_RATE,
     TOO_FAST,
     TOO_MANY,
     TOO_MANY_OF_ADDRESS,
@@ -24,6 +23,7 @@ from proxy.quota.connections import (
     ConnectionLimits,
     ConnectionQuotas,
 )
+from proxy.quota.keys import CONNECTION_CREATION_RATE
 from proxy.quota.rate import Rates
 from proxy.quota.shared import SAMPLES as FIRST_SAMPLE
 from proxy.quota.shared import TOTAL, VALUE, SharedRate, column_cells

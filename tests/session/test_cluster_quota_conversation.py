@@ -6,7 +6,8 @@ import pytest
 
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.cluster.share_rate import ShareRate
-from proxy.quota.throttle import REQUEST_PERCENTAGE, ClientQuotas
+from proxy.quota.keys import REQUEST_PERCENTAGE
+from proxy.quota.throttle import ClientQuotas
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import image_with
 from tests.session.conversation import Conversation, Quotas, gate_with, produce, produced

@@ -6,7 +6,8 @@ import pytest
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.throttle import PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas
+from proxy.quota.keys import PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
+from proxy.quota.throttle import ClientQuotas
 from proxy.session.gate import Gate
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

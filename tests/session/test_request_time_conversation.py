@@ -6,13 +6,8 @@ from dataclasses import replace
 import pytest
 
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.throttle import (
-    CONSUMER_BYTE_RATE,
-    PRODUCER_BYTE_RATE,
-    REQUEST_PERCENTAGE,
-    ClientQuotas,
-    percent,
-)
+from proxy.quota.keys import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
+from proxy.quota.throttle import ClientQuotas, percent
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

@@ -14,8 +14,8 @@ from forwarding.envelope import ForwardedRequest, Sender
 from proxy.audit.record import EVENT_FIELDS, AuditEvent
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuotas
-from proxy.quota.throttle import REQUEST_PERCENTAGE
+from proxy.quota.keys import CONTROLLER_MUTATION_RATE, REQUEST_PERCENTAGE
+from proxy.quota.mutation import MutationQuotas
 from proxy.security.principal import Principal
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

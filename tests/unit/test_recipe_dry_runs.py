@@ -170,19 +170,22 @@ def test_a_sasl_mechanism_with_settings_takes_two_product_files(copy: Copy) -> N
 
 def test_a_quota_type_takes_four_product_files(copy: Copy) -> None:
     copy.insert(
-        "forwarding/controller/quotas.py",
-        '"own_response_byte_rate": LONG_MAX,',
-        before='    "producer_byte_rate": LONG_MAX,',
-    )
-    copy.insert(
-        "proxy/quota/throttle.py",
+        "proxy/quota/keys.py",
         'OWN_RESPONSE_BYTE_RATE = "own_response_byte_rate"',
         before='PRODUCER_BYTE_RATE = "producer_byte_rate"',
+    )
+    copy.insert(
+        "proxy/quota/keys.py",
+        'OWN_RESPONSE_BYTE_RATE: QuotaKey(largest=LONG_MAX, unit="bytes"),',
+        before="    PRODUCER_BYTE_RATE: QuotaKey(",
+    )
+    copy.insert(
+        "spark_audit/quota_keys.py", '"own_response_byte_rate": ("bytes", 1),', before="    PRODUCER: ("
     )
     state = "proxy/session/client_state.py"
     copy.insert(
         state,
-        "from proxy.quota.throttle import OWN_RESPONSE_BYTE_RATE",
+        "from proxy.quota.keys import OWN_RESPONSE_BYTE_RATE",
         before="from proxy.security.authorizer import ",
     )
     copy.insert(state, '"own_responses",', before='        "producer",')
@@ -213,14 +216,16 @@ def test_a_quota_type_takes_four_product_files(copy: Copy) -> None:
     )
 
     assert copy.changed() == [
-        "forwarding/controller/quotas.py",
-        "proxy/quota/throttle.py",
+        "proxy/quota/keys.py",
         "proxy/session/client_state.py",
         "proxy/session/throttling.py",
+        "spark_audit/quota_keys.py",
     ]
     copy.run(
         """
         from forwarding.controller.quotas import alter_client_quotas
+        from proxy.quota.keys import KEYS, OF_CLIENTS
+        from spark_audit.quota_keys import KEYS as JOBS_KEYS, UNITS
         from proxy.metadata.image import MetadataImage
         from proxy.wire import types as t
         from proxy.wire.api_keys import ApiKey
@@ -251,6 +256,8 @@ def test_a_quota_type_takes_four_product_files(copy: Copy) -> None:
             records = [each.quota_key for each in talk.summaries() if each.event == "throttled"]
             return waits_ms > 0, keys, records
 
+        assert KEYS["own_response_byte_rate"].unit == UNITS["own_response_byte_rate"][0]
+        assert "own_response_byte_rate" in JOBS_KEYS and "own_response_byte_rate" in OF_CLIENTS
         assert throttled("alice") == (True, ["own_response_byte_rate"], ["own_response_byte_rate"])
         assert throttled("bob") == (False, [], [])
         """

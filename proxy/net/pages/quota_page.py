@@ -12,13 +12,12 @@ from typing import Protocol
 
 from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.quota.connections import AddressQuota
+from proxy.quota.keys import KEYS
 from proxy.quota.throttle import Bucket, ClientQuotas
 from proxy.session.session import Session
 
 MAX_ROWS = 1_000
 """Of one page. Those with the longest throttle time and the highest rate come first."""
-
-_STATIC = {"producer_byte_rate": "quota.producer.default", "consumer_byte_rate": "quota.consumer.default"}
 
 Row = dict[str, str | int | float | None]
 
@@ -91,7 +90,7 @@ async def _holders(sessions: list[Session]) -> Counter[int]:
 def _row(bucket: Bucket, rate: float, connections: int, now_ms: int, shares: Shares | None) -> str:
     """Limits and rates are bytes a second, or percent; `governed_by` is a path of `penstock shell`."""
     throttled = bucket.throttled_until_ms > now_ms
-    governed_by = _STATIC.get(bucket.key) if bucket.entity is None else f"/config/{bucket.entity.path}"
+    governed_by = KEYS[bucket.key].default if bucket.entity is None else f"/config/{bucket.entity.path}"
     row: dict[str, object] = {
         "quota_key": bucket.key,
         "quota_id": bucket.quota_id,

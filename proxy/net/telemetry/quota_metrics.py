@@ -18,7 +18,8 @@ from prometheus_client.registry import Collector
 from proxy.audit.record import AuditEvent
 from proxy.net.runtime.merged_metrics import EndingCounterMetricFamily, GaugeMetricFamily
 from proxy.quota.bucket_table import IDLE_MS
-from proxy.quota.throttle import REQUEST_PERCENTAGE, Bucket, ClientQuotas
+from proxy.quota.keys import REQUEST_PERCENTAGE
+from proxy.quota.throttle import Bucket, ClientQuotas
 
 MAX_SHOWN = 100
 """Client ids with their own series, by kind of quota."""

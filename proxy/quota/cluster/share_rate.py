@@ -9,8 +9,8 @@ so that no two clocks are compared.
 import math
 from collections.abc import Callable
 
+from proxy.quota.keys import REQUEST_PERCENTAGE
 from proxy.quota.rate import Rate
-from proxy.quota.throttle import REQUEST_PERCENTAGE
 
 _OF_NEW = 0.25
 """The weight of the last tick in the measured rate."""

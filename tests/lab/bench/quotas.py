@@ -29,9 +29,10 @@ from proxy.net.pages.http_server import exposition
 from proxy.net.pages.quota_page import quota_page
 from proxy.net.telemetry.event_metrics import Telemetry
 from proxy.net.telemetry.quota_metrics import ShownClients, quota_series
+from proxy.quota.keys import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
 from proxy.quota.precedence import Governing
 from proxy.quota.rate import Rates, unshared
-from proxy.quota.throttle import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, Bucket, ClientQuotas
+from proxy.quota.throttle import Bucket, ClientQuotas
 from proxy.session.client_state import ClientState
 from proxy.wire.api_keys import ApiKey
 from proxy.workers.member import Member

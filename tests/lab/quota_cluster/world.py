@@ -17,8 +17,9 @@ from proxy.quota.cluster.holdings import State
 from proxy.quota.cluster.member import Member
 from proxy.quota.cluster.messages import Batch, MalformedError, decode, digest_of
 from proxy.quota.cluster.timing import TICK_MS
+from proxy.quota.keys import PRODUCER_BYTE_RATE
 from proxy.quota.precedence import Governing
-from proxy.quota.throttle import PRODUCER_BYTE_RATE, Bucket
+from proxy.quota.throttle import Bucket
 
 NAMES = tuple[str, str, str]
 CLIENT_STEP_MS = 20

@@ -8,7 +8,8 @@ from forwarding.controller import audit_events
 from forwarding.envelope import ForwardedRequest, Sender
 from proxy.audit.record import AuditEvent
 from proxy.metadata.quota_entity import QuotaEntity
-from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota, MutationQuotas
+from proxy.quota.keys import CONTROLLER_MUTATION_RATE
+from proxy.quota.mutation import MutationQuota, MutationQuotas
 from proxy.security.principal import Principal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey

@@ -7,7 +7,8 @@ import pytest
 from forwarding.controller.mutations import ExistingTopic, charge_creation, charge_deletion, charge_partitions
 from proxy.admin.topics import NO_TOPIC_ID, TopicKey
 from proxy.metadata.quota_entity import QuotaEntity
-from proxy.quota.mutation import CONTROLLER_MUTATION_RATE, MutationQuota, MutationQuotas
+from proxy.quota.keys import CONTROLLER_MUTATION_RATE
+from proxy.quota.mutation import MutationQuota, MutationQuotas
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from tests.support.metadata_log import quotas_image

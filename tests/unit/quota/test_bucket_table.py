@@ -7,14 +7,9 @@ import pytest
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, MAX_NAME_CHARACTERS, QuotaEntity, short_name
 from proxy.quota.bucket_table import BUCKET_BYTES, IDLE_MS, MAX_BYTES
+from proxy.quota.keys import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
 from proxy.quota.precedence import OTHERS
-from proxy.quota.throttle import (
-    CONSUMER_BYTE_RATE,
-    PRODUCER_BYTE_RATE,
-    REQUEST_PERCENTAGE,
-    Bucket,
-    ClientQuotas,
-)
+from proxy.quota.throttle import Bucket, ClientQuotas
 from tests.support.metadata_log import quotas_image
 from tests.unit.quota.test_throttle import NOW, SECOND, Settings
 

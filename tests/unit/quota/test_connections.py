@@ -5,7 +5,6 @@ import pytest
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.connections import (
-    CONNECTION_CREATION_RATE,
     MAX_ADDRESSES,
     TOO_FAST,
     TOO_MANY,
@@ -16,6 +15,7 @@ from proxy.quota.connections import (
     RejectedConnection,
     same_address,
 )
+from proxy.quota.keys import CONNECTION_CREATION_RATE
 from tests.support.metadata_log import quotas_image
 
 pytestmark = pytest.mark.spec("Q12", "O6")

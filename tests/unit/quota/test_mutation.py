@@ -5,13 +5,8 @@ import pytest
 from forwarding.controller.controller import CONTROLLER_APIS
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.mutation import (
-    CONTROLLER_MUTATION_RATE,
-    MAX_BUCKETS,
-    MutationQuota,
-    MutationQuotas,
-    TokenBucket,
-)
+from proxy.quota.keys import CONTROLLER_MUTATION_RATE
+from proxy.quota.mutation import MAX_BUCKETS, MutationQuota, MutationQuotas, TokenBucket
 from proxy.quota.precedence import OTHERS
 from proxy.wire.api_keys import ApiKey
 from tests.support.metadata_log import quotas_image

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.throttle import PRODUCER_BYTE_RATE, UNLIMITED, Bucket, ClientQuotas
+from proxy.quota.keys import PRODUCER_BYTE_RATE
+from proxy.quota.throttle import UNLIMITED, Bucket, ClientQuotas
 from tests.support.metadata_log import quotas_image
 from tests.unit.quota.test_throttle import NOW, Settings
 

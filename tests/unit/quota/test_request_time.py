@@ -3,7 +3,8 @@
 import pytest
 
 from proxy.metadata.quota_entity import QuotaEntity
-from proxy.quota.throttle import REQUEST_PERCENTAGE, Bucket, ClientQuotas, percent
+from proxy.quota.keys import REQUEST_PERCENTAGE
+from proxy.quota.throttle import Bucket, ClientQuotas, percent
 from tests.support.metadata_log import quotas_image
 from tests.unit.quota.test_throttle import NOW, Settings
 

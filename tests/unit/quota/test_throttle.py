@@ -8,12 +8,8 @@ import pytest
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.bucket_table import IDLE_MS
-from proxy.quota.throttle import (
-    CONSUMER_BYTE_RATE,
-    PRODUCER_BYTE_RATE,
-    UNLIMITED,
-    ClientQuotas,
-)
+from proxy.quota.keys import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
+from proxy.quota.throttle import UNLIMITED, ClientQuotas
 from tests.support.metadata_log import quotas_image
 
 NOW = 1_700_000_000_000

@@ -6,12 +6,8 @@ from random import Random
 import pytest
 
 from proxy.metadata.quota_entity import QuotaEntity
-from proxy.quota.connections import (
-    CONNECTION_CREATION_RATE,
-    TOO_FAST,
-    ConnectionLimits,
-    ConnectionQuotas,
-)
+from proxy.quota.connections import TOO_FAST, ConnectionLimits, ConnectionQuotas
+from proxy.quota.keys import CONNECTION_CREATION_RATE
 from tests.lab.quota_cluster.world import WALL_MS, World
 from tests.support.metadata_log import quotas_image
 
