@@ -199,10 +199,12 @@ CONTROLLER_APIS = (
     ControllerApi(
         key=ApiKey.CREATE_ACLS,
         decide=lambda inputs: create_acls(inputs.request, inputs.image, inputs.new_id),
+        writes=("AccessControlEntryRecord",),
     ),
     ControllerApi(
         key=ApiKey.DELETE_ACLS,
         decide=lambda inputs: delete_acls(inputs.request, inputs.image),
+        writes=("RemoveAccessControlEntryRecord",),
         duplicate_response=_deleted_by_duplicate,
     ),
 )

@@ -146,6 +146,8 @@ class ControllerApi:
 
     key: ApiKey
     decide: Callable[[DecisionInputs[Any]], Decision]
+    writes: tuple[str, ...] = ()
+    """The records of the metadata log that a request may come to; spark_audit.trail.claims has them, too."""
     to_broker: bool = False
     """A broker carries it out, so it is offered in the versions that the broker supports."""
     topics: Callable[[Any], Sequence[TopicKey]] = lambda _request: ()

@@ -29,7 +29,7 @@ from forwarding.controller.topic_owner import (
     owner_of,
     parse_configs,
 )
-from forwarding.controller.topic_records import Alteration, Altered
+from forwarding.controller.topic_records import OF_TOPICS, Alteration, Altered
 from proxy.admin.configs import BROKER_LOGGER, DELETE, SET, TOPIC, denial, is_config_resource, resource_key
 from proxy.admin.rejection import in_request_order
 from proxy.admin.topics import NO_TOPIC_ID, NOT_HOSTED, TopicKey
@@ -198,6 +198,12 @@ def _response_of(request: Altering) -> Any:
 
 
 CONTROLLER_APIS = tuple(
-    ControllerApi(key=key, decide=alter_configs, to_broker=True, topics=_topics_to_look_up)
+    ControllerApi(
+        key=key,
+        decide=alter_configs,
+        writes=("AccessControlEntryRecord", "RemoveAccessControlEntryRecord", *OF_TOPICS),
+        to_broker=True,
+        topics=_topics_to_look_up,
+    )
     for key in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
 )

@@ -155,5 +155,6 @@ CONTROLLER_APIS = (
     ControllerApi(
         key=ApiKey.ALTER_CLIENT_QUOTAS,
         decide=lambda inputs: alter_client_quotas(inputs.request, inputs.image),
+        writes=("ClientQuotaRecord",),
     ),
 )

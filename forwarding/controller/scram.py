@@ -154,6 +154,7 @@ CONTROLLER_APIS = (
     ControllerApi(
         key=ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         decide=lambda inputs: alter_user_scram_credentials(inputs.request, inputs.image),
+        writes=("UserScramCredentialRecord", "RemoveUserScramCredentialRecord"),
         duplicate_response=_altered_by_duplicate,
     ),
 )

@@ -216,16 +216,19 @@ CONTROLLER_APIS = (
     ControllerApi(
         key=ApiKey.CREATE_DELEGATION_TOKEN,
         decide=create_delegation_token,
+        writes=("DelegationTokenRecord",),
         duplicate_response=_created_by_duplicate,
     ),
     ControllerApi(
         key=ApiKey.RENEW_DELEGATION_TOKEN,
         decide=renew_delegation_token,
+        writes=("DelegationTokenRecord",),
         duplicate_response=_renewed_by_duplicate,
     ),
     ControllerApi(
         key=ApiKey.EXPIRE_DELEGATION_TOKEN,
         decide=expire_delegation_token,
+        writes=("DelegationTokenRecord", "RemoveDelegationTokenRecord"),
         duplicate_response=_expired_by_duplicate,
     ),
 )

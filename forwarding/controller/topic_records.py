@@ -29,6 +29,8 @@ from proxy.wire.work import paced
 
 DYNAMIC_TOPIC_CONFIG = 1
 """Kafka's number for the source of a config that was set for this topic."""
+OF_TOPICS = ("TopicRecord", "ConfigRecord", "RemoveTopicRecord")
+"""The records of topics, their owners and ACLs."""
 _TOPIC_UNITS = 4
 """The cost of a topic's records, in the units of proxy.wire.work."""
 

@@ -22,7 +22,7 @@ from forwarding.controller.api import (
 from forwarding.controller.mutations import CREATION, DELETION, NEW_PARTITIONS
 from forwarding.controller.policy import Policies
 from forwarding.controller.topic_owner import OwnerAndAcls, broker_configs, creation_change
-from forwarding.controller.topic_records import Creation, Deletion, add_configs
+from forwarding.controller.topic_records import OF_TOPICS, Creation, Deletion, add_configs
 from proxy.admin.topics import (
     CREATE_PARTITIONS,
     CREATE_TOPICS,
@@ -119,6 +119,7 @@ CONTROLLER_APIS = (
     ControllerApi(
         key=ApiKey.CREATE_TOPICS,
         decide=create_topics,
+        writes=("AccessControlEntryRecord", *OF_TOPICS),
         to_broker=True,
         dry_run=Policies.dry_run_request,
         charge=CREATION,
@@ -126,6 +127,7 @@ CONTROLLER_APIS = (
     ControllerApi(
         key=ApiKey.DELETE_TOPICS,
         decide=delete_topics,
+        writes=("RemoveAccessControlEntryRecord", *OF_TOPICS),
         to_broker=True,
         topics=_topics_to_look_up,
         charge=DELETION,

@@ -1,10 +1,10 @@
 """The controller's decisions asked for by tests: an Envelope is made, opened and decided at an image."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forwarding.controller.api import TokenSettings
-from forwarding.controller.controller import NO_TOKENS, Controller, Verdict
+from forwarding.controller.api import Outcome, TokenSettings
+from forwarding.controller.controller import CONTROLLER_APIS, NO_TOKENS, Controller, Verdict
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.envelope import ForwardedRequest, Sender, wrap
 from proxy.admin.topics import TopicKey
@@ -14,6 +14,7 @@ from proxy.security.authorizer import load_authorizer
 from proxy.security.principal import Principal, deserialize, serialize
 from proxy.security.protected import OwnResources, ProtectedResources
 from proxy.wire import codecs
+from proxy.wire.message import Message
 from tests.support.images import acl_record, image_of
 
 ADMIN = Principal("User", "admin")
@@ -71,7 +72,16 @@ def decided(
     served = controller(tokens=tokens, owners=owners, authorizer=authorizer)
     forwarded, _ = served.open(envelope_of(api_key, request, principal, version), PROXY, image)
     assert isinstance(forwarded, ForwardedRequest)
-    return served.decide(forwarded, PROXY, image, topic_names or {}, NOW_MS, topic_ids or {})
+    verdict = served.decide(forwarded, PROXY, image, topic_names or {}, NOW_MS, topic_ids or {})
+    if isinstance(verdict.decision, Outcome):
+        require_in_row(api_key, verdict.decision.records)
+    return verdict
+
+
+def require_in_row(api_key: int, records: Sequence[Message]) -> None:
+    """The row of the API names each record that it comes to."""
+    row = CONTROLLER_APIS.get(api_key)
+    assert {type(record).__name__ for record in records} <= set(() if row is None else row.writes)
 
 
 def allowed(*rights: tuple[Operation, str]) -> MetadataImage:

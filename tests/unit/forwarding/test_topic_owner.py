@@ -16,7 +16,7 @@ from proxy.security.principal import ANONYMOUS, Principal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.support.decisions import ADMIN, ALICE, allowed, decided
+from tests.support.decisions import ADMIN, ALICE, allowed, decided, require_in_row
 from tests.support.images import acl_record, image_of
 from tests.support.metadata_log import owned, owner_record
 from tests.support.topic_requests import create_topics
@@ -52,6 +52,7 @@ def outcome(decision: Any, answer: Any, image: MetadataImage, ids: Any = None) -
     if decision.follow_up is None:
         return response, image
     records = decision.follow_up.records(response, image, ids or {})
+    require_in_row(decision.request.api_key, records)
     after = image_of(*records, base=image)
     assert already_applied(records, after)
     return response, after
