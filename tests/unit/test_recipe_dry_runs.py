@@ -264,6 +264,101 @@ def test_a_quota_type_takes_four_product_files(copy: Copy) -> None:
     )
 
 
+def test_a_configuration_key_takes_two_product_files(copy: Copy) -> None:
+    copy.insert(
+        "proxy/config/proxy.py",
+        '''
+        connections_max_age_ms: Annotated[Duration, NEW_CONNECTIONS] = 86_400_000
+        """A connection is closed after this time."""
+        ''',
+        before="    login_timeout_ms: ",
+    )
+    copy.insert(
+        "proxy/config/machine.py",
+        """
+        def max_age_ms(config: ProxyConfig) -> int:
+            return config.limits.connections_max_age_ms
+
+
+        """,
+        before="def cannot_be(",
+    )
+
+    assert copy.changed() == ["proxy/config/machine.py", "proxy/config/proxy.py"]
+    copy.run(
+        """
+        from pathlib import Path
+
+        import yaml
+
+        from forwarding.config import ControllerConfig
+        from proxy.config import ProxyConfig, effects
+        from proxy.config.reading import read
+        from proxy.config.machine import max_age_ms
+        from tests.support.configuration_page import PAGE, with_tables
+        from tests.unit.config.test_changes import a_document
+
+        def limits(**keys):
+            content = yaml.safe_dump(a_document(limits=keys)).encode()
+            return read(Path("proxy.yaml"), content, ProxyConfig)
+
+        before, after = limits().settings, limits(**{"connections.max.age.ms": 5}).settings
+        assert (max_age_ms(before), max_age_ms(after)) == (86_400_000, 5)
+        (change,) = effects.changes(before, after, effects.of(ProxyConfig))
+        assert (change.key, str(change.effect)) == ("limits > connections.max.age.ms", "new connections")
+        assert "limits.connections_max_age_ms" in effects.of(ControllerConfig)
+
+        (problem,) = limits(**{"connections.max.aeg.ms": 5}).problems
+        assert problem.endswith("unknown key; did you mean connections.max.age.ms?"), problem
+        row = "| `limits.connections.max.age.ms` | `86400000` | new connections |"
+        assert row in with_tables(PAGE.read_text(encoding="utf-8"))
+        """
+    )
+
+
+def test_a_metric_takes_one_product_file(copy: Copy) -> None:
+    copy.insert(
+        "proxy/net/pages/readiness.py",
+        """
+        yield GaugeMetricFamily(
+            "penstock_ready_parts", "Parts that are ready", len(found.others), merge="min"
+        )
+        """,
+        before="        blocked = GaugeMetricFamily(",
+    )
+
+    assert copy.changed() == ["proxy/net/pages/readiness.py"]
+    copy.run(
+        """
+        import asyncio
+        from pathlib import Path
+
+        from prometheus_client import CollectorRegistry
+        from prometheus_client.exposition import generate_latest
+
+        import proxy
+        from proxy.net.pages.readiness import Readiness, ReadinessSeries
+        from proxy.workers.exposition import Exposition, snapshot
+        from tests.support import metrics_page
+
+        def page(*parts):
+            registry = CollectorRegistry()
+            registry.register(ReadinessSeries(lambda: Readiness((), parts)))
+            return asyncio.run(snapshot(registry))
+
+        merged, registry = Exposition(), CollectorRegistry()
+        merged.update(0, page(), 1)
+        merged.update(1, page(), 1)
+        registry.register(merged)
+        assert b"penstock_ready_parts 0.0" in generate_latest(registry)
+
+        metrics_page.ROOT = Path(proxy.__file__).parents[1]
+        table = metrics_page.with_tables(metrics_page.PAGE.read_text(encoding="utf-8"))
+        assert "| `penstock_ready_parts` | gauge | | Parts that are ready | min |" in table
+        """
+    )
+
+
 def test_an_audit_event_takes_three_product_files(copy: Copy) -> None:
     copy.insert(
         "proxy/audit/events.py",
