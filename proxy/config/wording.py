@@ -7,13 +7,13 @@ For an unknown key the message has advice: the intended name, where it belongs, 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_origin
 
 import yaml
 from pydantic_core import ErrorDetails
 
 from proxy.config.document import Location
-from proxy.config.parts import KeyProblem, KeyProblems, Part, parts_in
+from proxy.config.parts import KeyProblem, KeyProblems, Part, parts_in, section_of
 
 DOCUMENTED = "docs/configuration.md lists all keys"
 MAX_LISTED = 12
@@ -83,15 +83,8 @@ class Advice:
     meant: Location | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A key below some part, by the steps that lead to it."""
-
-    steps: tuple[str, ...]
-
-    @property
-    def dotted(self) -> str:
-        return ".".join(self.steps)
+Steps = tuple[str, ...]
+"""The keys that lead from a part to a key below it."""
 
 
 def about(file: type[Part], at: Location, part: type[Part], key: str, value: object) -> Advice:
@@ -130,9 +123,10 @@ def _repeats(at: Location, part: type[Part], key: str) -> Advice | None:
 
 def _nested(at: Location, part: type[Part], key: str, value: object) -> Advice | None:
     """`http.bind: ...` for `http: {bind: ...}`."""
-    for known in _below(part):
-        if len(known.steps) > 1 and key in (known.dotted, f"{part.repeated}{known.dotted}"):
-            return Advice(f"nest it: {_written(known.steps, value)}", (*at, *known.steps))
+    for steps in _below(part):
+        dotted = ".".join(steps)
+        if len(steps) > 1 and key in (dotted, f"{part.repeated}{dotted}"):
+            return Advice(f"nest it: {_written(steps, value)}", (*at, *steps))
     return None
 
 
@@ -147,10 +141,11 @@ def _kafkas(part: type[Part], key: str) -> Advice | None:
 
 def _elsewhere(file: type[Part], at: Location, key: str, value: object) -> Advice | None:
     """A valid key in the wrong place. No advice if there are several possible places."""
-    places = [known for known in _below(file) if _ends_with(known, key) and len(known.steps) > 1]
-    lists = [name for name, listed in _lists(file) for known in _below(listed) if known.dotted == key]
-    if len({known.steps for known in places}) == 1 and not lists:
-        return Advice(f"move it: {_written(places[0].steps, value)}", places[0].steps)
+    places = {steps for steps in _below(file) if f".{'.'.join(steps)}".endswith(f".{key}") and len(steps) > 1}
+    lists = [name for name, listed in _lists(file) for steps in _below(listed) if ".".join(steps) == key]
+    if len(places) == 1 and not lists:
+        (place,) = places
+        return Advice(f"move it: {_written(place, value)}", place)
     if lists and not places:
         return Advice(f"move it to each of the {lists[0]}")
     if not at and key in _names(file):
@@ -161,11 +156,11 @@ def _elsewhere(file: type[Part], at: Location, key: str, value: object) -> Advic
 
 
 def _misspelled(at: Location, part: type[Part], key: str) -> Advice | None:
-    known = {found.dotted: found for found in _below(part)}
+    known = {".".join(steps): steps for steps in _below(part)}
     close = get_close_matches(key.lower().replace("_", ".").replace("-", "."), known, n=1, cutoff=0.7)
     if not close:
         return None
-    steps = known[close[0]].steps
+    steps = known[close[0]]
     if len(steps) == 1:
         return Advice(f"did you mean {close[0]}?", (*at, *steps))
     return Advice(f"did you mean {_written(steps, ...)}?", (*at, *steps))
@@ -180,34 +175,23 @@ def _names(part: type[Part]) -> set[str]:
     return {field.alias or name for name, field in part.model_fields.items()}
 
 
-def _below(part: type[Part]) -> Iterator[_Known]:
+def _below(part: type[Part]) -> Iterator[Steps]:
     """Every key of the part and of the parts below it, except in lists and in mappings by name."""
     for name, field in part.model_fields.items():
-        alias = field.alias or name
-        yield _Known((alias,))
-        for below in _one_part(field.annotation):
-            for known in _below(below):
-                yield _Known((alias, *known.steps))
-
-
-def _one_part(annotation: object) -> Iterator[type[Part]]:
-    origin = getattr(annotation, "__origin__", None)
-    if origin not in (tuple, list, dict):
-        yield from parts_in(annotation)
+        alias, section = field.alias or name, section_of(field)
+        yield (alias,)
+        if section is not None and get_origin(field.annotation) is not tuple:
+            yield from ((alias, *steps) for steps in _below(section))
 
 
 def _lists(part: type[Part]) -> Iterator[tuple[str, type[Part]]]:
     for name, field in part.model_fields.items():
-        if getattr(field.annotation, "__origin__", None) in (tuple, list):
-            for item in parts_in(field.annotation):
-                yield field.alias or name, item
+        section = section_of(field)
+        if section is not None and get_origin(field.annotation) is tuple:
+            yield field.alias or name, section
 
 
-def _ends_with(known: _Known, key: str) -> bool:
-    return known.dotted == key or known.dotted.endswith(f".{key}")
-
-
-def _written(steps: tuple[str, ...], value: object) -> str:
+def _written(steps: Steps, value: object) -> str:
     """The correct spelling in the file, in one line."""
     if not isinstance(value, str | int | float | bool):
         return ": {".join(steps) + ": ..." + "}" * (len(steps) - 1)
