@@ -103,7 +103,7 @@ def _op_fault(op: types.AlterClientQuotasRequest.OpData, of_address: bool) -> st
     if quota is None or quota.of_addresses is not of_address:
         return f"Invalid configuration key {op.key}"
     if not math.isfinite(op.value):
-        return f"Quota {op.key} must be a finite number, not {op.value}"
+        return f"Quota {op.key} must be a finite number"
     if op.value <= 0:
         return f"Quota {op.key} must be greater than 0"
     if quota.largest is None:

@@ -111,8 +111,8 @@ def test_an_invalid_entity_is_refused(entity: list[tuple[str, str | None]], mess
             2.0**64,
             f"Proposed value for consumer_byte_rate is too large, at most {2**63 - 1}",
         ),
-        ("request_percentage", math.nan, "Quota request_percentage must be a finite number, not nan"),
-        ("request_percentage", math.inf, "Quota request_percentage must be a finite number, not inf"),
+        ("request_percentage", math.nan, "Quota request_percentage must be a finite number"),
+        ("request_percentage", math.inf, "Quota request_percentage must be a finite number"),
     ],
 )
 def test_an_invalid_key_or_value_refuses_the_entity_and_nothing_of_it_is_stored(
