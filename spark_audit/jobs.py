@@ -193,12 +193,13 @@ def write_page(
     key: Key,
     on_step: Callable[[str], None] = lambda name: None,
     table: str | None = None,
+    home: str = "",
 ) -> tuple[str, list[str]]:
     """Writes a page of the findings in `directory`, of the days `wanted` or of all.
 
     Returns the run, and in which way the findings or the tables are not as the last reconciliation of these
     days left them; the page says so. `on_step` is called with the name of each step that is done. `table` is
-    the path of table `findings`, by default in `directory`.
+    the path of table `findings`, by default in `directory`; `home` is the address of the overview, if any.
     """
     document = findings.read_findings(spark, directory)
     adapt_plans(spark, tables)
@@ -215,7 +216,7 @@ def write_page(
     acknowledged = acknowledgements(runs.runs)
     for finding in document["findings"]:
         finding.update(findings.marked(finding["id"], acknowledged))  # type: ignore[typeddict-item]  # Its field.
-    text = render(*trail(spark, tables, versions), document, wanted, versions, changed)
+    text = render(*trail(spark, tables, versions), document, wanted, versions, changed, home)
     files.write_text(spark, page, text)
     on_step("page")
     if runs.runs:

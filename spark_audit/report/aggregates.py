@@ -7,24 +7,44 @@ other record as one.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
+from spark_audit.reconcile.quota_limits import (
+    CLIENT,
+    EXPECTED_ID,
+    EXPECTED_LIMIT,
+    IS_CLUSTER,
+    governed,
+    with_key,
+)
+from spark_audit.reconcile.quotas import counted, is_traffic, of_several_clients, units, whole_proxy
+from spark_audit.report.history import done
 from spark_audit.report.plots import MOST_SERIES, OTHERS
 from spark_audit.tables.delta import empty_frame, frame_of
 from spark_audit.tables.findings import Finding
 from spark_audit.tables.plans import held
-from spark_audit.trail.claims import claimed_offsets, received
+from spark_audit.trail.processes import BY_SETTINGS
 
 ROWS = 20
 """Rows of a ranking."""
-LATEST = 50
+LATEST = 100
 """Rows of a list that is ordered by time."""
+OBJECTS = 5
+"""Objects that are shown of one request."""
+NEW = 50
+"""Rows of the list of newcomers."""
+LONGEST_NAME, KEPT = 255, 100
+"""A longer text is cut to so many characters, with its digest: two that differ stay different."""
 PROVEN, PROOFS = 50, 3
 """For so many findings, so many of their records are shown."""
+SAMPLED = 5_500
+"""Records that can be searched on the page: 100 groups of three ways to group the nine kinds, two of each."""
+KIND, _HASH = "kind", "hash"
 _PLACE = T.StructType(
     [
         T.StructField("id", T.StringType()),
@@ -36,46 +56,34 @@ _PLACE = T.StructType(
 _PROOF = T.StructType([T.StructField("id", T.StringType()), T.StructField("record", T.StringType())])
 LONGEST_WAIT_MS = 3_600_000
 """A record that says more is not believed."""
-WRITTEN = 5
-"""Log records that are shown for one request."""
-_SASL_EVENTS = ("authentication", "authentication_failed", "reauthentication", "reauthentication_failed")
+BUSIEST_MS = 600_000
+"""The use of a quota is compared with its limit over stretches of ten minutes."""
 _FAILED_LOGINS = ("authentication_failed", "reauthentication_failed", "authentication_collapsed")
 _ENDED = ("session_expired", "session_expired_idle", "session_revoked")
 READ = (
-    *(
-        S.DATE,
-        *S.BOOT_KEY,
-        S.SEQUENCE,
-        S.ROLE,
-        S.TIME_MS,
-        S.EVENT,
-        S.CONNECTION_ID,
-        S.LISTENER,
-        S.HOST,
-        S.PRINCIPAL,
-    ),
-    *(
-        S.FORWARDING_PRINCIPAL,
-        S.CLIENT_ID,
-        S.METHOD,
-        S.RESOURCE_TYPE,
-        S.RESOURCE_NAME,
-        S.OPERATION,
-        S.GRANTED,
-    ),
-    *(
-        S.RULE,
-        S.METADATA_OFFSET,
-        S.ERROR_CODE,
-        S.COUNT,
-        S.REQUEST_BYTES,
-        S.RESPONSE_BYTES,
-        S.THROTTLE_TIME_MS,
-    ),
-    *(S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT, S.FORWARD_ID, S.FIRST_OFFSET, S.LAST_OFFSET, S.MECHANISM),
-    *(S.SESSION_LIFETIME_MS, S.INTERVAL_START_MS, S.SETTINGS_GENERATION, S.KAFKA_PARTITION, S.KAFKA_OFFSET),
+    *(S.DATE, *S.BOOT_KEY, S.SEQUENCE, S.ROLE, S.TIME_MS, S.EVENT, S.CONNECTION_ID, S.LISTENER, S.HOST),
+    *(S.PRINCIPAL, S.FORWARDING_PRINCIPAL, S.CLIENT_ID, S.METHOD, S.API_VERSION, S.CORRELATION_ID),
+    *(S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.GRANTED, S.RULE, S.METADATA_OFFSET, S.ERROR_CODE),
+    *(S.COUNT, S.REQUEST_BYTES, S.RESPONSE_BYTES, S.THROTTLE_TIME_MS, S.QUOTA_ID, S.QUOTA_KEY),
+    *(S.QUOTA_LIMIT, S.FORWARD_ID, S.FIRST_OFFSET, S.LAST_OFFSET, S.MECHANISM, S.SESSION_LIFETIME_MS),
+    *(S.INTERVAL_START_MS, S.SETTINGS_GENERATION, S.KAFKA_PARTITION, S.KAFKA_OFFSET),
+    *(S.MESSAGE, S.SETTINGS, S.OBJECTS),
 )
-"""The columns of table `audit` that the page needs: less than half of its bytes."""
+"""The columns of table `audit` that the page needs: most of its bytes are in the others."""
+_NAMES = (S.HOST, S.PRINCIPAL, S.FORWARDING_PRINCIPAL, S.CLIENT_ID, S.RESOURCE_NAME, S.QUOTA_ID, S.MESSAGE)
+
+
+def read(audit: DataFrame) -> DataFrame:
+    """Returns these columns of table `audit`, with the texts that clients choose cut."""
+    return audit.select(*READ, S.KAFKA_TIMESTAMP).withColumns({name: cut(F.col(name)) for name in _NAMES})
+
+
+def cut(text: Column) -> Column:
+    """Returns text of at most LONGEST_NAME characters."""
+    rest = F.format_string(
+        "… (%s characters, SHA-256 %s)", F.length(text), F.left(F.sha2(text, 256), F.lit(16))
+    )
+    return F.when(F.length(text) > LONGEST_NAME, F.concat(F.left(text, F.lit(KEPT)), rest)).otherwise(text)
 
 
 def connections(records: DataFrame) -> DataFrame:
@@ -85,7 +93,7 @@ def connections(records: DataFrame) -> DataFrame:
     """
     is_granted, is_denied = granted(), denied()
     decided = is_granted | is_denied
-    return records.groupBy(*S.BOOT_KEY, S.PRINCIPAL, S.HOST, S.CONNECTION_ID).agg(
+    return records.groupBy(S.DATE, *S.BOOT_KEY, S.PRINCIPAL, S.HOST, S.CONNECTION_ID).agg(
         F.count(F.lit(1)).alias("records"),
         F.min(S.TIME_MS).alias("first_ms"),
         F.max(S.TIME_MS).alias("last_ms"),
@@ -96,41 +104,49 @@ def connections(records: DataFrame) -> DataFrame:
         _sum(F.when(decided, F.col(S.RESPONSE_BYTES))).alias(S.RESPONSE_BYTES),
         F.count_if(is_event("throttled")).alias("throttled"),
         F.count_if(is_event(*_ENDED)).alias("expired"),
-        _sum(F.when(is_event(*_FAILED_LOGINS), requests())).alias("failed_authentications"),
+        _sum(F.when(is_event(*_FAILED_LOGINS), requests())).alias("failed_logins"),
+        _sum(F.when(is_event("authentication", "reauthentication"), requests())).alias("logins"),
+        F.count_if(is_change()).alias("changes"),
         F.count_if(~F.col(S.EVENT).isin(*S.EVENTS)).alias("unknown_events"),
         _sum(F.when(is_event("records_dropped"), F.coalesce(S.COUNT, F.lit(1)))).alias("dropped"),
     )
 
 
-def totals(by_connection: DataFrame) -> DataFrame:
-    """Returns one row with the numbers at the head of the page."""
+def totals(by_connection: DataFrame, *key: str) -> DataFrame:
+    """Returns the numbers at the head of the page, in one row, or in one for each value of the key."""
     summed = (
-        *("records", "allowed", "denied", "throttled", "expired"),
-        *("failed_authentications", "unknown_events", "dropped"),
+        *("records", "allowed", "denied", "throttled", "expired", "failed_logins", "logins", "changes"),
+        *("unknown_events", "dropped"),
     )
-    return by_connection.agg(
+    return by_connection.groupBy(*key).agg(
         F.min("first_ms").alias("first_ms"),
         F.max("last_ms").alias("last_ms"),
-        F.count_distinct(*S.BOOT_KEY).alias("processes"),
         F.count_distinct(S.PRINCIPAL).alias("principals"),
-        F.count_distinct(S.CONNECTION_ID).alias("connections"),
         *(_sum(F.col(name)).alias(name) for name in summed),
     )
 
 
-def principals(by_connection: DataFrame) -> DataFrame:
-    """Returns the principals with the most requests."""
+def principals(by_connection: DataFrame, days: Sequence[date], compared: Sequence[date]) -> DataFrame:
+    """Returns the principals with the most requests on these days, or on one that they are compared with."""
+    is_today = F.col(S.DATE).isin(*days) if days else F.lit(True)
+    asked = F.col("allowed") + F.col("denied")
+    summed = "allowed", "denied", S.REQUEST_BYTES, S.RESPONSE_BYTES
+    before = [f"before_{number}" for number in range(len(compared))]
     counted = (
         by_connection.where("decided")
         .groupBy(S.PRINCIPAL)
         .agg(
-            *(_sum(F.col(name)).alias(name) for name in ("allowed", "denied")),
-            *(_sum(F.col(name)).alias(name) for name in (S.REQUEST_BYTES, S.RESPONSE_BYTES)),
-            F.count_distinct(S.CONNECTION_ID).alias("connections"),
-            F.count_distinct(S.HOST).alias("hosts"),
+            *(_sum(F.when(is_today, F.col(name))).alias(name) for name in summed),
+            F.count_distinct(F.when(is_today, F.col(S.CONNECTION_ID))).alias("connections"),
+            F.count_distinct(F.when(is_today, F.col(S.HOST))).alias("hosts"),
+            *(
+                _sum(F.when(F.col(S.DATE) == day, asked)).alias(name)
+                for name, day in zip(before, compared, strict=True)
+            ),
         )
     )
-    return counted.orderBy((F.col("allowed") + F.col("denied")).desc(), S.PRINCIPAL).limit(ROWS)
+    most = F.greatest(asked, asked, *map(F.col, before))
+    return counted.orderBy(most.desc(), S.PRINCIPAL).limit(ROWS)
 
 
 def denials(records: DataFrame) -> DataFrame:
@@ -149,7 +165,7 @@ def denials(records: DataFrame) -> DataFrame:
 
 
 def waits(records: DataFrame) -> DataFrame:
-    """Returns quota_id, quota_key, wait_ms, from_ms, to_ms: the time for which somebody waited, once.
+    """Returns date, quota_id, quota_key, wait_ms, from_ms, to_ms: the time for which somebody waited, once.
 
     A response says how long the client is to wait. Those to a client with many requests in flight say it at
     the same time, so what they say is not added up: one record lasts from the begin of its interval to the
@@ -157,10 +173,9 @@ def waits(records: DataFrame) -> DataFrame:
     """
     total_ms = F.least(F.col(S.THROTTLE_TIME_MS), F.lit(LONGEST_WAIT_MS))
     mean_ms = F.least((F.col(S.THROTTLE_TIME_MS) / F.coalesce(S.COUNT, F.lit(1))).cast("long"), total_ms)
-    begin_ms = F.coalesce(
-        F.when(F.col(S.INTERVAL_START_MS).between(0, F.col(S.TIME_MS)), F.col(S.INTERVAL_START_MS)), S.TIME_MS
-    )
+    begin_ms = _begin_ms()
     told = records.where(is_event("throttled") & (F.col(S.THROTTLE_TIME_MS) > 0)).select(
+        S.DATE,
         S.QUOTA_ID,
         S.QUOTA_KEY,
         begin_ms.alias("from_ms"),
@@ -170,6 +185,11 @@ def waits(records: DataFrame) -> DataFrame:
     before = F.max("to_ms").over(in_order.rowsBetween(Window.unboundedPreceding, -1))
     since = told.withColumn("from_ms", F.greatest("from_ms", F.coalesce(before, "from_ms")))
     return since.where("to_ms > from_ms").withColumn("wait_ms", F.col("to_ms") - F.col("from_ms"))
+
+
+def waited(records: DataFrame) -> DataFrame:
+    """Returns date, ms: the time for which clients of any quota waited."""
+    return waits(records).groupBy(S.DATE).agg(F.sum("wait_ms").alias("ms"))
 
 
 def throttling(records: DataFrame) -> DataFrame:
@@ -222,72 +242,66 @@ def newcomers(records: DataFrame, before: DataFrame) -> DataFrame:
         F.min(earliest).alias("first"), F.count(F.lit(1)).alias("records")
     )
     new = first.join(known, ["kind", "name"], "left_anti").select("kind", "name", "first.*", "records")
-    return new.orderBy(F.col("kind").desc(), S.TIME_MS, "name").limit(LATEST)
+    return new.orderBy(F.col("kind").desc(), S.TIME_MS, "name").limit(NEW)
 
 
-def authentications(records: DataFrame) -> DataFrame:
-    """Returns the outcomes of logins and re-authentications by listener and mechanism."""
-    of_sasl = records.where(is_event(*_SASL_EVENTS))
-    counted = of_sasl.groupBy(S.LISTENER, S.MECHANISM).agg(
-        *(F.count_if(is_event(event)).alias(event) for event in _SASL_EVENTS),
-        F.count_distinct(S.PRINCIPAL).alias("principals"),
-        F.max(S.SESSION_LIFETIME_MS).alias("longest_lifetime_ms"),
+def changes(records: DataFrame) -> DataFrame:
+    """Returns the latest administrative requests, a row for each of their first OBJECTS objects.
+
+    `left` of the last object is the number of others. Commits of offsets come last: a consumer that assigns
+    its partitions itself makes one every few seconds.
+    """
+    requests = done(records)
+    latest = requests.orderBy(_is_commit(), F.col(S.TIME_MS).desc(), *S.RECORD_KEY).limit(LATEST)
+    objects = F.col(S.OBJECTS)
+    more = F.aggregate(
+        objects, F.lit(0).cast("long"), lambda so_far, each: so_far + F.coalesce(each[S.COUNT], F.lit(1))
     )
-    return counted.orderBy(S.LISTENER, S.MECHANISM).limit(ROWS)
-
-
-def ended_sessions(records: DataFrame) -> DataFrame:
-    """Returns the clients whose connections were closed at the end of a session."""
-    counted = (
-        records.where(is_event(*_ENDED))
-        .groupBy(S.PRINCIPAL, S.CLIENT_ID, S.MECHANISM, S.EVENT)
-        .agg(
-            F.count(F.lit(1)).alias("kills"),
-            F.count_distinct(S.CONNECTION_ID).alias("connections"),
-            F.max(S.TIME_MS).alias("last_ms"),
-        )
+    named = F.filter(objects, lambda each: each[S.COUNT].isNull())
+    shown = F.slice(named, 1, OBJECTS)
+    each = latest.select(
+        "*",
+        more.alias("all"),
+        F.size(shown).alias("shown"),
+        F.posexplode_outer(shown).alias("place", "object"),
     )
-    return counted.orderBy(F.col("kills").desc(), S.PRINCIPAL, S.CLIENT_ID, S.MECHANISM, S.EVENT).limit(ROWS)
+    is_last = F.coalesce(F.col("place"), F.lit(0)) >= F.col("shown") - 1
+    texts = "type", "name", S.OPERATION, "key", "old_value", "new_value", "error", "error_message"
+    return each.select(
+        *S.RECORD_KEY,
+        *(S.TIME_MS, S.METHOD, S.PRINCIPAL, S.HOST, S.CLIENT_ID),
+        *(cut(F.col("object")[name]).alias(name) for name in texts),
+        F.transform_values(F.col("object")["details"], lambda _, text: cut(text)).alias("details"),
+        F.when(is_last, F.col("all") - F.col("shown")).otherwise(0).alias("left"),
+        (F.coalesce(F.col("place"), F.lit(0)) == 0).alias("is_first"),
+    ).orderBy(F.col(S.TIME_MS).desc(), *S.RECORD_KEY, "place")
 
 
-def admin_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns the latest requests that reached the controller, their proxy, and their records in the log."""
-    proxies = records.where(is_event("forwarded")).groupBy(S.FORWARD_ID).agg(F.min(S.PROXY_ID).alias("proxy"))
-    latest = received(records).orderBy(F.col(S.TIME_MS).desc(), F.col(S.SEQUENCE).desc()).limit(LATEST)
-    offsets = claimed_offsets(latest).select(S.FORWARD_ID, S.LOG_OFFSET)
-    found = offsets.join(metadata_log.transform(readable_removals), S.LOG_OFFSET)
-    ordered = F.sort_array(F.collect_list(F.struct(S.LOG_OFFSET, S.RECORD, S.BODY)))
-    written = found.groupBy(S.FORWARD_ID).agg(F.slice(ordered, 1, WRITTEN).alias("written"))
-    joined = latest.join(proxies, S.FORWARD_ID, "left").join(written, S.FORWARD_ID, "left")
-    return joined.select(
-        S.TIME_MS,
-        S.PRINCIPAL,
-        S.HOST,
-        S.METHOD,
-        S.FORWARDING_PRINCIPAL,
-        "proxy",
-        S.FIRST_OFFSET,
-        S.LAST_OFFSET,
-        S.ERROR_CODE,
-        S.FORWARD_ID,
-        "written",
-        S.SEQUENCE,
-    ).orderBy(F.col(S.TIME_MS).desc(), F.col(S.SEQUENCE).desc())
+def quotas(records: DataFrame, log: DataFrame) -> DataFrame:
+    """Returns the quotas of which the largest part was used, with the limit.
 
-
-def errors(records: DataFrame) -> DataFrame:
-    """Returns the admin requests that had errors, by error code."""
-    counted = (
-        records.where(is_event("forwarded") & (F.col(S.ERROR_CODE) != 0))
-        .groupBy(S.ERROR_CODE, S.METHOD)
-        .agg(
-            F.count(F.lit(1)).alias("requests"),
-            F.count_distinct(S.PRINCIPAL).alias("principals"),
-            F.max_by(S.PRINCIPAL, F.struct(S.TIME_MS, S.SEQUENCE)).alias("last_principal"),
-            F.max(S.TIME_MS).alias("last_ms"),
-        )
+    `used` is bytes, microseconds of an event loop, or partitions. `part` is the mean use of the busiest
+    BUSIEST_MS, by the limit. A limit is that of each proxy, unless it holds for the cluster. Summaries of
+    several client ids do not count: their quotas are not known.
+    """
+    stretch = F.floor(F.coalesce(S.INTERVAL_START_MS, S.TIME_MS) / BUSIEST_MS).alias("stretch")
+    uses = (is_traffic() | is_event("quota_used")) & ~of_several_clients()
+    used = (
+        with_key(records.where(uses))
+        .groupBy(*BY_SETTINGS, *CLIENT, stretch)
+        .agg(F.sum(counted()).alias("used"))
     )
-    return counted.orderBy(F.col("requests").desc(), S.ERROR_CODE, S.METHOD).limit(ROWS)
+    limited = governed(held(used), records, log).where(F.col(EXPECTED_LIMIT).isNotNull())
+    whose = F.when(F.col(IS_CLUSTER), F.lit("*")).otherwise(whole_proxy()).alias("whose")
+    of_quota = F.col(EXPECTED_ID).alias(S.QUOTA_ID), S.QUOTA_KEY
+    each = limited.groupBy(whose, *of_quota, "stretch").agg(
+        F.sum("used").alias("used"), F.max(EXPECTED_LIMIT).alias(S.QUOTA_LIMIT)
+    )
+    part = F.col("used") / (F.col(S.QUOTA_LIMIT) * units() * (BUSIEST_MS / 1000))
+    summed = each.groupBy(S.QUOTA_ID, S.QUOTA_KEY).agg(
+        F.sum("used").alias("used"), F.max(part).alias("part"), F.max(S.QUOTA_LIMIT).alias(S.QUOTA_LIMIT)
+    )
+    return summed.orderBy(F.col("part").desc_nulls_last(), S.QUOTA_ID, S.QUOTA_KEY).limit(ROWS)
 
 
 def proving(records: DataFrame, findings: Sequence[Finding]) -> DataFrame:
@@ -301,9 +315,11 @@ def proving(records: DataFrame, findings: Sequence[Finding]) -> DataFrame:
         return empty_frame(records.sparkSession, _PROOF)
     named = frame_of(records.sparkSession, places, _PLACE)
     found = records.join(F.broadcast(named), list(S.RECORD_KEY))
-    return found.select("id", F.to_json(F.struct(*READ)).alias("record"), *S.RECORD_KEY).orderBy(
-        "id", *S.RECORD_KEY
-    )
+    return found.select(
+        "id",
+        F.to_json(F.struct(*(name for name in READ if name != S.SETTINGS))).alias("record"),
+        *S.RECORD_KEY,
+    ).orderBy("id", *S.RECORD_KEY)
 
 
 def _places(evidence: object) -> Iterator[tuple[str, str, int]]:
@@ -318,27 +334,6 @@ def _places(evidence: object) -> Iterator[tuple[str, str, int]]:
     if isinstance(proxy_id, str) and isinstance(boot_id, str):
         for sequence in list(sequences)[:PROOFS]:
             yield proxy_id, boot_id, sequence
-
-
-def log_tail(metadata_log: DataFrame, days: Sequence[str] = ()) -> DataFrame:
-    """Returns the latest records of the metadata log, or the latest of some days."""
-    readable = metadata_log.transform(readable_removals).transform(of_days, days)
-    latest = readable.orderBy(F.col(S.LOG_OFFSET).desc()).limit(LATEST)
-    # As a number: collect() converts a timestamp to the driver's local time.
-    written = F.unix_millis(S.LOG_TIMESTAMP).alias("written_ms")
-    return latest.select(S.LOG_OFFSET, written, S.RECORD, S.BODY, S.ENTITY)
-
-
-def readable_removals(metadata_log: DataFrame) -> DataFrame:
-    """Returns the log with the full ACL in each removal, whose record has only the id."""
-    of_one_acl = Window.partitionBy(F.get_json_object(S.BODY, "$.id")).orderBy(S.LOG_OFFSET)
-    added = F.last(F.when(_is_record(S.ACCESS_CONTROL_ENTRY_RECORD), F.col(S.BODY)), ignorenulls=True).over(
-        of_one_acl
-    )
-    removes = _is_record(S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD)
-    return metadata_log.withColumn("added", added).withColumn(
-        S.BODY, F.coalesce(F.when(removes, F.col("added")), F.col(S.BODY))
-    )
 
 
 def processes(records: DataFrame) -> DataFrame:
@@ -367,16 +362,21 @@ def of_days(table: DataFrame, days: Sequence[str]) -> DataFrame:
     return table.where(F.col(S.DATE).isin(*map(date.fromisoformat, days))) if days else table
 
 
-def _is_record(api_key: int) -> Column:
-    return F.col(S.API_KEY) == api_key
-
-
 def is_event(*events: str) -> Column:
     return F.col(S.EVENT).isin(*events)
 
 
 def granted() -> Column:
     return is_event("authorization", "authorization_summary", "authorization_collapsed") & F.col(S.GRANTED)
+
+
+def is_change() -> Column:
+    """Returns whether the record has the outcome of an administrative request, but for commits of offsets."""
+    return is_event("forwarded", "broker_responded") & F.col(S.OBJECTS).isNotNull() & ~_is_commit()
+
+
+def _is_commit() -> Column:
+    return F.coalesce(F.col(S.METHOD) == "OffsetCommit", F.lit(False))
 
 
 def denied() -> Column:
@@ -403,16 +403,77 @@ LOGINS = {
 """Event -> its name in the plot of logins, in the order of the legend."""
 
 
+def sampled(records: DataFrame, bucket_ms: int, number: int) -> DataFrame:
+    """Returns the records that the page can show, with their `kind`, the most wanted ones first.
+
+    All of them if the `number` of records is small. Else two of each kind in each column of a plot, two of
+    each row of a table (who did what to which object from where), two of each principal in each column, and
+    the latest changes. Which two is a matter of their hash.
+    """
+    shown = records.drop(S.SETTINGS).withColumn(S.OBJECTS, F.slice(S.OBJECTS, 1, OBJECTS))
+    hashed = shown.select("*", kind().alias(KIND), F.xxhash64(*S.RECORD_KEY).alias(_HASH))
+    if number <= SAMPLED:
+        return hashed
+    column = F.floor(_begin_ms() / bucket_ms)
+    alone = F.when(F.col(S.OBJECTS).isNotNull() & ~_is_commit(), F.col(_HASH))
+    row = (S.PRINCIPAL, S.HOST, S.METHOD, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.QUOTA_ID, alone)
+    wanted = reduce(
+        DataFrame.unionByName, (_picked(hashed, *key) for key in ((column,), row, (column, S.PRINCIPAL)))
+    )
+    each = wanted.groupBy(_HASH).agg(F.min("place").alias("place")).orderBy("place", _HASH).limit(SAMPLED)
+    return hashed.join(F.broadcast(each), _HASH).orderBy("place", _HASH)
+
+
+def _picked(hashed: DataFrame, *key: Column | str) -> DataFrame:
+    """Returns the smallest and the largest hash of each group, with the place of the group in its kind."""
+    groups = hashed.groupBy(KIND, *key).agg(
+        F.min(_HASH).alias("one"),
+        F.max(_HASH).alias("other"),
+        F.count(F.lit(1)).alias("number"),
+        F.max(S.TIME_MS).alias("last_ms"),
+    )
+    first = Window.partitionBy(KIND).orderBy(F.col("number").desc(), F.col("last_ms").desc(), "one")
+    place = F.row_number().over(first)
+    placed = groups.select(place.alias("place"), F.explode(F.array("one", "other")).alias(_HASH))
+    return placed.where(F.col("place") <= SAMPLED)
+
+
+def numbers_of_kinds(records: DataFrame) -> DataFrame:
+    """Returns how many records there are of each kind."""
+    return records.groupBy(kind().alias(KIND)).agg(F.count(F.lit(1)).alias("records")).orderBy(KIND)
+
+
+def kind() -> Column:
+    """Returns what a record is on the page: the name of its plot, mostly."""
+    return (
+        F.when(denied(), "denied")
+        .when(granted(), "allowed")
+        .when(is_event(*_FAILED_LOGINS), "failed login")
+        .when(is_event("authentication", "reauthentication"), "login")
+        .when(is_event(*_ENDED), "session ended")
+        .when(is_event("throttled"), "throttled")
+        .when(is_change(), "change")
+        .when(F.col(S.OBJECTS).isNotNull(), "other change")
+        .otherwise("other")
+    )
+
+
+def _begin_ms() -> Column:
+    """Returns the moment at which a record is plotted: the begin of its interval, if it has one.
+
+    The interval of a summary ends with its record. A start after that, or a negative one, is forged.
+    """
+    begin = F.when(F.col(S.INTERVAL_START_MS).between(0, F.col(S.TIME_MS)), F.col(S.INTERVAL_START_MS))
+    return F.coalesce(begin, F.col(S.TIME_MS))
+
+
 def timeline(records: DataFrame, bucket_ms: int, last_ms: int) -> DataFrame:
     """Returns plot, bucket_ms, series, amount, up to `last_ms`.
 
     The plots are `allowed` (requests by API), `denied` (requests by principal), `throttled` (milliseconds by
     quota-id) and `logins` (by outcome). A plot has at most MOST_SERIES series; the smallest are OTHERS.
     """
-    # The interval of a summary ends with its record. A start after that, or a negative one, is forged.
-    begin = F.when(F.col(S.INTERVAL_START_MS).between(0, F.col(S.TIME_MS)), F.col(S.INTERVAL_START_MS))
-    moment = F.coalesce(F.when(granted() | denied(), begin), F.col(S.TIME_MS))
-    bucket = (F.floor(moment / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long")
+    bucket = (F.floor(_begin_ms() / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long")
     drawn = records.select(_plotted().alias("drawn"), bucket.alias(BUCKET_MS)).where("drawn is not null")
     counted = drawn.groupBy("drawn.plot", BUCKET_MS, "drawn.series").agg(F.sum("drawn.amount").alias(AMOUNT))
     return largest(held(counted.unionByName(_waiting(records, bucket_ms, last_ms))))

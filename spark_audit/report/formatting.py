@@ -1,16 +1,22 @@
 """Formats single values for the reader: numbers, sizes, times, changes. Used by the template."""
 
 import json
+import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from markupsafe import Markup, escape
+from pyspark.sql import Row
+
+from spark_audit import schema as S
 
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
 
 _EXACT = 10**15
+_LONGEST, _LONGEST_TEXT = 400, 4_000
+"""Characters of a name and of a text that are shown."""
 
 
 def visible(value: object) -> object:
@@ -22,7 +28,11 @@ def visible(value: object) -> object:
         return ""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return _escaped(value).replace("\n", "\\n").replace("\t", "\\t")
+    return _shortened(_escaped(value).replace("\n", "\\n").replace("\t", "\\t"))
+
+
+def _shortened(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text):,} characters)"
 
 
 def _escaped(text: str) -> str:
@@ -34,9 +44,14 @@ def lines(text: str) -> Markup:
     return escape(_escaped(text))
 
 
+def told(text: str) -> Markup:
+    """Returns what a finding says, with its line breaks."""
+    return escape(_shortened(_escaped(text), _LONGEST_TEXT))
+
+
 def pretty(value: object) -> Markup:
     """Returns JSON on several lines."""
-    return escape(_escaped(json.dumps(value, indent=1, ensure_ascii=False)))
+    return told(json.dumps(value, indent=1, ensure_ascii=False))
 
 
 def number(value: float | None) -> str:
@@ -101,15 +116,69 @@ def share(part: int, whole: int) -> str:
     return f"{int(1000 * part / whole) / 10:g} %"
 
 
-def change(body: str) -> str:
-    """Formats a record of the log on one line: `ALLOW User:alice from * READ TOPIC LITERAL orders`."""
-    fields = json.loads(body)
-    if "permission_type" in fields:
-        who = "{permission_type} {principal} from {host}".format(**fields)
-        return "{} {operation} {resource_type} {pattern_type} {resource_name}".format(who, **fields)
-    if "key" in fields:
-        entity = ", ".join(f"{kind} {name or '<default>'}" for kind, name in fields["entity"].items())
-        return f"{entity}: {fields['key']} {'removed' if fields['remove'] else number(fields['value'])}"
-    if "mechanism" in fields:
-        return "user {name}: {mechanism}".format(**fields)
-    return ", ".join(f"{name} {value}" for name, value in fields.items())
+def compared(now: float, before: float, day: str = "") -> str:
+    """Formats how much more or less a number is than that of a day before: 12 and 10 -> +20 % vs 22 Nov."""
+    if now == before:
+        return f"same as {day}" if day else "same"
+    if not before:
+        return f"none on {day}" if day else "none"
+    percent = round(100 * (now - before) / before)
+    more = (
+        f"×{number(round(now / before))}"
+        if now >= 10 * before
+        else f"{percent:+} %".replace("-", "−").replace("+0", "±0")
+    )
+    return f"{more} vs {day}" if day else more
+
+
+def short_day(day: date, before: str = "") -> str:
+    """Formats a day: 22 Nov."""
+    return f"{before}{day:%d %b}"
+
+
+def used(amount: float | None, quota_key: str | None) -> str:
+    """Formats the use of a quota: bytes, time on an event loop, or partitions."""
+    if amount is None or quota_key is None:
+        return ""
+    if quota_key.endswith("_byte_rate"):
+        return size(int(amount))
+    return span(amount / 1000) if quota_key == "request_percentage" else number(amount)
+
+
+def part(value: float | None) -> str:
+    """Formats a part of a limit in per cent, rounded up: 0.0001 -> 1 %."""
+    return "" if value is None else f"{math.ceil(100 * value):,} %"
+
+
+def record(row: Row) -> list[object]:
+    """Returns a record as the search on the page has it: times, names, what was decided, and its place.
+
+    Its time is followed by the moments in ms between which it counts in a plot.
+    """
+    begin_ms, fields = row[S.INTERVAL_START_MS], row.asDict()
+    if begin_ms is None or not 0 <= begin_ms <= row[S.TIME_MS]:
+        begin_ms = row[S.TIME_MS]
+    wait_ms = (row[S.THROTTLE_TIME_MS] or 0) // (row[S.COUNT] or 1) if row[S.EVENT] == "throttled" else 0
+    end_ms = row[S.TIME_MS] + wait_ms if wait_ms else begin_ms
+    objects = [f"{each['operation']} {each['type']} {each['name'] or ''}" for each in row[S.OBJECTS] or ()]
+    resource = f"{row[S.RESOURCE_TYPE]} {row[S.RESOURCE_NAME] or '(any)'}" if row[S.RESOURCE_TYPE] else ""
+    names = (S.PRINCIPAL, S.HOST, S.CLIENT_ID, S.METHOD, S.OPERATION)
+    texts = [fields[S.EVENT], *(fields[name] for name in names), resource or ", ".join(objects)]
+    place = f"{row[S.PROXY_ID]}/{row[S.BOOT_ID]}/{row[S.SEQUENCE]}"
+    shown = [_shortened(str(visible(text or ""))) for text in [*texts, _outcome(row), place]]
+    return [row[S.TIME_MS], begin_ms, end_ms, fields["kind"], *shown]
+
+
+def _outcome(row: Row) -> str:
+    words = [f"{number(row[S.COUNT])} times"] if (row[S.COUNT] or 1) > 1 and row["kind"] != "other" else []
+    if row[S.MECHANISM]:
+        words += [row[S.LISTENER], row[S.MECHANISM]]
+    if row[S.GRANTED] is not None:
+        words.append(f"{'allowed' if row[S.GRANTED] else 'denied'} by {row[S.RULE]}")
+    if row[S.QUOTA_KEY] is not None:
+        words.append(f"{row[S.QUOTA_KEY]} of {row[S.QUOTA_ID]}: {number(row[S.QUOTA_LIMIT])}")
+    if row[S.THROTTLE_TIME_MS]:
+        words.append(f"throttled for {span(row[S.THROTTLE_TIME_MS])}")
+    if row[S.ERROR_CODE]:
+        words.append(f"error {row[S.ERROR_CODE]}")
+    return ", ".join(str(each) for each in [*words, row[S.MESSAGE]] if each)

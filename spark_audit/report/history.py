@@ -44,25 +44,36 @@ def history(audit: DataFrame, kind: str, name: str) -> list[Entry]:
     """Returns what was done to the resource, in the order of time. `kind` is one of KINDS."""
     records = deduplicate(audit, later_copies(audit, sequence_index(audit)))
     sealed = F.from_json(F.concat(S.LINE, F.lit("}")), S.ENVELOPE)["data"][S.OBJECTS]
-    event = F.col(S.EVENT)
-    rows = records.where(event.isin(*_NAMING)).withColumn(S.OBJECTS, F.coalesce(sealed, S.OBJECTS))
-    rows = rows.where(F.col(S.OBJECTS).isNotNull())
-    responded = rows.where(event.isin("authorization", "broker_responded")).select(*_REQUEST)
-    forwarded = rows.where(event == "forwarded").select(S.FORWARD_ID)
-    before = (event == "admin_request") & F.col(S.ERROR_CODE).isNull()
-    at_controller = event == "forwarded_received"
-    # What was about to be done counts where no outcome is recorded, such as after a crash.
-    outcomes = rows.where(~before & ~at_controller)
-    outcomes = outcomes.unionByName(rows.where(before).join(responded, list(_REQUEST), "left_anti"))
-    outcomes = outcomes.unionByName(rows.where(at_controller).join(forwarded, S.FORWARD_ID, "left_anti"))
-    each = outcomes.select(*S.RECORD_KEY, *_WHO, F.explode(S.OBJECTS).alias("object"))
+    named = records.where(F.col(S.EVENT).isin(*_NAMING)).withColumn(S.OBJECTS, F.coalesce(sealed, S.OBJECTS))
+    each = done(named).select(*S.RECORD_KEY, *_WHO, F.explode(S.OBJECTS).alias("object"))
     found = each.where(matches(F.col("object"), kind, name)).select(
         *S.RECORD_KEY, *_WHO, *(F.col(f"object.{column}") for column in _SHOWN)
     )
+    responded = _responded(named)
     by_right = _by_right(records, kind, name).join(responded, list(_REQUEST), "left_anti").drop(*_REQUEST[2:])
     found = found.unionByName(by_right, allowMissingColumns=True)
     order = [S.TIME_MS, *S.RECORD_KEY, "type", "name", S.OPERATION, "key"]
     return [_document(row.asDict(recursive=True)) for row in found.orderBy(*order).collect()]
+
+
+def done(records: DataFrame) -> DataFrame:
+    """Returns one record with `objects` for each administrative request: its outcome, or what was attempted.
+
+    What was about to be done counts where no outcome is recorded, such as after a crash.
+    """
+    event = F.col(S.EVENT)
+    rows = records.where(event.isin(*_NAMING) & F.col(S.OBJECTS).isNotNull())
+    forwarded = rows.where(event == "forwarded").select(S.FORWARD_ID)
+    before = (event == "admin_request") & F.col(S.ERROR_CODE).isNull()
+    at_controller = event == "forwarded_received"
+    outcomes = rows.where(~before & ~at_controller)
+    outcomes = outcomes.unionByName(rows.where(before).join(_responded(rows), list(_REQUEST), "left_anti"))
+    return outcomes.unionByName(rows.where(at_controller).join(forwarded, S.FORWARD_ID, "left_anti"))
+
+
+def _responded(records: DataFrame) -> DataFrame:
+    is_outcome = F.col(S.EVENT).isin("authorization", "broker_responded") & F.col(S.OBJECTS).isNotNull()
+    return records.where(is_outcome).select(*_REQUEST)
 
 
 def lines(found: list[Entry]) -> list[str]:

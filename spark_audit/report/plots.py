@@ -43,6 +43,7 @@ class Piece:
 class Column:
     """One interval. `title` is its tooltip: the amount of each series and their sum."""
 
+    from_ms: int
     x: float
     width: float
     title: str
@@ -99,6 +100,7 @@ def stacked(
     step = WIDTH / columns
     drawn = [
         Column(
+            moment_ms,
             round((moment_ms // bucket_ms - begin) * step + step * 0.1, 2),
             round(step * 0.8, 2),
             _title(_moment(moment_ms, "%H:%M" if of_day else _DATE_AND_TIME), series, names, shown),

@@ -26,7 +26,7 @@ from spark_audit.service.exposition import STREAM_TIMEOUT_S, Metrics
 from spark_audit.service.schedule import Schedule
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError, names_in, write_text
-from spark_audit.tables.findings import read_findings
+from spark_audit.tables.findings import Summary, read_findings
 from spark_audit.tables.keys import Key
 from spark_audit.tables.retention import compact, days_to_reconcile, expire
 
@@ -73,9 +73,9 @@ class Service(Companion):
         self._has_reconciled = False
         self._next_s = schedule.next_after(now_s())
         self._maintenance_s = schedule.maintenance_after(now_s())
-        self._findings = self._written_findings()
+        self._summaries = self._written_summaries()
         metrics.interval.set(schedule.interval_s)
-        metrics.show_findings(self._findings.values())
+        self._show_findings()
 
     def while_reading(self, progress: Sequence[Progress]) -> bool:
         """Starts a reconciliation if one is due. Returns True if the tables are to be maintained."""
@@ -153,11 +153,13 @@ class Service(Companion):
             table=table,
             unchained_until=self._unchained_until,
         )
-        self._findings[day] = summary["findings"]
-        self._metrics.show_findings(self._findings.values())
+        self._summaries[day] = summary
+        self._show_findings()
         page = f"{out}/report.html"
-        run, _ = write_page(self._spark, self._tables, out, page, [day], self._key, table=table)
-        write_text(self._spark, f"{self._out}/index.html", overview(self._findings))
+        run, _ = write_page(
+            self._spark, self._tables, out, page, [day], self._key, table=table, home="../index.html"
+        )
+        write_text(self._spark, f"{self._out}/index.html", overview(self._summaries))
         counts = ", ".join(f"{number} {severity}" for severity, number in summary["findings"].items())
         self._report(f"reconciled {day}: {counts}; {summary['records']} records; manifest: {run}")
 
@@ -181,13 +183,16 @@ class Service(Companion):
         done = expire(self._spark, self._tables, before, self._key, columns)
         self._report(f"expired: {done.records} records of {done.days} days before {before}")
 
-    def _written_findings(self) -> dict[str, Mapping[str, int]]:
-        """Returns day -> severity -> number of findings, as earlier runs have left them in `out`."""
+    def _show_findings(self) -> None:
+        self._metrics.show_findings(summary["findings"] for summary in self._summaries.values())
+
+    def _written_summaries(self) -> dict[str, Summary]:
+        """Returns day -> what was checked, as earlier runs have left it in `out`."""
         days = [name for name in names_in(self._spark, self._out) if _is_day(name)]
-        found: dict[str, Mapping[str, int]] = {}
+        found: dict[str, Summary] = {}
         for day in days:
             try:
-                found[day] = read_findings(self._spark, f"{self._out}/{day}")["summary"]["findings"]
+                found[day] = read_findings(self._spark, f"{self._out}/{day}")["summary"]
             except AuditError as error:
                 self._report(f"the findings of {day} cannot be read: {error}")
         return found

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pyspark.sql import Row
 
 from spark_audit import schema as S
 from spark_audit.reconcile.reconciliation import ORDER
@@ -54,27 +55,87 @@ def test_moments_are_shown_in_utc() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "shown"),
+    ("now", "before", "shown"),
     [
-        (
-            '{"id":"x","permission_type":"DENY","principal":"User:a","host":"*","operation":"READ",'
-            '"resource_type":"TOPIC","pattern_type":"PREFIXED","resource_name":"pay"}',
-            "DENY User:a from * READ TOPIC PREFIXED pay",
-        ),
-        (
-            '{"entity":{"user":"a","client-id":null},"key":"producer_byte_rate","value":1.5,"remove":false}',
-            "user a, client-id <default>: producer_byte_rate 1.5",
-        ),
-        (
-            '{"entity":{"ip":null},"key":"connection_creation_rate","value":0,"remove":true}',
-            "ip <default>: connection_creation_rate removed",
-        ),
-        ('{"name":"a","mechanism":"SCRAM-SHA-256"}', "user a: SCRAM-SHA-256"),
-        ("{}", ""),
+        (12, 10, "+20 %"),
+        (5, 10, "−50 %"),
+        (0, 10, "−100 %"),
+        (1_001, 1_000, "±0 %"),
+        (95, 10, "+850 %"),
+        (123_456, 10, "×12,346"),
     ],
 )
-def test_a_change_is_told_in_one_line(body: str, shown: str) -> None:
-    assert formatting.change(body) == shown
+def test_a_number_is_compared_with_that_of_a_day_before(now: int, before: int, shown: str) -> None:
+    assert formatting.compared(now, before) == shown
+    assert formatting.compared(now, before, "22 Nov") == f"{shown} vs 22 Nov"
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "shown"),
+    [(0, 0, "same as 22 Nov"), (7, 7, "same as 22 Nov"), (7, 0, "none on 22 Nov")],
+)
+def test_a_comparison_without_a_share_is_told_in_words(now: int, before: int, shown: str) -> None:
+    assert formatting.compared(now, before, "22 Nov") == shown
+    assert formatting.compared(now, before) == shown.partition(" ")[0]
+
+
+@pytest.mark.parametrize(
+    ("amount", "quota_key", "shown"),
+    [
+        (None, "producer_byte_rate", ""),
+        (1_536, "consumer_byte_rate", "1.5 KiB"),
+        (2_500_000, "request_percentage", "2.5 s"),
+        (1_200, "controller_mutation_rate", "1,200"),
+    ],
+)
+def test_the_use_of_a_quota_has_its_unit(amount: int | None, quota_key: str, shown: str) -> None:
+    assert formatting.used(amount, quota_key) == shown
+
+
+def test_a_part_of_a_limit_is_rounded_up() -> None:
+    assert [formatting.part(value) for value in (None, 0, 0.0001, 0.5, 12.345)] == [
+        "",
+        "0 %",
+        "1 %",
+        "50 %",
+        "1,235 %",
+    ]
+
+
+def test_a_text_of_any_length_takes_little_room() -> None:
+    long = "x" * 100_000
+
+    assert formatting.visible(long) == f"{'x' * 400}… (100,000 characters)"
+    assert max(len(formatting.told(long)), len(formatting.pretty({"name": long}))) < 4_100
+    # A proposal is shown as a whole.
+    assert formatting.lines(long) == long
+
+
+def test_a_record_is_told_in_words_with_the_moments_at_which_it_is_plotted() -> None:
+    waited = a_row(
+        event="throttled", kind="throttled", count=4, throttle_time_ms=8_000, interval_start_ms=6_000
+    )
+    assert formatting.record(waited)[:4] == [10_000, 6_000, 12_000, "throttled"]
+
+    quota = {"quota_key": "producer_byte_rate", "quota_id": "a:", "quota_limit": 1_048_576.0}
+    assert formatting.record(Row(**(waited.asDict() | quota)))[-2] == (
+        "4 times, producer_byte_rate of a:: 1,048,576, throttled for 8 s"
+    )
+    # An interval that begins after its record is forged.
+    denied = {"granted": False, "rule": "default.deny", "error_code": 29, "interval_start_ms": 11_000}
+    place = {"resource_type": "GROUP", "principal": "User:\u202ea", "operation": "READ"}
+    row = a_row(event="authorization", kind="denied", **denied, **place)
+    names = ["authorization", "User:\\u202ea", "", "", "", "READ", "GROUP (any)"]
+    assert formatting.record(row) == [
+        *(10_000, 10_000, 10_000, "denied", *names),
+        *("denied by default.deny, error 29", "proxy-1/boot-1/7"),
+    ]
+
+
+def a_row(**fields: Any) -> Row:
+    """A row of the records that can be searched."""
+    place = {"proxy_id": "proxy-1", "boot_id": "boot-1", "sequence": 7, "time_ms": 10_000}
+    return Row(**(dict.fromkeys(S.DATA.names) | place | fields))
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,6 @@ def test_the_page_of_a_day_is_made_from_its_files_alone(tables: Path, tmp_path: 
     assert ("1 finding: 1 high" in page, f"a hole on {DAY}" in page) == (True, True)
     assert (f"a hole on {DAY_BEFORE}" in page, "User:yesterday" in page) == (False, False)
     assert "User:today" in page
-    # What the removed ACL said is of the day before: the log is read whole.
-    assert "− ALLOW User:alice from * READ TOPIC LITERAL orders" in page
 
 
 def test_the_page_of_all_days_needs_all_files(
