@@ -10,6 +10,7 @@ session/       one client connection without a socket: bytes in, effects out
 net/           everything that waits: sockets, the metadata log, the audit spool, metrics
 config/        the configuration file
 workers/       several processes of one proxy on one port
+frame          what every process has, whatever it serves
 app/           the assembly of a proxy, from its configuration
 commands/      what the subcommands run
 error_text     what an exception says, also one without a text

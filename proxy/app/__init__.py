@@ -3,6 +3,8 @@
 process               the parts of a proxy, connected
 listeners             the listeners of one proxy: opened, changed, drained
 advertised_addresses  the addresses at which clients of a listener reach each broker
+logins                users, keys and tokens, and who checks them
+quota_changes         records whose limits have changed
 gate_setup            from the configuration to what all sessions share
 control_plane         where a proxy's metadata comes from and where its clients' administrative requests go
 handover              SIGUSR2: a running proxy starts its successor, and hands its clients over

@@ -5,25 +5,31 @@ controllers of Kafka's own quorum are both, and there is no controller process. 
 not know which requests are forwarded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import structlog
-from prometheus_client import CollectorRegistry
 
-from forwarding.net.forwarder import ApiVersions, Forwarder
+from forwarding.net.forwarder import Forwarder
 from forwarding.net.metrics import ForwarderMetrics
+from proxy.audit import events
 from proxy.config import ProxyConfig, endpoint, split_host_port
+from proxy.frame import Frame, Recording
+from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader, OnImage
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.metadata.offset_waiters import FeedTimeout
 from proxy.net.metadata.quorum_feed import QuorumCollector, QuorumFeed
+from proxy.net.metadata.seen_number import SeenNumber
 from proxy.net.metadata.topic_feed import TopicFeed
+from proxy.net.pages.log_report import LogReport
+from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, degraded
+from proxy.net.pages.same_id import SameIdReport
 from proxy.net.runtime.clock import now_ms
-from proxy.net.telemetry.spans import NO_SPANS, Spans
-from proxy.session.effects import ControllerResponse
+from proxy.net.runtime.reachability import Reachability
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire.error_codes import ErrorCode
-from proxy.workers.member import Member
+from proxy.workers.group import Group
 
 READ_YOUR_WRITES_MS = 5_000
 
@@ -31,45 +37,83 @@ log = structlog.get_logger(__name__)
 
 
 class ControlPlane:
-    """The loader, feed and forwarder of one process."""
+    """The loader, feed and forwarder of one process, and what it reports of them."""
 
     def __init__(
         self,
-        config: ProxyConfig,
+        frame: Frame[ProxyConfig],
+        recording: Recording,
         internal: EndpointSettings,
-        boot_id: str,
-        registry: CollectorRegistry,
+        group: Group,
         on_image: OnImage,
-        on_api_versions: Callable[[ApiVersions], None],
-        member: Member | None = None,
-        spans: Spans = NO_SPANS,
+        on_controller: Callable[[], None],
     ) -> None:
         """`internal`: the broker's listener to read the metadata topic from, in penstock mode.
 
-        `member`: the worker's place among several: a change of one takes effect at all of them.
+        A change of one process of the `group` takes effect at all of them. `on_controller` is called when a
+        controller is reached, which may be another version.
         """
-        self._member = member
+        config, registry, audit = frame.config, frame.registry, recording.audit
+        self._group = group
+        self._on_image = on_image
         self.endpoints = [
             endpoint(config.controller, (at,), config.proxy_id) for at in config.controller.endpoints
         ]
         self._quorum: QuorumFeed | None = None
+        verifier = seen = None
         if config.controller.mode == "kraft":
-            self.loader = Loader(on_image, compacted=False, every_offset=False)
-            self.feed: TopicFeed | QuorumFeed = self._follow_quorum(registry)
+            self.loader = Loader(self._loaded, compacted=False, every_offset=False)
+            self._quorum = QuorumFeed(self.endpoints, self.loader)
+            registry.register(QuorumCollector(self._quorum, self.loader))
         else:
-            self.loader = Loader(on_image, verifier=config.metadata.verifier())
-            self.feed = TopicFeed(internal, config.metadata.topic, self.loader)
-        if member is not None:
-            self.feed.on_applied(member.publish)
+            verifier = config.metadata.verifier()
+            self.loader = Loader(self._loaded, verifier=verifier)
+        if verifier is not None:
+            seen = SeenNumber(config.audit.spool_dir, config.metadata.topic)
+        self.feed = self._quorum or TopicFeed(internal, config.metadata.topic, self.loader)
+        self.feed.on_applied(group.publish)
+        self._report = LogReport(audit.append, registry, verifier, seen)
+        self.same_id = SameIdReport(audit.append, registry)
         self.forwarder = Forwarder(
             self.endpoints,
-            f"{config.proxy_id}/{boot_id}",
+            f"{config.proxy_id}/{audit.author.boot_id}",
             ForwarderMetrics(registry),
             now_ms,
-            on_api_versions,
+            lambda _versions: on_controller(),
             leader=self._leader,
-            spans=spans,
+            spans=recording.traces.spans,
         )
+        self.forwarder.audit_end = lambda: audit.end
+        self.forwarder.on_witnessed = lambda end: audit.append(events.witnessed(message=end))
+        self.forwarder.on_same_id = self.same_id.told
+
+    @property
+    def reachabilities(self) -> tuple[Reachability, Reachability]:
+        """Of the log and of the controller."""
+        return self.feed.reachability, self.forwarder.reachability
+
+    async def follow(self, stop: Callable[[], None]) -> None:
+        """Follow the metadata log until it has a record that cannot be applied. Then call `stop`."""
+        await self._report.follow(self.feed.run(), stop)
+
+    def blocked(self) -> Iterator[Note]:
+        """Yield why no client can be served."""
+        yield from self._report.blocked()
+        if not self.loader.ready:
+            yield Note.of("the metadata log is not loaded", self.feed.reachability.cause or BEING_READ)
+
+    def degraded(self) -> Iterator[Note]:
+        """Yield what fails although clients are served."""
+        # Without a controller a proxy still serves data: to call it unready would cause an outage (0051).
+        yield from degraded("administrative requests time out", self.forwarder.trouble)
+        if self.loader.ready and not self.feed.connected:
+            cause = self.feed.reachability.cause or NOT_YET
+            yield from degraded("changes of the metadata do not arrive", cause)
+
+    def notes(self) -> Iterator[Note]:
+        """Yield what is wrong with the records of the log, and with the name of this process."""
+        yield from self._report.notes()
+        yield from self.same_id.notes()
 
     def reconfigure(self, addresses: Sequence[str]) -> None:
         """Replace the addresses of the controllers."""
@@ -79,18 +123,34 @@ class ControlPlane:
         if self._quorum is not None:
             self._quorum.reconfigure(self.endpoints)
 
-    @property
-    def next_offset(self) -> int | None:
-        """The first offset at which Kafka's own controller may commit the next change; else None."""
-        return None if self._quorum is None else self.loader.next_offset
+    async def forward(self, request: ToController) -> ControllerResponse:
+        """Send a request to the controller, and wait until an acknowledged change is applied here too."""
+        # The first offset at which Kafka's own controller may commit the change.
+        first_offset = None if self._quorum is None else self.loader.next_offset
+        response = await self.forwarder.forward(
+            request.api_key,
+            request.api_version,
+            request.correlation_id,
+            request.client_id,
+            request.body,
+            principal=request.principal,
+            client_address=request.client_address,
+            deadline_ms=now_ms() + request.timeout_ms,
+            traceparent=request.traceparent,
+        )
+        return await self._wait_until_applied(response, first_offset)
 
-    async def wait_until_applied(
+    def _loaded(self, image: MetadataImage, changed_quota_paths: tuple[str, ...]) -> None:
+        self._on_image(image, changed_quota_paths)
+        self._report.update(image)
+
+    async def _wait_until_applied(
         self, response: ControllerResponse, first_offset: int | None
     ) -> ControllerResponse:
         """Wait until an acknowledged change is applied here too (E13), at most READ_YOUR_WRITES_MS.
 
         Return the response with the range of offsets of a change by Kafka's own controller: from
-        `first_offset`, which is `next_offset` before the request, to the applied offset.
+        `first_offset`, the next one before the request, to the applied offset.
         """
         response = replace(response, first_offset=first_offset)
         try:
@@ -103,14 +163,9 @@ class ControlPlane:
             # The change is committed; only this proxy applies it late.
             log.warning("responding before the change is applied", error=str(error))
         changed = response.last_offset is not None or self._quorum is not None
-        if self._member is not None and changed and self.loader.applied_offset is not None:
-            await self._member.everywhere(self.loader.applied_offset, READ_YOUR_WRITES_MS)
+        if changed and self.loader.applied_offset is not None:
+            await self._group.everywhere(self.loader.applied_offset, READ_YOUR_WRITES_MS)
         return response
-
-    def _follow_quorum(self, registry: CollectorRegistry) -> QuorumFeed:
-        self._quorum = QuorumFeed(self.endpoints, self.loader)
-        registry.register(QuorumCollector(self._quorum, self.loader))
-        return self._quorum
 
     def _leader(self) -> EndpointSettings | None:
         return None if self._quorum is None else self._quorum.leader.endpoint

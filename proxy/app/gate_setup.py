@@ -22,25 +22,24 @@ from proxy.net.pages.readiness import Note
 from proxy.net.runtime.clock import now_ms
 from proxy.quota.keys import OF_CLIENTS
 from proxy.quota.precedence import defaults_without_own
-from proxy.quota.rate import Rates, unshared
+from proxy.quota.rate import Rates
 from proxy.quota.throttle import ClientQuotas, RatesOf
 from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.principal import parse_principal
 from proxy.security.principal_serde import load_principal_serde
 from proxy.security.protected import ProtectedResources
 from proxy.session.gate import Basis, Gate
-from proxy.session.member_hosts import MemberHosts
+from proxy.session.member_hosts import MemberHosts, SharedHosts
 from proxy.session.memory import Limits, RequestMemory
 from proxy.wire.work import Pace
-from proxy.workers.member import Member
 
 log = structlog.get_logger(__name__)
 
 
-def gate(config: ProxyConfig, rates_of: RatesOf, member: Member | None = None) -> Gate:
+def gate(config: ProxyConfig, rates_of: RatesOf, hosts: SharedHosts | None = None) -> Gate:
     """ConfigError or ValueError name what cannot be used.
 
-    `rates_of`: where the use of quotas is counted. `member`: the worker's place among several.
+    `rates_of`: where the use of quotas is counted. `hosts`: shared with other processes; None: with none.
     """
     own_controller = config.controller.mode != "kraft"
     return Gate(
@@ -55,7 +54,7 @@ def gate(config: ProxyConfig, rates_of: RatesOf, member: Member | None = None) -
         pace=Pace(perf_counter_ns),
         token_secret=config.delegation_token.secret(),
         proxy_principals=proxy_principals(config),
-        member_hosts=MemberHosts(None if member is None else member.hosts),
+        member_hosts=MemberHosts(hosts),
     )
 
 
@@ -142,12 +141,11 @@ def authorizer(config: ProxyConfig) -> Authorizer:
     return load_authorizer(name, config.authorizer.settings())
 
 
-def rates_of(config: ProxyConfig, member: Member | None, cluster: Rates | None) -> RatesOf:
-    """Return where the use of a quota is counted. `member`: the worker's place among several.
+def rates_of(config: ProxyConfig, local: Rates, cluster: Rates | None) -> RatesOf:
+    """Return where the use of a quota is counted. `local`: for quotas that hold for this proxy.
 
     `cluster`: for quotas that hold for all proxies together; None: there are none.
     """
-    local: Rates = unshared if member is None else member.rate
     if cluster is None:
         return lambda _key, _entity: local
     scopes = config.quota.scopes
@@ -170,7 +168,8 @@ def own_topics(
     broker: EndpointSettings,
     record: Callable[[AuditEvent], None],
     registry: CollectorRegistry,
-    member: Member | None,
+    *,
+    is_first: bool,
 ) -> OwnTopicWatch:
     """Return the watch of the own topics that a proxy uses; of several workers the first one has it."""
     topics = [audit_topic(config.audit.topic)]
@@ -178,5 +177,4 @@ def own_topics(
         topics.append(live_topic(config.quota.quota_cluster_topic))
     if config.controller.mode == "kraft":
         topics.append(live_topic(config.audit.witnesses_topic))
-    is_first = member is None or member.number == 0
     return OwnTopicWatch(broker, topics if is_first else (), record, registry)

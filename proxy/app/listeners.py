@@ -41,10 +41,9 @@ from proxy.net.runtime.listening import listening_socket
 from proxy.net.telemetry.spans import Tracing
 from proxy.quota.connections import AcceptRates, AddressQuota, ConnectionLimits, ConnectionQuotas
 from proxy.quota.keys import CONNECTION_CREATION_RATE
-from proxy.quota.rate import unshared
 from proxy.quota.throttle import RatesOf
 from proxy.session.gate import Gate, ListenerPolicy
-from proxy.workers.member import Member
+from proxy.workers.group import Group
 
 log = structlog.get_logger(__name__)
 
@@ -98,14 +97,14 @@ class Listeners:
         observer: Observer,
         trail: AuditTrail,
         rates_of: RatesOf,
-        member: Member | None = None,
+        group: Group,
         tracing: Tracing | None = None,
         inherited: InheritedSockets | None = None,
     ) -> None:
         """ConfigError, TlsError or ValueError name what cannot be used.
 
-        `rates_of`: where the use of quotas is counted. `member`: None without workers. `inherited`: sockets
-        that are listening already.
+        `rates_of`: where the use of quotas is counted. `group`: of this process. `inherited`: sockets that
+        are listening already.
         """
         self._tracing = tracing
         self._inherited = inherited or InheritedSockets()
@@ -122,17 +121,17 @@ class Listeners:
         """Listeners that accept no more, and still have connections."""
         self._tasks: asyncio.TaskGroup | None = None
         self._all_open = False
-        self._rates = unshared if member is None else member.rate
+        self._rates = group.rate
         windows = self._windows = config.quota.quota_window_num, config.quota.quota_window_size_seconds
         quotas = ConnectionQuotas(
             _connection_limits(config),
             *windows,
             enforced=config.quota.enforced,
-            counts=member,
+            counts=group.counts,
             rates_of=rates_of,
         )
         self._connection_quotas, self._client_quotas = quotas, gate.quotas
-        self._reuse_port = member is not None
+        self._reuse_port = group.has_supervisor
         self._admission = Admission(
             quotas,
             lambda: gate.image,

@@ -22,7 +22,7 @@ from proxy.config import ConfigError, ProxyConfig, http_access, load, split_host
 from proxy.config.certificates import report_certificates
 from proxy.config.doubts import report_rules
 from proxy.config.machine import report_files
-from proxy.config.reloading import checked
+from proxy.config.reloading import ConfigFile, checked
 from proxy.error_text import text_of
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import SpoolLock, SpoolLocked, holder_of, locked_by_another
@@ -70,13 +70,12 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
             report_certificates(config, now_ms() / 1000)
             report_rules(config)
             return run_supervisor(path, check)
-        member = None if worker is None else worker.member(config)
-        read = (
-            partial(checked, path, ProxyConfig, check)
-            if worker is None
-            else partial(worker.configuration, path)
-        )
-        process = ProxyProcess(config, member, path, read, inherited)
+        group = None if worker is None else worker.member(config)
+        if worker is None:
+            file = ConfigFile.checked_by(check, path, ProxyConfig)
+        else:
+            file = ConfigFile(path, partial(worker.configuration, path))
+        process = ProxyProcess(config, group, file, inherited)
     except UNUSABLE as error:
         for line in text_of(error).splitlines():
             log.error("proxy cannot start", error=line)

@@ -8,6 +8,8 @@ reported in a log line, an audit record, metrics, and the file that `penstock re
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Generic
 
@@ -45,29 +47,43 @@ def checked(path: Path, part: type[PartType], check: Callable[[Path], Sequence[s
     raise ConfigError(f"{path}: the file changes while it is being read; reload again")
 
 
+@dataclass(frozen=True, slots=True)
+class ConfigFile(Generic[PartType]):
+    """The configuration file of a process."""
+
+    path: Path
+    read: Callable[[], PartType]
+    """Reads and checks it; called in a thread. ConfigError or TlsError."""
+
+    @classmethod
+    def checked_by(
+        cls, check: Callable[[Path], Sequence[str]], path: Path, part: type[PartType]
+    ) -> "ConfigFile[PartType]":
+        """`check` returns the errors of a file (proxy.commands.check)."""
+        return cls(path, partial(checked, path, part, check))
+
+
 class Reloading(Generic[PartType]):
     """Reloads the configuration of one process at each SIGHUP."""
 
     def __init__(
         self,
-        path: Path,
+        file: ConfigFile[PartType],
         config: PartType,
         effects: Effects,
-        read: Callable[[], PartType],
         apply: Callable[[PartType], Awaitable[None]],
         files: FileReloads,
         metrics: ReloadMetrics | None,
         status_directory: Path | None,
     ) -> None:
-        """`config` is in effect. `read` reads and checks the file; it is called in a thread.
+        """`config`: of this file, in effect.
 
         `apply` puts a configuration into effect; an exception before it has changed anything is the error
         of the reload. `metrics` and `status_directory` are None if another process reports for this one.
         """
         self.config = config
-        self._path = path
+        self._file, self._path = file, file.path
         self._effects = effects
-        self._read = read
         self._apply = apply
         self._files = files
         self._metrics = metrics
@@ -117,7 +133,7 @@ class Reloading(Generic[PartType]):
 
     def _compared(self) -> tuple[list[Change], PartType]:
         """The changes, and the configuration that can take effect. Reads files, so it runs in a thread."""
-        new = self._read()
+        new = self._file.read()
         return changes(self.config, new, self._effects), in_effect(self.config, new, self._effects)
 
     def _status(

@@ -2,6 +2,7 @@
 
 seat         the arguments of a worker: its number, and the files that it inherits
 segment      the shared memory, its layout, and the rates, counts and hosts by name in it
+group        what a process shares with others; a process alone is a group of one
 member       one worker's view of the group: rates, counts, offsets of the others' images
 control      the control connection between a worker and its supervisor
 spools       the audit spool of each worker, and spools of workers that no longer exist

@@ -6,7 +6,7 @@ without a supervisor drains, so that the ports are free when the proxy is starte
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from proxy.error_text import text_of
 from proxy.net.pages.readiness import Readiness
 from proxy.workers.exposition import snapshot
+from proxy.workers.group import Pages
 
 METRICS, QUOTAS, READY, AUDIT, RELOAD = "metrics", "quotas", "ready", "audit", "reload"
 
@@ -26,7 +27,7 @@ def worker_pages(
     quotas: Callable[[], Awaitable[bytes]],
     audit: Callable[[], Awaitable[bytes]],
     reload: Callable[[], Awaitable[bytes]],
-) -> Mapping[str, Callable[[], Awaitable[bytes]]]:
+) -> Pages:
     """The pages that a supervisor can request from a worker."""
 
     async def ready() -> bytes:
@@ -41,7 +42,7 @@ def worker_pages(
     }
 
 
-async def answer(control: int, pages: Mapping[str, Callable[[], Awaitable[bytes]]]) -> None:
+async def answer(control: int, pages: Pages) -> None:
     """Responds until the supervisor ends. `control`: the socket's descriptor; `pages`: by name."""
     ours = socket.socket(fileno=control)
     ours.setblocking(False)

@@ -5,23 +5,25 @@ the shared memory has no room for a name, this worker enforces an N-th of the li
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
 
 import structlog
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from proxy.net.files.tls import FILE_KIND as CERTIFICATE
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.pages.readiness import Readiness
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import StateLine, cause_of
 from proxy.quota.connections import UNLIMITED
 from proxy.quota.keys import CONNECTION_CREATION_RATE
 from proxy.quota.shared import Place, SharedRate, column_cells
 from proxy.workers.control import answer
+from proxy.workers.group import Feed, Pages
 from proxy.workers.segment import Hosts, Segment, Table, TableFull
 
 CATCH_UP_MS, CATCH_UP_PAUSE_S = 5_000, 0.2
@@ -33,16 +35,10 @@ _NONE_YET = 2
 log = structlog.get_logger(__name__)
 
 
-class Feed(Protocol):
-    """The end of the metadata log, and waiting for it."""
-
-    async def stable_offset(self) -> int: ...
-
-    async def wait_for(self, offset: int, timeout_ms: int) -> None: ...
-
-
 class Member(Collector):
     """Worker `number` of the group that shares a memory."""
+
+    has_supervisor = True
 
     def __init__(self, segment: Segment, number: int, control: int = -1) -> None:
         """`control`: descriptor of the socket to the supervisor."""
@@ -60,6 +56,18 @@ class Member(Collector):
     @property
     def workers(self) -> int:
         return self._where.workers
+
+    @property
+    def reported(self) -> Sequence[str]:
+        """The supervisor reports the configuration; the certificates of all workers are the same."""
+        return () if self.number else (CERTIFICATE,)
+
+    @property
+    def counts(self) -> "Member":
+        return self
+
+    def series(self, readiness: Callable[[], Readiness]) -> Collector:
+        return self
 
     @property
     def hosts(self) -> Hosts:
@@ -116,9 +124,7 @@ class Member(Collector):
                 line.is_down(cause_of(error))
                 await asyncio.sleep(CATCH_UP_PAUSE_S)
 
-    async def answer(
-        self, pages: Mapping[str, Callable[[], Awaitable[bytes]]], supervisor_is_gone: asyncio.Event
-    ) -> None:
+    async def attend(self, pages: Pages, supervisor_is_gone: asyncio.Event) -> None:
         """Responds to the supervisor as long as it lives, then sets the event, so that this worker ends."""
         await answer(self._control, pages)
         supervisor_is_gone.set()

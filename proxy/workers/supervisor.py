@@ -17,25 +17,19 @@ from pathlib import Path
 from time import process_time
 
 import structlog
-from prometheus_client import CollectorRegistry, disable_created_metrics
+from prometheus_client import disable_created_metrics
 
-from proxy.config import ConfigError, Listener, ProxyConfig, effects, http_access, load, split_host_port
-from proxy.config.certificates import CertificateReport
-from proxy.config.reloading import Reloading, checked
+from proxy.config import ConfigError, Listener, ProxyConfig, effects, load, split_host_port
+from proxy.config.reloading import ConfigFile
 from proxy.error_text import text_of
+from proxy.frame import Frame
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, SpoolLock, SpoolLocked
-from proxy.net.files.tls import CertificateSeries
-from proxy.net.files.watched_file import FileReloads
-from proxy.net.pages.http_server import HttpPort
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.listening import CannotListen, opening
 from proxy.net.runtime.operator_signals import HANGUP, RESTART
 from proxy.net.runtime.service_manager import notify
-from proxy.net.runtime.stop_signals import StopSignals
 from proxy.net.telemetry import log_lines
-from proxy.net.telemetry.log_lines import LogSeries
-from proxy.net.telemetry.status_files import ReloadMetrics
 from proxy.workers.child import Child, Inheritance
 from proxy.workers.control import RELOAD
 from proxy.workers.front import Front
@@ -116,54 +110,41 @@ class Supervisor:
 
         CannotListen: an address is taken. SpoolError: the audit spool cannot be used.
         """
-        self._config = config
         self._held = HeldPorts(config.listeners)
         self._segment = Segment.create(layout(config))
         self._lock = SpoolLock(config.audit.spool_dir)
         self._given = Inheritance(
             path, _file_of(content), self._segment.file, self._lock.file, self._held.numbers
         )
-        registry = CollectorRegistry()
-        registry.register(LogSeries())
-        self._reloads = FileReloads(registry)
-        self._front = Front(config.workers, self._segment.connections, registry)
-        self._http = HttpPort(http_access(config.http), self._front.server, self._reloads)
-        # The workers have no HTTP port: its certificate is ours alone.
-        registry.register(CertificateSeries(lambda: self._http.expiries))
-        self._reloading = Reloading(
-            path,
-            config,
-            effects.of(ProxyConfig) | effects.HELD_PORTS,
-            partial(checked, path, ProxyConfig, check),
-            self._reconfigure,
-            self._reloads,
-            ReloadMetrics(registry),
-            config.audit.spool_dir,
+        # The workers have no HTTP port: its certificate is this process's alone.
+        self._frame = Frame(config)
+        self._front = Front(config.workers, self._segment.connections, self._frame.registry)
+        self._frame.serve_http(config.http, self._front.server)
+        file = ConfigFile.checked_by(check, path, ProxyConfig)
+        self._frame.reload_from(
+            file, effects.of(ProxyConfig) | effects.HELD_PORTS, self._reconfigure, config.audit.spool_dir
         )
-        self._stop = StopSignals()
-        self._draining = self._stop.draining
+        self._draining = self._frame.stop.draining
         self._exit_code = 0
 
     async def run(self) -> int:
         """Until SIGTERM or SIGINT, and all workers have drained; the exit code. SpoolLocked."""
-        self._stop.install()
+        self._frame.install_signals()
         if not await self._locked():
             return 0
-        await self._http.open()
+        await self._frame.http.open()
         notify("READY=1")
         RESTART.on_signal(partial(asyncio.get_running_loop().call_soon_threadsafe, _cannot_restart))
-        log.info("supervisor started", workers=self._config.workers, ports=self._given.ports)
+        log.info("supervisor started", workers=self._frame.config.workers, ports=self._given.ports)
         async with asyncio.TaskGroup() as tasks:
-            certificates = CertificateReport(self._reloads, lambda: self._reloading.config)
-            parts = [self._poll(), self._reloading.run(), self._http.run(), certificates.run()]
-            upkeep = [tasks.create_task(part) for part in parts]
-            workers = [tasks.create_task(self._keep(number)) for number in range(self._config.workers)]
+            upkeep = [tasks.create_task(part) for part in (self._poll(), *self._frame.background())]
+            workers = [tasks.create_task(self._keep(number)) for number in range(self._frame.config.workers)]
             await asyncio.gather(*workers)
             HANGUP.on_signal(None)
             RESTART.on_signal(None)
             for task in upkeep:
                 task.cancel()
-        await self._http.close()
+        await self._frame.http.close()
         self._held.close()
         log.info("supervisor stopped")
         return self._exit_code
@@ -176,7 +157,7 @@ class Supervisor:
         logged = False
         while not self._draining.is_set():
             try:
-                self._lock.take(Holder.this_process("supervisor", self._config.proxy_id))
+                self._lock.take(Holder.this_process("supervisor", self._frame.config.proxy_id))
             except SpoolLocked as locked:
                 if locked.holder is None or not locked.holder.has_ended():
                     raise
@@ -227,11 +208,10 @@ class Supervisor:
 
     async def _reconfigure(self, config: ProxyConfig) -> None:
         """Applies a configuration in every worker, later ones included. ConfigError names one that fails."""
-        if config.http != self._config.http:
-            http = await asyncio.to_thread(lambda: self._http.prepare(http_access(config.http)))
-            await self._http.reconfigure(http)
+        http = await asyncio.to_thread(self._frame.prepare_http, config.http)
+        await self._frame.apply_http(config.http, http)
         give(self._given.config, config)
-        self._config = config
+        self._frame.config = config
         log_lines.set_level(config.log.level)
         children = list(self._front.children.values())
         answers = await asyncio.gather(*(child.asker.ask(RELOAD, RELOAD_MS) for child in children))
@@ -249,8 +229,8 @@ class Supervisor:
         await self._draining.wait()
         child.drain()
         try:
-            async with asyncio.timeout((self._config.limits.drain_timeout_ms + ENDING_MS) / 1000):
-                await self._stop.at_once.wait()
+            async with asyncio.timeout((self._frame.config.limits.drain_timeout_ms + ENDING_MS) / 1000):
+                await self._frame.stop.at_once.wait()
                 # The worker got its first signal later, and ignores one that follows too soon.
                 await asyncio.sleep(RELAY_S)
                 child.drain()

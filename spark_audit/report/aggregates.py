@@ -14,15 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
-from spark_audit.reconcile.quota_limits import (
-    CLIENT,
-    EXPECTED_ID,
-    EXPECTED_LIMIT,
-    IS_CLUSTER,
-    governed,
-    with_key,
-)
-from spark_audit.reconcile.quotas import counted, is_traffic, of_several_clients, units, whole_proxy
+from spark_audit.policy import quota_limits as Q
+from spark_audit.policy import quota_use as U
 from spark_audit.report.history import done
 from spark_audit.report.plots import MOST_SERIES, OTHERS
 from spark_audit.tables.delta import empty_frame, frame_of
@@ -285,19 +278,19 @@ def quotas(records: DataFrame, log: DataFrame) -> DataFrame:
     several client ids do not count: their quotas are not known.
     """
     stretch = F.floor(F.coalesce(S.INTERVAL_START_MS, S.TIME_MS) / BUSIEST_MS).alias("stretch")
-    uses = (is_traffic() | is_event("quota_used")) & ~of_several_clients()
+    uses = (U.is_traffic() | is_event("quota_used")) & ~U.of_several_clients()
     used = (
-        with_key(records.where(uses))
-        .groupBy(*BY_SETTINGS, *CLIENT, stretch)
-        .agg(F.sum(counted()).alias("used"))
+        Q.with_key(records.where(uses))
+        .groupBy(*BY_SETTINGS, *Q.CLIENT, stretch)
+        .agg(F.sum(U.counted()).alias("used"))
     )
-    limited = governed(held(used), records, log).where(F.col(EXPECTED_LIMIT).isNotNull())
-    whose = F.when(F.col(IS_CLUSTER), F.lit("*")).otherwise(whole_proxy()).alias("whose")
-    of_quota = F.col(EXPECTED_ID).alias(S.QUOTA_ID), S.QUOTA_KEY
+    limited = Q.governed(held(used), records, log).where(F.col(Q.EXPECTED_LIMIT).isNotNull())
+    whose = F.when(F.col(Q.IS_CLUSTER), F.lit("*")).otherwise(U.whole_proxy()).alias("whose")
+    of_quota = F.col(Q.EXPECTED_ID).alias(S.QUOTA_ID), S.QUOTA_KEY
     each = limited.groupBy(whose, *of_quota, "stretch").agg(
-        F.sum("used").alias("used"), F.max(EXPECTED_LIMIT).alias(S.QUOTA_LIMIT)
+        F.sum("used").alias("used"), F.max(Q.EXPECTED_LIMIT).alias(S.QUOTA_LIMIT)
     )
-    part = F.col("used") / (F.col(S.QUOTA_LIMIT) * units() * (BUSIEST_MS / 1000))
+    part = F.col("used") / (F.col(S.QUOTA_LIMIT) * U.units() * (BUSIEST_MS / 1000))
     summed = each.groupBy(S.QUOTA_ID, S.QUOTA_KEY).agg(
         F.sum("used").alias("used"), F.max(part).alias("part"), F.max(S.QUOTA_LIMIT).alias(S.QUOTA_LIMIT)
     )

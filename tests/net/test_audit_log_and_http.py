@@ -18,6 +18,7 @@ from proxy.net.audit import spool as spool_module
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
 from proxy.net.audit.delivery import DeliveryFailure
+from proxy.net.audit.metrics import AuditCollector
 from proxy.net.audit.spool import Spool
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpServer
@@ -286,7 +287,8 @@ def with_state(audit: AuditLog, connected: bool = True) -> CollectorRegistry:
     telemetry.closed("SASL", "client_closed")
     telemetry.closed("SASL", "too_many_connections")
     gate = gate_with(image_with("READ TOPIC orders"))
-    registry.register(StateCollector(gate, [policy], audit, telemetry, lambda: NOW_MS, lambda: connected))
+    registry.register(AuditCollector(audit))
+    registry.register(StateCollector(gate, [policy], telemetry, lambda: NOW_MS, lambda: connected))
     return registry
 
 

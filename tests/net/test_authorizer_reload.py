@@ -102,7 +102,7 @@ def test_a_process_asks_a_plug_in_with_settings_of_its_own(tmp_path: Path) -> No
     plug_in.now_hour = 7
 
     assert closed.authorize(ALICE, [READ]) == [Decision(False, "office.closed")]
-    assert "office.hours" not in process._config.recorded_settings()
+    assert "office.hours" not in process._frame.config.recorded_settings()
 
 
 @pytest.mark.spec("A1", "O5")

@@ -11,6 +11,7 @@ from proxy.app.process import ProxyProcess
 from proxy.audit.record import AuditEvent
 from proxy.config import ProxyConfig, load
 from proxy.metadata.quota_entity import QuotaEntity
+from proxy.net.audit.audit_log import AuditLog
 from proxy.quota.keys import PRODUCER_BYTE_RATE
 from tests.support.edges import SHOULD_NOT_TAKE_S
 from tests.support.metadata_log import quota_record, values
@@ -28,23 +29,23 @@ async def test_each_proxy_records_the_quotas_that_change(
         "audit": {"spool.dir": "spool"},
     }
     (tmp_path / "proxy.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
-    process = ProxyProcess(load(tmp_path / "proxy.yaml", ProxyConfig))
     events: list[AuditEvent] = []
     recorded = asyncio.Event()
 
-    def record(event: AuditEvent) -> None:
+    def record(_audit: AuditLog, event: AuditEvent) -> None:
         events.append(event)
         recorded.set()
 
-    monkeypatch.setattr(process._audit, "append", record)
+    monkeypatch.setattr(AuditLog, "append", record)
+    process = ProxyProcess(load(tmp_path / "proxy.yaml", ProxyConfig))
     alice = QuotaEntity(user="alice", client_id="app")
 
     def changes() -> list[AuditEvent]:
         return [event for event in events if event.event == "quota_changed"]
 
-    process._loader.load_until(0)
-    process._loader.batch(0, values(quota_record(QuotaEntity(user="bob"), PRODUCER_BYTE_RATE, 1_000.0)))
-    process._loader.batch(1, values(quota_record(alice, PRODUCER_BYTE_RATE, 1_000.0)))
+    process._plane.loader.load_until(0)
+    process._plane.loader.batch(0, values(quota_record(QuotaEntity(user="bob"), PRODUCER_BYTE_RATE, 1_000.0)))
+    process._plane.loader.batch(1, values(quota_record(alice, PRODUCER_BYTE_RATE, 1_000.0)))
     async with asyncio.timeout(SHOULD_NOT_TAKE_S), asyncio.TaskGroup() as tasks:
         background = [tasks.create_task(part) for part in process._background()]
         while len(changes()) < 2:

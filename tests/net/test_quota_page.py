@@ -22,7 +22,6 @@ from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
 from proxy.quota.keys import CONNECTION_CREATION_RATE, PRODUCER_BYTE_RATE
 from proxy.quota.throttle import ClientQuotas
 from proxy.wire.api_keys import ApiKey
-from tests.net.test_audit_log_and_http import Sink, an_audit_log
 from tests.session.apis.asking import image_with
 from tests.session.conversation import NOW_MS, Conversation, Quotas, gate_with, produce, produced
 from tests.support.metadata_log import quotas_image
@@ -79,8 +78,8 @@ async def test_the_page_is_bounded_and_begins_with_those_that_wait() -> None:
 @pytest.mark.spec("Q10")
 async def test_series_of_quota_ids_end_an_hour_after_their_last_traffic(tmp_path: Path) -> None:
     registry, clock = CollectorRegistry(), [NOW_MS]
-    telemetry, audit, gate = Telemetry(registry), an_audit_log(tmp_path, Sink()), gate_with(None)
-    registry.register(StateCollector(gate, [], audit, telemetry, lambda: clock[0], lambda: True))
+    telemetry, gate = Telemetry(registry), gate_with(None)
+    registry.register(StateCollector(gate, [], telemetry, lambda: clock[0], lambda: True))
     image = quotas_image({QuotaEntity(user=DEFAULT): {PRODUCER_BYTE_RATE: 1_000.0}})
     for number in range(ENTITIES):
         bucket = gate.quotas.bucket(PRODUCER_BYTE_RATE, image, f"u{number}", "c")
@@ -113,7 +112,6 @@ async def test_series_of_quota_ids_end_an_hour_after_their_last_traffic(tmp_path
     list(telemetry.end_idle_quotas(clock[0]))
     assert sum(gate.quotas.drop_idle(clock[0])) == ENTITIES
     assert series() == 0
-    await audit.close(100)
 
 
 async def turns_during(work: Coroutine[Any, Any, bytes]) -> tuple[bytes, int]:
@@ -132,8 +130,8 @@ async def test_clients_are_served_while_thousands_of_quota_ids_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry, gate = CollectorRegistry(), gate_with(None)
-    telemetry, audit = Telemetry(registry), an_audit_log(tmp_path, Sink())
-    registry.register(StateCollector(gate, [], audit, telemetry, lambda: NOW_MS, lambda: True))
+    telemetry = Telemetry(registry)
+    registry.register(StateCollector(gate, [], telemetry, lambda: NOW_MS, lambda: True))
     image = quotas_image({QuotaEntity(user=DEFAULT): {PRODUCER_BYTE_RATE: 1_000.0}})
     for number in range(ENTITIES):
         bucket = gate.quotas.bucket(PRODUCER_BYTE_RATE, image, f"u{number}", "c")

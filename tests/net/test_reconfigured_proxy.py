@@ -17,6 +17,7 @@ from proxy.config import ConfigError, ProxyConfig, load
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.quota.keys import PRODUCER_BYTE_RATE
+from proxy.quota.rate import unshared
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal
@@ -71,9 +72,7 @@ class Place:
     async def runs(self) -> AsyncIterator[ProxyProcess]:
         async with asyncio.TaskGroup() as tasks:
             process = self.process = ProxyProcess(self.config())
-            process._tasks = tasks
-            process._run_credentials()
-            process._watch_users()
+            logins = tasks.create_task(process._logins.run())
             await process._listeners.start(tasks, early=False)
             try:
                 yield process
@@ -84,9 +83,8 @@ class Place:
                     listener.stop_accepting()
                     for connection in list(listener.connections):
                         connection.abort("test_over")
-                for task in process._running:
-                    task.cancel()
-                process._verifications.close()
+                logins.cancel()
+                process._logins.close()
 
     async def changes(self) -> None:
         await self.process._reconfigure(self.config())
@@ -178,8 +176,8 @@ async def test_owners_are_described_at_once_where_the_file_says_so(tmp_path: Pat
         await place.changes()
 
         assert (before, process._gate.describes_topic_configs) == (False, True)
-        rates_of = gate_setup.rates_of(process._config, None, None)
-        assert gate_setup.gate(process._config, rates_of).describes_topic_configs
+        rates_of = gate_setup.rates_of(process._frame.config, unshared, None)
+        assert gate_setup.gate(process._frame.config, rates_of).describes_topic_configs
 
 
 @on_uvloop
@@ -187,7 +185,7 @@ async def test_an_address_that_is_taken_leaves_everything_as_it_was(tmp_path: Pa
     place = Place(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         async with place.runs() as process:
-            before, free = process._config, free_addresses(1)[0]
+            before, free = process._frame.config, free_addresses(1)[0]
             like = dict(place.listener)
             taken_bind = f"127.0.0.1:{taken.getsockname()[1]}"
             place.document["listeners"] += [
@@ -200,7 +198,7 @@ async def test_an_address_that_is_taken_leaves_everything_as_it_was(tmp_path: Pa
                 await place.changes()
             about = f"listeners > THREE > bind: cannot listen on {taken_bind}: the port is in use"
             assert str(raised.value).startswith(about)
-            assert process._config is before
+            assert process._frame.config is before
             assert [await is_served(await place.client()) for _ in range(2)] == [True, True]
             # What was opened for it is closed again.
             socket.create_server(("127.0.0.1", int(free.rpartition(":")[2]))).close()

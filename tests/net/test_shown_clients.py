@@ -14,7 +14,6 @@ from proxy.net.telemetry.quota_metrics import MAX_REPLACED, MAX_SHOWN, OTHER
 from proxy.quota.bucket_table import IDLE_MS
 from proxy.quota.keys import PRODUCER_BYTE_RATE
 from proxy.quota.throttle import ClientQuotas
-from tests.net.test_audit_log_and_http import Sink, an_audit_log
 from tests.session.conversation import NOW_MS, gate_with
 from tests.support.metadata_log import quotas_image
 
@@ -31,8 +30,7 @@ class Scraped:
         self.telemetry = Telemetry(self.registry)
         self.gate = gate_with(None)
         self.now_ms = NOW_MS
-        audit = an_audit_log(directory, Sink())
-        state = StateCollector(self.gate, [], audit, self.telemetry, lambda: self.now_ms, lambda: True)
+        state = StateCollector(self.gate, [], self.telemetry, lambda: self.now_ms, lambda: True)
         self.registry.register(state)
 
     @property

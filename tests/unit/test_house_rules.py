@@ -30,7 +30,7 @@ BANNED_MODULE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "
 BANNED_CLASS_NAMES = re.compile(r"^Abstract\w*$|^\w*(Manager|Helper|Utils|Impl)$|^Handler$")
 
 # Below these, modules may wait, read clocks and log; everything else of proxy/ and forwarding/ is the core.
-OUTSIDE_THE_CORE = {"__main__", "app", "commands", "config", "net", "workers"}
+OUTSIDE_THE_CORE = {"__main__", "app", "commands", "config", "frame", "net", "workers"}
 
 WITH_A_TEXT = {
     "ValueError",

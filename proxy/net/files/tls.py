@@ -304,11 +304,15 @@ class Certificates:
     """Watches the files of all contexts of a process."""
 
     def __init__(self, contexts: Iterable[Reloadable | None], reloads: FileReloads) -> None:
-        """Raise TlsError if a file cannot be used any more."""
+        """TlsError if a file cannot be used any more."""
         self._reloads = reloads
         self._files: dict[Reloadable, list[WatchedFile]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._watches: dict[Reloadable, list[asyncio.Task[None]]] = {}
+        self.watch(*contexts)
+
+    def watch(self, *contexts: Reloadable | None) -> None:
+        """Load and watch the files of these contexts. TlsError if a file cannot be used any more."""
         for each in contexts:
             if each is not None:
                 self.add(each, self.read(each))

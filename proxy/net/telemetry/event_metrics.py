@@ -21,8 +21,6 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proxy.audit.record import AuditEvent
-from proxy.net.audit.audit_log import AuditLog
-from proxy.net.audit.metrics import AuditCollector
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.merged_metrics import Gauge, GaugeMetricFamily
 from proxy.net.telemetry.event_lines import log_event
@@ -324,7 +322,6 @@ class StateCollector(Collector):
         self,
         gate: Gate,
         policies: Sequence[ListenerPolicy],
-        audit: AuditLog,
         telemetry: Telemetry,
         now_ms: Callable[[], int],
         controller_connected: Callable[[], bool],
@@ -332,7 +329,6 @@ class StateCollector(Collector):
         self._controller_connected = controller_connected
         self._gate = gate
         self._policies = tuple(policies)
-        self._audit_trail = AuditCollector(audit)
         self._telemetry = telemetry
         self._now_ms = now_ms
 
@@ -340,7 +336,6 @@ class StateCollector(Collector):
         yield from self._traffic()
         yield from self._memory()
         yield from self._metadata()
-        yield from self._audit_trail.collect()
         yield from quota_series(self._gate.quotas, self._telemetry.shown_clients, self._now_ms())
 
     def _traffic(self) -> Iterable[Metric]:

@@ -1,6 +1,5 @@
 """Whom a proxy takes for a proxy: itself, as it logs in at the controller, and those that its file names."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from proxy.config import ProxyConfig, load
 from proxy.config.proxy_principals import proxy_principals
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.security.protected import OwnResources
-from proxy.workers.member import Member
-from proxy.workers.segment import Segment, layout
 from tests.unit.config.test_proxy_config import document, listener, written
 
 pytestmark = pytest.mark.spec("E10", "O5")
@@ -133,27 +130,22 @@ def test_a_transactional_id_makes_no_sense_with_kafkas_own_controller(tmp_path: 
 
 @pytest.mark.spec("D3", "S13")
 @pytest.mark.parametrize(
-    ("changes", "worker", "watched"),
+    ("changes", "is_first", "watched"),
     [
-        ({}, None, {"__penstock_audit"}),
-        ({"quota": {"scope": "cluster"}}, None, {"__penstock_audit", "__penstock_quota_shares"}),
+        ({}, True, {"__penstock_audit"}),
+        ({"quota": {"scope": "cluster"}}, True, {"__penstock_audit", "__penstock_quota_shares"}),
         (
             {"controller": controller(mode="kraft"), "audit": {"topic": "trail", "spool.dir": "s"}},
-            None,
+            True,
             {"trail", "__penstock_witnesses"},
         ),
-        ({}, 0, {"__penstock_audit"}),
-        ({}, 1, set()),
+        ({}, False, set()),
     ],
 )
 def test_a_proxy_watches_the_own_topics_that_it_uses_and_of_several_workers_the_first_one(
-    changes: dict[str, Any], worker: int | None, watched: set[str], tmp_path: Path
+    changes: dict[str, Any], is_first: bool, watched: set[str], tmp_path: Path
 ) -> None:
     config = load(written(tmp_path, document(**changes)), ProxyConfig)
-    segment = Segment.create(layout(config))
-    member = None if worker is None else Member(segment, worker)
+    watch = own_topics(config, NOWHERE, lambda _event: None, CollectorRegistry(), is_first=is_first)
 
-    watch = own_topics(config, NOWHERE, lambda _event: None, CollectorRegistry(), member)
-
-    os.close(segment.file)
     assert {sample.labels["topic"] for family in watch.collect() for sample in family.samples} == watched

@@ -1,0 +1,101 @@
+"""Who may log in at the listeners of one proxy: users, keys and tokens, and the threads that check them.
+
+proxy.app.process makes it and runs it. A change of the users file, of SCRAM credentials or of tokens ends the
+sessions whose credentials it has changed or removed, if `sessions.revoke.immediately` says so.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from proxy.config import ProxyConfig, WatchedUsers
+from proxy.frame import Frame
+from proxy.net.clients.connection import Connection
+from proxy.net.clients.revocation import Revocations
+from proxy.net.logins.credentials import Credentials, key_sources, token_logins
+from proxy.net.logins.verification import Verifications, hashing_threads
+from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.replaceable import ReplaceableTask
+from proxy.security.backoff import LoginBackoff
+from proxy.session.gate import Gate
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLogins:
+    """The logins of another configuration, before it takes effect."""
+
+    credentials: Credentials
+    users: WatchedUsers | None
+    """None: the users file is the same one."""
+
+
+class Logins:
+    """The credentials of one proxy."""
+
+    def __init__(
+        self,
+        frame: Frame[ProxyConfig],
+        gate: Gate,
+        connections: Callable[[], Iterable[Connection]],
+        broker_checks_scram_nonce: Callable[[], bool],
+    ) -> None:
+        """ConfigError names what cannot be used. `connections`: of all clients, to end revoked sessions."""
+        config = frame.config
+        self._frame = frame
+        self._users = WatchedUsers(config.users_file, frame.reloads, self.changed)
+        self._watching = ReplaceableTask(self._users.run)
+        self._revocations = Revocations(connections)
+        self._backoff = LoginBackoff(config.login_backoff.settings())
+        self.verifications = Verifications(frame.registry, hashing_threads(config.workers))
+        self.credentials = Credentials(
+            self._users.known,
+            lambda: gate.image,
+            config.connections_max_reauth_ms,
+            tokens=token_logins(gate.token_secret, lambda: gate.image),
+            keys=key_sources(frame.registry, frame.reloads, now_ms),
+            backoff=self._backoff,
+            broker_checks_scram_nonce=broker_checks_scram_nonce,
+        )
+        self._tasks: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            self.start_mechanisms()
+            tasks.create_task(self._watching.run())
+            tasks.create_task(self._revocations.run())
+
+    def start_mechanisms(self) -> None:
+        """Start the tasks of login mechanisms that are not running yet."""
+        assert self._tasks is not None
+        runs = self.credentials.background
+        while runs:
+            self._tasks.create_task(runs.pop(0)())
+
+    def changed(self) -> None:
+        """Credentials were changed or removed."""
+        if self._frame.config.sessions_revoke_immediately:
+            self._revocations.credentials_changed()
+
+    def prepare(self, config: ProxyConfig) -> PreparedLogins:
+        """Read the files of another configuration. ConfigError."""
+        users = None
+        if config.users_file != self._frame.config.users_file:
+            users = WatchedUsers(config.users_file, self._frame.reloads, self.changed)
+        return PreparedLogins(
+            replace(self.credentials, max_reauth_ms=config.connections_max_reauth_ms), users
+        )
+
+    def apply(self, config: ProxyConfig, prepared: PreparedLogins) -> None:
+        """Use these from the next login on."""
+        self.credentials = prepared.credentials
+        self._backoff.settings = config.login_backoff.settings()
+        if prepared.users is not None:
+            prepared.users.take_over(self._users.known)
+            self._users = prepared.users
+            self._watching.replace(self._users.run)
+
+    def close(self) -> None:
+        """End the threads."""
+        self.verifications.close()
