@@ -68,7 +68,7 @@ def _written(path: Path, document: dict[str, Any]) -> Path:
 async def running(config: Path, *module: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """`module`: how it is started, `forwarding` unless something else is said."""
     with config.with_suffix(".log").open("ab") as log:
-        words = module or ("forwarding",)
+        words = module or ("proxy", "controller", "-c")
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", *words, str(config), stdout=log, stderr=log, cwd=ROOT
         )
