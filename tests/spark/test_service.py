@@ -100,7 +100,9 @@ def test_the_service_reconciles_a_day_again_when_late_records_arrive_and_shows_h
     begun_s = now_s()
     with service(source, tables, tmp_path) as process:
         wait_for(process, rf"reconciled {DAY}: .*; 3 records; manifest: run \d+")
-        assert (tmp_path / "out" / DAY / "report.html").exists()
+        assert 'href="../index.html"' in (tmp_path / "out" / DAY / "report.html").read_text("utf-8")
+        process.wait_until((tmp_path / "out" / "index.html").exists, PATIENCE_MS)
+        assert f'href="{DAY}/report.html#changes"' in (tmp_path / "out" / "index.html").read_text("utf-8")
         source.send_audit(source.records[3:])
         wait_for(process, rf"reconciled {DAY}: .*; {len(source.records)} records; manifest: run \d+")
         process.wait_until(lambda: metrics(process)["penstock_reconciliation_open_days"] == 0, PATIENCE_MS)
