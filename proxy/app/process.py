@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 import structlog
-from prometheus_client import Gauge
 
 from forwarding.versions import for_clients
 from proxy.app import gate_setup
