@@ -65,7 +65,7 @@ test-fast: $(INSTALLED) ## Run the tests that need no JVM and start no process, 
 test: setup ## Run the tests that guard a landing; up to three failed tests run once more, alone
 	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/python -m tests.support.landing landing
 
-test-all: setup ## Run every test, including those that docs/conformance.md marks as long
+test-all: setup ## Run every test, including those that are marked as long
 	PENSTOCK_REQUIRE_KAFKA=1 $(BIN)/python -m tests.support.landing all
 
 CASES ?= 2000
@@ -208,7 +208,7 @@ lock: $(INSTALLED) ## Resolve the dependencies into the lock files
 	$(BIN)/uv pip compile pyproject.toml --extra build --extra otel --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra spark --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/spark/requirements.lock
 
-conformance: $(INSTALLED) ## Write docs/conformance.md from the tests' spec markers
+conformance: $(INSTALLED) ## Write build/conformance.md, and its summary in docs/dev, from the tests' spec markers
 	$(BIN)/python -m tests.support.conformance
 
 bench: setup ## Measure CPU per request, GiB and decision, memory per connection and ACL; write build/*.json and docs/pictures/bench.svg

@@ -110,13 +110,13 @@ class Topics(Part):
     model_config = without("topic_")
     repeated: ClassVar[str] = "topic."
     topic_owner_creator: Annotated[bool, RESTART] = False
-    """Whether the creator of a topic [owns it](topic-owner.md)."""
+    """Whether the creator of a topic [owns it](topic-rules.md)."""
     topic_owner_check_interval_ms: Annotated[int, Field(ge=100), RESTART] = 30_000
     """How often the controller checks at a broker whether the topics with owners still exist."""
     create_topic_policy_class_name: Annotated[str | None, RESTART] = None
-    """A [policy](topic-policies.md) for the creation of topics, package.module.Class."""
+    """A [policy](topic-rules.md#policies) for the creation of topics, package.module.Class."""
     alter_config_policy_class_name: Annotated[str | None, RESTART] = None
-    """A [policy](topic-policies.md) for changes of configs, package.module.Class."""
+    """A [policy](topic-rules.md#policies) for changes of configs, package.module.Class."""
     policy_settings: Annotated[PluginSettings, RESTART] = Field(default_factory=dict)
     """The argument of the policies' `configure`: `{key: "value"}`."""
 
@@ -170,7 +170,7 @@ class ControllerConfig(Part):
     `controller_mutation_rate`, and:"""
     topics: Topics = Topics()
     principal_serde_class: Annotated[SerdeClass, RESTART, Unset("Kafka's")] = DEFAULT_SERDE_CLASS
-    """How principals are encoded in Envelopes: [a class](tls-and-identity.md#principals) with `serialize` and
+    """How principals are encoded in Envelopes: [a class](logins.md#certificates) with `serialize` and
     `deserialize`, the same at proxies and controllers."""
     audit: Audit
     """[As in proxy.yaml](#audit), without `witnesses.topic`."""

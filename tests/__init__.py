@@ -1,1 +1,1 @@
-"""Tests: bytes in and effects out, or real processes (see docs/flow.md and CONTRIBUTING)."""
+"""Tests: bytes in and effects out, or real processes (see docs/dev/flow.md and CONTRIBUTING)."""

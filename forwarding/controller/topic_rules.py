@@ -1,7 +1,7 @@
 """A policy made of settings: topic names, numbers of partitions and replicas, required and forbidden configs.
 
-Named as create.topic.policy.class.name, alter.config.policy.class.name or both; docs/topic-policies.md lists
-the settings. The error message names all violations at once.
+Named as create.topic.policy.class.name, alter.config.policy.class.name or both; docs/topic-rules.md lists the
+settings. The error message names all violations at once.
 """
 
 import re

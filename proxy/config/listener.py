@@ -149,7 +149,7 @@ class Gssapi(Part):
     """The service name: the proxy accepts keys of `NAME/any-host` in the keytab."""
     sasl_kerberos_keytab: Annotated[SecretFile | None, LIVE, Unset("required with `GSSAPI`")] = None
     """The keytab with the key of the service. The proxy reads it at each login; see
-    [Kerberos](kerberos.md)."""
+    [Kerberos](logins.md#kerberos)."""
     sasl_kerberos_principal_to_local_rules: Annotated[Rules, LIVE, Unset("`DEFAULT`")] = (DEFAULT,)
     """Rules that map a Kerberos name to the principal's name, in Kafka's notation, as a list or separated by
     commas: `RULE:[1:$1]/L,DEFAULT`."""
@@ -291,7 +291,7 @@ class Listener(OAuthBearer, Gssapi):
     ssl: Annotated[ServerSsl | None, Unset("required with SSL")] = None
     """TLS of the listener, PEM files."""
     principal_builder_class: Annotated[ClassPath | None, NEW_CONNECTIONS, Unset("as Kafka's")] = None
-    """A [principal builder](tls-and-identity.md#principals) of your own, package.module.Class."""
+    """A [principal builder](logins.md#certificates) of your own, package.module.Class."""
     principal_builder_settings: Annotated[PluginSettings, NEW_CONNECTIONS] = Field(default_factory=dict)
     """The argument of the builder's `configure`: `{key: "value"}`."""
 

@@ -600,7 +600,7 @@ class Topics(Part):
     repeated: ClassVar[str] = "topic."
     topic_owner_described: Annotated[bool, LIVE] = False
     """Whether DescribeConfigs returns `owner` and `acls` of
-    [topics](topic-owner.md#reading-them) to requests that do not name them, such as those of `kafka-topics
+    [topics](topic-rules.md#reading-them) to requests that do not name them, such as those of `kafka-topics
     --describe`. Tools that copy or compare configs would copy them."""
 
 
@@ -642,11 +642,11 @@ class ProxyConfig(Part):
     authorizer: Authorizer = Authorizer()
     """See [the authorizer](#the-authorizer)."""
     principal_serde_class: Annotated[SerdeClass, RESTART, Unset("Kafka's")] = DEFAULT_SERDE_CLASS
-    """How principals are encoded in Envelopes: [a class](tls-and-identity.md#principals) with `serialize` and
+    """How principals are encoded in Envelopes: [a class](logins.md#certificates) with `serialize` and
     `deserialize`, the same at proxies and controllers."""
     proxy_principals: Annotated[PrincipalTexts, LIVE] = ()
     """Principals of other proxies at the controller, such as `["User:proxy-2"]`. Clients with such a
-    principal may make [no administrative requests](tls-and-identity.md#a-proxys-principal). The proxy knows
+    principal may make [no administrative requests](logins.md#a-proxys-principal). The proxy knows
     its own principal."""
     delegation_token: DelegationToken = DelegationToken()
     """See [delegation tokens](#delegation-tokens)."""

@@ -39,7 +39,7 @@ class Upstream(Peer):
     name: `{"2": {SASL_SSL: "host:port"}}`."""
     identity: Annotated[Literal["proxy", "user"], RESTART] = "proxy"
     """`user`: the proxy logs in each connection to the broker as the client's user, with a delegation token
-    that it creates; see [upstream identity](tls-and-identity.md#the-broker-sees-the-user)."""
+    that it creates; see [upstream identity](logins.md#the-broker-sees-the-user)."""
     identity_sasl_mechanism: Annotated[Literal["SCRAM-SHA-256", "SCRAM-SHA-512"], RESTART] = "SCRAM-SHA-512"
     """The mechanism of these logins; the broker's listener has to enable it."""
     identity_token_idle_ms: Annotated[int, Field(ge=1_000), RESTART] = 600_000

@@ -1,4 +1,4 @@
-"""One client connection, without a socket: bytes in, effects out (docs/flow.md).
+"""One client connection, without a socket: bytes in, effects out (docs/dev/flow.md).
 
 session         the entry: one method for everything that comes in
 machine         the owner of the state: applies plans

@@ -1,4 +1,4 @@
-"""docs/flow.md names every file that three requests pass; here each of them is traced live."""
+"""docs/dev/flow.md names every file that three requests pass; here each of them is traced live."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ from tests.support.controllers import plaintext
 
 pytestmark = pytest.mark.tooling
 
-PAGE = Path(__file__).parents[2] / "docs" / "flow.md"
+PAGE = Path(__file__).parents[2] / "docs" / "dev" / "flow.md"
 _LINK = re.compile(r"\(\.\./((?:proxy|forwarding)/[\w/]+\.py)\)")
 
 

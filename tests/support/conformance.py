@@ -1,7 +1,8 @@
-"""Turns the tests' spec markers into docs/conformance.md: for every requirement, the tests that prove it.
+"""Turns the tests' spec markers into build/conformance.md: for every requirement, the tests that prove it.
 
 Reads docs/spec.md for the requirements and the test files' syntax trees for the markers, so nothing is
-imported or run. `python -m tests.support.conformance` writes the page; a test holds it up to date.
+imported or run. `python -m tests.support.conformance` writes the list, and its summary in docs/dev, which a
+test holds up to date.
 """
 
 import ast
@@ -13,17 +14,29 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = ROOT / "docs" / "spec.md"
-PAGE = ROOT / "docs" / "conformance.md"
+LIST = ROOT / "build" / "conformance.md"
+SUMMARY = ROOT / "docs" / "dev" / "conformance.md"
 TESTS = ROOT / "tests"
 
 INTRODUCTION = """\
 # What is proven, and by which tests
 
 Written by `make conformance` from the tests' `@pytest.mark.spec(...)` markers and
-[spec.md](spec.md); do not edit. A test listed under an id proves a part of that requirement, not
+[spec.md](../docs/spec.md); do not edit. A test listed under an id proves a part of that requirement, not
 always all of it; *not yet* means that no test names the id. Tests marked *Kafka* run against a real
 Apache Kafka, those marked *Spark* in a real Spark session; those marked *long* are run by
 `make test-all` only. A requirement that only such tests prove says so.
+"""
+
+SUMMARY_INTRODUCTION = """\
+# What is proven
+
+Written by `make conformance`; do not edit. It counts the requirements of [spec.md](../spec.md) that tests
+name, and names those that no test or only tests of `make test-all` name. `build/conformance.md`, written by
+the same command, lists the tests of each.
+
+| part | requirements | named by tests | by long tests only | not yet |
+|---|---|---|---|---|
 """
 
 _SECTION = re.compile(r"## (?P<title>[A-Z]: .*)")
@@ -100,7 +113,7 @@ def _marks(expression: ast.expr) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def page(rows: list[Requirement], tests: list[MarkedTest]) -> str:
-    """The whole text of docs/conformance.md."""
+    """The whole text of build/conformance.md."""
     proven = {row.id for row in rows if any(row.id in test.spec_ids for test in tests)}
     parts = [INTRODUCTION, f"{len(proven)} of {len(rows)} requirements are named by at least one test.\n"]
     for section, members in groupby(rows, key=lambda row: row.section):
@@ -130,10 +143,24 @@ def _surroundings(test: MarkedTest) -> str:
     return f" (*{', '.join(kinds)}*)" if kinds else ""
 
 
-def current_page() -> str:
-    """What docs/conformance.md has to say for the tests as they stand."""
-    return page(requirements(SPEC.read_text(encoding="utf-8")), marked_tests(TESTS))
+def summary(rows: list[Requirement], tests: list[MarkedTest]) -> str:
+    """The whole text of docs/dev/conformance.md."""
+    lines = []
+    for section, members in groupby(rows, key=lambda row: row.section):
+        of = {row.id: [test for test in tests if row.id in test.spec_ids] for row in members}
+        long = [row for row, found in of.items() if found and all("long" in test.marks for test in found)]
+        missing = [row for row, found in of.items() if not found]
+        counts = f"{len(of)} | {len(of) - len(missing)}"
+        lines.append(f"| {section} | {counts} | {', '.join(long)} | {', '.join(missing)} |\n")
+    return SUMMARY_INTRODUCTION + "".join(lines)
+
+
+def requirements_and_tests() -> tuple[list[Requirement], list[MarkedTest]]:
+    return requirements(SPEC.read_text(encoding="utf-8")), marked_tests(TESTS)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(current_page(), encoding="utf-8")
+    found = requirements_and_tests()
+    LIST.parent.mkdir(exist_ok=True)
+    LIST.write_text(page(*found), encoding="utf-8")
+    SUMMARY.write_text(summary(*found), encoding="utf-8")

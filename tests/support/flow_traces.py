@@ -1,4 +1,4 @@
-"""The files that one request passes: traced live, for the page docs/flow.md and its test.
+"""The files that one request passes: traced live, for the page docs/dev/flow.md and its test.
 
 There is a listener on loopback, and a broker played by the test. For an administrative request there is a
 controller over a real broker's topic, in the same event loop.

@@ -1,17 +1,18 @@
-"""docs/conformance.md: read from the markers rightly, and not out of date."""
+"""build/conformance.md and its summary: read from the markers rightly, and not out of date."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.support.conformance import (
-    PAGE,
+    SUMMARY,
     MarkedTest,
     Requirement,
-    current_page,
     marked_tests,
     page,
     requirements,
+    requirements_and_tests,
+    summary,
 )
 
 pytestmark = pytest.mark.tooling
@@ -34,10 +35,10 @@ def not_a_test(): ...
 """
 
 
-def test_the_page_is_up_to_date() -> None:
-    up_to_date = PAGE.read_text(encoding="utf-8") == current_page()
+def test_the_summary_is_up_to_date() -> None:
+    up_to_date = SUMMARY.read_text(encoding="utf-8") == summary(*requirements_and_tests())
 
-    assert up_to_date, "docs/conformance.md is out of date: run `make conformance`"
+    assert up_to_date, "docs/dev/conformance.md is out of date: run `make conformance`"
 
 
 def test_rows_of_a_table_become_requirements_of_their_section() -> None:
@@ -69,3 +70,13 @@ def test_a_requirement_without_a_test_is_told_as_not_yet() -> None:
     assert "1 of 2 requirements" in text
     assert "- [tests/test_a.py](../tests/test_a.py)\n  - `test_a` (*Kafka*)\n" in text
     assert "### Q2\n\ntwo\n\n*not yet*\n" in text
+
+
+def test_the_summary_names_what_only_long_tests_and_what_no_tests_name() -> None:
+    rows = [Requirement(f"Q{number}", "Q: quotas", "text") for number in (1, 2, 3)]
+    tests = [
+        MarkedTest("tests/test_a.py", 1, "test_a", ("Q1", "Q2"), frozenset({"spec", "long"})),
+        MarkedTest("tests/test_a.py", 9, "test_b", ("Q1",), frozenset({"spec"})),
+    ]
+
+    assert summary(rows, tests).endswith("|\n| Q: quotas | 3 | 2 | Q2 | Q3 |\n")

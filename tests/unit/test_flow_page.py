@@ -1,4 +1,4 @@
-"""docs/flow.md shows the states of a session as the code has them."""
+"""docs/dev/flow.md shows the states of a session as the code has them."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from proxy.session.state import TABLE, State
 
-PAGE = Path(__file__).parents[2] / "docs" / "flow.md"
+PAGE = Path(__file__).parents[2] / "docs" / "dev" / "flow.md"
 
 
 def transitions() -> str:

@@ -1,4 +1,4 @@
-"""Each row of docs/reauthentication.md names tests that exist."""
+"""Each row of docs/dev/reauthentication.md names tests that exist."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "reauthentication.md"
+PAGE = ROOT / "docs" / "dev" / "reauthentication.md"
 NAMED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 
 

@@ -1,4 +1,4 @@
-"""The words that docs/glossary.md says to avoid, counted where users read them: their number only falls."""
+"""The words that the glossary says to avoid, counted where users read them: their number only falls."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ WORDS = re.compile(
 )
 CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)", re.DOTALL)
 """What a page quotes: names, values and links."""
-NOT_JUDGED = {"docs/conformance.md", "docs/glossary.md"}
+NOT_JUDGED = {"docs/dev/glossary.md"}
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 """The methods of a logger. StateLine (proxy.net.runtime.reachability) takes its two events as arguments."""
 METRICS = re.compile(r"^(Counter|Gauge|Histogram|Summary|Info)(MetricFamily)?$")
@@ -124,7 +124,7 @@ def test_prose_is_docstrings_and_comments_and_no_code() -> None:
 @pytest.mark.parametrize(
     ("kind", "found", "at_least"),
     [
-        ("pages", pages, 30),
+        ("pages", pages, 20),
         ("deployment files", deployment_files, 30),
         ("log events", log_events, 100),
         ("metric helps", metric_helps, 80),
