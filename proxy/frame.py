@@ -59,7 +59,7 @@ class Frame(Generic[PartType]):
     def __init__(self, config: PartType, reported: Collection[str] = REPORTED) -> None:
         """`reported`: the kinds of files that this process reports on, of `REPORTED`."""
         self.config = config
-        """The configuration in effect; whoever applies another one sets it."""
+        """The configuration in effect. A reload sets another one."""
         self.registry = CollectorRegistry()
         self.reloads = FileReloads(self.registry)
         self.stop = StopSignals(self.registry)

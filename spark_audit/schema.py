@@ -30,7 +30,7 @@ class Field(NamedTuple):
     name: str
     kind: T.DataType
     is_required: bool
-    """Whether a record without it is of nobody, and is quarantined."""
+    """Whether a record without it is quarantined."""
     range: tuple[int, int] | None
     """The valid values of a long, both included."""
     is_late: bool

@@ -35,7 +35,7 @@ class QuotaKey:
     of_addresses: bool = False
     """Whether it is for addresses instead of users and client ids."""
     default: str | None = None
-    """The key of the proxy's configuration with the limit of those for whom none is set."""
+    """The key of the proxy's configuration with the limit of clients without one."""
 
 
 KEYS = {

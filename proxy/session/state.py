@@ -3,8 +3,8 @@
 Several reasons may apply at once: a client can be muted while the controller still has its request. So a
 state is a set of flags, and OPEN is the empty set. proxy.session.machine owns it: nothing else writes the
 flags, and the machine writes them by `after` alone, which executes a row of `TABLE`. An event that is not
-possible in a state is a defect: it raises IllegalTransition, and the connection ends. docs/dev/flow.md shows the
-table.
+possible in a state is a defect: it raises IllegalTransition, and the connection ends. docs/dev/flow.md has
+the table.
 
 Work on requests and responses is done a slice at a time (SPEC O8). While a piece of work is unfinished,
 nothing else of the session happens: it takes neither requests nor responses. proxy.net.clients.turns

@@ -75,7 +75,7 @@ class Group(Protocol):
 
 
 class Alone:
-    """A process without workers: a group of one, which waits for nobody."""
+    """A process without workers: a group of one, which waits for no other."""
 
     number = 0
     has_supervisor = False
