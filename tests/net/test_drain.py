@@ -236,7 +236,7 @@ async def test_a_fault_in_one_connection_does_not_keep_the_others_from_being_dra
         for client in (await edge.client(), await edge.client()):
             await _versions(client)
         faulty, _ = list(edge.listener.connections)
-        monkeypatch.delattr(faulty.session.machine, "intake")
+        monkeypatch.setattr(faulty.session.machine, "between_requests", None)
 
         await drain([edge.listener], GENEROUS_MS, asyncio.Event())
 
