@@ -23,6 +23,8 @@ LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 """The methods of a logger. StateLine (proxy.net.runtime.reachability) takes its two events as arguments."""
 METRICS = re.compile(r"^(Counter|Gauge|Histogram|Summary|Info)(MetricFamily)?$")
 HELPS = {"help", "description", "epilog"}
+ROWS = {"option", "Command"}
+"""The rows of the audit jobs' command line, whose second value is the help."""
 
 CEILINGS = {
     "pages": 0,
@@ -97,6 +99,8 @@ def command_help() -> Iterator[tuple[str, str]]:
         for keyword in call.keywords:
             if keyword.arg in HELPS:
                 yield from ((path, text) for text in texts(keyword.value))
+        if isinstance(call.func, ast.Name) and call.func.id in ROWS:
+            yield from ((path, text) for text in texts(call.args[1]))
 
 
 def docstrings_and_comments() -> Iterator[tuple[str, str]]:
