@@ -22,7 +22,7 @@ from proxy.session.in_flight import Pipeline, Produced, charge_on_arrival
 from proxy.session.memory import FREE_BYTES, STRANGERS_FREE_BYTES, SessionMemory
 from proxy.session.plan import DecideAgain, Dropped, FollowBasis, LookUp, Plan, Take, Wait
 from proxy.session.requests import dispatch, queries, termination, too_large
-from proxy.session.state import AWAIT_MEMORY, FILL_PIPELINE, LEAVE_WORK
+from proxy.session.state import AWAIT_MEMORY, FILL_PIPELINE, LEAVE_WORK, Effects
 from proxy.session.throttling import charge_unanswered
 from proxy.wire import skim
 from proxy.wire.errors import WireError
@@ -69,7 +69,7 @@ class Intake:
         lane: FastLane,
         memory: SessionMemory,
         granted: Callable[[], None],
-        renew_client: Callable[[bytes | None, str | None, int], Plan],
+        renew_client: Callable[[bytes | None, str | None, int], Effects],
     ) -> None:
         """`granted` is called when there is memory for what had to wait for it.
 
@@ -205,38 +205,37 @@ class Intake:
         if summary is not None:
             return summary, []
         head = lane.head_of_produce(data, position, stop, now_ms)
-        if head is not None:
-            return self._produce(head, data, position, now_ms)
-        several = lane.produce_to_several(data, position, stop, now_ms)
-        if several is None:
+        if head is None:
             return None, []
-        summary, acks = several
-        return summary, [] if acks else self._charge(stop - position - 4, now_ms)
+        if head.partitions == 1:
+            return self._produce(head, data, position, now_ms)
+        summary = lane.produce_to_several(head, now_ms)
+        return summary, [] if summary is None or head.acks else self._charge(head.length, now_ms)
 
     def _produce(
         self, head: ProduceHead, data: memoryview, position: int, now_ms: int
     ) -> tuple[Summary | None, Plan]:
         """Let a Produce request to one partition pass if its topic is allowed."""
-        plan: Plan = []
-        if self._lane.client.raw_id is None:
+        lane, plan = self._lane, Plan()
+        if lane.client.raw_id is None:
             try:
                 client_id = decode_client_id(head.raw_id)
             except WireError:
                 return None, []  # Decoded, it is malformed.
-            plan = self._renew_client(head.raw_id, client_id, now_ms)
-        summary = self._lane.client.writes_of(head.version).get(head.topic)
+            plan += self._renew_client(head.raw_id, client_id, now_ms)
+        summary = lane.client.writes_of(head.version).get(head.topics[0])
         if summary is None:
             summary, own = self._decide(head, now_ms)
             plan += own
         if summary is not None:
-            self._lane.produce(head, data, position, summary, now_ms)
+            lane.produce(head, data, position, summary, now_ms)
             if not head.acks and position + head.length + 4 <= len(data):
                 plan += self._charge(head.length, now_ms)
         return summary, plan
 
     def _decide(self, head: ProduceHead, now_ms: int) -> tuple[Summary | None, Plan]:
         """Decide on a topic that the client has not written to before."""
-        gate, topic, client = self._gate, head.topic, self._lane.client
+        gate, topic, client = self._gate, head.topics[0], self._lane.client
         if gate.unrecorded:
             return None, []
         if head.version >= FIRST_WITH_TOPIC_ID:
@@ -247,8 +246,9 @@ class Intake:
             name = decoded_name(topic)
         if name is None:
             return None, []  # The decoded request gets the error.
-        is_full = client.is_full()
-        plan = self._renew_client(client.raw_id, client.context.client_id, now_ms) if is_full else []
+        plan: Plan = []
+        if client.is_full():
+            plan += self._renew_client(client.raw_id, client.context.client_id, now_ms)
         return self._lane.decide(head, name, now_ms), plan
 
     def _charge(self, request_bytes: int, now_ms: int) -> Plan:

@@ -112,6 +112,23 @@ _SUMMARY_UNITS = 2  # What counting a decision costs, in the units of proxy.wire
 class Machine:
     """Holds the state of a session, the requests in flight, the client state and unfinished work."""
 
+    # The values of a new connection are those of the class.
+    now_ms = 0
+    """The time of the slice."""
+    flags = 0
+    """The state, as a number."""
+    mutes = 0
+    """The number of `MuteClient` effects without an `unmuted` yet."""
+    shared_debts: tuple[Bucket, ...] = ()
+    """The buckets of a cluster's quota that have muted the client."""
+    waits_for: Awaited | LookUp | None = None
+    login_due: UpstreamLogin | None = None
+    """The proxy's own login at the broker, which waits until no request is under way."""
+    is_draining = False
+    parting: Close | None = None
+    """Carried out once the responses before it have left."""
+    _is_rewriting = False
+
     def __init__(
         self,
         gate: Gate,
@@ -127,41 +144,27 @@ class Machine:
         self.observer = observer
         self.pipeline = Pipeline([] if observer is None else observer.queue)
         self.remembered = Remembered()
-        self.now_ms = 0
-        """The time of the slice."""
         self.client = self._new_client(None, None)
         """The state that requests use now."""
         self.lane = FastLane(gate, listener, authentication, self.pipeline, self.remembered, self.client)
         self.slices = Slices(gate.pace)
         self.later: list[Callable[[], Effects]] = []
         """Work behind what is unfinished."""
-        self.flags = 0
-        """The state, as a number."""
-        self.mutes = 0
-        """The number of `MuteClient` effects without an `unmuted` yet."""
-        self.shared_debts: tuple[Bucket, ...] = ()
-        """The buckets of a cluster's quota that have muted the client."""
-        self.waits_for: Awaited | LookUp | None = None
-        self.login_due: UpstreamLogin | None = None
-        """The proxy's own login at the broker, which waits until no request is under way."""
-        self.is_draining = False
-        self.parting: Close | None = None
-        """Carried out once the responses before it have left."""
         self.memory = SessionMemory(gate.memory, authentication, peer.host)
         waits = self.memory, self.memory_granted
-        self.intake = Intake(gate, authentication, self.pipeline, self.lane, *waits, self._renewed_client)
+        self.intake = Intake(gate, authentication, self.pipeline, self.lane, *waits, self.renew_client)
         self.responses = Responses(self.pipeline, listener, self.lane, self._may_hold_response, gate.pace)
         self.pass_response = self.lane.response
         self.on_turn_due: Callable[[], None] = _nothing
         """Called when a turn is due without anything having come in."""
         self._handshake = Handshake(gate, listener, authentication)
-        self._is_rewriting = False
         self._former = FormerClients(self.pipeline)
         self._room = SummaryRoom()
 
     def close(self) -> None:
         """The connection is over."""
-        self.intake.close()
+        if self.intake.has_begun:
+            self.intake.close()
         self.slices.drop()
         self.later.clear()
         self.responses.close()
@@ -356,9 +359,6 @@ class Machine:
     def _follow_basis(self, _step: FollowBasis) -> Effects:
         client = self.client
         return self.run(partial(self.renew_client, client.raw_id, client.context.client_id, self.now_ms))
-
-    def _renewed_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> Plan:
-        return [*self.renew_client(raw_id, client_id, now_ms)]
 
     def renew_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> Effects:
         """The principal or the basis has changed, or the memory is full: the counts so far leave first."""

@@ -1,10 +1,10 @@
 """Reads Produce and Fetch requests without decoding them.
 
-proxy.session calls this for every one of them. Of a Produce request with one partition the head is read: most
-of the traffic has this form, and the records need not be read. Of one with several partitions the topics are
-read, and the records are skipped. Of a Fetch request session and topics are read: a consumer repeats the same
-request, and its partitions need not be read. Other requests return None and are decoded, such as a Fetch with
-tagged fields, forgotten topics, replica ids, or more topics or partitions than seven bits count.
+proxy.session calls this for every one of them. Of a Produce request the topics are read, and the records are
+skipped; with one partition, as most of the traffic has, only its head need be here. Of a Fetch request
+session and topics are read: a consumer repeats the same request, and its partitions need not be read. Other
+requests return None and are decoded, such as a Fetch with tagged fields, forgotten topics, replica ids, or
+more topics or partitions than seven bits count.
 """
 
 from collections.abc import Callable
@@ -14,23 +14,18 @@ from struct import error as struct_error
 from proxy.wire.primitives import Buffer
 
 _INT32 = Struct(">i").unpack_from
-_OLD_HEAD = Struct(">hhiih").unpack_from  # transactional id length, acks, timeout, topics, name length
-_OLD_TAIL = Struct(">iii").unpack_from  # partitions, index, records length
-_COMPACT_HEAD = Struct(">BhiBB").unpack_from  # transactional id length, acks, timeout, topics, name length
-_ID_HEAD = Struct(">BhiB16s").unpack_from  # ..., topic id
+_OLD_HEAD = Struct(">hhii").unpack_from  # transactional id length, acks, timeout, topics
+_COMPACT_HEAD = Struct(">BhiB").unpack_from
 
 _FIRST_FLEXIBLE = 9
 _FIRST_WITH_TOPIC_ID = 13
 _NULL = 0
 _ONE = 2  # A compact array of one element.
 
-Head = tuple[int, bytes, int]
-WholeHead = tuple[int, list[bytes], int]
+ProduceHead = tuple[int, list[bytes], int, int]
 
 MAX_PARTITIONS = 64
 """Partitions of a request that `produce` reads: so many take 30 us, and do not need slices."""
-_OLD_WHOLE_HEAD = Struct(">hhii").unpack_from
-_COMPACT_WHOLE_HEAD = Struct(">BhiB").unpack_from
 _PRODUCED_BYTES = 33
 """One partition of a Produce response without an error."""
 
@@ -57,12 +52,13 @@ _NO_SESSION = 0, -1
 FetchHead = tuple[int, int, list[bytes], int]
 
 
-def produce_to_one_partition(buffer: Buffer, offset: int, version: int) -> Head | None:
-    """Return acks, the topic (its name in UTF-8, or from v13 its id), and where the body has to end.
+def produce(buffer: Buffer, offset: int, version: int) -> ProduceHead | None:
+    """Return acks, the topics (names in UTF-8, or from v13 ids), the number of partitions, and where the body
+    ends.
 
-    None if the request has a transactional id, more than one partition or an unusual encoding, or if `buffer`
-    ends before the records begin. The records themselves may be missing, so the caller has to look at the
-    `tag_bytes` behind them.
+    None if the request has a transactional id, tagged fields, more than 64 partitions or null records, or if
+    `buffer` ends too early. With one partition it may end before the records do: then the caller has to look
+    at the `tag_bytes` behind them. The caller also has to compare that end with the end of the frame.
     """
     try:
         if version < _FIRST_FLEXIBLE:
@@ -72,49 +68,8 @@ def produce_to_one_partition(buffer: Buffer, offset: int, version: int) -> Head 
         return None
 
 
-def _old(buffer: Buffer, offset: int) -> Head | None:
-    transactional_length, acks, _, topics, name_length = _OLD_HEAD(buffer, offset)
-    if transactional_length != -1 or topics != 1 or name_length < 1:
-        return None
-    name_end = offset + 14 + name_length
-    partitions, _, records_length = _OLD_TAIL(buffer, name_end)
-    if partitions != 1 or records_length < 0:
-        return None
-    return acks, bytes(buffer[offset + 14 : name_end]), name_end + 12 + records_length
-
-
-def _flexible(buffer: Buffer, offset: int, version: int) -> Head | None:
-    if version >= _FIRST_WITH_TOPIC_ID:
-        transactional_length, acks, _, topics, topic = _ID_HEAD(buffer, offset)
-        position = offset + 24
-    else:
-        transactional_length, acks, _, topics, name_length = _COMPACT_HEAD(buffer, offset)
-        if not 1 < name_length < 128:
-            return None
-        position = offset + 8 + name_length
-        topic = bytes(buffer[offset + 9 : position])
-    if transactional_length != _NULL or topics != _ONE or buffer[position] != _ONE:
-        return None
-    end = end_of_compact_records(buffer, position + 5)
-    return (acks, topic, end) if end >= 0 else None
-
-
-def produce(buffer: Buffer, offset: int, version: int) -> WholeHead | None:
-    """Return acks, the topics (names in UTF-8, or from v13 ids), and where the body ends, of a whole request.
-
-    None if the request has a transactional id, tagged fields, more than 64 partitions or null records, or if
-    it ends too early. The caller has to compare that end with the end of the frame.
-    """
-    try:
-        if version < _FIRST_FLEXIBLE:
-            return _whole_old(buffer, offset)
-        return _whole_flexible(buffer, offset, version)
-    except (struct_error, IndexError):
-        return None
-
-
-def _whole_old(buffer: Buffer, offset: int) -> WholeHead | None:
-    transactional_length, acks, _, count = _OLD_WHOLE_HEAD(buffer, offset)
+def _old(buffer: Buffer, offset: int) -> ProduceHead | None:
+    transactional_length, acks, _, count = _OLD_HEAD(buffer, offset)
     if transactional_length != -1 or not 0 < count <= MAX_PARTITIONS:
         return None
     position, topics, left = offset + 12, [], MAX_PARTITIONS
@@ -132,11 +87,11 @@ def _whole_old(buffer: Buffer, offset: int) -> WholeHead | None:
             if length < 0:
                 return None
             position += 8 + length
-    return acks, topics, position
+    return acks, topics, MAX_PARTITIONS - left, position
 
 
-def _whole_flexible(buffer: Buffer, offset: int, version: int) -> WholeHead | None:
-    transactional_length, acks, _, count = _COMPACT_WHOLE_HEAD(buffer, offset)
+def _flexible(buffer: Buffer, offset: int, version: int) -> ProduceHead | None:
+    transactional_length, acks, _, count = _COMPACT_HEAD(buffer, offset)
     if transactional_length != _NULL or not 1 < count <= MAX_PARTITIONS + 1:
         return None
     position, topics, left = offset + 8, [], MAX_PARTITIONS
@@ -150,6 +105,9 @@ def _whole_flexible(buffer: Buffer, offset: int, version: int) -> WholeHead | No
             topic_at += 1
             position += buffer[position]
         topics.append(bytes(buffer[topic_at:position]))
+        if count == _ONE and buffer[position] == _ONE:
+            end = end_of_compact_records(buffer, position + 5)
+            return (acks, topics, 1, end) if end >= 0 else None
         partitions = buffer[position] - 1
         left -= partitions
         if partitions < 1 or left < 0:
@@ -163,7 +121,7 @@ def _whole_flexible(buffer: Buffer, offset: int, version: int) -> WholeHead | No
         if buffer[position]:
             return None
         position += 1
-    return None if buffer[position] else (acks, topics, position + 1)
+    return None if buffer[position] else (acks, topics, MAX_PARTITIONS - left, position + 1)
 
 
 def produced_without_error(buffer: Buffer, offset: int, version: int) -> bool:

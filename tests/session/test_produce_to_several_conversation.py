@@ -202,7 +202,7 @@ def test_what_is_read_without_decoding_is_what_decoding_reads(
 
     read = skim.produce(memoryview(body), 0, version)
 
-    if read is None or read[2] != len(body):
+    if read is None or read[3] != len(body) or any(body[len(body) - skim.tag_bytes(version) :]):
         return
     by_id = version >= FIRST_WITH_TOPIC_ID
     if not (by_id or all(topic.decode(errors="ignore").encode() == topic for topic in read[1])):
@@ -212,7 +212,8 @@ def test_what_is_read_without_decoding_is_what_decoding_reads(
         return
     decoded, end = codec.decode(body)
     topics = [bytes(topic.topic_id) if by_id else topic.name.encode() for topic in decoded.topic_data]
-    assert read == (decoded.acks, topics, end)
+    partitions = sum(len(topic.partition_data) for topic in decoded.topic_data)
+    assert read == (decoded.acks, topics, partitions, end)
     assert decoded.transactional_id is None
     assert all(part.records is not None for topic in decoded.topic_data for part in topic.partition_data)
 

@@ -75,4 +75,4 @@ def test_only_one_function_of_the_product_writes_the_flags_of_a_session() -> Non
         if isinstance(node, ast.Attribute) and node.attr == "flags" and isinstance(node.ctx, ast.Store)
     ]
 
-    assert writes == ["proxy/session/machine.py:__init__", "proxy/session/machine.py:move"]
+    assert writes == ["proxy/session/machine.py:move"]

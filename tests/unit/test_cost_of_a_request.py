@@ -29,8 +29,8 @@ pytestmark = pytest.mark.skipif(
 
 INSTRUCTIONS = {
     "Produce, 1 topic": 428,
-    "Produce, 2 topics": 1550,
-    "Produce, 8 topics": 2440,
+    "Produce, 2 topics": 1440,
+    "Produce, 8 topics": 2340,
     "Fetch, 1 partition": 960,
     "Fetch, 50 partitions": 960,
     "Metadata, 1 topic": 6960,

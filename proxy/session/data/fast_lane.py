@@ -2,10 +2,10 @@
 
 Clients write to one partition again and again, so a Produce request that begins like the last one is
 recognised by those bytes (`produce_again`): they are its `ProduceTemplate`. A first one is recognised by its
-head (`produce`), which has the topic. A Produce to several partitions (`produce_to_several`) is recognised by
-its topics, and a Fetch by those in it (`fetch`), all of which the client is known to be allowed to write or
-read. Whatever is not as plain as this is decoded. What passes here is charged and counted as if it had been
-decoded.
+head (`head_of_produce`), which has the topics. To one partition it may stream (`produce`); to several it
+passes if the client is known to be allowed to write all of its topics (`produce_to_several`), and so does a
+Fetch (`fetch`). Whatever is not as plain as this is decoded. What passes here is charged and counted as if it
+had been decoded.
 """
 
 from collections.abc import Callable, Mapping
@@ -120,18 +120,20 @@ def _request(head_bytes: int) -> Fields:
 
 @dataclass(slots=True)
 class ProduceHead:
-    """A Produce request for one partition, as far as its head shows; the rest may not have arrived yet."""
+    """A Produce request, as far as its head shows; to one partition, the rest may not have arrived yet."""
 
     version: int
     correlation_id: int
     length: int
     body: int
     """The offset of the body in the data."""
-    acks: int
-    topic: bytes
-    """Its name, or its id (KIP-516), as on the wire."""
     raw_id: bytes
     """The client id with its length, as in the header."""
+    acks: int
+    topics: list[bytes]
+    """Their names, or their ids (KIP-516), as on the wire."""
+    partitions: int
+    """Of all topics together."""
 
 
 class FastLane:
@@ -222,7 +224,7 @@ class FastLane:
         return summary
 
     def head_of_produce(self, data: memoryview, position: int, stop: int, now_ms: int) -> ProduceHead | None:
-        """The head of the frame at `position`, if it is a Produce request that may stream."""
+        """The head of the frame at `position`, if it is a Produce request that may pass."""
         length, api_key, version, correlation_id, id_length = _HEAD(data, position)
         if api_key != _PRODUCE or not self._may_stream(version, length, now_ms):
             return None
@@ -234,10 +236,12 @@ class FastLane:
             if body >= len(data) or data[body]:
                 return None
             body += 1
-        head = skim.produce_to_one_partition(data, body, version)
-        if head is None or head[2] != stop or any(data[stop - skim.tag_bytes(version) : stop]):
+        found = skim.produce(data, body, version)
+        if found is None or found[3] != stop or any(data[stop - skim.tag_bytes(version) : stop]):
             return None
-        return ProduceHead(version, correlation_id, length, body, head[0], head[1], raw_id)
+        if stop > len(data) and found[2] > 1:
+            return None
+        return ProduceHead(version, correlation_id, length, body, raw_id, *found[:3])
 
     def decide(self, head: ProduceHead, name: str, now_ms: int) -> Summary | None:
         """Decide on a topic that the client has not written to before; None where it is denied."""
@@ -247,7 +251,7 @@ class FastLane:
         if not decision.allowed:
             return None
         summary = client.summary(_PRODUCE, action, decision, now_ms)
-        client.writes_of(head.version)[head.topic] = summary
+        client.writes_of(head.version)[head.topics[0]] = summary
         return summary
 
     def produce(
@@ -285,50 +289,30 @@ class FastLane:
         if not (entry.holds_back or entry.throttle_time_ms):
             self._remember(data[position:], head, position, entry, summary)
 
-    def produce_to_several(
-        self, data: memoryview, position: int, stop: int, now_ms: int
-    ) -> tuple[Summary, int] | None:
-        """Let the whole frame at `position` pass if all of its topics are allowed.
+    def produce_to_several(self, head: ProduceHead, now_ms: int) -> Summary | None:
+        """Let a whole request pass if all of its topics are known to be allowed; return where it is counted.
 
-        Returns the summary that counts it, and acks: with acks=0 it has no place in flight.
+        With acks=0 it has no place in flight.
         """
-        length, api_key, version, correlation_id, id_length = _HEAD(data, position)
-        gate, client = self._gate, self.client
-        if (
-            api_key != _PRODUCE
-            or stop > len(data)
-            or gate.unrecorded
-            or client.basis is not gate.basis
-            or not self._may_stream(version, length, now_ms)
-        ):
+        gate, client, version = self._gate, self.client, head.version
+        if gate.unrecorded or client.raw_id is None:
             return None
-        body = position + HEAD_BYTES + (id_length if id_length > 0 else 0)
-        if bytes(data[position + 12 : body]) != client.raw_id:
-            return None
-        if version >= FIRST_FLEXIBLE:
-            if body >= stop or data[body]:
-                return None
-            body += 1
-        found = skim.produce(data, body, version)
-        if found is None or found[2] != stop:
-            return None
-        acks, topics, _ = found
-        summaries = self._summaries_of(version, topics)
+        summaries = self._summaries_of(version, head.topics)
         if summaries is None:
             return None
         for summary in summaries:
             summary.count += 1
-        summaries[0].request_bytes += length + 4
+        summaries[0].request_bytes += head.length + 4
         counts = self._counts
         counts.requests[_PRODUCE] = counts.requests.get(_PRODUCE, 0) + 1
-        if acks:
+        if head.acks:
             bucket = client.producer if client.producer.limited else None
-            common = (_PRODUCE, version, correlation_id, client, now_ms, 0, counts.passed[_PRODUCE])
-            entry = ProducedToSeveral(*common, length, bucket, holds_back=client.request.limited)
+            common = (_PRODUCE, version, head.correlation_id, client, now_ms, 0, counts.passed[_PRODUCE])
+            entry = ProducedToSeveral(*common, head.length, bucket, holds_back=client.request.limited)
             if bucket is not None:
                 charge_on_arrival(entry, now_ms)
             self._queue.append(entry)
-        return summaries[0], acks
+        return summaries[0]
 
     def _summaries_of(self, version: int, topics: list[bytes]) -> list[Summary] | None:
         """The summaries of these topics, each once; None where one is not known to be allowed."""
@@ -345,9 +329,9 @@ class FastLane:
     ) -> None:
         # A client that goes from topic to topic would have a template made for each request.
         if self._template is None or self._last_write is summary:
-            entry.plain = PlainResponse.of(entry.version, head.topic)
+            entry.plain = PlainResponse.of(entry.version, head.topics[0])
             self._template = ProduceTemplate.of(
-                frame, head.body - position, head.topic, self._gate.versions, entry, summary
+                frame, head.body - position, head.topics[0], self._gate.versions, entry, summary
             )
         self._last_write = summary
 

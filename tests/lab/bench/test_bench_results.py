@@ -79,8 +79,9 @@ def test_the_small_requests_are_whole_and_of_the_shape_that_streams(tmp_path: Pa
 
     assert int.from_bytes(request[:4]) == len(request) - 4
     assert (header.api_key, header.client_id, message.acks) == (ApiKey.PRODUCE, "bench", 1)
-    assert skim.produce_to_one_partition(request, header.body_offset, header.api_version) == (
+    assert skim.produce(request, header.body_offset, header.api_version) == (
         1,
-        b"orders",
+        [b"orders"],
+        1,
         len(request),
     )
