@@ -17,7 +17,6 @@ from prometheus_client import disable_created_metrics
 from forwarding.config import ControllerConfig, process_settings, server_limits
 from forwarding.net.mutations import mutation_page
 from forwarding.net.process import ControllerProcess, DecisionRules
-from proxy.audit.classes import CLASSES
 from proxy.audit.record import Author
 from proxy.config import ConfigError, WatchedUsers, effects, load
 from proxy.config.certificates import report_certificates
@@ -114,13 +113,10 @@ class ControllerApp:
             settings,
             self._logins.listener,
             self._authorizer,
-            self._audit.append,
+            self._audit,
             frame.registry,
             now_ms,
-            self._audit.allows_change,
-            partial(self._audit.wait_until_durable, CLASSES),
             None if isinstance(recording.traces, NoTraces) else recording.traces.spans,
-            lambda: self._audit.end,
         )
         self._audit.state = self._process.state
         frame.registry.register(ReadinessSeries(self.readiness))

@@ -79,18 +79,19 @@ class Forwarder:
         forward_id_prefix: str,
         metrics: ForwarderMetrics,
         now_ms: Callable[[], int],
-        on_api_versions: Callable[[ApiVersions], None] = lambda _versions: None,
         backoff: Backoff | None = None,
         attempt_timeout_ms: int = ATTEMPT_TIMEOUT_MS,
-        leader: Callable[[], EndpointSettings | None] = lambda: None,
         spans: Spans = NO_SPANS,
     ) -> None:
         """`forward_id_prefix`: unique to this boot, "<proxy id>/<boot id>".
 
-        `leader` returns the active controller if it is known; it is tried first. If `audit_end` is set before
-        `run`, Penstock's controller and the proxy witness each other's audit trail (`on_witnessed`), and the
+        Set before `run`: `leader` returns the active controller if it is known; it is tried first.
+        `on_api_versions` is called with those of each controller that is reached. With `audit_end`,
+        Penstock's controller and the proxy witness each other's audit trail (`on_witnessed`), and the
         controller says which other process runs under this proxy's id (`on_same_id`).
         """
+        self.leader: Callable[[], EndpointSettings | None] = lambda: None
+        self.on_api_versions: Callable[[ApiVersions], None] = lambda _versions: None
         self.audit_end: Callable[[], str] | None = None
         self.on_witnessed: Callable[[str], None] = lambda _end: None
         self.on_same_id: Callable[[str | None], None] = lambda _other: None
@@ -99,12 +100,10 @@ class Forwarder:
         self._attempt_timeout_ms = attempt_timeout_ms
         self._endpoints = tuple(map(self._with_attempt_timeout, endpoints))
         self._attempted_endpoints = 0
-        self._leader = leader
         self._prefix = forward_id_prefix
         self._metrics = metrics
         self._spans = spans
         self._now_ms = now_ms
-        self._on_api_versions = on_api_versions
         self._backoff = backoff or Backoff(maximum_ms=MAX_PAUSE_MS)
         self.reachability = Reachability(
             "controller reached", "controller not reached", 50, len(self._endpoints)
@@ -300,7 +299,7 @@ class Forwarder:
         self.reachability.replace_addresses(len(self._endpoints))
         channel, addresses = self._channel, {each.address for each in self._endpoints}
         # In kraft mode Kafka's quorum names its leader, whatever the file lists.
-        if channel is not None and channel.endpoint.address not in addresses and self._leader() is None:
+        if channel is not None and channel.endpoint.address not in addresses and self.leader() is None:
             self._abandon(channel)
 
     def _next_endpoint(self) -> EndpointSettings:
@@ -315,14 +314,14 @@ class Forwarder:
 
     def _known_leader(self, last: EndpointSettings | None) -> EndpointSettings | None:
         """Return the known leader, unless it was tried last: then it may be out of date."""
-        leader = self._leader()
+        leader = self.leader()
         if leader is None or (last is not None and last.address == leader.address):
             return None
         return self._with_attempt_timeout(leader)
 
     def _has_alternative_to(self, channel: Channel) -> bool:
         """Whether another controller can be tried."""
-        leader = self._leader()
+        leader = self.leader()
         return len(self._endpoints) > 1 or (leader is not None and leader.address != channel.endpoint.address)
 
     async def _controller(self, left_ms: int) -> Channel | None:
@@ -340,7 +339,7 @@ class Forwarder:
         self._channel = channel
         self.controller_api_versions = dict(channel.api_versions)
         self.controller_transactional_id = transactional_id_of(channel.api_versions_tags)
-        self._on_api_versions(self.controller_api_versions)
+        self.on_api_versions(self.controller_api_versions)
         self._found.set()
         self._reached.set()
         self.reachability.reached(address=channel.endpoint.address)
@@ -393,7 +392,7 @@ class Forwarder:
             if versions != self.controller_api_versions:
                 # A broker was upgraded that the controller sends requests to.
                 self.controller_api_versions = versions
-                self._on_api_versions(versions)
+                self.on_api_versions(versions)
             tags = response.unknown_tags or {}
             end = witnessed_end(tags.get(AUDIT_END_TAG, b""))
             if end is not None:

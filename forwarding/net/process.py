@@ -25,7 +25,7 @@ from forwarding.net.election import Disturbances, Election, Leader
 from forwarding.net.forward_spans import Serve, traced
 from forwarding.net.log import MetadataLog
 from forwarding.net.metrics import ControllerMetrics
-from forwarding.net.request_processor import RequestProcessor
+from forwarding.net.request_processor import DecisionTrail, LogAccess, RequestProcessor
 from forwarding.net.server import Server, ServerLimits
 from forwarding.versions import VersionRange, common
 from proxy.audit.checkpoints import State
@@ -126,10 +126,6 @@ async def _collect_garbage() -> None:
     garbage_collector.collect_if_few()
 
 
-async def _always() -> bool:
-    return True
-
-
 class ControllerProcess:
     """One controller: `run` it in a TaskGroup, `drain` it to end."""
 
@@ -138,21 +134,16 @@ class ControllerProcess:
         settings: ProcessSettings,
         sasl: Callable[[Callable[[], MetadataImage]], SaslListener | None],
         authorizer: Authorizer,
-        record: Callable[[AuditEvent], None],
+        trail: DecisionTrail,
         registry: CollectorRegistry,
         now_ms: Callable[[], int],
-        may_record_changes: Callable[[], Awaitable[bool]] = _always,
-        until_durable: Callable[[], Awaitable[bool]] = _always,
         spans: Spans | None = None,
-        audit_end: Callable[[], str] = str,
     ) -> None:
         """`sasl` builds the SASL settings from a way to read the current image.
 
-        `may_record_changes`: whether the audit trail has room; without it changes are rejected (D3).
-        `until_durable` returns once the audit records are durable; no response is sent before. `spans`: None
-        for no trace spans. `audit_end`: the end of the audit trail, for proxies to witness.
+        `spans`: None for no trace spans.
         """
-        self._settings = settings
+        self._settings, record = settings, trail.append
         self._drained = asyncio.Event()
         self.metrics = ControllerMetrics(registry)
         verifier, signer = _signatures(settings)
@@ -195,18 +186,18 @@ class ControllerProcess:
         )
         self.processor = RequestProcessor(
             self._controller,
-            MetadataLog(settings.broker, settings.topic, settings.transactional_id),
-            self.feed,
-            self.loader,
+            LogAccess(
+                MetadataLog(settings.broker, settings.topic, settings.transactional_id),
+                self.feed,
+                self.loader,
+                committed_forwards,
+                signer,
+            ),
             self._broker,
-            record,
+            trail,
             self.metrics,
-            may_record_changes,
-            until_durable,
             now_ms,
             self.mutation_quotas,
-            committed_forwards,
-            signer,
         )
         group_id = election_group(settings.transactional_id)
         disturbances = Disturbances(self.metrics.disturbances, settings.transactional_id, group_id, now_ms)
@@ -227,7 +218,7 @@ class ControllerProcess:
             settings.principal_builder,
             settings.revoke_immediately,
             settings.transactional_id,
-            audit_end,
+            lambda: trail.end,
             self.processor.envelope_error,
         )
         tls = None if settings.tls is None else settings.tls.context

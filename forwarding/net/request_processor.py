@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 import structlog
 
@@ -58,6 +59,7 @@ from forwarding.net.log import (
 )
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.mutations import Mutations
+from proxy.audit.classes import CLASSES
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
@@ -101,38 +103,59 @@ class UnknownCommit:
     """Called if the log has it."""
 
 
+class DecisionTrail(Protocol):
+    """The audit trail (proxy.net.audit.audit_log)."""
+
+    @property
+    def end(self) -> str:
+        """A recent record, for proxies to witness."""
+
+    def append(self, event: AuditEvent) -> None: ...
+
+    def allows_change(self) -> Awaitable[bool]:
+        """Return whether the trail has room; without it changes are rejected (D3)."""
+
+    async def wait_until_durable(self, classes: Collection[str]) -> bool:
+        """Return once the records are durable; no response is sent before."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogAccess:
+    """The metadata log, as this controller writes it and follows it."""
+
+    log: MetadataLog
+    feed: TopicFeed
+    loader: Loader
+    committed_forwards: CommittedForwards
+    """Fed by `feed`."""
+    signer: LogSigner | None = None
+    """None: the log is not signed."""
+
+
 class RequestProcessor:
     """Serves Envelopes while this process holds the log; `activate` claims it."""
 
     def __init__(
         self,
         controller: Controller,
-        metadata_log: MetadataLog,
-        feed: TopicFeed,
-        loader: Loader,
+        access: LogAccess,
         broker: Broker,
-        record: Callable[[AuditEvent], None],
+        trail: DecisionTrail,
         metrics: ControllerMetrics,
-        may_record_changes: Callable[[], Awaitable[bool]],
-        until_durable: Callable[[], Awaitable[bool]],
         now_ms: Callable[[], int],
         mutation_quotas: MutationQuotas,
-        committed_forwards: CommittedForwards,
-        signer: LogSigner | None = None,
     ) -> None:
-        """`committed_forwards` is fed by `feed`. `signer`: None: the log is not signed."""
-        self._signer = signer
-        self._committed_forwards = committed_forwards
-        self._mutations = Mutations(mutation_quotas, broker, record, now_ms)
-        self._may_record_changes = may_record_changes
-        self._until_durable = until_durable
+        self._signer = access.signer
+        self._committed_forwards = access.committed_forwards
+        self._mutations = Mutations(mutation_quotas, broker, trail.append, now_ms)
+        self._trail = trail
         self._now_ms = now_ms
         self._controller = controller
-        self._log = metadata_log
-        self._feed = feed
-        self._loader = loader
+        self._log = access.log
+        self._feed = access.feed
+        self._loader = access.loader
         self._broker = broker
-        self._record = record
+        self._record = trail.append
         self._metrics = metrics
         # One at a time: each decision is made on an image that has the commit before it.
         self._turn = asyncio.Lock()
@@ -225,7 +248,7 @@ class RequestProcessor:
         """Return the EnvelopeResponse once the audit records of the request are durable."""
         response = await self._processed(envelope, envelope_version, sender)
         # If the records are late the response is sent anyway: the change is made, and the audit log warns.
-        await self._until_durable()
+        await self._trail.wait_until_durable(CLASSES)
         return response
 
     def envelope_error(self, sender: Sender) -> int:
@@ -305,7 +328,7 @@ class RequestProcessor:
                 forwarded, sender, partial(_broker_timeout, forwarded, error)
             )
         # The look-ups above are outside the lock: a slow broker must not delay other requests.
-        if not await self._may_record_changes():
+        if not await self._trail.allows_change():
             # D3: a change that cannot be recorded is not made. The attempt is recorded once there is room.
             return await self._respond_in_slices(forwarded, sender, partial(_unrecordable, forwarded))
         async with self._turn:
@@ -317,7 +340,9 @@ class RequestProcessor:
                 partial(self._decide, forwarded, sender, image, existing, dry_run_results)
             )
             await self._record_all(verdict.events)
-            await self._until_durable()  # Requester and decision are durable before the change is.
+            await self._trail.wait_until_durable(
+                CLASSES
+            )  # Requester and decision are durable before the change is.
             decision = verdict.decision
             if isinstance(decision, Outcome):
                 committed = self._committed_forwards.find(forwarded.forward_id)
@@ -487,7 +512,7 @@ class RequestProcessor:
         """Commit records that no client requested; return whether there were any."""
         async with self._turn:
             records = records_at(self._loader.image) if self.active else ()
-            if not records or not await self._may_record_changes():
+            if not records or not await self._trail.allows_change():
                 return False
             unknown_commit = UnknownCommit(records, partial(self._unrequested, records, event))
             committed = await self._append(self._entries(records), None, unknown_commit)

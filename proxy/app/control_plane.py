@@ -79,10 +79,10 @@ class ControlPlane:
             f"{config.proxy_id}/{audit.author.boot_id}",
             ForwarderMetrics(registry),
             now_ms,
-            lambda _versions: on_controller(),
-            leader=self._leader,
             spans=recording.traces.spans,
         )
+        self.forwarder.leader = self._leader
+        self.forwarder.on_api_versions = lambda _versions: on_controller()
         self.forwarder.audit_end = lambda: audit.end
         self.forwarder.on_witnessed = lambda end: audit.append(events.witnessed(message=end))
         self.forwarder.on_same_id = self.same_id.told

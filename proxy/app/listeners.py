@@ -10,39 +10,32 @@ them, and with its policy.
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from proxy.app import advertised_addresses
-from proxy.audit.record import AuditEvent
 from proxy.config import ConfigError, ProxyConfig, split_host_port
 from proxy.config import Listener as ListenerConfig
 from proxy.error_text import text_of
 from proxy.metadata.image import QuotasImage
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection
-from proxy.net.clients.connection_host import AuditTrail
 from proxy.net.clients.drain import Drained, drain
-from proxy.net.clients.listener import BACKLOG, Forwarder, Listener, Observer
-from proxy.net.clients.turns import Turns
+from proxy.net.clients.listener import BACKLOG, Listener
+from proxy.net.clients.services import Services
 from proxy.net.files.tls import ServerTls
 from proxy.net.kafka.broker_watch import BrokerFacts
-from proxy.net.kafka.channel import EndpointSettings
-from proxy.net.kafka.topic_lookups import TopicLookups
-from proxy.net.kafka.user_tokens import Identity
 from proxy.net.logins.credentials import Credentials, sasl_listener
-from proxy.net.logins.verification import Verifications
 from proxy.net.runtime import descriptors
 from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.net.runtime.listening import listening_socket
-from proxy.net.telemetry.spans import Tracing
 from proxy.quota.connections import AcceptRates, AddressQuota, ConnectionLimits, ConnectionQuotas
 from proxy.quota.keys import CONNECTION_CREATION_RATE
 from proxy.quota.throttle import RatesOf
-from proxy.session.gate import Gate, ListenerPolicy
+from proxy.session.gate import ListenerPolicy
 from proxy.workers.group import Group
 
 log = structlog.get_logger(__name__)
@@ -87,18 +80,10 @@ class Listeners:
     def __init__(
         self,
         config: ProxyConfig,
-        gate: Gate,
+        services: Services,
         credentials: Credentials,
-        verifications: Verifications,
-        broker: EndpointSettings,
-        identity: Identity,
-        forward: Forwarder,
-        record: Callable[[AuditEvent], None],
-        observer: Observer,
-        trail: AuditTrail,
         rates_of: RatesOf,
         group: Group,
-        tracing: Tracing | None = None,
         inherited: InheritedSockets | None = None,
     ) -> None:
         """ConfigError, TlsError or ValueError name what cannot be used.
@@ -106,13 +91,10 @@ class Listeners:
         `rates_of`: where the use of quotas is counted. `group`: of this process. `inherited`: sockets that
         are listening already.
         """
-        self._tracing = tracing
         self._inherited = inherited or InheritedSockets()
         require_all_used(self._inherited, config)
         self._config = config
-        self._turns = Turns(gate.pace)
-        self.lookups = TopicLookups(gate.topic_names, broker)
-        self._parts = (gate, verifications, broker, identity, forward, record, observer, trail)
+        self._services = services
         made = [_entry(entry, config, credentials) for entry in config.listeners]
         self._entries = {entry.config.name: entry for entry in made}
         self.policies = [entry.policy for entry in made]
@@ -130,12 +112,12 @@ class Listeners:
             counts=group.counts,
             rates_of=rates_of,
         )
-        self._connection_quotas, self._client_quotas = quotas, gate.quotas
+        self._connection_quotas, self._client_quotas = quotas, services.gate.quotas
         self._reuse_port = group.has_supervisor
         self._admission = Admission(
             quotas,
-            lambda: gate.image,
-            observer,
+            lambda: services.gate.image,
+            services.observer,
             AcceptRates(*_accept_limits(config), *windows, self._rates),
             descriptors.limit(),
         )
@@ -233,8 +215,8 @@ class Listeners:
         drained = await drain(self._listeners(), self._config.limits.drain_timeout_ms, at_once)
         # The last bytes and records of closed connections leave in the loop's next turns.
         await asyncio.sleep(0.05)
-        await self._turns.idle()
-        await self.lookups.close()
+        await self._services.turns.idle()
+        await self._services.lookups.close()
         return drained
 
     async def sweep(self, moment_ms: int, share: float) -> None:
@@ -349,23 +331,7 @@ class Listeners:
 
     def _open(self, tasks: asyncio.TaskGroup, entry: _Entry, listening: socket.socket) -> None:
         policy = entry.policy
-        gate, verifications, broker, identity, forward, record, observer, trail = self._parts
-        listener = Listener(
-            gate,
-            policy,
-            broker,
-            forward,
-            record,
-            observer,
-            tasks,
-            self._admission,
-            verifications,
-            identity,
-            trail,
-            self._turns,
-            self.lookups,
-            self._tracing,
-        )
+        listener = Listener(self._services, policy, self._admission, tasks)
         port = listener.accept_at(listening, entry.tls)
         entry.listener = listener
         log.info("listening", listener=policy.name, host=split_host_port(entry.config.bind)[0], port=port)

@@ -32,6 +32,7 @@ from proxy.config.reloading import ConfigFile
 from proxy.frame import AUDIT_CLOSE_MS, Frame, Recording
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit.capacity import AuditPolicy
+from proxy.net.clients.services import Services
 from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.tls import ServerTls
 from proxy.net.files.watched_file import WatchedFile
@@ -133,22 +134,20 @@ class ProxyProcess:
             lambda: self._facts is None or self._facts.checks_scram_nonce,
         )
         self._identity = gate_setup.identity(config, self._broker)
-        self._listeners = Listeners(
-            config,
-            self._gate,
-            self._logins.credentials,
-            self._logins.verifications,
-            self._broker,
-            self._identity,
-            self._forward,
-            self._audit.append,
-            self._telemetry,
-            self._audit,
-            rates_of,
-            group,
-            self._recording.traces.tracing,
-            inherited,
+        services = Services(
+            gate=self._gate,
+            broker=self._broker,
+            identity=self._identity,
+            forward=self._forward,
+            record=self._audit.append,
+            trail=self._audit,
+            observer=self._telemetry,
+            verifications=self._logins.verifications,
+            tracing=self._recording.traces.tracing,
         )
+        credentials = self._logins.credentials
+        self._listeners = Listeners(config, services, credentials, rates_of, group, inherited)
+        frame.registry.register(TopicLookupSeries(services.lookups))
         self._open = False
         endpoints = (self._broker, internal, *self._plane.endpoints)
         frame.certificates.watch(*self._listeners.tls, *(each.tls for each in endpoints))
@@ -185,7 +184,6 @@ class ProxyProcess:
             RequestSeries(listeners.policies),
             AcceptSeries(listeners.accept_waited_ms),
             OthersSeries(listeners.sharing_counts),
-            TopicLookupSeries(listeners.lookups),
             self._group.series(self.readiness),
         ):
             registry.register(series)

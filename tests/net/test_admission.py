@@ -91,7 +91,7 @@ async def test_in_observe_mode_one_who_hurries_is_served_and_told_of_in_the_log(
 async def test_one_who_hurries_is_not_even_shaken_hands_with(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     async with a_tls_edge(tls_of(authority, client_auth="required")) as (edge, _):
-        limited(edge.listener._gate, 0.1)
+        limited(edge.gate, 0.1)
         await principal_of(edge, authority.client("alice"))
 
         await is_turned_away(edge, authority.client("alice"))

@@ -66,7 +66,7 @@ def _written(path: Path, document: dict[str, Any]) -> Path:
 
 @asynccontextmanager
 async def running(config: Path, *module: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`module`: how it is started, `forwarding` unless something else is said."""
+    """`module`: how it is started; a controller by default."""
     with config.with_suffix(".log").open("ab") as log:
         words = module or ("proxy", "controller", "-c")
         process = await asyncio.create_subprocess_exec(

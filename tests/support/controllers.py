@@ -6,7 +6,7 @@ async with a_controller(kafka_endpoint(kafka), topic) as controller:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -94,6 +94,18 @@ async def always() -> bool:
     return True
 
 
+@dataclass(frozen=True)
+class FakeTrail:
+    """An audit trail that is durable at once."""
+
+    append: Callable[[AuditEvent], None]
+    allows_change: Callable[[], Awaitable[bool]] = always
+    end: str = ""
+
+    async def wait_until_durable(self, classes: Collection[str]) -> bool:
+        return True
+
+
 def made_controller(
     settings: ProcessSettings,
     sasl: Callable[[Callable[[], MetadataImage]], SaslListener | None] = lambda _image: None,
@@ -111,7 +123,9 @@ def made_controller(
 
     registry = CollectorRegistry()
     authorizer = authorizer or load_authorizer(STANDARD, {"super.users": super_users})
-    process = ControllerProcess(settings, sasl, authorizer, record, registry, now_ms, may_record_changes)
+    process = ControllerProcess(
+        settings, sasl, authorizer, FakeTrail(record, may_record_changes), registry, now_ms
+    )
     return RunningController(process, endpoint_of("127.0.0.1:0"), registry, events, recorded)
 
 
@@ -173,12 +187,11 @@ async def a_forwarder(
         f"proxy-1/test-{next(_forwarders)}",
         ForwarderMetrics(registry or CollectorRegistry()),
         now_ms,
-        on_api_versions,
         Backoff(initial_ms=10, maximum_ms=100),
         attempt_timeout_ms,
-        leader,
         spans,
     )
+    forwarder.on_api_versions, forwarder.leader = on_api_versions, leader
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(forwarder.run())
         try:

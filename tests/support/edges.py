@@ -22,9 +22,12 @@ from proxy.audit.record import AuditEvent
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection
+from proxy.net.clients.connection_host import NoAuditTrail
 from proxy.net.clients.listener import Listener
+from proxy.net.clients.services import Services
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.kafka.channel import SaslLogin
+from proxy.net.kafka.user_tokens import ProxyIdentity
 from proxy.net.logins.verification import Verifications
 from proxy.net.runtime.descriptors import UNLIMITED
 from proxy.net.telemetry.spans import Tracing
@@ -126,7 +129,8 @@ class Edge:
         self.clients: list[Client] = []
         self.opened_count = self.upstream_errors = 0
         self._changed = asyncio.Event()
-        self._arguments = (gate, policy, endpoint_of(broker, sasl=login), forward, self._record, self)
+        self.gate, self._policy, self._forward = gate, policy, forward
+        self._broker = endpoint_of(broker, sasl=login)
         self.quotas = ConnectionQuotas(limits or ConnectionLimits(), enforced=gate.quotas.enforced)
         self.admission = Admission(self.quotas, lambda: gate.image, self, accept_rates, files)
         self.registry = CollectorRegistry()
@@ -134,15 +138,18 @@ class Edge:
         self.port = 0
 
     async def start(self, tasks: asyncio.TaskGroup, tls: ServerTls | None) -> Self:
-        verifications = Verifications(self.registry, threads=1)
-        self.listener = Listener(
-            *self._arguments,
-            tasks,
-            self.admission,
-            verifications,
-            trail=self._trail,
+        services = Services(
+            gate=self.gate,
+            broker=self._broker,
+            identity=ProxyIdentity(self._broker.sasl),
+            forward=self._forward,
+            record=self._record,
+            trail=self._trail or NoAuditTrail(),
+            observer=self,
+            verifications=Verifications(self.registry, threads=1),
             tracing=self._tracing,
         )
+        self.listener = Listener(services, self._policy, self.admission, tasks)
         self.port = await self.listener.start("127.0.0.1", 0, tls)
         return self
 

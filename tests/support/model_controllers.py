@@ -15,7 +15,7 @@ from forwarding.controller.controller import Controller
 from forwarding.envelope import Sender
 from forwarding.net.duplicate_forwards import CommittedForwards
 from forwarding.net.metrics import ControllerMetrics
-from forwarding.net.request_processor import RequestProcessor
+from forwarding.net.request_processor import LogAccess, RequestProcessor
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.metadata.offset_waiters import FeedTimeout
@@ -24,7 +24,7 @@ from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import load_authorizer
 from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import Principal, deserialize
-from tests.support.controllers import STANDARD
+from tests.support.controllers import STANDARD, FakeTrail
 from tests.support.fake_log import FakeLog, FakeTopic
 
 SECRET = TokenSecret(b"of the cluster")
@@ -99,10 +99,6 @@ class _NoBroker:
         return {}
 
 
-async def _yes() -> bool:
-    return True
-
-
 class Node(Follower):
     """One controller."""
 
@@ -118,15 +114,10 @@ class Node(Follower):
         broker = broker or _NoBroker()
         self.processor = RequestProcessor(
             Controller(authorizer, deserialize, new_id, tokens=TokenSettings(SECRET)),
-            cast(Any, self.log),
-            cast(Any, self),
-            self.loader,
+            LogAccess(cast(Any, self.log), cast(Any, self), self.loader, committed_forwards),
             broker,
-            self.events.append,
+            FakeTrail(self.events.append),
             ControllerMetrics(CollectorRegistry()),
-            _yes,
-            _yes,
             now_ms,
             MutationQuotas(11, 1),
-            committed_forwards,
         )

@@ -23,6 +23,10 @@ LINK = re.compile(r"\[[^]]*\]\((?!\w+:)(?P<path>[^)#]*)(#(?P<anchor>[^)]*))?\)")
 LOCK_FILES = ["requirements.lock", "deploy/requirements.lock", "deploy/spark/requirements.lock"]
 MAX_ANY = 186
 MAX_EVENTS_MADE_DIRECTLY = 1
+MAX_PARAMETERS = 7
+"""Of a constructor. Records whose fields are named (dataclasses) have as many as they need."""
+CONSTRUCTORS_WITH_MORE = 1
+"""Only falls: spark_audit.service.service.Service."""
 PLACEHOLDER_DOCSTRING = "To be mapped."
 MAP_LINE = re.compile(r"^(?P<name>\w+)/? {2,}\S", re.MULTILINE)
 
@@ -203,6 +207,22 @@ def test_the_number_of_any_in_annotations_only_falls() -> None:
     }
 
     assert sum(counts.values()) <= MAX_ANY, {path: count for path, count in counts.items() if count}
+
+
+def test_the_number_of_constructors_with_many_parameters_only_falls() -> None:
+    with_more = [
+        f"{path}: {node.name}"
+        for path, tree in trees().items()
+        if not path.startswith("tests/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for made in node.body
+        if isinstance(made, ast.FunctionDef)
+        and made.name == "__init__"
+        and len([*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs]) - 1 > MAX_PARAMETERS
+    ]
+
+    assert len(with_more) <= CONSTRUCTORS_WITH_MORE, with_more
 
 
 def test_what_a_foreign_exception_says_is_read_by_one_function() -> None:

@@ -2,6 +2,7 @@
 
 listener          one listener of the proxy: makes connections, and owns the tasks that they need
 acceptor          listening sockets, plain or under TLS
+services          what all sessions need, as one object
 admission         accepts or rejects connections, by connection quotas and open files
 connection        one client: passes its bytes to the session, and carries out the session's effects
 connection_host   what a connection needs of the process and of the audit trail; effects that wait for records

@@ -14,6 +14,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import structlog
 
@@ -48,25 +49,30 @@ ALERT_S = 1.0
 log = structlog.get_logger(__name__)
 
 
+class AcceptorHost(Protocol):
+    """The listener, for which connections are accepted."""
+
+    tasks: asyncio.TaskGroup
+    turns: Turns
+
+    def enter(self, host: str, close: Callable[[], None]) -> Slot | None:
+        """Return a slot for a connection from this address; None: it is rejected, and `close` is called."""
+
+    def new_connection(self, slot: Slot) -> asyncio.BaseProtocol:
+        """Return the protocol of an accepted connection."""
+
+    def accept_failed(self, error: str) -> None:
+        """Report the name of an error of this process."""
+
+    def handshake_failed(self, host: str, reason: str) -> None:
+        """Report a rejected handshake."""
+
+
 class Acceptor:
     """Accepts connections at their pace, and begins each of them in a task."""
 
-    def __init__(
-        self,
-        connection: Callable[[Slot], asyncio.BaseProtocol],
-        enter: Callable[[str, Callable[[], None]], Slot | None],
-        accept_failed: Callable[[str], None],
-        tasks: asyncio.TaskGroup,
-        pace: Pace | None = None,
-    ) -> None:
-        """`enter` gets the address, and a function that it calls to close a rejected connection.
-
-        `accept_failed` gets the name of the error.
-        """
-        self._connection = connection
-        self._enter = enter
-        self._accept_failed = accept_failed
-        self._tasks = tasks
+    def __init__(self, host: AcceptorHost, pace: Pace | None = None) -> None:
+        self._host = host
         self._pace = pace
         self._socket: socket.socket | None = None
         self._pause: asyncio.TimerHandle | asyncio.Task[None] | None = None
@@ -118,7 +124,9 @@ class Acceptor:
 
     async def begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         """Make a connection on the socket; an exception ends that connection."""
-        await asyncio.get_running_loop().connect_accepted_socket(lambda: self._connection(slot), client)
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: self._host.new_connection(slot), client
+        )
 
     def _resume(self) -> None:
         if self._socket is not None:
@@ -137,14 +145,14 @@ class Acceptor:
                 continue
             if self._pace is not None:
                 asyncio.get_running_loop().remove_reader(listening)
-                self._pause = self._tasks.create_task(self._paced(client, address[0], self._pace))
+                self._pause = self._host.tasks.create_task(self._paced(client, address[0], self._pace))
                 return
             self._handle(client, address[0])
 
     def _wait(self, listening: socket.socket, error: str) -> None:
         loop = asyncio.get_running_loop()
         loop.remove_reader(listening)
-        self._accept_failed(error)
+        self._host.accept_failed(error)
         self._pause = loop.call_later(ACCEPT_PAUSE_S, self._resume)
 
     async def _paced(self, client: socket.socket, host: str, pace: Pace) -> None:
@@ -157,11 +165,11 @@ class Acceptor:
         self._resume()
 
     def _handle(self, client: socket.socket, host: str) -> None:
-        slot = self._enter(host, client.close)
+        slot = self._host.enter(host, client.close)
         if slot is not None:
             client.setblocking(False)
             set_keepalive(client)
-            task = self._tasks.create_task(self._begin(client, host, slot))
+            task = self._host.tasks.create_task(self._begin(client, host, slot))
             self._beginning.add(task)
             task.add_done_callback(self._beginning.discard)
 
@@ -202,22 +210,9 @@ async def _readable(client: socket.socket, size_bytes: int) -> None:
 class TlsAcceptor(Acceptor):
     """Accepts connections under TLS. They count from the beginning of their handshake."""
 
-    def __init__(
-        self,
-        tls: ServerTls,
-        failed: Callable[[str, str], None],
-        turns: Turns,
-        connection: Callable[[Slot], asyncio.BaseProtocol],
-        enter: Callable[[str, Callable[[], None]], Slot | None],
-        accept_failed: Callable[[str], None],
-        tasks: asyncio.TaskGroup,
-        pace: Pace | None = None,
-    ) -> None:
-        """`failed` gets the client's address and the reason of a rejected handshake."""
-        super().__init__(connection, enter, accept_failed, tasks, pace)
+    def __init__(self, host: AcceptorHost, pace: Pace | None, tls: ServerTls) -> None:
+        super().__init__(host, pace)
         self._tls = tls
-        self._failed = failed
-        self._turns = turns
         self._silent: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
@@ -236,16 +231,16 @@ class TlsAcceptor(Acceptor):
         ends_s = loop.time() + HANDSHAKE_TIMEOUT_S
         async with asyncio.timeout_at(ends_s):
             head = await self._hello_arrived(client)
-            await self._turns.next(host)
+            await self._host.turns.next(host)
         async with asyncio.timeout(None) as alert:
 
             def failed(error: ssl.SSLError) -> None:
-                self._failed(host, in_place_of_tls(head) or reason_of_failure(error))
+                self._host.handshake_failed(host, in_place_of_tls(head) or reason_of_failure(error))
                 alert.reschedule(loop.time() + ALERT_S)
 
             HANDSHAKE_FAILED.set(failed)  # In the context of this task.
             await loop.connect_accepted_socket(
-                lambda: self._connection(slot),
+                lambda: self._host.new_connection(slot),
                 client,
                 ssl=self._tls.context,
                 ssl_handshake_timeout=max(1.0, ends_s - loop.time()),

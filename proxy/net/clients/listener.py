@@ -7,42 +7,35 @@ TaskGroup; an error in one of them ends its connection and no other.
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Protocol
 
 import structlog
 
 from proxy.audit import events
-from proxy.audit.record import AuditEvent
 from proxy.net.clients.acceptor import Acceptor, TlsAcceptor
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection, Upstream
-from proxy.net.clients.connection_host import AuditTrail, NoAuditTrail
 from proxy.net.clients.pending_logins import PendingLogins
 from proxy.net.clients.relay_protocol import ReceiveBuffers
-from proxy.net.clients.turns import Turns
+from proxy.net.clients.services import Services
 from proxy.net.clients.upstream import connect, next_login
 from proxy.net.files.tls import ServerTls
-from proxy.net.kafka.channel import ChannelError, EndpointSettings, SaslLogin
-from proxy.net.kafka.topic_lookups import TopicLookups
-from proxy.net.kafka.user_tokens import Identity, ProxyIdentity
-from proxy.net.logins.verification import Verifications
+from proxy.net.kafka.channel import ChannelError, SaslLogin
 from proxy.net.runtime.chunked import call_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.listening import listening_socket
 from proxy.net.runtime.reachability import StateLine, cause_of
 from proxy.net.telemetry.request_tracer import traced_session
-from proxy.net.telemetry.spans import Tracing
 from proxy.quota.connections import Slot
 from proxy.security.authorizer import host_address
 from proxy.security.principal import Principal, from_plugin
 from proxy.security.principal_builder import AuthenticationContext, DefaultPrincipalBuilder
 from proxy.session.authentication import Authentication
-from proxy.session.effects import ControllerResponse, ToController, Verify
-from proxy.session.gate import Gate, ListenerPolicy, Peer
+from proxy.session.effects import ToController, Verify
+from proxy.session.gate import ListenerPolicy, Peer
 from proxy.session.session import Session
 
 BACKLOG = 4_096
@@ -57,68 +50,27 @@ def _address(text: str) -> tuple[str, bytes]:
     return host, ip_address(host.partition("%")[0]).packed
 
 
-class Observer(Protocol):
-    """Counts connections."""
-
-    def opened(self, listener: str) -> None: ...
-
-    def closed(self, listener: str, reason: str) -> None: ...
-
-    def accept_failed(self, listener: str, error: str) -> None: ...
-
-    def upstream_error(self) -> None: ...
-
-
-class Forwarder(Protocol):
-    """Sends requests to the controller; proxy.app passes that of `forwarding`."""
-
-    def __call__(self, request: ToController) -> Awaitable[ControllerResponse]: ...
-
-
 class Listener:
     """One listener of the proxy."""
 
     now_ms = staticmethod(now_ms)
 
     def __init__(
-        self,
-        gate: Gate,
-        policy: ListenerPolicy,
-        broker: EndpointSettings,
-        forwarder: Forwarder,
-        record: Callable[[AuditEvent], None],
-        observer: Observer,
-        tasks: asyncio.TaskGroup,
-        admission: Admission,
-        verifications: Verifications,
-        identity: Identity | None = None,
-        trail: AuditTrail | None = None,
-        turns: Turns | None = None,
-        lookups: TopicLookups | None = None,
-        tracing: Tracing | None = None,
+        self, services: Services, policy: ListenerPolicy, admission: Admission, tasks: asyncio.TaskGroup
     ) -> None:
-        """`admission`, `turns`, `lookups`: shared by all listeners. `identity`: the logins at the broker.
-
-        `trail`: the audit trail behind `record`. `tracing`: None: requests have no spans, at no cost.
-        """
-        self._tracing = tracing
-        self.lookups = lookups or TopicLookups(gate.topic_names, broker)
-        self.turns = turns or Turns(gate.pace)
-        self.buffers = ReceiveBuffers()
+        """`services`, `admission`: shared by all listeners."""
+        self._services = services
         self.policy = policy
-        self.connections: set[Connection] = set()
-        self.record = record
-        self._gate = gate
-        self._broker = broker
-        self._forwarder = forwarder
-        self._observer = observer
-        self._tasks = tasks
         self._admission = admission
-        self._identity = identity or ProxyIdentity(broker.sasl)
-        self._trail = trail or NoAuditTrail()
-        self.held_class = self._trail.held_class
+        self.tasks = tasks
+        self.lookups = services.lookups
+        self.turns = services.turns
+        self.record = services.record
+        self.held_class = services.trail.held_class
+        self.buffers = ReceiveBuffers()
+        self.connections: set[Connection] = set()
         timeout_ms = 0 if policy.sasl is None else policy.login_timeout_ms
-        self._logins = PendingLogins(policy.name, verifications, timeout_ms, record)
+        self._logins = PendingLogins(policy.name, services.verifications, timeout_ms, services.record)
         self._upstream_line = StateLine("broker reached for clients", "broker not reached for clients")
         self._server: Acceptor | None = None
 
@@ -129,8 +81,7 @@ class Listener:
     def accept_at(self, listening: socket.socket, tls: ServerTls | None) -> int:
         """Accept connections at an open socket; return its port."""
         pace = self._admission.pace(self.policy.name)
-        parts = (self._new_connection, self._enter, self._accept_failed, self._tasks, pace)
-        self._server = Acceptor(*parts) if tls is None else TlsAcceptor(tls, self._failed, self.turns, *parts)
+        self._server = Acceptor(self, pace) if tls is None else TlsAcceptor(self, pace, tls)
         return self._server.listen(listening)
 
     @property
@@ -169,7 +120,7 @@ class Listener:
             slot.has_session = True
             self.connections.add(connection)
             self._logins.begin(connection)
-            self._observer.opened(self.policy.name)
+            self._services.observer.opened(self.policy.name)
         return session
 
     def _session(self, transport: asyncio.Transport) -> Session | None:
@@ -178,36 +129,37 @@ class Listener:
         if principal is None:
             return None
         authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host), peer.host)
-        if self._tracing is None:
-            return Session(self._gate, self.policy, peer, authentication)
-        return traced_session(self._gate, self.policy, peer, authentication, self._tracing)
+        gate, tracing = self._services.gate, self._services.tracing
+        if tracing is None:
+            return Session(gate, self.policy, peer, authentication)
+        return traced_session(gate, self.policy, peer, authentication, tracing)
 
     def connect_upstream(self, connection: Connection) -> None:
         """Connect to the broker for a connection."""
-        self._tasks.create_task(self._connect_upstream(connection))
+        self.tasks.create_task(self._connect_upstream(connection))
 
     def forward(self, connection: Connection, request: ToController) -> None:
         """Send an admin request to the controller."""
-        self._tasks.create_task(self._forward(connection, request))
+        self.tasks.create_task(self._forward(connection, request))
 
     def hold(self, connection: Connection) -> None:
         """Let a connection continue when its records are durable."""
-        self._tasks.create_task(self._hold(connection))
+        self.tasks.create_task(self._hold(connection))
 
     def verify(self, connection: Connection, login: Verify) -> None:
         """Check a login."""
-        self._tasks.create_task(self._verify(connection, login))
+        self.tasks.create_task(self._verify(connection, login))
 
     def look_up_topics(self, connection: Connection, topic_ids: bytes) -> None:
         """Request the names of these topic ids from the broker."""
-        self.lookups.request(connection.session.memory.owner, connection, topic_ids, self._tasks)
+        self.lookups.request(connection.session.memory.owner, connection, topic_ids, self.tasks)
 
     def renew_login(self, connection: Connection, upstream: Upstream) -> None:
         """Renew the login at the broker on an open connection (KIP-368)."""
-        self._tasks.create_task(self._renew_login(connection, upstream))
+        self.tasks.create_task(self._renew_login(connection, upstream))
 
     def login_rejected(self, message: str) -> None:
-        self._observer.upstream_error()
+        self._services.observer.upstream_error()
         log.error(
             "Broker rejected the re-authentication of the proxy", error=message, listener=self.policy.name
         )
@@ -217,7 +169,7 @@ class Listener:
         self._logins.ended(connection)
         self.lookups.cancel(connection)
         connection.slot.leave()
-        self._observer.closed(self.policy.name, reason)
+        self._services.observer.closed(self.policy.name, reason)
         log.debug(
             "connection closed",
             listener=self.policy.name,
@@ -231,13 +183,13 @@ class Listener:
             self._server.cancel()
         self._logins.close()
 
-    def _new_connection(self, slot: Slot) -> Connection:
+    def new_connection(self, slot: Slot) -> Connection:
         return Connection(self, slot)
 
-    def _accept_failed(self, error: str) -> None:
+    def accept_failed(self, error: str) -> None:
         self._admission.accept_failed(self.policy.name, error)
 
-    def _enter(self, host: str, close: Callable[[], None]) -> Slot | None:
+    def enter(self, host: str, close: Callable[[], None]) -> Slot | None:
         return self._admission.enter(self.policy.name, host, close)
 
     def _principal(self, transport: asyncio.Transport, peer: Peer) -> Principal | None:
@@ -252,7 +204,7 @@ class Listener:
         try:
             return from_plugin(lambda: self.policy.principal_builder.build(context))
         except ValueError as error:
-            self._failed(peer.host, f"principal builder: {error}")
+            self.handshake_failed(peer.host, f"principal builder: {error}")
             return None
 
     def _principal_of(self, host: str) -> Callable[[str, Principal], Principal] | None:
@@ -273,7 +225,7 @@ class Listener:
 
         return build
 
-    def _failed(self, host: str, reason: str) -> None:
+    def handshake_failed(self, host: str, reason: str) -> None:
         """Record that a client was rejected because of its transport."""
         self.record(
             events.authentication_failed(
@@ -287,20 +239,20 @@ class Listener:
     async def _connect_upstream(self, connection: Connection) -> None:
         try:
             login = await self._login(connection)
-            broker = self._broker
+            broker = self._services.broker
             endpoint = broker if login is broker.sasl else replace(broker, sasl=login)
             await connect(endpoint, connection, Upstream(connection, self.buffers))
             if self._upstream_line.cause is not None:
                 self._upstream_line.is_up(listener=self.policy.name)
         except ChannelError as error:
-            self._observer.upstream_error()
+            self._services.observer.upstream_error()
             self._upstream_line.is_down(cause_of(error), listener=self.policy.name)
             connection.close("upstream_unreachable")
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
             self._fault(connection)
 
     async def _login(self, connection: Connection) -> SaslLogin | None:
-        return await self._identity.login(connection.session.authentication.principal)
+        return await self._services.identity.login(connection.session.authentication.principal)
 
     async def _renew_login(self, connection: Connection, upstream: Upstream) -> None:
         try:
@@ -315,11 +267,11 @@ class Listener:
 
     async def _forward(self, connection: Connection, request: ToController) -> None:
         try:
-            response = await self._forwarder(request)
+            response = await self._services.forward(request)
             respond = await call_in_slices(
                 lambda: connection.controller_responded(request.correlation_id, response)
             )
-            await self._trail.wait_until_durable()
+            await self._services.trail.wait_until_durable()
             if respond is not None:
                 respond()
         except Exception:  # noqa: BLE001 - the task boundary: see _fault
@@ -328,7 +280,7 @@ class Listener:
     async def _hold(self, connection: Connection) -> None:
         try:
             while classes := connection.pending_classes():
-                if not await self._trail.may_proceed(classes):
+                if not await self._services.trail.may_proceed(classes):
                     connection.close("audit_unavailable")
                     return
             connection.resume()
