@@ -64,6 +64,7 @@ from spark_audit.tables.files import AuditError
 from spark_audit.tables.keys import Key, read_keys
 from spark_audit.tables.plans import adapt_plans
 from spark_audit.tables.retention import compact, expire
+from spark_audit.tables.runs import ACCEPT
 from spark_audit.what_if.page import render
 from spark_audit.what_if.result import document, holds, lines
 from spark_audit.what_if.summaries import Summaries
@@ -272,7 +273,7 @@ def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
     tables = Tables(arguments.tables)
     adapt_plans(spark, tables)
     key = _key(arguments)
-    runs = manifest.check(spark, tables, key)
+    runs = manifest.check(spark, tables, key, whole=True)
     faults = manifest.findings(runs, manifest.output_faults(runs, manifest.outputs_now(spark, runs)))
     faults += columns(manifest.of_table_not_checked(spark, tables, runs)).collect()
     if arguments.bootstrap:
@@ -284,9 +285,7 @@ def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
     if arguments.accept:
         found = [fault[S.EXPLANATION] for fault in faults]
         acknowledged = entries(acknowledgements(runs.runs))
-        runs = manifest.sign(
-            spark, runs, manifest.ACCEPT, runs.now, accepted=found, acknowledged=acknowledged
-        )
+        runs = manifest.sign(spark, runs, ACCEPT, runs.now, accepted=found, acknowledged=acknowledged)
     _say(f"manifest: {runs.newest}; differences: {len(faults)}")
     return FINDINGS if faults and not arguments.accept else CLEAN
 

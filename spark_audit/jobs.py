@@ -46,6 +46,7 @@ from spark_audit.tables.findings import Summary
 from spark_audit.tables.keys import Key, Keys, secret_of
 from spark_audit.tables.plans import adapt_plans, held_if_small
 from spark_audit.tables.retention import reconciled_days
+from spark_audit.tables.runs import RECONCILE
 from spark_audit.trail.audit_records import boots, deduplicate, later_copies, sequence_index
 
 RECONCILE_STEPS = ("manifest", "columns", "offsets", *CHECKS)
@@ -73,7 +74,7 @@ def reconcile_tables(
     table = table or table_in(out)
     adapt_plans(spark, tables)
     # The manifest first: what it signs is in the versions that are read, so that its columns are compared.
-    runs = manifest.check(spark, tables, key)
+    runs = manifest.check(spark, tables, key, manifest.of_days(days))
     on_step("manifest")
     # In this order, so that the log has all that the audit records refer to, as far as it was read.
     versions = delta.versions(spark, tables)
@@ -137,11 +138,12 @@ def reconcile_tables(
         "outputs": manifest.outputs_to_be(out, table, text, rows),
         manifest.RECONCILED: manifest.plain_rows(closed),
     }
-    state = {manifest.UNFINISHED: manifest.RECONCILE, **runs.rewriting, manifest.INTENDED: intended}
-    begun = manifest.sign(spark, runs, manifest.RECONCILE, runs.checked, **state)
+    state = {manifest.UNFINISHED: RECONCILE, **runs.rewriting, manifest.INTENDED: intended}
+    begun = manifest.sign(spark, runs, RECONCILE, runs.checked, **state)
     findings.write_findings(spark, out, table, rows, text)
+    since = delta.version_of_state(spark, tables.reconciled)
     delta.append_state(closed, tables.reconciled, S.RECONCILED)
-    left = manifest.appended(spark, tables, runs, manifest.RECONCILED)
+    left = manifest.appended(spark, tables, runs, manifest.RECONCILED, since)
     if edited:
         # Files with such records stay unsigned, so that each later run finds them again.
         left = {name: left[name] for name in left if name != "audit"} | {
@@ -150,7 +152,7 @@ def reconcile_tables(
     signed = manifest.sign(
         spark,
         begun,
-        manifest.RECONCILE,
+        RECONCILE,
         left,
         judged={
             "versions": versions,
@@ -161,6 +163,8 @@ def reconcile_tables(
         outputs=intended["outputs"],
         **runs.rewriting,
     )
+    # The summary is a run of its own: findings.json names the run before.
+    manifest.summarize(spark, signed)
     return summary, str(signed.newest)
 
 
@@ -176,7 +180,7 @@ def acknowledge(
 
     AuditError if no reconciliation has found it.
     """
-    runs = manifest.check(spark, tables, key)
+    runs = manifest.check(spark, tables, key, manifest.NO_FILE)
     day = day_of(runs.runs, id_)
     entry = entries({id_: Acknowledgement(why, by)})
     signed = runs.checked or runs.signed
@@ -209,7 +213,7 @@ def write_page(
     except NotChecked as error:
         raise AuditError(f"{directory} cannot be used: {error}") from error
     days = wanted or document["summary"].get("days") or ()
-    runs = manifest.check(spark, tables, key, days)
+    runs = manifest.check(spark, tables, key, manifest.of_days(days))
     on_step("manifest")
     outputs = manifest.outputs_of(spark, directory, table or table_in(directory))
     changed = _changed_since(runs, document, outputs)

@@ -46,7 +46,7 @@ def reprocess(
     """
     with sole_writer(spark, tables):
         delta.create_tables(spark, tables)
-        begun = manifest.begin(spark, tables, key, compare, "reprocess")
+        begun = manifest.begin(spark, tables, key, compare, "reprocess", "name = 'quarantine'")
         quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE)
         audit = quarantine.where(F.col(S.KAFKA_TOPIC) == audit_topic).transform(_as_received)
         log = quarantine.where(F.col(S.KAFKA_TOPIC) == metadata_topic).transform(_as_received)

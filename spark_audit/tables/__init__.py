@@ -5,6 +5,7 @@ delta        the Delta tables of a trail, and their one writer
 plans        how Spark makes plans, by the size of a trail
 findings     findings.json and table `findings`
 keys         public keys, the secret of chains, and how a run is signed
+runs         the runs of the manifest, and the summaries that stand for older ones
 manifest     what each run judged, removed and wrote, signed
 acknowledgements  findings that somebody has explained, as the manifest has them
 retention    deletes old days, compacts small files

@@ -10,7 +10,7 @@ from datetime import date
 from typing import NamedTuple
 
 from spark_audit.tables.files import AuditError
-from spark_audit.tables.manifest import RECONCILE, Run
+from spark_audit.tables.runs import RECONCILE, SUMMARIZE, Run
 
 ACKNOWLEDGE = "acknowledge"
 OPEN = "open"
@@ -45,15 +45,28 @@ def day_of(runs: Sequence[Run], id_: str) -> str:
 
 def acknowledged_by_day(runs: Sequence[Run]) -> Mapping[date, int]:
     """Returns how many findings of the newest reconciliation of each day were acknowledged after it."""
-    acknowledged, newest = acknowledgements(runs), dict[str, int]()
-    for number, run in enumerate(runs):
-        if run.fits and run.content.get("job") == RECONCILE and "judged" in run.content:
-            newest |= dict.fromkeys(run.content["judged"]["days"] or _open(run).values(), number)
+    acknowledged = acknowledgements(runs)
     counts: Counter[date] = Counter()
-    for day, number in newest.items():
-        found = _open(runs[number])
-        counts[date.fromisoformat(day)] = sum(found[id_] == day for id_ in found.keys() & acknowledged.keys())
+    for day, found in _open_by_day(runs).items():
+        counts[date.fromisoformat(day)] = len(found & acknowledged.keys())
     return counts
+
+
+def what_counts(runs: Sequence[Run]) -> dict[str, object]:
+    """Returns the content of a summary: what these runs say of findings that still counts."""
+    found = {id_: day for day, ids in _open_by_day(runs).items() for id_ in sorted(ids)}
+    return {"acknowledged": entries(acknowledgements(runs)), "judged": {"days": [], OPEN: found}}
+
+
+def _open_by_day(runs: Sequence[Run]) -> dict[str, set[str]]:
+    """Returns day -> the findings that its newest reconciliation has left open."""
+    by_day: dict[str, set[str]] = {}
+    for run in runs:
+        if run.fits and run.content.get("job") in (RECONCILE, SUMMARIZE) and "judged" in run.content:
+            found = _open(run)
+            for day in run.content["judged"]["days"] or set(found.values()):
+                by_day[day] = {id_ for id_, its_day in found.items() if its_day == day}
+    return by_day
 
 
 def _open(run: Run) -> Mapping[str, str]:

@@ -160,20 +160,26 @@ def size_bytes(spark: SparkSession, path: str) -> int:
 
 
 URI, RELATIVE, ROWS, DELETED = "uri", "relative", "rows", "deleted"
-FIRST_DAY, LAST_DAY = "first_day", "last_day"
+FIRST_DAY, LAST_DAY, MODIFIED = "first_day", "last_day", "modified_ms"
 
 
-def files_of(spark: SparkSession, path: str) -> DataFrame:
+def files_of(spark: SparkSession, path: str, since: int | None = None) -> DataFrame:
     """Returns one row per file of a table, as the table's log names it. Reads none of them.
 
+    With `since`, only of files that the table did not have at that version.
+
     `uri` and `relative` are its place, `rows` the number of its records, `first_day` and `last_day` the days
-    of them (null if the table has no column for them), `deleted` the deletion vector as JSON, null if none.
-    `rows` is 0 if the log has no statistics.
+    of them (null if the table has no column for them), `deleted` the deletion vector as JSON, null if none,
+    `modified_ms` its modification time. `rows` is 0 if the log has no statistics.
     """
     snapshot = _snapshot(spark, path)
     bounds = S.struct((S.DATE, T.StringType()))
     statistics = S.struct(("numRecords", T.LongType()), ("minValues", bounds), ("maxValues", bounds))
-    named = DataFrame(snapshot.allFiles().toDF(), spark).withColumn("of", F.from_json("stats", statistics))
+    files = DataFrame(snapshot.allFiles().toDF(), spark)
+    if since is not None:
+        then = DataFrame(_at(spark, snapshot, since).allFiles().toDF(), spark)
+        files = files.join(then.select("path"), "path", "left_anti")
+    named = files.withColumn("of", F.from_json("stats", statistics))
     # A path may be absolute: in a clone of a table, or in a log that somebody has edited.
     whole = F.when(F.col("path").rlike("^([A-Za-z][A-Za-z0-9+.-]*:|/)"), F.col("path"))
     day = F.col("partitionValues").getItem(S.DATE)
@@ -186,7 +192,14 @@ def files_of(spark: SparkSession, path: str) -> DataFrame:
         F.coalesce(day, F.col("of.minValues").getItem(S.DATE)).alias(FIRST_DAY),
         F.coalesce(day, F.col("of.maxValues").getItem(S.DATE)).alias(LAST_DAY),
         F.to_json("deletionVector").alias(DELETED),
+        F.col("modificationTime").alias(MODIFIED),
     )
+
+
+def _at(spark: SparkSession, snapshot: Java, version: int) -> Java:
+    jvm: Java = spark.sparkContext._jvm
+    none = jvm.scala.Option.empty()
+    return snapshot.deltaLog().getSnapshotAt(version, none, none, False)
 
 
 def set_table_property(spark: SparkSession, path: str, name: str, value: str) -> None:
@@ -242,9 +255,7 @@ def _loaded(spark: SparkSession, path: str, version: int | None) -> DataFrame:
     # Delta reads deletion vectors in a list of files only, unless it also skips files by their statistics,
     # which anybody may have edited (session.py).
     if version is not None:
-        snapshot = snapshot.deltaLog().getSnapshotAt(
-            version, jvm.scala.Option.empty(), jvm.scala.Option.empty(), False
-        )
+        snapshot = _at(spark, snapshot, version)
     files = jvm.scala.jdk.javaapi.CollectionConverters.asScala(snapshot.allFiles().collectAsList()).toSeq()
     return DataFrame(
         snapshot.deltaLog().createDataFrame(snapshot, files, False, jvm.scala.Option.empty()), spark
@@ -256,6 +267,11 @@ def read_state(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
     if not DeltaTable.isDeltaTable(spark, path):
         return empty_frame(spark, schema)
     return read_table(spark, path, schema)
+
+
+def version_of_state(spark: SparkSession, path: str) -> int | None:
+    """Returns the version of table `reconciled` or `expired`, None if it was never written."""
+    return version(spark, path) if DeltaTable.isDeltaTable(spark, path) else None
 
 
 def append_state(rows: DataFrame, path: str, schema: StructType) -> None:

@@ -65,6 +65,21 @@ def write_new(spark: SparkSession, path: str, text: str) -> None:
         raise AuditError(f"{path} cannot be written: {error.strerror}") from error
 
 
+def move(spark: SparkSession, source: str, target: str) -> None:
+    """Gives a file another place on the same file system. AuditError if it cannot be moved."""
+    if not _on_local_disk(spark, source):
+        filesystem, place = _hadoop_path(spark, target)
+        filesystem.mkdirs(place.getParent())
+        if not filesystem.rename(_hadoop_path(spark, source)[1], place):
+            raise AuditError(f"{source} cannot be moved to {target}")
+        return
+    try:
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        Path(source).replace(target)
+    except OSError as error:
+        raise AuditError(f"{source} cannot be moved to {target}: {error.strerror}") from error
+
+
 def sha256_of(spark: SparkSession, uri: str) -> str:
     """Returns the SHA-256 of a file in hex, on any file system. It is read in small blocks.
 

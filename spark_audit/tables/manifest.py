@@ -1,9 +1,12 @@
 """The manifest: what each run of a job judged, removed and wrote, signed and chained to the run before.
 
-Directory `runs` beside the tables has one file per run: one line of JSON, which ends with `link`. As in an
-audit line (reconcile/chain.py), this is the hash of the link before and of the line up to there (keys.py).
-A run lists the files of each table with their SHA-256, so that a later run sees which of them were altered,
-removed or added since.
+Directory `runs` beside the tables has one file per run (runs.py). A run says of each table which files it
+has, with their SHA-256, so that a later run sees which of them were altered, removed or added since.
+
+Files that a run has closed are not listed, and not hashed, by each later one. Of these, Delta's log has to
+name the same as then: one digest of path, number of records, days and deletion vector of each shows that. The
+list with their SHA-256 is in the run that closed them. A job hashes what is not closed, and the files that it
+judges or rewrites; `verify` hashes all (docs/decisions/0131).
 
 Ingest signs nothing, because it has no key. So the tables of a trail may grow between two runs: what is added
 there is judged by its own chains. Nothing else may happen to them, and nothing at all to `reconciled` and
@@ -15,24 +18,26 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import reduce
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import NamedTuple, NotRequired, TypedDict
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.tables import keys
+from spark_audit.tables.acknowledgements import what_counts
 from spark_audit.tables.delta import (
     AUDIT_STREAM,
     DELETED,
     FIRST_DAY,
     LAST_DAY,
     METADATA_STREAM,
+    MODIFIED,
     RELATIVE,
     ROWS,
     URI,
@@ -46,19 +51,28 @@ from spark_audit.tables.delta import (
     table_properties,
     withheld_offsets,
 )
-from spark_audit.tables.files import AuditError, names_in, read_text, sha256_of, write_new
+from spark_audit.tables.files import AuditError, names_in, read_text, sha256_of
 from spark_audit.tables.findings import digested, read_table_of_findings
+from spark_audit.tables.runs import (
+    CLOSES,
+    RECONCILE,
+    SUMMARIZE,
+    Fault,
+    Run,
+    is_summary_due,
+    listed_files,
+    move_summarized,
+    newest_of,
+    read_runs,
+    write_run,
+)
 
-ACCEPT = "accept"
-"""The job that signs the tables as they are. It begins a new chain of runs."""
 UNFINISHED = "unfinished"
 """In a run: the job that has begun to rewrite tables, and has not ended."""
-RECONCILE, EXPIRE = "reconcile", "expire"
+EXPIRE = "expire"
+_WRITTEN_BY = "written_by"
 INTENDED = "intended"
 """In an unfinished run of RECONCILE: what it is about to write. A job that was killed may have written it."""
-_SEED = sha256(b"penstock audit runs").hexdigest()
-_LINK = ',"link":"'
-_TAIL = len(_LINK) + len(_SEED) + len('"}')
 _GONE = ""
 FILE = "_file"
 """The column that `with_files` adds."""
@@ -66,6 +80,36 @@ MEDIUM = "medium"
 """Severity of what stops no job."""
 _NAMED = 3
 """An explanation names at most this many files."""
+NO_FILE, EVERY_FILE = "false", "true"
+"""Which files are hashed beside those that are not closed: conditions on the columns of `files_of`, and on
+`name` of the table."""
+_DATA = "name IN ('audit', 'quarantine', 'metadata_log')"
+MAY_BE_COMPACTED = f"{_DATA} AND (deleted IS NOT NULL OR count(1) OVER (PARTITION BY name, first_day) > 1)"
+
+
+def of_days(days: Sequence[str]) -> str:
+    """Returns the condition for the files of these days (YYYY-MM-DD). Without days, for every file.
+
+    ValueError for another form: the days may be those of a findings.json that somebody has edited.
+    """
+    quoted = ", ".join(f"'{date.fromisoformat(day)}'" for day in days)
+    return f"first_day IN ({quoted})" if days else EVERY_FILE
+
+
+def before_day(day: date) -> str:
+    """Returns the condition for the files of the days before this one."""
+    return f"{_DATA} AND coalesce(first_day < '{day}', true)"
+
+
+class Closed(TypedDict):
+    """The files of a table that need not be hashed again."""
+
+    until_ms: int
+    """Those whose modification time in Delta's log is not later. It may be forged: the digest decides."""
+    digest: str
+    """Of what Delta's log says of them."""
+    list: NotRequired[tuple[int, str]]
+    """Number and link of the run with the newest list. Without one, the run that has this."""
 
 
 class Signed(TypedDict):
@@ -77,33 +121,51 @@ class Signed(TypedDict):
     """Relative path -> SHA-256, number of records, first and last day."""
     batches: NotRequired[dict[str, int]]
     """Stream -> its newest batch, as the table says. Runs of older releases do not have it."""
+    closed: NotRequired[Closed]
 
 
-_ABSENT: Signed = {"columns": [], "properties": {}, "files": {}, "batches": {}}
-Tree = dict[str, Signed]
+class Found(Signed):
+    """A table as it is. `files` are those that were hashed."""
+
+    known: dict[str, str]
+    """Those among them that are closed, and closed ones that are gone, as they were signed."""
+    all: Closed
+    """What to sign if all files are closed that the table has now."""
+
+
+Tree = Mapping[str, Signed]
 """Table -> what is signed of it."""
+Now = Mapping[str, Found]
 
 
-class Fault(NamedTuple):
-    """What contradicts the manifest. `evidence` is the same in every run."""
+class Entry(NamedTuple):
+    """What Delta's log says of a file."""
 
-    check: str
-    severity: str
-    explanation: str
-    evidence: Mapping[str, object]
+    uri: str
+    said: str
+    """Number of records, days, and deletion vector."""
+    is_closed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run. `fits`: its link follows from the run before, with the key if there is one."""
+class Entries(NamedTuple):
+    """What Delta's log says of a table."""
 
-    number: int
-    link: str
-    fits: bool
-    content: Mapping[str, Any]
+    files: Mapping[str, Entry]
+    """Relative path -> those that are not closed, and those that are wanted."""
+    closed: str
+    """The digest of the closed ones."""
+    all: Closed
 
-    def __str__(self) -> str:
-        return f"run {self.number} {self.link}" if self.number else "no run yet"
+
+def digest_of(files: Mapping[str, str]) -> str:
+    """Returns the digest of path -> what Delta's log says, as `entries_of` computes it."""
+    each = sorted(sha256(f"{path} {said}".encode()).hexdigest() for path, said in files.items())
+    return sha256("".join(each).encode()).hexdigest()
+
+
+def _absent() -> Found:
+    nothing: Closed = {"until_ms": -1, "digest": digest_of({})}
+    return {"columns": [], "properties": {}, "files": {}, "batches": {}, "known": {}, "all": nothing}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +179,7 @@ class Manifest:
     directory: str
     key: keys.Key
     runs: Sequence[Run]
-    now: Tree
+    now: Now
     signed: Tree
     faults: Sequence[Fault]
     checked: Tree
@@ -125,7 +187,7 @@ class Manifest:
 
     @property
     def newest(self) -> Run:
-        return _newest(self.runs)
+        return newest_of(self.runs)
 
     @property
     def unfinished(self) -> dict[str, object]:
@@ -139,56 +201,193 @@ class Manifest:
 
 
 def runs_of(spark: SparkSession, tables: Tables, key: keys.Key) -> Sequence[Run]:
-    """Returns the runs since the tables were accepted, without a look at the tables."""
-    return _runs(spark, f"{tables.root.rstrip('/')}/runs", key)[0]
+    """Returns the runs since the newest summary, without a look at the tables."""
+    return read_runs(spark, f"{tables.root.rstrip('/')}/runs", key)[0]
 
 
-def check(spark: SparkSession, tables: Tables, key: keys.Key, days: Sequence[str] = ()) -> Manifest:
+def check(
+    spark: SparkSession, tables: Tables, key: keys.Key, wanted: str = EVERY_FILE, *, whole: bool = False
+) -> Manifest:
     """Reads the manifest and compares the tables with it. Without any run they are accepted as they are.
 
-    With `days` (YYYY-MM-DD) reads only the files of these days, and `signed` is what the newest run signed.
-    AuditError if the runs are signed with a key and there is none.
+    Hashes the files that are not closed, and those that are `wanted` (`of_days`). With `whole`, reads the
+    runs before the newest summary too. AuditError if the runs are signed with a key and there is none.
     """
     directory = f"{tables.root.rstrip('/')}/runs"
-    runs, faults = _runs(spark, directory, key)
-    now = contents(spark, _paths(tables), days)
-    trusted = next((run.content for run in reversed(runs) if run.fits), None)
-    job = RECONCILE if trusted is None else trusted.get(UNFINISHED, RECONCILE)
-    then: Tree = {} if trusted is None else trusted["tables"]
-    rewriting = trusted is None or job != RECONCILE
-    if rewriting:
-        # Who writes a CLOSED table signs it. So without a run there is none, and only `expire` writes one.
-        closed = [name for name in CLOSED if (name, job) != (EXPIRED, EXPIRE)]
-        then = {name: now[name] for name in now if name not in closed} | {
-            name: then[name] for name in closed if name in then
-        }
-    if trusted is not None and INTENDED in trusted:
-        then |= _with_intended(spark, tables, trusted[INTENDED][RECONCILED], then, now)
-    signed: Tree = {}
+    runs, faults = read_runs(spark, directory, key, whole=whole)
+    then, job, intended = _left_by(next((run for run in reversed(runs) if run.fits), None))
+    now, more = _as_they_are(spark, tables, Manifest(directory, key, runs, {}, {}, [], then), wanted)
+    known = {(fault.check, str(fault.evidence)) for fault in faults}
+    faults += [fault for fault in more if (fault.check, str(fault.evidence)) not in known]
+    if intended is not None:
+        then = {**then, **_with_intended(spark, tables, intended, then, now)}
+    signed: dict[str, Signed] = {}
     for name in _paths(tables):
-        # A data table may come later. The others come with a run, so before it they are empty.
-        found = now.get(name, _ABSENT)
-        before = then.get(name, _ABSENT if name in CLOSED else found)
-        signed[name] = before if days else _to_sign(name, before, found)
-        faults += _differences(name, _of_days(name, before, days), found)
+        found = now.get(name, _absent())
+        # A data table may come later. Who writes a CLOSED table signs it, so without a run there is none.
+        before = then.get(name, _absent() if name in CLOSED else found)
+        signed[name] = before
+        if job == RECONCILE or (name in CLOSED and (name, job) != (EXPIRED, EXPIRE)):
+            signed[name] = _to_sign(name, before, found)
+            faults += _differences(name, before, found)
     faults += _batches_ahead(spark, tables, now)
-    if (job := _newest(runs).content.get(UNFINISHED)) and job != RECONCILE:
-        text = f"{job} has begun to change the tables and has not ended: run {job} again"
-        faults.append(Fault("manifest.unfinished", MEDIUM, text, {"job": job}))
-    return Manifest(directory, key, runs, now, signed, faults, {} if rewriting else then)
+    if (begun := newest_of(runs).content.get(UNFINISHED)) and begun != RECONCILE:
+        text = f"{begun} has begun to change the tables and has not ended: run {begun} again"
+        faults.append(Fault("manifest.unfinished", MEDIUM, text, {"job": begun}))
+    return Manifest(directory, key, runs, now, signed, faults, then)
 
 
-def _with_intended(spark: SparkSession, tables: Tables, rows_intended: object, then: Tree, now: Tree) -> Tree:
+def _left_by(run: Run | None) -> tuple[Tree, str | None, object]:
+    """Returns the tables as a run has signed them, and the unfinished job.
+
+    That is RECONCILE if there is none, None if there is no run. Last, what RECONCILE has intended to write.
+    """
+    if run is None:
+        return {}, None, None
+    then: dict[str, Signed] = dict(run.content["tables"])
+    for name, each in then.items():
+        if "closed" in each:
+            number, link = each["closed"].get("list", (run.number, run.link))
+            then[name] = {**each, "closed": {**each["closed"], "list": (number, link)}}
+    intended = run.content[INTENDED][RECONCILED] if INTENDED in run.content else None
+    return then, run.content.get(UNFINISHED, RECONCILE), intended
+
+
+def _as_they_are(
+    spark: SparkSession, tables: Tables, manifest: Manifest, wanted: str
+) -> tuple[Now, list[Fault]]:
+    """Returns the tables that exist, and those that had closed files; and which lists cannot be read."""
+    paths = {name: path for name, path in _paths(tables).items() if DeltaTable.isDeltaTable(spark, path)}
+    closed = {name: each["closed"] for name, each in manifest.checked.items() if "closed" in each}
+    until_ms = {name: each["until_ms"] for name, each in closed.items()}
+    nothing = Entries({}, digest_of({}), _absent()["all"])
+    entries = dict.fromkeys(closed, nothing) | entries_of(_files_in(spark, paths), until_ms, wanted)
+    # Somebody has changed closed files, or a writer's clock is slow: compare each of them with the lists.
+    other = {name for name, each in closed.items() if entries[name].closed != each["digest"]}
+    others = {name: path for name, path in paths.items() if name in other}
+    everything = dict.fromkeys(other, nothing) | entries_of(_files_in(spark, others), until_ms, EVERY_FILE)
+    looked_at = {
+        name: {path for path, entry in entries[name].files.items() if entry.is_closed} for name in closed
+    }
+    listed, faults = _listed(spark, manifest, None if other else looked_at)
+    now: dict[str, Found] = {}
+    for name, each in entries.items():
+        lists, files, gone = listed.get(name, {}), dict(each.files), set[str]()
+        if name in other:
+            there = everything[name].files
+            files |= {path: entry for path, entry in there.items() if _other(lists.get(path), entry)}
+            gone = lists.keys() - there.keys()
+        elif faults:
+            # What nobody can compare any more. That is the finding.
+            files = {path: entry for path, entry in files.items() if not entry.is_closed or path in lists}
+        found = _found(spark, paths[name], files) if name in paths else _absent()
+        known = {path: lists[path] for path in (files.keys() & lists.keys()) | gone}
+        now[name] = {**found, "known": known, "all": each.all}
+    return now, faults
+
+
+def _listed(
+    spark: SparkSession, manifest: Manifest, wanted: Mapping[str, set[str]] | None
+) -> tuple[dict[str, dict[str, str]], list[Fault]]:
+    """Returns the closed files of the tables by name: all of them, or at least those `wanted`."""
+    newest = _newest_list(manifest.checked)
+    if newest is None:
+        return {}, []
+    return listed_files(spark, manifest.directory, manifest.key, newest, wanted)
+
+
+def _newest_list(tables: Tree) -> tuple[int, str] | None:
+    return max((each["closed"]["list"] for each in tables.values() if "closed" in each), default=None)
+
+
+def _other(text: str | None, entry: Entry) -> bool:
+    return text is None or text.partition(" ")[2] != entry.said
+
+
+def _found(
+    spark: SparkSession, path: str, files: Mapping[str, Entry], known: Mapping[str, str] | None = None
+) -> Found:
+    """Returns a table with these files. `known` are texts of files that are not hashed again."""
+    texts = known or {}
+    hashed = {
+        name: texts[name]
+        if not _other(texts.get(name), entry)
+        else f"{sha256_of(spark, entry.uri)} {entry.said}"
+        for name, entry in sorted(files.items())
+    }
+    return {**_described(spark, path), "files": hashed}
+
+
+def _described(spark: SparkSession, path: str) -> Found:
+    own = sorted(table_properties(spark, path).items())
+    columns = spark.read.format("delta").load(path).schema
+    return {
+        **_absent(),
+        "columns": [f"{field.name} {field.dataType.simpleString()}" for field in columns],
+        "properties": {key: value for key, value in own if key.startswith("delta.")},
+        "batches": newest_batches(spark, path),
+    }
+
+
+def _files_in(spark: SparkSession, paths: Mapping[str, str]) -> dict[str, DataFrame]:
+    return {name: files_of(spark, path) for name, path in paths.items()}
+
+
+def entries_of(
+    files: Mapping[str, DataFrame], until_ms: Mapping[str, int], wanted: str
+) -> dict[str, Entries]:
+    """Returns what Delta's logs say of files (`files_of`) of tables, in one query.
+
+    Those up to `until_ms` are closed. Of the closed ones only those that are `wanted` are collected.
+    """
+    nothing = Entries({}, digest_of({}), _absent()["all"])
+    if not files:
+        return {}
+    each_named = (
+        rows.withColumns({"name": F.lit(name), "is_closed": F.col(MODIFIED) <= until_ms.get(name, -1)})
+        for name, rows in files.items()
+    )
+    named = reduce(DataFrame.unionByName, each_named)
+    days = F.concat(F.coalesce(FIRST_DAY, F.lit("")), F.lit(".."), F.coalesce(LAST_DAY, F.lit("")))
+    said = F.concat_ws(" ", F.col(ROWS).cast("string"), days, DELETED).alias("said")
+    each = named.withColumn("is_wanted", ~F.col("is_closed") | F.expr(wanted)).select(
+        "name", RELATIVE, URI, said, "is_closed", "is_wanted", MODIFIED
+    )
+    entry = F.sha2(F.concat_ws(" ", RELATIVE, "said"), 256)
+
+    def digest(condition: Column) -> Column:
+        return F.sha2(F.array_join(F.sort_array(F.collect_list(F.when(condition, entry))), ""), 256)
+
+    listed = F.when(F.col("is_wanted"), F.struct(RELATIVE, URI, "said", "is_closed"))
+    by_table = each.groupBy("name").agg(
+        F.collect_list(listed).alias("files"),
+        digest(F.col("is_closed")).alias("closed"),
+        digest(F.lit(True)).alias("all"),
+        F.max(MODIFIED).alias(MODIFIED),
+    )
+    return dict.fromkeys(files, nothing) | {
+        row["name"]: Entries(
+            {path: Entry(*entry) for path, *entry in row["files"]},
+            row["closed"],
+            {"until_ms": row[MODIFIED], "digest": row["all"]},
+        )
+        for row in by_table.collect()
+    }
+
+
+def _with_intended(spark: SparkSession, tables: Tables, rows_intended: object, then: Tree, now: Now) -> Tree:
     """Returns table `reconciled` as it is, if a job that was killed has appended what it had signed to it."""
     before, after = _files(then, RECONCILED), _files(now, RECONCILED)
-    added = after.keys() - before.keys()
+    added = after.keys() - before.keys() - now.get(RECONCILED, _absent())["known"].keys()
     if not added:
         return {}
     table = read_table(spark, tables.reconciled)
     rows = with_files(spark, tables.reconciled, table).where(F.col(FILE).isin(*added))
     if plain_rows(rows) != rows_intended:
         return {}
-    return {RECONCILED: {**now[RECONCILED], "files": {**after, **before}}}
+    files = {path: after[path] for path in added} | before
+    closed = then[RECONCILED].get("closed") if RECONCILED in then else None
+    return {RECONCILED: _signed(now[RECONCILED], files, closed)}
 
 
 def plain_rows(days: DataFrame) -> list[list[object]]:
@@ -212,14 +411,15 @@ def with_files(spark: SparkSession, path: str, rows: DataFrame) -> DataFrame:
 
 def not_checked(audit: DataFrame, manifest: Manifest) -> DataFrame:
     """Returns the records of `with_files` in files that no run has signed: they were not reconciled yet."""
-    before, now = _files(manifest.checked, "audit"), _files(manifest.now, "audit")
-    same = [path for path, text in before.items() if now.get(path) == text]
-    return audit.where(~F.coalesce(F.col(FILE).isin(*same), F.lit(False))) if same else audit
+    now = manifest.now.get("audit", _absent())
+    signed = _files(manifest.checked, "audit") | now["known"]
+    new = [path for path, text in now["files"].items() if signed.get(path) != text]
+    return audit.where(F.col(FILE).isin(*new) if new else F.expr("false"))
 
 
 def of_table_not_checked(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
     """Returns the same of the table as it is. No records if it does not exist."""
-    if "audit" not in manifest.now:
+    if not manifest.now.get("audit", _absent())["columns"]:
         return empty_frame(spark, S.AUDIT)
     return not_checked(with_files(spark, tables.audit, read_table(spark, tables.audit, S.AUDIT)), manifest)
 
@@ -230,31 +430,37 @@ def sign(spark: SparkSession, manifest: Manifest, job: str, tables: Tree, **done
     `done` is what the job judged, removed or wrote. AuditError if another run was written meanwhile, or if
     the key is missing.
     """
-    number = manifest.newest.number + 1
-    content: dict[str, object] = {"run": number, "job": job, "time_ms": time.time_ns() // 1_000_000}
-    content |= {**done, "tables": tables}
-    start = _SEED if job == ACCEPT else manifest.newest.link
-    body, link = keys.sealed(start, content, manifest.key, manifest.newest.content.get("signed_with"))
-    try:
-        write_new(spark, _place(manifest.directory, number), f'{body}{_LINK}{link}"}}')
-    except FileExistsError as error:
-        raise AuditError(
-            f"another job has written run {number} of the manifest: run this one again"
-        ) from error
-    return replace(manifest, runs=[*manifest.runs, Run(number, link, True, content)])
+    signed = {name: _signed(each, each["files"], each.get("closed")) for name, each in tables.items()}
+    fields = {"job": job, **done, "tables": signed}
+    run = write_run(spark, manifest.directory, manifest.key, manifest.newest, fields)
+    return replace(manifest, runs=[*manifest.runs, run])
+
+
+def _signed(table: Signed, files: dict[str, str], closed: Closed | None) -> Signed:
+    """Returns what a run says of a table with these files."""
+    signed: Signed = {
+        "columns": table["columns"],
+        "properties": table["properties"],
+        "files": files,
+        "batches": table.get("batches", {}),
+    }
+    return signed if closed is None else {**signed, "closed": closed}
 
 
 Compare = Callable[[DataFrame], DataFrame]
 """Records of table `audit` -> the findings about those whose columns are not as their lines say."""
 
 
-def begin(spark: SparkSession, tables: Tables, key: keys.Key, compare: Compare, job: str) -> Manifest:
+def begin(
+    spark: SparkSession, tables: Tables, key: keys.Key, compare: Compare, job: str, rewritten: str
+) -> Manifest:
     """Signs that a job is going to change files of the tables. AuditError if they contradict the manifest.
 
     Records that were never reconciled are compared first, because the job signs the files that it leaves. If
-    the job is killed, its next run goes on from there.
+    the job is killed, its next run goes on from there. `rewritten` is the condition for the files that the
+    job may rewrite (`check`): what was done to their bytes would be signed with what is made of them.
     """
-    manifest = check(spark, tables, key)
+    manifest = check(spark, tables, key, rewritten)
     found = [fault.explanation for fault in manifest.faults if fault.severity != MEDIUM]
     if not found:
         found = [
@@ -266,16 +472,68 @@ def begin(spark: SparkSession, tables: Tables, key: keys.Key, compare: Compare, 
 
 
 def end(spark: SparkSession, tables: Tables, manifest: Manifest, job: str, **done: object) -> None:
-    """Signs the tables as the job has left them. Others may have written runs since it began."""
-    runs, _ = _runs(spark, manifest.directory, manifest.key)
-    sign(spark, replace(manifest, runs=runs), job, contents(spark, _paths(tables)), **done)
+    """Signs the tables as the job has left them. Others may have written runs since it began.
+
+    Closes all files. What was closed before keeps the SHA-256 of then, whatever its file has now.
+    """
+    runs, _ = read_runs(spark, manifest.directory, manifest.key)
+    listed, faults = _listed(spark, manifest, None)
+    if faults:
+        raise AuditError(faults[0].explanation)
+    known = {
+        name: {**files, **listed.get(name, {})}
+        for name in _paths(tables)
+        for files in [_files(manifest.signed, name)]
+    }
+    left, closes = dict[str, Signed](), dict[str, object]()
+    for name, each in contents(spark, _paths(tables), known).items():
+        closes[name] = {"files": each["files"]}
+        left[name] = _signed(each, {}, each["all"])
+    done[CLOSES] = {"before": None, "tables": closes}
+    signed = sign(spark, replace(manifest, runs=runs, now={}), job, left, **done)
+    summarize(spark, signed)
 
 
-def appended(spark: SparkSession, tables: Tables, manifest: Manifest, name: str) -> Tree:
-    """Returns what to sign after this job has appended to one of the CLOSED tables."""
-    after = contents(spark, {name: _paths(tables)[name]})[name]
-    new = {path: text for path, text in after["files"].items() if path not in _files(manifest.now, name)}
-    return {**manifest.signed, name: {**after, "files": _files(manifest.signed, name) | new}}
+def summarize(spark: SparkSession, manifest: Manifest) -> Manifest:
+    """Closes the files that were found and signed, and writes a summary of the runs, if one is due.
+
+    Not while a job is unfinished, or while somebody has to look at the tables: what is closed was right.
+    """
+    stopped = manifest.unfinished or any(fault.severity != MEDIUM for fault in manifest.faults)
+    if stopped or not is_summary_due(manifest.runs):
+        return manifest
+    left, _, _ = _left_by(manifest.newest)
+    tables, closes = dict(left), dict[str, object]()
+    for name, each in left.items():
+        found = manifest.now.get(name, _absent())
+        new = {path: text for path, text in found["files"].items() if path not in found["known"]}
+        # A file with columns that are not as its lines say stays open.
+        if found["columns"] and new.items() <= each["files"].items():
+            closes[name] = {"files": new}
+            files = {path: text for path, text in each["files"].items() if path not in new}
+            tables[name] = {**each, "files": files, "closed": found["all"]}
+    done: dict[str, object] = {CLOSES: {"before": _newest_list(left), "tables": closes}} if closes else {}
+    outputs = _signed_outputs(manifest)
+    done |= {
+        "outputs": {path: digest for path, (_, digest) in outputs.items()},
+        _WRITTEN_BY: {path: number for path, (number, _) in outputs.items()},
+    }
+    done |= what_counts(manifest.runs)
+    manifest = sign(spark, manifest, SUMMARIZE, tables, **done)
+    move_summarized(spark, manifest.directory, manifest.newest)
+    return manifest
+
+
+def appended(spark: SparkSession, tables: Tables, manifest: Manifest, name: str, since: int | None) -> Tree:
+    """Returns what to sign after this job has appended to one of the CLOSED tables.
+
+    `since` is the version of the table before, None if it was not there.
+    """
+    path, before = _paths(tables)[name], manifest.signed[name]
+    new = entries_of({name: files_of(spark, path, since)}, {}, EVERY_FILE)[name]
+    after = _found(spark, path, new.files)
+    files = {**after["files"], **before["files"]}
+    return {**manifest.signed, name: _signed(after, files, before.get("closed"))}
 
 
 def outputs_of(spark: SparkSession, out: str, table: str) -> dict[str, str]:
@@ -304,7 +562,7 @@ def outputs_now(spark: SparkSession, manifest: Manifest) -> dict[str, str]:
     What earlier runs of a job wrote may be gone.
     """
     newest = {run.content["job"]: run for run in manifest.runs if run.fits}
-    expected = {path: _GONE for run in newest.values() for path in _written(run)}
+    expected = {path: _GONE for job, run in newest.items() if job != SUMMARIZE for path in _written(run)}
     return expected | _digests(spark, list(_signed_outputs(manifest)))
 
 
@@ -360,7 +618,11 @@ def _digests(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
 
 def _signed_outputs(manifest: Manifest) -> dict[str, tuple[int, str]]:
     """Returns path -> the newest run that wrote it, and its SHA-256."""
-    return {path: (run.number, digest) for run in manifest.runs for path, digest in _written(run).items()}
+    return {
+        path: (run.content.get(_WRITTEN_BY, {}).get(path, run.number), digest)
+        for run in manifest.runs
+        for path, digest in _written(run).items()
+    }
 
 
 def _written(run: Run) -> Mapping[str, str]:
@@ -381,33 +643,15 @@ def findings(manifest: Manifest, more: Sequence[Fault] = ()) -> list[Row]:
     return rows
 
 
-def contents(spark: SparkSession, paths: Mapping[str, str], days: Sequence[str] = ()) -> Tree:
-    """Returns what is to be signed of the tables that exist, by name. Reads every file of them.
-
-    With `days`, of the tables BY_DAY only the files of these.
-    """
-    found: Tree = {}
-    named: list[DataFrame] = []
-    for name, path in paths.items():
-        if not DeltaTable.isDeltaTable(spark, path):
-            continue
-        own = sorted(table_properties(spark, path).items())
-        properties = {key: value for key, value in own if key.startswith("delta.")}
-        schema = spark.read.format("delta").load(path).schema
-        columns = [f"{field.name} {field.dataType.simpleString()}" for field in schema]
-        batches = newest_batches(spark, path)
-        found[name] = {"columns": columns, "properties": properties, "files": {}, "batches": batches}
-        files = files_of(spark, path)
-        if days and name in BY_DAY:
-            files = files.where(F.col(FIRST_DAY).isin(*days))
-        named.append(files.withColumn("name", F.lit(name)))
-    if not named:
-        return found
-    rows = reduce(DataFrame.unionByName, named).orderBy("name", RELATIVE).collect()
-    for row in rows:
-        days = f"{row[FIRST_DAY] or ''}..{row[LAST_DAY] or ''}"
-        parts = [sha256_of(spark, row[URI]), str(row[ROWS]), days, row[DELETED]]
-        found[row["name"]]["files"][row[RELATIVE]] = " ".join(part for part in parts if part)
+def contents(
+    spark: SparkSession, paths: Mapping[str, str], known: Mapping[str, Mapping[str, str]] | None = None
+) -> Now:
+    """Returns the tables that exist, by name, with all their files. Reads those that are not `known`."""
+    there = {name: path for name, path in paths.items() if DeltaTable.isDeltaTable(spark, path)}
+    found: dict[str, Found] = {}
+    for name, each in entries_of(_files_in(spark, there), {}, EVERY_FILE).items():
+        texts = (known or {}).get(name)
+        found[name] = {**_found(spark, there[name], each.files, texts), "all": each.all}
     return found
 
 
@@ -419,8 +663,6 @@ def _paths(tables: Tables) -> dict[str, str]:
 RECONCILED, EXPIRED = "reconciled", "expired"
 CLOSED = (RECONCILED, EXPIRED)
 """The tables that only jobs with the key write."""
-BY_DAY = ("audit", "quarantine")
-"""The tables of which a report of some days reads only these."""
 _SCHEMAS = {
     "audit": S.AUDIT,
     "quarantine": S.QUARANTINE,
@@ -430,90 +672,22 @@ _SCHEMAS = {
 }
 
 
-def _place(directory: str, number: int) -> str:
-    return f"{directory}/{number:08}.json"
-
-
-def _is_run(name: str) -> bool:
-    return re.fullmatch(r"[0-9]{8,}\.json", name) is not None
-
-
-def _runs(spark: SparkSession, directory: str, key: keys.Key) -> tuple[list[Run], list[Fault]]:
-    """Returns the runs since the newest accepted one, and what is wrong with them."""
-    runs: list[Run] = []
-    faults: list[Fault] = []
-    link, before = _SEED, 0
-    for number in sorted(int(name[:-5]) for name in names_in(spark, directory) if _is_run(name)):
-        run = _run(number, read_text(spark, _place(directory, number)), link, key)
-        is_signed = run.content.get("signed_with") == keys.SIGNED
-        if not is_signed and any(
-            each.fits and each.content.get("signed_with") == keys.SIGNED for each in runs
-        ):
-            run = replace(run, fits=False)
-        if run.content.get("job") == ACCEPT and run.fits:
-            runs, faults, before = [], [], number - 1
-        faults += _faults_of(run, before, key)
-        runs.append(run)
-        link, before = run.link, number
-    signed_with = _newest(runs).content.get("signed_with")
-    if keys.secret_of(key) is None and signed_with == keys.KEYED:
-        raise AuditError("the runs of these tables are signed with a key: pass it with --chain-key")
-    if not isinstance(key, keys.Keys) and signed_with == keys.SIGNED:
-        raise AuditError("the runs of these tables are signed with --run-key: pass --public-keys")
-    return runs, faults
-
-
-def _newest(runs: Sequence[Run]) -> Run:
-    return runs[-1] if runs else Run(0, _SEED, True, {})
-
-
-def _run(number: int, text: str, link_before: str, key: keys.Key) -> Run:
-    body, link = text[:-_TAIL], text[-_TAIL + len(_LINK) : -len('"}')]
-    try:
-        content = json.loads(text)
-    except ValueError:
-        return Run(number, link, False, {})
-    if not isinstance(content, dict):
-        return Run(number, link, False, {})
-    start = _SEED if content.get("job") == ACCEPT else link_before
-    fits = keys.fits(start, body, link, content, key)
-    # Else a member in place of the link's name could repeat one of the content, and JSON takes the last.
-    is_whole = text == f'{body}{_LINK}{link}"}}'
-    return Run(number, link, fits and is_whole and content.get("run") == number, content)
-
-
-def _faults_of(run: Run, before: int, key: keys.Key) -> Iterator[Fault]:
-    if run.number != before + 1:
-        first, last = before + 1, run.number - 1
-        named = f"run {first}" if first == last else f"runs {first} to {last}"
-        text = f"{named} of the manifest cannot be found"
-        yield Fault("manifest.run_missing", "critical", text, {"first_run": first, "last_run": last})
-    if not run.fits:
-        why = "was altered, or does not follow from the run before"
-        if key is not None:
-            why += ", or is not signed with the key"
-        yield Fault(
-            "manifest.run_altered", "critical", f"run {run.number} of the manifest {why}", {"run": run.number}
-        )
-
-
 def _files(tables: Tree, name: str) -> dict[str, str]:
-    return dict(tables.get(name, _ABSENT)["files"])
+    return dict(tables[name]["files"]) if name in tables else {}
 
 
-def _to_sign(name: str, then: Signed, now: Signed) -> Signed:
+def _to_sign(name: str, then: Signed, now: Found) -> Signed:
     """Returns what was signed before, and what may have been added to it since."""
-    return {
-        "columns": now["columns"] if _starts_with(now["columns"], then["columns"]) else then["columns"],
-        "properties": then["properties"],
-        "files": then["files"] if name in CLOSED else now["files"] | then["files"],
-        "batches": now["batches"],
-    }
+    new = {path: text for path, text in now["files"].items() if path not in now["known"]}
+    columns = now["columns"] if _starts_with(now["columns"], then["columns"]) else then["columns"]
+    files = then["files"] if name in CLOSED else new | then["files"]
+    described: Signed = {**then, "columns": columns, "batches": now["batches"]}
+    return _signed(described, files, then.get("closed"))
 
 
-def _differences(name: str, then: Signed, now: Signed) -> Iterator[Fault]:
+def _differences(name: str, then: Signed, now: Found) -> Iterator[Fault]:
     """Returns what was done to a table by no run that is signed."""
-    before, files = then["files"], now["files"]
+    before, files = then["files"] | now["known"], now["files"]
     gone = sorted(before.keys() - files.keys())
     altered = sorted(path for path in before.keys() & files.keys() if before[path] != files[path])
     added = sorted(files.keys() - before.keys()) if name in CLOSED else []
@@ -559,7 +733,7 @@ def withheld_faults(spark: SparkSession, tables: Tables, streams: Sequence[str])
             yield Fault("offsets.withheld", "high", text, evidence)
 
 
-def _batches_ahead(spark: SparkSession, tables: Tables, now: Tree) -> Iterator[Fault]:
+def _batches_ahead(spark: SparkSession, tables: Tables, now: Now) -> Iterator[Fault]:
     """Returns tables that say they have batches which ingest has not read yet. It would leave them out."""
     for stream in (AUDIT_STREAM, METADATA_STREAM):
         stream_id, newest = stream_state(spark, tables, stream)
@@ -576,16 +750,6 @@ def _batches_ahead(spark: SparkSession, tables: Tables, now: Tree) -> Iterator[F
                     text,
                     {"table": name, "stream": stream, "batch": batch},
                 )
-
-
-def _of_days(name: str, table: Signed, days: Sequence[str]) -> Signed:
-    if not days or name not in BY_DAY:
-        return table
-    folders = tuple(f"{S.DATE}={day}/" for day in days)
-    return {
-        **table,
-        "files": {path: text for path, text in table["files"].items() if path.startswith(folders)},
-    }
 
 
 def _starts_with(now: Sequence[str], then: Sequence[str]) -> bool:

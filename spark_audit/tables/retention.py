@@ -62,7 +62,8 @@ def expire(
         if not force:
             settled = acknowledged_by_day(manifest.runs_of(spark, tables, key))
             _require_settled(spark, tables, days, settled)
-        begun = manifest.begin(spark, tables, key, compare, manifest.EXPIRE)
+        wanted = manifest.before_day(before)
+        begun = manifest.begin(spark, tables, key, compare, manifest.EXPIRE, wanted)
         done = _delete_days(spark, tables, before, old, days)
         removed = {"before": str(before), "days": done.days, "records": done.records}
         manifest.end(spark, tables, begun, manifest.EXPIRE, removed=removed)
@@ -192,7 +193,7 @@ def compact(
     Signs the new files in the manifest. AuditError if the tables contradict it.
     """
     with sole_writer(spark, tables):
-        begun = manifest.begin(spark, tables, key, compare, "compact")
+        begun = manifest.begin(spark, tables, key, compare, "compact", manifest.MAY_BE_COMPACTED)
         for path in (tables.audit, tables.quarantine, tables.metadata_log):
             delta.read_table(spark, path)
             table = DeltaTable.forPath(spark, path)

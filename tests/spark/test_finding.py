@@ -16,7 +16,7 @@ from spark_audit.reconcile.finding import EXAMPLES, FAMILIES, KINDS, MOST_ALIKE,
 from spark_audit.reconcile.reconciliation import ORDER
 from spark_audit.tables.acknowledgements import acknowledged_by_day, acknowledgements, day_of
 from spark_audit.tables.files import AuditError
-from spark_audit.tables.manifest import Run
+from spark_audit.tables.runs import Run
 
 pytestmark = pytest.mark.spec("D15")
 

@@ -14,6 +14,7 @@ from spark_audit.reconcile.offsets import offsets
 from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables, empty_frame
 from spark_audit.tables.files import AuditError
+from spark_audit.tables.runs import Fault
 from tests.lab.cluster.broker import Broker
 from tests.net.test_log_compaction import SOON, cleaning_all_the_time
 from tests.spark import kraft_bytes
@@ -144,7 +145,7 @@ def test_an_open_transaction_hides_no_audit_record_and_is_reported_for_the_log(
     assert [json.loads(row[S.EVIDENCE])["ranges"] for row in found] == [[{"first": marker, "last": marker}]]
 
 
-def withheld(spark: SparkSession, tables: Tables) -> list[manifest.Fault]:
+def withheld(spark: SparkSession, tables: Tables) -> list[Fault]:
     return list(manifest.withheld_faults(spark, tables, STREAMS))
 
 

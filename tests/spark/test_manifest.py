@@ -19,8 +19,9 @@ from spark_audit.reconcile.gaps import RETIRED_MS
 from spark_audit.tables import delta, findings, manifest, retention
 from spark_audit.tables.acknowledgements import ACKNOWLEDGE, acknowledged_by_day
 from spark_audit.tables.delta import Tables
-from spark_audit.tables.files import AuditError
+from spark_audit.tables.files import AuditError, sha256_of
 from spark_audit.tables.retention import days_to_reconcile
+from spark_audit.tables.runs import ACCEPT, SUMMARIZE, Run
 from tests.spark.audit_trail import DAY, Clock, Process, Trail
 from tests.spark.frames import audit_frame, log_frame
 from tests.spark.sealed import seal, table
@@ -75,8 +76,7 @@ def sql(text: str) -> Edit:
 
 
 def file_of(path: str) -> Path:
-    [file] = Path(path).rglob("*.parquet")
-    return file
+    return min(Path(path).rglob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
 
 
 def other_bytes(spark: SparkSession, tables: Tables) -> None:
@@ -179,7 +179,56 @@ def test_a_table_that_somebody_has_changed_is_named_in_every_later_run(
     again = manifest.findings(manifest.check(spark, tables, SECRET))
     assert {row[S.ID] for row in again} >= {row[S.ID] for row in found}
     with pytest.raises(AuditError, match=f"nothing was changed, because table {name} does not match"):
-        manifest.begin(spark, tables, SECRET, columns, "compact")
+        manifest.begin(spark, tables, SECRET, columns, "compact", manifest.EVERY_FILE)
+
+
+@pytest.mark.spec("D7")
+def test_closed_files_are_listed_by_deltas_log_and_not_hashed_again(
+    spark: SparkSession, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What test_summaries.py does in memory is so with Delta and a disk."""
+    hashed: list[str] = []
+
+    def counted(spark: SparkSession, uri: str) -> str:
+        hashed.append(uri)
+        return sha256_of(spark, uri)
+
+    monkeypatch.setattr(manifest, "sha256_of", counted)
+
+    def cost(*wanted: str, whole: bool = False) -> int:
+        hashed.clear()
+        assert manifest.check(spark, tables, SECRET, *wanted, whole=whole).faults == []
+        return len(hashed)
+
+    assert [
+        cost(manifest.NO_FILE),
+        cost(manifest.of_days(["2026-11-01"])),
+        cost(manifest.of_days([DAY])),
+    ] == [*(0, 0, 2)]
+    assert cost() == 3, "audit, metadata_log and expired"
+    entries = manifest.entries_of(
+        {"audit": delta.files_of(spark, tables.audit)}, {"audit": 1 << 60}, manifest.EVERY_FILE
+    )["audit"]
+    said = {path: entry.said for path, entry in entries.files.items()}
+    assert entries.closed == entries.all["digest"] == manifest.digest_of(said)
+
+    more = Trail().stop()
+    since = delta.version(spark, tables.audit)
+    delta.append_once(audit_frame(spark, more.audit, 100), tables.audit, "test", 1)
+    assert delta.files_of(spark, tables.audit, since).count() == 1
+    assert cost(manifest.NO_FILE) == 1
+    runs = manifest.check(spark, tables, SECRET, manifest.NO_FILE)
+    for _ in range(12):
+        runs = manifest.sign(spark, runs, "reconcile", runs.signed)
+    runs = manifest.summarize(spark, runs)
+    assert runs.newest.content["job"] == SUMMARIZE
+    assert [path.name for path in place(tables, 1).parent.glob("*.json")] == [f"{runs.newest.number:08}.json"]
+    assert [cost(manifest.NO_FILE), cost(whole=True)] == [0, 4]
+    other_bytes(spark, tables)
+    assert manifest.check(spark, tables, SECRET, manifest.NO_FILE).faults == []
+    for wanted, whole in ((manifest.of_days([DAY]), False), (manifest.EVERY_FILE, True)):
+        [fault] = manifest.check(spark, tables, SECRET, wanted, whole=whole).faults
+        assert fault.check == "manifest.table_altered"
 
 
 def test_the_tables_of_a_trail_may_grow(spark: SparkSession, tables: Tables) -> None:
@@ -204,9 +253,7 @@ def other_run(tables: Tables) -> None:
     place(tables, 1).write_text(text.replace('"job":"expire"', '"job":"report"'), encoding="utf-8")
 
 
-def forged(
-    spark: SparkSession, tables: Tables, job: str, key: bytes | None, before: list[manifest.Run]
-) -> None:
+def forged(spark: SparkSession, tables: Tables, job: str, key: bytes | None, before: list[Run]) -> None:
     """The newest run again, with the tables as they are after an edit."""
     sql("DELETE FROM AUDIT WHERE sequence = 1")(spark, tables)
     now = manifest.contents(spark, {"audit": tables.audit})
@@ -217,13 +264,13 @@ def forged(
 def forged_run(spark: SparkSession, tables: Tables) -> None:
     link = json.loads(place(tables, 1).read_text(encoding="utf-8"))["link"]
     place(tables, 2).unlink()
-    forged(spark, tables, "reconcile", GUESS, [manifest.Run(1, link, True, {})])
+    forged(spark, tables, "reconcile", GUESS, [Run(1, link, True, {})])
 
 
 def accepted(key: bytes | None) -> Edit:
     def edit(spark: SparkSession, tables: Tables) -> None:
         shutil.rmtree(place(tables, 1).parent)
-        forged(spark, tables, manifest.ACCEPT, key, [])
+        forged(spark, tables, ACCEPT, key, [])
 
     return edit
 
@@ -322,10 +369,10 @@ def test_a_file_that_is_no_run_is_not_taken_for_one_and_a_defect_is_no_finding(
         (tmp_path / "tables" / "runs" / name).write_text("{}", encoding="utf-8")
     assert manifest.check(spark, tables, SECRET).faults == []
 
-    def fails(*_arguments: object) -> None:
+    def fails(*_arguments: object, **_more: object) -> None:
         raise KeyError("a\nkey")
 
-    monkeypatch.setattr(manifest, "_runs", fails)
+    monkeypatch.setattr(manifest, "read_runs", fails)
     (tmp_path / "key").write_bytes(SECRET)
     arguments = (
         "reconcile",

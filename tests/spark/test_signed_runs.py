@@ -12,6 +12,7 @@ from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.keys import Key, Keys, fits, read_keys, sealed
+from spark_audit.tables.runs import ACCEPT
 from tests.support.signing import key_file, pem, public_key, signing_key
 
 pytestmark = [pytest.mark.spec("D14", "D8")]
@@ -147,6 +148,6 @@ def test_a_manifest_moves_from_the_secret_to_signatures_and_not_back(
     Path(tables.root, "runs", "00000003.json").unlink()
     # From here on public keys are enough.
     runs = manifest.check(spark, tables, both)
-    manifest.sign(spark, runs, manifest.ACCEPT, runs.now)
+    manifest.sign(spark, runs, ACCEPT, runs.now)
     run(OURS)
     assert faults(VERIFIER) == []

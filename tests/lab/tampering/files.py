@@ -24,6 +24,7 @@ from spark_audit.reconcile import topics as against
 from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables, empty_frame
 from spark_audit.tables.files import AuditError
+from spark_audit.tables.runs import ACCEPT
 from tests.lab.tampering.judging import audit_topic
 from tests.lab.tampering.scene import SECRET
 from tests.lab.tampering.tables import OTHER_VALUES
@@ -109,7 +110,7 @@ def _write_checkpoint(place: Place, end: int) -> None:
 def judged(place: Place) -> set[str]:
     """What `verify`, and `reconcile` before it checks the trail, find in the directory."""
     try:
-        runs = manifest.check(place.spark, place.tables, SECRET)
+        runs = manifest.check(place.spark, place.tables, SECRET, whole=True)
         now = manifest.outputs_now(place.spark, runs)
         named = jobs.named_run(place.spark, str(place.out))
         faults = [*runs.faults, *manifest.output_faults(runs, now), *manifest.output_faults(runs, {}, named)]
@@ -197,7 +198,7 @@ def _sign(place: Place, **outputs: str) -> None:
     """Somebody with the key signs everything as it is."""
     runs = manifest.check(place.spark, place.tables, SECRET)
     signed = manifest.outputs_now(place.spark, runs)
-    manifest.sign(place.spark, runs, manifest.ACCEPT, runs.now, outputs=signed)
+    manifest.sign(place.spark, runs, ACCEPT, runs.now, outputs=signed)
 
 
 def _then_signed(edit: Edit) -> Edit:

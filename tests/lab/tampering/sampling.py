@@ -26,7 +26,7 @@ from spark_audit import schema as S
 from spark_audit.ingest import decode
 from spark_audit.reconcile.chain import boots, chain, columns, successions
 from spark_audit.reconcile.gaps import gaps
-from spark_audit.tables import manifest
+from spark_audit.tables import manifest, runs
 from spark_audit.tables.files import read_text
 from spark_audit.trail.audit_records import deduplicate, later_copies, sequence_index
 from tests.lab.tampering.page import PAGE, read
@@ -330,7 +330,7 @@ def _edited(field: T.StructField) -> Column:
 def runs_not_found(seed: int, count: int, texts: Sequence[str]) -> list[str]:
     """Random edits of the files of runs: those after which a run still fits."""
     chance, missed = random.Random(f"{seed}/runs"), []
-    links = [manifest._SEED, *(json.loads(text)["link"] for text in texts)]
+    links = [runs._SEED, *(json.loads(text)["link"] for text in texts)]
     for _ in range(count):
         at = chance.randrange(len(texts))
         text = texts[at]
@@ -341,7 +341,7 @@ def runs_not_found(seed: int, count: int, texts: Sequence[str]) -> list[str]:
             "cut": text[:place],
             "another run": texts[at - 1],
         }[kind]
-        if manifest._run(at + 1, edited, links[at], SECRET).fits:
+        if runs._run(at + 1, edited, links[at], SECRET).fits:
             missed.append(f"run {at + 1}: {kind} at {place}")
     return missed
 
@@ -351,7 +351,7 @@ def some_runs(spark: SparkSession, directory: str) -> list[str]:
     chained = manifest.Manifest(directory, SECRET, [], {}, {}, [], {})
     for job in ("reconcile", "report", "compact", "expire", "reconcile"):
         chained = manifest.sign(spark, chained, job, {})
-    return [read_text(spark, manifest._place(directory, number)) for number in range(1, 6)]
+    return [read_text(spark, runs._place(directory, number)) for number in range(1, 6)]
 
 
 def missed(

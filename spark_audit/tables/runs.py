@@ -1,0 +1,248 @@
+"""The runs of a manifest: reading, proving and writing them, and the summaries that stand for older runs.
+
+A run is one line of JSON, which ends with `link`. As in an audit line (reconcile/chain.py), this is the hash
+of the link before and of the line up to there (keys.py). Field `follows` is the link before, so that each run
+can be proven alone.
+
+A run of job SUMMARIZE repeats what still counts of all runs before it. Jobs read from the newest summary on.
+The runs before it are moved into directory `summarized`, where `verify` reads them (docs/decisions/0131).
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from spark_audit.tables import keys
+from spark_audit.tables.files import AuditError, move, names_in, read_text, write_new
+
+ACCEPT = "accept"
+"""The job that signs the tables as they are. It begins a new chain of runs."""
+RECONCILE, SUMMARIZE = "reconcile", "summarize"
+CLOSES = "closes"
+"""In a run: files that need not be hashed again, and the run with the list before (manifest.py)."""
+_FOLLOWS = "follows"
+_SUMMARIZED = "summarized"
+_SEED = sha256(b"penstock audit runs").hexdigest()
+_LINK = ',"link":"'
+_TAIL = len(_LINK) + len(_SEED) + len('"}')
+_MOST_RUNS, _MOST_FILES = 12, 1000
+"""A summary is due after so many runs, or when a run lists so many files."""
+
+
+class Fault(NamedTuple):
+    """What contradicts the manifest. `evidence` is the same in every run."""
+
+    check: str
+    severity: str
+    explanation: str
+    evidence: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run. `fits`: its link follows from the run before, with the key if there is one."""
+
+    number: int
+    link: str
+    fits: bool
+    content: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"run {self.number} {self.link}" if self.number else "no run yet"
+
+
+def read_runs(
+    spark: SparkSession, directory: str, key: keys.Key, *, whole: bool = False
+) -> tuple[list[Run], list[Fault]]:
+    """Returns the runs since the newest summary, or since the tables were accepted, and what is wrong.
+
+    With `whole`, all runs since the tables were accepted. AuditError if the runs are signed and the key is
+    not there.
+    """
+    runs: list[Run] = []
+    faults: list[Fault] = []
+    link, before = _SEED, 0
+    for number, text in _texts(spark, directory, key, whole=whole):
+        run = _run(number, text, link, key)
+        if not whole and not runs and run.content.get("job") == SUMMARIZE:
+            run, before = _run(number, text, None, key), number - 1
+        is_signed = run.content.get("signed_with") == keys.SIGNED
+        if not is_signed and any(
+            each.fits and each.content.get("signed_with") == keys.SIGNED for each in runs
+        ):
+            run = Run(run.number, run.link, False, run.content)
+        if run.content.get("job") == ACCEPT and run.fits:
+            runs, faults, before = [], [], number - 1
+        faults += _faults_of(run, before, key)
+        runs.append(run)
+        link, before = run.link, number
+    signed_with = newest_of(runs).content.get("signed_with")
+    if keys.secret_of(key) is None and signed_with == keys.KEYED:
+        raise AuditError("the runs of these tables are signed with a key: pass it with --chain-key")
+    if not isinstance(key, keys.Keys) and signed_with == keys.SIGNED:
+        raise AuditError("the runs of these tables are signed with --run-key: pass --public-keys")
+    return runs, faults
+
+
+def newest_of(runs: Sequence[Run]) -> Run:
+    """Returns the newest run; one with number 0 if there is none."""
+    return runs[-1] if runs else Run(0, _SEED, True, {})
+
+
+def write_run(
+    spark: SparkSession, directory: str, key: keys.Key, newest: Run, fields: Mapping[str, object]
+) -> Run:
+    """Writes the run after `newest`. AuditError if there is one already, or if the key is missing."""
+    number, start = newest.number + 1, _SEED if fields["job"] == ACCEPT else newest.link
+    head = {"run": number, "job": fields["job"], "time_ms": time.time_ns() // 1_000_000, _FOLLOWS: start}
+    content = {**head, **fields}
+    body, link = keys.sealed(start, content, key, newest.content.get("signed_with"))
+    try:
+        # Its file may have been moved away by a summary meanwhile.
+        if max(_numbers(spark, directory), default=0) >= number:
+            raise FileExistsError
+        write_new(spark, _place(directory, number), f'{body}{_LINK}{link}"}}')
+    except FileExistsError as error:
+        raise AuditError(
+            f"another job has written run {number} of the manifest: run this one again"
+        ) from error
+    return Run(number, link, True, content)
+
+
+def is_summary_due(runs: Sequence[Run]) -> bool:
+    """Returns whether there are many runs since the last summary, or a run with many files.
+
+    `runs` are those of `read_runs`. Each job reads them, so these limits bound what it costs.
+    """
+    listed = max(_listed(run.content.get("tables")) + _listed(_closes(run)) for run in runs if run.fits)
+    return len(runs) > _MOST_RUNS or listed > _MOST_FILES
+
+
+def move_summarized(spark: SparkSession, directory: str, summary: Run) -> None:
+    """Moves the runs before a summary away. What a killed job has left is moved with the next summary."""
+    for number in _numbers(spark, directory):
+        if number < summary.number:
+            move(spark, _place(directory, number), _place(f"{directory}/{_SUMMARIZED}", number))
+
+
+def listed_files(
+    spark: SparkSession,
+    directory: str,
+    key: keys.Key,
+    newest: tuple[int, str],
+    wanted: Mapping[str, set[str]] | None,
+) -> tuple[dict[str, dict[str, str]], list[Fault]]:
+    """Returns table -> path -> text of the files that runs have closed, and which runs are not there.
+
+    `newest` is number and link of the run with the newest list. Lists are read until the `wanted` paths are
+    found, or to the first one.
+    """
+    found: dict[str, dict[str, str]] = {}
+    place: tuple[int, str] | None = newest
+    while place is not None:
+        if wanted is not None and all(paths <= found.get(name, {}).keys() for name, paths in wanted.items()):
+            break
+        number, link = place
+        try:
+            run = _run(number, _text(spark, directory, number), None, key)
+        except FileNotFoundError:
+            return found, [_missing(number, number)]
+        if not run.fits or run.link != link or CLOSES not in run.content:
+            text = f"run {number} of the manifest, which lists files of the tables, was altered"
+            return found, [Fault("manifest.run_altered", "critical", text, {"run": number})]
+        for name, files in _closes(run).items():
+            found[name] = dict(files["files"]) | found.get(name, {})
+        place = run.content[CLOSES]["before"]
+    return found, []
+
+
+_Files = Mapping[str, Mapping[str, Mapping[str, str]]]
+"""Table -> `files` -> path -> text, among other things."""
+
+
+def _closes(run: Run) -> _Files:
+    closed: _Files = run.content.get(CLOSES, {}).get("tables", {})
+    return closed
+
+
+def _listed(tables: _Files | None) -> int:
+    return sum(len(each["files"]) for each in (tables or {}).values())
+
+
+def _place(directory: str, number: int) -> str:
+    return f"{directory}/{number:08}.json"
+
+
+def _numbers(spark: SparkSession, directory: str) -> list[int]:
+    names = names_in(spark, directory)
+    return sorted(int(name[:-5]) for name in names if re.fullmatch(r"[0-9]{8,}\.json", name))
+
+
+def _text(spark: SparkSession, directory: str, number: int) -> str:
+    try:
+        return read_text(spark, _place(directory, number))
+    except FileNotFoundError:
+        return read_text(spark, _place(f"{directory}/{_SUMMARIZED}", number))
+
+
+def _texts(spark: SparkSession, directory: str, key: keys.Key, *, whole: bool) -> list[tuple[int, str]]:
+    """Returns number and text of all runs, or of those from the newest one on that needs none before it."""
+    texts: dict[int, str] = {}
+    numbers = _numbers(spark, directory)
+    for number in reversed(numbers):
+        texts[number] = _text(spark, directory, number)
+        if not whole and _is_beginning(_run(number, texts[number], None, key), key):
+            break
+    if whole:
+        for number in _numbers(spark, f"{directory}/{_SUMMARIZED}"):
+            if number not in texts:
+                texts[number] = _text(spark, directory, number)
+    return sorted(texts.items())
+
+
+def _is_beginning(run: Run, key: keys.Key) -> bool:
+    # Who has the old secret of a manifest whose runs are signed by now could write a summary, too.
+    signed = not isinstance(key, keys.Keys) or run.content.get("signed_with") == keys.SIGNED
+    return run.fits and signed and run.content.get("job") in (ACCEPT, SUMMARIZE)
+
+
+def _run(number: int, text: str, link_before: str | None, key: keys.Key) -> Run:
+    """Returns a run. It fits if it follows from the link before; without one, from that which it names."""
+    body, link = text[:-_TAIL], text[-_TAIL + len(_LINK) : -len('"}')]
+    try:
+        content = json.loads(text)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        return Run(number, link, False, {})
+    named = content.get(_FOLLOWS, link_before or _SEED)
+    start = _SEED if content.get("job") == ACCEPT else link_before or str(named)
+    # Else a member in place of the link's name could repeat one of the content, and JSON takes the last.
+    is_whole = text == f'{body}{_LINK}{link}"}}' and content.get("run") == number
+    return Run(
+        number, link, is_whole and named == start and keys.fits(start, body, link, content, key), content
+    )
+
+
+def _faults_of(run: Run, before: int, key: keys.Key) -> Iterator[Fault]:
+    if run.number != before + 1:
+        yield _missing(before + 1, run.number - 1)
+    if not run.fits:
+        why = "was altered, or does not follow from the run before"
+        if key is not None:
+            why += ", or is not signed with the key"
+        yield Fault(
+            "manifest.run_altered", "critical", f"run {run.number} of the manifest {why}", {"run": run.number}
+        )
+
+
+def _missing(first: int, last: int) -> Fault:
+    named = f"run {first}" if first == last else f"runs {first} to {last}"
+    text = f"{named} of the manifest cannot be found"
+    return Fault("manifest.run_missing", "critical", text, {"first_run": first, "last_run": last})
