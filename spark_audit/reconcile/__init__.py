@@ -14,6 +14,7 @@ unsigned              records of the metadata log that no controller has signed
 log_signatures        verifies the log, with the code of the proxies
 chain                 (g) the hash chain of each boot, and how boots follow each other
 checkpoints           what processes have signed of their trails and states, and witnesses outside
+cosignatures          what witnesses have signed of the checkpoints of others
 offsets               (h) the places of records in Kafka, and times that do not agree with them
 settings              settings that records name
 quarantined           records that could not be decoded

@@ -25,7 +25,15 @@ from spark_audit.reconcile.chain import (
 )
 from spark_audit.reconcile.finding import SAMPLE, findings, register, sentence
 from spark_audit.tables.delta import frame_of
-from spark_audit.tables.keys import KEYED, WORKER_SUFFIX, PublicKeys, read_checkpoint, valid_from
+from spark_audit.tables.keys import (
+    KEYED,
+    UNKNOWN,
+    WORKER_SUFFIX,
+    PublicKeys,
+    read_checkpoint,
+    read_cosignatures,
+    valid_from,
+)
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import SILENCE_MS
 
@@ -249,6 +257,8 @@ def against_witness(
     faults: list[tuple[object, ...]] = []
     for name, text in notes:
         said, why = read_checkpoint(text, keys)
+        wrong = [each for each in read_cosignatures(text, keys) if each.why not in ("", UNKNOWN)]
+        faults += [(name, f"has a cosignature of {each.name} that {each.why}", None) for each in wrong]
         if said is None or why:
             faults.append((name, why, None))
         elif said.size:

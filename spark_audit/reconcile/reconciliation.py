@@ -16,6 +16,7 @@ from spark_audit.reconcile.chain import algorithms, boots, chain, successions, w
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.checkpoints import checkpoints
 from spark_audit.reconcile.clocks import clocks, skews
+from spark_audit.reconcile.cosignatures import cosignatures
 from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
 from spark_audit.reconcile.finding import collected, register
 from spark_audit.reconcile.forwarded import forwarded
@@ -147,6 +148,10 @@ def reconcile(
         "times": times(audit, index, of_topic(log)),
         "quarantined": quarantined(quarantine),
     }
+    counts = None
+    if public_keys is not None:
+        counts, wrong = cosignatures(few, public_keys)
+        checks["checkpoints"] = checks["checkpoints"].unionByName(wrong)
     if verified is not None:
         checks["signatures"] = unsigned(verified, audit)
     if not of_kafka(log).isEmpty():
@@ -158,6 +163,8 @@ def reconcile(
         on_check(name)
     rows = sorted(found.values(), key=_order)
     summary = _summary(rows, number_of(index, copies), log, judged)
+    if counts is not None:
+        summary["cosignatures"] = dict(counts)
     if signatures := status(metadata_log, verified):
         summary["signatures"] = signatures
     return Result(rows, summary)

@@ -57,6 +57,8 @@ class Summary(TypedDict):
     tables: NotRequired[str]
     versions: NotRequired[dict[str, int]]
     """Table -> the version that was read."""
+    cosignatures: NotRequired[dict[str, int]]
+    """Verdict -> cosignatures of checkpoints that were verified, if the job has public keys."""
     signatures: NotRequired[str]
     """What is known of the signatures of the metadata log, if it has any."""
     run: NotRequired[int]

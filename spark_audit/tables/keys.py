@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from spark_audit.tables.files import AuditError, read_chain_key
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from proxy.audit.checkpoints import Checkpoint, Signer
     from proxy.metadata.signing_keys import PublicKey
 
+_TIME_BYTES, _COSIGNATURE_BYTES = 8, 72
+_NOT_VALID_THEN = "is signed with its key at a time at which that was not valid"
 PLAIN, KEYED, SIGNED = "sha256", "hmac-sha256", "ed25519"
 """Values of `signed_with` of a run, and the first two of `audit.chain` of a process."""
 _NOTE = ',"note":'
@@ -135,7 +137,7 @@ def read_checkpoint(message: str, keys: PublicKeys) -> tuple[Checkpoint | None, 
     if not own:
         return checkpoint, f"is signed with the key of {signer.name}"
     if not any(each.is_valid_at(checkpoint.time_ms) for each in own):
-        return checkpoint, "is signed with its key at a time at which that was not valid"
+        return checkpoint, _NOT_VALID_THEN
     return checkpoint, ""
 
 
@@ -145,3 +147,40 @@ def valid_from(keys: PublicKeys) -> dict[str, int]:
 
     audit = sorted((each.name, -each.not_before_ms) for each in keys if each.role == AUDIT)
     return {name: -before_ms for name, before_ms in audit}
+
+
+class Cosignature(NamedTuple):
+    """One line below a checkpoint of another process."""
+
+    name: str
+    why: str
+    """Why it does not count; "" if it does, UNKNOWN if nobody can say that."""
+
+
+UNKNOWN = "unknown"
+
+
+def read_cosignatures(message: str, keys: PublicKeys) -> list[Cosignature]:
+    """Returns the cosignatures of a note (c2sp.org/tlog-cosignature, version 1)."""
+    from proxy.audit.checkpoints import COSIGNATURE_TYPE, Note, is_key_of, key_id
+    from proxy.metadata.signing_keys import AUDIT
+
+    note = Note.parse(message)
+    if note is None:
+        return []
+    found = []
+    for name, identifier, value in note.signatures:
+        own = [each for each in keys if each.role == AUDIT and is_key_of(each, name)]
+        own = [each for each in own if key_id(name, COSIGNATURE_TYPE, each.raw) == identifier]
+        if not own:
+            # The author's own signature is shorter.
+            found += [Cosignature(name, UNKNOWN)] if len(value) == _COSIGNATURE_BYTES else []
+            continue
+        time_s, signature = int.from_bytes(value[:_TIME_BYTES], "big"), value[_TIME_BYTES:]
+        text = f"cosignature/v1\ntime {time_s}\n{note.text}".encode()
+        signed = [each for each in own if each.verifies(signature, text)]
+        # The time is that of the second in which it was signed.
+        bounds = time_s * 1000, time_s * 1000 + 999
+        why = "" if any(each.is_valid_at(at) for each in signed for at in bounds) else _NOT_VALID_THEN
+        found.append(Cosignature(name, why if signed else "was altered, or is of another checkpoint"))
+    return found

@@ -13,6 +13,7 @@ from proxy.audit.checkpoints import Checkpoint, Signer, State
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import algorithms, successions
 from spark_audit.reconcile.checkpoints import against_witness, checkpoints, different_states
+from spark_audit.reconcile.cosignatures import cosignatures
 from spark_audit.reconcile.reconciliation import reconcile
 from spark_audit.tables.delta import empty_frame
 from spark_audit.trail.audit_records import boots, complete_until_ms, sequence_index
@@ -282,6 +283,45 @@ def test_a_trail_of_true_processes_has_no_finding(spark: SparkSession) -> None:
     assert Counter(row["check"] for row in judged(spark, audit, public_keys=KEYS)) == {}
 
 
+def test_cosignatures_are_verified_and_those_of_unknown_keys_are_counted(spark: SparkSession) -> None:
+    """Of each witness and process the first and the newest: here there is one of each kind."""
+    note = Signer("cut", signing_key("cut")).signed(
+        Checkpoint("cut", "cut-boot-1", 5, "ab" * 32, NOON_MS).text()
+    )
+    other = note.replace("cut-boot-1", "cut-boot-2")
+    signed = Signer("whole", signing_key("whole")).cosigned
+    messages = {
+        "whole": signed(note, NOON_MS),
+        "whole.w1": Signer("whole.w1", signing_key("whole")).cosigned(note, NOON_MS),
+        "of-another-note": other + signed(note, NOON_MS).removeprefix(note),
+        "retired": Signer("retired", signing_key("retired")).cosigned(note, LATER_MS + 1000),
+        "unknown": Signer("unknown", signing_key("unknown")).cosigned(note, NOON_MS),
+        "of-a-job": Signer("of-a-job", signing_key("of-a-job")).cosigned(note, NOON_MS),
+        "not-cosigned": note,
+        "of-an-older-release": "cut/cut-boot-1/5/" + "ab" * 32,
+    }
+    lines = []
+    for name, message in messages.items():
+        process = Process(name, Clock(), boot_id=f"{name}-boot-1")
+        process.start()
+        process.write("witnessed", message=message)
+        lines += seal(process)
+
+    counts, wrong = cosignatures(table(spark, lines), KEYS)
+
+    assert counts == {"valid": 2, "invalid": 2, "unknown": 2}
+    told_of = {
+        json.loads(row["evidence"])["proxy_id"]: row["explanation"].partition(" a checkpoint of ")[2]
+        for row in wrong.collect()
+    }
+    assert told_of == {
+        "of-another-note": "penstock.audit/cut/cut-boot-2 with a cosignature of whole that was altered, or is"
+        " of another checkpoint",
+        "retired": "penstock.audit/cut/cut-boot-1 with a cosignature of retired that is signed with its key"
+        " at a time at which that was not valid",
+    }
+
+
 def test_a_witness_outside_shows_what_is_gone(
     spark: SparkSession, rows: DataFrame, lines: dict[str, list[Line]]
 ) -> None:
@@ -303,6 +343,12 @@ def test_a_witness_outside_shows_what_is_gone(
         ("rewritten.checkpoint", seal(a_boot("rewritten").run())[-2].record["message"]),
         ("altered.checkpoint", last("whole")[1].replace("stops\n", "")),
         (
+            "cosigned.checkpoint",
+            last("whole")[1]
+            + Signer("cut", signing_key("cut")).cosigned(full[1].record["message"], NOON_MS).splitlines()[-1]
+            + "\n",
+        ),
+        (
             "expired.checkpoint",
             Signer("killed", signing_key("killed")).signed(
                 Checkpoint("killed", "old-boot", 5, "ab" * 32, NOON_MS).text()
@@ -321,6 +367,12 @@ def test_a_witness_outside_shows_what_is_gone(
         ("chain.other_link_seen", "rewritten"),
         ("checkpoints.not_valid", None),
     }
+    not_valid = [row["explanation"] for row in found if row["check"] == "checkpoints.not_valid"]
+    assert sorted(not_valid) == [
+        "altered.checkpoint of the witness is signed with an unknown key, or was altered",
+        "cosigned.checkpoint of the witness has a cosignature of cut that was altered, or is of another"
+        " checkpoint",
+    ]
     [of_cut] = [row["explanation"] for row in found if row["check"] == "chain.end_missing"]
     assert of_cut == (
         "process cut/cut-boot-1 was seen by the witness at sequence 7: the last record in the table is 3,"
