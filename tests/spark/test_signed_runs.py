@@ -1,18 +1,21 @@
 """Runs that a job signs with a key of its own: who has the public keys can verify them, and write none."""
 
 import json
+from base64 import b64decode, b64encode
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from proxy.audit.checkpoints import Signer
+from proxy.audit.checkpoints import Checkpoint, Signer
+from spark_audit import __main__ as command_line
 from spark_audit.tables import delta, manifest
+from spark_audit.tables.acknowledgements import acknowledgements
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
-from spark_audit.tables.keys import Key, Keys, fits, read_keys, sealed
-from spark_audit.tables.runs import ACCEPT
+from spark_audit.tables.keys import UNKNOWN, Key, Keys, fits, read_cosignatures, read_keys, sealed
+from spark_audit.tables.runs import ACCEPT, write_run
 from tests.support.signing import key_file, pem, public_key, signing_key
 
 pytestmark = [pytest.mark.spec("D14", "D8")]
@@ -114,6 +117,38 @@ def test_key_files_that_do_not_go_together_are_named(tmp_path: Path) -> None:
         read_keys(None, str(tmp_path / "none"), None)
 
 
+def test_cosignatures_are_read_whoever_has_written_them() -> None:
+    link = "ab" * 32
+    note = Signer("proxy-1", signing_key("proxy-1")).signed(
+        Checkpoint("proxy-1", "boot-1", 5, link, NOW_MS).text()
+    )
+    keys = [public_key("witness", not_after_ms=NOW_MS), public_key("witness", "next"), *PUBLIC]
+
+    def read(name: str, key: str, time_ms: int = NOW_MS) -> list[tuple[str, str]]:
+        found = read_cosignatures(signer(name, key).cosigned(note, time_ms), keys)
+        return [(each.name, each.why) for each in found]
+
+    def signer(name: str, key: str) -> Signer:
+        return Signer(name, signing_key(key))
+
+    assert read("witness", "witness") == read("witness", "next") == [("witness", "")]
+    assert read("witness.w1", "witness") == [("witness.w1", "")]
+    assert "not valid" in read("witness", "witness", NOW_MS + 1000)[0][1]
+    # The key of a job cosigns nothing; nor does a name that nobody knows.
+    assert read("auditor", "auditor") == [("auditor", UNKNOWN)]
+    assert read("somebody", "witness") == [("somebody", UNKNOWN)]
+    cosigned = signer("witness", "witness").cosigned(note, NOW_MS)
+    line = cosigned.removeprefix(note)
+    of_other = note.replace("boot-1", "boot-2") + line
+    assert "is of another checkpoint" in read_cosignatures(of_other, keys)[0].why
+    raw = b64decode(line.split()[-1])
+    for wrong in (raw[:4], raw[:20], raw[:-1], raw + b"x", raw[:4] + bytes(72), raw[:-1] + b"x"):
+        found = read_cosignatures(f"{note}\u2014 witness {b64encode(wrong).decode()}\n", keys)
+        assert all(each.why for each in found)
+        assert found or len(wrong) == 4, "without any byte it is no signed note"
+    assert read_cosignatures(note, keys) == read_cosignatures("no note", keys) == []
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_manifest_moves_from_the_secret_to_signatures_and_not_back(
@@ -151,3 +186,71 @@ def test_a_manifest_moves_from_the_secret_to_signatures_and_not_back(
     manifest.sign(spark, runs, ACCEPT, runs.now)
     run(OURS)
     assert faults(VERIFIER) == []
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.spec("D15")
+def test_a_finding_is_acknowledged_with_the_key_of_the_job_and_with_no_other(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables, other = Tables(str(tmp_path / "tables")), Tables(str(tmp_path / "other"))
+    for each in (tables, other):
+        delta.create_tables(spark, each)
+        runs = manifest.check(spark, each, OURS)
+        judged = {"days": ["2026-11-23"], "open": {"f" * 16: "2026-11-23"}}
+        manifest.sign(spark, runs, "reconcile", runs.signed, judged=judged)
+    public = tmp_path / "audit.pub"
+    public.write_text(
+        pem("auditor", "name: auditor", "role: run") + pem("proxy-1", "name: proxy-1", "role: audit")
+    )
+    keys = {name: str(key_file(tmp_path, name)) for name in ("auditor", "proxy-1", "nobody")}
+
+    def acknowledge(*arguments: str, of: Tables = tables) -> tuple[int, str]:
+        options = "--why", "see OPS-17", "--by", "erin", "--public-keys", str(public), *arguments
+        code = command_line.main(["acknowledge", of.root, "f" * 16, *options])
+        return code, capsys.readouterr().err
+
+    def known() -> dict[str, tuple[str, str]]:
+        return dict(acknowledgements(manifest.runs_of(spark, tables, VERIFIER)))
+
+    def faults() -> list[str]:
+        return [fault.check for fault in manifest.check(spark, tables, VERIFIER).faults]
+
+    for name in ("proxy-1", "nobody"):
+        code, error = acknowledge("--run-key", keys[name])
+        assert (code, "does not have its public key with `role: run`" in error) == (2, True)
+    code, error = acknowledge()
+    assert (code, "pass the key of the job with --run-key" in error) == (2, True)
+    assert known() == {}
+
+    assert acknowledge("--run-key", keys["auditor"]) == (0, "")
+    assert known() == {"f" * 16: ("see OPS-17", "erin")}
+    assert faults() == []
+    # Who has the key of a proxy writes one, with its key, in the name of the job.
+    file = Path(tables.root, "runs", "00000002.json")
+    text = file.read_text(encoding="utf-8")
+    first = manifest.runs_of(spark, tables, VERIFIER)[0]
+    forger = Keys(PUBLIC, run=Signer("auditor", signing_key("proxy-1")))
+    entry = [{"id": "f" * 16, "why": "nothing", "by": "mallory"}]
+    file.unlink()
+    write_run(
+        spark, str(file.parent), forger, first, {"job": "acknowledge", "acknowledged": entry, "tables": {}}
+    )
+    assert (known(), faults()) == ({}, ["manifest.run_altered"])
+    # Removed: the finding is open again, and the next run shows that one is missing.
+    file.unlink()
+    assert (known(), faults()) == ({}, [])
+    file.write_text(text, encoding="utf-8")
+    runs = manifest.check(spark, tables, OURS)
+    manifest.sign(spark, runs, "report", runs.signed)
+    file.unlink()
+    assert (known(), faults()) == ({}, ["manifest.run_missing", "manifest.run_altered"])
+    # Replayed: at another number, and in another trail with a run of the same number.
+    file.write_text(text, encoding="utf-8")
+    assert faults() == []
+    Path(tables.root, "runs", "00000004.json").write_text(text, encoding="utf-8")
+    assert faults() == ["manifest.run_altered"]
+    Path(other.root, "runs", "00000002.json").write_text(text, encoding="utf-8")
+    assert acknowledgements(manifest.runs_of(spark, other, VERIFIER)) == {}
+    assert [each.check for each in manifest.check(spark, other, VERIFIER).faults] == ["manifest.run_altered"]
