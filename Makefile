@@ -145,7 +145,7 @@ quota-cluster: $(INSTALLED) ##@ Simulate one quota for 3 and 50 proxies, print t
 clients: setup ##@ Run every client with every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/lab/clients
 
-upstreams: setup ##@ Run the core of the end-to-end tests before brokers of 2.8 to 4.2 (KAFKA=3.9.2-zookeeper: one of them), write docs/upstreams.md
+upstreams: setup ##@ Run the core of the end-to-end tests before brokers of 2.8 to 4.4 (KAFKA=3.9.2-zookeeper: one of them), write docs/upstreams.md
 	$(BIN)/python -m tests.lab.upstreams $(KAFKA)
 
 browser: setup ##@ Test the audit report in Chromium, and write screenshots to build/report
@@ -204,7 +204,7 @@ format: $(INSTALLED) ## Format the code and apply ruff's fixes
 	$(BIN)/ruff check --fix .
 
 schemas: $(INSTALLED) ##@ Write the message tables and type stubs from the Kafka release in the cache
-	libs="$$($(BIN)/python -c 'from tests.lab.cluster.kafka import PROTOCOL_VERSION, libs; print(libs(PROTOCOL_VERSION, report=lambda _: None))')"; \
+	libs="$$($(BIN)/python -c 'from tests.lab.cluster.kafka import libs; print(libs(report=lambda _: None))')"; \
 	$(BIN)/python -m proxy.wire.import_schemas "$$libs"/kafka-clients-*.jar "$$libs"/kafka-metadata-*.jar
 
 # Every extra except gssapi, which is built with the Kerberos headers: see `make kerberos`.

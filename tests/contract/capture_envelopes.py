@@ -96,7 +96,7 @@ def capture(directory: Path) -> dict[str, Any]:
         for one, other in zip(asked, told, strict=True)
     ]
     return {
-        "made_with": "python -m tests.contract.capture_envelopes, Kafka 4.2.1",
+        "made_with": f"python -m tests.contract.capture_envelopes, Kafka {kafka.KAFKA_VERSION}",
         "delegation.token.secret.key": SECRET_KEY,
         "exchanges": exchanges,
     }

@@ -16,7 +16,6 @@ from proxy.wire.codecs import request_versions
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_request_header, encode_request, response_body_offset
 from proxy.wire.import_schemas import read_jar
-from tests.lab.cluster import kafka as kafka_jars
 from tests.lab.cluster.java import java
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spec("S1", "E1")]
@@ -27,19 +26,13 @@ CORPUS_SEED = "440"
 CORPUS_MESSAGES_PER_VERSION = "6"
 
 
-@pytest.fixture(scope="module")
-def protocol_libs(kafka_libs: Path) -> Path:
-    """The jars of the release whose messages the tables have."""
-    return kafka_jars.libs(kafka_jars.PROTOCOL_VERSION)
-
-
 def run_java(libs: Path, program: str, *arguments: str) -> str:
     command = [java(), "-cp", f"{libs}/*", str(HERE / "java" / program), *arguments]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def test_the_tables_are_those_of_the_jars(protocol_libs: Path) -> None:
-    jars = [jar for name in ("clients", "metadata") for jar in protocol_libs.glob(f"kafka-{name}-*.jar")]
+def test_the_tables_are_those_of_the_jars(kafka_libs: Path) -> None:
+    jars = [jar for name in ("clients", "metadata") for jar in kafka_libs.glob(f"kafka-{name}-*.jar")]
 
     defined = {schema.name: schema for jar in jars for schema in read_jar(jar)}
 
@@ -53,7 +46,7 @@ def header_versions(key: ApiKey, version: int) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-def test_keys_headers_and_error_codes_are_those_of_the_jars(protocol_libs: Path) -> None:
+def test_keys_headers_and_error_codes_are_those_of_the_jars(kafka_libs: Path) -> None:
     headers = {
         "header {} {} {} {}".format(key.value, version, *header_versions(key, version))
         for key in ApiKey
@@ -62,14 +55,14 @@ def test_keys_headers_and_error_codes_are_those_of_the_jars(protocol_libs: Path)
     api_keys = {f"api {key.value} {key.name} {ApiKey.name_of(key)}" for key in ApiKey}
     error_codes = {f"error {code.value} {code.name} {str(code.retriable).lower()}" for code in ErrorCode}
 
-    assert set(run_java(protocol_libs, "KafkaNumbers.java").splitlines()) == api_keys | headers | error_codes
+    assert set(run_java(kafka_libs, "KafkaNumbers.java").splitlines()) == api_keys | headers | error_codes
 
 
 @pytest.mark.slow
-def test_the_corpus_is_what_kafkas_classes_write(protocol_libs: Path, tmp_path: Path) -> None:
+def test_the_corpus_is_what_kafkas_classes_write(kafka_libs: Path, tmp_path: Path) -> None:
     made = tmp_path / "messages.gz"
 
-    run_java(protocol_libs, "MessageCorpus.java", str(made), CORPUS_SEED, CORPUS_MESSAGES_PER_VERSION)
+    run_java(kafka_libs, "MessageCorpus.java", str(made), CORPUS_SEED, CORPUS_MESSAGES_PER_VERSION)
 
     # Not the compressed bytes: those depend on the zlib of the machine.
     assert gzip.decompress(made.read_bytes()) == gzip.decompress(CORPUS.read_bytes())

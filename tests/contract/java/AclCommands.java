@@ -12,7 +12,7 @@ import java.util.TreeSet;
 
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.resource.ResourcePatternFilter;
-import org.apache.kafka.common.utils.Exit;
+import org.apache.kafka.common.utils.internals.Exit;
 import org.apache.kafka.tools.AclCommand;
 
 /**

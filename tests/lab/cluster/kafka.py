@@ -21,9 +21,7 @@ from tests.lab.cluster import class_archive, ivy, jar_list
 from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.jar_list import Jar
 
-KAFKA_VERSION = "4.2.1"
-PROTOCOL_VERSION = "4.4.0"
-"""The release whose messages the tables in proxy/wire have."""
+KAFKA_VERSION = "4.4.0"
 CONNECT_VERSION = "4.2.0"
 """Some jars of Connect's 4.2.1 are not in Maven Central."""
 
@@ -50,6 +48,11 @@ _WITHOUT = (
 
 def cache_directory() -> Path:
     return Path(os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache" / "penstock")
+
+
+def parts(version: str) -> list[int]:
+    """Return the numbers of a version, by which versions are compared."""
+    return [int(part) for part in version.split(".")]
 
 
 def list_of(version: str, what: str = "kafka") -> Path:

@@ -33,6 +33,7 @@ class Feature(Enum):
     STREAMS_GROUPS = "Streams groups (KIP-1071)", None, "4.2"
     SHARE_GROUPS = "share groups (KIP-932)", None, "4.2"
     TOPIC_PARTITIONS = "DescribeTopicPartitions (KIP-966)", None, "3.8"
+    NETWORKS = "networks as hosts of ACLs (KIP-1276)", None, "4.4"
     KRAFT = "a KRaft quorum that proxies can follow (controller.mode: kraft)", None, "3.6"
 
     def __init__(self, text: str, zookeeper: str | None, kraft: str | None) -> None:
@@ -61,7 +62,7 @@ class Release:
 
     def order(self) -> tuple[list[int], bool]:
         """By version, ZooKeeper before KRaft."""
-        return _parts(self.version), not self.zookeeper
+        return kafka.parts(self.version), not self.zookeeper
 
     @cached_property
     def libs(self) -> Path:
@@ -77,14 +78,10 @@ class Release:
 
     def has(self, feature: Feature) -> bool:
         since = feature.since[self.zookeeper]
-        return since is not None and _parts(self.version) >= _parts(since)
+        return since is not None and kafka.parts(self.version) >= kafka.parts(since)
 
     def lacks(self, feature: Feature) -> str:
         """The sentence that says why it is not there."""
         since = feature.since[self.zookeeper]
         mode = "ZooKeeper" if self.zookeeper else "KRaft"
         return f"{feature.text}: " + (f"since Kafka {since} with {mode}" if since else f"never with {mode}")
-
-
-def _parts(version: str) -> list[int]:
-    return [int(part) for part in version.split(".")]

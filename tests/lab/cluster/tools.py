@@ -7,20 +7,20 @@ Given a bootstrap address and a client's .properties file, runs one and gives ba
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.lab.cluster import jvm
+from tests.lab.cluster import jvm, kafka
 from tests.lab.cluster.run import run
 
 MAIN_CLASSES = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
-    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
-    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
@@ -42,6 +42,10 @@ _OF_2_8 = {
     "kafka-leader-election": "kafka.admin.LeaderElectionCommand",
     "kafka-reassign-partitions": "kafka.admin.ReassignPartitionsCommand",
     "kafka-topics": "kafka.admin.TopicCommand",
+}
+_BEFORE_4_4 = {
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
 }
 _PROPERTIES_OF_2_8 = {
     "kafka-console-consumer": "--consumer.config",
@@ -81,7 +85,8 @@ class KafkaTools:
 
     def command(self, tool: str, *arguments: str) -> list[str]:
         of_2_8 = self.libs.name.startswith("kafka-2.8")
-        main_class = (_OF_2_8 if of_2_8 else {}).get(tool, MAIN_CLASSES[tool])
+        old = _BEFORE_4_4 if kafka.parts(self.libs.name.removeprefix("kafka-")) < [4, 4] else {}
+        main_class = (old | _OF_2_8 if of_2_8 else old).get(tool, MAIN_CLASSES[tool])
         option = (_PROPERTIES_OF_2_8 if of_2_8 else {}).get(tool, "--command-config")
         connection: list[str] = []
         if tool not in _WITHOUT_BOOTSTRAP:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.lab.cluster.kafka import KAFKA_VERSION
 from tests.lab.cluster.release import Release
 
 OLD_TOOLS = "2.8.2"
@@ -26,7 +25,7 @@ RELEASES = tuple(
             "3.9.2",
             "4.0.2",
             "4.1.2",
-            KAFKA_VERSION,
+            "4.2.1",
         ),
     )
 )

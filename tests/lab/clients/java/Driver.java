@@ -1,12 +1,15 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.InputStream;
 import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.util.HashMap;
 import java.util.Map;
-import org.apache.kafka.common.utils.AppInfoParser;
+import java.util.Properties;
+import org.apache.kafka.clients.producer.KafkaProducer;
 
 /**
  * The scenarios in Kafka's Java client: an order as JSON on standard input, a line of JSON for each scenario
@@ -66,6 +69,15 @@ public final class Driver {
         throw new AssertionError("not seen after 300 looks");
     }
 
+    /** Of Kafka's client, whose class for it has moved between packages. */
+    static String version() throws IOException {
+        try (InputStream in = KafkaProducer.class.getResourceAsStream("/kafka/kafka-version.properties")) {
+            Properties properties = new Properties();
+            properties.load(in);
+            return properties.getProperty("version");
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         ObjectMapper mapper = new ObjectMapper();
         PrintStream out = System.out;
@@ -73,7 +85,7 @@ public final class Driver {
         Map<String, Play> plays = new HashMap<>(Data.PLAYS);
         plays.putAll(Administration.PLAYS);
         ObjectNode client = mapper.createObjectNode();
-        out.println(client.put("client", "java").put("version", AppInfoParser.getVersion()));
+        out.println(client.put("client", "java").put("version", version()));
         order.get("scenarios").fields().forEachRemaining(each -> {
             String name = order.get("prefix").asText() + "-" + each.getKey();
             ObjectNode line = mapper.createObjectNode().put("scenario", each.getKey());

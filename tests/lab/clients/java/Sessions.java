@@ -27,7 +27,6 @@ import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.token.delegation.DelegationToken;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
-import org.apache.kafka.common.utils.AppInfoParser;
 
 /** Sessions of Kafka's Java client, all in one process (tests/lab/clients/session_driver.py says what is asked). */
 public final class Sessions {
@@ -61,7 +60,7 @@ public final class Sessions {
         PrintStream out = new PrintStream(System.out, true);
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         JsonNode order = MAPPER.readTree(in.readLine());
-        out.println(MAPPER.createObjectNode().put("version", AppInfoParser.getVersion()));
+        out.println(MAPPER.createObjectNode().put("version", Driver.version()));
         Map<String, Load> loads = new ConcurrentHashMap<>();
         List<Thread> threads = new ArrayList<>();
         for (JsonNode cell : order.get("cells")) {
