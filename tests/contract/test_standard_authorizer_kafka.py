@@ -53,7 +53,8 @@ ADDRESSES = [
     bytes.fromhex("20010db8000000000000000000000001"),
     bytes.fromhex("00000000000000000000ffff0a000001"),
 ]
-HOSTS = [WILDCARD, WILDCARD, *map(host_address, ADDRESSES), "::1", "010.0.0.1", "localhost"]
+NETWORKS = ["10.0.0.0/8", "10.0.0.1/31", "10.0.0.2/32", "0.0.0.0/0", "2001:db8::/32", "::/0"]
+HOSTS = [WILDCARD, WILDCARD, *map(host_address, ADDRESSES), *NETWORKS, "::1", "010.0.0.1", "localhost"]
 
 
 @dataclass(frozen=True)

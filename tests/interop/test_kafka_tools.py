@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.lab.cluster.release import Feature
 from tests.lab.cluster.tools import KafkaTools, ToolRun
 from tests.lab.cluster.users import User
 from tests.support.cluster_admin import ClusterAdmin
@@ -104,6 +105,37 @@ def test_acls_are_added_listed_and_removed_by_one_who_may(
     assert removed.returncode == 0, removed.said
     assert "operation=WRITE" in left.stdout
     assert "operation=READ" not in left.stdout
+
+
+@pytest.mark.needs(Feature.NETWORKS)
+@pytest.mark.spec("S12", "S8")
+def test_a_network_that_is_denied_with_kafka_acls_is_denied_to_a_producer_in_it(
+    gate: Gate, cluster_admin: ClusterAdmin, alice: User, topic: str
+) -> None:
+    cluster_admin.allow_produce(alice, topic)
+    tools, admin_tools = gate.tools(alice.name), gate.tools("admin")
+    acl = ("--topic", topic, "--deny-principal", f"User:{alice.name}", "--operation", "Write")
+
+    def produce(*options: str) -> ToolRun:
+        return tools.run("kafka-console-producer", "--topic", topic, *options, stdin="one\n")
+
+    elsewhere = admin_tools.run("kafka-acls", "--add", *acl, "--deny-host", "10.0.0.0/8")
+    allowed = produce()
+    here = admin_tools.run("kafka-acls", "--add", *acl, "--deny-host", "127.0.0.0/8")
+    denied_by_type = produce()
+    denied = produce("--producer-property", "enable.idempotence=false")
+    listed = admin_tools.run("kafka-acls", "--list", "--topic", topic)
+    removed = admin_tools.run("kafka-acls", "--remove", "--force", *acl, "--deny-host", "127.0.0.0/8")
+    again = produce()
+
+    assert (elsewhere.returncode, here.returncode, removed.returncode) == (0, 0, 0), here.said
+    assert "host=127.0.0.0/8, operation=WRITE, permissionType=DENY" in listed.stdout, listed.said
+    for run in (allowed, again):
+        assert "Not authorized" not in run.said
+        assert run.returncode == 0, run.said
+    assert f"Not authorized to access topics: [{topic}]" in denied.said
+    # An idempotent producer needs WRITE on some topic, and has it on none now.
+    assert "ClusterAuthorizationException" in denied_by_type.said
 
 
 @pytest.mark.spec("S8", "E3")
