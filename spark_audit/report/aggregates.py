@@ -406,7 +406,7 @@ def sampled(records: DataFrame, bucket_ms: int, number: int) -> DataFrame:
     shown = records.drop(S.SETTINGS).withColumn(S.OBJECTS, F.slice(S.OBJECTS, 1, OBJECTS))
     hashed = shown.select("*", kind().alias(KIND), F.xxhash64(*S.RECORD_KEY).alias(_HASH))
     if number <= SAMPLED:
-        return hashed
+        return hashed.orderBy(_HASH)
     column = F.floor(_begin_ms() / bucket_ms)
     alone = F.when(F.col(S.OBJECTS).isNotNull() & ~_is_commit(), F.col(_HASH))
     row = (S.PRINCIPAL, S.HOST, S.METHOD, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.QUOTA_ID, alone)
