@@ -57,11 +57,8 @@ def cosignatures(few: DataFrame, keys: PublicKeys) -> tuple[Mapping[str, int], D
         check="checkpoints.cosignature",
         date=S.DATE,
         explanation=sentence(
-            "process %s/%s recorded at sequence %s a checkpoint of %s with a cosignature of %s that %s",
-            *S.RECORD_KEY,
-            _ORIGIN_OF,
-            _WITNESS,
-            _WHY,
+            "process {proxy_id}/{boot_id} recorded at sequence {sequence} a checkpoint of {origin} with a"
+            " cosignature of {witness} that {why}"
         ),
         evidence=[*S.RECORD_KEY, _WITNESS, _WHY],
     )
