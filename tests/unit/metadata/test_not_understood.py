@@ -80,6 +80,23 @@ def test_records_have_the_offsets_that_they_are_given(every_offset: bool) -> Non
 
 
 @pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b"\x01\x1e\x00\x00", "no metadata record has the api key 30"),
+        (b"\x01\x12\x01" + encoded(acl_record(4))[0][3:], "AccessControlEntryRecord"),
+        (b"\x01\x1d\x01" + encoded(types.UnregisterControllerRecord())[0][3:], "UnregisterControllerRecord"),
+    ],
+    ids=["a record of 4.5", "a newer ACL", "a newer record of Kafka's own"],
+)
+def test_a_record_that_is_newer_than_those_of_kafka_4_4_stops_the_replay(value: bytes, why: str) -> None:
+    loader = Loader(lambda _image, _changed: None)
+    loader.load_until(0)
+
+    with pytest.raises(MetadataError, match=why):
+        loader.batch(1, [*encoded(acl_record(1)), value])
+
+
+@pytest.mark.parametrize(
     ("name", "level", "what"),
     [
         ("metadata.version", 33, None),
