@@ -457,7 +457,8 @@ def test_an_acknowledged_finding_is_open_no_more_and_nobody_without_the_key_can_
     expire = "expire", *common, "--before", "2026-11-24", "--confirm"
 
     def reconcile() -> tuple[int, list[str], dict[str, Any]]:
-        code = run("reconcile", *common, "--out", out)
+        # The records of this trail have no hash chain.
+        code = run("reconcile", *common, "--out", out, "--unchained-until", "0:1000")
         document = json.loads((out / "findings.json").read_text(encoding="utf-8"))
         return code, [each["check"] for each in document["findings"]], document["findings"][-1]
 
