@@ -17,21 +17,21 @@ from forwarding.net.process import ProcessSettings
 from forwarding.net.server import ServerLimits
 from proxy.config import (
     Audit,
-    Authorizer,
+    AuthorizerConfig,
     Bootstrap,
     DelegationTokens,
     ExistingFile,
     Http,
-    Limits,
-    Listener,
+    LimitsConfig,
+    ListenerConfig,
     Log,
-    LoginBackoff,
+    LoginBackoffConfig,
     Milliseconds,
     Part,
-    Peer,
+    PeerConfig,
     QuotaRules,
     SerdeClass,
-    Telemetry,
+    TelemetryConfig,
     endpoint,
     require_authorizer,
     require_users_file,
@@ -59,14 +59,14 @@ from proxy.security.principal_serde import DEFAULT_SERDE_CLASS, load_principal_s
 from proxy.security.protected import DEFAULT_TRANSACTIONAL_ID, acls_in_log
 
 
-class BrokerPeer(Peer):
+class BrokerPeer(PeerConfig):
     """Bootstrap brokers of the cluster."""
 
     bootstrap: Annotated[Bootstrap, RESTART]
     """`host:port` of a broker of the cluster, or of [several](#several-addresses), tried in order."""
 
 
-class MetadataLog(FollowedLog):
+class MetadataLogConfig(FollowedLog):
     """The metadata log that this controller writes."""
 
     transactional_id: Annotated[str, Field(min_length=1), RESTART] = DEFAULT_TRANSACTIONAL_ID
@@ -82,7 +82,7 @@ class MetadataLog(FollowedLog):
         return None if self.signing_key_file is None else SigningKey.load(self.signing_key_file)
 
     @model_validator(mode="after")
-    def _keys_fit_together(self) -> "MetadataLog":
+    def _keys_fit_together(self) -> "MetadataLogConfig":
         key, public = self.signing_key(), self.public_keys()
         if key is None and public is not None:
             raise ValueError("public.keys.file: a controller needs its signing.key.file, too")
@@ -94,7 +94,7 @@ class MetadataLog(FollowedLog):
         return self
 
 
-class MutationQuota(QuotaRules):
+class MutationQuotaConfig(QuotaRules):
     """The burst of controller_mutation_rate is the rate multiplied by both numbers."""
 
     controller_quota_window_num: Annotated[int, Field(ge=1), RESTART] = 11
@@ -104,7 +104,7 @@ class MutationQuota(QuotaRules):
     """The other factor of that number."""
 
 
-class Topics(Part):
+class TopicSettings(Part):
     """Topic owners and topic policies, which the controller adds to the topics that brokers create."""
 
     model_config = without("topic_")
@@ -126,7 +126,7 @@ class Topics(Part):
         return load_policies(PolicySettings(create, alter, self.policy_settings))
 
     @model_validator(mode="after")
-    def _policies_can_be_used(self) -> "Topics":
+    def _policies_can_be_used(self) -> "TopicSettings":
         self.policies()
         return self
 
@@ -145,7 +145,7 @@ class ControllerConfig(Part):
     kind: ClassVar[str] = "controller"
     controller_id: Annotated[str, Field(min_length=1, pattern=r"^[A-Za-z0-9._-]+$"), RESTART]
     """Name of this controller in audit records and logs."""
-    listener: Annotated[Listener, Below({"*": RESTART} | dict.fromkeys(LIVE_OF_LISTENER, LIVE))]
+    listener: Annotated[ListenerConfig, Below({"*": RESTART} | dict.fromkeys(LIVE_OF_LISTENER, LIVE))]
     """The address that proxies connect to; one [listener](#a-listener)."""
     users_file: Annotated[ExistingFile | None, RESTART] = None
     """The users that the proxies log in as; see [users](#usersyaml)."""
@@ -153,33 +153,33 @@ class ControllerConfig(Part):
     """How long their sessions last after a login, if the listener does not set it."""
     sessions_revoke_immediately: Annotated[bool, RESTART] = False
     """Whether the next request of a proxy whose credential was changed or removed closes its connection."""
-    login_backoff: LoginBackoff = LoginBackoff()
+    login_backoff: LoginBackoffConfig = LoginBackoffConfig()
     """[As in proxy.yaml](#logins-that-fail)."""
     broker: BrokerPeer
     """The cluster: `bootstrap`, one broker or [several](#several-addresses), and the rest of [a
     peer](#a-peer)."""
-    metadata: MetadataLog = MetadataLog()
-    authorizer: Annotated[Authorizer, Below({"early_start_listeners": RESTART})] = Authorizer()
+    metadata: MetadataLogConfig = MetadataLogConfig()
+    authorizer: Annotated[AuthorizerConfig, Below({"early_start_listeners": RESTART})] = AuthorizerConfig()
     """[As in proxy.yaml](#the-authorizer). By default the listener is one of the `early.start.listeners`:
     super users are served before the log is loaded. The proxies need CLUSTER_ACTION: name them in
     `super.users` or add the ACL."""
     delegation_token: DelegationTokens = DelegationTokens()
     """See [delegation tokens](#delegation-tokens)."""
-    quota: MutationQuota = MutationQuota()
+    quota: MutationQuotaConfig = MutationQuotaConfig()
     """`mode`, `excluded.principals` and `cluster.topic` [as in proxy.yaml](#quotas), for
     `controller_mutation_rate`, and:"""
-    topics: Topics = Topics()
+    topics: TopicSettings = TopicSettings()
     principal_serde_class: Annotated[SerdeClass, RESTART, Unset("Kafka's")] = DEFAULT_SERDE_CLASS
     """How principals are encoded in Envelopes: [a class](logins.md#certificates) with `serialize` and
     `deserialize`, the same at proxies and controllers."""
     audit: Audit
     """[As in proxy.yaml](#audit), without `witnesses.topic`."""
-    limits: Limits = Limits()
+    limits: LimitsConfig = LimitsConfig()
     """[As in proxy.yaml](#limits), without `max.connections.per.ip` and `max.connection.creation.rate`."""
     http: Annotated[Http | None, Unset("no HTTP")] = None
     """The port with /metrics and /readyz; see [the HTTP port](#the-http-port)."""
     log: Log = Log()
-    telemetry: Telemetry = Telemetry()
+    telemetry: TelemetryConfig = TelemetryConfig()
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "ControllerConfig":
@@ -220,7 +220,7 @@ class ControllerConfig(Part):
         return self.listener.name in self.authorizer.early_start_listeners
 
 
-def _knows_owners(authorizer: Authorizer) -> bool:
+def _knows_owners(authorizer: AuthorizerConfig) -> bool:
     name = authorizer.authorizer_class_name
     return bool(name) and acls_in_log(load_authorizer(name or "", authorizer.settings()))
 

@@ -30,7 +30,7 @@ AUTHORIZER_NOT_READY = 10_001
 version 1 only, and never to a client."""
 
 
-class Step(Enum):
+class NextAttempt(Enum):
     """What follows an attempt."""
 
     DONE = "done"  # The result is final, success or error.
@@ -42,17 +42,17 @@ CONNECTION_LOST = None
 """Stands for an error code when the connection failed before the response arrived."""
 
 STEPS = {
-    CONNECTION_LOST: Step.FIND_CONTROLLER,
-    ErrorCode.NOT_CONTROLLER: Step.FIND_CONTROLLER,
-    AUTHORIZER_NOT_READY: Step.SAME_CONTROLLER,
+    CONNECTION_LOST: NextAttempt.FIND_CONTROLLER,
+    ErrorCode.NOT_CONTROLLER: NextAttempt.FIND_CONTROLLER,
+    AUTHORIZER_NOT_READY: NextAttempt.SAME_CONTROLLER,
 }
 """The results that are retried. Retrying after a lost connection is safe: the controller remembers the
 forward ids that it has committed, and responds to the second attempt as to the first."""
 
 
-def next_step(envelope_error: int | None) -> Step:
+def next_step(envelope_error: int | None) -> NextAttempt:
     """Return what follows an attempt that ended with this envelope-level error, or with CONNECTION_LOST."""
-    return STEPS.get(envelope_error, Step.DONE)
+    return STEPS.get(envelope_error, NextAttempt.DONE)
 
 
 FORWARD_ID_TAG = 10_000

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from proxy.audit import events
 from proxy.audit.record import AuditEvent, Author
-from proxy.config import Audit, ConfigError, Http, Telemetry, http_access, traces
+from proxy.config import Audit, ConfigError, Http, TelemetryConfig, http_access, traces
 from proxy.config.certificates import CertificateReport
 from proxy.config.effects import Effects, PartType
 from proxy.config.reloading import FILE_KIND as CONFIGURATION
@@ -123,7 +123,7 @@ class Recording:
         author: Author,
         broker: EndpointSettings,
         audit: Audit,
-        telemetry: Telemetry,
+        telemetry: TelemetryConfig,
         read: Callable[[AuditEvent], None],
         *,
         has_lock: bool = False,

@@ -32,7 +32,7 @@ from spark_audit import arguments as A
 from spark_audit import schema as S
 from spark_audit import session
 from spark_audit.ingest.reprocess import reprocess
-from spark_audit.ingest.streams import Alone, Topics, ingest, ingest_continuously
+from spark_audit.ingest.streams import Alone, IngestTopics, ingest, ingest_continuously
 from spark_audit.ingest.topics import kafka_options
 from spark_audit.jobs import (
     RECONCILE_STEPS,
@@ -393,10 +393,10 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
-def _topics(arguments: argparse.Namespace) -> Topics:
+def _topics(arguments: argparse.Namespace) -> IngestTopics:
     options = kafka_options(arguments.kafka_options)
     metadata = "" if arguments.log_dirs else arguments.metadata_topic
-    return Topics(arguments.bootstrap, arguments.audit_topic, metadata, options)
+    return IngestTopics(arguments.bootstrap, arguments.audit_topic, metadata, options)
 
 
 def _say(line: str) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark_audit import schema as S
 from spark_audit.ingest import decode
-from spark_audit.ingest.streams import Topics
+from spark_audit.ingest.streams import IngestTopics
 from spark_audit.ingest.topics import (
     COMMITTED,
     METADATA_TOPIC,
@@ -26,10 +26,10 @@ from spark_audit.reconcile.checkpoints import against_witness
 from spark_audit.reconcile.finding import KINDS, collected
 from spark_audit.reconcile.offsets import offsets, unchained
 from spark_audit.reconcile.reconciliation import CHECKS, reconcile
-from spark_audit.reconcile.topics import Topic, differences_of_audit, differences_of_log
-from spark_audit.reconcile.unsigned import Verified, in_effect, status
+from spark_audit.reconcile.topics import ComparedTopic, differences_of_audit, differences_of_log
+from spark_audit.reconcile.unsigned import VerifiedSignatures, in_effect, status
 from spark_audit.report import coverage
-from spark_audit.report.coverage import NotChecked
+from spark_audit.report.coverage import NotReconciled
 from spark_audit.report.page import render
 from spark_audit.tables import delta, files, findings, manifest
 from spark_audit.tables.acknowledgements import (
@@ -42,7 +42,7 @@ from spark_audit.tables.acknowledgements import (
 )
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
-from spark_audit.tables.findings import Summary
+from spark_audit.tables.findings import FindingsSummary
 from spark_audit.tables.keys import Key, Keys, secret_of
 from spark_audit.tables.plans import adapt_plans, held_if_small
 from spark_audit.tables.retention import reconciled_days
@@ -63,7 +63,7 @@ def reconcile_tables(
     log_keys: str | None = None,
     table: str | None = None,
     unchained_until: Mapping[int, int] | None = None,
-) -> tuple[Summary, str]:
+) -> tuple[FindingsSummary, str]:
     """Checks these days (YYYY-MM-DD), or all, and writes the findings into directory `out`.
 
     `unchained_until` is partition -> the last offset at which a record may have no link of the hash chain.
@@ -117,7 +117,7 @@ def reconcile_tables(
     acknowledged = acknowledgements(runs.runs)
     still_open = [row for row in result.findings if row[S.ID] not in acknowledged]
     severities = Counter(row[S.SEVERITY] for row in still_open)
-    summary: Summary = {
+    summary: FindingsSummary = {
         **result.summary,
         "findings": {severity: severities[severity] for severity in S.SEVERITIES},
         "acknowledged": len(result.findings) - len(still_open),
@@ -210,7 +210,7 @@ def write_page(
     versions = delta.versions(spark, tables)
     try:
         coverage.of_days(document, wanted)
-    except NotChecked as error:
+    except NotReconciled as error:
         raise AuditError(f"{directory} cannot be used: {error}") from error
     days = wanted or document["summary"].get("days") or ()
     runs = manifest.check(spark, tables, key, manifest.of_days(days))
@@ -231,7 +231,7 @@ def write_page(
     return str(runs.newest), changed
 
 
-def differences_from_topics(spark: SparkSession, tables: Tables, topics: Topics) -> list[Row]:
+def differences_from_topics(spark: SparkSession, tables: Tables, topics: IngestTopics) -> list[Row]:
     """Returns the findings of reconcile/topics.py. AuditError if no broker is reachable."""
     require_reachable(topics.bootstrap)
     adapt_plans(spark, tables)
@@ -240,9 +240,11 @@ def differences_from_topics(spark: SparkSession, tables: Tables, topics: Topics)
     audit, quarantine, log = trail(spark, tables, delta.versions(spark, tables))
     expired = delta.read_state(spark, tables.expired, S.EXPIRED)
 
-    def topic(name: str, check: decode.Step, rows: decode.Step, end: dict[str, int], isolation: str) -> Topic:
+    def topic(
+        name: str, check: decode.Step, rows: decode.Step, end: dict[str, int], isolation: str
+    ) -> ComparedTopic:
         checked = kafka_records(spark, topics.bootstrap, name, topics.options, isolation).transform(check)
-        return Topic(name, checked.transform(rows), checked.transform(decode.quarantine_rows), end)
+        return ComparedTopic(name, checked.transform(rows), checked.transform(decode.quarantine_rows), end)
 
     of_audit = topic(topics.audit, decode.check_audit, decode.audit_rows, ends[0], UNCOMMITTED)
     found = differences_of_audit(audit, quarantine, expired, of_audit)
@@ -275,7 +277,7 @@ def verified(
     metadata_log: DataFrame,
     log_keys: str | None,
     log_end: int | None,
-) -> Verified | None:
+) -> VerifiedSignatures | None:
     """Returns what the signatures of the log say by the public keys in a file. None without such a file."""
     if log_keys is None:
         return None
@@ -305,7 +307,7 @@ def named_run(spark: SparkSession, directory: str) -> int | None:
 
 
 def _changed_since(
-    runs: manifest.Manifest, document: findings.Document, outputs: Mapping[str, str]
+    runs: manifest.Manifest, document: findings.FindingsDocument, outputs: Mapping[str, str]
 ) -> list[str]:
     """Returns why these findings may not be those of a run, and what was changed in the tables since.
 

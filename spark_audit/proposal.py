@@ -53,7 +53,7 @@ OPERATIONS = {constant(name): name for name in _NAMES}
 """Name of the enum -> the word of kafka-acls."""
 
 
-class Acl(NamedTuple):
+class ProposedAcl(NamedTuple):
     """An ACL without its id. Types, operations and permissions are the names of Kafka's enums."""
 
     resource_type: str
@@ -83,13 +83,13 @@ class Removal:
     """Principal, host, operation and permission type."""
 
     @property
-    def acl(self) -> Acl | None:
+    def acl(self) -> ProposedAcl | None:
         """The only ACL that it can match; None if it may match several."""
         if self.entry is None or self.pattern_type in ("ANY", "MATCH"):
             return None
-        return Acl(self.resource_type, self.resource_name, self.pattern_type, *self.entry)
+        return ProposedAcl(self.resource_type, self.resource_name, self.pattern_type, *self.entry)
 
-    def matches(self, acl: Acl) -> bool:
+    def matches(self, acl: ProposedAcl) -> bool:
         if self.resource_type != acl.resource_type or self.entry not in (None, acl[3:]):
             return False
         if self.pattern_type != "MATCH":
@@ -122,7 +122,7 @@ class ProposalError(Exception):
 class Proposal:
     """The changes in the order of the file, each with its place, `FILE:LINE`."""
 
-    added: dict[Acl, str] = field(default_factory=dict)
+    added: dict[ProposedAcl, str] = field(default_factory=dict)
     removed: dict[Removal, str] = field(default_factory=dict)
     quotas: dict[Quota, tuple[float | None, str]] = field(default_factory=dict)
     """The limit, None if the quota is removed, and the place."""
@@ -272,7 +272,7 @@ def _take_acls(proposal: Proposal, place: str, words: Sequence[str]) -> None:
             _require_supported(resource[0], entry[2])
             if options.add:
                 _require_address(entry[1])
-                proposal.added.setdefault(Acl(*resource, pattern, *entry), place)
+                proposal.added.setdefault(ProposedAcl(*resource, pattern, *entry), place)
         if options.remove:
             for each in entries or (None,):
                 proposal.removed.setdefault(Removal(*resource, pattern, each), place)
@@ -429,19 +429,22 @@ def _entity(options: argparse.Namespace) -> Entity:
 class Resolved:
     """What a proposal changes in a given state. `problems` make it unusable, `warnings` do not."""
 
-    added: list[Acl] = field(default_factory=list)
-    removed: dict[str, Acl] = field(default_factory=dict)
+    added: list[ProposedAcl] = field(default_factory=list)
+    removed: dict[str, ProposedAcl] = field(default_factory=dict)
     """By id."""
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
 def resolve(
-    proposal: Proposal, acls: Mapping[str, Acl], quotas: Collection[Quota], principals: Collection[str]
+    proposal: Proposal,
+    acls: Mapping[str, ProposedAcl],
+    quotas: Collection[Quota],
+    principals: Collection[str],
 ) -> Resolved:
     """Compares a proposal with a state: its ACLs by id, the quotas that are set, the principals it names."""
     found = Resolved()
-    ids: dict[Acl, list[str]] = {}
+    ids: dict[ProposedAcl, list[str]] = {}
     for acl_id, acl in acls.items():
         ids.setdefault(acl, []).append(acl_id)
     for removal, place in proposal.removed.items():

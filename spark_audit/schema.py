@@ -24,7 +24,7 @@ _NUMBER, _OFFSET, _MOMENT = (0, 2**48), (-1, 2**48), (0, LAST_TIME_MS)
 overflow a sum; -1 is an offset before the first one."""
 
 
-class Field(NamedTuple):
+class AuditField(NamedTuple):
     """A field of the audit record. docs/audit.md says what each means."""
 
     name: str
@@ -37,7 +37,7 @@ class Field(NamedTuple):
     """Whether an older ingest did not read it: the line of version 2 has it, the column is null."""
 
 
-FIELDS: list[Field] = []
+FIELDS: list[AuditField] = []
 """All fields, in the order of the line. The schema, the decoder and the comparisons are made from them."""
 
 
@@ -49,7 +49,7 @@ def _field(
     range_: tuple[int, int] = _OFFSET,
     late: bool = False,
 ) -> str:
-    FIELDS.append(Field(name, kind, required, range_ if kind == _LONG else None, late))
+    FIELDS.append(AuditField(name, kind, required, range_ if kind == _LONG else None, late))
     return name
 
 

@@ -12,8 +12,8 @@ from enum import IntEnum
 from forwarding.controller.api import (
     MAX_RECORDS_PER_REQUEST,
     ControllerApi,
+    ControllerOutcome,
     DuplicateForward,
-    Outcome,
     over_limit,
 )
 from proxy.metadata.acl import (
@@ -38,7 +38,7 @@ from proxy.wire.work import paced
 
 def create_acls(
     request: types.CreateAclsRequest, image: MetadataImage, new_id: Callable[[], bytes]
-) -> Outcome:
+) -> ControllerOutcome:
     """Create bindings: one result for each, in order. An existing binding succeeds without a record."""
     result = types.CreateAclsResponse.AclCreationResult
     results = []
@@ -55,10 +55,10 @@ def create_acls(
     if len(created) > MAX_RECORDS_PER_REQUEST:
         return over_limit(ApiKey.CREATE_ACLS, request, f"Unable to perform a batch of {len(created)} records")
     records = tuple(acl_record(acl) for acl in created.values())
-    return Outcome(records, types.CreateAclsResponse(results=results))
+    return ControllerOutcome(records, types.CreateAclsResponse(results=results))
 
 
-def delete_acls(request: types.DeleteAclsRequest, image: MetadataImage) -> Outcome:
+def delete_acls(request: types.DeleteAclsRequest, image: MetadataImage) -> ControllerOutcome:
     """Delete the ACLs that match. All filters are matched first, so two may report the same binding."""
     response = types.DeleteAclsResponse
     removed: dict[str, Acl] = {}
@@ -83,7 +83,7 @@ def delete_acls(request: types.DeleteAclsRequest, image: MetadataImage) -> Outco
     records = tuple(
         types.RemoveAccessControlEntryRecord(id=uuid_bytes(acl_id)) for acl_id in paced(list(removed))
     )
-    return Outcome(records, response(filter_results=results))
+    return ControllerOutcome(records, response(filter_results=results))
 
 
 def _fault(creation: types.CreateAclsRequest.AclCreation) -> str | None:

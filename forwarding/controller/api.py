@@ -33,7 +33,7 @@ MAX_RECORDS_PER_REQUEST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ControllerOutcome:
     """Append these records as one transaction, then send this response."""
 
     records: tuple[Any, ...]
@@ -41,11 +41,11 @@ class Outcome:
     response: Any
 
 
-def over_limit(api_key: int, request: Message, what: str) -> Outcome:
+def over_limit(api_key: int, request: Message, what: str) -> ControllerOutcome:
     """Reject a request that would write more than MAX_RECORDS_PER_REQUEST records."""
     message = f"{what}, the limit is {MAX_RECORDS_PER_REQUEST}."
     # These APIs write records, and their rejections are the same in all versions.
-    return Outcome((), rejection(api_key, 0, request, ErrorCode.POLICY_VIOLATION, message))
+    return ControllerOutcome((), rejection(api_key, 0, request, ErrorCode.POLICY_VIOLATION, message))
 
 
 Brokers = TypeVar("Brokers", bound=Message)
@@ -81,7 +81,7 @@ class SendToBroker(Generic[Brokers]):
     follow_up: FollowUp[Brokers] | None = None
 
 
-Decision = Outcome | SendToBroker[Any]
+Decision = ControllerOutcome | SendToBroker[Any]
 
 
 DAY_MS = 24 * 60 * 60 * 1000

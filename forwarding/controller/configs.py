@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 from forwarding.controller.api import (
     MAX_RECORDS_PER_REQUEST,
     ControllerApi,
+    ControllerOutcome,
     Decision,
     DecisionInputs,
-    Outcome,
     SendToBroker,
 )
 from forwarding.controller.authorization import ForwardedAuthorization
@@ -99,7 +99,9 @@ def alter_configs(inputs: DecisionInputs[Altering]) -> Decision:
 
     if not for_broker:
         altered = merge(response(responses=[]))
-        return Outcome(() if request.validate_only else alteration.records(altered, image, {}), altered)
+        return ControllerOutcome(
+            () if request.validate_only else alteration.records(altered, image, {}), altered
+        )
     to_send = []
     for resource in paced(for_broker, 2):
         # A copy: the record of the request names all that was requested.

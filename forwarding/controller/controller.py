@@ -15,10 +15,10 @@ from typing import Any, Protocol
 from forwarding import controller
 from forwarding.controller.api import (
     ControllerApi,
+    ControllerOutcome,
     Decision,
     DecisionInputs,
     DuplicateForward,
-    Outcome,
     SendToBroker,
     TokenSettings,
 )
@@ -65,7 +65,7 @@ class Verdict:
     events: tuple[AuditEvent, ...]
 
 
-class HasName(Protocol):
+class LookedUpTopic(Protocol):
     """A topic that was looked up."""
 
     @property
@@ -190,7 +190,7 @@ class Controller:
         )
         return Verdict(_decision(header.api_key, inputs), tuple(authorization.events))
 
-    def known(self, image: MetadataImage, topics: Mapping[TopicKey, HasName]) -> Known:
+    def known(self, image: MetadataImage, topics: Mapping[TopicKey, LookedUpTopic]) -> Known:
         """Return what is known of the objects of a request; `topics` are those that were looked up."""
 
         def name_of(topic_id: bytes) -> str | None:
@@ -242,9 +242,11 @@ def _decision(api_key: int, inputs: DecisionInputs[Any]) -> Decision:
     return SendToBroker(request, lambda response: response)
 
 
-def _rejected(inputs: DecisionInputs[Message], api_key: int, error_code: ErrorCode, message: str) -> Outcome:
+def _rejected(
+    inputs: DecisionInputs[Message], api_key: int, error_code: ErrorCode, message: str
+) -> ControllerOutcome:
     version = inputs.authorization.api_version
-    return Outcome((), rejection(api_key, version, inputs.request, error_code, message))
+    return ControllerOutcome((), rejection(api_key, version, inputs.request, error_code, message))
 
 
 def _proxy_principal_rejected(forwarded: ForwardedRequest, sender: Sender, image: MetadataImage) -> Verdict:
@@ -264,4 +266,4 @@ def _proxy_principal_rejected(forwarded: ForwardedRequest, sender: Sender, image
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         PROXYS_PRINCIPAL,
     )
-    return Verdict(Outcome((), response), (event,))
+    return Verdict(ControllerOutcome((), response), (event,))

@@ -47,7 +47,7 @@ Topics = Mapping[TopicKey, ExistingTopic]
 
 
 @dataclass(frozen=True, slots=True)
-class Charged:
+class ChargedMutations:
     """A request after it was charged."""
 
     remaining: Any
@@ -65,7 +65,7 @@ class Charge:
     response: str
     """The struct of its response, and the attribute of the results in it."""
     results: str
-    charge: Callable[[Any, Any, MutationQuota, int], Charged]
+    charge: Callable[[Any, Any, MutationQuota, int], ChargedMutations]
     """Takes the request, the topics or the dry run, the quota and the time in ms."""
     topics: Callable[[Any], Sequence[TopicKey]] | None
     """Returns the topics to look up at a broker first; None: the broker makes a dry run of the request."""
@@ -80,7 +80,7 @@ def charge_creation(
     dry_run_results: types.CreateTopicsResponse,
     quota: MutationQuota,
     now_ms: int,
-) -> Charged:
+) -> ChargedMutations:
     """Charge CreateTopics. `dry_run_results`: the response to the same request with validate_only."""
     result = types.CreateTopicsResponse.CreatableTopicResult
     outcomes = {topic.name: topic for topic in paced(dry_run_results.topics)}
@@ -93,12 +93,12 @@ def charge_creation(
             remaining.append(topic)
         else:
             failed.append(result(name=topic.name, **EXCEEDED))
-    return Charged(with_topics(request, remaining) if remaining else None, failed)
+    return ChargedMutations(with_topics(request, remaining) if remaining else None, failed)
 
 
 def charge_deletion(
     request: types.DeleteTopicsRequest, topics: Topics, quota: MutationQuota, now_ms: int
-) -> Charged:
+) -> ChargedMutations:
     """Charge DeleteTopics. A topic that does not exist is free: the broker reports the error."""
     result = types.DeleteTopicsResponse.DeletableTopicResult
     failed, remaining = [], []
@@ -108,12 +108,12 @@ def charge_deletion(
             remaining.append(key)
         else:
             failed.append(result(name=topic.name, topic_id=topic.topic_id, **EXCEEDED))
-    return Charged(deletion_of(request, remaining) if remaining else None, failed)
+    return ChargedMutations(deletion_of(request, remaining) if remaining else None, failed)
 
 
 def charge_partitions(
     request: types.CreatePartitionsRequest, topics: Topics, quota: MutationQuota, now_ms: int
-) -> Charged:
+) -> ChargedMutations:
     """Charge CreatePartitions. A topic whose count does not grow is free: the broker reports the error."""
     result = types.CreatePartitionsResponse.CreatePartitionsTopicResult
     failed, remaining = [], []
@@ -123,7 +123,7 @@ def charge_partitions(
             remaining.append(topic)
         else:
             failed.append(result(name=topic.name, **EXCEEDED))
-    return Charged(with_topics(request, remaining) if remaining else None, failed)
+    return ChargedMutations(with_topics(request, remaining) if remaining else None, failed)
 
 
 def _created(

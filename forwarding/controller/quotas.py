@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from typing import TypeAlias
 
-from forwarding.controller.api import MAX_RECORDS_PER_REQUEST, ControllerApi, Outcome, over_limit
+from forwarding.controller.api import MAX_RECORDS_PER_REQUEST, ControllerApi, ControllerOutcome, over_limit
 from forwarding.controller.records import quota_entity
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import CLIENT_ID, IP, USER, last_of_each_type
@@ -24,7 +24,7 @@ from proxy.wire.error_codes import ErrorCode
 Part: TypeAlias = "types.AlterClientQuotasRequest.EntityData"
 
 
-def alter_client_quotas(request: types.AlterClientQuotasRequest, image: MetadataImage) -> Outcome:
+def alter_client_quotas(request: types.AlterClientQuotasRequest, image: MetadataImage) -> ControllerOutcome:
     """Alter quotas. The response has one result for each entity, in order; `validate_only` writes nothing."""
     entry_data = types.AlterClientQuotasResponse.EntryData
     for entry in request.entries:
@@ -49,7 +49,7 @@ def alter_client_quotas(request: types.AlterClientQuotasRequest, image: Metadata
         what = f"Unable to perform a batch of {len(records)} records"
         return over_limit(ApiKey.ALTER_CLIENT_QUOTAS, request, what)
     response = types.AlterClientQuotasResponse(entries=entries)
-    return Outcome(() if request.validate_only else tuple(records), response)
+    return ControllerOutcome(() if request.validate_only else tuple(records), response)
 
 
 def _fault(entry: types.AlterClientQuotasRequest.EntryData, times: int) -> str | None:

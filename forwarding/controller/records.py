@@ -20,7 +20,7 @@ from proxy.wire import types
 from proxy.wire.message import Message
 
 
-class EntityPart(Protocol):
+class RecordEntityPart(Protocol):
     """A part of a quota's entity, in a request or a record."""
 
     entity_type: str
@@ -55,7 +55,7 @@ def already_applied(records: Iterable[Message], image: MetadataImage) -> bool:
     return all(RECORD_KINDS[type(record).__name__].is_applied(record, image) for record in last.values())
 
 
-def quota_entity(parts: Iterable[EntityPart]) -> QuotaEntity:
+def quota_entity(parts: Iterable[RecordEntityPart]) -> QuotaEntity:
     """Return the entity of EntityData structs; ValueError as QuotaEntity.of."""
     return QuotaEntity.of((part.entity_type, part.entity_name) for part in parts)
 

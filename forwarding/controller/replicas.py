@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from forwarding.controller.api import ControllerApi, Decision, DecisionInputs, Outcome, SendToBroker
+from forwarding.controller.api import ControllerApi, ControllerOutcome, Decision, DecisionInputs, SendToBroker
 from proxy.admin.rejection import TopicShape
 from proxy.admin.replicas import ELECTIONS, REASSIGNMENTS, denied_alone, take_own_topics_out
 from proxy.metadata.acl import ResourceType
@@ -23,7 +23,7 @@ def _decide(key: ApiKey, shape: TopicShape) -> Callable[[DecisionInputs[Message]
         own = protected_names(authorization.configured_authorizer(), ResourceType.TOPIC)
         if getattr(request, shape.request_topics) is None and own:
             # Proxies name the topics. A broker would elect leaders in all partitions.
-            return Outcome(
+            return ControllerOutcome(
                 (),
                 rejection(
                     key, authorization.api_version, request, ErrorCode.INVALID_REQUEST, NAME_THE_TOPICS
@@ -33,7 +33,7 @@ def _decide(key: ApiKey, shape: TopicShape) -> Callable[[DecisionInputs[Message]
         if merge is None:
             return SendToBroker(request, lambda response: response)
         if not shape.topics(request):
-            return Outcome((), denied_alone(shape, merge))
+            return ControllerOutcome((), denied_alone(shape, merge))
 
         def merged(response: Message) -> Message:
             merge(response)

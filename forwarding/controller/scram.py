@@ -13,8 +13,8 @@ from typing import TypeAlias
 from forwarding.controller.api import (
     MAX_RECORDS_PER_REQUEST,
     ControllerApi,
+    ControllerOutcome,
     DuplicateForward,
-    Outcome,
     over_limit,
 )
 from proxy.metadata.image import MetadataImage
@@ -44,7 +44,7 @@ NO_KEY: Fault = (ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
 def alter_user_scram_credentials(
     request: types.AlterUserScramCredentialsRequest, image: MetadataImage
-) -> Outcome:
+) -> ControllerOutcome:
     """Alter credentials: one result for each user, in order, with the first of the user's faults."""
     alterations: list[Deletion | Upsertion] = [*request.deletions, *request.upsertions]
     names = dict.fromkeys(alteration.name for alteration in alterations)
@@ -65,7 +65,7 @@ def alter_user_scram_credentials(
     stored = [alteration for name, alteration in accepted.items() if name not in faults]
     records = tuple(_record(alteration) for alteration in paced(stored, _ALTERATION_UNITS))
     results = [_result(name, *faults.get(name, NO_FAULT)) for name in names]
-    return Outcome(records, types.AlterUserScramCredentialsResponse(results=results))
+    return ControllerOutcome(records, types.AlterUserScramCredentialsResponse(results=results))
 
 
 def _result(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from forwarding.controller.api import ControllerApi, DecisionInputs, DuplicateForward, Outcome
+from forwarding.controller.api import ControllerApi, ControllerOutcome, DecisionInputs, DuplicateForward
 from proxy.admin.tokens import (
     NOT_ALLOWED,
     creation_denial,
@@ -37,7 +37,7 @@ MAX_RECORDS_PER_SWEEP = 1_000
 """The limit of KRaft's controller: other requests are served between the batches."""
 
 
-def create_delegation_token(inputs: DecisionInputs[types.CreateDelegationTokenRequest]) -> Outcome:
+def create_delegation_token(inputs: DecisionInputs[types.CreateDelegationTokenRequest]) -> ControllerOutcome:
     """Create a token for the requesting principal, or for the owner that the request names (v3)."""
     request, requester, version = (
         inputs.request,
@@ -46,63 +46,63 @@ def create_delegation_token(inputs: DecisionInputs[types.CreateDelegationTokenRe
     )
     owner = named_owner(request, requester)
     if owner is None:
-        return Outcome((), rejection(ApiKey.CREATE_DELEGATION_TOKEN, version, request, MALFORMED))
+        return ControllerOutcome((), rejection(ApiKey.CREATE_DELEGATION_TOKEN, version, request, MALFORMED))
     denial = creation_denial(inputs.authorization, _may_request(inputs), owner)
     if denial is not None:
-        return Outcome((), rejected_creation(version, owner, requester, denial))
+        return ControllerOutcome((), rejected_creation(version, owner, requester, denial))
     secret, response = inputs.tokens.secret, creation_response(version, owner, requester)
     if secret is None:
         response.error_code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-        return Outcome((), response)
+        return ControllerOutcome((), response)
     if has_foreign_renewers(request):
         response.error_code = ErrorCode.INVALID_PRINCIPAL_TYPE
-        return Outcome((), response)
+        return ControllerOutcome((), response)
     token = _new_token(inputs, owner)
     response.token_id, response.hmac = token.token_id, secret.hmac(token.token_id)
     response.issue_timestamp_ms = token.issue_timestamp_ms
     response.expiry_timestamp_ms = token.expiry_timestamp_ms
     response.max_timestamp_ms = token.max_timestamp_ms
-    return Outcome((token_record(token),), response)
+    return ControllerOutcome((token_record(token),), response)
 
 
-def renew_delegation_token(inputs: DecisionInputs[types.RenewDelegationTokenRequest]) -> Outcome:
+def renew_delegation_token(inputs: DecisionInputs[types.RenewDelegationTokenRequest]) -> ControllerOutcome:
     """Extend a token by the requested or the default period, up to the token's maximum."""
     response = types.RenewDelegationTokenResponse
     if not _may_request(inputs):
-        return Outcome((), response(**NOT_ALLOWED))
+        return ControllerOutcome((), response(**NOT_ALLOWED))
     found = _found(inputs)
     if isinstance(found, ErrorCode):
-        return Outcome((), response(error_code=found))
+        return ControllerOutcome((), response(error_code=found))
     # In this order: anybody with the HMAC of an expired token learns that it has expired, and nothing else.
     if found.expired(inputs.now_ms):
-        return Outcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
+        return ControllerOutcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
     if not _may_change(inputs, found):
-        return Outcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
+        return ControllerOutcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
     period_ms = _at_most(inputs.tokens.expiry_time_ms, inputs.request.renew_period_ms)
     expiry_ms = min(found.max_timestamp_ms, inputs.now_ms + period_ms)
-    return Outcome(
+    return ControllerOutcome(
         (token_record(replace(found, expiry_timestamp_ms=expiry_ms)),),
         response(expiry_timestamp_ms=expiry_ms),
     )
 
 
-def expire_delegation_token(inputs: DecisionInputs[types.ExpireDelegationTokenRequest]) -> Outcome:
+def expire_delegation_token(inputs: DecisionInputs[types.ExpireDelegationTokenRequest]) -> ControllerOutcome:
     """Expire a token after the requested period; a negative period removes it at once."""
     response = types.ExpireDelegationTokenResponse
     if not _may_request(inputs):
-        return Outcome((), response(**NOT_ALLOWED))
+        return ControllerOutcome((), response(**NOT_ALLOWED))
     found = _found(inputs)
     if isinstance(found, ErrorCode):
-        return Outcome((), response(error_code=found))
+        return ControllerOutcome((), response(error_code=found))
     if not _may_change(inputs, found):
-        return Outcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
+        return ControllerOutcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
     period_ms = inputs.request.expiry_time_period_ms
     if period_ms < 0:
-        return Outcome((_removal(found),), response(expiry_timestamp_ms=inputs.now_ms))
+        return ControllerOutcome((_removal(found),), response(expiry_timestamp_ms=inputs.now_ms))
     if found.expired(inputs.now_ms):
-        return Outcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
+        return ControllerOutcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
     expiry_ms = min(found.max_timestamp_ms, inputs.now_ms + period_ms)
-    return Outcome(
+    return ControllerOutcome(
         (token_record(replace(found, expiry_timestamp_ms=expiry_ms)),),
         response(expiry_timestamp_ms=expiry_ms),
     )

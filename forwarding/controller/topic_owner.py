@@ -28,13 +28,13 @@ ALL_USERS = "User:*"
 Fault = tuple[ErrorCode, str]
 
 
-class Named(Protocol):
+class NamedConfig(Protocol):
     """A config of any request."""
 
     name: str
 
 
-Config = TypeVar("Config", bound=Named)
+Config = TypeVar("Config", bound=NamedConfig)
 
 
 @dataclass(frozen=True, slots=True)

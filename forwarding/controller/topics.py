@@ -13,9 +13,9 @@ from copy import copy
 from forwarding.controller.api import (
     MAX_RECORDS_PER_REQUEST,
     ControllerApi,
+    ControllerOutcome,
     Decision,
     DecisionInputs,
-    Outcome,
     SendToBroker,
     over_limit,
 )
@@ -79,7 +79,7 @@ def create_topics(inputs: DecisionInputs[types.CreateTopicsRequest]) -> Decision
     # Copies: the record of the request names all that was requested.
     topics = [copy(topic) for topic in paced(creatable, 2) if topic.name in changes]
     if not topics:
-        return Outcome((), merge.alone())
+        return ControllerOutcome((), merge.alone())
     for topic in paced(topics):
         topic.configs = broker_configs(topic.configs)
     known = any(change.is_any or name in inputs.image.topics.by_name for name, change in changes.items())
@@ -92,7 +92,11 @@ def create_partitions(inputs: DecisionInputs[types.CreatePartitionsRequest]) -> 
     errors = partition_errors(inputs.authorization, request)
     merge: Merge[types.CreatePartitionsResponse] = Merge(CREATE_PARTITIONS, request, errors)
     topics = [topic for topic in paced(request.topics) if topic.name not in errors]
-    return SendToBroker(with_topics(request, topics), merge.into) if topics else Outcome((), merge.alone())
+    return (
+        SendToBroker(with_topics(request, topics), merge.into)
+        if topics
+        else ControllerOutcome((), merge.alone())
+    )
 
 
 def delete_topics(inputs: DecisionInputs[types.DeleteTopicsRequest]) -> Decision:
@@ -105,7 +109,7 @@ def delete_topics(inputs: DecisionInputs[types.DeleteTopicsRequest]) -> Decision
     errors |= {key: missing_topic(name) for key, name in perhaps_missing.items() if key not in topic_names}
     merge = DeletionMerge(list(times), errors)
     if not merge.allowed:
-        return Outcome((), merge.alone())
+        return ControllerOutcome((), merge.alone())
     by_name = inputs.image.topics.by_name
     known = {name: topic for name in names.values() if name is not None and (topic := by_name.get(name))}
     return SendToBroker(deletion_of(request, merge.allowed), merge.into, Deletion(known) if known else None)

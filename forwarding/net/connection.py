@@ -82,7 +82,7 @@ class Reply:
     close: str | None = None
 
 
-class Connection:
+class ControllerConnection:
     """The state of one connection."""
 
     def __init__(

@@ -19,7 +19,7 @@ import structlog
 from prometheus_client import Counter
 
 from forwarding.net.broker import Broker
-from forwarding.net.group import STABLE, Coordinator, GroupError, Joined, Member
+from forwarding.net.group import STABLE, GroupCoordinator, GroupError, GroupMember, Joined
 from forwarding.net.log import LogUnavailable
 from forwarding.net.request_processor import RequestProcessor
 from proxy.net.kafka.channel import ChannelError, ChannelTimeout, EndpointSettings
@@ -32,7 +32,7 @@ LOG_INTERVAL_MS = 30_000
 log = structlog.get_logger(__name__)
 
 
-class Kind(StrEnum):
+class Disturbed(StrEnum):
     """The kind of disturbance, which is the label of the metric."""
 
     FENCED = "fenced"
@@ -43,12 +43,12 @@ class Kind(StrEnum):
 
 
 MEANINGS = {
-    Kind.FENCED: "another producer with the transactional id of the controllers fenced this one, "
+    Disturbed.FENCED: "another producer with the transactional id of the controllers fenced this one, "
     "which is the elected one",
-    Kind.EVICTED: "this controller was removed from its election group although it sent heartbeats",
-    Kind.UNSEATED: "the election group chose another member although this controller is active",
-    Kind.ALIEN: "a client that is not a controller is in the election group",
-    Kind.NO_ELECTION: "the election group cannot be used: this controller is active without an election",
+    Disturbed.EVICTED: "this controller was removed from its election group although it sent heartbeats",
+    Disturbed.UNSEATED: "the election group chose another member although this controller is active",
+    Disturbed.ALIEN: "a client that is not a controller is in the election group",
+    Disturbed.NO_ELECTION: "the election group cannot be used: this controller is active without an election",
 }
 ACTION = (
     "only controllers may have WRITE on this transactional id and READ on this group: look for ACLs that "
@@ -66,13 +66,13 @@ class Disturbances:
         self._transactional_id = transactional_id
         self._group_id = group_id
         self._now_ms = now_ms
-        self._logged_ms: dict[Kind, int] = {}
+        self._logged_ms: dict[Disturbed, int] = {}
 
-    def is_due(self, kind: Kind) -> bool:
+    def is_due(self, kind: Disturbed) -> bool:
         """Whether the next one of this kind is logged."""
         return self._now_ms() - self._logged_ms.get(kind, -LOG_INTERVAL_MS) >= LOG_INTERVAL_MS
 
-    def report(self, kind: Kind, members: Sequence[str] = ()) -> None:
+    def report(self, kind: Disturbed, members: Sequence[str] = ()) -> None:
         """Report one disturbance. `members`: the members of the election group, with this controller."""
         self._counter.labels(kind.value).inc()
         if not self.is_due(kind):
@@ -157,7 +157,7 @@ class Election:
         self._note_response()
         while True:
             try:
-                async with await Coordinator.open(self._endpoint, self._group_id) as group:
+                async with await GroupCoordinator.open(self._endpoint, self._group_id) as group:
                     await self._participate(group)
             except (ChannelError, GroupError) as error:
                 # Kafka creates its topic for groups at the first request, and returns errors until then.
@@ -181,17 +181,17 @@ class Election:
 
     async def report_fenced(self) -> None:
         """Report that a producer which the group did not elect has claimed the log."""
-        if not self._disturbances.is_due(Kind.FENCED):
-            self._disturbances.report(Kind.FENCED)
+        if not self._disturbances.is_due(Disturbed.FENCED):
+            self._disturbances.report(Disturbed.FENCED)
             return
         try:
-            async with await Coordinator.open(self._endpoint, self._group_id) as group:
+            async with await GroupCoordinator.open(self._endpoint, self._group_id) as group:
                 members = (await group.describe()).members
         except (ChannelError, GroupError):
             members = ()
-        self._disturbances.report(Kind.FENCED, _reported(members))
+        self._disturbances.report(Disturbed.FENCED, _reported(members))
 
-    async def _participate(self, group: Coordinator) -> None:
+    async def _participate(self, group: GroupCoordinator) -> None:
         try:
             while True:
                 if await self._join(group):
@@ -209,7 +209,7 @@ class Election:
                     await group.leave([self._member_id])
             raise
 
-    async def _join(self, group: Coordinator) -> bool:
+    async def _join(self, group: GroupCoordinator) -> bool:
         """Join the group; return whether this is a member of a group that works."""
         claim, was_replaceable = b"penstock:%d" % self._active_since_ms, self._may_be_replaced()
         try:
@@ -230,7 +230,7 @@ class Election:
         self._note_response()
         return await self._decided(group, joined, assignment)
 
-    async def _not_joined(self, group: Coordinator, error: GroupError) -> bool:
+    async def _not_joined(self, group: GroupCoordinator, error: GroupError) -> bool:
         match error.error_code:
             case code if code in _OUT:
                 await self._on_removed(group)
@@ -244,12 +244,12 @@ class Election:
                 raise error
         return False
 
-    async def _decided(self, group: Coordinator, joined: Joined, assignment: bytes) -> bool:
+    async def _decided(self, group: GroupCoordinator, joined: Joined, assignment: bytes) -> bool:
         self._unseated = False
         if assignment == HOLDER or joined.leads:
             self._blocked_since_s = None
             if joined.leads and None in map(active_since_ms, joined.members.values()):
-                self._disturbances.report(Kind.ALIEN, _reported((await group.describe()).members))
+                self._disturbances.report(Disturbed.ALIEN, _reported((await group.describe()).members))
             self._set_won(won=assignment == HOLDER)
             return True
         described = await group.describe()
@@ -264,12 +264,12 @@ class Election:
             # This controller never gives up the role by itself, so another client made this assignment. It
             # stays active until the log is claimed.
             self._unseated = True
-            self._disturbances.report(Kind.UNSEATED, _reported(described.members))
+            self._disturbances.report(Disturbed.UNSEATED, _reported(described.members))
         else:
             self._set_won(won=False)
         return True
 
-    async def _heartbeats(self, group: Coordinator) -> None:
+    async def _heartbeats(self, group: GroupCoordinator) -> None:
         """Send heartbeats until the group has to be joined again."""
         while True:
             with suppress(TimeoutError):
@@ -291,7 +291,7 @@ class Election:
                 # Also after an error: `confirmed` then decides by the state that the error has left.
                 self._confirmed.set()
 
-    async def _on_removed(self, group: Coordinator) -> None:
+    async def _on_removed(self, group: GroupCoordinator) -> None:
         """Handle that the coordinator no longer knows this member, which has to join with a new id."""
         self._member_id = ""
         may_be_replaced = self._may_be_replaced()
@@ -300,26 +300,26 @@ class Election:
             # Its session timed out, and others may have elected another controller meanwhile.
             self._set_won(won=False)
         elif self.won.is_set():
-            self._disturbances.report(Kind.EVICTED, _reported((await group.describe()).members))
+            self._disturbances.report(Disturbed.EVICTED, _reported((await group.describe()).members))
 
-    async def _blocked(self, group: Coordinator, controllers: Sequence[Member]) -> None:
+    async def _blocked(self, group: GroupCoordinator, controllers: Sequence[GroupMember]) -> None:
         """Remove members that prevent an election; without success, become active after a while."""
         described = await group.describe()
         known = {each.member_id for each in controllers}
         aliens = [each for each in described.members if each.member_id not in known]
         if aliens:
-            self._disturbances.report(Kind.ALIEN, _reported(aliens))
+            self._disturbances.report(Disturbed.ALIEN, _reported(aliens))
             await group.evict(aliens, use_our_protocol=described.uses_our_protocol)
         now_s = asyncio.get_running_loop().time()
         self._blocked_since_s = self._blocked_since_s or now_s
         if now_s - self._blocked_since_s > SESSION_TIMEOUT_MS / 1000 and not self.won.is_set():
             # Safe with several controllers too: the log has one writer, the last that claimed it.
-            self._disturbances.report(Kind.NO_ELECTION, _reported(aliens))
+            self._disturbances.report(Disturbed.NO_ELECTION, _reported(aliens))
             self._set_won(won=True)
 
     async def _evict_others(self) -> None:
         """Remove all other members: one of them does not rejoin, which delays the rebalance for all."""
-        async with await Coordinator.open(self._endpoint, self._group_id) as group:
+        async with await GroupCoordinator.open(self._endpoint, self._group_id) as group:
             own = [each for each in (await group.describe()).members if each.member_id == self._member_id]
             if own:
                 # This is still a member, so no new generation has formed without it.
@@ -358,7 +358,7 @@ def _assignments(joined: Joined) -> dict[str, bytes]:
     return {member: HOLDER if member == holder else NOT_HOLDER for member in joined.members}
 
 
-def _reported(members: Sequence[Member]) -> list[str]:
+def _reported(members: Sequence[GroupMember]) -> list[str]:
     return [str(member) for member in members[:MAX_MEMBERS_REPORTED]]
 
 

@@ -16,7 +16,7 @@ from itertools import count
 import structlog
 
 from forwarding import envelope
-from forwarding.envelope import CONNECTION_LOST, Step, next_step
+from forwarding.envelope import CONNECTION_LOST, NextAttempt, next_step
 from forwarding.net.forward_spans import ForwardSpan
 from forwarding.net.metrics import ForwarderMetrics
 from forwarding.versions import AUDIT_END_TAG, SAME_ID_TAG, transactional_id_of, witness_request
@@ -215,7 +215,7 @@ class Forwarder:
             reply = await self._attempt(request, deadline_ms)
             step = next_step(reply.error_code)
             left_ms = deadline_ms - self._now_ms()
-            if step is Step.DONE or left_ms <= 0:
+            if step is NextAttempt.DONE or left_ms <= 0:
                 return self._outcome(request, reply, attempt)
             self._metrics.retries.labels(_reason(reply.error_code)).inc()
             request.span.retried(_reason(reply.error_code))
@@ -248,7 +248,7 @@ class Forwarder:
             return _AttemptResult(ErrorCode.UNKNOWN_SERVER_ERROR)
         self._note(message.error_code, channel)
         # With no other controller to try, this one is tried again: it may be just taking over.
-        if next_step(message.error_code) is Step.FIND_CONTROLLER and self._has_alternative_to(channel):
+        if next_step(message.error_code) is NextAttempt.FIND_CONTROLLER and self._has_alternative_to(channel):
             self._abandon(channel)
         return _AttemptResult(message.error_code, message)
 
@@ -256,7 +256,7 @@ class Forwarder:
         if reply.error_code == ErrorCode.NONE:
             assert reply.message is not None
             return replace(self._unwrap(request, reply.message), attempts=attempts)
-        final = next_step(reply.error_code) is Step.DONE
+        final = next_step(reply.error_code) is NextAttempt.DONE
         error_code = reply.error_code if final else ErrorCode.REQUEST_TIMED_OUT
         assert error_code is not None
         client_error = envelope.client_error(error_code)

@@ -47,7 +47,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GroupMember:
     """One member, as DescribeGroups returns it."""
 
     member_id: str
@@ -65,12 +65,12 @@ class Description:
     """The current state of the group."""
 
     state: str
-    members: Sequence[Member]
+    members: Sequence[GroupMember]
     uses_our_protocol: bool
     """Whether the members use Penstock's protocol. Their metadata is visible in state STABLE only."""
 
 
-class Coordinator:
+class GroupCoordinator:
     """A channel to the coordinator of the group."""
 
     def __init__(self, channel: Channel, group_id: str) -> None:
@@ -142,7 +142,7 @@ class Coordinator:
         if not group.members:
             return await self._describe_newer(group.group_state)
         members = [
-            Member(
+            GroupMember(
                 each.member_id,
                 each.client_id,
                 each.client_host,
@@ -153,7 +153,7 @@ class Coordinator:
         ]
         return Description(group.group_state, members, group.protocol_type == PROTOCOL_TYPE)
 
-    async def evict(self, members: Iterable[Member], *, use_our_protocol: bool) -> None:
+    async def evict(self, members: Iterable[GroupMember], *, use_our_protocol: bool) -> None:
         """Remove members. `use_our_protocol`: False if they may use the newer consumer protocol."""
         ids = [member.member_id for member in members]
         await self.leave(ids)
@@ -187,7 +187,7 @@ class Coordinator:
         request = types.ConsumerGroupDescribeRequest(group_ids=[self._group_id])
         response = await self._channel.request(ApiKey.CONSUMER_GROUP_DESCRIBE, version, request)
         members = [
-            Member(each.member_id, each.client_id, each.client_host)
+            GroupMember(each.member_id, each.client_id, each.client_host)
             for group in response.groups
             for each in group.members
         ]

@@ -55,7 +55,7 @@ class Fenced(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WrittenRecord:
     """One record of a transaction."""
 
     key: bytes
@@ -65,7 +65,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedOffsets:
     """The offsets of a transaction's records."""
 
     first_offset: int | None
@@ -73,10 +73,10 @@ class Committed:
     last_offset: int
 
 
-def log_entries(records: Iterable[Message]) -> list[Entry]:
+def log_entries(records: Iterable[Message]) -> list[WrittenRecord]:
     """Encode metadata records as entries of the log."""
     return [
-        Entry(key_of(record).encode(), metadata_records.encode_record(record))
+        WrittenRecord(key_of(record).encode(), metadata_records.encode_record(record))
         for record in paced(list(records), _ENTRY_UNITS)
     ]
 
@@ -122,7 +122,7 @@ class MetadataLog:
         self._producer = producer
         log.info("metadata log claimed", topic=self._topic, transactional_id=self._transactional_id)
 
-    async def append(self, entries: Sequence[Entry], forward_id: str | None) -> Committed:
+    async def append(self, entries: Sequence[WrittenRecord], forward_id: str | None) -> CommittedOffsets:
         """Commit the entries as one transaction; Fenced or CommitUnknown, after which the claim is lost."""
         producer = self._producer
         if producer is None:
@@ -146,8 +146,11 @@ class MetadataLog:
             await aiokafka_hooks.end(producer, "metadata log")
 
     async def _transaction(
-        self, producer: AIOKafkaProducer, entries: Sequence[Entry], headers: Sequence[tuple[str, bytes]]
-    ) -> Committed:
+        self,
+        producer: AIOKafkaProducer,
+        entries: Sequence[WrittenRecord],
+        headers: Sequence[tuple[str, bytes]],
+    ) -> CommittedOffsets:
         await producer.begin_transaction()
         deliveries = [
             await producer.send(
@@ -163,7 +166,7 @@ class MetadataLog:
         # transaction in which a batch was rejected.
         stored = await asyncio.gather(*deliveries)
         await producer.commit_transaction()
-        return Committed(stored[0].offset, stored[-1].offset)
+        return CommittedOffsets(stored[0].offset, stored[-1].offset)
 
 
 def connection_arguments(endpoint: EndpointSettings) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from forwarding.controller.audit_events import mutations_counted, mutations_throttled
 from forwarding.controller.controller import CONTROLLER_APIS
-from forwarding.controller.mutations import Charge, Charged
+from forwarding.controller.mutations import Charge, ChargedMutations
 from forwarding.envelope import ForwardedRequest, Sender
 from forwarding.net.broker import Broker
 from proxy.audit.record import AuditEvent
@@ -78,7 +78,7 @@ class Mutations:
         merged: Response = response
         return merged
 
-    async def _charged(self, charge: Charge, request: Any, quota: MutationQuota) -> Charged:
+    async def _charged(self, charge: Charge, request: Any, quota: MutationQuota) -> ChargedMutations:
         found: Any = (
             await self._broker.dry_run(request)
             if charge.topics is None

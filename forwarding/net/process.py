@@ -28,7 +28,7 @@ from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.request_processor import DecisionTrail, LogAccess, RequestProcessor
 from forwarding.net.server import Server, ServerLimits
 from forwarding.versions import VersionRange, common
-from proxy.audit.checkpoints import State
+from proxy.audit.checkpoints import StateInEffect
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
@@ -255,11 +255,11 @@ class ControllerProcess:
         if not self.server.listening.is_set():
             yield Note.of("not listening yet")
 
-    def state(self) -> State | None:
+    def state(self) -> StateInEffect | None:
         """Return what is in effect, for checkpoints of the audit trail; None until the log is loaded."""
         if not self.loader.ready:
             return None
-        return State(self._settings.topic, self.loader.image.offset, self.loader.image.digest)
+        return StateInEffect(self._settings.topic, self.loader.image.offset, self.loader.image.digest)
 
     def degraded(self) -> Iterator[Note]:
         """Yield what fails although Envelopes are served."""

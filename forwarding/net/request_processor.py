@@ -16,7 +16,7 @@ from typing import Protocol
 
 import structlog
 
-from forwarding.controller.api import Outcome, SendToBroker
+from forwarding.controller.api import ControllerOutcome, SendToBroker
 from forwarding.controller.audit_events import (
     envelope_rejected,
     forwarded_received,
@@ -50,11 +50,11 @@ from forwarding.net.duplicate_forwards import (
 )
 from forwarding.net.log import (
     MAX_RECORD_BYTES,
-    Committed,
+    CommittedOffsets,
     CommitUnknown,
-    Entry,
     Fenced,
     MetadataLog,
+    WrittenRecord,
     log_entries,
 )
 from forwarding.net.metrics import ControllerMetrics
@@ -99,7 +99,7 @@ class UnknownCommit:
     """A commit whose outcome is unknown until the log is read to its end."""
 
     records: tuple[Message, ...]
-    on_committed: Callable[[Committed], None]
+    on_committed: Callable[[CommittedOffsets], None]
     """Called if the log has it."""
 
 
@@ -344,7 +344,7 @@ class RequestProcessor:
                 CLASSES
             )  # Requester and decision are durable before the change is.
             decision = verdict.decision
-            if isinstance(decision, Outcome):
+            if isinstance(decision, ControllerOutcome):
                 committed = self._committed_forwards.find(forwarded.forward_id)
                 if committed is not None:
                     return await self._respond_to_duplicate(decision, committed, forwarded, sender)
@@ -365,7 +365,7 @@ class RequestProcessor:
         return self._controller.decide(forwarded, sender, image, names, self._now_ms(), ids, dry_run_results)
 
     async def _commit(
-        self, outcome: Outcome, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
+        self, outcome: ControllerOutcome, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
     ) -> types.EnvelopeResponse:
         if not outcome.records:
             return await self._respond_in_slices(forwarded, sender, lambda: outcome.response)
@@ -384,7 +384,7 @@ class RequestProcessor:
         return await self._respond_in_slices(forwarded, sender, lambda: outcome.response, committed)
 
     async def _respond_to_duplicate(
-        self, decided: Outcome, committed: Transaction, forwarded: ForwardedRequest, sender: Sender
+        self, decided: ControllerOutcome, committed: Transaction, forwarded: ForwardedRequest, sender: Sender
     ) -> types.EnvelopeResponse:
         """Respond to a forward that another controller committed without sending the response."""
         response = partial(
@@ -395,9 +395,11 @@ class RequestProcessor:
             committed.removed,
             self._now_ms(),
         )
-        return await self._respond_in_slices(forwarded, sender, response, Committed(*committed.offsets))
+        return await self._respond_in_slices(
+            forwarded, sender, response, CommittedOffsets(*committed.offsets)
+        )
 
-    def _entries(self, records: Sequence[Message]) -> list[Entry]:
+    def _entries(self, records: Sequence[Message]) -> list[WrittenRecord]:
         """Return the records as entries of the log, signed if it is signed."""
         entries = log_entries(records)
         if self._signer is None:
@@ -407,8 +409,8 @@ class RequestProcessor:
         return [replace(entry, signature=each) for entry, each in zip(entries, signatures, strict=True)]
 
     async def _append(
-        self, entries: Sequence[Entry], forward_id: str | None, unknown_commit: UnknownCommit
-    ) -> Committed | None:
+        self, entries: Sequence[WrittenRecord], forward_id: str | None, unknown_commit: UnknownCommit
+    ) -> CommittedOffsets | None:
         """Commit, and wait for the replay; None if the claim was lost or the outcome is unknown."""
         with self._metrics.commit_seconds.time():
             try:
@@ -424,7 +426,7 @@ class RequestProcessor:
             await self._replayed(committed)
         return committed
 
-    async def _replayed(self, committed: Committed) -> None:
+    async def _replayed(self, committed: CommittedOffsets) -> None:
         try:
             await self._feed.wait_for(committed.last_offset, REPLAY_TIMEOUT_MS)
         except FeedTimeout as error:
@@ -468,7 +470,9 @@ class RequestProcessor:
             records = await call_in_slices(
                 partial(decision.follow_up.records, response, self._loader.image, topic_ids)
             )
-            return await self._commit(Outcome(records, response), forwarded, sender, envelope_version)
+            return await self._commit(
+                ControllerOutcome(records, response), forwarded, sender, envelope_version
+            )
 
     def _resolve_unknown_commit(self) -> None:
         """Look for the commit with the unknown outcome, now that the log was read to its end."""
@@ -479,10 +483,14 @@ class RequestProcessor:
         found = already_applied(unknown_commit.records, image)
         log.info("commit outcome read from the log", committed=found, metadata_offset=image.offset)
         if found:
-            unknown_commit.on_committed(Committed(None, image.offset))
+            unknown_commit.on_committed(CommittedOffsets(None, image.offset))
 
     def _on_commit_found(
-        self, forwarded: ForwardedRequest, sender: Sender, outcome: Outcome, committed: Committed
+        self,
+        forwarded: ForwardedRequest,
+        sender: Sender,
+        outcome: ControllerOutcome,
+        committed: CommittedOffsets,
     ) -> None:
         """Record a commit that the log was found to have, and cache its response for the retry."""
         for event in quotas_changed(outcome.records, committed.last_offset):
@@ -520,7 +528,9 @@ class RequestProcessor:
                 unknown_commit.on_committed(committed)
             return committed is not None
 
-    def _unrequested(self, records: Sequence[Message], event: MaintenanceEvent, committed: Committed) -> None:
+    def _unrequested(
+        self, records: Sequence[Message], event: MaintenanceEvent, committed: CommittedOffsets
+    ) -> None:
         offsets = committed.first_offset, committed.last_offset
         self._record(event(records, offsets, self._loader.image.offset))
 
@@ -529,7 +539,7 @@ class RequestProcessor:
         forwarded: ForwardedRequest,
         sender: Sender,
         response: Callable[[], Message],
-        committed: Committed | None = None,
+        committed: CommittedOffsets | None = None,
     ) -> types.EnvelopeResponse:
         """Make the response, record it and return it in an Envelope."""
         return await call_in_slices(lambda: self._respond(forwarded, sender, response(), committed))
@@ -539,7 +549,7 @@ class RequestProcessor:
         forwarded: ForwardedRequest,
         sender: Sender,
         response: Message,
-        committed: Committed | None = None,
+        committed: CommittedOffsets | None = None,
     ) -> types.EnvelopeResponse:
         """Record the response and return it in an Envelope."""
         error_code = error_of(response)

@@ -11,7 +11,7 @@ from itertools import count
 
 import structlog
 
-from forwarding.net.connection import Connection, ListenerContext, UnknownPrincipal
+from forwarding.net.connection import ControllerConnection, ListenerContext, UnknownPrincipal
 from forwarding.net.metrics import ControllerMetrics
 from proxy.net.clients.acceptor import HANDSHAKE_TIMEOUT_S
 from proxy.net.clients.pending_logins import LOGIN_TIMEOUT
@@ -164,7 +164,7 @@ class Server:
         connection_id = f"{self._context.listener}-{number}"
         try:
             host = host_address(address[0])
-            connection = Connection(
+            connection = ControllerConnection(
                 connection_id, host, self._context, certificate, lambda: not _has_left(reader, writer)
             )
         except UnknownPrincipal as error:
@@ -182,7 +182,7 @@ class Server:
             return LOGIN_TIMEOUT
 
     async def _conversation(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: ControllerConnection
     ) -> str:
         """Serve requests one by one; return the reason to close the connection."""
         loop = asyncio.get_running_loop()
@@ -208,7 +208,7 @@ class Server:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        connection: Connection,
+        connection: ControllerConnection,
         login_ends_s: float,
     ) -> bytes | _Rejected:
         limits = self.limits

@@ -17,7 +17,7 @@ import structlog
 
 from proxy.app import advertised_addresses
 from proxy.config import ConfigError, ProxyConfig, split_host_port
-from proxy.config import Listener as ListenerConfig
+from proxy.config import ListenerConfig as ListenerConfig
 from proxy.error_text import text_of
 from proxy.metadata.image import QuotasImage
 from proxy.net.clients.admission import Admission

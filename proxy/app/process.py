@@ -22,7 +22,7 @@ from proxy.app.logins import Logins, PreparedLogins
 from proxy.app.quota_changes import QuotaChanges
 from proxy.app.quota_shares import QuotaShares
 from proxy.app.witnessing import witnessing
-from proxy.audit.checkpoints import State
+from proxy.audit.checkpoints import StateInEffect
 from proxy.audit.classes import ADMIN
 from proxy.audit.record import Author
 from proxy.config import ConfigError, ProxyConfig, effects, endpoint
@@ -60,7 +60,7 @@ from proxy.session.apis.table import HANDLED_HERE, supported_versions
 from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire.error_codes import ErrorCode
 from proxy.workers.control import worker_pages
-from proxy.workers.group import Alone, Group, Pages
+from proxy.workers.group import Group, GroupOfOne, Pages
 from proxy.workers.spools import ship_left_over
 
 SUCCESSOR_WAITS_MS = 500
@@ -88,7 +88,7 @@ class ProxyProcess:
         `group`: of a worker; None: a process alone. `file`: the configuration file; None: it is not reloaded.
         `inherited`: sockets that are listening already.
         """
-        self._group = group = group or Alone()
+        self._group = group = group or GroupOfOne()
         self._frame = frame = Frame(config, group.reported)
         self._telemetry = Telemetry(frame.registry)
         self._broker = endpoint(config.upstream, config.upstream.bootstrap[:1], config.proxy_id)
@@ -192,12 +192,14 @@ class ProxyProcess:
     def _has_successor(self) -> bool:
         return self._restarting is not None and self._restarting.has_successor
 
-    def _state(self) -> State | None:
+    def _state(self) -> StateInEffect | None:
         image, config = self._gate.image, self._frame.config
         if image is None or not self._plane.loader.ready:
             return None
         is_quorum = config.controller.mode == "kraft"
-        return State(CLUSTER_METADATA if is_quorum else config.metadata.topic, image.offset, image.digest)
+        return StateInEffect(
+            CLUSTER_METADATA if is_quorum else config.metadata.topic, image.offset, image.digest
+        )
 
     def readiness(self) -> Readiness:
         """Return why the process is not ready, and what is degraded."""

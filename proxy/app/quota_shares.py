@@ -27,8 +27,8 @@ from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import monotonic_ms, now_ms
 from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 from proxy.net.runtime.reachability import Reachability
-from proxy.quota.cluster.holdings import State
-from proxy.quota.cluster.member import Member, Outgoing, Used
+from proxy.quota.cluster.holdings import ShareOrigin
+from proxy.quota.cluster.member import ClusterMember, Outgoing, Used
 from proxy.quota.cluster.timing import TICK_MS
 from proxy.quota.keys import KEYS
 from proxy.quota.rate import Rate
@@ -50,7 +50,7 @@ class QuotaShares(Collector):
         quota = config.quota
         self._workers = config.workers
         self._configured = quota.quota_cluster_proxies
-        self._member = Member(
+        self._member = ClusterMember(
             config.proxy_id,
             bytes.fromhex(boot_id),
             _probed_address(config),
@@ -85,7 +85,7 @@ class QuotaShares(Collector):
     def falls_back(self) -> str | None:
         """Why quotas are limited to a fixed part for now; None if the proxies agree on all shares."""
         states = [holdings.state for holdings in self._member.shards()]
-        if State.FALLBACK not in states:
+        if ShareOrigin.FALLBACK not in states:
             return None
         cause = self._exchange.reachability.cause
         return "no other proxy or coordinator is heard" if cause is None else cause.reason
@@ -132,7 +132,7 @@ class QuotaShares(Collector):
             live,
             merge="max",
         )
-        fallen = sum(each.state is State.FALLBACK for each in shards)
+        fallen = sum(each.state is ShareOrigin.FALLBACK for each in shards)
         yield GaugeMetricFamily(
             "penstock_quota_cluster_fallback_shards",
             "Shards of the quotas that are limited to a fixed part: no coordinator is heard",
@@ -179,7 +179,7 @@ class ShareExchange:
         broker: EndpointSettings,
         topic: str,
         partitions: int,
-        member: Member,
+        member: ClusterMember,
         probed: Collection[str] = (),
     ) -> None:
         """`partitions`: of the topic; `member`: the state of this process among the proxies.

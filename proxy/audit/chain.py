@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable
 
-from proxy.audit.checkpoints import Checkpoint, Note
+from proxy.audit.checkpoints import Checkpoint, SignedNote
 
 MIN_KEY_BYTES = 32
 LONGEST_END = 1_024
@@ -55,7 +55,7 @@ def witnessed_end(text: bytes) -> str | None:
     if len(text) > LONGEST_END:
         return None
     claimed = text.decode(errors="replace")
-    is_end = _END_OF_TRAIL.fullmatch(claimed) or (Note.parse(claimed) and Checkpoint.parse(claimed))
+    is_end = _END_OF_TRAIL.fullmatch(claimed) or (SignedNote.parse(claimed) and Checkpoint.parse(claimed))
     return claimed if is_end else None
 
 

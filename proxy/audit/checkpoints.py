@@ -35,7 +35,7 @@ _TEXT = re.compile(
 )
 
 
-class State(NamedTuple):
+class StateInEffect(NamedTuple):
     """What a process has in effect of the metadata log."""
 
     topic: str
@@ -54,7 +54,7 @@ class Checkpoint(NamedTuple):
     link: str
     """Of the last of them, in hex."""
     time_ms: int
-    state: State | None = None
+    state: StateInEffect | None = None
     stops: bool = False
     """Only the record of the checkpoint and `stopped` follow."""
 
@@ -75,7 +75,7 @@ class Checkpoint(NamedTuple):
             return None
         state = None
         if found["topic"] is not None:
-            state = State(found["topic"], int(found["offset"]), b64decode(found["digest"]))
+            state = StateInEffect(found["topic"], int(found["offset"]), b64decode(found["digest"]))
         link, stops = b64decode(found["link"]).hex(), found["stops"] is not None
         return cls(
             found["proxy_id"], found["boot_id"], int(found["size"]), link, int(found["time"]), state, stops
@@ -90,7 +90,7 @@ class NoteSignature(NamedTuple):
     value: bytes
 
 
-class Note(NamedTuple):
+class SignedNote(NamedTuple):
     """A text with signatures."""
 
     text: str

@@ -53,7 +53,7 @@ class _Piece:
     by_class: Counter[str] = field(default_factory=Counter)
 
 
-class Shares:
+class SpoolShares:
     """The use of one space. Positions count every byte that was ever put, `unknown_bytes` included."""
 
     def __init__(self, max_bytes: int, unknown_bytes: int = 0) -> None:

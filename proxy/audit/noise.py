@@ -68,7 +68,7 @@ _ALL_SOURCES: Source = (None, None)
 Kind = tuple[object, ...]
 
 
-class Bucket:
+class NoiseBucket:
     """A token bucket with a token for each record."""
 
     __slots__ = ("_at_ms", "_burst", "_rate", "_tokens")
@@ -96,9 +96,9 @@ class Noise:
     def __init__(self, rate: int) -> None:
         """`rate`: records per second of one source (audit.rate.per.principal); 0: unlimited."""
         self._rate = rate
-        self._principals: dict[Source, Bucket] = {}  # The least recent first.
-        self._addresses: dict[Source, Bucket] = {}  # Of unknown clients; they displace no principals.
-        self._unknown_clients = Bucket(rate * UNKNOWN_CLIENTS_FACTOR, 0)
+        self._principals: dict[Source, NoiseBucket] = {}  # The least recent first.
+        self._addresses: dict[Source, NoiseBucket] = {}  # Of unknown clients; they displace no principals.
+        self._unknown_clients = NoiseBucket(rate * UNKNOWN_CLIENTS_FACTOR, 0)
         self._counts: dict[Source, dict[Kind, AuditEvent]] = {}
         self._due_ms: int | None = None
         self.collapsed_counts: dict[str, int] = {}
@@ -108,7 +108,7 @@ class Noise:
         """Set another rate. All sources start with a full bucket; existing counts are recorded as before."""
         self._rate = rate
         self._principals, self._addresses = {}, {}
-        self._unknown_clients = Bucket(rate * UNKNOWN_CLIENTS_FACTOR, 0)
+        self._unknown_clients = NoiseBucket(rate * UNKNOWN_CLIENTS_FACTOR, 0)
 
     @property
     def loud(self) -> list[str]:
@@ -130,13 +130,13 @@ class Noise:
         sources, is_unknown = self._sources_of(source), source[1] is not None
         if is_unknown and source not in sources and not self._unknown_clients.has_token(now_ms):
             return False  # Otherwise new addresses would displace those in use.
-        bucket = sources.pop(source, None) or Bucket(self._rate, now_ms)
+        bucket = sources.pop(source, None) or NoiseBucket(self._rate, now_ms)
         sources[source] = bucket
         if len(sources) > MAX_SOURCES:
             self._forget(next(iter(sources)))
         return bucket.take(now_ms) and (not is_unknown or self._unknown_clients.take(now_ms))
 
-    def _sources_of(self, source: Source) -> dict[Source, Bucket]:
+    def _sources_of(self, source: Source) -> dict[Source, NoiseBucket]:
         return self._principals if source[1] is None else self._addresses
 
     def due(self, now_ms: int, *, at_end: bool = False) -> list[AuditEvent]:

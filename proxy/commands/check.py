@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from prometheus_client import CollectorRegistry
 
 from proxy.config import (
-    Authorizer,
+    AuthorizerConfig,
     ConfigError,
-    Listener,
-    Peer,
+    ListenerConfig,
+    PeerConfig,
     ProxyConfig,
     UsersFile,
     WatchedUsers,
@@ -202,14 +202,14 @@ def _trials(right: RightParts) -> Iterator[Trial]:
     reloads = FileReloads(registry)
     if right.get("users_file") is not None:
         yield ("users.file",), partial(WatchedUsers, right["users_file"], reloads)
-    if isinstance(right.get("authorizer"), Authorizer):
+    if isinstance(right.get("authorizer"), AuthorizerConfig):
         yield ("authorizer",), partial(_authorizer, right["authorizer"], reloads)
     keys = key_sources(registry, reloads, now_ms)
     credentials = Credentials(PlainUsers({}), lambda: None, keys=keys)
     for location, listener in _listeners(right):
         yield from _listener_trials(location, listener, credentials)
     for name, part in right.items():
-        if isinstance(part, Peer):
+        if isinstance(part, PeerConfig):
             yield (name, "ssl"), partial(client_tls, part)
             if part.sasl is not None:
                 yield (name, "sasl"), partial(_login, part.sasl)
@@ -219,7 +219,9 @@ def _trials(right: RightParts) -> Iterator[Trial]:
         yield ("audit", "spool.dir"), partial(_directory, right["audit"].spool_dir)
 
 
-def _listener_trials(location: Location, listener: Listener, credentials: Credentials) -> Iterator[Trial]:
+def _listener_trials(
+    location: Location, listener: ListenerConfig, credentials: Credentials
+) -> Iterator[Trial]:
     yield (*location, "ssl"), listener.server_tls
     yield location, listener.principal_builder
     if listener.uses_sasl:
@@ -241,7 +243,7 @@ def _login(login: Login) -> None:
         client_context(login.oauthbearer_token_endpoint_ca, None, None, True)
 
 
-def _authorizer(settings: Authorizer, reloads: FileReloads) -> None:
+def _authorizer(settings: AuthorizerConfig, reloads: FileReloads) -> None:
     authorizer = load_authorizer(settings.authorizer_class_name or "", settings.settings())
     AuthorizerReload(authorizer, reloads, lambda: None)
 
@@ -252,7 +254,7 @@ def _directory(directory: Path) -> None:
         raise ValueError(reason)
 
 
-def _listeners(right: RightParts) -> Iterator[tuple[Location, Listener]]:
+def _listeners(right: RightParts) -> Iterator[tuple[Location, ListenerConfig]]:
     if "listener" in right:
         yield ("listener",), right["listener"]
     for place, listener in enumerate(right.get("listeners", ())):
@@ -312,7 +314,7 @@ def _cautions(config: Config) -> Iterator[machine.Caution]:
 def _tokens(config: Config) -> Iterator[tuple[Location, Path]]:
     """The files with tokens for logins of the process."""
     for name, part in config:
-        if isinstance(part, Peer) and part.sasl is not None:
+        if isinstance(part, PeerConfig) and part.sasl is not None:
             path = file_of(part.sasl.oauthbearer_token_endpoint_url or "")
             if path is not None:
                 yield (name, "sasl", "oauthbearer.token.endpoint.url"), path

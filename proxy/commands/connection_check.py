@@ -21,9 +21,9 @@ from forwarding.net.broker import Broker
 from forwarding.versions import ENVELOPE_ERROR_TAG, TRANSACTIONAL_ID_TAG
 from proxy.admin.topics import NO_TOPIC_ID
 from proxy.commands.check import Config
-from proxy.config import Peer, ProxyConfig, endpoint
+from proxy.config import PeerConfig, ProxyConfig, endpoint
 from proxy.config.certificates import SOON_S
-from proxy.config.listener import Listener
+from proxy.config.listener import ListenerConfig
 from proxy.metadata.acl import Operation
 from proxy.net.audit.delivery import INIT_PRODUCER_ID_VERSIONS, PRODUCE_VERSIONS
 from proxy.net.kafka import own_topic_watch, user_tokens
@@ -38,7 +38,7 @@ from proxy.net.kafka.own_topics import OwnTopic, audit_topic, live_topic, metada
 from proxy.net.kafka.topic_leaders import CREATE_TOPICS_VERSIONS, METADATA_VERSIONS
 from proxy.net.logins.bearer_token import TokenError
 from proxy.net.metadata import topic_feed
-from proxy.net.metadata.quorum import ControllerNode, FetchPosition, NotLeader, QuorumError
+from proxy.net.metadata.quorum import ControllerNode, FetchPosition, NotQuorumLeader, QuorumError
 from proxy.net.runtime import reachability
 from proxy.net.runtime.clock import now_ms
 from proxy.security.protected import election_group
@@ -208,7 +208,7 @@ class _FileCheck:
     async def _brokers(
         self,
         key: str,
-        peer: Peer,
+        peer: PeerConfig,
         addresses: Sequence[str],
         *questions: Callable[[str, Channel], Awaitable[None]],
     ) -> None:
@@ -343,7 +343,7 @@ class _FileCheck:
         await self._query_cluster(place, channel, config.broker, _OF_CONTROLLER, "administrative requests")
         await self._query_claim(channel, config.broker, config.metadata.transactional_id)
 
-    async def _query_topics(self, channel: Channel, peer: Peer, topics: Sequence[_Topic]) -> None:
+    async def _query_topics(self, channel: Channel, peer: PeerConfig, topics: Sequence[_Topic]) -> None:
         wanted = types.MetadataRequest.MetadataRequestTopic
         response = await channel.request(
             ApiKey.METADATA,
@@ -368,7 +368,7 @@ class _FileCheck:
             else:
                 self._rights_of_topic(place, peer, topic, described.topic_authorized_operations)
 
-    def _rights_of_topic(self, place: str, peer: Peer, topic: _Topic, operations: int) -> None:
+    def _rights_of_topic(self, place: str, peer: PeerConfig, topic: _Topic, operations: int) -> None:
         resource = f"--topic {topic.own.name}"
         if operations == NOT_REQUESTED:
             self._warning(place, "the topic exists, but the broker does not report rights on it")
@@ -382,7 +382,7 @@ class _FileCheck:
         if settings:
             self._warning(place, f"its settings cannot be watched: {_grant(peer, settings, resource)}")
 
-    async def _query_creation(self, place: str, channel: Channel, peer: Peer, topic: _Topic) -> None:
+    async def _query_creation(self, place: str, channel: Channel, peer: PeerConfig, topic: _Topic) -> None:
         if not topic.is_created:
             self._warning(place, "does not exist yet; a controller creates it when it starts")
             return
@@ -407,7 +407,7 @@ class _FileCheck:
             )
 
     async def _query_cluster(
-        self, place: str, channel: Channel, peer: Peer, wanted: Sequence[Operation], what: str
+        self, place: str, channel: Channel, peer: PeerConfig, wanted: Sequence[Operation], what: str
     ) -> None:
         if ApiKey.DESCRIBE_CLUSTER not in channel.api_versions:
             return
@@ -430,7 +430,7 @@ class _FileCheck:
             grant = _grant(peer, missing, "--cluster")
             self._warning(place, f"{what} that need them fail: {grant}, or make it a super user")
 
-    async def _query_claim(self, channel: Channel, peer: Peer, transactional_id: str) -> None:
+    async def _query_claim(self, channel: Channel, peer: PeerConfig, transactional_id: str) -> None:
         """Check the rights to write the log and to be elected, with a producer id that no producer has."""
         group = election_group(transactional_id)
         response = await channel.request(
@@ -481,7 +481,7 @@ class _FileCheck:
         try:
             # Of an epoch that is over: the rights are checked, and no record is sent.
             await ControllerNode(channel).fetch(FetchPosition(0, 0, 0), wait=False)
-        except NotLeader as error:
+        except NotQuorumLeader as error:
             self._ok(place, f"may follow the log and forward; the leader is node {error.leadership.node_id}")
         except QuorumError as error:
             grant = _grant(self._config.controller, (Operation.CLUSTER_ACTION,), "--cluster")
@@ -491,7 +491,7 @@ class _FileCheck:
 
     # Identity providers.
 
-    async def _token(self, key: str, peer: Peer) -> None:
+    async def _token(self, key: str, peer: PeerConfig) -> None:
         if peer.sasl is None or not peer.sasl.uses_a_token:
             return
         tokens = peer.sasl.sasl_login().tokens
@@ -507,7 +507,7 @@ class _FileCheck:
         else:
             self._ok(place, "has issued a token")
 
-    async def _keys(self, location: str, listener: Listener) -> None:
+    async def _keys(self, location: str, listener: ListenerConfig) -> None:
         url = listener.sasl_oauthbearer_jwks_endpoint_url
         if url is None or "OAUTHBEARER" not in listener.sasl_enabled_mechanisms:
             return
@@ -577,7 +577,7 @@ class _FileCheck:
         self._found.problems.append(f"{self._path}: {place}: {text}")
 
 
-def _listeners(config: Config) -> Iterator[tuple[str, Listener]]:
+def _listeners(config: Config) -> Iterator[tuple[str, ListenerConfig]]:
     if not isinstance(config, ProxyConfig):
         yield "listener", config.listener
         return
@@ -585,7 +585,7 @@ def _listeners(config: Config) -> Iterator[tuple[str, Listener]]:
         yield f"listeners[{place}]", listener
 
 
-def _bounded(peer: Peer, addresses: Sequence[str]) -> EndpointSettings:
+def _bounded(peer: PeerConfig, addresses: Sequence[str]) -> EndpointSettings:
     settings = endpoint(peer, tuple(addresses), CLIENT_ID)
     return replace(settings, request_timeout_ms=min(STEP_MS, settings.request_timeout_ms))
 
@@ -648,7 +648,7 @@ def _missing(operations: int, wanted: Sequence[Operation]) -> tuple[Operation, .
     return tuple(operation for operation in wanted if not operations >> operation & 1)
 
 
-def _grant(peer: Peer, rights: Sequence[Operation], resource: str) -> str:
+def _grant(peer: PeerConfig, rights: Sequence[Operation], resource: str) -> str:
     who, words = _who(peer), [f"--operation {right.name.title().replace('_', '')}" for right in rights]
     command = f"kafka-acls --add --allow-principal {who} {' '.join(words)} {resource}"
     return f"{who} lacks {_names(rights)}; run there: {command}"
@@ -658,7 +658,7 @@ def _names(rights: Sequence[Operation]) -> str:
     return ", ".join(right.name for right in rights)
 
 
-def _who(peer: Peer) -> str:
+def _who(peer: PeerConfig) -> str:
     """The principal at the other side; its name is known only there if a certificate or a token has it."""
     if peer.sasl is None and (peer.ssl is None or peer.ssl.certificate is None):
         return "User:ANONYMOUS"

@@ -27,9 +27,9 @@ from spark_audit.proposal import (
     SUPER_USERS,
     SUPPORTED,
     USER,
-    Acl,
     Proposal,
     ProposalError,
+    ProposedAcl,
     Quota,
     Resolved,
     constant,
@@ -136,8 +136,8 @@ def _resolved(proposal: Proposal, image: MetadataImage, settings: Mapping[str, s
     return resolve(proposal, acls, quotas, principals | named)
 
 
-def _texts(acl: ImageAcl) -> Acl:
-    return Acl(
+def _texts(acl: ImageAcl) -> ProposedAcl:
+    return ProposedAcl(
         acl.resource_type.name,
         acl.resource_name,
         acl.pattern_type.name,

@@ -24,62 +24,62 @@ reloading         a reload: read, check, compare and apply
 """
 
 from proxy.config.addresses import Bootstrap, HostPort, split_host_port
-from proxy.config.authorizer import Authorizer, SerdeClass, require_authorizer
-from proxy.config.listener import Listener, Mechanism, SecurityProtocol, ServerSsl, require_users_file
+from proxy.config.authorizer import AuthorizerConfig, SerdeClass, require_authorizer
+from proxy.config.listener import ListenerConfig, Mechanism, SecurityProtocol, ServerSsl, require_users_file
 from proxy.config.parts import ConfigError, ExistingFile, FilePath, Milliseconds, Part, SecretFile
-from proxy.config.peer import ClientSsl, ControllerPeer, Login, Peer, endpoint
+from proxy.config.peer import ClientSsl, ControllerPeer, Login, PeerConfig, endpoint
 from proxy.config.proxy import (
     Audit,
-    DelegationToken,
+    DelegationTokenConfig,
     DelegationTokens,
     Http,
-    Limits,
+    LimitsConfig,
     Log,
-    LoginBackoff,
+    LoginBackoffConfig,
     Metadata,
     ProxyConfig,
-    Quota,
+    QuotaConfig,
     QuotaRules,
     http_access,
 )
 from proxy.config.reading import load, parse, read
-from proxy.config.telemetry import Telemetry, traces
-from proxy.config.upstream import Upstream
+from proxy.config.telemetry import TelemetryConfig, traces
+from proxy.config.upstream import UpstreamConfig
 from proxy.config.users import PlainUser, UsersFile, WatchedUsers
 
 __all__ = [
     "Audit",
-    "Authorizer",
+    "AuthorizerConfig",
     "Bootstrap",
     "ClientSsl",
     "ConfigError",
     "ControllerPeer",
-    "DelegationToken",
+    "DelegationTokenConfig",
     "DelegationTokens",
     "ExistingFile",
     "FilePath",
     "HostPort",
     "Http",
-    "Limits",
-    "Listener",
+    "LimitsConfig",
+    "ListenerConfig",
     "Log",
     "Login",
-    "LoginBackoff",
+    "LoginBackoffConfig",
     "Mechanism",
     "Metadata",
     "Milliseconds",
     "Part",
-    "Peer",
+    "PeerConfig",
     "PlainUser",
     "ProxyConfig",
-    "Quota",
+    "QuotaConfig",
     "QuotaRules",
     "SecretFile",
     "SecurityProtocol",
     "SerdeClass",
     "ServerSsl",
-    "Telemetry",
-    "Upstream",
+    "TelemetryConfig",
+    "UpstreamConfig",
     "UsersFile",
     "WatchedUsers",
     "endpoint",

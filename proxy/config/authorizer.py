@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 
-from proxy.config.listener import Listener
+from proxy.config.listener import ListenerConfig
 from proxy.config.parts import (
     LIVE,
     ExistingFile,
@@ -53,7 +53,7 @@ def _is_of_python(name: str) -> str:
 ClassName = Annotated[str, BeforeValidator(_kafkas), AfterValidator(_is_of_python)]
 
 
-class Authorizer(Part):
+class AuthorizerConfig(Part):
     """The `authorizer:` section. The keys are those of a broker's server.properties."""
 
     model_config = without("authorizer_")
@@ -77,7 +77,7 @@ class Authorizer(Part):
     authorizer](authorizers.md#writing-an-authorizer)."""
 
     @model_validator(mode="after")
-    def _no_setting_is_given_twice(self) -> "Authorizer":
+    def _no_setting_is_given_twice(self) -> "AuthorizerConfig":
         twice = sorted(self.own_settings.keys() & self.recorded_settings().keys())
         if twice:
             raise ValueError(
@@ -102,7 +102,7 @@ class Authorizer(Part):
         }
 
 
-def require_authorizer(listeners: tuple[Listener, ...], authorizer: Authorizer) -> None:
+def require_authorizer(listeners: tuple[ListenerConfig, ...], authorizer: AuthorizerConfig) -> None:
     """A2: if clients are authenticated, authorization can be disabled only explicitly."""
     if any(listener.authenticates for listener in listeners) and authorizer.authorizer_class_name is None:
         raise ValueError(
@@ -111,7 +111,9 @@ def require_authorizer(listeners: tuple[Listener, ...], authorizer: Authorizer) 
         )
 
 
-def require_early_start_listeners(listeners: tuple[Listener, ...], authorizer: Authorizer) -> None:
+def require_early_start_listeners(
+    listeners: tuple[ListenerConfig, ...], authorizer: AuthorizerConfig
+) -> None:
     """KIP-801: the listeners in early.start.listeners exist."""
     unknown = set(authorizer.early_start_listeners) - {listener.name for listener in listeners}
     if unknown:

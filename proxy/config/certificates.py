@@ -20,11 +20,11 @@ import structlog
 
 from proxy.config.addresses import is_wildcard, split_host_port
 from proxy.config.document import Location
-from proxy.config.listener import Listener, ServerName, ServerSsl
+from proxy.config.listener import ListenerConfig, ServerName, ServerSsl
 from proxy.config.parts import Part, parts_below
 from proxy.config.proxy import HttpSsl
 from proxy.config.reloading import FILE_KIND as CONFIGURATION
-from proxy.config.upstream import Upstream
+from proxy.config.upstream import UpstreamConfig
 from proxy.net.files.tls import FILE_KIND as CERTIFICATE
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.runtime.clock import now_ms
@@ -74,7 +74,7 @@ class _File:
 def facts(parts: object, now_s: float) -> list[Fact]:
     """The facts about all certificates of these parts: a whole configuration, or its valid parts."""
     below = list(parts_below(parts))
-    passes_addresses = any(isinstance(part, Upstream) and part.passes_addresses for _, part in below)
+    passes_addresses = any(isinstance(part, UpstreamConfig) and part.passes_addresses for _, part in below)
     found: list[Fact] = []
     for location, part in below:
         cas = [_File((*location, key), path, own=False) for key, path in _cas(part)]
@@ -88,7 +88,7 @@ def facts(parts: object, now_s: float) -> list[Fact]:
             found += _of_chain(own, cas, now_s)
         if isinstance(part, ServerSsl):
             found += _names_of_sni(location, part)
-        if isinstance(part, Listener) and location[:1] == ("listeners",) and not passes_addresses:
+        if isinstance(part, ListenerConfig) and location[:1] == ("listeners",) and not passes_addresses:
             found += _advertised(location, part)
     return found
 
@@ -272,7 +272,7 @@ def _weak_hash(certificate: x509.Certificate) -> str | None:
     return f"a signature with {algorithm.name}" if algorithm and algorithm.name in WEAK_HASHES else None
 
 
-def _advertised(location: Location, listener: Listener) -> Iterator[Fact]:
+def _advertised(location: Location, listener: ListenerConfig) -> Iterator[Fact]:
     """A listener's certificate contains the name at which clients connect."""
     if listener.ssl is None or not listener.uses_ssl:
         return

@@ -60,7 +60,7 @@ class Twice:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ConfigDocument:
     """A parsed file."""
 
     values: object
@@ -78,7 +78,7 @@ class Document:
         return line
 
 
-def read_document(content: bytes) -> Document:
+def read_document(content: bytes) -> ConfigDocument:
     """Parses a file. NotYaml contains the reason, in one line."""
     try:
         text = content.decode("utf-8-sig")
@@ -89,10 +89,10 @@ def read_document(content: bytes) -> Document:
         loader = _Loader(text)
         root = loader.get_single_node()
         if root is None:
-            return Document(None)
+            return ConfigDocument(None)
         # First, because the construction of values resolves merged keys.
         twice = tuple(_twice(root))
-        return Document(loader.construct_document(root), twice, root)
+        return ConfigDocument(loader.construct_document(root), twice, root)
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

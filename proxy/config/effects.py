@@ -11,7 +11,7 @@ from typing import TypeGuard, TypeVar
 
 from pydantic import ValidationError
 
-from proxy.config.listener import Listener
+from proxy.config.listener import ListenerConfig
 from proxy.config.parts import RESTART, Below, ConfigError, Effect, Part, section_of
 
 Effects = Mapping[str, Effect]
@@ -36,7 +36,7 @@ def of(part: type[Part]) -> dict[str, Effect]:
 
 PartType = TypeVar("PartType", bound=Part)
 Steps = tuple[str, ...]
-Listeners = tuple[Listener, ...]
+Listeners = tuple[ListenerConfig, ...]
 _ABSENT = object()
 
 
@@ -112,7 +112,7 @@ def _part(value: object) -> Part | None:
 
 def _are_listeners(value: object) -> TypeGuard[Listeners]:
     # There is always at least one.
-    return isinstance(value, tuple) and bool(value) and isinstance(value[0], Listener)
+    return isinstance(value, tuple) and bool(value) and isinstance(value[0], ListenerConfig)
 
 
 def _of_listeners(
@@ -126,7 +126,7 @@ def _of_listeners(
             yield (*fields, "name"), (*steps, name), "open" if name in before else "not open"
 
 
-def _by_name(listeners: Sequence[Listener]) -> dict[str, Listener]:
+def _by_name(listeners: Sequence[ListenerConfig]) -> dict[str, ListenerConfig]:
     return {listener.name: listener for listener in listeners}
 
 
@@ -147,8 +147,8 @@ def _merged(old: PartType, new: PartType, effects: Effects, fields: Steps) -> Pa
 
 
 def _merged_listeners(
-    old: Sequence[Listener], new: Sequence[Listener], effects: Effects, fields: Steps
-) -> tuple[Listener, ...]:
+    old: Sequence[ListenerConfig], new: Sequence[ListenerConfig], effects: Effects, fields: Steps
+) -> tuple[ListenerConfig, ...]:
     before, after = _by_name(old), _by_name(new)
     names = list(before if _keeps(effects, (*fields, "name")) else after)
     merged = []

@@ -244,7 +244,7 @@ class ServerSsl(Part):
         )
 
 
-class Listener(OAuthBearer, Gssapi):
+class ListenerConfig(OAuthBearer, Gssapi):
     """One address that clients connect to."""
 
     name: Annotated[str, LIVE]
@@ -335,7 +335,7 @@ class Listener(OAuthBearer, Gssapi):
         return broker_does if chosen == "as-broker" else chosen == "strict"
 
     @model_validator(mode="after")
-    def _mechanisms_are_known(self) -> "Listener":
+    def _mechanisms_are_known(self) -> "ListenerConfig":
         enabled = set(self.sasl_enabled_mechanisms)
         unknown = enabled - set(BUILT_IN) - set(self.sasl_server_mechanism_classes)
         if unknown:
@@ -366,7 +366,7 @@ class Listener(OAuthBearer, Gssapi):
         return self
 
     @model_validator(mode="after")
-    def _parts_fit_the_protocol(self) -> "Listener":
+    def _parts_fit_the_protocol(self) -> "ListenerConfig":
         if self.uses_ssl and self.ssl is None:
             raise ValueError(
                 f"security.protocol {self.security_protocol} needs a certificate; write ssl:"
@@ -385,7 +385,7 @@ class Listener(OAuthBearer, Gssapi):
         return self
 
 
-def require_users_file(listeners: tuple[Listener, ...], users_file: Path | None) -> None:
+def require_users_file(listeners: tuple[ListenerConfig, ...], users_file: Path | None) -> None:
     """ValueError if PLAIN needs the users file and there is none."""
     if users_file is None and any(listener.needs_users_file for listener in listeners):
         raise ValueError(

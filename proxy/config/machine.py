@@ -19,8 +19,8 @@ import structlog
 
 from proxy.config.addresses import Bind, is_loopback, split_host_port
 from proxy.config.document import Location
-from proxy.config.listener import Listener
-from proxy.config.proxy import Limits, ProxyConfig
+from proxy.config.listener import ListenerConfig
+from proxy.config.proxy import LimitsConfig, ProxyConfig
 from proxy.net.runtime import descriptors
 from proxy.net.runtime.listening import CannotListen, opening
 
@@ -36,7 +36,7 @@ class Configuration(Protocol):
     """The configuration of a proxy or of a controller."""
 
     @property
-    def limits(self) -> Limits: ...
+    def limits(self) -> LimitsConfig: ...
 
 
 def warns_of_id(key: str, name: str) -> Iterator[Caution]:
@@ -45,7 +45,7 @@ def warns_of_id(key: str, name: str) -> Iterator[Caution]:
         yield (key,), f"{name}: names that end in .w and a number belong to workers; use another name"
 
 
-def warns_of_plaintext(location: Location, listener: Listener) -> Iterator[Caution]:
+def warns_of_plaintext(location: Location, listener: ListenerConfig) -> Iterator[Caution]:
     """Warns of logins without TLS, which an attacker on the network can read or guess offline."""
     if listener.security_protocol != "SASL_PLAINTEXT" or is_loopback(listener.bind):
         return

@@ -139,7 +139,7 @@ class ClientSsl(Part):
     """Whether the certificate has to contain the host name."""
 
 
-class Peer(Part):
+class PeerConfig(Part):
     """How to connect and log in to another process."""
 
     security_protocol: Annotated[SecurityProtocol, RESTART] = "PLAINTEXT"
@@ -155,7 +155,7 @@ class Peer(Part):
         return self.security_protocol.endswith("SSL")
 
     @model_validator(mode="after")
-    def _login_fits_the_protocol(self) -> "Peer":
+    def _login_fits_the_protocol(self) -> "PeerConfig":
         uses_sasl = self.security_protocol.startswith("SASL")
         if uses_sasl and self.sasl is None:
             raise ValueError(
@@ -172,7 +172,7 @@ class Peer(Part):
         return self
 
 
-class ControllerPeer(Peer):
+class ControllerPeer(PeerConfig):
     """The controllers, one of which is active: Penstock's, or those of Kafka's own quorum."""
 
     mode: Annotated[Literal["penstock", "kraft"], RESTART] = "penstock"
@@ -185,7 +185,7 @@ class ControllerPeer(Peer):
     responses before that would not contain the forwarded APIs."""
 
 
-def client_tls(peer: Peer) -> ClientTls | None:
+def client_tls(peer: PeerConfig) -> ClientTls | None:
     """The TLS settings, or None; TlsError names an invalid file."""
     if not peer.uses_ssl:
         return None
@@ -193,7 +193,7 @@ def client_tls(peer: Peer) -> ClientTls | None:
     return ClientTls(tls.ca, tls.certificate, tls.key, tls.endpoint_identification)
 
 
-def endpoint(peer: Peer, addresses: tuple[str, ...], client_id: str) -> EndpointSettings:
+def endpoint(peer: PeerConfig, addresses: tuple[str, ...], client_id: str) -> EndpointSettings:
     """The settings for proxy.net.kafka.channel; TlsError names an invalid file."""
     (host, port), *others = map(split_host_port, addresses)
     tls = client_tls(peer)

@@ -22,12 +22,12 @@ from proxy.config.addresses import (
     split_host_port,
 )
 from proxy.config.authorizer import (
-    Authorizer,
+    AuthorizerConfig,
     SerdeClass,
     require_authorizer,
     require_early_start_listeners,
 )
-from proxy.config.listener import Listener, require_users_file
+from proxy.config.listener import ListenerConfig, require_users_file
 from proxy.config.parts import (
     LIVE,
     NEW_CONNECTIONS,
@@ -50,8 +50,8 @@ from proxy.config.parts import (
     without,
 )
 from proxy.config.peer import ControllerPeer
-from proxy.config.telemetry import Telemetry
-from proxy.config.upstream import Upstream, require_addresses
+from proxy.config.telemetry import TelemetryConfig
+from proxy.config.upstream import UpstreamConfig, require_addresses
 from proxy.error_text import text_of
 from proxy.metadata.signatures import LogVerifier
 from proxy.net.audit.capacity import QUEUE_MAX_BYTES, RATE_PER_PRINCIPAL, AuditPolicy
@@ -215,7 +215,7 @@ def _key(path: Path) -> bytes:
 DAY_MS = 24 * 60 * 60 * 1000
 
 
-class DelegationToken(Part):
+class DelegationTokenConfig(Part):
     """The keys for proxies. All files of the cluster need the same secret key."""
 
     secret_key_file: Annotated[SecretFile | None, RESTART, Unset("no tokens")] = None
@@ -234,7 +234,7 @@ class DelegationToken(Part):
         return None if self.secret_key_file is None else _secret(self.secret_key_file)
 
 
-class DelegationTokens(DelegationToken):
+class DelegationTokens(DelegationTokenConfig):
     """The keys for controllers."""
 
     max_lifetime_ms: Annotated[Duration, RESTART] = 7 * DAY_MS
@@ -373,7 +373,7 @@ PrincipalTexts = Annotated[
 ]
 
 
-class LoginBackoff(Part):
+class LoginBackoffConfig(Part):
     """Delays of responses to repeated failed logins; see proxy.security.backoff."""
 
     failures: Annotated[int, Field(ge=0), LIVE] = 10
@@ -455,7 +455,7 @@ EntityPath = Annotated[str, AfterValidator(_entity_path)]
 _ENTITY_PATH = re.compile(r"users/[^/]+(/clients/[^/]+)?|clients/[^/]+|ips/[^/]+")
 
 
-class Quota(QuotaRules):
+class QuotaConfig(QuotaRules):
     """The `quota:` section of a proxy."""
 
     quota_window_num: Annotated[int, Field(ge=2), RESTART] = 11
@@ -508,7 +508,7 @@ class Quota(QuotaRules):
         )
 
 
-class Limits(Part):
+class LimitsConfig(Part):
     """The `limits:` section of a controller, and the part of a proxy's that is the same."""
 
     socket_request_max_bytes: Annotated[int, Field(ge=1024), LIVE] = 100 * 1024 * 1024
@@ -550,7 +550,7 @@ class Limits(Part):
     [stopping](#stopping)."""
 
     @model_validator(mode="after")
-    def _the_largest_request_has_room(self) -> "Limits":
+    def _the_largest_request_has_room(self) -> "LimitsConfig":
         if self.queued_max_request_bytes < self.socket_request_max_bytes:
             raise ValueError(
                 "queued.max.request.bytes is less than socket.request.max.bytes; raise it, or lower"
@@ -569,7 +569,7 @@ def _address(text: str) -> str:
 Address = Annotated[str, AfterValidator(_address)]
 
 
-class ProxyLimits(Limits):
+class ProxyLimits(LimitsConfig):
     """The `limits:` section of a proxy."""
 
     max_connection_creation_rate: Annotated[int | None, Field(ge=0), LIVE, Unset("no limit")] = None
@@ -593,7 +593,7 @@ class ProxyLimits(Limits):
         return self
 
 
-class Topics(Part):
+class TopicsConfig(Part):
     """The `topics:` section of a proxy."""
 
     model_config = without("topic_")
@@ -620,7 +620,7 @@ class ProxyConfig(Part):
     cluster: two processes of one id [report each other](alerts.md#penstockproxyidusedtwice)."""
     workers: Annotated[int, Field(ge=1, le=128), RESTART] = 1
     """Number of processes that serve the listeners, each on its own core; see [workers](#workers)."""
-    listeners: Annotated[tuple[Listener, ...], NotEmpty]
+    listeners: Annotated[tuple[ListenerConfig, ...], NotEmpty]
     """The addresses that clients connect to, a list; see [a listener](#a-listener)."""
     users_file: Annotated[ExistingFile | None, LIVE] = None
     """The users of PLAIN; required if a listener enables PLAIN. See [users](#usersyaml)."""
@@ -632,14 +632,14 @@ class ProxyConfig(Part):
     sessions_revoke_immediately: Annotated[bool, LIVE] = False
     """Whether a session ends as soon as its SCRAM credential, delegation token or entry in the users file is
     changed or removed. If false, its next login fails."""
-    login_backoff: LoginBackoff = LoginBackoff()
+    login_backoff: LoginBackoffConfig = LoginBackoffConfig()
     """See [failed logins](#logins-that-fail)."""
-    upstream: Upstream
+    upstream: UpstreamConfig
     """The broker behind this proxy; see [a peer](#a-peer)."""
     controller: ControllerPeer
     """The controllers; see [a peer](#a-peer)."""
     metadata: Annotated[Metadata, Field(validate_default=True)] = Metadata()
-    authorizer: Authorizer = Authorizer()
+    authorizer: AuthorizerConfig = AuthorizerConfig()
     """See [the authorizer](#the-authorizer)."""
     principal_serde_class: Annotated[SerdeClass, RESTART, Unset("Kafka's")] = DEFAULT_SERDE_CLASS
     """How principals are encoded in Envelopes: [a class](logins.md#certificates) with `serialize` and
@@ -648,11 +648,11 @@ class ProxyConfig(Part):
     """Principals of other proxies at the controller, such as `["User:proxy-2"]`. Clients with such a
     principal may make [no administrative requests](logins.md#a-proxys-principal). The proxy knows
     its own principal."""
-    delegation_token: DelegationToken = DelegationToken()
+    delegation_token: DelegationTokenConfig = DelegationTokenConfig()
     """See [delegation tokens](#delegation-tokens)."""
-    quota: Quota = Quota()
+    quota: QuotaConfig = QuotaConfig()
     """See [quotas](#quotas)."""
-    topics: Topics = Topics()
+    topics: TopicsConfig = TopicsConfig()
     audit: ProxyAudit
     """See [audit](#audit)."""
     limits: ProxyLimits = ProxyLimits()
@@ -660,11 +660,11 @@ class ProxyConfig(Part):
     http: Annotated[Http | None, Unset("no HTTP")] = None
     """The port with /metrics and /readyz; see [the HTTP port](#the-http-port)."""
     log: Log = Log()
-    telemetry: Telemetry = Telemetry()
+    telemetry: TelemetryConfig = TelemetryConfig()
 
     @field_validator("listeners")
     @classmethod
-    def _names_differ(cls, listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
+    def _names_differ(cls, listeners: tuple[ListenerConfig, ...]) -> tuple[ListenerConfig, ...]:
         names = [listener.name for listener in listeners]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -758,7 +758,7 @@ class ProxyConfig(Part):
             "listeners": listeners,
         }
 
-    def _recorded_limits(self, entry: Listener) -> str:
+    def _recorded_limits(self, entry: ListenerConfig) -> str:
         """connections.max.reauth.ms of each mechanism."""
         default_ms = self.connections_max_reauth_ms
         return "+".join(

@@ -8,9 +8,9 @@ applies its quotas to the principal that the proxy has there.
 from contextlib import suppress
 from pathlib import Path
 
-from proxy.config.listener import Listener
+from proxy.config.listener import ListenerConfig
 from proxy.config.parts import ConfigError
-from proxy.config.peer import Peer
+from proxy.config.peer import PeerConfig
 from proxy.config.proxy import ProxyConfig
 from proxy.error_text import text_of
 from proxy.security.principal import ANONYMOUS, USER_TYPE, Principal
@@ -40,7 +40,7 @@ def principals_at_broker(config: ProxyConfig) -> frozenset[str]:
     return frozenset(_own("upstream", upstream, config.listeners))
 
 
-def _own(section: str, peer: Peer, listeners: tuple[Listener, ...]) -> set[str]:
+def _own(section: str, peer: PeerConfig, listeners: tuple[ListenerConfig, ...]) -> set[str]:
     if peer.sasl is not None:
         name = peer.sasl.sasl_login().username
         return {str(Principal(USER_TYPE, name))} if name else set()
@@ -49,7 +49,7 @@ def _own(section: str, peer: Peer, listeners: tuple[Listener, ...]) -> set[str]:
     return set()
 
 
-def _of_certificate(section: str, path: Path, listeners: tuple[Listener, ...]) -> set[str]:
+def _of_certificate(section: str, path: Path, listeners: tuple[ListenerConfig, ...]) -> set[str]:
     """The subject of the certificate, and the principals that the listeners map it to."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding

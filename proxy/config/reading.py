@@ -15,7 +15,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
-from proxy.config.document import Document, Location, NotYaml, Twice, read_document
+from proxy.config.document import ConfigDocument, Location, NotYaml, Twice, read_document
 from proxy.config.kinds import another_kind, another_text
 from proxy.config.parts import ConfigError, Part, PartType, parts_in
 from proxy.config.wording import Problem, in_words
@@ -89,7 +89,7 @@ class Reading(Generic[PartType]):
     problems: list[str] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     """Keys in an older spelling."""
-    document: Document = field(default_factory=lambda: Document(None))
+    document: ConfigDocument = field(default_factory=lambda: ConfigDocument(None))
     spelling: Spelling = field(default_factory=lambda: Spelling(None))
 
     def line(self, location: Location, text: str, line: int | None = None) -> str:

@@ -114,14 +114,16 @@ class Otlp(Part):
         )
 
 
-class Telemetry(Part):
+class TelemetryConfig(Part):
     """The `telemetry:` section; by default nothing is sent."""
 
     otlp: Annotated[Otlp | None, Unset("no traces")] = None
     """See [traces](#traces)."""
 
 
-def traces(telemetry: Telemetry, instance: str, registry: CollectorRegistry, reloads: FileReloads) -> Traces:
+def traces(
+    telemetry: TelemetryConfig, instance: str, registry: CollectorRegistry, reloads: FileReloads
+) -> Traces:
     """The traces of a process with the name `instance`. ValueError or OSError name an invalid key or file."""
     otlp = telemetry.otlp
     if otlp is None:

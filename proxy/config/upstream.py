@@ -6,19 +6,19 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from proxy.config.addresses import Bootstrap, HostPort, is_wildcard, split_host_port
-from proxy.config.listener import Listener
+from proxy.config.listener import ListenerConfig
 from proxy.config.parts import (
     LIVE,
     RESTART,
     KeyProblem,
     Unset,
 )
-from proxy.config.peer import Peer
+from proxy.config.peer import PeerConfig
 
 NodeId = Annotated[int, Field(ge=0)]
 
 
-class Upstream(Peer):
+class UpstreamConfig(PeerConfig):
     """The broker behind a proxy. With `addresses: passthrough` its listener advertises the proxies itself."""
 
     bootstrap: Annotated[Bootstrap, RESTART]
@@ -65,7 +65,7 @@ class Upstream(Peer):
         )
 
     @model_validator(mode="after")
-    def _one_list(self) -> "Upstream":
+    def _one_list(self) -> "UpstreamConfig":
         if self.internal_bootstrap is not None and len(self.bootstrap) > 1:
             raise ValueError(
                 "bootstrap: with internal.bootstrap it has a single address, that of the broker behind this"
@@ -74,7 +74,7 @@ class Upstream(Peer):
         return self
 
     @model_validator(mode="after")
-    def _users_need_a_login_of_ours(self) -> "Upstream":
+    def _users_need_a_login_of_ours(self) -> "UpstreamConfig":
         if self.identity == "user" and self.sasl is None:
             raise ValueError(
                 "identity: user needs sasl, because a broker creates tokens only for authenticated"
@@ -88,7 +88,7 @@ class Upstream(Peer):
         return self
 
     @model_validator(mode="after")
-    def _keys_fit_the_mode(self) -> "Upstream":
+    def _keys_fit_the_mode(self) -> "UpstreamConfig":
         if not self.passes_addresses:
             return self
         if self.internal_bootstrap in (None, self.bootstrap):
@@ -106,7 +106,7 @@ class Upstream(Peer):
         return self
 
 
-def require_addresses(listeners: tuple[Listener, ...], upstream: Upstream) -> None:
+def require_addresses(listeners: tuple[ListenerConfig, ...], upstream: UpstreamConfig) -> None:
     """ValueError unless responses to every client can contain addresses of proxies, and only those."""
     if upstream.passes_addresses:
         _require_one_listener(listeners)
@@ -119,7 +119,7 @@ def require_addresses(listeners: tuple[Listener, ...], upstream: Upstream) -> No
         _require_different_addresses(listener, upstream)
 
 
-def _require_routable(listeners: tuple[Listener, ...]) -> None:
+def _require_routable(listeners: tuple[ListenerConfig, ...]) -> None:
     """As in Kafka: an advertised address cannot be 0.0.0.0, because clients cannot connect to it."""
     for place, listener in enumerate(listeners):
         key = "bind" if listener.advertised is None else "advertised"
@@ -135,7 +135,7 @@ def _require_routable(listeners: tuple[Listener, ...]) -> None:
         )
 
 
-def _require_one_listener(listeners: tuple[Listener, ...]) -> None:
+def _require_one_listener(listeners: tuple[ListenerConfig, ...]) -> None:
     if len(listeners) > 1:
         raise ValueError(
             "upstream: addresses: passthrough supports only one listener, because the broker's"
@@ -164,7 +164,7 @@ def _require_names(node_id: int, by_name: Iterable[str], names: set[str]) -> Non
         )
 
 
-def _require_different_addresses(listener: Listener, upstream: Upstream) -> None:
+def _require_different_addresses(listener: ListenerConfig, upstream: UpstreamConfig) -> None:
     nodes: dict[str, int] = {}
     for node_id, by_name in upstream.advertised_brokers.items():
         other = nodes.setdefault(by_name[listener.name], node_id)

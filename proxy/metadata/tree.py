@@ -19,11 +19,11 @@ Fields = dict[str, object]
 
 
 @dataclass(slots=True)
-class Node:
+class TreeNode:
     """One path: its value, computed on request, and its children."""
 
     value: Callable[[], Fields] | None = None
-    children: "dict[str, Node]" = field(default_factory=dict)
+    children: "dict[str, TreeNode]" = field(default_factory=dict)
     is_directory: bool = False
     """Whether it is a directory even without children."""
 
@@ -31,17 +31,17 @@ class Node:
         """Return the sorted names of the children; None if this is not a directory."""
         return sorted(self.children) if self.children or self.is_directory else None
 
-    def below(self, path: Path) -> "Node | None":
+    def below(self, path: Path) -> "TreeNode | None":
         """Return the node at a path from here, or None."""
-        node: Node | None = self
+        node: TreeNode | None = self
         for part in path:
             node = None if node is None else node.children.get(part)
         return node
 
 
-def tree_of(image: MetadataImage) -> Node:
+def tree_of(image: MetadataImage) -> TreeNode:
     """Return all paths of an image. O(size of the image)."""
-    root = Node(is_directory=True)
+    root = TreeNode(is_directory=True)
     for path in _DIRECTORIES:
         _node(root, path).is_directory = True
     for leaves in _ROOTS:
@@ -67,9 +67,9 @@ def cat(image: MetadataImage, path: str) -> str | None:
     return None if node is None or node.value is None else json.dumps(node.value(), ensure_ascii=False)
 
 
-def _node(root: Node, path: Path) -> Node:
+def _node(root: TreeNode, path: Path) -> TreeNode:
     for part in path:
-        root = root.children.setdefault(part, Node())
+        root = root.children.setdefault(part, TreeNode())
     return root
 
 

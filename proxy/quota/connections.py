@@ -63,7 +63,7 @@ class AddressQuota:
     """The current connections to this process."""
 
 
-class Counts(Protocol):
+class ConnectionCounts(Protocol):
     """Counts by name, in this process and, if it is one of several workers, in all of them."""
 
     def take(self, name: tuple[str, ...], limit: int) -> bool:
@@ -115,7 +115,7 @@ class ConnectionQuotas:
         window_size_seconds: int = 1,
         *,
         enforced: bool = True,
-        counts: Counts | None = None,
+        counts: ConnectionCounts | None = None,
         rates_of: RatesOf = never_shared,
     ) -> None:
         """The window parameters are quota.window.num and quota.window.size.seconds.

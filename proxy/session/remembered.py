@@ -200,7 +200,7 @@ def by_topic(topics: Iterable[tuple[bytes, Iterable[int]]]) -> dict[bytes, set[i
 
 
 @dataclass(frozen=True, slots=True)
-class Deferred:
+class DeferredAssignment:
     """An assignment that one member gets with its next heartbeat."""
 
     member_epoch: int
@@ -217,16 +217,16 @@ class DeferredAssignments:
     __slots__ = ("_members",)
 
     def __init__(self) -> None:
-        self._members: dict[tuple[str, str], Deferred] = {}  # The oldest first.
+        self._members: dict[tuple[str, str], DeferredAssignment] = {}  # The oldest first.
 
-    def hold(self, group_id: str, member_id: str, deferred: Deferred) -> None:
+    def hold(self, group_id: str, member_id: str, deferred: DeferredAssignment) -> None:
         """Hold an assignment, in place of the member's earlier one."""
         self._members.pop((group_id, member_id), None)
         self._members[group_id, member_id] = deferred
         if len(self._members) > MAX_MEMBERS:
             del self._members[next(iter(self._members))]
 
-    def take(self, group_id: str, member_id: str) -> Deferred | None:
+    def take(self, group_id: str, member_id: str) -> DeferredAssignment | None:
         """Return the held assignment, once; None: there is none."""
         return self._members.pop((group_id, member_id), None)
 

@@ -14,7 +14,7 @@ from proxy.workers.seat import Seat
 
 
 @dataclass(frozen=True, slots=True)
-class Inheritance:
+class WorkerInheritance:
     """The files and ports that all workers of a proxy inherit."""
 
     path: Path
@@ -43,7 +43,7 @@ class Child:
         self._process = process
 
     @classmethod
-    async def start(cls, number: int, given: Inheritance, now_ms: int) -> "Child":
+    async def start(cls, number: int, given: WorkerInheritance, now_ms: int) -> "Child":
         """Starts a worker. OSError if the process cannot be created."""
         ours, theirs = socket.socketpair()
         with theirs:

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from proxy.frame import REPORTED
 from proxy.net.pages.readiness import Readiness, ReadinessSeries
 from proxy.net.runtime.service_manager import notify
-from proxy.quota.connections import Counts, ProcessCounts
+from proxy.quota.connections import ConnectionCounts, ProcessCounts
 from proxy.quota.rate import Rate, unshared
 from proxy.session.member_hosts import SharedHosts
 
@@ -49,7 +49,7 @@ class Group(Protocol):
         """The hosts of consumer group members; None: known to this process only."""
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> ConnectionCounts:
         """Where connections are counted."""
 
     def rate(self, name: tuple[str, ...], window_ms: int, samples: int) -> Rate:
@@ -74,7 +74,7 @@ class Group(Protocol):
         """Report that this process runs, and respond to the supervisor; set the event when that ends."""
 
 
-class Alone:
+class GroupOfOne:
     """A process without workers: a group of one, which waits for no other."""
 
     number = 0

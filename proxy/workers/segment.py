@@ -243,7 +243,7 @@ CELL_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SegmentLayout:
     """The layout of the memory, in cells. It begins with the image offsets, one for each worker."""
 
     workers: int
@@ -271,7 +271,7 @@ class Layout:
         return self.workers * (1 + name) + worker
 
 
-def layout(config: ProxyConfig, slots: int = SLOTS) -> Layout:
+def layout(config: ProxyConfig, slots: int = SLOTS) -> SegmentLayout:
     """Computes the layout, which is the same for all processes of one configuration."""
     quota = config.quota
     window_ms = quota.quota_window_size_seconds * 1000
@@ -282,7 +282,7 @@ def layout(config: ProxyConfig, slots: int = SLOTS) -> Layout:
     idle_ms = (samples + 2) * window_ms
     quotas = extent(start, slots, config.workers, samples, idle_ms)
     addresses = extent(quotas.end, slots, config.workers, samples, idle_ms)
-    return Layout(config.workers, names, quotas, addresses, slots)
+    return SegmentLayout(config.workers, names, quotas, addresses, slots)
 
 
 def anonymous_file(name: str) -> int:
@@ -293,7 +293,7 @@ def anonymous_file(name: str) -> int:
 class Segment:
     """The shared memory in one process."""
 
-    def __init__(self, file: int, where: Layout) -> None:
+    def __init__(self, file: int, where: SegmentLayout) -> None:
         """`file`: the descriptor from `create`."""
         self.where = where
         self.file = file
@@ -305,7 +305,7 @@ class Segment:
         self.hosts = Hosts(file, self.cells, words, where.hosts, where.host_slots)
 
     @classmethod
-    def create(cls, where: Layout) -> "Segment":
+    def create(cls, where: SegmentLayout) -> "Segment":
         """Creates the memory, filled with zeros."""
         file = anonymous_file("penstock-workers")
         os.ftruncate(file, where.cells * CELL_BYTES)

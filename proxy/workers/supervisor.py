@@ -19,7 +19,7 @@ from time import process_time
 import structlog
 from prometheus_client import disable_created_metrics
 
-from proxy.config import ConfigError, Listener, ProxyConfig, effects, load, split_host_port
+from proxy.config import ConfigError, ListenerConfig, ProxyConfig, effects, load, split_host_port
 from proxy.config.reloading import ConfigFile
 from proxy.error_text import text_of
 from proxy.frame import Frame
@@ -30,7 +30,7 @@ from proxy.net.runtime.listening import CannotListen, opening
 from proxy.net.runtime.operator_signals import HANGUP, RESTART
 from proxy.net.runtime.service_manager import notify
 from proxy.net.telemetry import log_lines
-from proxy.workers.child import Child, Inheritance
+from proxy.workers.child import Child, WorkerInheritance
 from proxy.workers.control import RELOAD
 from proxy.workers.front import Front
 from proxy.workers.seat import give
@@ -40,7 +40,7 @@ from proxy.workers.segment import Segment, anonymous_file, layout
 class HeldPorts:
     """Holds one socket for each listener."""
 
-    def __init__(self, listeners: Iterable[Listener]) -> None:
+    def __init__(self, listeners: Iterable[ListenerConfig]) -> None:
         """CannotListen names an address that cannot be bound."""
         self._sockets: dict[str, socket.socket] = {}
         for listener in listeners:
@@ -113,7 +113,7 @@ class Supervisor:
         self._held = HeldPorts(config.listeners)
         self._segment = Segment.create(layout(config))
         self._lock = SpoolLock(config.audit.spool_dir)
-        self._given = Inheritance(
+        self._given = WorkerInheritance(
             path, _file_of(content), self._segment.file, self._lock.file, self._held.numbers
         )
         # The workers have no HTTP port: its certificate is this process's alone.

@@ -185,7 +185,7 @@ Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
+class IngestTopics:
     """The topics to read. `options` are those of Spark's Kafka source."""
 
     bootstrap: str
@@ -207,7 +207,7 @@ class Stream:
 
 
 def ingest(
-    spark: SparkSession, topics: Topics, tables: Tables, report: Report, interval_ms: int = INTERVAL_MS
+    spark: SparkSession, topics: IngestTopics, tables: Tables, report: Report, interval_ms: int = INTERVAL_MS
 ) -> None:
     """Reads what the topics hold now, then returns. Calls `report` with the progress every `interval_ms`."""
     with _ready(spark, topics, tables) as streams:
@@ -233,7 +233,7 @@ class _Ends:
     and the reconciliation reports it.
     """
 
-    def __init__(self, spark: SparkSession, topics: Topics, tables: Tables, stream: Stream) -> None:
+    def __init__(self, spark: SparkSession, topics: IngestTopics, tables: Tables, stream: Stream) -> None:
         self._spark, self._topics, self._tables, self._stream = spark, topics, tables, stream
         self._ends = self._now(UNCOMMITTED)
 
@@ -291,7 +291,7 @@ class Alone(Companion):
 
 def ingest_continuously(
     spark: SparkSession,
-    topics: Topics,
+    topics: IngestTopics,
     tables: Tables,
     report: Report,
     interval_ms: int,
@@ -317,7 +317,7 @@ def ingest_continuously(
 
 def _read_until_end(
     spark: SparkSession,
-    topics: Topics,
+    topics: IngestTopics,
     streams: list[Stream],
     ends: list[_Ends],
     report: Report,
@@ -350,7 +350,7 @@ def _read_until_end(
 
 
 @contextmanager
-def _ready(spark: SparkSession, topics: Topics, tables: Tables) -> Iterator[list[Stream]]:
+def _ready(spark: SparkSession, topics: IngestTopics, tables: Tables) -> Iterator[list[Stream]]:
     """Yields the streams when they can run, and locks the tables meanwhile. AuditError if they cannot."""
     require_reachable(topics.bootstrap)
     with sole_writer(spark, tables):
@@ -362,7 +362,7 @@ def _ready(spark: SparkSession, topics: Topics, tables: Tables) -> Iterator[list
         yield streams
 
 
-def _streams(topics: Topics, tables: Tables) -> list[Stream]:
+def _streams(topics: IngestTopics, tables: Tables) -> list[Stream]:
     kinds = (
         (delta.AUDIT_STREAM, topics.audit, audit_batch(tables), UNCOMMITTED),
         (delta.METADATA_STREAM, topics.metadata, log_batch(tables), COMMITTED),
@@ -375,7 +375,9 @@ def _streams(topics: Topics, tables: Tables) -> list[Stream]:
     ]
 
 
-def _start(spark: SparkSession, topics: Topics, stream: Stream, trigger: Mapping[str, Any]) -> StreamingQuery:
+def _start(
+    spark: SparkSession, topics: IngestTopics, stream: Stream, trigger: Mapping[str, Any]
+) -> StreamingQuery:
     records = kafka_stream(spark, topics.bootstrap, stream.topic, topics.options, stream.isolation)
     writer = records.writeStream.queryName(stream.name).foreachBatch(stream.write)
     return writer.option("checkpointLocation", stream.checkpoint).trigger(**trigger).start()

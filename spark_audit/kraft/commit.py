@@ -38,7 +38,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class QuorumBatch:
     """The place of a batch in its file, and its offsets: [begin, end)."""
 
     path: str
@@ -58,18 +58,18 @@ class Batches:
         self._paths: list[str] = []
         self._taken = 0
 
-    def put(self, batch: Batch) -> None:
+    def put(self, batch: QuorumBatch) -> None:
         if not self._paths or self._paths[-1] != batch.path:
             self._paths.append(batch.path)
         place = len(self._paths) - 1
         self._numbers.extend((place, batch.start_byte, batch.end_byte, batch.begin, batch.end))
 
-    def take_until(self, end: int) -> Iterator[Batch]:
+    def take_until(self, end: int) -> Iterator[QuorumBatch]:
         """Removes and yields the batches that end at `end` or before."""
         while self._taken < len(self._numbers) and self._numbers[self._taken + 4] <= end:
             place, *rest = self._numbers[self._taken : self._taken + self.COLUMNS]
             self._taken += self.COLUMNS
-            yield Batch(self._paths[place], *rest)
+            yield QuorumBatch(self._paths[place], *rest)
         if 2 * self._taken >= len(self._numbers):
             del self._numbers[: self._taken]
             self._taken = 0
@@ -108,7 +108,7 @@ class Scan:
 
     def add(self, head: Head, path: str, at: int) -> None:
         """Adds the next batch, which begins at byte `at`."""
-        batch = Batch(path, at, at + head.size_bytes, head.base_offset, head.last_offset + 1)
+        batch = QuorumBatch(path, at, at + head.size_bytes, head.base_offset, head.last_offset + 1)
         if not self.epochs or head.epoch != self.epochs[-1][0]:
             self._begin(head)
         self._clock_ms += min(max(head.max_time_ms - self._last_ms, 0), STEADY_MS)
@@ -142,7 +142,7 @@ class Scan:
         self._last_ms = head.max_time_ms
         self._steady = deque((self._clock_ms, end) for _, end in self._steady)
 
-    def _add_to_slices(self, batch: Batch) -> None:
+    def _add_to_slices(self, batch: QuorumBatch) -> None:
         """Extends the last slice by the batch, unless it is of another file or long enough."""
         if batch.end <= self.first:
             return

@@ -30,7 +30,7 @@ class FileGoneError(LogDirectoryError):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class LogSegment:
     """`end_offset` is the first offset of the next segment, None for the last one, which is being written."""
 
     path: Path
@@ -52,7 +52,7 @@ class Directory:
     """The files of a directory, in the order of their offsets."""
 
     path: Path
-    segments: Sequence[Segment]
+    segments: Sequence[LogSegment]
     snapshots: Sequence[Snapshot]
 
 
@@ -73,12 +73,12 @@ def files_of(path: Path) -> Directory:
         for name in names
         if name.suffix == SNAPSHOT and re.fullmatch("[0-9]+-[0-9]+", name.stem)
     ]
-    in_order = [Segment(*each) for each in zip(segments, bases, ends, strict=True)]
+    in_order = [LogSegment(*each) for each in zip(segments, bases, ends, strict=True)]
     # The snapshot at offset 0 is what the storage was formatted with: the voters, and no records.
     return Directory(path, in_order, [each for each in snapshots if each.end_offset > 0])
 
 
-def scan(segments: Sequence[Segment], first: int, settle_ms: int, voters: frozenset[int] | None) -> Scan:
+def scan(segments: Sequence[LogSegment], first: int, settle_ms: int, voters: frozenset[int] | None) -> Scan:
     """Reads the batches from offset `first` on. `voters` are used if the log does not name them itself."""
     found = Scan(first, settle_ms, voters)
     for segment in segments:
@@ -177,7 +177,7 @@ def _row(wanted: Slice, head: Head, record: BatchRecord) -> Row | None:
     return (*place, *decoded, record.value if decoded[-1] is not None else None, of_snapshot)
 
 
-def _heads(segment: Segment, found: Scan) -> Iterator[tuple[Head, int, bytes]]:
+def _heads(segment: LogSegment, found: Scan) -> Iterator[tuple[Head, int, bytes]]:
     """Yields each whole batch: head, position, bytes. Counts the bytes of an incomplete last batch."""
     path, last = segment.path, segment.end_offset is None
     size, expected = _size(path), segment.base_offset
@@ -240,7 +240,7 @@ def _head(path: Path, data: bytes, at: int, behind: int) -> Head | None:
         raise LogDirectoryError(f"{path}, byte {behind + at}: {error}") from error
 
 
-def _voters(segment: Segment, head: Head, at: int, raw: bytes) -> frozenset[int] | None:
+def _voters(segment: LogSegment, head: Head, at: int, raw: bytes) -> frozenset[int] | None:
     """Returns the voters in a batch: from an election, or a change of the voters (KIP-853)."""
     named = [
         content["voters"]

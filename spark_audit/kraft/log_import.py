@@ -24,7 +24,7 @@ from spark_audit.kraft.log_directory import (
     Directory,
     FileGoneError,
     LogDirectoryError,
-    Segment,
+    LogSegment,
 )
 from spark_audit.kraft.rows import import_slices, import_snapshot
 from spark_audit.tables import delta
@@ -166,7 +166,7 @@ def _scan(directory: Directory, log: DataFrame, state: TableState, settle_ms: in
     return log_directory.scan(directory.segments[begin:], first, settle_ms, voters)
 
 
-def _known_offsets(segments: Sequence[Segment], log: DataFrame) -> list[int]:
+def _known_offsets(segments: Sequence[LogSegment], log: DataFrame) -> list[int]:
     """Returns how many offsets of each segment are in the table."""
     present = log.where(~F.col(S.FROM_SNAPSHOT) & (F.col(S.LOG_OFFSET) >= segments[0].base_offset))
     within = [

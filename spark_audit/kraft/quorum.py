@@ -19,14 +19,14 @@ QUORUM_STATE, META_PROPERTIES = "quorum-state", "meta.properties"
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class NodeIdentity:
     """The content of meta.properties, beside the directory or in it. None if there is no such file."""
 
     node_id: int | None
     cluster_id: str | None
 
 
-def identity_of(directory: Path) -> Identity:
+def identity_of(directory: Path) -> NodeIdentity:
     """Reads meta.properties. LogDirectoryError if it cannot be read."""
     for place in (directory.resolve().parent, directory):
         text = _text(place / META_PROPERTIES)
@@ -35,8 +35,8 @@ def identity_of(directory: Path) -> Identity:
                 line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#"
             )
             node_id, cluster_id = settings.get("node.id"), settings.get("cluster.id")
-            return Identity(_number(place, node_id), _cluster_id(place, cluster_id))
-    return Identity(None, None)
+            return NodeIdentity(_number(place, node_id), _cluster_id(place, cluster_id))
+    return NodeIdentity(None, None)
 
 
 def one_cluster(directories: Sequence[Directory]) -> str | None:

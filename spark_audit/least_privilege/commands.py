@@ -2,7 +2,7 @@
 
 import shlex
 
-from spark_audit.proposal import OPERATIONS, Acl, Entity
+from spark_audit.proposal import OPERATIONS, Entity, ProposedAcl
 
 _FLAGS = {
     "TOPIC": "--topic",
@@ -14,7 +14,7 @@ _FLAGS = {
 _ENTITIES = {"user": "users", "client-id": "clients"}
 
 
-def acl_command(action: str, acl: Acl) -> str:
+def acl_command(action: str, acl: ProposedAcl) -> str:
     """Returns the kafka-acls line that adds or removes exactly this ACL. `action` is `add` or `remove`."""
     permission = acl.permission_type.lower()
     words = ["kafka-acls", f"--{action}", f"--{permission}-principal", acl.principal]

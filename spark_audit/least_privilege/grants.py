@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.least_privilege.commands import acl_command
 from spark_audit.least_privilege.narrowing import MOST_NAMES, Use, is_exact, narrower
-from spark_audit.proposal import CLUSTER_NAME, Acl
+from spark_audit.proposal import CLUSTER_NAME, ProposedAcl
 from spark_audit.what_if.access import NOW
 from spark_audit.what_if.traffic import FIRST_MS, LAST_MS, REQUESTS
 
@@ -45,7 +45,7 @@ def uses(decided: DataFrame) -> dict[str, list[Use]]:
 
 
 def grant_rows(
-    acls: Mapping[str, Acl], used: Mapping[str, Sequence[Use]], *, narrows_hosts: bool = False
+    acls: Mapping[str, ProposedAcl], used: Mapping[str, Sequence[Use]], *, narrows_hosts: bool = False
 ) -> list[Plain]:
     """Returns one row for each grant that could be narrowed or removed."""
     exact = {acl_id for acl_id, acl in acls.items() if is_exact(acl)}
@@ -67,7 +67,12 @@ def grant_rows(
 
 
 def _row(
-    kind: str, acl_id: str, acl: Acl, used: Iterable[Use], ways: list[str], instead: Sequence[Acl]
+    kind: str,
+    acl_id: str,
+    acl: ProposedAcl,
+    used: Iterable[Use],
+    ways: list[str],
+    instead: Sequence[ProposedAcl],
 ) -> Plain:
     used = list(used)
     moments = [moment for use in used for moment in (use.first_ms, use.last_ms) if moment is not None]

@@ -17,7 +17,7 @@ from spark_audit.policy import quota_limits as Q
 from spark_audit.policy import quota_use as U
 from spark_audit.proposal import CLIENT_ID, USER, Entity, Quota
 from spark_audit.trail.processes import SETTINGS_EVENTS
-from spark_audit.what_if.recorded import Recorded
+from spark_audit.what_if.recorded import RecordedDays
 
 UNREACHED = "unreached-quota"
 APPROACHED = 0.5
@@ -26,7 +26,7 @@ Peaks = Mapping[Quota, float]
 """The highest use of a quota in one slot, as a part of its limit; at least 1 if it throttled a client."""
 
 
-def peaks(of: Recorded) -> dict[Quota, float]:
+def peaks(of: RecordedDays) -> dict[Quota, float]:
     """Returns the peaks of the quotas that limited a client of the period."""
     used = Q.with_key(of.period.where(U.is_use() & ~U.of_several_clients()))
     now = used.withColumn(S.METADATA_OFFSET, F.lit(of.state.now).cast("long"))

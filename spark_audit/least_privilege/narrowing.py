@@ -17,7 +17,7 @@ from itertools import product
 
 from spark_audit.policy.acl_matches import IMPLIED_BY
 from spark_audit.policy.enforced_acls import WILDCARD_PRINCIPAL
-from spark_audit.proposal import WILDCARD, Acl
+from spark_audit.proposal import WILDCARD, ProposedAcl
 
 MOST_NAMES, MOST_HOSTS, MOST_PRINCIPALS, MOST_ALIKE = 10, 3, 10, 3
 SHORTEST_PREFIX = 3
@@ -49,12 +49,14 @@ class Use:
     """The ids of all ACLs that allow it."""
 
 
-def is_exact(acl: Acl) -> bool:
+def is_exact(acl: ProposedAcl) -> bool:
     """Returns whether the ACL is of one principal, one operation and one name."""
     return acl.principal != WILDCARD_PRINCIPAL and acl.operation != "ALL" and not _is_wide_name(acl)
 
 
-def narrower(acl: Acl, uses: Collection[Use], *, narrows_hosts: bool = False) -> tuple[list[str], list[Acl]]:
+def narrower(
+    acl: ProposedAcl, uses: Collection[Use], *, narrows_hosts: bool = False
+) -> tuple[list[str], list[ProposedAcl]]:
     """Returns in which ways the grant is wider than these uses, and the ACLs that would do instead.
 
     Without a way, the list has the ACL itself. Without a use, it is empty.
@@ -65,7 +67,7 @@ def narrower(acl: Acl, uses: Collection[Use], *, narrows_hosts: bool = False) ->
     hosts = _few((use.host for use in uses), acl.host, WILDCARD, MOST_HOSTS if narrows_hosts else 0)
     principals = _few((use.principal for use in uses), acl.principal, WILDCARD_PRINCIPAL, MOST_PRINCIPALS)
     needed = [
-        Acl(acl.resource_type, name, pattern, principal, host, operation, acl.permission_type)
+        ProposedAcl(acl.resource_type, name, pattern, principal, host, operation, acl.permission_type)
         for principal, host, (operation, pattern, name) in product(principals, hosts, sorted(rights))
     ]
     ways = {
@@ -77,7 +79,7 @@ def narrower(acl: Acl, uses: Collection[Use], *, narrows_hosts: bool = False) ->
     return [way for way, is_wider in ways.items() if is_wider], needed
 
 
-def _is_wide_name(acl: Acl) -> bool:
+def _is_wide_name(acl: ProposedAcl) -> bool:
     return acl.pattern_type == "PREFIXED" or acl.resource_name == WILDCARD
 
 
@@ -87,7 +89,7 @@ def _few(used: Iterable[str], own: str, wildcard: str, most: int) -> list[str]:
     return values if own == wildcard and len(values) <= most else [own]
 
 
-def _rights(acl: Acl, uses: Iterable[Use]) -> set[tuple[str, str, str]]:
+def _rights(acl: ProposedAcl, uses: Iterable[Use]) -> set[tuple[str, str, str]]:
     """Returns operation, pattern type and name of what was used, without what another one of them implies."""
     used = {(use.operation, use.resource_name) for use in uses}
     patterns = _patterns(acl, {name for _, name in used})
@@ -101,7 +103,7 @@ def _implies(wide: tuple[str, str, str], right: tuple[str, str, str]) -> bool:
     return covers and other in (operation, *IMPLIED_BY.get(operation, ()))
 
 
-def _patterns(acl: Acl, names: Collection[str]) -> Mapping[str, tuple[str, str]]:
+def _patterns(acl: ProposedAcl, names: Collection[str]) -> Mapping[str, tuple[str, str]]:
     """Returns pattern type and name for each name that was used."""
     own = acl.pattern_type, acl.resource_name
     if not _is_wide_name(acl):

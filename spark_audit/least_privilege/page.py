@@ -1,6 +1,6 @@
 """The document as an HTML page, with the template parts and styles of the report. Needs no Spark."""
 
-from spark_audit.least_privilege.result import KINDS, Document
+from spark_audit.least_privilege.result import KINDS, LeastPrivilegeDocument
 from spark_audit.report.page import environment
 
 LISTED = 500
@@ -14,7 +14,7 @@ TITLES = {
 }
 
 
-def render(found: Document) -> str:
+def render(found: LeastPrivilegeDocument) -> str:
     """Returns the page as text."""
     by_kind = {kind: [row for row in found["rows"] if row["kind"] == kind] for kind in KINDS}
     template = environment().get_template("least-privilege.html.j2")

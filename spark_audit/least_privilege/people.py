@@ -10,7 +10,7 @@ from spark_audit.least_privilege.commands import user_command
 from spark_audit.least_privilege.grants import Plain
 from spark_audit.least_privilege.narrowing import MOST_NAMES
 from spark_audit.what_if.access import NOW, REASON
-from spark_audit.what_if.recorded import Recorded
+from spark_audit.what_if.recorded import RecordedDays
 from spark_audit.what_if.traffic import FIRST_MS, LAST_MS, REQUESTS
 
 NO_GRANT, NO_LOGIN = "no-grant", "no-login"
@@ -61,7 +61,7 @@ def scram_users(log: DataFrame) -> dict[str, list[str]]:
     return found
 
 
-def seen_principals(of: Recorded) -> set[str]:
+def seen_principals(of: RecordedDays) -> set[str]:
     """Returns the principals of which the period has any record: a login may be older than the period."""
     return {row[0] for row in of.period.select(S.PRINCIPAL).distinct().collect() if row[0]}
 

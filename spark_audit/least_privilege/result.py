@@ -12,12 +12,12 @@ from spark_audit.least_privilege import grants, limits, people
 from spark_audit.least_privilege.grants import Plain
 from spark_audit.least_privilege.unseen import COLLAPSED, LISTING, OF_ALL, SEVERAL, listing_principals, unseen
 from spark_audit.policy.enforced_acls import WILDCARD_PRINCIPAL
-from spark_audit.proposal import Acl, Proposal, parse_proposal
+from spark_audit.proposal import Proposal, ProposedAcl, parse_proposal
 from spark_audit.tables.files import AuditError
 from spark_audit.trail.processes import ALLOW_EVERYONE
 from spark_audit.what_if import result as what_if
 from spark_audit.what_if.access import CANNOT_BE_SAID, NEWLY_DENIED, REASON
-from spark_audit.what_if.recorded import Recorded, recorded
+from spark_audit.what_if.recorded import RecordedDays, recorded
 from spark_audit.what_if.throttling import THROTTLED
 
 KINDS = (grants.UNUSED, grants.WIDE, people.NO_GRANT, people.NO_LOGIN, limits.UNREACHED)
@@ -33,7 +33,7 @@ _OWN_REASONS = {
 """Kind of a row -> the reasons of `unseen` that concern it besides OF_ALL."""
 
 
-class Document(TypedDict):
+class LeastPrivilegeDocument(TypedDict):
     """The content of least-privilege.json. Times are in ms since the epoch."""
 
     offset: int
@@ -57,7 +57,7 @@ def document(
     *,
     expired: DataFrame | None = None,
     narrows_hosts: bool = False,
-) -> Document:
+) -> LeastPrivilegeDocument:
     """Returns what the days up to `last`, by default the last one in the table, did not need."""
     end = last or audit.agg(F.max(S.DATE)).collect()[0][0]
     if end is None:
@@ -97,7 +97,7 @@ def _changes(row: Plain) -> list[str]:
     return list(commands) if isinstance(commands, list) and row["kind"] != people.NO_LOGIN else []
 
 
-def _hold_back(rows: Iterable[Plain], of: Recorded) -> None:
+def _hold_back(rows: Iterable[Plain], of: RecordedDays) -> None:
     """Marks the rows that would open a resource to everyone, or add what another row removes."""
     candidates = [row for row in rows if row.get(S.ACL_ID)]
     removed = {str(row["subject"]) for row in candidates}
@@ -113,11 +113,11 @@ def _hold_back(rows: Iterable[Plain], of: Recorded) -> None:
             )
 
 
-def _pattern(acl: Acl) -> tuple[str, str, str]:
+def _pattern(acl: ProposedAcl) -> tuple[str, str, str]:
     return acl[:3]
 
 
-def _tried(rows: Iterable[Plain], of: Recorded) -> Plain | None:
+def _tried(rows: Iterable[Plain], of: RecordedDays) -> Plain | None:
     """Adds to each row what the proposal of all rows would do to it. Returns the effect of what remains.
 
     A row of the proposal by itself removes less than all of them, so it denies no more than is said here.
@@ -149,7 +149,7 @@ def _harm(row: Plain) -> str | None:
     return "throttle clients" if effect["newly_throttled"] else None
 
 
-def _effect(row: Plain, found: what_if.Document) -> Plain:
+def _effect(row: Plain, found: what_if.WhatIfDocument) -> Plain:
     denied, unsure, reasons, throttled = 0, 0, set(), 0
     for each in found["access"]:
         if each["outcome"] == NEWLY_DENIED and _is_by(each, row):
@@ -183,7 +183,7 @@ def _text(rows: Iterable[Plain]) -> str:
     return "".join(f"{command}\n" for row in rows for command in dict.fromkeys(_changes(row)))
 
 
-def proposal_text(found: Document) -> str:
+def proposal_text(found: LeastPrivilegeDocument) -> str:
     """Returns the file that `what-if --proposal` reads. What it cannot try is in comments."""
     written = [f"# Not needed from {found['days'][0]} to {found['days'][1]}."]
     written += [f"# The trail cannot see: {sentence}." for sentence in found["unseen"].values()]
@@ -198,7 +198,7 @@ def proposal_text(found: Document) -> str:
     return "\n".join(written) + "\n"
 
 
-def lines(found: Document) -> Iterator[str]:
+def lines(found: LeastPrivilegeDocument) -> Iterator[str]:
     """Yields what people read: the counts, then the first rows of each kind."""
     counts = ", ".join(f"{number} {kind}" for kind, number in found["counts"].items())
     yield f"{found['days'][0]} to {found['days'][1]}, at offset {found['offset']}: {counts}"
@@ -222,6 +222,6 @@ def _line(row: Plain) -> str:
     return text + (f"; held back: {row['held_back']}" if row["held_back"] else "")
 
 
-def holds(found: Document, kinds: Iterable[str]) -> bool:
+def holds(found: LeastPrivilegeDocument, kinds: Iterable[str]) -> bool:
     """Returns whether there is a row of one of these kinds."""
     return any(found["counts"][kind] for kind in kinds)

@@ -23,7 +23,7 @@ from proxy.wire import metadata_records
 from proxy.wire.errors import WireError
 from spark_audit import schema as S
 from spark_audit.kraft.metadata_records import decode_row
-from spark_audit.reconcile.unsigned import NotInEffect, Verified
+from spark_audit.reconcile.unsigned import NotInEffect, VerifiedSignatures
 from spark_audit.tables.files import AuditError
 from spark_audit.trail.metadata_log import of_topic
 
@@ -44,13 +44,17 @@ def read_public_keys(path: str) -> PublicKeys:
         raise AuditError(f"--log-keys {error}") from error
 
 
-def verify(metadata_log: DataFrame, topic: str, keys: PublicKeys, log_end: int | None = None) -> Verified:
+def verify(
+    metadata_log: DataFrame, topic: str, keys: PublicKeys, log_end: int | None = None
+) -> VerifiedSignatures:
     """Verifies the log of the topic. `log_end` is the offset after the last one that ingest has read."""
     rows = of_topic(metadata_log).select(*READ).orderBy(S.LOG_OFFSET)
     return verify_rows(rows.toLocalIterator(prefetchPartitions=True), topic, keys, log_end)
 
 
-def verify_rows(rows: Iterable[Row], topic: str, keys: PublicKeys, log_end: int | None = None) -> Verified:
+def verify_rows(
+    rows: Iterable[Row], topic: str, keys: PublicKeys, log_end: int | None = None
+) -> VerifiedSignatures:
     """Verifies the log as rows of READ in order of their offsets."""
     replay = _Replay(topic, keys)
     for row in rows:
@@ -65,7 +69,7 @@ class _Replay:
         self._topic = topic
         self._keys = keys
         self._verifier = LogVerifier(topic, keys)
-        self._result = Verified(len(keys))
+        self._result = VerifiedSignatures(len(keys))
         self._is_known = True
         """Whether digests can be compared: the table has every record as it was received."""
         self._was_whole = False
@@ -117,7 +121,7 @@ class _Replay:
         follows = row[S.LOG_OFFSET] == self._group[-1][S.LOG_OFFSET] + 1
         return not follows and bytes(row[S.SIGNATURE]) in self._headers
 
-    def end(self, log_end: int | None) -> Verified:
+    def end(self, log_end: int | None) -> VerifiedSignatures:
         result, group = self._result, self._group
         before = result.missing_since
         self._end_group()

@@ -28,8 +28,8 @@ from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import TRAFFIC, sessions
 from spark_audit.reconcile.settings import known_settings
-from spark_audit.reconcile.unsigned import Verified, in_effect, status, unsigned
-from spark_audit.tables.findings import Summary
+from spark_audit.reconcile.unsigned import VerifiedSignatures, in_effect, status, unsigned
+from spark_audit.tables.findings import FindingsSummary
 from spark_audit.tables.keys import PublicKeys
 from spark_audit.tables.plans import coalesce_small, held, held_if_small
 from spark_audit.trail.audit_records import boots as ends_of_boots
@@ -85,7 +85,7 @@ class Result:
     """`findings` are rows of S.FINDING, worst first. `summary` says what was checked."""
 
     findings: Sequence[Row]
-    summary: Summary
+    summary: FindingsSummary
 
 
 def reconcile(
@@ -97,7 +97,7 @@ def reconcile(
     days: Sequence[str] = (),
     chain_key: bytes | None = None,
     public_keys: PublicKeys | None = None,
-    verified: Verified | None = None,
+    verified: VerifiedSignatures | None = None,
     expired: DataFrame | None = None,
     of_tables: Sequence[Row] = (),
     on_check: Callable[[str], None] = lambda name: None,
@@ -199,7 +199,7 @@ def _order(row: Row) -> tuple[int, str, str, str]:
     return S.SEVERITIES.index(row[S.SEVERITY]), row[S.CHECK], str(row[S.DATE]), row[S.ID]
 
 
-def _summary(rows: Sequence[Row], records: int, log: DataFrame, judged: DataFrame) -> Summary:
+def _summary(rows: Sequence[Row], records: int, log: DataFrame, judged: DataFrame) -> FindingsSummary:
     decisions = {row["outcome"]: row["records"] for row in coverage(judged).orderBy("outcome").collect()}
     return {
         "schema_version": S.SCHEMA_VERSION,

@@ -45,7 +45,7 @@ _SAID = {
 }
 
 
-class Topic(NamedTuple):
+class ComparedTopic(NamedTuple):
     """What a topic has now, as ingest decodes it."""
 
     name: str
@@ -58,7 +58,7 @@ class Topic(NamedTuple):
 
 
 def differences_of_audit(
-    audit: DataFrame, quarantine: DataFrame, expired: DataFrame, topic: Topic
+    audit: DataFrame, quarantine: DataFrame, expired: DataFrame, topic: ComparedTopic
 ) -> DataFrame:
     """Returns the differences between the audit topic and its rows in both tables, as findings.
 
@@ -70,7 +70,7 @@ def differences_of_audit(
 
 
 def differences_of_log(
-    metadata_log: DataFrame, quarantine: DataFrame, expired: DataFrame, topic: Topic
+    metadata_log: DataFrame, quarantine: DataFrame, expired: DataFrame, topic: ComparedTopic
 ) -> DataFrame:
     """Returns the same for the metadata topic."""
     return _findings("metadata_log", log_places(metadata_log, topic)).unionByName(
@@ -78,7 +78,7 @@ def differences_of_log(
     )
 
 
-def audit_places(audit: DataFrame, expired: DataFrame, topic: Topic) -> DataFrame:
+def audit_places(audit: DataFrame, expired: DataFrame, topic: ComparedTopic) -> DataFrame:
     """Returns one row per place at which table `audit` and the topic differ: PLACE, date, kind."""
     last = expired.groupBy(*S.BOOT_KEY).agg(F.max("last_sequence").alias("expired_to"))
     known = topic.records.join(F.broadcast(last), list(S.BOOT_KEY), "left")
@@ -87,7 +87,7 @@ def audit_places(audit: DataFrame, expired: DataFrame, topic: Topic) -> DataFram
 
 
 def quarantine_places(
-    quarantine: DataFrame, expired: DataFrame, topic: Topic, compacted: bool = False
+    quarantine: DataFrame, expired: DataFrame, topic: ComparedTopic, compacted: bool = False
 ) -> DataFrame:
     """Returns the same for the rows of table `quarantine` that are of this topic."""
     rows = quarantine.where(F.col(S.KAFKA_TOPIC) == topic.name)
@@ -98,7 +98,7 @@ def quarantine_places(
     return _differences(present, known.withColumn(MAY_BE_ABSENT, deleted), topic)
 
 
-def log_places(metadata_log: DataFrame, topic: Topic) -> DataFrame:
+def log_places(metadata_log: DataFrame, topic: ComparedTopic) -> DataFrame:
     """Returns the same for the rows of table `metadata_log`."""
     present = _not_compacted(placed(of_topic(metadata_log), topic.name), topic)
     known = placed(topic.records, topic.name).withColumn(MAY_BE_ABSENT, F.lit(False))
@@ -124,7 +124,7 @@ def _findings(table: str, differences: DataFrame) -> DataFrame:
     )
 
 
-def _not_compacted(table: DataFrame, topic: Topic) -> DataFrame:
+def _not_compacted(table: DataFrame, topic: ComparedTopic) -> DataFrame:
     """Returns the rows of the table that no later record with their key has replaced in the topic."""
     keys = [
         rows.select(F.col(key).cast("string").alias("its_key"), F.col(offset).alias(S.KAFKA_OFFSET))
@@ -141,7 +141,7 @@ def _not_compacted(table: DataFrame, topic: Topic) -> DataFrame:
     return table.join(gone.select(S.KAFKA_OFFSET), S.KAFKA_OFFSET, "left_anti")
 
 
-def _retained(table: DataFrame, topic: Topic) -> DataFrame:
+def _retained(table: DataFrame, topic: ComparedTopic) -> DataFrame:
     """Returns the rows of the table whose records retention cannot have deleted from the topic."""
     there = topic.records.select(*S.PLACE).unionByName(topic.unreadable.select(*S.PLACE))
     first = there.groupBy(*S.PARTITION).agg(F.min(S.KAFKA_OFFSET).alias("begin"))
@@ -151,7 +151,7 @@ def _retained(table: DataFrame, topic: Topic) -> DataFrame:
     return placed.where(F.col(S.KAFKA_OFFSET) >= begin).drop("begin")
 
 
-def _differences(table: DataFrame, known: DataFrame, topic: Topic) -> DataFrame:
+def _differences(table: DataFrame, known: DataFrame, topic: ComparedTopic) -> DataFrame:
     """Compares by place. The table need not have the records that MAY_BE_ABSENT."""
     names = [name for name in table.columns if name in known.columns]
     # An older release of ingest did not read some columns.

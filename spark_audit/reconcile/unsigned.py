@@ -53,7 +53,7 @@ class NotInEffect:
 
 
 @dataclass(slots=True)
-class Verified:
+class VerifiedSignatures:
     """What the signatures of a log say."""
 
     keys: int
@@ -83,7 +83,7 @@ class Verified:
         return f"{text}; {earlier}" if self.unverified else text
 
 
-def in_effect(log: DataFrame, verified: Verified) -> DataFrame:
+def in_effect(log: DataFrame, verified: VerifiedSignatures) -> DataFrame:
     """Returns the same rows. Those that are not in effect are NoOpRecords."""
     offsets = [each.offset for each in verified.not_in_effect]
     if not offsets:
@@ -97,7 +97,7 @@ def in_effect(log: DataFrame, verified: Verified) -> DataFrame:
     return without_effect(marked, is_unsigned).select(*log.columns)
 
 
-def unsigned(verified: Verified, audit: DataFrame) -> DataFrame:
+def unsigned(verified: VerifiedSignatures, audit: DataFrame) -> DataFrame:
     """Returns the findings. `audit` is table `audit`, for the days."""
     day_of = _days(audit)
     rows: list[tuple[object, ...]] = [
@@ -133,7 +133,7 @@ def unsigned(verified: Verified, audit: DataFrame) -> DataFrame:
     return findings(found, evidence=evidence, severity="critical")
 
 
-def status(metadata_log: DataFrame, verified: Verified | None) -> str | None:
+def status(metadata_log: DataFrame, verified: VerifiedSignatures | None) -> str | None:
     """Returns what is known of the signatures. None for a log that is not signed."""
     if verified is not None:
         return str(verified) if verified.records else None

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from spark_audit.reconcile.finding import FAMILIES
 from spark_audit.reconcile.reconciliation import ORDER
 from spark_audit.reconcile.unsigned import NOT_VERIFIED
-from spark_audit.tables.findings import Document, Finding, Summary
+from spark_audit.tables.findings import Finding, FindingsDocument, FindingsSummary
 
 
-class NotChecked(Exception):
+class NotReconciled(Exception):
     """The page was requested for days that were not reconciled. The message names them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedFamily:
     """One family of checks. `worst` is the highest severity of its findings, None if it has none."""
 
     family: str
@@ -24,7 +24,9 @@ class Checked:
     is_done: bool = True
 
 
-def checked(findings: Sequence[Finding], severities: Sequence[str], summary: Summary) -> list[Checked]:
+def checked(
+    findings: Sequence[Finding], severities: Sequence[str], summary: FindingsSummary
+) -> list[CheckedFamily]:
     """Returns all families in their ORDER. A family of a later release comes last."""
     signatures = summary.get("signatures")
     is_verified = {"log": signatures is not None and not signatures.startswith(NOT_VERIFIED)}
@@ -32,7 +34,7 @@ def checked(findings: Sequence[Finding], severities: Sequence[str], summary: Sum
     for finding in _open(findings):
         of.setdefault(finding["check"].partition(".")[0], []).append(finding["severity"])
     return [
-        Checked(
+        CheckedFamily(
             family,
             FAMILIES.get(family, ""),
             len(found),
@@ -43,7 +45,7 @@ def checked(findings: Sequence[Finding], severities: Sequence[str], summary: Sum
     ]
 
 
-def verdict(document: Document, severities: Sequence[str], records: int) -> str:
+def verdict(document: FindingsDocument, severities: Sequence[str], records: int) -> str:
     """Returns the highest severity, or `clean` without a finding, or `empty` if nothing was checked.
 
     `records` is the number of records on the page. A page may cover fewer days than the document.
@@ -58,22 +60,22 @@ def _open(findings: Sequence[Finding]) -> list[Finding]:
     return [found for found in findings if not found.get("acknowledged")]
 
 
-def of_days(document: Document, days: Sequence[str]) -> Document:
+def of_days(document: FindingsDocument, days: Sequence[str]) -> FindingsDocument:
     """Returns the document with the findings of these days only. NotChecked if it does not cover them."""
     done = document["summary"].get("days") or []
     missing = sorted(set(days) - set(done)) if done else []
     if missing:
-        raise NotChecked(f"its findings are for {', '.join(done)}, not for {', '.join(missing)}")
+        raise NotReconciled(f"its findings are for {', '.join(done)}, not for {', '.join(missing)}")
     of_these = [found for found in document["findings"] if not days or found["date"] in days]
     findings = sorted(of_these, key=lambda found: "acknowledged" in found)
     counts = dict.fromkeys(document["summary"]["findings"], 0)
     for found in _open(findings):
         counts[found["severity"]] += 1
-    summary: Summary = {**document["summary"], "findings": counts}
+    summary: FindingsSummary = {**document["summary"], "findings": counts}
     return {"summary": summary, "findings": findings}
 
 
-def newer(document: Document, versions: Mapping[str, int]) -> list[str]:
+def newer(document: FindingsDocument, versions: Mapping[str, int]) -> list[str]:
     """Returns the tables that were written after they were reconciled: they hold unchecked records."""
     then = document["summary"].get("versions") or {}
     return [name for name, now in versions.items() if name in then and then[name] != now]

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.report import aggregates, coverage, formatting, plots
-from spark_audit.tables.findings import Document, Finding, Summary
+from spark_audit.tables.findings import Finding, FindingsDocument, FindingsSummary
 from spark_audit.tables.plans import held, held_if_small
 from spark_audit.trail.audit_records import deduplicate
 
@@ -39,7 +39,7 @@ def render(
     audit: DataFrame,
     quarantine: DataFrame,
     metadata_log: DataFrame,
-    document: Document,
+    document: FindingsDocument,
     days: Sequence[str] = (),
     versions: Mapping[str, int] | None = None,
     changed: Sequence[str] = (),
@@ -156,7 +156,7 @@ def _searched(sampled: DataFrame) -> list[list[object]]:
 
 
 def fill(
-    document: Document,
+    document: FindingsDocument,
     shown: Mapping[str, Any],
     days: Sequence[str],
     versions: Mapping[str, int],
@@ -183,7 +183,7 @@ def fill(
     )
 
 
-def overview(days: Mapping[str, Summary]) -> str:
+def overview(days: Mapping[str, FindingsSummary]) -> str:
     """Returns the page that leads to the pages of days. `days`: day -> what was checked."""
     newest_first = sorted(days.items(), reverse=True)
     return environment().get_template("overview.html.j2").render(days=newest_first, severities=S.SEVERITIES)

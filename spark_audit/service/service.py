@@ -26,7 +26,7 @@ from spark_audit.service.exposition import STREAM_TIMEOUT_S, Metrics
 from spark_audit.service.schedule import Schedule
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError, names_in, write_text
-from spark_audit.tables.findings import Summary, read_findings
+from spark_audit.tables.findings import FindingsSummary, read_findings
 from spark_audit.tables.keys import Key
 from spark_audit.tables.retention import compact, days_to_reconcile, expire
 
@@ -186,10 +186,10 @@ class Service(Companion):
     def _show_findings(self) -> None:
         self._metrics.show_findings(summary["findings"] for summary in self._summaries.values())
 
-    def _written_summaries(self) -> dict[str, Summary]:
+    def _written_summaries(self) -> dict[str, FindingsSummary]:
         """Returns day -> what was checked, as earlier runs have left it in `out`."""
         days = [name for name in names_in(self._spark, self._out) if _is_day(name)]
-        found: dict[str, Summary] = {}
+        found: dict[str, FindingsSummary] = {}
         for day in days:
             try:
                 found[day] = read_findings(self._spark, f"{self._out}/{day}")["summary"]

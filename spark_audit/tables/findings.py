@@ -41,7 +41,7 @@ class Finding(TypedDict):
     """`why`, and `by` (a person). It is no open finding."""
 
 
-class Summary(TypedDict):
+class FindingsSummary(TypedDict):
     """What was checked, and how many findings there are."""
 
     schema_version: int
@@ -65,16 +65,16 @@ class Summary(TypedDict):
     """The number of this run in the manifest."""
 
 
-class Document(TypedDict):
+class FindingsDocument(TypedDict):
     """The content of findings.json."""
 
-    summary: Summary
+    summary: FindingsSummary
     findings: list[Finding]
 
 
 def as_text(
     findings: Sequence[Row],
-    summary: Summary,
+    summary: FindingsSummary,
     kinds: Mapping[str, tuple[str, str]],
     acknowledged: Mapping[str, tuple[str, str]],
 ) -> str:
@@ -137,11 +137,11 @@ def digested(rows: Sequence[Row]) -> str:
     )
 
 
-def read_findings(spark: SparkSession, directory: str) -> Document:
+def read_findings(spark: SparkSession, directory: str) -> FindingsDocument:
     """Reads `findings.json`. AuditError if `reconcile` has not written it."""
     path = f"{directory.rstrip('/')}/findings.json"
     try:
-        document: Document = json.loads(read_text(spark, path))
+        document: FindingsDocument = json.loads(read_text(spark, path))
     except (OSError, ValueError) as error:
         raise AuditError(f"{path} cannot be read ({error}): run `reconcile` first") from error
     if not isinstance(document, dict) or not {"summary", "findings"} <= document.keys():

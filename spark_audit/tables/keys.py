@@ -93,12 +93,12 @@ def sealed(start: str, content: Mapping[str, object], key: Key, before: str | No
 def fits(start: str, body: str, link: str, content: Mapping[str, object], key: Key) -> bool:
     """Returns whether a run follows from `start`, and is signed with a key."""
     if content.get("signed_with") == SIGNED and isinstance(key, Keys):
-        from proxy.audit.checkpoints import Note
+        from proxy.audit.checkpoints import SignedNote
         from proxy.metadata.signing_keys import RUN
 
         note, signed = content.get("note"), digest(start + body, None)
         unsigned = body.removesuffix(_NOTE + json.dumps(note))
-        parsed = Note.parse(note) if isinstance(note, str) and unsigned != body else None
+        parsed = SignedNote.parse(note) if isinstance(note, str) and unsigned != body else None
         time_ms = content.get("time_ms")
         if parsed is None or parsed.text != _statement(start + unsigned, content) or type(time_ms) is not int:
             return False
@@ -123,10 +123,10 @@ def _statement(text: str, content: Mapping[str, object]) -> str:
 
 def read_checkpoint(message: str, keys: PublicKeys) -> tuple[Checkpoint | None, str]:
     """Returns what a note says, and why its signature does not count; "" if it does."""
-    from proxy.audit.checkpoints import Checkpoint, Note, is_key_of
+    from proxy.audit.checkpoints import Checkpoint, SignedNote, is_key_of
     from proxy.metadata.signing_keys import AUDIT
 
-    note, checkpoint = Note.parse(message), Checkpoint.parse(message)
+    note, checkpoint = SignedNote.parse(message), Checkpoint.parse(message)
     if note is None or checkpoint is None:
         return None, "is no signed checkpoint"
     audit = [each for each in keys if each.role == AUDIT]
@@ -162,10 +162,10 @@ UNKNOWN = "unknown"
 
 def read_cosignatures(message: str, keys: PublicKeys) -> list[Cosignature]:
     """Returns the cosignatures of a note (c2sp.org/tlog-cosignature, version 1)."""
-    from proxy.audit.checkpoints import COSIGNATURE_TYPE, Note, is_key_of, key_id
+    from proxy.audit.checkpoints import COSIGNATURE_TYPE, SignedNote, is_key_of, key_id
     from proxy.metadata.signing_keys import AUDIT
 
-    note = Note.parse(message)
+    note = SignedNote.parse(message)
     if note is None:
         return []
     found = []

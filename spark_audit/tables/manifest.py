@@ -124,7 +124,7 @@ class Signed(TypedDict):
     closed: NotRequired[Closed]
 
 
-class Found(Signed):
+class FoundTable(Signed):
     """A table as it is. `files` are those that were hashed."""
 
     known: dict[str, str]
@@ -135,10 +135,10 @@ class Found(Signed):
 
 Tree = Mapping[str, Signed]
 """Table -> what is signed of it."""
-Now = Mapping[str, Found]
+Now = Mapping[str, FoundTable]
 
 
-class Entry(NamedTuple):
+class FileEntry(NamedTuple):
     """What Delta's log says of a file."""
 
     uri: str
@@ -150,7 +150,7 @@ class Entry(NamedTuple):
 class Entries(NamedTuple):
     """What Delta's log says of a table."""
 
-    files: Mapping[str, Entry]
+    files: Mapping[str, FileEntry]
     """Relative path -> those that are not closed, and those that are wanted."""
     closed: str
     """The digest of the closed ones."""
@@ -163,7 +163,7 @@ def digest_of(files: Mapping[str, str]) -> str:
     return sha256("".join(each).encode()).hexdigest()
 
 
-def _absent() -> Found:
+def _absent() -> FoundTable:
     nothing: Closed = {"until_ms": -1, "digest": digest_of({})}
     return {"columns": [], "properties": {}, "files": {}, "batches": {}, "known": {}, "all": nothing}
 
@@ -270,7 +270,7 @@ def _as_they_are(
         name: {path for path, entry in entries[name].files.items() if entry.is_closed} for name in closed
     }
     listed, faults = _listed(spark, manifest, None if other else looked_at)
-    now: dict[str, Found] = {}
+    now: dict[str, FoundTable] = {}
     for name, each in entries.items():
         lists, files, gone = listed.get(name, {}), dict(each.files), set[str]()
         if name in other:
@@ -300,13 +300,13 @@ def _newest_list(tables: Tree) -> tuple[int, str] | None:
     return max((each["closed"]["list"] for each in tables.values() if "closed" in each), default=None)
 
 
-def _other(text: str | None, entry: Entry) -> bool:
+def _other(text: str | None, entry: FileEntry) -> bool:
     return text is None or text.partition(" ")[2] != entry.said
 
 
 def _found(
-    spark: SparkSession, path: str, files: Mapping[str, Entry], known: Mapping[str, str] | None = None
-) -> Found:
+    spark: SparkSession, path: str, files: Mapping[str, FileEntry], known: Mapping[str, str] | None = None
+) -> FoundTable:
     """Returns a table with these files. `known` are texts of files that are not hashed again."""
     texts = known or {}
     hashed = {
@@ -318,7 +318,7 @@ def _found(
     return {**_described(spark, path), "files": hashed}
 
 
-def _described(spark: SparkSession, path: str) -> Found:
+def _described(spark: SparkSession, path: str) -> FoundTable:
     own = sorted(table_properties(spark, path).items())
     columns = spark.read.format("delta").load(path).schema
     return {
@@ -367,7 +367,7 @@ def entries_of(
     )
     return dict.fromkeys(files, nothing) | {
         row["name"]: Entries(
-            {path: Entry(*entry) for path, *entry in row["files"]},
+            {path: FileEntry(*entry) for path, *entry in row["files"]},
             row["closed"],
             {"until_ms": row[MODIFIED], "digest": row["all"]},
         )
@@ -648,7 +648,7 @@ def contents(
 ) -> Now:
     """Returns the tables that exist, by name, with all their files. Reads those that are not `known`."""
     there = {name: path for name, path in paths.items() if DeltaTable.isDeltaTable(spark, path)}
-    found: dict[str, Found] = {}
+    found: dict[str, FoundTable] = {}
     for name, each in entries_of(_files_in(spark, there), {}, EVERY_FILE).items():
         texts = (known or {}).get(name)
         found[name] = {**_found(spark, there[name], each.files, texts), "all": each.all}
@@ -676,7 +676,7 @@ def _files(tables: Tree, name: str) -> dict[str, str]:
     return dict(tables[name]["files"]) if name in tables else {}
 
 
-def _to_sign(name: str, then: Signed, now: Found) -> Signed:
+def _to_sign(name: str, then: Signed, now: FoundTable) -> Signed:
     """Returns what was signed before, and what may have been added to it since."""
     new = {path: text for path, text in now["files"].items() if path not in now["known"]}
     columns = now["columns"] if _starts_with(now["columns"], then["columns"]) else then["columns"]
@@ -685,7 +685,7 @@ def _to_sign(name: str, then: Signed, now: Found) -> Signed:
     return _signed(described, files, then.get("closed"))
 
 
-def _differences(name: str, then: Signed, now: Found) -> Iterator[Fault]:
+def _differences(name: str, then: Signed, now: FoundTable) -> Iterator[Fault]:
     """Returns what was done to a table by no run that is signed."""
     before, files = then["files"] | now["known"], now["files"]
     gone = sorted(before.keys() - files.keys())

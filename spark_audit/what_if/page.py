@@ -7,7 +7,7 @@ from spark_audit.report import formatting, plots
 from spark_audit.report.aggregates import AMOUNT, BUCKET_MS, PLOT, ROWS, SERIES
 from spark_audit.report.page import environment, unit
 from spark_audit.what_if.access import CANNOT_BE_SAID, NEWLY_ALLOWED, NEWLY_DENIED
-from spark_audit.what_if.result import Document
+from spark_audit.what_if.result import WhatIfDocument
 
 LISTED = 500
 """The page lists at most this many rows of a kind. what-if.json has all of them."""
@@ -23,7 +23,7 @@ _COUNTED = (NEWLY_DENIED, NEWLY_ALLOWED, CANNOT_BE_SAID)
 Row = Mapping[str, object]
 
 
-def render(found: Document, proposal: str) -> str:
+def render(found: WhatIfDocument, proposal: str) -> str:
     """Returns the page as text. `proposal` is the text of the file that was tried."""
     throttled = by_hour(found["throttling"])
     unit_name, unit_ms = unit(throttled)
@@ -51,7 +51,7 @@ def render(found: Document, proposal: str) -> str:
     )
 
 
-def verdict(found: Document) -> str:
+def verdict(found: WhatIfDocument) -> str:
     """Returns the class of the head of the page: the worst that the proposal would do."""
     effects = found["effects"]
     if effects["newly-denied"]:
@@ -119,7 +119,7 @@ def by_hour(rows: Sequence[Row]) -> dict[int, dict[str, float]]:
     return found
 
 
-def _plot(found: Document, outcome: str) -> plots.Plot:
+def _plot(found: WhatIfDocument, outcome: str) -> plots.Plot:
     counts: dict[int, dict[str, float]] = {}
     for row in found["over_time"]:
         if row[PLOT] == outcome:

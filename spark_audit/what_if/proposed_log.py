@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.policy.acl_history import ADDED, NEVER, REMOVED, acl_intervals
 from spark_audit.policy.quota_limits import CLIENT_TAG, DEFAULT, UNSET, USER_TAG, VALUE, quota_intervals
-from spark_audit.proposal import Acl, Entity, Proposal, Quota, Resolved, resolve
+from spark_audit.proposal import Entity, Proposal, ProposedAcl, Quota, Resolved, resolve
 from spark_audit.tables.delta import frame_of
 from spark_audit.tables.files import AuditError
 from spark_audit.trail.metadata_log import HOLE_LAST, any_hole, holes, of_kafka
@@ -25,11 +25,11 @@ LogRecord = tuple[int, str, dict[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ProposedState:
     """The ACLs and quotas at the end of a log, whose last record has the offset `now`."""
 
     now: int
-    acls: dict[str, Acl]
+    acls: dict[str, ProposedAcl]
     """By id."""
     quotas: dict[Quota, float]
     """Limit of each quota."""
@@ -40,7 +40,7 @@ class State:
         return {acl.principal for acl in self.acls.values()} | {f"User:{user}" for user in users if user}
 
 
-def state_of(log: DataFrame) -> State:
+def state_of(log: DataFrame) -> ProposedState:
     """Reads the end of a log. AuditError if records before it are missing, so that it is not known."""
     if any_hole(log):
         snapshots = log.where(S.FROM_SNAPSHOT).agg(F.max(S.LOG_OFFSET)).collect()[0][0]
@@ -52,15 +52,15 @@ def state_of(log: DataFrame) -> State:
             )
     end = log.agg(F.max(S.LOG_OFFSET)).collect()[0][0]
     rows = acl_intervals(log).where(F.col(REMOVED) == NEVER).drop(ADDED, REMOVED).collect()
-    acls = {acl_id: Acl(*fields) for acl_id, *fields in rows}
+    acls = {acl_id: ProposedAcl(*fields) for acl_id, *fields in rows}
     limits = quota_intervals(log).where(F.col(UNSET) == NEVER)
     quotas = {
         (entity_of(row[USER_TAG], row[CLIENT_TAG]), row[S.QUOTA_KEY]): row[VALUE] for row in limits.collect()
     }
-    return State(-1 if end is None else int(end), acls, quotas)
+    return ProposedState(-1 if end is None else int(end), acls, quotas)
 
 
-def acl_records(added: Iterable[Acl], removed: Iterable[str]) -> list[LogRecord]:
+def acl_records(added: Iterable[ProposedAcl], removed: Iterable[str]) -> list[LogRecord]:
     """Returns the records that add ACLs and remove others by id. Ids of added ACLs are `proposed-<n>`."""
     records: list[LogRecord] = [
         (S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD, "RemoveAccessControlEntryRecord", {S.ID: acl_id})
@@ -69,7 +69,7 @@ def acl_records(added: Iterable[Acl], removed: Iterable[str]) -> list[LogRecord]
     return records + [acl_record(f"proposed-{number}", acl) for number, acl in enumerate(added)]
 
 
-def acl_record(acl_id: str, acl: Acl) -> LogRecord:
+def acl_record(acl_id: str, acl: ProposedAcl) -> LogRecord:
     return (
         S.ACCESS_CONTROL_ENTRY_RECORD,
         "AccessControlEntryRecord",
@@ -88,7 +88,7 @@ def quota_records(proposal: Proposal) -> list[LogRecord]:
     ]
 
 
-def with_records(log: DataFrame, state: State, records: Sequence[LogRecord]) -> DataFrame:
+def with_records(log: DataFrame, state: ProposedState, records: Sequence[LogRecord]) -> DataFrame:
     """Returns the log with records after its end: the first one at offset `now + 1`."""
     kafkas = not of_kafka(log).isEmpty()
     rows = [
@@ -100,7 +100,7 @@ def with_records(log: DataFrame, state: State, records: Sequence[LogRecord]) -> 
     return log.unionByName(frame_of(log.sparkSession, rows, S.LOG))
 
 
-def resolved(proposal: Proposal, state: State, principals: Iterable[str]) -> Resolved:
+def resolved(proposal: Proposal, state: ProposedState, principals: Iterable[str]) -> Resolved:
     """Compares the proposal with the state; `principals` are those that the trail has seen."""
     return resolve(proposal, state.acls, state.quotas, state.principals | set(principals))
 

@@ -14,12 +14,12 @@ from spark_audit.trail.audit_records import deduplicate, later_copies, sequence_
 from spark_audit.trail.metadata_log import without_aborted
 from spark_audit.what_if import traffic
 from spark_audit.what_if.access import access
-from spark_audit.what_if.proposed_log import LogRecord, State, state_of, with_records
+from spark_audit.what_if.proposed_log import LogRecord, ProposedState, state_of, with_records
 from spark_audit.what_if.summaries import BUCKET_MS, Summaries
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedDays:
     """The records of all days, and what is derived from those of the days in question, when it is needed."""
 
     first: date | None
@@ -28,7 +28,7 @@ class Recorded:
     audit: DataFrame
     """Every copy of each record."""
     log: DataFrame
-    state: State
+    state: ProposedState
     """At the end of the log."""
     summaries: Summaries | None
 
@@ -91,7 +91,7 @@ def recorded(
     first: date | None,
     last: date | None,
     summaries: Summaries | None = None,
-) -> Recorded:
+) -> RecordedDays:
     """Reads the log, and the records when they are needed. AuditError if the end of the log is not known."""
     log = without_aborted(metadata_log.select(*S.LOG.names)).persist()
-    return Recorded(first, last, audit, log, state_of(log), summaries)
+    return RecordedDays(first, last, audit, log, state_of(log), summaries)

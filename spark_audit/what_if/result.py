@@ -14,7 +14,7 @@ from spark_audit.tables.files import AuditError
 from spark_audit.what_if import access as A
 from spark_audit.what_if import sessions, throttling, traffic
 from spark_audit.what_if.proposed_log import acl_records, quota_records, resolved
-from spark_audit.what_if.recorded import Recorded, recorded
+from spark_audit.what_if.recorded import RecordedDays, recorded
 from spark_audit.what_if.summaries import Summaries
 
 SHOWN = 20
@@ -29,7 +29,7 @@ _OF_SESSIONS = {sessions.CANNOT_BE_SAID: CANNOT_BE_SAID}
 Plain = dict[str, object]
 
 
-class Document(TypedDict):
+class WhatIfDocument(TypedDict):
     """The content of what-if.json. Times are in ms since the epoch, amounts in requests and bytes."""
 
     offset: int
@@ -60,7 +60,7 @@ def document(
     first: date | None,
     last: date | None,
     summaries: Summaries | None = None,
-) -> Document:
+) -> WhatIfDocument:
     """Returns what the proposal would have done to the traffic of these days, both included.
 
     AuditError if the proposal does not fit the ACLs and quotas at the end of the log.
@@ -68,7 +68,7 @@ def document(
     return effects(recorded(audit, metadata_log, first, last, summaries), proposal)
 
 
-def effects(of: Recorded, proposal: Proposal) -> Document:
+def effects(of: RecordedDays, proposal: Proposal) -> WhatIfDocument:
     """Returns the document. AuditError as for `document`."""
     changes = resolved(proposal, of.state, of.principals)
     if changes.problems:
@@ -83,7 +83,7 @@ def effects(of: Recorded, proposal: Proposal) -> Document:
     )
     longer = sessions.longer_sessions(of.period, lifetime_ms) if lifetime_ms else None
     counted = decided.groupBy(A.OUTCOME).agg(F.sum(traffic.REQUESTS).cast("long").alias("requests")).collect()
-    found: Document = {
+    found: WhatIfDocument = {
         "offset": of.state.now,
         "days": [None if day is None else day.isoformat() for day in (of.first, of.last)],
         "span_ms": list(of.span_ms),
@@ -124,7 +124,7 @@ def _rows(frame: DataFrame | None, order: Sequence[str]) -> list[Plain]:
     return sorted(rows, key=lambda row: (places.get(str(row.get(A.OUTCOME)), len(places)), str(row)))
 
 
-def lines(found: Document) -> Iterator[str]:
+def lines(found: WhatIfDocument) -> Iterator[str]:
     """Yields what people read: the counts, then the first rows of each kind."""
     yield from (f"warning: {warning}" for warning in found["warnings"])
     counts = ", ".join(
@@ -167,6 +167,6 @@ def _outcome(row: Mapping[str, object]) -> str:
     return str(row[A.OUTCOME]).replace("_", " ")
 
 
-def holds(found: Document, effects: Iterable[str]) -> bool:
+def holds(found: WhatIfDocument, effects: Iterable[str]) -> bool:
     """Returns whether one of these effects occurs."""
     return any(found["effects"][effect] for effect in effects)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proxy.audit.checkpoints import Checkpoint, Note
+from proxy.audit.checkpoints import Checkpoint, SignedNote
 from tests.lab.cluster.settings import AUDIT_TOPIC
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.support.audit_topic import lines
@@ -57,7 +57,7 @@ def test_what_a_stack_signs_and_witnesses_is_verified(stack: Stack, tmp_path: Pa
         data = record["data"]
         if data["event"] not in ("checkpoint", "witnessed"):
             continue
-        note, said = Note.parse(data["message"]), Checkpoint.parse(data["message"])
+        note, said = SignedNote.parse(data["message"]), Checkpoint.parse(data["message"])
         assert note is not None
         assert said is not None
         assert note.signer(said.proxy_id, [public_key(said.proxy_id)]) is not None

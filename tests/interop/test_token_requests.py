@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, LoginRejected
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -187,12 +187,12 @@ async def test_a_token_taken_back_logs_nobody_in_and_leaves_sessions_to_their_en
         made = await create(channel)
         await learnt(gate)
         guessed = types.CreateDelegationTokenResponse(token_id=made.token_id, hmac=bytes(64))
-        with pytest.raises(AuthenticationError):
+        with pytest.raises(LoginRejected):
             await Channel.open(by_token(gate, guessed))
         token = await Channel.open(by_token(gate, made))
         await expire(channel, bytes(made.hmac), -1)
         await learnt(gate)
-        with pytest.raises(AuthenticationError):
+        with pytest.raises(LoginRejected):
             await Channel.open(by_token(gate, made))
         still = await token.request(ApiKey.LIST_GROUPS, 2, types.ListGroupsRequest())
         await token.close()

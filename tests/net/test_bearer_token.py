@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forwarding.net.log import connection_arguments
-from proxy.net.kafka.channel import AuthenticationError, EndpointSettings, SaslLogin, sasl_client
+from proxy.net.kafka.channel import EndpointSettings, LoginRejected, SaslLogin, sasl_client
 from proxy.net.logins.bearer_token import ClientCredentials, EndpointToken, FileToken, TokenError
 from tests.support.identity_server import Asked, Handler, IdentityServer, answers, identity_server, silent
 
@@ -146,10 +146,10 @@ def login(tokens: FileToken) -> SaslLogin:
 
 async def test_a_login_without_a_token_to_be_had_is_a_failed_login(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    with pytest.raises(AuthenticationError, match="no token to log in with"):
+    with pytest.raises(LoginRejected, match="no token to log in with"):
         await sasl_client(login(FileToken(path)))
     path.write_text("a,b")
-    with pytest.raises(AuthenticationError, match="no token to log in with"):
+    with pytest.raises(LoginRejected, match="no token to log in with"):
         await sasl_client(login(FileToken(path)))
     path.write_text("abc")
     assert (await sasl_client(login(FileToken(path)))).first() == b"n,,\x01auth=Bearer abc\x01\x01"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from forwarding.controller.api import TokenSettings
-from forwarding.net.log import Entry, MetadataLog
+from forwarding.net.log import MetadataLog, WrittenRecord
 from proxy.net.runtime.clock import now_ms
 from proxy.security.delegation_tokens import TokenSecret
 from proxy.session.apis.table import FORWARDED
@@ -112,7 +112,7 @@ async def test_what_a_real_broker_forwards_is_answered_as_by_krafts_controller(
         log = MetadataLog(plaintext(kafka), topic_name, settings.transactional_id)
         await log.claim()
         record = metadata_records.encode_record(token)
-        await log.append([Entry(f"/token/{token.token_id}".encode(), record)], None)
+        await log.append([WrittenRecord(f"/token/{token.token_id}".encode(), record)], None)
         await log.resign()
     async with running(made_controller(settings, super_users=SUPER_USERS)) as controller:
         address = controller.endpoint.host, controller.endpoint.port

@@ -10,10 +10,10 @@ import uvloop
 from proxy.metadata.scram import salted_password
 from proxy.net.kafka.channel import (
     MAX_IN_FLIGHT,
-    AuthenticationError,
     Channel,
     ChannelError,
     ChannelTimeout,
+    LoginRejected,
     UnsupportedVersionError,
 )
 from proxy.security.sasl import client as sasl_client
@@ -75,9 +75,7 @@ async def test_the_password_of_the_first_login_is_hashed_in_a_thread_and_never_a
 async def test_a_wrong_password_is_an_error_that_names_endpoint_and_login(kafka: Broker) -> None:
     endpoint = endpoint_of(kafka.sasl_plaintext, sasl=login("penstock", "wrong", "SCRAM-SHA-256"))
 
-    with pytest.raises(
-        AuthenticationError, match=rf"{kafka.sasl_plaintext}: SCRAM-SHA-256 login as penstock"
-    ):
+    with pytest.raises(LoginRejected, match=rf"{kafka.sasl_plaintext}: SCRAM-SHA-256 login as penstock"):
         await Channel.open(endpoint)
 
 
@@ -86,7 +84,7 @@ async def test_a_wrong_password_is_an_error_that_names_endpoint_and_login(kafka:
 async def test_a_mechanism_the_server_does_not_offer_is_told_with_those_it_does(kafka: Broker) -> None:
     endpoint = endpoint_of(kafka.sasl_plaintext, sasl=login("penstock", "x", "PLAIN"))
 
-    with pytest.raises(AuthenticationError, match=r"UNSUPPORTED_SASL_MECHANISM: offered: .*SCRAM-SHA-256"):
+    with pytest.raises(LoginRejected, match=r"UNSUPPORTED_SASL_MECHANISM: offered: .*SCRAM-SHA-256"):
         await Channel.open(endpoint)
 
 
@@ -337,7 +335,7 @@ async def test_a_channel_whose_second_login_fails_is_closed() -> None:
     async with FakeBroker(sasl_answers([0, ErrorCode.SASL_AUTHENTICATION_FAILED])) as broker:
         channel = await Channel.open(endpoint_of(broker.address, sasl=login("proxy-1", "secret")))
 
-        with pytest.raises(AuthenticationError, match="PLAIN login as proxy-1: SASL_AUTHENTICATION_FAILED"):
+        with pytest.raises(LoginRejected, match="PLAIN login as proxy-1: SASL_AUTHENTICATION_FAILED"):
             await _beat_for_ever(channel)
 
         await channel.wait_closed()

@@ -12,7 +12,7 @@ import pytest
 
 from proxy.audit import events
 from proxy.audit.chain import Chain
-from proxy.audit.checkpoints import Checkpoint, Note, Signer, State
+from proxy.audit.checkpoints import Checkpoint, SignedNote, Signer, StateInEffect
 from proxy.audit.record import Author
 from proxy.net.audit import outside_witness
 from proxy.net.audit.audit_log import AuditLog
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spec("D14")
 
 AUTHOR = Author(role="proxy", proxy_id="proxy-1", boot_id="cafe")
 NOW_MS = 1_795_435_200_000
-STATE = State("__penstock_metadata", 7, b"d" * 32)
+STATE = StateInEffect("__penstock_metadata", 7, b"d" * 32)
 
 
 def an_audit_log(directory: Path, now_ms: Any = lambda: NOW_MS, **policy: Any) -> AuditLog:
@@ -45,7 +45,7 @@ def written(audit: AuditLog) -> list[dict[str, Any]]:
 
 def checked(record: dict[str, Any], key: str = "proxy-1") -> Checkpoint:
     """What a checkpoint says, with a signature of this key."""
-    note = Note.parse(record["data"]["message"])
+    note = SignedNote.parse(record["data"]["message"])
     assert note is not None
     assert note.signer("proxy-1", [public_key("proxy-1", key)]) is not None
     found = Checkpoint.parse(note.text)

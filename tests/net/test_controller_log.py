@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from forwarding.controller.records import RECORD_KINDS, key_of
-from forwarding.net.log import Entry, Fenced, MetadataLog
+from forwarding.net.log import Fenced, MetadataLog, WrittenRecord
 from proxy.metadata.acl import Operation
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism
@@ -117,8 +117,8 @@ async def test_many_requests_at_once_are_decided_one_after_another(kafka: Broker
     assert len({reply.last_offset for reply in replies}) == 8 + 1, "the later of two alike writes nothing"
 
 
-def entry_of(record: Any) -> Entry:
-    return Entry(b"key", metadata_records.encode_record(record))
+def entry_of(record: Any) -> WrittenRecord:
+    return WrittenRecord(b"key", metadata_records.encode_record(record))
 
 
 @pytest.mark.spec("E12")
@@ -319,7 +319,9 @@ async def test_kafkas_own_tool_reads_every_kind_of_record_that_we_write(
     async with a_controller(plaintext(kafka), topic_name):
         log = MetadataLog(plaintext(kafka), topic_name, f"{topic_name}-writer")
         await log.claim()
-        wanted = [Entry(key_of(each).encode(), metadata_records.encode_record(each)) for each in records]
+        wanted = [
+            WrittenRecord(key_of(each).encode(), metadata_records.encode_record(each)) for each in records
+        ]
         await log.append(wanted, "proxy-1/boot/0")
         await log.resign()
 

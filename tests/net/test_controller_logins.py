@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from forwarding.net.connection import Connection, ListenerContext, Reply
+from forwarding.net.connection import ControllerConnection, ListenerContext, Reply
 from proxy.audit.record import AuditEvent
-from proxy.config import Listener as ListenerSettings
+from proxy.config import ListenerConfig as ListenerSettings
 from proxy.net.logins.credentials import Credentials, PlainUsers, keyed_password, sasl_listener
 from proxy.net.logins.verification import Verifications
 from proxy.security.backoff import BackoffSettings, LoginBackoff
@@ -49,8 +49,8 @@ class Endpoint:
             revoke_immediately=revoke_immediately,
         )
 
-    def connection(self) -> Connection:
-        return Connection("CONTROLLER-0", "10.0.0.1", self.context)
+    def connection(self) -> ControllerConnection:
+        return ControllerConnection("CONTROLLER-0", "10.0.0.1", self.context)
 
     async def _serve(self, *_asked: Any) -> Any:
         raise AssertionError("no Envelope comes here")
@@ -61,7 +61,9 @@ def frame(api_key: int, version: int, message: Any) -> bytes:
     return encode_request(api_key, version, 1, "proxy-1", body)[4:]
 
 
-async def asked(connection: Connection, api_key: int, version: int, message: Any) -> tuple[Reply, Any]:
+async def asked(
+    connection: ControllerConnection, api_key: int, version: int, message: Any
+) -> tuple[Reply, Any]:
     reply = await connection.receive(frame(api_key, version, message))
     if not reply.data:
         return reply, None
@@ -69,7 +71,7 @@ async def asked(connection: Connection, api_key: int, version: int, message: Any
     return reply, codecs.response(api_key, version).decode(reply.data, offset)[0]
 
 
-async def logged_in(connection: Connection, password: str = "p-secret") -> tuple[Reply, Any]:
+async def logged_in(connection: ControllerConnection, password: str = "p-secret") -> tuple[Reply, Any]:
     await asked(connection, HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
     token = f"\0proxy-1\0{password}".encode()
     return await asked(connection, AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=token))

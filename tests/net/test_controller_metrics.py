@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from forwarding.net.connection import ListenerContext
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.server import Server, ServerLimits
-from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError
+from proxy.net.kafka.channel import Channel, ChannelError, LoginRejected
 from proxy.net.logins.verification import Verifications
 from proxy.security.authorizer import load_authorizer
 from proxy.wire import codecs, types
@@ -66,7 +66,7 @@ async def test_logins_and_failed_logins_at_the_controller_are_counted_as_at_a_pr
         address = controller.endpoint.address
         async with await Channel.open(endpoint_of(address, sasl=login("proxy-1", "secret"))):
             pass
-        with pytest.raises(AuthenticationError):
+        with pytest.raises(LoginRejected):
             await Channel.open(endpoint_of(address, sasl=login("proxy-1", "wrong")))
 
     labels = {"listener": "CONTROLLER", "mechanism": "PLAIN"}

@@ -17,7 +17,7 @@ from forwarding.net import process as controller_process
 from forwarding.net.process import forwardable_versions
 from forwarding.net.server import ServerLimits
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings, client_context
-from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, LoginRejected
 from proxy.net.runtime import garbage_collector
 from proxy.security.principal import serialize
 from proxy.session.apis.table import FORWARDED
@@ -176,7 +176,7 @@ async def test_a_proxy_logs_in_and_a_stranger_does_not(kafka: Broker, topic_name
         address = controller.endpoint.address
         async with a_forwarder(endpoint_of(address, sasl=login("proxy-1", "secret"))) as forwarder:
             await create_acls(forwarder, "t")
-        with pytest.raises(AuthenticationError, match="SASL_AUTHENTICATION_FAILED"):
+        with pytest.raises(LoginRejected, match="SASL_AUTHENTICATION_FAILED"):
             await Channel.open(endpoint_of(address, sasl=login("proxy-1", "wrong")))
         with pytest.raises(ChannelError):
             async with await Channel.open(endpoint_of(address)) as channel:

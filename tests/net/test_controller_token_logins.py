@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, LoginRejected, SaslLogin
 from proxy.net.logins.bearer_token import FileToken
 from proxy.security.principal import Principal
 from proxy.wire import types
@@ -81,7 +81,7 @@ async def refused(endpoint: EndpointSettings) -> bool:
             try:
                 async with await Channel.open(endpoint):
                     return False
-            except AuthenticationError:
+            except LoginRejected:
                 return True
             except ChannelError:
                 await asyncio.sleep(0.1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forwarding.controller.api import TokenSettings
-from forwarding.net.log import Committed, MetadataLog
+from forwarding.net.log import CommittedOffsets, MetadataLog
 from proxy.security.delegation_tokens import TokenSecret
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -95,7 +95,7 @@ class HeldBack(MetadataLog):
     asked: asyncio.Event
     go: asyncio.Event
 
-    async def append(self, entries: Any, forward_id: str | None) -> Committed:
+    async def append(self, entries: Any, forward_id: str | None) -> CommittedOffsets:
         self.asked.set()
         await self.go.wait()
         return await super().append(entries, forward_id)

@@ -13,7 +13,7 @@ import pytest
 
 from forwarding.controller.records import key_of
 from forwarding.net.broker import Broker as BrokerRequests
-from forwarding.net.log import Entry, MetadataLog
+from forwarding.net.log import MetadataLog, WrittenRecord
 from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
@@ -33,9 +33,9 @@ TOPICS = 60
 TIMEOUT_S = 90
 
 
-def entry(added: Acl) -> Entry:
+def entry(added: Acl) -> WrittenRecord:
     record = acl_record(added)
-    return Entry(key_of(record).encode(), metadata_records.encode_record(record))
+    return WrittenRecord(key_of(record).encode(), metadata_records.encode_record(record))
 
 
 async def _write(log: MetadataLog, number: int) -> int:

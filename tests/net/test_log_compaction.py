@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forwarding.controller.records import key_of
-from forwarding.net.log import Entry, MetadataLog
+from forwarding.net.log import MetadataLog, WrittenRecord
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.quota_entity import QuotaEntity
@@ -74,7 +74,9 @@ class Writing:
         self.written = 0
 
     async def change(self, *records: Any) -> int:
-        entries = [Entry(key_of(each).encode(), metadata_records.encode_record(each)) for each in records]
+        entries = [
+            WrittenRecord(key_of(each).encode(), metadata_records.encode_record(each)) for each in records
+        ]
         self.written += len(entries)
         return (await self._log.append(entries, None)).last_offset
 

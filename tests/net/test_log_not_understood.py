@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from forwarding.net.log import Entry, MetadataLog
+from forwarding.net.log import MetadataLog, WrittenRecord
 from proxy.metadata.acl import Operation, PermissionType, ResourceType
 from proxy.security.passwords import hash_password
 from proxy.wire import metadata_records
@@ -104,7 +104,7 @@ async def test_a_controller_reports_them_and_after_a_record_that_it_cannot_apply
         other = MetadataLog(plaintext(kafka), topic_name, f"{topic_name}-other")
         await other.claim()
         odd = metadata_records.encode_record(acl_record(2, host="10.0.0.0-10.9.9.9"))
-        await other.append([Entry(b"odd", odd)], None)
+        await other.append([WrittenRecord(b"odd", odd)], None)
         await reported(controller, 1)
         assert "AccessControlEntryRecord at offset" in (controller.events[-1].message or "")
         assert process.processor.active
@@ -112,7 +112,7 @@ async def test_a_controller_reports_them_and_after_a_record_that_it_cannot_apply
             "degraded: 1 records of the metadata log are not understood and fail closed"
         ]
 
-        bad = await other.append([Entry(b"bad", b"\x01\x7f\x00")], None)
+        bad = await other.append([WrittenRecord(b"bad", b"\x01\x7f\x00")], None)
         await reported(controller, 2)
         await other.resign()
 

@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from forwarding.net.broker import Broker as BrokerRequests
-from forwarding.net.log import Entry, MetadataLog
+from forwarding.net.log import MetadataLog, WrittenRecord
 from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
@@ -50,9 +50,9 @@ async def writing(kafka: Broker, topic: str) -> AsyncIterator[MetadataLog]:
         await log.resign()
 
 
-def entries(*names: str) -> list[Entry]:
+def entries(*names: str) -> list[WrittenRecord]:
     return [
-        Entry(name.encode(), metadata_records.encode_record(acl_record(number, name)))
+        WrittenRecord(name.encode(), metadata_records.encode_record(acl_record(number, name)))
         for number, name in enumerate(names, start=hash(names) & 0xFFFF_FFFF)
     ]
 
@@ -96,7 +96,7 @@ async def test_an_aborted_transaction_never_shows(kafka: Broker, topic_name: str
     assert all("never" not in acl_names(shown) for shown in follower.images)
 
 
-async def _abort(kafka: Broker, topic: str, refused: list[Entry]) -> None:
+async def _abort(kafka: Broker, topic: str, refused: list[WrittenRecord]) -> None:
     async with AIOKafkaProducer(
         bootstrap_servers=kafka.plaintext, transactional_id=f"{topic}-writer", acks="all"
     ) as producer:
@@ -205,7 +205,7 @@ async def test_a_record_that_cannot_be_applied_stops_the_feed_and_names_itself_a
                 loading = tasks.create_task(feed.run())
                 await feed.wait_for(1, TIMEOUT_MS)
                 loading.cancel()
-        committed = await log.append([*entries("b"), Entry(b"bad", value)], None)
+        committed = await log.append([*entries("b"), WrittenRecord(b"bad", value)], None)
         await log.append(entries("c"), None)
 
         with pytest.raises(MetadataError) as stopped:

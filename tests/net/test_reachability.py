@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, LoginRejected
 from proxy.net.runtime import reachability as reach_module
 from proxy.net.runtime.reachability import (
     CERTIFICATE,
@@ -52,7 +52,7 @@ async def test_an_outage_is_one_line_for_each_reason_and_one_for_its_end(
         for _ in range(50):
             peer.failed(ChannelError("b:9092: cannot connect", REFUSED))
         for _ in range(50):
-            peer.failed(AuthenticationError("b:9092: PLAIN login as proxy"))
+            peer.failed(LoginRejected("b:9092: PLAIN login as proxy"))
         peer.failed(ChannelError("b:9092: cannot connect", REFUSED))
         assert peer.cause == Cause(REFUSED, "b:9092: cannot connect")
         peer.reached()
@@ -86,7 +86,7 @@ async def test_of_several_addresses_one_that_is_away_is_no_outage_and_combined_t
             assert peer.cause is None
         for _ in range(5):
             peer.failed(ChannelError("a", REFUSED), "a")
-            peer.failed(AuthenticationError("b"), "b")
+            peer.failed(LoginRejected("b"), "b")
 
     assert lines(captured) == [
         ("info", "controller reached", None),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from forwarding.net.log import Entry, MetadataLog, log_entries
+from forwarding.net.log import MetadataLog, WrittenRecord, log_entries
 from proxy.metadata.loader import Loader
 from proxy.metadata.signatures import LogVerifier
 from proxy.metadata.signing_keys import PublicKeys, SigningKey
@@ -62,7 +62,7 @@ def says(controller: RunningController, what: str) -> bool:
     return any(what in note.public for note in controller.process.blocked())
 
 
-async def intrude(kafka: Broker, topic: str, *entries: Entry) -> int:
+async def intrude(kafka: Broker, topic: str, *entries: WrittenRecord) -> int:
     """Someone with the right to write the topic does; return the last offset."""
     log = MetadataLog(plaintext(kafka), topic, f"{topic}-intruder")
     await log.claim()
@@ -87,7 +87,7 @@ async def test_what_others_write_is_in_effect_nowhere_and_the_controller_writes_
         # Under the key of the ACL that the controller made, so that compaction would drop that one.
         hiding = replace(made, key=f"/acl/id/{genuine.id}".encode())
 
-        offset = await intrude(kafka, topic_name, made, hiding, Entry(b"odd", b"\x01\x7f\x00"))
+        offset = await intrude(kafka, topic_name, made, hiding, WrittenRecord(b"odd", b"\x01\x7f\x00"))
         await until_reported(controller, 1)
 
         assert acl_names(await proxy.at(offset)) == acl_names(controller.image) == ["orders"]

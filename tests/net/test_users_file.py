@@ -8,7 +8,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from proxy.config import ConfigError, WatchedUsers
-from proxy.config import Listener as ListenerSettings
+from proxy.config import ListenerConfig as ListenerSettings
 from proxy.net.clients.revocation import Revocations
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from forwarding.net import aiokafka_hooks
 from proxy.net.files.tls import client_context
-from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError
+from proxy.net.kafka.channel import Channel, ChannelError, LoginRejected
 from proxy.net.logins.http_client import HttpClient, HttpError
 from proxy.net.runtime import reachability
 from proxy.wire import types
@@ -215,7 +215,7 @@ async def test_a_login_at_a_port_without_logins_says_so() -> None:
     async with FakeBroker({ApiKey.SASL_HANDSHAKE: rejected}) as broker:
         error = await error_at(broker.address, sasl=login("penstock", "secret"))
 
-    assert isinstance(error, AuthenticationError)
+    assert isinstance(error, LoginRejected)
     assert "ILLEGAL_SASL_STATE: the port is one without logins: see security.protocol" in str(error)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proxy.quota.cluster.holdings import State
+from proxy.quota.cluster.holdings import ShareOrigin
 from tests.lab.quota_cluster.world import World, quota_id
 
 pytestmark = [pytest.mark.spec("Q13"), pytest.mark.slow]
@@ -42,8 +42,8 @@ class Watch:
     def __call__(self) -> None:
         for name in NAMES:
             shares = list(self.world.shares(name))
-            leased = sum(share for state, share in shares if state is not State.FALLBACK)
-            outside = sum(1 for state, _ in shares if state is State.FALLBACK)
+            leased = sum(share for state, share in shares if state is not ShareOrigin.FALLBACK)
+            outside = sum(1 for state, _ in shares if state is ShareOrigin.FALLBACK)
             self.clustered += len(shares) - outside
             self.most_leased = max(self.most_leased, leased)
             if leased > 1 or sum(share for _, share in shares) > 1 + outside / self.world.configured:

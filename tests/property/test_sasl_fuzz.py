@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.config import Listener as ListenerSettings
+from proxy.config import ListenerConfig as ListenerSettings
 from proxy.metadata.scram import ScramMechanism, credential_from_password
 from proxy.net.logins.credentials import Credentials, PlainUsers, keyed_password, sasl_listener
 from proxy.security.sasl.exchange import Rejected

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.ingest.streams import Topics
+from spark_audit.ingest.streams import IngestTopics
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from tests.spark import kraft_bytes
@@ -39,8 +39,8 @@ class Source:
     records: list[Record] = field(default_factory=lambda: Trail().stop().audit)
 
     @property
-    def topics(self) -> Topics:
-        return Topics(self.bootstrap, f"audit-{self.name}", f"metadata-{self.name}")
+    def topics(self) -> IngestTopics:
+        return IngestTopics(self.bootstrap, f"audit-{self.name}", f"metadata-{self.name}")
 
     def create(self, partitions: int = 1, log_configs: Mapping[str, str] | None = None) -> None:
         admin = self._admin
@@ -153,7 +153,7 @@ def log_records(number: int, bad: int) -> list[bytes]:
     return [*good, *(b"\x09%d" % each for each in range(bad))]
 
 
-def in_tables(spark: SparkSession, tables: Tables, topics: Topics) -> Counter[Place]:
+def in_tables(spark: SparkSession, tables: Tables, topics: IngestTopics) -> Counter[Place]:
     """Every row of the three tables, as the record that it was."""
     audit = delta.read_table(spark, tables.audit).select(
         S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET, F.lower(F.hex(S.BODY_SHA256))

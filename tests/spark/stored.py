@@ -13,7 +13,7 @@ import pytest
 
 from spark_audit.tables import keys, manifest, runs
 from spark_audit.tables.delta import Tables
-from spark_audit.tables.manifest import Entries, Entry
+from spark_audit.tables.manifest import Entries, FileEntry
 from spark_audit.tables.runs import Run
 
 TABLES = Tables("/t")
@@ -139,8 +139,8 @@ class Stored:
         newest_ms, everything = each[-1][0] if each else -1, _text_of(self._sums.get(table, 0))
         return Entries(listed, _text_of(closed), {"until_ms": newest_ms, "digest": everything})
 
-    def _said(self, table: str, path: str, is_closed: bool) -> Entry:
-        return Entry(f"{table}/{path}", self.tables[table][path].said, is_closed)
+    def _said(self, table: str, path: str, is_closed: bool) -> FileEntry:
+        return FileEntry(f"{table}/{path}", self.tables[table][path].said, is_closed)
 
     def _read_text(self, _: object, path: str) -> str:
         directory, _, name = path.rpartition("/")

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from proxy.audit.checkpoints import Checkpoint, Signer, State
+from proxy.audit.checkpoints import Checkpoint, Signer, StateInEffect
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import algorithms, successions
 from spark_audit.reconcile.checkpoints import against_witness, checkpoints, different_states
@@ -53,7 +53,7 @@ class Signing(Process):
     def sign(self, *, stops: bool = False) -> None:
         signer = Signer(self.proxy_id, signing_key(self.key or self.proxy_id))
         time_ms, size = self.clock.now_ms + 1, len(self.records)
-        state = State(LOG, 7, self.digest)
+        state = StateInEffect(LOG, 7, self.digest)
 
         def note(link: str) -> str:
             said = Checkpoint(self.proxy_id, self.boot_id, size, link, time_ms, state, stops)

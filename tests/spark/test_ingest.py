@@ -12,7 +12,7 @@ from spark_audit.ingest import streams
 from spark_audit.tables import delta, findings
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
-from spark_audit.tables.findings import Document
+from spark_audit.tables.findings import FindingsDocument
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import Trail, acl_id
 from tests.spark.frames import kafka_frame, key, line
@@ -146,7 +146,7 @@ def test_results_can_be_written_to_a_path_and_to_a_uri(
 
     findings.write_findings(spark, out, f"{out}/findings", [], findings.as_text([], summary, {}, {}))
 
-    assert findings.read_findings(spark, out) == Document(summary=summary, findings=[])
+    assert findings.read_findings(spark, out) == FindingsDocument(summary=summary, findings=[])
     with pytest.raises(AuditError, match="run `reconcile` first"):
         findings.read_findings(spark, f"{out}/elsewhere")
 

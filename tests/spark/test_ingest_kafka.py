@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
 from spark_audit.ingest import streams
-from spark_audit.ingest.streams import Topics
+from spark_audit.ingest.streams import IngestTopics
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from tests.lab.cluster.broker import Broker
@@ -20,7 +20,7 @@ from tests.spark.frames import key, line
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D3", "D4")]
 
 
-async def create(topics: Topics) -> None:
+async def create(topics: IngestTopics) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=topics.bootstrap)
     await admin.start()
     try:
@@ -53,7 +53,7 @@ async def send_log(bootstrap: str, topic: str) -> None:
 async def test_what_kafka_holds_is_in_the_tables_once_after_a_restart(
     spark: SparkSession, kafka: Broker, topic_name: str, tmp_path: Path
 ) -> None:
-    topics = Topics(kafka.plaintext, f"audit-{topic_name}", f"metadata-{topic_name}")
+    topics = IngestTopics(kafka.plaintext, f"audit-{topic_name}", f"metadata-{topic_name}")
     tables = Tables(str(tmp_path / "tables"))
     records = Trail().stop().audit
     told: list[str] = []

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit import schema as S
-from spark_audit.ingest.streams import Topics, explained_errors, ingest
+from spark_audit.ingest.streams import IngestTopics, explained_errors, ingest
 from spark_audit.ingest.topics import UNCOMMITTED, kafka_stream
 from spark_audit.reconcile.offsets import offsets
 from spark_audit.tables import delta, manifest
@@ -44,7 +44,10 @@ def read(spark: SparkSession, tables: Tables) -> Read:
         told: list[str] = []
         topics = source.topics
         ingest(
-            spark, Topics(topics.bootstrap, topics.audit, topics.metadata, options or {}), tables, told.append
+            spark,
+            IngestTopics(topics.bootstrap, topics.audit, topics.metadata, options or {}),
+            tables,
+            told.append,
         )
         return told
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from proxy.wire.api_keys import ApiKey
 from spark_audit import schema as S
 from spark_audit.ingest import streams
-from spark_audit.ingest.streams import Topics
+from spark_audit.ingest.streams import IngestTopics
 from spark_audit.kraft import log_directory
 from spark_audit.kraft.log_import import import_kraft_log
 from spark_audit.kraft.quorum import static_voters
@@ -88,7 +88,7 @@ async def go_past_the_proxies(stack: Stack, number: int = 1) -> None:
 
 def take_in(spark: SparkSession, stack: Stack, tables: Tables, told: list[str], *logs: Path) -> None:
     """Without `logs` the directory that the broker is writing."""
-    streams.ingest(spark, Topics(stack.broker.plaintext, AUDIT_TOPIC, ""), tables, told.append)
+    streams.ingest(spark, IngestTopics(stack.broker.plaintext, AUDIT_TOPIC, ""), tables, told.append)
     end = delta.highest_metadata_offset(spark, tables) + 1
     places = [str(each) for each in logs or [stack.broker.metadata_log]]
     import_kraft_log(spark, places, tables, told.append, wanted_end=end)

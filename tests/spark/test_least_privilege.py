@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_audit import __main__ as command_line
 from spark_audit import schema as S
-from spark_audit.least_privilege.result import Document, document, holds, proposal_text
+from spark_audit.least_privilege.result import LeastPrivilegeDocument, document, holds, proposal_text
 from spark_audit.least_privilege.unseen import unseen
 from spark_audit.proposal import parse_proposal
 from spark_audit.tables import delta
@@ -48,11 +48,11 @@ def a_trail() -> Trail:
     return trail
 
 
-def found_in(spark: SparkSession, trail: Trail, days: int = YEAR) -> Document:
+def found_in(spark: SparkSession, trail: Trail, days: int = YEAR) -> LeastPrivilegeDocument:
     return document(audit_frame(spark, trail.audit), log_frame(spark, trail.log), days)
 
 
-def rows(found: Document, kind: str) -> dict[object, dict[str, object]]:
+def rows(found: LeastPrivilegeDocument, kind: str) -> dict[object, dict[str, object]]:
     return {row["subject"]: row for row in found["rows"] if row["kind"] == kind}
 
 
@@ -206,7 +206,9 @@ def test_the_command_writes_page_document_and_proposal(
     said = capsys.readouterr().out
     assert "1 unused-grant, 2 wide-grant, 1 no-grant, 1 no-login, 0 unreached-quota" in said
     assert "the trail cannot see: the period has 30 days" in said
-    written: Document = json.loads((tmp_path / "least-privilege.json").read_text(encoding="utf-8"))
+    written: LeastPrivilegeDocument = json.loads(
+        (tmp_path / "least-privilege.json").read_text(encoding="utf-8")
+    )
     assert written["days"] == ["2026-10-25", "2026-11-23"]
     assert not holds(written, ["unreached-quota"])
     page = (tmp_path / "least-privilege.html").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_audit.least_privilege import page
-from spark_audit.least_privilege.result import KINDS, Document, proposal_text
+from spark_audit.least_privilege.result import KINDS, LeastPrivilegeDocument, proposal_text
 from spark_audit.proposal import parse_proposal
 from tests.spark.test_browser import ODD_NAMES
 from tests.support import browser
@@ -39,7 +39,7 @@ def a_row(kind: str, number: int) -> dict[str, Any]:
     }
 
 
-def a_document(rows_of_a_kind: int) -> Document:
+def a_document(rows_of_a_kind: int) -> LeastPrivilegeDocument:
     rows = [a_row(kind, number) for kind in KINDS for number in range(rows_of_a_kind)]
     requests = {"newly_denied": 0, "newly_allowed": 0, "cannot_be_said": 12, "unchanged": 10**9}
     return {

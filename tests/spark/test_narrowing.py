@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from spark_audit.least_privilege.commands import acl_command, quota_command
 from spark_audit.least_privilege.narrowing import Use, narrower
-from spark_audit.proposal import SUPPORTED, Acl, Removal, constant, parse_proposal
+from spark_audit.proposal import SUPPORTED, ProposedAcl, Removal, constant, parse_proposal
 
 pytestmark = pytest.mark.spec("D11")
 
 
-def an_acl(text: str) -> Acl:
+def an_acl(text: str) -> ProposedAcl:
     permission, principal, host, operation, resource_type, pattern_type, name = text.split()
-    return Acl(resource_type, name, pattern_type, principal, host, operation, permission)
+    return ProposedAcl(resource_type, name, pattern_type, principal, host, operation, permission)
 
 
 def uses(*texts: str) -> list[Use]:
@@ -132,7 +132,7 @@ def test_the_commands_for_an_acl_mean_exactly_this_acl(
     host = data.draw(st.sampled_from(["*", "10.0.0.1"]))
     if resource_type == "CLUSTER":
         name, pattern = "kafka-cluster", "LITERAL"
-    acl = Acl(resource_type, name, pattern, f"User:{user}", host, operation, permission)
+    acl = ProposedAcl(resource_type, name, pattern, f"User:{user}", host, operation, permission)
 
     added = parse_proposal(acl_command("add", acl), "p").added
     removed = parse_proposal(acl_command("remove", acl), "p").removed

@@ -198,7 +198,7 @@ def test_a_page_of_one_day_has_the_findings_of_that_day() -> None:
 def test_a_day_that_was_not_reconciled_has_no_page() -> None:
     document = a_document(checked_days=("2026-11-23",))
 
-    with pytest.raises(coverage.NotChecked, match="are for 2026-11-23, not for 2026-11-22"):
+    with pytest.raises(coverage.NotReconciled, match="are for 2026-11-23, not for 2026-11-22"):
         coverage.of_days(document, ["2026-11-22", "2026-11-23"])
 
 

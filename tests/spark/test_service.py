@@ -20,7 +20,7 @@ from spark_audit.service.schedule import DAY_S, Schedule
 from spark_audit.service.service import Service, now_s
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
-from spark_audit.tables.findings import Document
+from spark_audit.tables.findings import FindingsDocument
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.lab.cluster.process import ChildProcess
 from tests.spark.audit_trail import DAY, NOON_MS, Clock, Process, Trail
@@ -79,8 +79,8 @@ def metrics(process: ChildProcess) -> Mapping[str, float]:
     return {name: float(value) for name, _, value in pairs}
 
 
-def document(directory: Path) -> Document:
-    read: Document = json.loads((directory / "out" / DAY / "findings.json").read_text())
+def document(directory: Path) -> FindingsDocument:
+    read: FindingsDocument = json.loads((directory / "out" / DAY / "findings.json").read_text())
     return read
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_audit import __main__ as command_line
 from spark_audit import schema as S
 from spark_audit.ingest import decode, streams
-from spark_audit.reconcile.topics import Topic, differences_of_audit, differences_of_log
+from spark_audit.reconcile.topics import ComparedTopic, differences_of_audit, differences_of_log
 from spark_audit.tables.delta import Tables, empty_frame
 from tests.lab.cluster.broker import Broker
 from tests.spark import kraft_bytes
@@ -27,7 +27,7 @@ Edit = Callable[[DataFrame], DataFrame]
 Found = dict[tuple[str, str], list[int]]
 
 
-def audit_topic(spark: SparkSession) -> Topic:
+def audit_topic(spark: SparkSession) -> ComparedTopic:
     """Records of two processes, one that cannot be read, and a last one that ingest has not read yet."""
     trail = Trail()
     trail.ask("User:alice 10.0.0.1 READ TOPIC orders", quota_share=0.25)
@@ -36,7 +36,9 @@ def audit_topic(spark: SparkSession) -> Topic:
     pairs.insert(1, (b"k", b"garbage"))
     checked = kafka_frame(spark, [*pairs, pairs[-1]]).transform(decode.check_audit)
     unreadable = checked.transform(decode.quarantine_rows).localCheckpoint()
-    return Topic("audit", checked.transform(decode.audit_rows).localCheckpoint(), unreadable, {"0": 6})
+    return ComparedTopic(
+        "audit", checked.transform(decode.audit_rows).localCheckpoint(), unreadable, {"0": 6}
+    )
 
 
 def found(differences: DataFrame) -> Found:
@@ -162,7 +164,7 @@ def test_a_compacted_record_is_no_difference_and_an_edited_one_is(spark: SparkSe
     ]
     checked = kafka_frame(spark, pairs, "metadata").transform(decode.check_log).localCheckpoint()
     log, bad = checked.transform(decode.log_rows), checked.transform(decode.quarantine_rows)
-    topic = Topic("metadata", log.where("offset > 0"), bad, {"0": 4})
+    topic = ComparedTopic("metadata", log.where("offset > 0"), bad, {"0": 4})
     edit, expected = LOG[kind]
 
     assert (

@@ -13,7 +13,7 @@ from spark_audit.proposal import parse_proposal
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
-from spark_audit.what_if.result import Document, document
+from spark_audit.what_if.result import WhatIfDocument, document
 from tests.spark.audit_trail import Trail
 from tests.spark.frames import audit_frame, log_frame
 
@@ -63,12 +63,12 @@ def test_what_counts_many_resources_cannot_be_said(spark: SparkSession) -> None:
     assert (row["outcome"], row["requests"], row["resource_name"]) == ("cannot_be_said", 500, None)
 
 
-def tried(spark: SparkSession, trail: Trail, proposal: str, **days: date) -> Document:
+def tried(spark: SparkSession, trail: Trail, proposal: str, **days: date) -> WhatIfDocument:
     frames = audit_frame(spark, trail.audit), log_frame(spark, trail.log)
     return document(*frames, parse_proposal(proposal, "p"), days.get("first"), days.get("last"))
 
 
-def changed(found: Document) -> set[tuple[object, ...]]:
+def changed(found: WhatIfDocument) -> set[tuple[object, ...]]:
     names = "outcome", "principal", "operation", "resource_name"
     return {
         tuple(row[name] for name in names) for row in found["access"] if row["outcome"] != "cannot_be_said"
@@ -197,7 +197,7 @@ def produced(trail: Trail, principal: str, seconds: int, byte_rate: int) -> None
         )
 
 
-def by_quota_id(found: Document) -> Mapping[object, dict[str, object]]:
+def by_quota_id(found: WhatIfDocument) -> Mapping[object, dict[str, object]]:
     return {row["quota_id"]: row for row in found["throttling"]}
 
 
@@ -248,7 +248,7 @@ def test_the_command_writes_the_document_and_fails_on_what_it_is_told(
     page = (tmp_path / "what-if.html").read_text(encoding="utf-8")
     assert "1 request newly denied" in page
     assert "super.users=User:bob" in page
-    written: Document = json.loads((tmp_path / "what-if.json").read_text(encoding="utf-8"))
+    written: WhatIfDocument = json.loads((tmp_path / "what-if.json").read_text(encoding="utf-8"))
     assert written["effects"]["newly-denied"] == 1
     proposal.write_text("kafka-acl --add\n", encoding="utf-8")
     assert command_line.main(common) == 2

@@ -21,9 +21,9 @@ from spark_audit import schema as S
 from spark_audit.least_privilege.commands import acl_command
 from spark_audit.policy.acl_history import EPOCH
 from spark_audit.policy.evaluation import EXPECTED
-from spark_audit.proposal import SUPPORTED, Acl, Proposal, constant, parse_proposal, resolve
+from spark_audit.proposal import SUPPORTED, Proposal, ProposedAcl, constant, parse_proposal, resolve
 from spark_audit.what_if.access import decide
-from spark_audit.what_if.proposed_log import LogRecord, State, acl_record, acl_records, with_records
+from spark_audit.what_if.proposed_log import LogRecord, ProposedState, acl_record, acl_records, with_records
 from tests.contract.test_standard_authorizer_kafka import hexed, kafka_decides
 from tests.spark.audit_trail import STANDARD_AUTHORIZER
 from tests.spark.frames import log_frame
@@ -45,14 +45,14 @@ _ASKED = (
 class Change:
     removed: frozenset[int]
     """Places in the list of ACLs."""
-    added: tuple[Acl, ...]
+    added: tuple[ProposedAcl, ...]
     super_users: tuple[str, ...]
     everyone: bool
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    acls: tuple[Acl, ...]
+    acls: tuple[ProposedAcl, ...]
     questions: tuple[Question, ...]
     changes: tuple[Change, ...]
 
@@ -67,9 +67,9 @@ def operations(resource_type: str) -> st.SearchStrategy[str]:
 
 
 @st.composite
-def an_acl(draw: st.DrawFn) -> Acl:
+def an_acl(draw: st.DrawFn) -> ProposedAcl:
     resource_type, pattern = draw(types), draw(st.sampled_from(["LITERAL", "PREFIXED"]))
-    return Acl(
+    return ProposedAcl(
         resource_type,
         draw(names if pattern == "PREFIXED" else names | st.just("*")),
         pattern,
@@ -88,7 +88,7 @@ def a_question(draw: st.DrawFn) -> Question:
 
 
 @st.composite
-def a_change(draw: st.DrawFn, acls: Sequence[Acl]) -> Change:
+def a_change(draw: st.DrawFn, acls: Sequence[ProposedAcl]) -> Change:
     removed = frozenset(draw(st.sets(st.integers(0, len(acls) - 1), max_size=len(acls))))
     added = draw(st.lists(an_acl(), max_size=4, unique=True))
     users = draw(st.lists(principals, max_size=1))
@@ -125,7 +125,9 @@ def evaluated(spark: SparkSession, world: World) -> list[bool]:
         # And back again, for the next one.
         gone = [f"proposed-{place}" for place in range(len(resolved.added))]
         records += acl_records((), gone) + [acl_record(*each) for each in resolved.removed.items()]
-    log = with_records(log_frame(spark, []).select(*S.LOG.names), State(-1, {}, {}), records).persist()
+    log = with_records(
+        log_frame(spark, []).select(*S.LOG.names), ProposedState(-1, {}, {}), records
+    ).persist()
     questions = spark.createDataFrame(asked, _ASKED).withColumn(EPOCH, F.col("epoch"))
     decided = decide(questions, spark.createDataFrame(policies, _POLICY), log, 2**62, Proposal())
     rows = decided.select("number", f"{EXPECTED}.granted").collect()

@@ -8,7 +8,7 @@ import pytest
 
 from spark_audit.what_if import page
 from spark_audit.what_if.access import OUTCOMES
-from spark_audit.what_if.result import EFFECTS, Document
+from spark_audit.what_if.result import EFFECTS, WhatIfDocument
 from tests.spark.test_browser import ODD_NAMES
 from tests.support import browser
 from tests.support.browser import Browser
@@ -22,7 +22,7 @@ PROPOSAL = (
 )
 
 
-def nothing() -> Document:
+def nothing() -> WhatIfDocument:
     return {
         "offset": 41,
         "days": ["2026-11-01", None],
@@ -61,7 +61,7 @@ def a_row(number: int) -> dict[str, Any]:
     }
 
 
-def a_lot() -> Document:
+def a_lot() -> WhatIfDocument:
     rows = [a_row(number) for number in range(60)]
     quota = {
         **{"reason": None, "proxy": "*", "quota_key": "producer_byte_rate", "quota_limit": 1_048_576.0},
@@ -101,7 +101,7 @@ def chromium() -> Iterator[Browser]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("found", [a_lot(), nothing()], ids=["a_lot", "nothing"])
 def test_nothing_is_fetched_complained_of_too_wide_or_hard_to_read(
-    chromium: Browser, tmp_path: Path, found: Document, scheme: str, width: int
+    chromium: Browser, tmp_path: Path, found: WhatIfDocument, scheme: str, width: int
 ) -> None:
     (tmp_path / "page.html").write_text(page.render(found, PROPOSAL), encoding="utf-8")
     tab = chromium.tab()

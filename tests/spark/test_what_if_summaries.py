@@ -15,7 +15,7 @@ from spark_audit.proposal import parse_proposal
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
-from spark_audit.what_if.result import Document, document
+from spark_audit.what_if.result import WhatIfDocument, document
 from spark_audit.what_if.summaries import Summaries
 from tests.spark.audit_trail import DAY, Record, Trail
 from tests.spark.frames import audit_frame, log_frame
@@ -63,7 +63,9 @@ def a_week(seed: int) -> Trail:
     return trail
 
 
-def tried(audit: DataFrame, log: DataFrame, days: Iterable[date | None], where: Summaries | None) -> Document:
+def tried(
+    audit: DataFrame, log: DataFrame, days: Iterable[date | None], where: Summaries | None
+) -> WhatIfDocument:
     first, last = days
     return document(audit, log, PROPOSAL, first, last, where)
 

@@ -17,7 +17,16 @@ from textwrap import dedent, fill, wrap
 from pydantic.fields import FieldInfo
 
 from forwarding.config import ControllerConfig
-from proxy.config import Authorizer, Http, Listener, LoginBackoff, Peer, ProxyConfig, Quota, effects
+from proxy.config import (
+    AuthorizerConfig,
+    Http,
+    ListenerConfig,
+    LoginBackoffConfig,
+    PeerConfig,
+    ProxyConfig,
+    QuotaConfig,
+    effects,
+)
 from proxy.config.listener import Gssapi, OAuthBearer
 from proxy.config.parts import Effect, Part, Unset, section_of
 from proxy.config.proxy import DelegationTokens, ProxyAudit, ProxyLimits
@@ -28,14 +37,14 @@ PAGE = ROOT / "docs" / "configuration.md"
 HEADER = "| key | default | change | meaning |"
 TABLES: dict[str, tuple[type[Part], str]] = {
     "proxy.yaml": (ProxyConfig, ""),
-    "A listener": (Listener, ""),
+    "A listener": (ListenerConfig, ""),
     "Tokens": (OAuthBearer, ""),
     "Kerberos": (Gssapi, ""),
-    "Logins that fail": (LoginBackoff, "login.backoff."),
-    "A peer": (Peer, ""),
-    "The authorizer": (Authorizer, "authorizer."),
+    "Logins that fail": (LoginBackoffConfig, "login.backoff."),
+    "A peer": (PeerConfig, ""),
+    "The authorizer": (AuthorizerConfig, "authorizer."),
     "Delegation tokens": (DelegationTokens, "delegation.token."),
-    "Quotas": (Quota, "quota."),
+    "Quotas": (QuotaConfig, "quota."),
     "Audit": (ProxyAudit, "audit."),
     "Limits": (ProxyLimits, "limits."),
     "The HTTP port": (Http, "http."),

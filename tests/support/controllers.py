@@ -18,7 +18,7 @@ from forwarding.net.forwarder import ATTEMPT_TIMEOUT_MS, Forwarder
 from forwarding.net.metrics import ForwarderMetrics
 from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.record import AuditEvent
-from proxy.config import Listener
+from proxy.config import ListenerConfig
 from proxy.metadata.image import MetadataImage
 from proxy.net.kafka.channel import EndpointSettings, SaslLogin
 from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener
@@ -159,7 +159,7 @@ def plain_sasl(
 ) -> Callable[[Callable[[], MetadataImage]], SaslListener]:
     """PLAIN for these users and passwords, SCRAM for those of the log."""
     known = PlainUsers({name: hash_password(password, bytes(16)) for name, password in users.items()})
-    settings = Listener.model_validate(
+    settings = ListenerConfig.model_validate(
         {
             "name": "CONTROLLER",
             "bind": "127.0.0.1:0",

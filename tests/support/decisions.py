@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from forwarding.controller.api import Outcome, TokenSettings
+from forwarding.controller.api import ControllerOutcome, TokenSettings
 from forwarding.controller.controller import CONTROLLER_APIS, NO_TOKENS, Controller, Verdict
 from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.envelope import ForwardedRequest, Sender, wrap
@@ -73,7 +73,7 @@ def decided(
     forwarded, _ = served.open(envelope_of(api_key, request, principal, version), PROXY, image)
     assert isinstance(forwarded, ForwardedRequest)
     verdict = served.decide(forwarded, PROXY, image, topic_names or {}, NOW_MS, topic_ids or {})
-    if isinstance(verdict.decision, Outcome):
+    if isinstance(verdict.decision, ControllerOutcome):
         require_in_row(api_key, verdict.decision.records)
     return verdict
 

@@ -15,7 +15,7 @@ from enum import Enum, auto
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from forwarding.net.log import FORWARD_ID_HEADER, Committed, CommitUnknown, Entry, Fenced
+from forwarding.net.log import FORWARD_ID_HEADER, CommittedOffsets, CommitUnknown, Fenced, WrittenRecord
 
 ABORT, COMMIT = 0, 1
 _PRODUCER_ID = 7
@@ -48,7 +48,7 @@ class Crashed(Exception):
 class _Batch:
     base_offset: int
     epoch: int
-    entries: dict[int, Entry]
+    entries: dict[int, WrittenRecord]
     """Offset -> record; compaction takes some out."""
     headers: list[Header] = field(default_factory=list)
     marker: int | None = None
@@ -86,7 +86,7 @@ class FakeTopic:
             self._end_with(ABORT)
         return self.epoch
 
-    def write(self, entries: Sequence[Entry], forward_id: str | None) -> int:
+    def write(self, entries: Sequence[WrittenRecord], forward_id: str | None) -> int:
         """Records of an open transaction; the offset of the first."""
         first = self.end
         headers = [(FORWARD_ID_HEADER, forward_id.encode())] if forward_id else []
@@ -138,7 +138,7 @@ class FakeLog:
     async def claim(self) -> None:
         self._epoch = self._topic.claim()
 
-    async def append(self, entries: Sequence[Entry], forward_id: str | None) -> Committed:
+    async def append(self, entries: Sequence[WrittenRecord], forward_id: str | None) -> CommittedOffsets:
         """As MetadataLog's; Crashed where the process would be gone."""
         fault, self.fault = self.fault, None
         if self._epoch != self._topic.epoch:
@@ -158,7 +158,7 @@ class FakeLog:
         if fault is Fault.LOST_ANSWER:
             self._epoch = None
             raise CommitUnknown("lost")
-        return Committed(first, first + len(entries) - 1)
+        return CommittedOffsets(first, first + len(entries) - 1)
 
     async def resign(self) -> None:
         self._epoch = None

@@ -5,7 +5,7 @@ Set as the class of a running controller's log; the log is itself again after th
 
 from typing import Any
 
-from forwarding.net.log import Committed, CommitUnknown, MetadataLog
+from forwarding.net.log import CommittedOffsets, CommitUnknown, MetadataLog
 
 
 class LosingTheAnswer(MetadataLog):
@@ -13,7 +13,7 @@ class LosingTheAnswer(MetadataLog):
 
     commits = True
 
-    async def append(self, entries: Any, forward_id: str | None) -> Committed:
+    async def append(self, entries: Any, forward_id: str | None) -> CommittedOffsets:
         if self.commits:
             await super().append(entries, forward_id)
         await self.resign()

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.net.kafka.channel import AuthenticationError, Channel, EndpointSettings
+from proxy.net.kafka.channel import Channel, EndpointSettings, LoginRejected
 from proxy.net.runtime.clock import now_ms
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -40,7 +40,7 @@ class Door:
         try:
             async with await Channel.open(endpoint):
                 return True
-        except AuthenticationError:
+        except LoginRejected:
             return False
 
     async def shows(self, topic: str, endpoint: EndpointSettings) -> bool:

@@ -130,6 +130,18 @@ def test_no_module_hides_behind_a_name_without_a_meaning() -> None:
     ] == []
 
 
+def test_a_public_class_has_its_name_alone() -> None:
+    """So a stack trace or a search says which class is meant."""
+    places: dict[str, list[str]] = {}
+    for path, tree in trees().items():
+        if not path.startswith("tests/"):
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(path)
+
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
 def test_no_class_hides_behind_a_name_without_a_meaning() -> None:
     classes = [
         (path, node.name)

@@ -6,13 +6,13 @@ import pytest
 
 from proxy.__main__ import command_line
 from proxy.commands.init import Wanted, write_examples
-from spark_audit.proposal import Acl, ProposalError, Removal, parse_proposal, resolve
+from spark_audit.proposal import ProposalError, ProposedAcl, Removal, parse_proposal, resolve
 from tests.support.images import acl_record, quota_record, scram_record
 from tests.support.log_files import batch, segment
 
 pytestmark = pytest.mark.spec("D10")
 
-ALICE_READS = Acl("TOPIC", "orders", "LITERAL", "User:alice", "*", "READ", "ALLOW")
+ALICE_READS = ProposedAcl("TOPIC", "orders", "LITERAL", "User:alice", "*", "READ", "ALLOW")
 
 
 def test_commands_and_settings_become_changes() -> None:
@@ -34,7 +34,7 @@ def test_commands_and_settings_become_changes() -> None:
     entity = (("client-id", "c"), ("user", None))
     assert proposal.removed == {Removal("TOPIC", "*", "LITERAL", ("User:alice", "*", "READ", "ALLOW")): "p:2"}
     assert proposal.added == {
-        Acl("GROUP", "g", "LITERAL", "User:bob", "10.0.0.1", "DESCRIBE_CONFIGS", "DENY"): "p:5"
+        ProposedAcl("GROUP", "g", "LITERAL", "User:bob", "10.0.0.1", "DESCRIBE_CONFIGS", "DENY"): "p:5"
     }
     assert proposal.quotas == {
         (entity, "producer_byte_rate"): (1024.0, "p:6"),

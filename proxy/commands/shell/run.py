@@ -16,7 +16,7 @@ from typing import IO
 from proxy.commands.shell.source import TOPIC, Found, LogError, UsageError, find
 from proxy.commands.shell.walk import NothingThere, answer, answer_json, completions
 from proxy.config import ConfigError
-from proxy.metadata.tree import Node, parts, tree_of
+from proxy.metadata.tree import TreeNode, parts, tree_of
 from proxy.net.files.tls import TlsError
 
 INTRO = "The metadata log as paths. Commands: ls, cat, find, tree, cd, pwd, exit, help."
@@ -25,7 +25,9 @@ INTRO = "The metadata log as paths. Commands: ls, cat, find, tree, cd, pwd, exit
 class Prompt(cmd.Cmd):
     """An interactive session over one image."""
 
-    def __init__(self, root: Node, offset: int, *, as_json: bool, stdin: IO[str], stdout: IO[str]) -> None:
+    def __init__(
+        self, root: TreeNode, offset: int, *, as_json: bool, stdin: IO[str], stdout: IO[str]
+    ) -> None:
         super().__init__(stdin=stdin, stdout=stdout)
         self._root, self._offset, self._as_json = root, offset, as_json
         self._directory: tuple[str, ...] = ()

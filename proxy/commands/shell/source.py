@@ -37,7 +37,7 @@ class LogFileError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class VisibleValues:
     """Values that became visible together, at `counts_from`: the offset of the transaction's last record."""
 
     counts_from: int
@@ -48,7 +48,7 @@ class Step:
 class ReadLog:
     """The content of a log."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[VisibleValues] = field(default_factory=list)
     snapshot: bool = False
     """Whether the first step is a snapshot."""
     start_offset: int = 0
@@ -61,7 +61,7 @@ class ReadLog:
         """Adds one whole batch. BrokenBatch contains the reason if it is invalid."""
         marker = raw[ATTRIBUTES_AT] & CONTROL != 0
         for step in reader.feed(raw):
-            self.steps.append(Step(step.last_offset - marker, step))
+            self.steps.append(VisibleValues(step.last_offset - marker, step))
         self.end_offset = reader.position
 
     def end(self, reader: TransactionReader) -> None:
@@ -118,7 +118,7 @@ def _read_snapshot(path: Path, found: ReadLog) -> None:
         values = reader.values()
     except BrokenBatch as error:
         raise LogFileError(f"{path}: {error}") from error
-    found.steps.append(Step(offset - 1, Committed(offset - 1, tuple(values))))
+    found.steps.append(VisibleValues(offset - 1, Committed(offset - 1, tuple(values))))
     found.snapshot, found.start_offset, found.end_offset = True, offset, offset
 
 

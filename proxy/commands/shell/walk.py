@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import NoReturn
 
-from proxy.metadata.tree import Node, Path, parts
+from proxy.metadata.tree import Path, TreeNode, parts
 
-Place = tuple[Path, Node]
+Place = tuple[Path, TreeNode]
 COMMANDS = ("ls", "cat", "find", "tree")
 
 
@@ -18,7 +18,7 @@ class NothingThere(Exception):
     """The path does not exist, or has no value or no names; the message says which."""
 
 
-def answer(root: Node, command: str, path: str, pattern: str | None = None) -> list[str]:
+def answer(root: TreeNode, command: str, path: str, pattern: str | None = None) -> list[str]:
     """The lines that a command prints; `pattern` is for find."""
     places = _matching(root, path)
     if command == "find":
@@ -30,7 +30,7 @@ def answer(root: Node, command: str, path: str, pattern: str | None = None) -> l
     return [line for at, node in places for line in _drawn(at[-1] if at else "/", node, 0)]
 
 
-def answer_json(root: Node, command: str, path: str, pattern: str | None = None) -> dict[str, object]:
+def answer_json(root: TreeNode, command: str, path: str, pattern: str | None = None) -> dict[str, object]:
     """The same as a JSON value: `entries`, `values`, `paths` or `tree`, by path."""
     places = _matching(root, path)
     if command == "find":
@@ -43,7 +43,7 @@ def answer_json(root: Node, command: str, path: str, pattern: str | None = None)
     return {"tree": {_text(at): _nested(node) for at, node in places}}
 
 
-def completions(root: Node, directory: Path, text: str) -> list[str]:
+def completions(root: TreeNode, directory: Path, text: str) -> list[str]:
     """The completions of the path `text`; directories end with a slash."""
     head, slash, begun = text.rpartition("/")
     base = () if text.startswith("/") else directory
@@ -57,7 +57,7 @@ def completions(root: Node, directory: Path, text: str) -> list[str]:
     ]
 
 
-def _matching(root: Node, path: str) -> list[Place]:
+def _matching(root: TreeNode, path: str) -> list[Place]:
     places: list[Place] = [((), root)]
     for part in parts(path):
         places = [((*at, name), child) for at, node in places for name, child in _named(node, part)]
@@ -66,7 +66,7 @@ def _matching(root: Node, path: str) -> list[Place]:
     return places
 
 
-def _named(node: Node, part: str) -> list[tuple[str, Node]]:
+def _named(node: TreeNode, part: str) -> list[tuple[str, TreeNode]]:
     exact = node.children.get(part)
     if exact is not None:
         return [(part, exact)]
@@ -87,7 +87,7 @@ def _found(places: list[Place], path: str, pattern: str | None) -> list[Place]:
     return found
 
 
-def _all(at: Path, node: Node) -> Iterator[Place]:
+def _all(at: Path, node: TreeNode) -> Iterator[Place]:
     yield at, node
     for name, child in sorted(node.children.items()):
         yield from _all((*at, name), child)
@@ -111,13 +111,13 @@ def _none(path: str, why: str = "is not a directory; print it with cat") -> NoRe
     raise NothingThere(f"{path} {why}")
 
 
-def _drawn(name: str, node: Node, depth: int) -> Iterator[str]:
+def _drawn(name: str, node: TreeNode, depth: int) -> Iterator[str]:
     yield "  " * depth + name
     for below, child in sorted(node.children.items()):
         yield from _drawn(below, child, depth + 1)
 
 
-def _nested(node: Node) -> dict[str, object]:
+def _nested(node: TreeNode) -> dict[str, object]:
     value: dict[str, object] = {} if node.value is None else {"value": node.value()}
     names = node.names()
     if names is None:

@@ -13,7 +13,7 @@ import structlog
 
 from proxy.audit import events
 from proxy.audit.chain import Chain, link, sealed
-from proxy.audit.checkpoints import Checkpoint, Signer, State
+from proxy.audit.checkpoints import Checkpoint, Signer, StateInEffect
 from proxy.audit.classes import ADMIN, DENIAL, PROCESS, SUMMARY
 from proxy.audit.noise import Noise
 from proxy.audit.record import AuditEvent, Author, Encoder
@@ -65,7 +65,7 @@ class AuditLog:
         self._encoder = Encoder(author)
         self._chain = Chain(author.key, policy.chain_key)
         self._signer = self._signer_of(policy)
-        self.state: Callable[[], State | None] = lambda: None
+        self.state: Callable[[], StateInEffect | None] = lambda: None
         """What the process has in effect of the metadata log; None: nothing yet."""
         self._written_end = 0, self._chain.last
         self.witness = OutsideWitness(policy.witness, f"{author.proxy_id}.{author.boot_id}", lambda: self.end)

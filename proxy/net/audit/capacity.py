@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from proxy.audit.classes import ADMIN, CLASSES, PROCESS, Shares
+from proxy.audit.classes import ADMIN, CLASSES, PROCESS, SpoolShares
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.writer import AuditWriter, Fsync
 
@@ -56,8 +56,8 @@ class AuditCapacity:
     def __init__(self, spool: Spool, writer: AuditWriter, policy: AuditPolicy) -> None:
         self._spool = spool
         self._writer = writer
-        self._in_queue = Shares(policy.queue_max_bytes)
-        self._in_spool = Shares(spool.max_bytes, spool.size_bytes)
+        self._in_queue = SpoolShares(policy.queue_max_bytes)
+        self._in_spool = SpoolShares(spool.max_bytes, spool.size_bytes)
         self._removed_before_bytes = spool.removed_bytes
         self._reserve_bytes = min(RESERVE_BYTES, policy.queue_max_bytes // 16)
         self.reconfigure(policy)

@@ -26,10 +26,10 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from proxy.error_text import text_of
 from proxy.net.kafka.channel import (
-    AuthenticationError,
     ChannelError,
     ChannelTimeout,
     EndpointSettings,
+    LoginRejected,
 )
 from proxy.net.kafka.channel import UnsupportedVersionError as NoCommonVersion
 from proxy.net.kafka.own_topics import audit_topic
@@ -59,7 +59,7 @@ Records = Sequence[tuple[bytes, bytes]]
 _RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
 
 _ERROR_CODES = {
-    AuthenticationError: ErrorCode.SASL_AUTHENTICATION_FAILED,
+    LoginRejected: ErrorCode.SASL_AUTHENTICATION_FAILED,
     NoCommonVersion: ErrorCode.UNSUPPORTED_VERSION,
 }
 
@@ -85,7 +85,7 @@ class NotDelivered(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProducerIdentity:
     """Producer id, epoch and sequences, by which a broker detects duplicates. Compared by identity."""
 
     producer_id: int
@@ -95,8 +95,8 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    identity: Identity
+class AuditBatch:
+    identity: ProducerIdentity
     partition: int
     count: int
     data: bytes
@@ -111,7 +111,7 @@ class AuditProducer:
         # An operator who wants more partitions creates the topic beforehand.
         self._leaders = TopicLeaders(broker, audit_topic(topic))
         self._partitions: frozenset[int] = frozenset()
-        self._identity: Identity | None = None
+        self._identity: ProducerIdentity | None = None
 
     async def prepare(self) -> None:
         """Connect, create the topic if it is missing, get a producer id; NotDelivered when that fails."""
@@ -122,11 +122,11 @@ class AuditProducer:
         except ChannelError as error:
             raise _not_delivered(error) from error
 
-    def owns(self, batch: Batch) -> bool:
+    def owns(self, batch: AuditBatch) -> bool:
         """Return whether the batch may be sent (again) unchanged."""
         return batch.identity is self._identity
 
-    def batch(self, records: Records, max_bytes: int, max_count: int) -> Batch:
+    def batch(self, records: Records, max_bytes: int, max_count: int) -> AuditBatch:
         """Build a batch of the first records, at least one. Call `prepare` before."""
         assert self._identity is not None
         key = records[0][0]
@@ -142,9 +142,9 @@ class AuditProducer:
             if builder.append(count, None, other, value, []) is None:
                 break
             count += 1
-        return Batch(identity, partition, count, bytes(builder.build()))
+        return AuditBatch(identity, partition, count, bytes(builder.build()))
 
-    async def deliver(self, batch: Batch) -> int:
+    async def deliver(self, batch: AuditBatch) -> int:
         """Send a batch; return the throttle time in ms. NotDelivered when Kafka has not acknowledged it."""
         try:
             response = await self._produce(batch)
@@ -171,7 +171,7 @@ class AuditProducer:
         partitions = self._leaders.partitions
         return int(DefaultPartitioner()(key, partitions, partitions))
 
-    async def _produce(self, batch: Batch) -> types.ProduceResponse:
+    async def _produce(self, batch: AuditBatch) -> types.ProduceResponse:
         channel = await self._leaders.leader(batch.partition)
         request = types.ProduceRequest
         partition = request.PartitionProduceData(index=batch.partition, records=batch.data)
@@ -204,14 +204,14 @@ class AuditProducer:
             self._identity = None  # A key may have another partition now.
         self._partitions = partitions
 
-    async def _init_producer_id(self) -> Identity:
+    async def _init_producer_id(self) -> ProducerIdentity:
         channel = await self._leaders.bootstrap()
         version = channel.version(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSIONS)
         request = types.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
         response = await channel.request(ApiKey.INIT_PRODUCER_ID, version, request)
         if response.error_code != ErrorCode.NONE:
             raise _error("InitProducerId", response.error_code, None)
-        return Identity(response.producer_id, response.producer_epoch)
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
 
 
 def _error(api: str, code: int, detail: str | None) -> NotDelivered:
@@ -293,14 +293,14 @@ class AuditDelivery:
                 # Its sequence is used: the broker would consider other records with it as duplicates.
                 self._producer.forget()
 
-    async def _prepared(self, batch: Batch | None, records: Records) -> Batch:
+    async def _prepared(self, batch: AuditBatch | None, records: Records) -> AuditBatch:
         """Return the same batch if it can be sent again unchanged, else a new one."""
         await self._producer.prepare()
         if batch is not None and self._producer.owns(batch):
             return batch
         return self._producer.batch(records, self._batch_bytes, self._max_count)
 
-    def _reduced(self, batch: Batch, error: Exception) -> bool:
+    def _reduced(self, batch: AuditBatch, error: Exception) -> bool:
         """Return whether a smaller batch is next: Kafka does not always say which record it rejects."""
         if not isinstance(error, NotDelivered) or error.error_code not in REJECTED or batch.count == 1:
             return False

@@ -27,7 +27,7 @@ from proxy.quota.connections import (
 log = structlog.get_logger(__name__)
 
 
-class Observer(Protocol):
+class AdmissionObserver(Protocol):
     """Counts connections."""
 
     def closed(self, listener: str, reason: str) -> None: ...
@@ -42,7 +42,7 @@ class Admission:
         self,
         quotas: ConnectionQuotas,
         image: Callable[[], MetadataImage | None],
-        observer: Observer,
+        observer: AdmissionObserver,
         accept_rates: AcceptRates | None = None,
         files: int = descriptors.UNLIMITED,
     ) -> None:

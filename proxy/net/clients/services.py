@@ -16,7 +16,7 @@ from proxy.session.effects import ControllerResponse, ToController
 from proxy.session.gate import Gate
 
 
-class Observer(Protocol):
+class ConnectionObserver(Protocol):
     """Counts connections."""
 
     def opened(self, listener: str) -> None: ...
@@ -28,7 +28,7 @@ class Observer(Protocol):
     def upstream_error(self) -> None: ...
 
 
-class Forwarder(Protocol):
+class ForwardFunction(Protocol):
     """Sends requests to the controller; proxy.app passes that of `forwarding`."""
 
     def __call__(self, request: ToController) -> Awaitable[ControllerResponse]: ...
@@ -42,11 +42,11 @@ class Services:
     broker: EndpointSettings
     identity: Identity
     """The logins at the broker."""
-    forward: Forwarder
+    forward: ForwardFunction
     record: Callable[[AuditEvent], None]
     trail: AuditTrail = field(default_factory=NoAuditTrail)
     """The audit trail behind `record`."""
-    observer: Observer
+    observer: ConnectionObserver
     verifications: Verifications
     tracing: Tracing | None = None
     """None: requests have no spans, at no cost."""

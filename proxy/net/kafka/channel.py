@@ -194,7 +194,7 @@ class ChannelTimeout(ChannelError):
     reason = reachability.TIMED_OUT
 
 
-class AuthenticationError(ChannelError):
+class LoginRejected(ChannelError):
     """The endpoint rejected the login."""
 
     reason = reachability.LOGIN
@@ -206,7 +206,7 @@ class UnsupportedVersionError(ChannelError):
     reason = reachability.VERSION
 
 
-_BY_IMPORTANCE = (AuthenticationError, UnsupportedVersionError, ChannelTimeout, ChannelError)
+_BY_IMPORTANCE = (LoginRejected, UnsupportedVersionError, ChannelTimeout, ChannelError)
 """If several addresses fail, the first of these classes that one of the errors has is raised."""
 
 
@@ -461,7 +461,7 @@ class Channel:
             return
         try:
             lifetime_ms = await self._authenticate(login)
-        except AuthenticationError as error:
+        except LoginRejected as error:
             self._protocol.abort(error)
             raise
         self._reauthenticate_at_s = None
@@ -502,11 +502,9 @@ class Channel:
             raise self._rejected(login, "login did not complete", None)
         return lifetime_ms
 
-    def _rejected(self, login: SaslLogin, what: str, detail: str | None) -> AuthenticationError:
+    def _rejected(self, login: SaslLogin, what: str, detail: str | None) -> LoginRejected:
         who = f"{login.mechanism} login as {login.username}"
-        return AuthenticationError(
-            f"{self.endpoint.address}: {who}: {what}" + (f": {detail}" if detail else "")
-        )
+        return LoginRejected(f"{self.endpoint.address}: {who}: {what}" + (f": {detail}" if detail else ""))
 
 
 @asynccontextmanager
@@ -567,7 +565,7 @@ async def sasl_client(login: SaslLogin) -> SaslClient:
         try:
             return OAuthBearerClient(await login.tokens.token())
         except (TokenError, ValueError) as error:
-            raise AuthenticationError(f"no token to log in with: {error}") from error
+            raise LoginRejected(f"no token to log in with: {error}") from error
     if login.mechanism == "PLAIN":
         return PlainClient(login.username, login.password())
     mechanism = ScramMechanism.named(login.mechanism)

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from proxy.net.kafka.channel import AuthenticationError, Channel, ChannelError, EndpointSettings, SaslLogin
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, LoginRejected, SaslLogin
 from proxy.security.principal import Principal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -178,7 +178,7 @@ class UserTokens:
             try:
                 await (await Channel.open(endpoint)).close()
                 return
-            except AuthenticationError:
+            except LoginRejected:
                 if loop.time() >= deadline_s:
                     raise
             await asyncio.sleep(KNOWN_POLL_S)

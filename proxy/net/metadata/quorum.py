@@ -61,7 +61,7 @@ class Leadership:
     """Host and port of its controller listener, if they were reported."""
 
 
-class NotLeader(QuorumError):
+class NotQuorumLeader(QuorumError):
     """This controller is not the leader in this epoch."""
 
     def __init__(self, error_code: int, leadership: Leadership) -> None:
@@ -89,7 +89,7 @@ class SnapshotId:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedRecords:
     """A leader's response: records, a diverging log, or the id of a snapshot to fetch first."""
 
     high_watermark: int
@@ -111,7 +111,7 @@ class ControllerNode:
 
     async def fetch(
         self, position: FetchPosition, *, wait: bool = True, uncommitted: bool = False
-    ) -> Fetched:
+    ) -> FetchedRecords:
         """Fetch the log from a position on. NotLeader when the controller does not lead in that epoch.
 
         `wait`: for new records, up to MAX_WAIT_MS. `uncommitted`: the follower has records that it wants to
@@ -130,7 +130,7 @@ class ControllerNode:
         partition = response.responses[0].partitions[0]
         _check(partition.error_code, "Fetch", partition.current_leader, response.node_endpoints)
         snapshot = partition.snapshot_id
-        return Fetched(
+        return FetchedRecords(
             partition.high_watermark,
             bytes(partition.records or b""),
             partition.diverging_epoch.end_offset >= 0 or partition.diverging_epoch.epoch >= 0,
@@ -181,7 +181,7 @@ def _check(
 ) -> None:
     if error_code in _NOT_LEADER and leader is not None:
         addresses = {node.node_id: (node.host, node.port) for node in endpoints}
-        raise NotLeader(
+        raise NotQuorumLeader(
             error_code, Leadership(leader.leader_epoch, leader.leader_id, addresses.get(leader.leader_id))
         )
     if error_code != ErrorCode.NONE:

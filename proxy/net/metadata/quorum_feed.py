@@ -20,9 +20,9 @@ from proxy.net.metadata.quorum import (
     CLUSTER_METADATA,
     UNKNOWN_OFFSET,
     ControllerNode,
-    Fetched,
+    FetchedRecords,
     FetchPosition,
-    NotLeader,
+    NotQuorumLeader,
     QuorumError,
     QuorumLeader,
     SnapshotId,
@@ -94,7 +94,7 @@ class QuorumFeed:
             raise ChannelError("the quorum's leader is not known")
         try:
             fetched = await self._end_requests.fetch(endpoint, self._position())
-        except NotLeader as error:
+        except NotQuorumLeader as error:
             # The feed may still be at a controller that does not know the new epoch; with it, it is
             # redirected.
             if error.leadership.epoch > self.leader.epoch:
@@ -137,7 +137,7 @@ class QuorumFeed:
         try:
             async with await Channel.open(endpoint) as channel:
                 await self._follow(ControllerNode(channel), endpoint)
-        except NotLeader as redirect:
+        except NotQuorumLeader as redirect:
             if self.leader.update(redirect.leadership) and not self._redirected:
                 # Without a pause only once: two controllers may each name the other.
                 self._redirected = True
@@ -174,10 +174,10 @@ class QuorumFeed:
             leader_epoch=self.leader.epoch,
         )
 
-    async def _fetch(self, node: ControllerNode, *, wait: bool = True) -> Fetched:
+    async def _fetch(self, node: ControllerNode, *, wait: bool = True) -> FetchedRecords:
         try:
             return await node.fetch(self._position(), wait=wait, uncommitted=self._log.has_uncommitted)
-        except NotLeader as error:
+        except NotQuorumLeader as error:
             if error.leadership.epoch <= self.leader.epoch:
                 raise
             # It may lead in the epoch that it reports.
@@ -189,7 +189,7 @@ class QuorumFeed:
             self._log.position, self._log.last_epoch, self.leader.epoch, self._high_watermark
         )
 
-    async def _process(self, node: ControllerNode, fetched: Fetched) -> None:
+    async def _process(self, node: ControllerNode, fetched: FetchedRecords) -> None:
         if fetched.snapshot is not None:
             await self._load_snapshot(node, fetched.snapshot, fetched.high_watermark)
         elif fetched.diverging:
@@ -269,7 +269,7 @@ class _EndRequests:
         self._channel: Channel | None = None
         self._lock = asyncio.Lock()
 
-    async def fetch(self, endpoint: EndpointSettings, position: FetchPosition) -> Fetched:
+    async def fetch(self, endpoint: EndpointSettings, position: FetchPosition) -> FetchedRecords:
         """Fetch without waiting. Any error closes the connection."""
         async with self._lock:
             try:

@@ -174,7 +174,7 @@ def _checked(batches: MemoryRecords) -> LogBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ReplayedBatch:
     last_offset: int
     epoch: int
     values: tuple[bytes, ...]
@@ -185,7 +185,7 @@ class QuorumLog:
     """The part of a follower's log that is fetched and not committed."""
 
     def __init__(self) -> None:
-        self._uncommitted: list[Batch] = []
+        self._uncommitted: list[ReplayedBatch] = []
         self._committed = (0, 0)
 
     @property
@@ -228,10 +228,10 @@ class QuorumLog:
             values: list[bytes] = []
             if not batch.is_control_batch:
                 yield from _values(batch, self.position, values)
-            self._uncommitted.append(Batch(batch.next_offset - 1, _epoch(raw), tuple(values)))
+            self._uncommitted.append(ReplayedBatch(batch.next_offset - 1, _epoch(raw), tuple(values)))
             yield
 
-    def committed(self, high_watermark: int) -> list[Batch]:
+    def committed(self, high_watermark: int) -> list[ReplayedBatch]:
         """Return the batches before the high watermark; each is returned once."""
         count = sum(batch.last_offset < high_watermark for batch in self._uncommitted)
         ready, self._uncommitted = self._uncommitted[:count], self._uncommitted[count:]

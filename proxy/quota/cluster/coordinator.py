@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from proxy.quota.cluster.membership import Membership, Seen
-from proxy.quota.cluster.messages import Change, Demand, Grants, Report, Target
+from proxy.quota.cluster.messages import Demand, Grants, Report, ShareChange, Target
 from proxy.quota.cluster.timing import (
     FORGET_MS,
     HEARTBEAT_MS,
@@ -78,7 +78,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Peer:
+class MemberRun:
     """One run of a member, as this coordinator sees it."""
 
     key: bytes
@@ -96,7 +96,7 @@ class Peer:
     in_fallback: bool = False
     """It used its fallback when it reported last."""
     parts: list[Report] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ShareChange] = field(default_factory=list)
     unacked: deque[tuple[int, bytes]] = field(default_factory=deque)
     digests: set[bytes] = field(default_factory=set)
     probed_at_ms: float | None = None
@@ -123,7 +123,7 @@ class Coordinator:
         self._claimed_at_ms = self._now_ms = now_ms
         self._capacity_since_ms = now_ms
         self._granting_since_ms: float | None = None
-        self._peers: dict[bytes, Peer] = {}
+        self._peers: dict[bytes, MemberRun] = {}
         self._entries: dict[bytes, Entry] = {}
         self._dirty: dict[bytes, None] = {}
         self._reserved = 0.0
@@ -142,7 +142,7 @@ class Coordinator:
         peer = self._peers.get(seen.key)
         if peer is None:
             home = self._membership.home_of(seen.member)
-            self._peers[seen.key] = Peer(seen.key, seen.member, home, now_ms, now_ms, sequence)
+            self._peers[seen.key] = MemberRun(seen.key, seen.member, home, now_ms, now_ms, sequence)
         elif sequence > peer.sequence or now_ms - peer.heard_at_ms >= FORGET_MS:
             peer.sequence, peer.heard_at_ms, peer.probed_at_ms = sequence, now_ms, None
 
@@ -226,7 +226,7 @@ class Coordinator:
             if forgotten or now_ms - peer.heard_at_ms >= RESERVED_MS:
                 del self._peers[peer.key]
 
-    def _release(self, peer: Peer) -> None:
+    def _release(self, peer: MemberRun) -> None:
         """Forget what the member holds."""
         for digest in peer.digests:
             entry = self._entries[digest]
@@ -246,7 +246,7 @@ class Coordinator:
             self._reserved, self._capacity_since_ms = reserved, now_ms
             self._dirty = dict.fromkeys(self._entries)
 
-    def _take_part(self, peer: Peer, sequence: int, report: Report) -> None:
+    def _take_part(self, peer: MemberRun, sequence: int, report: Report) -> None:
         if report.part != len(peer.parts) % report.parts or report.part == 0:
             peer.parts = []
         if report.part != len(peer.parts):
@@ -262,7 +262,7 @@ class Coordinator:
                 holding = self._demand(peer, demand)
                 holding.share = holding.held = demand.held
 
-    def _demand(self, peer: Peer, demand: Demand) -> Holding:
+    def _demand(self, peer: MemberRun, demand: Demand) -> Holding:
         entry = self._entries.get(demand.digest)
         if entry is None:
             # Long unused: a whole window of credit is there, as in a new bucket.
@@ -280,7 +280,7 @@ class Coordinator:
         self._dirty[demand.digest] = None
         return holding
 
-    def _acknowledge(self, peer: Peer, applied: int) -> None:
+    def _acknowledge(self, peer: MemberRun, applied: int) -> None:
         peer.acked = max(peer.acked, min(applied, peer.number))
         while peer.unacked and peer.unacked[0][0] <= peer.acked:
             number, digest = peer.unacked.popleft()
@@ -347,11 +347,11 @@ class Coordinator:
         elif not entry.holdings:
             self._dirty[digest] = None  # What its last holder used is not paid for yet.
 
-    def _change(self, peer: Peer, digest: bytes, holding: Holding, share: float, credit: float) -> None:
+    def _change(self, peer: MemberRun, digest: bytes, holding: Holding, share: float, credit: float) -> None:
         holding.share = share
         holding.held = max(holding.held, share)
         holding.pending.append((peer.number + 1, share))
-        peer.changes.append(Change(digest, share, credit))
+        peer.changes.append(ShareChange(digest, share, credit))
         if credit:
             holding.granted += credit
             holding.granted_number = peer.number + 1
@@ -372,7 +372,7 @@ class Coordinator:
             for some in _portions(found):
                 yield home, Grants(self.shard, self.epoch, tuple(some))
 
-    def _target(self, peer: Peer) -> Target:
+    def _target(self, peer: MemberRun) -> Target:
         changes, peer.changes = tuple(peer.changes), []
         if changes:
             peer.number += 1
@@ -388,11 +388,11 @@ class Coordinator:
         )
 
 
-def _lease_ended(peer: Peer, now_ms: float) -> bool:
+def _lease_ended(peer: MemberRun, now_ms: float) -> bool:
     return now_ms >= peer.heard_at_ms + LEASE_AT_COORDINATOR_MS
 
 
-def _outside(peer: Peer, now_ms: float) -> bool:
+def _outside(peer: MemberRun, now_ms: float) -> bool:
     """Whether the member may be using its fallback."""
     if peer.generation:
         return peer.in_fallback

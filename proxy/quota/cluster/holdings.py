@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from proxy.quota.cluster.membership import follows
-from proxy.quota.cluster.messages import Change, Demand, Report, Target
+from proxy.quota.cluster.messages import Demand, Report, ShareChange, Target
 from proxy.quota.cluster.share_rate import ShareRate
 from proxy.quota.cluster.timing import (
     FORGET_MS,
@@ -33,7 +33,7 @@ AGAIN_MS = 750
 """The least time between two full reports."""
 
 
-class State(StrEnum):
+class ShareOrigin(StrEnum):
     """Where a member's share of a shard comes from."""
 
     STARTING = "starting"
@@ -113,7 +113,7 @@ class Holdings:
     """One shard, as this member uses it."""
 
     shard: int
-    state: State = State.STARTING
+    state: ShareOrigin = ShareOrigin.STARTING
     since_ms: float = 0.0
     epoch: int = 0
     heard_at_ms: float = -FORGET_MS
@@ -132,7 +132,7 @@ class Holdings:
 
     def accept(
         self, epoch: int, target: Target, sent_ms: float | None, coordinator: str, now_ms: float
-    ) -> Iterable[Change]:
+    ) -> Iterable[ShareChange]:
         """Take what a coordinator says to this member; return the changes of shares that now apply.
 
         `sent_ms`: when this member sent the batch that the coordinator has echoed; None: too long ago.
@@ -152,7 +152,7 @@ class Holdings:
         # Grants that were on their way when the last full report was written are no reason for another one.
         self.report_all |= now_ms - self.reported_all_ms >= AGAIN_MS
 
-    def _apply(self, target: Target, sent_ms: float | None, now_ms: float) -> Iterable[Change]:
+    def _apply(self, target: Target, sent_ms: float | None, now_ms: float) -> Iterable[ShareChange]:
         expected = self.applied + 1 if target.changes else self.applied
         if target.number > expected:
             # Grants were lost: what this member holds has to be agreed on again.
@@ -180,7 +180,7 @@ class Holdings:
             self.until_ms, self.generation = -1.0, 0
             self.report_all = True
 
-    def enter(self, state: State, now_ms: float) -> None:
+    def enter(self, state: ShareOrigin, now_ms: float) -> None:
         if state is not self.state:
             self.state, self.since_ms = state, now_ms
 
@@ -203,7 +203,7 @@ class Holdings:
                     self.generation,
                     self.applied,
                     tuple(demands),
-                    in_fallback=self.state is not State.CLUSTER,
+                    in_fallback=self.state is not ShareOrigin.CLUSTER,
                 )
                 self.acknowledge = False
 
@@ -218,7 +218,7 @@ class Holdings:
         for part in range(parts):
             some = digests[part * MAX_ENTRIES : (part + 1) * MAX_ENTRIES]
             demands = tuple(self._demand(digest, now_ms, full=True) for digest in some)
-            in_fallback = self.state is not State.CLUSTER
+            in_fallback = self.state is not ShareOrigin.CLUSTER
             yield Report(self.shard, self.epoch, 0, 0, demands, True, in_fallback, part, parts)
 
     def _demand(self, digest: bytes, now_ms: float, *, full: bool) -> Demand:

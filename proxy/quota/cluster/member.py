@@ -17,7 +17,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from proxy.quota.cluster.coordinator import Coordinator
-from proxy.quota.cluster.holdings import Holdings, State, Want
+from proxy.quota.cluster.holdings import Holdings, ShareOrigin, Want
 from proxy.quota.cluster.membership import Membership
 from proxy.quota.cluster.messages import (
     BOOT_BYTES,
@@ -64,7 +64,7 @@ class Outgoing:
 class Status:
     """How this member uses one quota-id, for pages and metrics."""
 
-    state: State
+    state: ShareOrigin
     since_ms: float
     """When the state began, in the member's clock."""
     share: float
@@ -116,7 +116,7 @@ class Counts:
     """How often a shard went from cluster to fallback."""
 
 
-class Member:
+class ClusterMember:
     """The shares of one process, and the shards that it coordinates."""
 
     def __init__(
@@ -329,21 +329,21 @@ class Member:
 
     def _share(self, holdings: Holdings, digest: bytes) -> float:
         match holdings.state:
-            case State.CLUSTER:
+            case ShareOrigin.CLUSTER:
                 return self.floor + holdings.shares.get(digest, 0.0)
-            case State.STARTING | State.FALLBACK:
+            case ShareOrigin.STARTING | ShareOrigin.FALLBACK:
                 return 1.0 / self.membership.count
-            case State.LEFT:
+            case ShareOrigin.LEFT:
                 return self.floor
 
     def _allow(self, holdings: Holdings, rate: ShareRate, now_ms: float, credit: float = 0.0) -> float:
         share = self._share(holdings, rate.digest)
         match holdings.state:
-            case State.CLUSTER:
+            case ShareOrigin.CLUSTER:
                 valid_ms = max(holdings.until_ms - now_ms, 0.0)
-            case State.STARTING:
+            case ShareOrigin.STARTING:
                 valid_ms = 0.0  # One window's credit, and no more until the fallback applies.
-            case State.FALLBACK | State.LEFT:
+            case ShareOrigin.FALLBACK | ShareOrigin.LEFT:
                 valid_ms = float(LEASE_MS)
         return rate.allow(share, now_ms, valid_ms, credit)
 
@@ -352,12 +352,12 @@ class Member:
         holdings.expire(now_ms)
         if self._left:
             holdings.shares.clear()
-            holdings.enter(State.LEFT, now_ms)
+            holdings.enter(ShareOrigin.LEFT, now_ms)
         elif holdings.leased(now_ms):
-            holdings.enter(State.CLUSTER, now_ms)
-        elif was is not State.STARTING or now_ms - self._started_ms >= LEASE_MS:
-            holdings.enter(State.FALLBACK, now_ms)
-        if was is State.CLUSTER and holdings.state is State.FALLBACK:
+            holdings.enter(ShareOrigin.CLUSTER, now_ms)
+        elif was is not ShareOrigin.STARTING or now_ms - self._started_ms >= LEASE_MS:
+            holdings.enter(ShareOrigin.FALLBACK, now_ms)
+        if was is ShareOrigin.CLUSTER and holdings.state is ShareOrigin.FALLBACK:
             self.counts.leases_ended += 1
 
     def _measure(self, holdings: Holdings, clock: Callable[[], float], passed_ms: float) -> Iterator[None]:

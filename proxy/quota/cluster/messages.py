@@ -92,7 +92,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ShareChange:
     digest: bytes
     share: float
     credit: float = 0.0
@@ -109,7 +109,7 @@ class Target:
     generation: int
     number: int
     """Counts the targets with changes of this generation."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ShareChange, ...] = ()
     report_all: bool = False
     """The coordinator does not know what the member holds: a full report has to come first."""
     ack_wanted: bool = False
@@ -287,7 +287,7 @@ def _read_grants(body: bytes) -> Grants:
         changes = []
         for _ in range(length):
             digest, share, credit = _CHANGE.unpack_from(body, at)
-            changes.append(Change(digest, _fraction(share), _fraction(credit)))
+            changes.append(ShareChange(digest, _fraction(share), _fraction(credit)))
             at += _CHANGE.size
         report_all, ack_wanted = bool(flags & _REPORT_ALL), bool(flags & _ACK_WANTED)
         targets.append(Target(key, sequence, generation, number, tuple(changes), report_all, ack_wanted))

@@ -30,7 +30,7 @@ from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.topic_existence import find_existing, with_names
 from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, reject
-from proxy.session.remembered import Deferred, DeferredAssignments
+from proxy.session.remembered import DeferredAssignment, DeferredAssignments
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -67,7 +67,7 @@ def _assign(
     call: Call,
     assignments: DeferredAssignments,
     group_id: str,
-    deferred: Deferred | None,
+    deferred: DeferredAssignment | None,
     response: types.ConsumerGroupHeartbeatResponse,
 ) -> None:
     looked_up = set(deferred.topic_ids) if deferred is not None else set()
@@ -75,7 +75,7 @@ def _assign(
         response.assignment = deferred.assignment
     if response.assignment is None:
         return
-    assigned = Deferred(response.member_epoch, response.assignment)
+    assigned = DeferredAssignment(response.member_epoch, response.assignment)
     names = {topic_id: call.gate.topic_names.name(topic_id) for topic_id in assigned.topic_ids}
     if any(name is None and topic_id not in looked_up for topic_id, name in names.items()):
         assignments.hold(group_id, response.member_id or "", assigned)

@@ -69,7 +69,7 @@ class HasName(Protocol):
     def name(self) -> str: ...
 
 
-class Named(HasName, Protocol):
+class NamedOrIdentified(HasName, Protocol):
     """A topic that may be named by its id."""
 
     @property
@@ -161,7 +161,7 @@ def _of_group(call: Call, group: types.OffsetFetchRequest.OffsetFetchRequestGrou
 def _take_out(
     group: types.OffsetFetchRequest.OffsetFetchRequestGroup,
     errors: Mapping[Key, ErrorCode],
-    key: Callable[[Named], Key],
+    key: Callable[[NamedOrIdentified], Key],
 ) -> ResponseHandler | None:
     if not errors:
         return None

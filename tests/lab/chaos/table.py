@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit import session
-from spark_audit.ingest.streams import Topics, ingest
+from spark_audit.ingest.streams import IngestTopics, ingest
 from spark_audit.reconcile.reconciliation import reconcile
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
@@ -54,7 +54,7 @@ def main(bootstrap: str, directory: str, out: str) -> None:
 def told_by(spark: SparkSession, bootstrap: str, directory: str) -> dict[str, Any]:
     """The tables in that directory, once all that the topics hold is in them, and what is found in them."""
     tables = Tables(directory)
-    topics = Topics(bootstrap, "__penstock_audit", "__penstock_metadata", {})
+    topics = IngestTopics(bootstrap, "__penstock_audit", "__penstock_metadata", {})
     ingest(spark, topics, tables, lambda _line: None)
     audit = delta.read_table(spark, tables.audit, S.AUDIT)
     quarantine = delta.read_table(spark, tables.quarantine)

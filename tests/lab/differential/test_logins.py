@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from proxy.config import Listener as ListenerSettings
+from proxy.config import ListenerConfig as ListenerSettings
 from proxy.metadata.scram import ScramMechanism, credential_from_password
 from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener
 from proxy.security.passwords import hash_password

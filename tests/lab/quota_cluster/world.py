@@ -13,8 +13,8 @@ from functools import lru_cache, partial
 from itertools import count
 from random import Random
 
-from proxy.quota.cluster.holdings import State
-from proxy.quota.cluster.member import Member
+from proxy.quota.cluster.holdings import ShareOrigin
+from proxy.quota.cluster.member import ClusterMember
 from proxy.quota.cluster.messages import Batch, MalformedError, decode, digest_of
 from proxy.quota.cluster.timing import TICK_MS
 from proxy.quota.keys import PRODUCER_BYTE_RATE
@@ -71,7 +71,7 @@ class Proxy:
     """One process of the simulation."""
 
     number: int
-    member: Member
+    member: ClusterMember
     clock: Clock
     alive: bool = True
     separated: bool = False
@@ -133,7 +133,7 @@ class World:
         number = len(self.proxies) if number is None else number
         clock = Clock(self.random.uniform(0, 1e7), 1 + self.random.uniform(-self.drift, self.drift))
         boot = next(self._boots).to_bytes(8, "big")
-        member = Member(
+        member = ClusterMember(
             f"proxy-{number}", boot, f"{number}:9092", self.partitions, self.configured, clock.at(self.now_ms)
         )
         proxy = Proxy(number, member, clock)
@@ -201,18 +201,18 @@ class World:
 
     # What is measured.
 
-    def shares(self, name: NAMES) -> Iterator[tuple[State, float]]:
+    def shares(self, name: NAMES) -> Iterator[tuple[ShareOrigin, float]]:
         """Yield what each live proxy may use of a quota-id at this moment, by true time."""
         digest = digest_of(name)
         for proxy in self.proxies:
             if proxy.alive:
                 holdings = proxy.member.shards()[proxy.member.shard_of(digest)]
                 status = proxy.member.status(name)
-                stopped = status.state is State.CLUSTER and not holdings.leased(self.local_ms(proxy))
+                stopped = status.state is ShareOrigin.CLUSTER and not holdings.leased(self.local_ms(proxy))
                 # A decrease applies from the next tick on.
                 want = holdings.wants.get(digest)
                 share = status.share if want is None else max(status.share, want.rate.share)
-                yield status.state, 0.0 if stopped or status.state is State.STARTING else share
+                yield status.state, 0.0 if stopped or status.state is ShareOrigin.STARTING else share
 
     def amount(self, name: NAMES, from_ms: float, to_ms: float) -> float:
         """Return what all proxies let through of a quota-id, between two multiples of 100 ms."""

@@ -350,7 +350,7 @@ def _checkpoints(place: Place) -> Iterator[tuple[Cell, set[str]]]:
     ):
         _write_checkpoint(place, end)
         ends = delta.ends_read(place.spark, place.tables, delta.AUDIT_STREAM)
-        topic = against.Topic("audit", rows, nothing, ends)
+        topic = against.ComparedTopic("audit", rows, nothing, ends)
         found = against.audit_places(table, expired, topic).select(against.KIND).distinct().collect()
         yield Cell("checkpoint", item, EDIT, WITHOUT_KEY), {f"topics.{row[0]}" for row in found}
 

@@ -165,8 +165,8 @@ class Trail(NamedTuple):
     """The true rows of the trail's tables by name, and both topics."""
 
     rows: Mapping[str, DataFrame]
-    audit: against.Topic
-    log: against.Topic
+    audit: against.ComparedTopic
+    log: against.ComparedTopic
 
 
 def trail(spark: SparkSession, numbered: Numbered, late: Mapping[int, Topics]) -> Trail:
@@ -185,8 +185,8 @@ def trail(spark: SparkSession, numbered: Numbered, late: Mapping[int, Topics]) -
     no_bad = empty_frame(spark, S.QUARANTINE)
     return Trail(
         {"audit": audit, "quarantine": quarantine, "metadata_log": log},
-        against.Topic("audit", audit, quarantine, ends),
-        against.Topic("metadata", log, no_bad, {"0": 1 << 40}),
+        against.ComparedTopic("audit", audit, quarantine, ends),
+        against.ComparedTopic("metadata", log, no_bad, {"0": 1 << 40}),
     )
 
 

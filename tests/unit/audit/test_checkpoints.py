@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from proxy.audit.chain import author_of, witnessed_end
-from proxy.audit.checkpoints import Checkpoint, Note, Signer, State, is_key_of, key_id
+from proxy.audit.checkpoints import Checkpoint, SignedNote, Signer, StateInEffect, is_key_of, key_id
 from proxy.audit.witnesses import Witness
 from proxy.metadata.signing_keys import (
     AUDIT,
@@ -35,7 +35,9 @@ PETERS_NOTE = (
 )
 NOW_MS = 1_795_435_200_000
 LINK = "ab" * 32
-CHECKPOINT = Checkpoint("proxy-1", "cafe", 12, LINK, NOW_MS, State("__penstock_metadata", 7, b"d" * 32))
+CHECKPOINT = Checkpoint(
+    "proxy-1", "cafe", 12, LINK, NOW_MS, StateInEffect("__penstock_metadata", 7, b"d" * 32)
+)
 SIGNER, KEYS = Signer("proxy-1", signing_key("proxy-1")), [public_key("other"), public_key("proxy-1")]
 
 
@@ -44,7 +46,7 @@ def test_a_note_is_signed_and_verified_as_gos_module_does_it() -> None:
     peter = PublicKey(PETER.public, AUDIT, "PeterNeumann")
 
     assert Signer("PeterNeumann", PETER).signed(text) == PETERS_NOTE
-    note = Note.parse(PETERS_NOTE)
+    note = SignedNote.parse(PETERS_NOTE)
     assert note is not None
     assert note.text == text
     assert note.signer("PeterNeumann", [peter]) == peter
@@ -69,7 +71,7 @@ def test_a_cosignature_is_over_the_text_of_the_example_in_c2sps_document() -> No
     assert raw[:4] == key_id("witness", b"\x04", signing_key("witness").public.public_bytes_raw())
     assert int.from_bytes(raw[4:12], "big") == 1_679_315_147
     private_key("witness").public_key().verify(raw[12:], f"cosignature/v1\ntime 1679315147\n{body}".encode())
-    parsed = Note.parse(cosigned)
+    parsed = SignedNote.parse(cosigned)
     assert parsed is not None
     assert parsed.signer("log", [public_key("log")]) is not None
     # It is no signature of the witness's own.
@@ -124,7 +126,7 @@ def test_no_other_text_is_a_checkpoint(text: str) -> None:
     ],
 )
 def test_what_has_no_signatures_at_its_end_is_no_note(note: str) -> None:
-    assert Note.parse(note) is None
+    assert SignedNote.parse(note) is None
 
 
 def test_only_the_text_name_and_key_that_were_signed_are_verified() -> None:
@@ -134,7 +136,7 @@ def test_only_the_text_name_and_key_that_were_signed_are_verified() -> None:
     as_another = Signer("proxy-2", signing_key("proxy-1")).signed(CHECKPOINT.text())
 
     def verified(note: str) -> bool:
-        parsed = Note.parse(note)
+        parsed = SignedNote.parse(note)
         assert parsed is not None
         return parsed.signer("proxy-1", [public_key("proxy-1")]) is not None
 

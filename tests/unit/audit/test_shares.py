@@ -4,14 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.audit.classes import ADMIN, AUTHENTICATION, CLASSES, DENIAL, PROCESS, RESERVED, SUMMARY, Shares
+from proxy.audit.classes import (
+    ADMIN,
+    AUTHENTICATION,
+    CLASSES,
+    DENIAL,
+    PROCESS,
+    RESERVED,
+    SUMMARY,
+    SpoolShares,
+)
 
 pytestmark = pytest.mark.spec("D3")
 
 WHOLE = 16_000
 
 
-def filled(shares: Shares, name: str, size_bytes: int = 10) -> int:
+def filled(shares: SpoolShares, name: str, size_bytes: int = 10) -> int:
     """Put records of one class until it has no room; how many bytes."""
     put = 0
     while shares.room_bytes(name) >= size_bytes:
@@ -22,7 +31,7 @@ def filled(shares: Shares, name: str, size_bytes: int = 10) -> int:
 
 @pytest.mark.parametrize("flooding", CLASSES)
 def test_a_flood_of_one_class_leaves_the_others_their_reserves(flooding: str) -> None:
-    shares = Shares(WHOLE)
+    shares = SpoolShares(WHOLE)
     reserved = {name: int(WHOLE * part) for name, part in RESERVED.items()}
 
     taken = filled(shares, flooding)
@@ -35,7 +44,7 @@ def test_a_flood_of_one_class_leaves_the_others_their_reserves(flooding: str) ->
 
 
 def test_what_leaves_makes_room_and_what_was_there_before_leaves_first() -> None:
-    shares = Shares(WHOLE, unknown_bytes=8_000)
+    shares = SpoolShares(WHOLE, unknown_bytes=8_000)
     first = filled(shares, SUMMARY)
     assert first == WHOLE - 8_000 - 5_000
 
@@ -47,7 +56,7 @@ def test_what_leaves_makes_room_and_what_was_there_before_leaves_first() -> None
 
 
 def test_what_an_earlier_process_left_takes_no_reserve_from_a_full_spool() -> None:
-    shares = Shares(WHOLE, unknown_bytes=WHOLE - 5_000)
+    shares = SpoolShares(WHOLE, unknown_bytes=WHOLE - 5_000)
 
     assert shares.room_bytes(SUMMARY) == 0
     assert shares.room_bytes(DENIAL) == 2_000
@@ -64,7 +73,7 @@ puts = st.lists(
 def test_it_never_holds_more_than_the_whole_and_is_empty_when_all_has_left(
     run: list[tuple[str, int, bool]],
 ) -> None:
-    shares, put, left, held = Shares(WHOLE), 0, 0, []
+    shares, put, left, held = SpoolShares(WHOLE), 0, 0, []
     for name, size_bytes, leaves in run:
         if name != PROCESS and shares.room_bytes(name) >= size_bytes:
             shares.put(name, size_bytes)

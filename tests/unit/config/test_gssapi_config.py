@@ -9,7 +9,7 @@ import yaml
 
 from proxy.commands.check import check
 from proxy.config import ConfigError, load
-from proxy.config.listener import Listener
+from proxy.config.listener import ListenerConfig
 from proxy.net.logins.kerberos import GssapiMechanism, GssapiSettings
 from tests.unit.config.test_proxy_config import document, written
 from tests.unit.config.test_proxy_config import listener as entry
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spec("O5", "R9")
 PREFIX = "sasl.kerberos."
 
 
-def listener(directory: Path, mechanism: str = "GSSAPI", **changes: Any) -> Listener:
+def listener(directory: Path, mechanism: str = "GSSAPI", **changes: Any) -> ListenerConfig:
     """A listener with GSSAPI; changes without the keys' prefix, None takes a key away, __ is a dot."""
     (directory / "kafka.keytab").touch()
     kerberos = {"keytab": "kafka.keytab"} | {name.replace("__", "."): changes[name] for name in changes}
@@ -32,7 +32,7 @@ def listener(directory: Path, mechanism: str = "GSSAPI", **changes: Any) -> List
     document |= {PREFIX + name: value for name, value in kerberos.items() if value is not None}
     path = directory / "listener.yaml"
     path.write_text(yaml.safe_dump(document))
-    return load(path, Listener)
+    return load(path, ListenerConfig)
 
 
 def test_a_keytab_is_enough(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from proxy.config import ConfigError, Part, load
-from proxy.config.listener import Listener
+from proxy.config.listener import ListenerConfig
 from proxy.config.peer import Login
-from proxy.config.upstream import Upstream
+from proxy.config.upstream import UpstreamConfig
 from proxy.net.logins.bearer_token import EndpointToken, FileToken
 from proxy.net.logins.oauthbearer import JwksSettings, OAuthBearerSettings
 from proxy.security.jwk_set import ALGORITHMS
@@ -29,7 +29,7 @@ def loaded(directory: Path, part: type[Part], document: dict[str, Any]) -> Any:
     return load(path, part)
 
 
-def listener(directory: Path, **changes: Any) -> Listener:
+def listener(directory: Path, **changes: Any) -> ListenerConfig:
     """A listener with OAUTHBEARER; changes without the keys' prefix, None takes a key away, __ is a dot."""
     oauthbearer: dict[str, Any] = {
         "jwks.endpoint.url": URL,
@@ -44,10 +44,10 @@ def listener(directory: Path, **changes: Any) -> Listener:
     }
     found = loaded(
         directory,
-        Listener,
+        ListenerConfig,
         document | {PREFIX + name: value for name, value in oauthbearer.items() if value is not None},
     )
-    assert isinstance(found, Listener)
+    assert isinstance(found, ListenerConfig)
     return found
 
 
@@ -167,7 +167,7 @@ def test_keys_that_nothing_would_read_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"sasl\.oauthbearer\.expected\.issuer: no effect without OAUTHBEARER"
     ):
-        loaded(tmp_path, Listener, document)
+        loaded(tmp_path, ListenerConfig, document)
 
 
 def login(directory: Path, **changes: Any) -> Login:
@@ -203,9 +203,9 @@ def test_tokens_for_users_are_made_by_a_principal_with_a_name(tmp_path: Path) ->
         "identity": "user",
     }
     with pytest.raises(ConfigError, match=r"identity: user needs sasl\.username"):
-        loaded(tmp_path, Upstream, upstream | {"sasl": sasl})
+        loaded(tmp_path, UpstreamConfig, upstream | {"sasl": sasl})
 
-    found = loaded(tmp_path, Upstream, upstream | {"sasl": sasl | {"username": "penstock"}})
+    found = loaded(tmp_path, UpstreamConfig, upstream | {"sasl": sasl | {"username": "penstock"}})
     assert found.sasl.sasl_login().username == "penstock"
 
 

@@ -3,20 +3,20 @@
 import pytest
 from pydantic import ValidationError
 
-from forwarding.config import MutationQuota
-from proxy.config.proxy import Quota
+from forwarding.config import MutationQuotaConfig
+from proxy.config.proxy import QuotaConfig
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 
 
 @pytest.mark.spec("Q2", "D5")
 def test_what_limits_depend_on_besides_the_log_is_told_at_the_start() -> None:
-    assert Quota().recorded_settings() == {
+    assert QuotaConfig().recorded_settings() == {
         "quota.mode": "enforce",
         "quota.excluded.principals": "",
         "quota.window.num": "11",
         "quota.window.size.seconds": "1",
     }
-    quota = Quota.model_validate(
+    quota = QuotaConfig.model_validate(
         {
             "mode": "observe",
             "excluded.principals": "User:a; User:CN=b,O=c;",
@@ -54,25 +54,28 @@ def test_what_limits_depend_on_besides_the_log_is_told_at_the_start() -> None:
 )
 def test_a_setting_that_means_nothing_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        Quota.model_validate(wrong)
+        QuotaConfig.model_validate(wrong)
 
 
 @pytest.mark.spec("Q12", "D5")
 def test_a_controller_has_the_same_rules_for_its_own_quota() -> None:
-    assert MutationQuota().recorded_rules() == {"quota.mode": "enforce", "quota.excluded.principals": ""}
-    quota = MutationQuota.model_validate(
+    assert MutationQuotaConfig().recorded_rules() == {
+        "quota.mode": "enforce",
+        "quota.excluded.principals": "",
+    }
+    quota = MutationQuotaConfig.model_validate(
         {"mode": "observe", "excluded.principals": "User:a", "controller.quota.window.num": 3}
     )
     assert (quota.enforced, quota.excluded, quota.controller_quota_window_num) == (False, ("User:a",), 3)
     with pytest.raises(ValidationError):
-        MutationQuota.model_validate({"excluded.principals": "alice"})
+        MutationQuotaConfig.model_validate({"excluded.principals": "alice"})
 
 
 @pytest.mark.spec("Q13")
 def test_a_quota_has_the_scope_of_its_entity_else_of_its_key_else_the_default() -> None:
     alice, bob = QuotaEntity(user="alice"), QuotaEntity(user="bob")
     anybody, blank = QuotaEntity(user=DEFAULT, client_id="app"), QuotaEntity(ip="10.0.0.1")
-    quota = Quota.model_validate(
+    quota = QuotaConfig.model_validate(
         {
             "scope": "cluster",
             "scope.by.quota": {"request_percentage": "proxy"},
@@ -83,8 +86,8 @@ def test_a_quota_has_the_scope_of_its_entity_else_of_its_key_else_the_default() 
     def cluster(key: str, entity: QuotaEntity | None) -> bool:
         return quota.scopes.is_cluster(key, entity)
 
-    assert not Quota().scopes.any_cluster
-    assert not Quota().scopes.is_cluster("producer_byte_rate", bob)
+    assert not QuotaConfig().scopes.any_cluster
+    assert not QuotaConfig().scopes.is_cluster("producer_byte_rate", bob)
     assert quota.scopes.any_cluster
     assert [cluster("producer_byte_rate", each) for each in (alice, bob, anybody, blank, None)] == [
         False,
@@ -94,14 +97,14 @@ def test_a_quota_has_the_scope_of_its_entity_else_of_its_key_else_the_default() 
         True,
     ]
     assert not cluster("request_percentage", bob)
-    assert Quota.model_validate({"scope.by.entity": {"users/bob": "cluster"}}).scopes.is_cluster(
+    assert QuotaConfig.model_validate({"scope.by.entity": {"users/bob": "cluster"}}).scopes.is_cluster(
         "request_percentage", bob
     )
 
 
 @pytest.mark.spec("Q13", "D5")
 def test_the_scopes_are_recorded_where_a_quota_holds_for_the_cluster() -> None:
-    quota = Quota.model_validate(
+    quota = QuotaConfig.model_validate(
         {
             "scope.by.quota": {"producer_byte_rate": "cluster"},
             "scope.by.entity": {"users/b%3Bc": "cluster", "users/alice": "proxy"},

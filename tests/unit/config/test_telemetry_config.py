@@ -9,7 +9,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from proxy.commands.check import checked
-from proxy.config import ConfigError, ProxyConfig, Telemetry, load, traces
+from proxy.config import ConfigError, ProxyConfig, TelemetryConfig, load, traces
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.telemetry.otlp import OtlpTraces
 from proxy.net.telemetry.spans import NoTraces
@@ -22,15 +22,15 @@ pytestmark = pytest.mark.spec("O5", "O12")
 URL = "https://collector:4318"
 
 
-def telemetry(directory: Path, **otlp: Any) -> Telemetry:
+def telemetry(directory: Path, **otlp: Any) -> TelemetryConfig:
     """`__` is a dot."""
     path = directory / "telemetry.yaml"
     keys = {name.replace("__", "."): value for name, value in otlp.items()}
     path.write_text(yaml.safe_dump({"otlp": keys}))
-    return load(path, Telemetry)
+    return load(path, TelemetryConfig)
 
 
-def made(settings: Telemetry) -> Any:
+def made(settings: TelemetryConfig) -> Any:
     registry = CollectorRegistry()
     return traces(settings, "proxy-1", registry, FileReloads(registry))
 

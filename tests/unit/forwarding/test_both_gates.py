@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.api import Outcome, SendToBroker
+from forwarding.controller.api import ControllerOutcome, SendToBroker
 from proxy.admin.topics import TopicKey
 from proxy.session.call import Respond
 from proxy.wire import types as t
@@ -67,12 +67,12 @@ def deleted(*topics: tuple[str, bytes]) -> Any:
 
 def both(
     api_key: ApiKey, version: int, request: Any, rights: tuple[str, ...]
-) -> tuple[Any, Outcome | SendToBroker[Any]]:
+) -> tuple[Any, ControllerOutcome | SendToBroker[Any]]:
     """What the proxy makes of the request, and what the controller decides."""
     at_controller = decided(
         api_key, request, image=image_with(*rights), topic_names=NAMES, version=version
     ).decision
-    assert isinstance(at_controller, Outcome | SendToBroker)
+    assert isinstance(at_controller, ControllerOutcome | SendToBroker)
     return Asking(api_key, version, *rights).for_(request), at_controller
 
 
@@ -147,7 +147,7 @@ def test_both_gates_give_the_same_response(
     at_proxy, at_controller = both(api_key, version, request_, rights)
 
     assert isinstance(at_proxy.verdict, Respond)
-    assert isinstance(at_controller, Outcome)
+    assert isinstance(at_controller, ControllerOutcome)
     assert at_controller.response == at_proxy.verdict.message
 
 
@@ -236,7 +236,7 @@ def test_the_messages_are_those_of_kafkas_controller() -> None:
         topic_names=NAMES | {("shown", NO_ID): "shown"},
     ).decision
 
-    assert isinstance(decision, Outcome)
+    assert isinstance(decision, ControllerOutcome)
     assert [(part.name, part.error_code, part.error_message) for part in decision.response.responses] == [
         ("denied", ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
         ("shown", ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
@@ -258,5 +258,5 @@ def test_the_controller_starts_no_election_in_all_partitions(version: int) -> No
 
     decision = decided(ELECT, request, image=image_with(ALTER), version=version).decision
 
-    assert isinstance(decision, Outcome)
+    assert isinstance(decision, ControllerOutcome)
     assert decision.response.error_code == (0 if version == 0 else ErrorCode.INVALID_REQUEST)

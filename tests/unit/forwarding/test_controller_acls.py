@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from forwarding.controller.acls import create_acls, delete_acls
-from forwarding.controller.api import Outcome
+from forwarding.controller.api import ControllerOutcome
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.wire import types
@@ -33,7 +33,7 @@ def creation(**changes: Any) -> Any:
     return types.CreateAclsRequest.AclCreation(**(fields | changes))
 
 
-def created(image: MetadataImage, *creations: Any) -> Outcome:
+def created(image: MetadataImage, *creations: Any) -> ControllerOutcome:
     return create_acls(types.CreateAclsRequest(creations=list(creations)), image, ids())
 
 
@@ -50,11 +50,11 @@ def acl_filter(**changes: Any) -> Any:
     return types.DeleteAclsRequest.DeleteAclsFilter(**(fields | changes))
 
 
-def deleted(image: MetadataImage, *filters: Any) -> Outcome:
+def deleted(image: MetadataImage, *filters: Any) -> ControllerOutcome:
     return delete_acls(types.DeleteAclsRequest(filters=list(filters)), image)
 
 
-def errors(outcome: Outcome) -> list[tuple[int, str]]:
+def errors(outcome: ControllerOutcome) -> list[tuple[int, str]]:
     return [(result.error_code, result.error_message) for result in outcome.response.results]
 
 
@@ -145,7 +145,7 @@ THREE = image_of(
 )
 
 
-def removed(outcome: Outcome) -> list[int]:
+def removed(outcome: ControllerOutcome) -> list[int]:
     return [int.from_bytes(record.id, "big") for record in outcome.records]
 
 

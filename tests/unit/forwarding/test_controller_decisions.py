@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.api import Outcome, SendToBroker
+from forwarding.controller.api import ControllerOutcome, SendToBroker
 from forwarding.controller.controller import CONTROLLER_APIS, Controller
 from forwarding.envelope import AUTHORIZER_NOT_READY, ForwardedRequest, RejectedEnvelope
 from proxy.metadata.acl import Operation, ResourceType
@@ -132,7 +132,7 @@ def first_error(response: Any) -> int:
 def test_a_principal_without_the_right_on_the_cluster_is_denied(api_key: int) -> None:
     verdict = decided(api_key, REQUESTS[api_key], image=allowed((Operation.DESCRIBE, "kafka-cluster")))
 
-    assert isinstance(verdict.decision, Outcome)
+    assert isinstance(verdict.decision, ControllerOutcome)
     assert verdict.decision.records == ()
     assert first_error(verdict.decision.response) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert [(e.principal, e.forwarding_principal, e.granted) for e in verdict.events] == [
@@ -147,7 +147,7 @@ def test_the_right_on_the_cluster_opens_the_api(api_key: int) -> None:
 
     verdict = decided(api_key, REQUESTS[api_key], image=allowed((right, "kafka-cluster")))
 
-    if isinstance(verdict.decision, Outcome):
+    if isinstance(verdict.decision, ControllerOutcome):
         assert first_error(verdict.decision.response) != ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     else:
         assert verdict.decision.request == REQUESTS[api_key]
@@ -171,7 +171,7 @@ def test_a_forwarded_api_that_names_no_right_and_has_no_code_of_its_own_is_rejec
         ApiKey.CREATE_PARTITIONS, types.CreatePartitionsRequest(topics=[topic], timeout_ms=5), ADMIN
     )
 
-    assert isinstance(verdict.decision, Outcome)
+    assert isinstance(verdict.decision, ControllerOutcome)
     (part,) = verdict.decision.response.results
     assert (part.error_code, part.error_message) == (
         ErrorCode.UNSUPPORTED_VERSION,
@@ -188,7 +188,7 @@ def test_a_request_of_the_sending_proxys_own_principal_is_rejected(api_key: int)
 
     verdict = decided(api_key, request, PROXY.principal)
 
-    assert isinstance(verdict.decision, Outcome)
+    assert isinstance(verdict.decision, ControllerOutcome)
     assert verdict.decision.records == ()
     (event,) = verdict.events
     assert (event.event, event.principal, event.forwarding_principal, event.error_code) == (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.api import Outcome
+from forwarding.controller.api import ControllerOutcome
 from forwarding.controller.quotas import alter_client_quotas
 from proxy.metadata.image import MetadataImage
 from proxy.wire import types
@@ -26,11 +26,11 @@ def entry(entity: list[tuple[str, str | None]], *ops: Any) -> Any:
 
 def altered(
     *entries: Any, image: MetadataImage = MetadataImage.EMPTY, validate_only: bool = False
-) -> Outcome:
+) -> ControllerOutcome:
     return alter_client_quotas(request_of(entries=list(entries), validate_only=validate_only), image)
 
 
-def errors(outcome: Outcome) -> list[tuple[int, str | None]]:
+def errors(outcome: ControllerOutcome) -> list[tuple[int, str | None]]:
     return [(answered.error_code, answered.error_message) for answered in outcome.response.entries]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.api import Outcome
+from forwarding.controller.api import ControllerOutcome
 from forwarding.controller.scram import alter_user_scram_credentials
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.scram import ScramMechanism, credential_from_password, salted_password
@@ -30,12 +30,12 @@ def altered(
     deletions: tuple[Any, ...] = (),
     upsertions: tuple[Any, ...] = (),
     image: MetadataImage = MetadataImage.EMPTY,
-) -> Outcome:
+) -> ControllerOutcome:
     request = request_of(deletions=list(deletions), upsertions=list(upsertions))
     return alter_user_scram_credentials(request, image)
 
 
-def errors(outcome: Outcome) -> list[tuple[str, int]]:
+def errors(outcome: ControllerOutcome) -> list[tuple[str, int]]:
     return [(result.user, result.error_code) for result in outcome.response.results]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.api import DAY_MS, Outcome, TokenSettings
+from forwarding.controller.api import DAY_MS, ControllerOutcome, TokenSettings
 from forwarding.controller.tokens import LONG_MAX, expired_tokens
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import DelegationToken, MetadataImage
@@ -52,22 +52,26 @@ def outcome(
     principal: Principal = ALICE,
     image: MetadataImage = MetadataImage.EMPTY,
     settings: TokenSettings = ENABLED,
-) -> Outcome:
+) -> ControllerOutcome:
     decision = decided(api_key, request, principal, image, tokens=settings).decision
-    assert isinstance(decision, Outcome)
+    assert isinstance(decision, ControllerOutcome)
     return decision
 
 
-def created(request: Any, principal: Principal = ALICE, **changes: Any) -> Outcome:
+def created(request: Any, principal: Principal = ALICE, **changes: Any) -> ControllerOutcome:
     return outcome(ApiKey.CREATE_DELEGATION_TOKEN, request, principal, **changes)
 
 
-def renewed(period_ms: int, principal: Principal = ALICE, now: DelegationToken = EXISTING) -> Outcome:
+def renewed(
+    period_ms: int, principal: Principal = ALICE, now: DelegationToken = EXISTING
+) -> ControllerOutcome:
     request = types.RenewDelegationTokenRequest(hmac=SECRET.hmac(now.token_id), renew_period_ms=period_ms)
     return outcome(ApiKey.RENEW_DELEGATION_TOKEN, request, principal, image_of(token_record(now)))
 
 
-def expired(period_ms: int, principal: Principal = ALICE, now: DelegationToken = EXISTING) -> Outcome:
+def expired(
+    period_ms: int, principal: Principal = ALICE, now: DelegationToken = EXISTING
+) -> ControllerOutcome:
     request = types.ExpireDelegationTokenRequest(
         hmac=SECRET.hmac(now.token_id), expiry_time_period_ms=period_ms
     )
@@ -108,7 +112,7 @@ def test_who_asked_for_a_token_is_told_by_versions_that_can(version: int, reques
 
     decision = decided(ApiKey.CREATE_DELEGATION_TOKEN, request, version=version, tokens=ENABLED).decision
 
-    assert isinstance(decision, Outcome)
+    assert isinstance(decision, ControllerOutcome)
     assert decision.response.token_requester_principal_name == requester
     assert decision.records[0].requester == "User:alice"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.api import Outcome, SendToBroker
+from forwarding.controller.api import ControllerOutcome, SendToBroker
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.principal import Principal
@@ -28,7 +28,7 @@ def test_of_a_topic_that_he_may_not_delete_one_is_told_that_it_is_missing_if_he_
         ApiKey.DELETE_TOPICS, request, image=image, topic_names={("a", bytes(16)): "a"}, version=5
     )
 
-    assert isinstance(verdict.decision, Outcome)
+    assert isinstance(verdict.decision, ControllerOutcome)
     assert [topic.error_code for topic in verdict.decision.response.responses] == [
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -42,7 +42,7 @@ def test_log_levels_are_left_to_the_broker_by_who_has_the_right_to_alter_them() 
 
     verdict = decided(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, ADMIN)
 
-    assert isinstance(verdict.decision, Outcome)
+    assert isinstance(verdict.decision, ControllerOutcome)
     assert [part.error_code for part in verdict.decision.response.responses] == [ErrorCode.INVALID_REQUEST]
 
 
@@ -61,7 +61,7 @@ def test_not_even_a_super_user_changes_our_own_topics(
 ) -> None:
     verdict = decided(api_key, changes(topic), ADMIN, topic_names={(topic, bytes(16)): topic})
 
-    assert isinstance(verdict.decision, Outcome)
+    assert isinstance(verdict.decision, ControllerOutcome)
     (response,) = getattr(verdict.decision.response, parts)
     assert response.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     (denied,) = (event for event in verdict.events if event.granted is False)
@@ -74,7 +74,7 @@ def test_the_controller_describes_its_own_topics_to_whom_the_proxy_does() -> Non
 
     def answered(image: MetadataImage, principal: Principal = ALICE) -> Any:
         verdict = decided(ApiKey.DELETE_TOPICS, deletions(METADATA_TOPIC), principal, image=image)
-        assert isinstance(verdict.decision, Outcome)
+        assert isinstance(verdict.decision, ControllerOutcome)
         (topic,) = verdict.decision.response.responses
         return topic.error_code
 
@@ -167,5 +167,5 @@ def test_a_resource_named_twice_is_refused_once() -> None:
         ADMIN,
     )
 
-    assert isinstance(verdict.decision, Outcome)
+    assert isinstance(verdict.decision, ControllerOutcome)
     assert [r.error_code for r in verdict.decision.response.responses] == [ErrorCode.INVALID_REQUEST]

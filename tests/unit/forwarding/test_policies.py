@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.api import Outcome, SendToBroker
+from forwarding.controller.api import ControllerOutcome, SendToBroker
 from forwarding.controller.controller import Controller, Verdict
 from forwarding.controller.policy import (
     AlterConfigPolicy,
@@ -95,7 +95,7 @@ def told(verdict: Verdict) -> tuple[int, str] | None:
     """The fault of the one part; None: it goes to a broker."""
     if isinstance(verdict.decision, SendToBroker):
         return None
-    assert isinstance(verdict.decision, Outcome)
+    assert isinstance(verdict.decision, ControllerOutcome)
     (part,) = getattr(verdict.decision.response, "topics", None) or verdict.decision.response.responses
     return part.error_code, part.error_message
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forwarding.envelope import AUTHORIZER_NOT_READY, CONNECTION_LOST, Step, next_step
+from forwarding.envelope import AUTHORIZER_NOT_READY, CONNECTION_LOST, NextAttempt, next_step
 from forwarding.versions import for_clients
 from proxy.net.runtime.reachability import Backoff
 from proxy.session.apis.table import FORWARDED
@@ -14,17 +14,19 @@ from proxy.wire.error_codes import ErrorCode
 @pytest.mark.parametrize(
     ("error", "step"),
     [
-        (CONNECTION_LOST, Step.FIND_CONTROLLER),
-        (ErrorCode.NOT_CONTROLLER, Step.FIND_CONTROLLER),
-        (AUTHORIZER_NOT_READY, Step.SAME_CONTROLLER),
-        (ErrorCode.NONE, Step.DONE),
-        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, Step.DONE),
-        (ErrorCode.UNKNOWN_SERVER_ERROR, Step.DONE),
-        (ErrorCode.UNSUPPORTED_VERSION, Step.DONE),
-        (ErrorCode.REQUEST_TIMED_OUT, Step.DONE),
+        (CONNECTION_LOST, NextAttempt.FIND_CONTROLLER),
+        (ErrorCode.NOT_CONTROLLER, NextAttempt.FIND_CONTROLLER),
+        (AUTHORIZER_NOT_READY, NextAttempt.SAME_CONTROLLER),
+        (ErrorCode.NONE, NextAttempt.DONE),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NextAttempt.DONE),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, NextAttempt.DONE),
+        (ErrorCode.UNSUPPORTED_VERSION, NextAttempt.DONE),
+        (ErrorCode.REQUEST_TIMED_OUT, NextAttempt.DONE),
     ],
 )
-def test_only_what_time_or_another_controller_can_mend_is_tried_again(error: int | None, step: Step) -> None:
+def test_only_what_time_or_another_controller_can_mend_is_tried_again(
+    error: int | None, step: NextAttempt
+) -> None:
     assert next_step(error) == step
 
 

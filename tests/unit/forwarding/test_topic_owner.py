@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.api import MAX_RECORDS_PER_REQUEST, Outcome, SendToBroker
+from forwarding.controller.api import MAX_RECORDS_PER_REQUEST, ControllerOutcome, SendToBroker
 from forwarding.controller.records import already_applied
 from forwarding.controller.topic_owner import OwnerSettings
 from forwarding.controller.topic_records import DeletedTopics
@@ -59,7 +59,7 @@ def outcome(decision: Any, answer: Any, image: MetadataImage, ids: Any = None) -
 
 
 def refused(decision: Any) -> tuple[int, str]:
-    assert isinstance(decision, Outcome), decision
+    assert isinstance(decision, ControllerOutcome), decision
     assert decision.records == ()
     (part,) = getattr(decision.response, "topics", None) or decision.response.responses
     return part.error_code, part.error_message
@@ -243,7 +243,7 @@ def test_more_acls_than_one_transaction_holds_are_refused() -> None:
 
     decision = decided(ApiKey.CREATE_TOPICS, request, ADMIN).decision
 
-    assert isinstance(decision, Outcome)
+    assert isinstance(decision, ControllerOutcome)
     assert {topic.error_code for topic in decision.response.topics} == {ErrorCode.POLICY_VIOLATION}
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.api import Outcome, SendToBroker
+from forwarding.controller.api import ControllerOutcome, SendToBroker
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.topic_acls import stripped, topic_acls, topic_acls_text
@@ -64,7 +64,7 @@ def done(request: Any, image: MetadataImage, who: Any = ADMIN, ids: Any = None) 
         api_key = ApiKey.INCREMENTAL_ALTER_CONFIGS
     known = IDS if ids is None else ids
     decision = decided(api_key, request, who, image, topic_ids=known).decision
-    assert isinstance(decision, Outcome), decision
+    assert isinstance(decision, ControllerOutcome), decision
     (result,) = decision.response.responses
     return result, image_of(*decision.records, base=image)
 

@@ -20,7 +20,7 @@ from spark_audit import schema as S
 from spark_audit.ingest.secrets import hidden
 from spark_audit.kraft.metadata_records import decode_row
 from spark_audit.reconcile.log_signatures import NO_EVIDENCE, OTHER_COLUMNS, verify_rows
-from spark_audit.reconcile.unsigned import Verified
+from spark_audit.reconcile.unsigned import VerifiedSignatures
 from tests.support.metadata_log import acl, acl_record, quota_record, removed_acl_record
 from tests.support.signed_topic import KEY, TOPIC, Record, Topic, apply
 
@@ -58,7 +58,9 @@ def without_evidence(record: Record) -> Row:
     return Row(**(row(record).asDict() | {S.SIGNATURE: None, S.RECEIVED: None, S.HIDDEN: None}))
 
 
-def verified(topic: Topic, rows: Sequence[Row] | None = None, log_end: int | None = None) -> Verified:
+def verified(
+    topic: Topic, rows: Sequence[Row] | None = None, log_end: int | None = None
+) -> VerifiedSignatures:
     return verify_rows(
         [row(each) for each in topic.records] if rows is None else rows,
         TOPIC,
@@ -67,7 +69,7 @@ def verified(topic: Topic, rows: Sequence[Row] | None = None, log_end: int | Non
     )
 
 
-def found(result: Verified) -> list[tuple[int, str]]:
+def found(result: VerifiedSignatures) -> list[tuple[int, str]]:
     return [(each.offset, each.reason) for each in result.not_in_effect]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
-from proxy.config.proxy import Limits
+from proxy.config.proxy import LimitsConfig
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.lab.hostile.attack import Found, Size, attack
@@ -23,7 +23,9 @@ TOKEN_BYTES = 60_000
 HOSTS = 40
 AT_A_TIME = 100
 LOGIN_TIMEOUT_S = 2
-_TIMEOUT = {"login.timeout.ms": LOGIN_TIMEOUT_S * 1000} if "login_timeout_ms" in Limits.model_fields else {}
+_TIMEOUT = (
+    {"login.timeout.ms": LOGIN_TIMEOUT_S * 1000} if "login_timeout_ms" in LimitsConfig.model_fields else {}
+)
 _ROOM = 150
 _DESCRIPTORS = 300
 FEW_CONNECTIONS = Scene("few-connections", with_limits({"max.connections": _ROOM, **_TIMEOUT}))

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.quota.cluster.coordinator import Coordinator
 from proxy.quota.cluster.holdings import Holdings
-from proxy.quota.cluster.member import Member, Outgoing
+from proxy.quota.cluster.member import ClusterMember, Outgoing
 from proxy.quota.cluster.membership import Membership
 from proxy.quota.cluster.messages import (
     Batch,
@@ -46,12 +46,12 @@ def heard(*members: str) -> Membership:
     return membership
 
 
-def alone() -> Member:
+def alone() -> ClusterMember:
     """A member that hears only itself; the tests are its channel."""
-    return Member("a", BOOT, "a:9092", 1, 1, 0)
+    return ClusterMember("a", BOOT, "a:9092", 1, 1, 0)
 
 
-def lead(member: Member, until_ms: int) -> list[Outgoing]:
+def lead(member: ClusterMember, until_ms: int) -> list[Outgoing]:
     """Let it read at once what it writes, and return the last of that."""
     outgoing: list[Outgoing] = []
     for now_ms in range(250, until_ms + 1, 250):

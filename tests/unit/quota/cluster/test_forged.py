@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from proxy.quota.cluster.holdings import State
+from proxy.quota.cluster.holdings import ShareOrigin
 from proxy.quota.cluster.membership import MAX_EPOCH, MAX_EPOCH_STEP, MAX_MEMBERS, Membership
 from proxy.quota.cluster.messages import (
     Batch,
@@ -110,7 +110,7 @@ def test_shares_are_those_of_before_some_time_after_a_forgery(
     assert shares(world)[1] > 0.95
     assert used_part(world, 5_000) == pytest.approx(0.99, abs=0.02)
     assert {holdings.state for proxy in world.proxies for holdings in proxy.member.shards()} == {
-        State.CLUSTER
+        ShareOrigin.CLUSTER
     }
 
 

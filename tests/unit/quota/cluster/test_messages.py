@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.quota.cluster.member import Member
+from proxy.quota.cluster.member import ClusterMember
 from proxy.quota.cluster.messages import (
     ONE,
     Batch,
-    Change,
     Claim,
     Demand,
     Goodbye,
@@ -16,6 +15,7 @@ from proxy.quota.cluster.messages import (
     Heartbeat,
     MalformedError,
     Report,
+    ShareChange,
     Target,
     decode,
     digest_of,
@@ -36,7 +36,7 @@ TARGETS = st.builds(
     U32,
     U32,
     U32,
-    st.lists(st.builds(Change, DIGESTS, FRACTIONS, FRACTIONS), max_size=3).map(tuple),
+    st.lists(st.builds(ShareChange, DIGESTS, FRACTIONS, FRACTIONS), max_size=3).map(tuple),
     st.booleans(),
     st.booleans(),
 )
@@ -79,7 +79,7 @@ def test_a_batch_is_read_as_it_was_written_and_written_again_as_it_was_read(batc
 
 def test_every_field_arrives() -> None:
     demand = Demand(b"d" * 16, 0.5, True, 0.25, 0.125)
-    target = Target(b"k" * 8, 1, 2, 3, (Change(b"c" * 16, 0.5, 0.25),), True, True)
+    target = Target(b"k" * 8, 1, 2, 3, (ShareChange(b"c" * 16, 0.5, 0.25),), True, True)
     batch = Batch(
         "proxy-1/0",
         BOOT,
@@ -115,7 +115,7 @@ def test_every_field_arrives() -> None:
 
 @given(st.floats(0, 1))
 def test_a_share_never_grows_on_the_wire(share: float) -> None:
-    grants = Grants(0, 1, (Target(b"k" * 8, 1, 1, 1, (Change(b"c" * 16, share),)),))
+    grants = Grants(0, 1, (Target(b"k" * 8, 1, 1, 1, (ShareChange(b"c" * 16, share),)),))
 
     (read,) = decode(encode(Batch("m", BOOT, 1, (grants,)))).sections
 
@@ -125,7 +125,7 @@ def test_a_share_never_grows_on_the_wire(share: float) -> None:
 
 @given(st.binary(max_size=200))
 def test_a_member_counts_foreign_bytes_and_ignores_them(value: bytes) -> None:
-    member = Member("proxy-1", BOOT, "host:9092", 4, 3, 0)
+    member = ClusterMember("proxy-1", BOOT, "host:9092", 4, 3, 0)
 
     member.receive(0, b"\xff" + value, 1)
 
@@ -139,7 +139,7 @@ def test_a_member_survives_every_changed_byte_and_every_cut(
     value = bytearray(encode(batch))
     value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
     del value[data.draw(st.integers(1, len(value))) :]
-    member = Member("proxy-1", BOOT, "host:9092", 4, 3, 0)
+    member = ClusterMember("proxy-1", BOOT, "host:9092", 4, 3, 0)
 
     member.receive(partition, bytes(value), 1)
     for now_ms in range(250, 5000, 1000):
@@ -150,7 +150,7 @@ def test_a_member_survives_every_changed_byte_and_every_cut(
 
 @given(BATCHES, st.integers(0, 3))
 def test_a_member_survives_every_batch_of_another_one(batch: Batch, partition: int) -> None:
-    member = Member("proxy-1", BOOT, "host:9092", 4, 3, 0)
+    member = ClusterMember("proxy-1", BOOT, "host:9092", 4, 3, 0)
 
     member.receive(partition, encode(batch), 1)
     for now_ms in range(250, 5000, 1000):

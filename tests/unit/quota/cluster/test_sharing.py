@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from proxy.quota.cluster.holdings import State
+from proxy.quota.cluster.holdings import ShareOrigin
 from proxy.quota.cluster.messages import digest_of
 from tests.lab.quota_cluster.world import NAMES, Proxy, World, quota_id
 
@@ -219,7 +219,7 @@ def test_a_proxy_that_hears_nobody_uses_its_part_within_three_seconds_and_says_s
     world.run(3000)
 
     status = alone.member.status(ALICE)
-    assert (status.state, status.members, status.share) == (State.FALLBACK, 3, 1 / 3)
+    assert (status.state, status.members, status.share) == (ShareOrigin.FALLBACK, 3, 1 / 3)
     assert 0 <= world.local_ms(alone) - status.since_ms <= 1500
     assert alone.member.counts.leases_ended > before
 
@@ -238,7 +238,7 @@ def test_a_separated_proxy_has_its_part_reserved_and_the_sum_stays_within_the_li
 
     world.connect(alone.number)
     world.run(4000)
-    assert {state for state, _ in world.shares(ALICE)} == {State.CLUSTER}
+    assert {state for state, _ in world.shares(ALICE)} == {ShareOrigin.CLUSTER}
     assert shares(world) == pytest.approx([1 / 3] * 3, abs=0.02)
 
 
@@ -315,7 +315,7 @@ def test_a_restart_of_all_proxies_never_exceeds_the_limit_by_more_than_a_window(
     one_request_each = 3 * 3 * LIMIT * 0.02
     assert max(used) <= LIMIT * WINDOW_S + one_request_each
     assert sum(shares(world)) > 0.95
-    assert {state for state, _ in world.shares(ALICE)} == {State.CLUSTER}
+    assert {state for state, _ in world.shares(ALICE)} == {ShareOrigin.CLUSTER}
 
 
 def test_a_changed_quota_rescales_all_shares_at_once() -> None:
@@ -367,9 +367,9 @@ def test_a_new_proxy_has_one_window_of_its_part_before_it_has_heard_anyone() -> 
 
     world.run(1000)
     assert world.amount(ALICE, 0, 1000) == pytest.approx(LIMIT / 4, abs=LIMIT * 0.4)
-    assert world.proxies[0].member.status(ALICE).state is State.STARTING
+    assert world.proxies[0].member.status(ALICE).state is ShareOrigin.STARTING
     world.run(2000)
-    assert world.proxies[0].member.status(ALICE).state is State.FALLBACK
+    assert world.proxies[0].member.status(ALICE).state is ShareOrigin.FALLBACK
 
 
 def test_what_was_let_through_is_reported_once_for_the_audit_trail() -> None:

@@ -12,15 +12,15 @@ from proxy.app.quota_shares import ShareExchange
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.runtime.chunked import SLICE_MS
 from proxy.quota.cluster.coordinator import Coordinator
-from proxy.quota.cluster.holdings import State, Want
-from proxy.quota.cluster.member import Member, Outgoing
+from proxy.quota.cluster.holdings import ShareOrigin, Want
+from proxy.quota.cluster.member import ClusterMember, Outgoing
 from proxy.quota.cluster.messages import (
     Batch,
-    Change,
     Claim,
     Grants,
     Heartbeat,
     Report,
+    ShareChange,
     Target,
     decode,
     encode,
@@ -41,7 +41,7 @@ class Alone:
     """A member that coordinates the only shard; it reads at once what it writes."""
 
     def __init__(self, quota_ids: int) -> None:
-        self.member = Member("a", b"\1" * 8, "a:9092", 1, 1, 0)
+        self.member = ClusterMember("a", b"\1" * 8, "a:9092", 1, 1, 0)
         names = [("producer_byte_rate", f"user-{number}", "") for number in range(quota_ids)]
         self.rates = [self.member.rate(name, 1000, 11) for name in names]
         self.now_ms = 0
@@ -68,7 +68,7 @@ class Alone:
     def smaller_share(self, rate: ShareRate) -> Batch:
         """Return grants that leave a tenth of the share, as the coordinator would write them next."""
         holdings = self.member.shards()[0]
-        change = Change(rate.digest, holdings.shares[rate.digest] / 10)
+        change = ShareChange(rate.digest, holdings.shares[rate.digest] / 10)
         sequence = self.member._sequence
         target = Target(self.member.key, sequence, holdings.generation, holdings.applied + 1, (change,))
         return Batch("a", b"\1" * 8, sequence, (Grants(0, holdings.epoch, (target,)),))
@@ -208,7 +208,7 @@ def test_a_tick_takes_the_time_of_each_step() -> None:
     assert first._valid_ms - last._valid_ms == pytest.approx(500, abs=1)
 
 
-class Busy(Member):
+class Busy(ClusterMember):
     """Its tick takes 20 slices of CPU time."""
 
     done = 0
@@ -237,17 +237,17 @@ async def test_the_loop_has_a_turn_after_each_slice_of_a_tick() -> None:
 
 
 async def test_a_process_that_reaches_no_broker_ends_without_an_error() -> None:
-    exchange = ShareExchange(NOWHERE, "shares", 1, Member("a", b"\1" * 8, "a:9092", 1, 1, 0))
+    exchange = ShareExchange(NOWHERE, "shares", 1, ClusterMember("a", b"\1" * 8, "a:9092", 1, 1, 0))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(exchange.run())
         await turns_until(lambda: exchange.reachability.cause is not None)
         running.cancel()
 
     assert running.cancelled()
-    assert exchange.member.shards()[0].state is State.LEFT
+    assert exchange.member.shards()[0].state is ShareOrigin.LEFT
 
 
-class Probing(Member):
+class Probing(ClusterMember):
     """Wants to know of each address whether a process is there."""
 
     addresses: tuple[str, ...] = ()
