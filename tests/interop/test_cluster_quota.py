@@ -41,7 +41,7 @@ from tests.support.cluster_admin import ClusterAdmin, admin, done
 from tests.support.controllers import endpoint_of
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("Q13")]
+pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("Q13")]
 
 LIMIT = 30_000_000
 NODES = (1, 2, 3)

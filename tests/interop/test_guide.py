@@ -16,7 +16,7 @@ from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.lab.cluster.ports import free_addresses
 from tests.lab.cluster.tools import MAIN_CLASSES
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide.md"

@@ -139,6 +139,7 @@ def java_clients(stack: Stack, user: User, topic: str) -> list[subprocess.Popen[
     ]
 
 
+@pytest.mark.long
 @pytest.mark.spec("Q4", "Q7", "Q8")
 def test_quotas_that_are_set_changed_and_deleted_hold_for_the_clients_that_run(
     stack: Stack, cluster_admin: ClusterAdmin, alice: User, topic: str

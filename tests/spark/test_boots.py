@@ -94,6 +94,7 @@ def test_a_crash_is_proven_to_have_lost_nothing(rows: DataFrame) -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.spec("D15")
 def test_a_boot_beside_another_one_of_its_id_has_not_lost_its_spool(spark: SparkSession) -> None:
     one, two = a_boot("twin", 1), a_boot("twin", 2)

@@ -21,7 +21,7 @@ from tests.spark.frames import audit_frame, log_frame
 from tests.support import browser
 from tests.support.browser import Browser, Tab
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D6", "D12", "D15")]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D6", "D12", "D15")]
 
 PICTURES = Path(__file__).resolve().parents[2] / "build" / "report"
 WIDE, NARROW = 1440, 390

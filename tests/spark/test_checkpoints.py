@@ -211,6 +211,7 @@ NOT_VALID = {
 }
 
 
+@pytest.mark.long
 def test_each_manipulation_is_found_and_nothing_else(spark: SparkSession, rows: DataFrame) -> None:
     found = judged(spark, rows, chain_key=SECRET, public_keys=KEYS)
 

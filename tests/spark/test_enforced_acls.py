@@ -148,6 +148,7 @@ def test_a_network_is_the_proxys(spark: SparkSession) -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.spec("S12")
 def test_in_kafkas_log_a_network_is_one_from_a_level_on(spark: SparkSession) -> None:
     host = "10.0.0.0/8"

@@ -72,6 +72,7 @@ def test_partitions_that_are_added_between_runs_are_read_from_their_beginning(
     assert delta.read_table(spark, tables.audit).select("kafka_partition").distinct().count() == 3
 
 
+@pytest.mark.long
 async def test_a_metadata_topic_that_was_compacted_is_read_as_far_as_it_is_there(
     spark: SparkSession, kafka: Broker, source: Source, tables: Tables, read: Read
 ) -> None:
@@ -155,6 +156,7 @@ def withheld(spark: SparkSession, tables: Tables) -> list[Fault]:
 STREAMS = delta.AUDIT_STREAM, delta.METADATA_STREAM
 
 
+@pytest.mark.long
 def test_what_retention_took_before_it_was_read_ends_the_ingest_and_can_be_left_behind(
     spark: SparkSession, source: Source, tables: Tables, read: Read
 ) -> None:

@@ -34,7 +34,13 @@ from tests.support.gates import a_stack
 from tests.support.told_state import ToldState, told_by
 from tests.support.two_sides import allow_request, doors, until, user_request
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.spec("D5", "D6")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.spec("D5", "D6"),
+]
 
 USER, PASSWORD = "carol", "secret"
 EAGER = {

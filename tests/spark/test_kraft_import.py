@@ -40,6 +40,7 @@ def offsets(spark: SparkSession, tables: Tables) -> list[int]:
     return sorted(row[0] for row in rows)
 
 
+@pytest.mark.long
 def test_a_log_that_grows_is_read_on_and_what_is_there_stays_once(
     spark: SparkSession, tables: Tables, tmp_path: Path
 ) -> None:

@@ -130,6 +130,7 @@ def test_what_the_trail_cannot_see_is_said_next_to_each_row(spark: SparkSession)
     assert wide["unseen"] == [*dave["unseen"], "listing"]
 
 
+@pytest.mark.long
 def test_a_removal_that_would_open_a_resource_to_everyone_is_held_back(spark: SparkSession) -> None:
     trail = a_trail()
     trail.proxy.settings["allow.everyone.if.no.acl.found"] = "true"

@@ -330,6 +330,7 @@ def test_signed_runs_need_the_key(spark: SparkSession, tables: Tables) -> None:
         manifest.check(spark, tables, None)
 
 
+@pytest.mark.long
 def test_a_job_that_was_killed_is_run_again(
     spark: SparkSession, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def test_what_a_snapshot_has_was_in_force(spark: SparkSession) -> None:
     assert sorted(row[S.LOG_OFFSET] for row in rows if row[S.API_KEY] == ACL) == [0, 2]
 
 
+@pytest.mark.long
 def test_who_was_let_in_by_an_acl_of_an_aborted_transaction_is_found(spark: SparkSession) -> None:
     trail = Trail()
     trail.set_quota({"user": "alice"}, "consumer_byte_rate", 1_000_000.0)

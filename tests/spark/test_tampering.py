@@ -143,6 +143,7 @@ ADMINISTRATION = ("unaudited-controller", "unaudited-proxy")
 UNAUDITED_BY_EDITOR = {kind: {"gaps.hole 1:1"} for kind in ADMINISTRATION}
 
 
+@pytest.mark.long
 def test_without_a_key_each_kind_is_named_and_nothing_else_is(spark: SparkSession) -> None:
     found, of_log = found_after(spark, {"one": None, "all": None}, None)
 

@@ -8,7 +8,7 @@ from spark_audit.trail.audit_records import deduplicate
 from tests.spark.audit_trail import Clock, Process
 from tests.spark.frames import audit_frame
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D4")]
+pytestmark = [pytest.mark.long, pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D4")]
 
 
 def test_of_records_with_one_sequence_the_one_that_kafka_got_first_is_kept(spark: SparkSession) -> None:

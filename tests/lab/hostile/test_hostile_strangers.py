@@ -8,11 +8,20 @@ from tests.lab.hostile.running import Stands, confirmed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
+COSTLY = {
+    *("malformed-strangers", "strangers-that-take-every-descriptor"),
+    "strangers-with-large-frames-and-little-memory",
+}
+"""Run by `make test-all`; others of their kind guard a landing."""
 ATTACKS = [each for each in attacks(("strangers", "logins", "http")) if not each.only_long]
+CASES = [
+    pytest.param(each, marks=pytest.mark.long if each.name in COSTLY else (), id=each.name)
+    for each in ATTACKS
+]
 
 
 @pytest.mark.spec("O8", "O6")
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", CASES)
 def test_no_stranger_holds_up_the_others(stands: Stands, attack: Attack) -> None:
     outcome = confirmed(stands, attack, Size(long=False))
 

@@ -8,6 +8,11 @@ from tests.lab.hostile.running import Stands, confirmed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
+COSTLY = {
+    *("many-small-requests", "many-long-client-ids", "changing-client-ids", "large-metadata-responses"),
+    *("descriptions-of-tokens", "a-large-request-of-one-million-names", "requests-with-a-tiny-timeout"),
+}
+"""Run by `make test-all`; others of their kind guard a landing."""
 ATTACKS = [
     each
     for each in attacks(
@@ -24,10 +29,14 @@ ATTACKS = [
     )
     if not each.only_long
 ]
+CASES = [
+    pytest.param(each, marks=pytest.mark.long if each.name in COSTLY else (), id=each.name)
+    for each in ATTACKS
+]
 
 
 @pytest.mark.spec("O8", "D3", "S8", "R10", "E5")
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", CASES)
 def test_no_user_holds_up_the_others(stands: Stands, attack: Attack) -> None:
     outcome = confirmed(stands, attack, Size(long=False))
 

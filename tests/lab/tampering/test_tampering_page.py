@@ -17,6 +17,7 @@ def known() -> dict[Cell, str]:
     return page.read(page.PAGE.read_text(encoding="utf-8"))
 
 
+@pytest.mark.long
 def test_some_cells_of_the_page_are_as_found(spark: SparkSession) -> None:
     every = variants()
     cells = random.Random(20).sample(sorted({variant.cell for variant in every}), SAMPLE)
