@@ -14,7 +14,7 @@ from tests.support.controllers import plaintext
 pytestmark = pytest.mark.tooling
 
 PAGE = Path(__file__).parents[2] / "docs" / "dev" / "flow.md"
-_LINK = re.compile(r"\(\.\./((?:proxy|forwarding)/[\w/]+\.py)\)")
+_LINK = re.compile(r"\(\.\./\.\./((?:proxy|forwarding)/[\w/]+\.py)\)")
 
 
 def check(title: str, trace: flow_traces.Trace) -> None:
@@ -29,7 +29,7 @@ def markdown(trace: flow_traces.Trace) -> str:
     lines: dict[str, list[str]] = {}
     for path in trace:
         folder, _, name = path.rpartition("/")
-        lines.setdefault(folder, []).append(f"[{name.removesuffix('.py')}](../{path})")
+        lines.setdefault(folder, []).append(f"[{name.removesuffix('.py')}](../../{path})")
     return "\n".join(f"* `{folder}`: {', '.join(files)}" for folder, files in lines.items())
 
 
