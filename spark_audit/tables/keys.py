@@ -154,7 +154,7 @@ class Cosignature(NamedTuple):
 
     name: str
     why: str
-    """Why it does not count; "" if it does, UNKNOWN if nobody can say that."""
+    """Why it does not count; "" if it does, UNKNOWN if that cannot be said."""
 
 
 UNKNOWN = "unknown"

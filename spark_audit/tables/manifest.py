@@ -278,7 +278,7 @@ def _as_they_are(
             files |= {path: entry for path, entry in there.items() if _other(lists.get(path), entry)}
             gone = lists.keys() - there.keys()
         elif faults:
-            # What nobody can compare any more. That is the finding.
+            # What cannot be compared any more. That is the finding.
             files = {path: entry for path, entry in files.items() if not entry.is_closed or path in lists}
         found = _found(spark, paths[name], files) if name in paths else _absent()
         known = {path: lists[path] for path in (files.keys() & lists.keys()) | gone}

@@ -133,13 +133,13 @@ def test_a_sasl_mechanism_with_settings_takes_two_product_files(copy: Copy) -> N
     assert copy.changed() == [credentials, "proxy/security/sasl/badge.py"]
     copy.run(
         """
-        from proxy.config.listener import Listener
+        from proxy.config.listener import ListenerConfig
         from proxy.net.logins.credentials import Credentials, sasl_listener
         from proxy.net.logins.credentials import PlainUsers
         from proxy.wire.error_codes import ErrorCode
         from tests.session.conversation import Conversation
 
-        listener = Listener.model_validate({
+        listener = ListenerConfig.model_validate({
             "name": "SASL",
             "bind": "127.0.0.1:9092",
             "security.protocol": "SASL_PLAINTEXT",

@@ -56,12 +56,12 @@ NEITHER = set(
     cluster_id committed_metadata configuration_keys entity_name entity_type feature group_instance_id host
     host_filter instance_id key match member_id name owner_principal_name owner_principal_type path principal
     principal_filter principal_name principal_type process_id protocol_name protocol_type rack_id reason
-    repartition_sink_topics resource_name resource_name_filter server_assignor source_topic_regex
-    source_topics state_filters states_filter subscribed_topic_names subscribed_topic_regex subtopology_id
-    topic topic_name topic_names transactional_id_pattern types_filter value
+    repartition_sink_topics resource_name resource_name_filter server_assignor sink_topic source_topic_regex
+    source_topics state_filters states_filter stores subscribed_topic_names subscribed_topic_regex
+    subtopology_id successors topic topic_name topic_names transactional_id_pattern types_filter value
     """.split()  # noqa: SIM905 - a list of quoted names would be as long as the file
 )
-"""Topics, addresses, settings, members; patterns, of which the answer is filtered; resources of ACLs."""
+"""Topics, addresses, settings, members, topologies; patterns, whose response is filtered; resources of ACLs."""
 
 DESCRIBES = {
     ApiKey.FIND_COORDINATOR,
