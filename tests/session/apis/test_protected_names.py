@@ -61,7 +61,7 @@ NEITHER = set(
     subtopology_id successors topic topic_name topic_names transactional_id_pattern types_filter value
     """.split()  # noqa: SIM905 - a list of quoted names would be as long as the file
 )
-"""Topics, addresses, settings, members, topologies; patterns, whose response is filtered; resources of ACLs."""
+"""Topics, addresses, settings, members, topologies; patterns with filtered responses; resources of ACLs."""
 
 DESCRIBES = {
     ApiKey.FIND_COORDINATOR,
