@@ -114,8 +114,9 @@ class Intake:
         self.has_begun = True
 
     def close(self) -> None:
-        """The connection is over."""
+        """The connection is over. Without the machine's methods there is no cycle to collect."""
         self.data, self._input, self._held = _NOTHING, _NOTHING, None
+        self._granted, self._renew_client = _nothing, _renew_nothing
 
     def plan(self, now_ms: int, may_take: bool) -> Plan:
         """Return the plan for what is here, up to the next step that changes what follows; [] if there is
@@ -330,3 +331,11 @@ class Intake:
         if needed_bytes <= free_bytes or self._memory.frame_bytes:
             return []
         return [] if self._memory.take(needed_bytes, self._granted) else [Wait(AWAIT_MEMORY)]
+
+
+def _nothing() -> None:
+    """The machine is gone."""
+
+
+def _renew_nothing(_raw_id: bytes | None, _client_id: str | None, _now_ms: int) -> Effects:
+    return []

@@ -163,8 +163,7 @@ class Machine:
 
     def close(self) -> None:
         """The connection is over."""
-        if self.intake.has_begun:
-            self.intake.close()
+        self.intake.close()
         self.slices.drop()
         self.later.clear()
         self.responses.close()
