@@ -115,8 +115,9 @@ class Intake:
 
     def close(self) -> None:
         """The connection is over. Without the machine's methods there is no cycle to collect."""
-        self.data, self._input, self._held = _NOTHING, _NOTHING, None
         self._granted, self._renew_client = _nothing, _renew_nothing
+        if self.has_begun:
+            self.data, self._input, self._held = _NOTHING, _NOTHING, None
 
     def plan(self, now_ms: int, may_take: bool) -> Plan:
         """Return the plan for what is here, up to the next step that changes what follows; [] if there is
