@@ -63,7 +63,7 @@ async def test_what_is_made_of_many_records_is_not_looked_at_by_the_collector() 
 
     def steps() -> Iterator[None]:
         for _ in range(3):
-            images.append([[] for _ in range(2 * garbage_collector.FEW_BLOCKS)])
+            images.append([[] for _ in range(2 * garbage_collector.MANY_BLOCKS)])
             yield
 
     await garbage_collector.apply_image(steps())
