@@ -158,6 +158,7 @@ def _secure_controller(stack: Stack, certificates: OfficeCertificates) -> None:
     stack.controller_file.write_text(yaml.safe_dump(document))
 
 
+@pytest.mark.long
 @pytest.mark.spec("R9", "O3", "O5")
 def test_files_with_certificates_everywhere_pass_the_check(office: Office) -> None:
     for file in (office.stack.proxy_file, office.stack.controller_file):

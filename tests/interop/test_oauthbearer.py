@@ -217,6 +217,7 @@ sasl.login.refresh.window.jitter=0.0
     return KafkaTools(stage.stack.libs, stage.short, properties)
 
 
+@pytest.mark.long
 @pytest.mark.spec("R2", "R5", "R9")
 def test_sessions_outlive_their_tokens_many_times_under_load_and_no_request_fails(stage: Stage) -> None:
     topic, javas = stage.topic("librdkafka-with-tokens"), stage.topic("java-with-tokens")

@@ -262,6 +262,7 @@ def _differences(produced: list[Seen]) -> list[tuple[int, int]]:
     return [(direct, proxied) for direct, proxied in pairs if abs(direct - proxied) > JITTER_MS]
 
 
+@pytest.mark.long
 @pytest.mark.spec("Q1", "Q6", "Q7")
 def test_throttle_times_and_rates_are_those_of_a_broker(sides: tuple[Side, Side]) -> None:
     # If something else held one side up: once more, with client ids whose quotas are unused.

@@ -62,6 +62,7 @@ async def throttled_ms(stack: Stack, user: User) -> int:
     return int(answer.throttle_time_ms)
 
 
+@pytest.mark.long
 @pytest.mark.spec("Q11")
 async def test_quotas_are_there_and_hold_after_everything_has_been_restarted(
     stack: Stack, alice: User

@@ -66,6 +66,7 @@ def test_a_share_group_reads_and_is_described_with_the_rights_it_needs(
     assert group in listed.stdout.split(), listed.said
 
 
+@pytest.mark.long
 @pytest.mark.spec("A7")
 @pytest.mark.parametrize(
     ("missing", "error"),

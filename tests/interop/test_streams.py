@@ -104,6 +104,7 @@ async def _take_one(user: User, gate: Gate, topic: str) -> None:
         await consumer.getone()
 
 
+@pytest.mark.long
 @pytest.mark.spec("O6")
 async def test_two_hundred_clients_at_once_get_every_byte(
     gate: Gate, cluster_admin: ClusterAdmin, alice: User, topic: str

@@ -42,7 +42,7 @@ from tests.support.two_sides import allow_request, limit_request
 
 __all__ = ["carol", "three", "three_admin"]
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
 
 TIMEOUT_S = 60
 PARTITIONS = range(6)
@@ -417,7 +417,6 @@ def test_clients_go_on_while_a_proxy_and_then_a_broker_are_killed_and_started_ag
     assert set(clients.acknowledged) <= set(clients.read)
 
 
-@pytest.mark.long
 @pytest.mark.spec("O4", "O1")
 def test_a_proxy_that_restarts_costs_clients_a_reconnect_and_nothing_else(
     three: ThreeBrokers, three_admin: ClusterAdmin

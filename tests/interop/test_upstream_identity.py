@@ -73,6 +73,7 @@ def produced_to(stack: Stack, user: User, topic: str) -> KafkaError | None:
     return error
 
 
+@pytest.mark.long
 def test_the_brokers_own_acls_decide_on_what_the_user_writes(stack: Stack, alice: User) -> None:
     assert produced_to(stack, alice, "hers") is None
 

@@ -26,6 +26,7 @@ def ending_sessions(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) 
         yield stack
 
 
+@pytest.mark.long
 @pytest.mark.spec("R10", "R5")
 def test_our_sessions_at_the_broker_are_renewed_and_no_client_notices(ending_sessions: Stack) -> None:
     stack = ending_sessions

@@ -112,6 +112,7 @@ async def limited(by: Channel, user: User, key: str, value: float) -> None:
     assert answer.entries[0].error_code == 0
 
 
+@pytest.mark.long
 @pytest.mark.spec("A7")
 async def test_each_worker_describes_a_member_with_the_host_of_its_client(
     workers: Stack, operator: ClusterAdmin

@@ -190,6 +190,7 @@ def test_a_principal_that_is_gone_stays_among_those_with_the_most_requests(spark
     assert told == [("User:gone", 0, 5, 0, 0), ("User:same", 2, 2, 0, 1)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_over", [False, True])
 def test_a_day_that_may_not_be_over_is_compared_up_to_its_last_record(
     spark: SparkSession, is_over: bool

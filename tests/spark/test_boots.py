@@ -52,6 +52,7 @@ def rows(spark: SparkSession) -> DataFrame:
     return new.unionByName(old).persist()
 
 
+@pytest.mark.long
 def test_what_a_boot_names_is_compared_with_what_is_there(rows: DataFrame) -> None:
     found = boots(successions(rows)).collect()
 

@@ -274,6 +274,7 @@ def test_states_are_compared_with_the_log_too(spark: SparkSession) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_trail_of_true_processes_has_no_finding(spark: SparkSession) -> None:
     """The newest minute is not signed yet, and the boot is still running."""
     running = a_boot("whole", NOON_MS).run(to_its_end=False)

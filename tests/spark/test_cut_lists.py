@@ -44,6 +44,7 @@ def test_a_list_that_is_cut_says_how_much_of_it_is_there(spark: SparkSession, nu
     assert ("The most frequent denials." in text) != cut
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("most_characters", [3_000, 1_000_000])
 def test_the_page_says_how_many_of_the_records_can_be_searched(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most_characters: int

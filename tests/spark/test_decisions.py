@@ -209,6 +209,7 @@ def test_a_finding_names_the_settings_that_the_record_names(found: Found) -> Non
     assert told["foreseen"][1].endswith("the settings that it names are recorded after it")
 
 
+@pytest.mark.long
 def test_what_cannot_be_evaluated_is_counted_with_its_reason(spark: SparkSession) -> None:
     clock = Clock()
     trail = Trail(clock)
@@ -241,6 +242,7 @@ def test_what_cannot_be_evaluated_is_counted_with_its_reason(spark: SparkSession
     assert decision_findings(result).isEmpty()
 
 
+@pytest.mark.long
 def test_where_compaction_took_an_acl_a_wrong_decision_is_not_called_forged(spark: SparkSession) -> None:
     trail = Trail()
     lost = trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL orders")
@@ -254,6 +256,7 @@ def test_where_compaction_took_an_acl_a_wrong_decision_is_not_called_forged(spar
     assert "older ACLs are missing from the log" in row["explanation"]
 
 
+@pytest.mark.long
 def test_denials_that_one_record_stands_for_are_not_taken_for_questions(spark: SparkSession) -> None:
     trail = Trail()
     trail.ask("User:mallory 10.0.0.1 DESCRIBE TOPIC t1")
@@ -274,6 +277,7 @@ def test_denials_that_one_record_stands_for_are_not_taken_for_questions(spark: S
     assert decision_findings(result).isEmpty()
 
 
+@pytest.mark.long
 def test_summaries_of_several_resources_are_checked_as_far_as_they_say_enough(spark: SparkSession) -> None:
     trail = Trail()
     trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL *")

@@ -173,6 +173,7 @@ def token_life(trail: Trail, token_id: str) -> None:
     trail.forward("ExpireDelegationToken", [(*TOKEN, body)])
 
 
+@pytest.mark.long
 def test_tokens_made_renewed_expired_and_swept_are_explained(spark: SparkSession) -> None:
     trail = Trail()
     for token_id in ("t-1", "t-2", "t-3"):
@@ -183,6 +184,7 @@ def test_tokens_made_renewed_expired_and_swept_are_explained(spark: SparkSession
     assert findings(spark, trail, trail.audit) == []
 
 
+@pytest.mark.long
 @pytest.mark.spec("S14")
 def test_what_the_controller_writes_again_is_explained(spark: SparkSession) -> None:
     trail = Trail()
@@ -217,6 +219,7 @@ def test_a_change_found_after_its_commit_was_in_doubt_is_explained(spark: SparkS
     assert changes(audit, log).isEmpty()
 
 
+@pytest.mark.long
 @pytest.mark.spec("D15")
 @pytest.mark.parametrize("spoilt", ["", "denied", "runs", "stopped", "another method"])
 def test_a_change_of_a_controller_that_was_killed_is_explained_by_its_decision(
@@ -254,6 +257,7 @@ def test_a_change_of_a_controller_that_was_killed_is_explained_by_its_decision(
         )
 
 
+@pytest.mark.long
 def test_of_the_last_seconds_of_a_trail_that_goes_on_one_side_may_be_on_its_way(spark: SparkSession) -> None:
     trail = Trail()
     lost, told, received = (create(trail, number) for number in (1, 2, 3))
@@ -273,7 +277,9 @@ def test_of_the_last_seconds_of_a_trail_that_goes_on_one_side_may_be_on_its_way(
 
 
 @pytest.mark.spec("D13")
-@pytest.mark.parametrize("days", [-3, 0, 400])
+@pytest.mark.parametrize(
+    "days", [0, pytest.param(-3, marks=pytest.mark.long), pytest.param(400, marks=pytest.mark.long)]
+)
 def test_a_record_with_a_time_of_its_writers_choice_is_judged_by_its_offset(
     spark: SparkSession, days: int
 ) -> None:
@@ -294,6 +300,7 @@ def test_a_record_with_a_time_of_its_writers_choice_is_judged_by_its_offset(
     ]
 
 
+@pytest.mark.long
 @pytest.mark.spec("D13")
 def test_a_claim_that_does_not_know_its_first_offset_explains_no_change_before_the_claim_before_it(
     spark: SparkSession,

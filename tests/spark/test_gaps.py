@@ -117,6 +117,7 @@ def test_a_record_that_came_twice_is_no_finding(found: Found) -> None:
     assert not [check for check, proxy_id in found if proxy_id in ("twice", "whole", "restarted", "running")]
 
 
+@pytest.mark.long
 @pytest.mark.spec("D13")
 def test_copies_in_another_partition_are_in_no_order_and_a_record_out_of_order_everywhere_is_named(
     spark: SparkSession,
@@ -229,6 +230,7 @@ def mixed_up(stamp: Callable[[int], int | None]) -> list[Record]:
     return records
 
 
+@pytest.mark.long
 @pytest.mark.spec("D15")
 @pytest.mark.parametrize("stamps", sorted(STAMPS))
 def test_a_skewed_clock_an_id_that_runs_twice_and_a_retired_process_are_named_as_such(

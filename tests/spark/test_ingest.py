@@ -35,6 +35,7 @@ def counts(spark: SparkSession, tables: Tables) -> tuple[int, int]:
     return delta.read_table(spark, tables.audit).count(), delta.read_table(spark, tables.quarantine).count()
 
 
+@pytest.mark.long
 def test_a_batch_that_is_run_again_is_in_the_tables_once(spark: SparkSession, tables: Tables) -> None:
     records = Trail().stop().audit
     batch = kafka_frame(spark, [*((key(r), line(r)) for r in records), (b"k", b"garbage")])
@@ -47,6 +48,7 @@ def test_a_batch_that_is_run_again_is_in_the_tables_once(spark: SparkSession, ta
     assert counts(spark, tables) == (len(records) + 1, 1)
 
 
+@pytest.mark.long
 def test_the_half_of_a_batch_that_a_crash_left_out_is_made_good(spark: SparkSession, tables: Tables) -> None:
     [record, *_] = Trail().audit
     good = kafka_frame(spark, [(key(record), line(record))])
@@ -79,6 +81,7 @@ def test_a_batch_that_a_table_says_it_has_without_its_records_is_an_error(
     assert counts(spark, tables) == (0, 0)
 
 
+@pytest.mark.long
 def test_a_stream_whose_checkpoint_was_lost_begins_anew(spark: SparkSession, tables: Tables) -> None:
     [record, *_] = Trail().audit
     batch = kafka_frame(spark, [(key(record), line(record))])

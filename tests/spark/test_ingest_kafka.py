@@ -50,6 +50,7 @@ async def send_log(bootstrap: str, topic: str) -> None:
         await producer.abort_transaction()
 
 
+@pytest.mark.long
 async def test_what_kafka_holds_is_in_the_tables_once_after_a_restart(
     spark: SparkSession, kafka: Broker, topic_name: str, tmp_path: Path
 ) -> None:

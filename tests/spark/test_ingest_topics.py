@@ -98,6 +98,7 @@ async def test_a_metadata_topic_that_was_compacted_is_read_as_far_as_it_is_there
     assert told[1].startswith("metadata_log: ")
 
 
+@pytest.mark.long
 def test_a_topic_that_was_made_anew_is_known_by_its_id_though_it_has_more_records(
     spark: SparkSession, source: Source, tables: Tables, read: Read
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_topic_that_was_made_anew_is_known_by_its_id_though_it_has_more_record
     assert delta.read_table(spark, tables.audit).count() == 1
 
 
+@pytest.mark.long
 @pytest.mark.spec("D13")
 def test_an_open_transaction_hides_no_audit_record_and_is_reported_for_the_log(
     spark: SparkSession, source: Source, tables: Tables, read: Read
@@ -212,6 +214,7 @@ def test_another_job_at_the_same_checkpoint_is_told_where_no_lock_keeps_it_away(
         writer.trigger(availableNow=True).start().awaitTermination()
 
 
+@pytest.mark.long
 def test_a_note_of_the_topic_that_a_crash_left_unfinished_is_written_anew(
     spark: SparkSession, source: Source, tables: Tables, read: Read
 ) -> None:

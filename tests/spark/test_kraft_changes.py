@@ -258,6 +258,7 @@ def test_an_acknowledged_change_that_is_not_there_is_found_with_its_request(foun
     assert len(found) == 3
 
 
+@pytest.mark.long
 def test_what_was_before_the_first_proxy_and_in_a_snapshot_is_nobodys(spark: SparkSession) -> None:
     cluster = Cluster()
     del cluster.log[0]
@@ -300,6 +301,7 @@ def test_the_end_of_a_trail_that_goes_on_is_judged_later(spark: SparkSession) ->
     assert [json.loads(row["evidence"])["offset"] for row in later] == [offset]
 
 
+@pytest.mark.long
 def test_a_proxy_that_crashed_and_never_came_back_does_not_keep_the_log_from_being_judged(
     spark: SparkSession,
 ) -> None:
@@ -317,6 +319,7 @@ def test_a_proxy_that_crashed_and_never_came_back_does_not_keep_the_log_from_bei
     assert [json.loads(row["evidence"])["offset"] for row in found] == [offset]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change",
     [[], ["ClientQuotaRecord", "producer_byte_rate", "user=alice", "fast"], [None], ["ConfigRecord"]],

@@ -57,6 +57,7 @@ def test_what_only_the_hole_could_tell_accuses_nobody(spark: SparkSession) -> No
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("later_ms", "told"), [(-3_600_000, False), (3_600_000, True)])
 def test_that_a_log_begins_late_is_a_loss_only_where_the_trail_began_before(
     spark: SparkSession, later_ms: int, told: bool

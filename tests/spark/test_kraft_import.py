@@ -96,6 +96,7 @@ def test_an_older_copy_fills_what_was_missing_and_other_logs_are_refused(
         take_in(spark, Tables(f"{tables.root}-new"), archived, stranger)
 
 
+@pytest.mark.long
 def test_a_snapshot_ends_what_it_does_not_hold(spark: SparkSession, tables: Tables, tmp_path: Path) -> None:
     node = Node(tmp_path / "node")
     node.append(access_control_entry(ALICE))

@@ -147,8 +147,6 @@ EDITS: dict[str, tuple[Edit, str]] = {
 
 IN_SHORT = {
     "edited",
-    "deleted by a deletion vector",
-    "reconciled made",
     "removed",
     "altered",
     "forged with another key",
@@ -182,6 +180,7 @@ def test_a_table_that_somebody_has_changed_is_named_in_every_later_run(
         manifest.begin(spark, tables, SECRET, columns, "compact", manifest.EVERY_FILE)
 
 
+@pytest.mark.long
 @pytest.mark.spec("D7")
 def test_closed_files_are_listed_by_deltas_log_and_not_hashed_again(
     spark: SparkSession, tables: Tables, monkeypatch: pytest.MonkeyPatch
@@ -231,6 +230,7 @@ def test_closed_files_are_listed_by_deltas_log_and_not_hashed_again(
         assert fault.check == "manifest.table_altered"
 
 
+@pytest.mark.long
 def test_the_tables_of_a_trail_may_grow(spark: SparkSession, tables: Tables) -> None:
     more = Trail().stop()
     delta.append_once(audit_frame(spark, more.audit, 100), tables.audit, "test", 1)
@@ -359,6 +359,7 @@ def run(*arguments: object) -> int:
     return command_line.main([str(argument) for argument in arguments])
 
 
+@pytest.mark.long
 @pytest.mark.spec("D4", "D15")
 def test_a_file_that_is_no_run_is_not_taken_for_one_and_a_defect_is_no_finding(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

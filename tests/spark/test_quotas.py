@@ -259,6 +259,7 @@ def summed_up(trail: Trail, user: str, requests: dict[str, list[tuple[int, int]]
             )
 
 
+@pytest.mark.long
 @pytest.mark.spec("D15", "Q6")
 def test_a_third_more_than_the_limit_for_a_minute_is_found_and_stays_the_same_finding(
     spark: SparkSession,

@@ -120,6 +120,7 @@ def _cells(**wanted: bool) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("seen", chosen, indirect=True, ids=lambda cell: cell.name)
 
 
+@pytest.mark.long
 @pytest.mark.spec("R2", "R5", "R9")
 @_cells(renews=True, ends=True)
 def test_a_client_renews_its_sessions_under_load_and_no_request_fails(seen: Seen) -> None:

@@ -11,6 +11,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 COSTLY = {
     *("many-small-requests", "many-long-client-ids", "changing-client-ids", "large-metadata-responses"),
     *("descriptions-of-tokens", "a-large-request-of-one-million-names", "requests-with-a-tiny-timeout"),
+    *("large-denied-requests", "more-elements-than-the-limit", "large-requests-of-an-administrator"),
+    *("a-flood-of-denials", "a-forged-claim-of-the-highest-epoch", "produces-that-never-end"),
 }
 """Run by `make test-all`; others of their kind guard a landing."""
 ATTACKS = [

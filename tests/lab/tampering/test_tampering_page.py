@@ -38,6 +38,7 @@ def test_each_cell_is_found_or_has_a_reason_and_each_reason_is_used() -> None:
     assert {variant.cell for variant in variants()} <= known().keys()
 
 
+@pytest.mark.long
 def test_random_edits_are_judged_as_the_page_says(spark: SparkSession) -> None:
     assert sampling.missed(spark, sampling.template(), 7, range(150), known()) == []
 
