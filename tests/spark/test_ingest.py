@@ -48,7 +48,6 @@ def test_a_batch_that_is_run_again_is_in_the_tables_once(spark: SparkSession, ta
     assert counts(spark, tables) == (len(records) + 1, 1)
 
 
-@pytest.mark.long
 def test_the_half_of_a_batch_that_a_crash_left_out_is_made_good(spark: SparkSession, tables: Tables) -> None:
     [record, *_] = Trail().audit
     good = kafka_frame(spark, [(key(record), line(record))])
