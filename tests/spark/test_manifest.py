@@ -670,6 +670,7 @@ def copied_over(spark: SparkSession, tables: Tables) -> None:
     commit(tables, {"add": {**add, "path": str(place), "size": Path(tables.audit, place).stat().st_size}})
 
 
+@pytest.mark.long
 @pytest.mark.spec("D8", "D13")
 def test_what_is_done_to_a_signed_trail_in_its_tables_is_found_in_each_later_run(
     spark: SparkSession, tmp_path: Path

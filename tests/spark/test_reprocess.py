@@ -78,6 +78,7 @@ def run(tables: Tables, capsys: pytest.CaptureFixture[str], *more: str) -> str:
     return capsys.readouterr().out.strip()
 
 
+@pytest.mark.long
 def test_what_can_be_read_now_leaves_the_quarantine_and_the_rest_stays(
     spark: SparkSession, tables: Tables, capsys: pytest.CaptureFixture[str]
 ) -> None:

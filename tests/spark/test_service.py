@@ -217,6 +217,7 @@ def test_reconciliations_follow_the_ends_of_intervals_and_maintenance_the_end_of
     assert hourly.maintenance_after(midnight + 1) == midnight + DAY_S + 120
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.spec("D9", "D15")

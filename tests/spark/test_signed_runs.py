@@ -188,6 +188,7 @@ def test_a_manifest_moves_from_the_secret_to_signatures_and_not_back(
     assert faults(VERIFIER) == []
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.spec("D15")

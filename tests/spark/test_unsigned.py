@@ -98,6 +98,7 @@ def forged(spark: SparkSession) -> Forged:
     return Forged(trail.stop(), log.localCheckpoint())
 
 
+@pytest.mark.long
 def test_what_an_administrator_of_the_brokers_writes_is_found_and_not_in_effect(
     spark: SparkSession, tmp_path: Path, forged: Forged, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -201,6 +201,7 @@ def by_quota_id(found: WhatIfDocument) -> Mapping[object, dict[str, object]]:
     return {row["quota_id"]: row for row in found["throttling"]}
 
 
+@pytest.mark.long
 def test_who_would_be_throttled_is_said_with_the_time(spark: SparkSession) -> None:
     trail = a_trail()
     produced(trail, "User:alice", 600, 2_000)
@@ -229,6 +230,7 @@ def test_what_a_window_allows_at_once_does_not_shorten_the_time_of_throttling(sp
     assert alice["throttled_ms"] == pytest.approx(54_500, rel=0.1)
 
 
+@pytest.mark.long
 def test_the_command_writes_the_document_and_fails_on_what_it_is_told(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -156,6 +156,7 @@ def _line(question: Question) -> str:
     return f"by_type {words}" if name is None else f"ask {words} {hexed(name)}"
 
 
+@pytest.mark.long
 def test_each_decision_under_a_proposal_is_kafkas_own(kafka_libs: Path, spark: SparkSession) -> None:
     seen: list[bool] = []
 

@@ -51,6 +51,7 @@ def a_trail() -> tuple[Trail, dict[str, Process], dict[str, list[Line]]]:
     return trail, proxies, sealed | {"controller-1": seal(trail.controller)}
 
 
+@pytest.mark.long
 def test_who_vanished_was_cut_rewritten_or_forged_is_named(spark: SparkSession) -> None:
     trail, proxies, lines = a_trail()
     lines["vanished"] = []
