@@ -195,7 +195,7 @@ class ControllerConfig(Part):
         return self
 
     def _some_keys_are_not_for_controllers(self) -> None:
-        for key in ("max.connection.creation.rate", "sasl.scram.nonce.check"):
+        for key in ("max.connection.creation.rate", "proxy.protocol.networks", "sasl.scram.nonce.check"):
             if key.replace(".", "_") in self.listener.model_fields_set:
                 raise KeyProblem(("listener", key), f"{key} is for a proxy's listeners; remove it")
 

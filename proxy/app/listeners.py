@@ -386,6 +386,7 @@ def _for_new_connections(entry: ListenerConfig, config: ProxyConfig) -> tuple[ob
         entry.ssl,
         entry.principal_builder_class,
         entry.principal_builder_settings,
+        entry.proxy_protocol_networks,
         config.limits.login_timeout_ms,
     )
 
@@ -418,6 +419,7 @@ def _policy(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials
         sasl_listener(entry, credentials) if entry.uses_sasl else None,
         security_protocol=entry.security_protocol,
         principal_builder=entry.principal_builder(),
+        balancers=entry.proxy_protocol_networks,
         failed_authentication_delay_ms=entry.connection_failed_authentication_delay_ms,
         login_timeout_ms=config.limits.login_timeout_ms,
         early_start=entry.name in config.authorizer.early_start_listeners,

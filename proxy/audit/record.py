@@ -74,6 +74,8 @@ class AuditEvent:
     """The resources that a record without a resource name stands for, as a summary."""
     objects: Sequence[Mapping[str, object]] | None = None
     """What an administrative request is about (proxy.admin.objects)."""
+    balancer: str | None = None
+    """The address of the load balancer that forwards the client's connection."""
 
 
 EVENT_FIELDS = tuple(field.name for field in fields(AuditEvent))

@@ -7,7 +7,7 @@ conflict are found before either is opened.
 import re
 import socket
 from collections.abc import Iterable, Sequence
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote, unquote, urlsplit
@@ -49,6 +49,20 @@ def _file(host: str, path: str, info: ValidationInfo) -> Path:
 
 
 IdentityUrl = Annotated[str, AfterValidator(_identity_url)]
+
+
+def _network(text: object) -> object:
+    try:
+        if isinstance(text, str):
+            return ip_network(text)
+    except ValueError:
+        pass
+    raise ValueError(
+        f"expected a network without bits behind its prefix, such as 10.0.3.0/24, found {text!r}"
+    )
+
+
+Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]
 
 
 def file_of(url: str) -> Path | None:

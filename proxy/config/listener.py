@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from proxy.config.addresses import HostPort, IdentityUrl
+from proxy.config.addresses import HostPort, IdentityUrl, Network
 from proxy.config.parts import (
     LIVE,
     NEW_CONNECTIONS,
@@ -288,6 +288,12 @@ class ListenerConfig(OAuthBearer, Gssapi):
     max_connection_creation_rate: Annotated[int | None, Field(ge=0), LIVE, Unset("no limit")] = None
     """Connections per second of this listener. A connection waits for the longer of this and the
     [process's](#limits) delay. Not at a controller."""
+    proxy_protocol_networks: Annotated[
+        tuple[Network, ...], Listed, NEW_CONNECTIONS, Unset("no PROXY protocol")
+    ] = ()
+    """The addresses of load balancers, such as `10.0.3.0/24`. Each connection then has to come from one of
+    them and to begin with a header of the [PROXY protocol](addresses.md#behind-a-load-balancer), which says
+    the client's address. Not at a controller."""
     ssl: Annotated[ServerSsl | None, Unset("required with SSL")] = None
     """TLS of the listener, PEM files."""
     principal_builder_class: Annotated[ClassPath | None, NEW_CONNECTIONS, Unset("as Kafka's")] = None

@@ -256,12 +256,15 @@ class ConnectionQuotas:
 class Slot:
     """One counted connection."""
 
-    __slots__ = ("_address", "_left", "_listener", "_quotas", "has_session")
+    __slots__ = ("_left", "_listener", "_quotas", "balancer", "has_session", "host")
 
-    def __init__(self, quotas: ConnectionQuotas, listener: str, address: str) -> None:
+    def __init__(self, quotas: ConnectionQuotas, listener: str, host: str) -> None:
         self._quotas = quotas
         self._listener = listener
-        self._address = address
+        self.host = host
+        """The client's address, as its socket or its load balancer says it."""
+        self.balancer: str | None = None
+        """The address of the load balancer that forwards the connection (O14)."""
         self._left = False
         self.has_session = False
         """Whether a session has been made of it, whose end releases the slot."""
@@ -270,7 +273,7 @@ class Slot:
         """Release the slot; a second call changes nothing."""
         if not self._left:
             self._left = True
-            self._quotas.close(self._listener, self._address)
+            self._quotas.close(self._listener, same_address(self.host))
 
 
 @lru_cache(maxsize=1_024)

@@ -12,6 +12,7 @@ for all clients, also after the topic was deleted and created again.
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Network, IPv6Network
 
 from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.image import MetadataImage
@@ -26,6 +27,8 @@ from proxy.session.member_hosts import MemberHosts
 from proxy.session.memory import Limits, RequestMemory
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.work import Pace, paced
+
+Networks = tuple[IPv4Network | IPv6Network, ...]
 
 MAX_TOPICS = 1_000_000
 """Beyond this the oldest are forgotten, and looked up again when a request names them."""
@@ -219,6 +222,9 @@ class ListenerPolicy:
     early_start: bool = False
     security_protocol: str = "PLAINTEXT"
     principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)
+    balancers: Networks = ()
+    """Of load balancers: each connection comes from one and begins with a PROXY protocol header. Empty: none
+    does."""
     counts: RequestCounts = field(default_factory=RequestCounts)
 
 
@@ -231,3 +237,5 @@ class Peer:
     """Its address as ACLs name it."""
     address: bytes
     """The address in 4 or 16 raw bytes."""
+    balancer: str | None = None
+    """The address of the load balancer that forwards the connection (O14)."""

@@ -413,6 +413,7 @@ class Machine:
         event.connection_id = self.peer.connection_id
         event.listener = self.listener.name
         event.host = self.peer.host
+        event.balancer = self.peer.balancer
         event.client_id = event.client_id or context.client_id
         if event.principal is None and self.authentication.known:
             event.principal = str(context.principal)

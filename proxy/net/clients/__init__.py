@@ -2,6 +2,7 @@
 
 listener          one listener of the proxy: makes connections, and owns the tasks that they need
 acceptor          listening sockets, plain or under TLS
+proxy_protocol    the header with which a load balancer names the client (PROXY protocol)
 services          what all sessions need, as one object
 admission         accepts or rejects connections, by connection quotas and open files
 connection        one client: passes its bytes to the session, and carries out the session's effects

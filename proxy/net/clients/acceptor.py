@@ -13,16 +13,18 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Protocol
 
 import structlog
 
 from proxy.error_text import text_of
+from proxy.net.clients.proxy_protocol import ProxyProtocolError, header_in_time, is_in, readable
 from proxy.net.clients.turns import Turns
 from proxy.net.files.tls import HANDSHAKE_FAILED, ServerTls, reason_of_failure
 from proxy.net.runtime.keepalive import set_keepalive
 from proxy.quota.connections import Slot
+from proxy.session.gate import Networks
 from proxy.wire.protocols import in_place_of_tls
 
 ACCEPT_PAUSE_S = 0.1
@@ -35,6 +37,8 @@ NO_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOME
 Pace = Callable[[], Awaitable[None]]
 """Waits until the accepted connection may be handled."""
 
+_MECHANISM = "PROXY"
+"""Of records about headers, as SSL is of handshakes."""
 _HEAD_BYTES = 5
 _HANDSHAKE = 22
 _MAX_RECORD_BYTES = (1 << 14) + 256
@@ -43,6 +47,8 @@ HELLO_S = 0.1
 """Time for a client that has sent nothing yet when its listener closes."""
 LAST_HANDSHAKES_S = 1.0
 """Time for handshakes that have begun then."""
+MAX_WITHOUT_HEADER = 1_000
+"""Connections of load balancers that have not sent their headers yet. Balancers send them at once."""
 ALERT_S = 1.0
 """Time for a client whose handshake has failed to read the alert and to close the connection."""
 
@@ -54,9 +60,15 @@ class AcceptorHost(Protocol):
 
     tasks: asyncio.TaskGroup
     turns: Turns
+    balancers: Networks
+    """Of load balancers: each connection comes from one and begins with a PROXY protocol header. Empty: none
+    does."""
 
-    def enter(self, host: str, close: Callable[[], None]) -> Slot | None:
-        """Return a slot for a connection from this address; None: it is rejected, and `close` is called."""
+    def enter(self, host: str, balancer: str | None, close: Callable[[], None]) -> Slot | None:
+        """Return a slot for a connection from this address; None: it is rejected, and `close` is called.
+
+        `balancer`: the address of the load balancer that forwards the connection.
+        """
 
     def new_connection(self, slot: Slot) -> asyncio.BaseProtocol:
         """Return the protocol of an accepted connection."""
@@ -64,8 +76,8 @@ class AcceptorHost(Protocol):
     def accept_failed(self, error: str) -> None:
         """Report the name of an error of this process."""
 
-    def handshake_failed(self, host: str, reason: str) -> None:
-        """Report a rejected handshake."""
+    def handshake_failed(self, host: str, reason: str, mechanism: str = "SSL") -> None:
+        """Report a rejected handshake, or PROXY protocol header."""
 
 
 class Acceptor:
@@ -77,6 +89,7 @@ class Acceptor:
         self._socket: socket.socket | None = None
         self._pause: asyncio.TimerHandle | asyncio.Task[None] | None = None
         self._beginning: set[asyncio.Task[None]] = set()
+        self._without_header: set[asyncio.Task[None]] = set()
 
     @property
     def listening(self) -> socket.socket | None:
@@ -103,7 +116,7 @@ class Acceptor:
     @property
     def is_beginning(self) -> bool:
         """Whether an accepted connection has not been made yet."""
-        return bool(self._beginning)
+        return bool(self._beginning or self._without_header)
 
     def close(self) -> None:
         """Stop accepting. Accepted connections are still made."""
@@ -115,12 +128,14 @@ class Acceptor:
             listening.close()
         if self._pause is not None:
             self._pause.cancel()
+        asyncio.get_running_loop().call_later(HELLO_S, _cancel, self._without_header)
 
     def cancel(self) -> None:
         """Drop accepted connections that have not been made yet.
 
-        Not without a handshake: uvloop would close the connection and never call connection_lost.
+        Not one that is made without a handshake: uvloop would close it and never call connection_lost.
         """
+        _cancel(self._without_header)
 
     async def begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         """Make a connection on the socket; an exception ends that connection."""
@@ -165,13 +180,44 @@ class Acceptor:
         self._resume()
 
     def _handle(self, client: socket.socket, host: str) -> None:
-        slot = self._host.enter(host, client.close)
+        client.setblocking(False)
+        balancers = self._host.balancers
+        if not balancers:
+            self._enter(client, host, None)
+        elif not is_in(host, balancers):
+            client.close()
+            self._host.handshake_failed(host, "the address is not in proxy.protocol.networks", _MECHANISM)
+        elif len(self._without_header) >= MAX_WITHOUT_HEADER:
+            client.close()
+            reason = f"{MAX_WITHOUT_HEADER} connections of load balancers have no PROXY protocol header yet"
+            self._host.handshake_failed(host, reason, _MECHANISM)
+        else:
+            self._track(self._without_header, self._read_header(client, host))
+
+    async def _read_header(self, client: socket.socket, balancer: str) -> None:
+        header = None
+        try:
+            header = await header_in_time(client)
+        except ProxyProtocolError as error:
+            self._host.handshake_failed(balancer, str(error), _MECHANISM)
+        except OSError:
+            pass  # The connection was reset.
+        finally:
+            if header is None:
+                client.close()
+        if header is not None:
+            self._enter(client, header.host or balancer, None if header.host is None else balancer)
+
+    def _enter(self, client: socket.socket, host: str, balancer: str | None) -> None:
+        slot = self._host.enter(host, balancer, client.close)
         if slot is not None:
-            client.setblocking(False)
             set_keepalive(client)
-            task = self._host.tasks.create_task(self._begin(client, host, slot))
-            self._beginning.add(task)
-            task.add_done_callback(self._beginning.discard)
+            self._track(self._beginning, self._begin(client, host, slot))
+
+    def _track(self, tasks: set[asyncio.Task[None]], work: Coroutine[None, None, None]) -> None:
+        task = self._host.tasks.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     async def _begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         try:
@@ -187,24 +233,13 @@ class Acceptor:
 
 async def hello_arrived(client: socket.socket) -> bytes:
     """Wait until the record is complete, or cannot be complete any more; return its head. OSError."""
-    await _readable(client, _HEAD_BYTES)
+    await readable(client, _HEAD_BYTES)
     head = client.recv(_HEAD_BYTES, socket.MSG_PEEK)
     if len(head) == _HEAD_BYTES and head[0] == _HANDSHAKE:
         size_bytes = int.from_bytes(head[3:], "big")
-        await _readable(client, _HEAD_BYTES + min(size_bytes, _MAX_RECORD_BYTES))
+        await readable(client, _HEAD_BYTES + min(size_bytes, _MAX_RECORD_BYTES))
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
     return head
-
-
-async def _readable(client: socket.socket, size_bytes: int) -> None:
-    """Wait until so many bytes can be read, or the client has closed the connection."""
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size_bytes)
-    loop, ready = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(client, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(client)
 
 
 class TlsAcceptor(Acceptor):
@@ -224,6 +259,7 @@ class TlsAcceptor(Acceptor):
         loop.call_later(LAST_HANDSHAKES_S, _cancel, self._beginning)
 
     def cancel(self) -> None:
+        super().cancel()
         _cancel(self._beginning)
 
     async def begin(self, client: socket.socket, host: str, slot: Slot) -> None:

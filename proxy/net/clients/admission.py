@@ -71,7 +71,7 @@ class Admission:
         if rejected is not None:
             self._log(listener, address, rejected)
         if rejected is None or rejected.only_observed:
-            return Slot(self._quotas, listener, address)
+            return Slot(self._quotas, listener, host)
         self._observer.closed(listener, rejected.reason)
         self._close(rejected, close)
         return None

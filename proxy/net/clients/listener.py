@@ -61,6 +61,7 @@ class Listener:
         """`services`, `admission`: shared by all listeners."""
         self._services = services
         self.policy = policy
+        self.balancers = policy.balancers
         self._admission = admission
         self.tasks = tasks
         self.lookups = services.lookups
@@ -111,7 +112,7 @@ class Listener:
         """Return the session of a new connection; None: the connection is rejected and closed."""
         session, slot = None, connection.slot
         try:
-            session = self._session(transport)
+            session = self._session(transport, slot)
         finally:
             if session is None:
                 slot.leave()
@@ -123,8 +124,8 @@ class Listener:
             self._services.observer.opened(self.policy.name)
         return session
 
-    def _session(self, transport: asyncio.Transport) -> Session | None:
-        peer = Peer(os.urandom(6).hex(), *_address(transport.get_extra_info("peername")[0]))
+    def _session(self, transport: asyncio.Transport, slot: Slot) -> Session | None:
+        peer = Peer(os.urandom(6).hex(), *_address(slot.host), slot.balancer)
         principal = self._principal(transport, peer)
         if principal is None:
             return None
@@ -189,8 +190,11 @@ class Listener:
     def accept_failed(self, error: str) -> None:
         self._admission.accept_failed(self.policy.name, error)
 
-    def enter(self, host: str, close: Callable[[], None]) -> Slot | None:
-        return self._admission.enter(self.policy.name, host, close)
+    def enter(self, host: str, balancer: str | None, close: Callable[[], None]) -> Slot | None:
+        slot = self._admission.enter(self.policy.name, host, close)
+        if slot is not None:
+            slot.balancer = balancer
+        return slot
 
     def _principal(self, transport: asyncio.Transport, peer: Peer) -> Principal | None:
         """Return the principal that the transport proves; None if the client is rejected."""
@@ -225,13 +229,13 @@ class Listener:
 
         return build
 
-    def handshake_failed(self, host: str, reason: str) -> None:
+    def handshake_failed(self, host: str, reason: str, mechanism: str = "SSL") -> None:
         """Record that a client was rejected because of its transport."""
         self.record(
             events.authentication_failed(
                 listener=self.policy.name,
                 host=host_address(host),
-                mechanism="SSL",
+                mechanism=mechanism,
                 message=reason,
             )
         )
