@@ -127,6 +127,47 @@ def test_a_request_with_too_many_elements_is_rejected_as_a_whole_one_would_be(
     assert talk.controller == []
 
 
+def nested_arrays() -> Iterator[tuple[ApiKey, int, str, str]]:
+    """In APIs whose response has an error for the whole request: an array in the elements of an array."""
+    for api_key, version, outer in ARRAYS:
+        response = catalog.response(api_key).root.present(version)
+        field = next(f for f in catalog.request(api_key).root.fields if f.attribute == outer)
+        if field.struct is None or all(each.attribute != "error_code" for each in response):
+            continue
+        for inner in field.struct.present(version):
+            if inner.is_array and inner.type not in FIXED_FORMATS:
+                yield api_key, version, outer, inner.attribute
+
+
+@pytest.mark.spec("A7")
+@pytest.mark.parametrize(("api_key", "version", "outer", "inner"), list(nested_arrays()))
+def test_a_request_one_of_whose_parts_is_too_large_is_rejected_as_a_whole(
+    api_key: ApiKey, version: int, outer: str, inner: str
+) -> None:
+    name, limit = f"{ApiKey.name_of(api_key)}Request", 1_000
+    random = Random(f"{name} {version}")
+    request = MessageFiller(random, tame=True).message(name, version)
+    field = next(f for f in catalog.request(api_key).root.fields if f.attribute == outer)
+    part = element(name, version, field, random, 0)
+    assert field.struct is not None
+    nested = next(each for each in field.struct.fields if each.attribute == inner)
+    ones: dict[str, Any] = {"string": "a", "uuid": bytes(16)}
+    one = (
+        ones.get(nested.type, 0) if nested.struct is None else getattr(getattr(t, name), nested.struct.name)()
+    )
+    setattr(part, inner, [one] * (limit + 1))
+    setattr(request, outer, [part])
+    talk = limited(max_elements=limit)
+    talk.gate.versions = {**talk.gate.versions, api_key: (version, version)}
+
+    talk.asks(api_key, version, request)
+
+    assert talk.closed is None
+    assert talk.heard(api_key, version).error_code == ERROR
+    assert len(talk.told("request_refused")) == 1
+    assert talk.forwarded_bytes() == b""
+
+
 def groups(count: int) -> Any:
     return t.DescribeGroupsRequest(groups=[f"group-{number}" for number in range(count)])
 

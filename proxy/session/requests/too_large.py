@@ -2,9 +2,10 @@
 
 The proxy itself has these limits (docs/decisions/0113), so a client that is within Kafka's gets Kafka's error
 for a policy of the receiver, which clients do not retry. One with more elements than
-`decoded.request.max.elements` has come whole: each of its elements gets the error, in batches. One of more
-bytes than `decoded.request.max.bytes` is dropped as it comes (proxy.session.intake): it gets the error if its
-response has one for the whole request. Otherwise its connection is closed.
+`decoded.request.max.elements` has come whole: each of its elements gets the error, in batches. One with an
+element that has too many itself, such as a topic with its partitions, and one of more bytes than
+`decoded.request.max.bytes`, which is dropped as it comes (proxy.session.intake), get the error if their
+response has one for the whole request. Otherwise the connection is closed.
 """
 
 from functools import cache
@@ -48,6 +49,8 @@ def refused(call: Call | None, frame: memoryview, error: WireError) -> Plan:
         plan = None
     except WireError as fault:
         return dispatch.malformed(str(fault))
+    if plan is None and _is_answered(call.api_key, call.version):
+        plan = _rejection_as_a_whole(call, reason)
     return [*_record(call, reason), *(plan or [End(Close(CLOSE, reason))])]
 
 
@@ -107,8 +110,13 @@ def dropped(call: Call) -> Plan:
     call.listener.counts.took(call.api_key)
     limit = call.gate.limits.decoded_request_max_bytes
     reason = _reason(call, "bytes", _BYTES, limit)
+    return [*_record(call, reason), *_rejection_as_a_whole(call, reason)]
+
+
+def _rejection_as_a_whole(call: Call, reason: str) -> Plan:
+    """Respond with the error of the whole request, without its elements."""
     rejected = dispatch.rejected(call.api_key, call.version, _default(call.api_key), ERROR, reason)
-    return [*_record(call, reason), *verdicts.respond(call, rejected)]
+    return verdicts.respond(call, rejected)
 
 
 def _default(api_key: int) -> Message:
