@@ -34,8 +34,10 @@ MAX_RESOLVED = 30_000
 """The number of clients whose buckets are remembered; each change of a quota clears them all."""
 
 RESERVED_MS = 200
-"""How long a Fetch that was sent takes room in its bucket: a response with records comes sooner, and one that
-comes later waits for records (fetch.max.wait.ms)."""
+"""How long a Fetch that was sent takes room in its bucket, at least. A response with records comes sooner;
+one that comes later waits for records (fetch.max.wait.ms), or the broker is slow. Then a Fetch takes room for
+as long as the latest response took, up to MAX_RESERVED_MS."""
+MAX_RESERVED_MS = 2_000
 
 
 RatesOf: TypeAlias = Callable[[str, QuotaEntity | None], Rates]
@@ -65,10 +67,12 @@ class Bucket:
 
     __slots__ = (
         "__weakref__",
+        "_before_began_ms",
         "_rate",
         "_reserved_before_bytes",
         "_reserved_bytes",
-        "_reserved_slot",
+        "_slot_began_ms",
+        "_slot_ms",
         "client_tag",
         "enforced",
         "entity",
@@ -119,8 +123,9 @@ class Bucket:
         self.fetch_bytes = 0
         """The size of the latest response to a Fetch, which the first one of a connection may have too."""
         self._rate: Rate = rates(self.name, window_ms, samples)
-        # For Fetch requests sent in the present slot of RESERVED_MS, and in the one before.
-        self._reserved_slot = self._reserved_bytes = self._reserved_before_bytes = 0
+        # For Fetch requests sent in the present slot of time, and in the one before.
+        self._reserved_bytes = self._reserved_before_bytes = 0
+        self._before_began_ms, self._slot_began_ms, self._slot_ms = 0, 0, RESERVED_MS
 
     def record(self, value: float, now_ms: int) -> int:
         """Count `value` bytes; return for how many ms the channel is to be muted."""
@@ -161,13 +166,14 @@ class Bucket:
     def reserve(self, expected_bytes: int, now_ms: int) -> int:
         """Return how many bytes a Fetch may ask the broker for, and take room for what is expected; 0: none.
 
-        A response that no window has room for may be asked for once nothing is owed (`admit`).
+        A response that no window has room for may be asked for once nothing is owed (`admit`). One whose size
+        nobody knows yet needs the room of a tenth of the windows: the broker sends a whole batch at least.
         """
         room_bytes, most_bytes = self.room(now_ms), max(self.max_in_window_bytes, 1)
         is_reserved = self._reserved_bytes + self._reserved_before_bytes > 0
         if expected_bytes > most_bytes and room_bytes >= 0 and not is_reserved:
             room_bytes = most_bytes
-        elif room_bytes < max(expected_bytes, 1):
+        elif room_bytes < max(expected_bytes or most_bytes // 10, 1):
             return 0
         room_bytes = min(room_bytes, most_bytes)
         # What is not known yet may be all that is asked for.
@@ -180,19 +186,20 @@ class Bucket:
             return MAX_INT32
         self.last_record_ms = now_ms
         self._rate.record(0, now_ms)
-        slot = now_ms // RESERVED_MS
-        if slot != self._reserved_slot:
-            self._reserved_before_bytes = self._reserved_bytes if slot == self._reserved_slot + 1 else 0
-            self._reserved_slot, self._reserved_bytes = slot, 0
+        age_ms = now_ms - self._slot_began_ms
+        if not 0 <= age_ms < self._slot_ms:
+            self._reserved_before_bytes = self._reserved_bytes if 0 <= age_ms < 2 * self._slot_ms else 0
+            self._before_began_ms, self._slot_began_ms = self._slot_began_ms, now_ms
+            self._reserved_bytes = 0
         room_bytes = min(self._rate.room(self.limit, now_ms), MAX_INT32)
         return int(room_bytes) - self._reserved_bytes - self._reserved_before_bytes
 
-    def release(self, reserved_bytes: int, reserved_ms: int) -> None:
+    def release(self, reserved_bytes: int, reserved_ms: int, now_ms: int) -> None:
         """The response to a Fetch is here, for which room was taken at `reserved_ms`."""
-        slot = reserved_ms // RESERVED_MS
-        if slot == self._reserved_slot:
+        self._slot_ms = min(max(RESERVED_MS, now_ms - reserved_ms), MAX_RESERVED_MS)
+        if reserved_ms >= self._slot_began_ms:
             self._reserved_bytes = max(0, self._reserved_bytes - reserved_bytes)
-        elif slot == self._reserved_slot - 1:
+        elif reserved_ms >= self._before_began_ms:
             self._reserved_before_bytes = max(0, self._reserved_before_bytes - reserved_bytes)
 
     def refuse(self, expected_bytes: int, now_ms: int) -> int:

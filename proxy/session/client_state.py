@@ -119,10 +119,10 @@ class ClientState:
         """The size that the response to the next Fetch is expected to have; 0: unknown."""
         return self.fetch_bytes or self.consumer.fetch_bytes
 
-    def fetched(self, size_bytes: int, reserved_bytes: int, reserved_ms: int) -> None:
+    def fetched(self, size_bytes: int, reserved_bytes: int, reserved_ms: int, now_ms: int) -> None:
         """The response to a Fetch that is charged has begun, and will have this size."""
         self.fetch_bytes = self.consumer.fetch_bytes = size_bytes
-        self.consumer.release(reserved_bytes, reserved_ms)
+        self.consumer.release(reserved_bytes, reserved_ms, now_ms)
 
     def decide(self, actions: Sequence[Action]) -> list[Decision]:
         """Return the authorizer's decisions, in order; allowed ones are remembered.

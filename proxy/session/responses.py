@@ -77,7 +77,7 @@ def charge(entry: InFlight, size_bytes: int, now_ms: int) -> Charged:
     if bucket is not None and isinstance(entry, Rewritten) and entry.api_key == _FETCH:
         admitted, for_bytes_ms = bucket.admit(size_bytes - 4, now_ms)
         if entry.client is not None:
-            entry.client.fetched(size_bytes - 4, entry.reserved_bytes, entry.since_ms)
+            entry.client.fetched(size_bytes - 4, entry.reserved_bytes, entry.since_ms, now_ms)
     elif bucket is not None and not entry.request_bytes:
         for_bytes_ms = bucket.record(size_bytes - 4, now_ms)
     plan, throttle_time_ms = throttle(entry, bucket, for_bytes_ms, now_ms)
@@ -342,7 +342,7 @@ class Responses:
         if bucket is not None and client is not None:
             # Kafka does not charge the tagged fields of the header.
             length = size_bytes - (5 if is_flexible else 4)
-            client.fetched(length, entry.reserved_bytes, entry.since_ms)
+            client.fetched(length, entry.reserved_bytes, entry.since_ms, now_ms)
             if client.request.limited or not bucket.record_within(length, now_ms):
                 empty = self._charge(run, offset, length, entry, bucket, now_ms)
                 if empty:

@@ -225,6 +225,17 @@ def test_two_connections_do_not_ask_for_the_same_room(topics: tuple[str, ...]) -
 
 
 @pytest.mark.spec("Q14", "Q7")
+def test_while_nobody_knows_how_large_a_batch_is_a_little_room_is_not_enough() -> None:
+    talk = limited(consumer_byte_rate=LIMIT)
+    others = [Conversation(gate=talk.gate) for _ in range(20)]
+    for number, each in enumerate(others):
+        each.passes(number)  # So that a few bytes have room in each millisecond.
+        each.asks(FETCH, 12, fetch("orders"))
+
+    assert len([each for each in others if each.forwarded()]) == 1
+
+
+@pytest.mark.spec("Q14", "Q7")
 def test_the_changes_of_fetches_that_were_not_sent_are_in_the_next_one() -> None:
     talk = limited(consumer_byte_rate=LIMIT)
     talk.asks(FETCH, 12, fetch("orders", "payments", session_epoch=0))

@@ -476,7 +476,7 @@ class FastLane:
             length = size_bytes - (5 if is_flexible else 4)
             if client.request.limited or not bucket.record_within(length, now_ms):
                 return False
-            client.fetched(length, entry.reserved_bytes, entry.since_ms)
+            client.fetched(length, entry.reserved_bytes, entry.since_ms, now_ms)
         self.fetched(data, 9 if is_flexible else 8, size_bytes, entry)
         return True
 

@@ -9,7 +9,7 @@ from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.bucket_table import IDLE_MS
 from proxy.quota.keys import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
-from proxy.quota.throttle import UNLIMITED, ClientQuotas
+from proxy.quota.throttle import MAX_RESERVED_MS, RESERVED_MS, UNLIMITED, ClientQuotas
 from tests.support.metadata_log import quotas_image
 
 NOW = 1_700_000_000_000
@@ -212,3 +212,31 @@ def test_clients_of_one_quota_id_that_wait_as_they_are_told_get_equal_parts(clie
     assert all(abs(each - part) < 0.2 * part for each in got), got
     # What the first burst had is more, and an answer that does not fit in the end less, than the bound.
     assert 0.8 < sum(got) * 1_000 / duration_ms / 10_000 < 1.05
+
+
+@pytest.mark.spec("Q14")
+@pytest.mark.parametrize("slow_ms", [0, RESERVED_MS, 1_500, MAX_RESERVED_MS, 60_000])
+def test_a_fetch_takes_room_for_as_long_as_the_broker_is_slow(slow_ms: int) -> None:
+    image = quotas_image({QuotaEntity(user="u"): {CONSUMER_BYTE_RATE: 1_000.0}})
+    bucket = ClientQuotas(Settings()).bucket(CONSUMER_BYTE_RATE, image, "u", "a")
+    assert bucket.reserve(0, NOW) == 10_000
+    bucket.release(10_000, NOW, NOW + slow_ms)
+    held_ms = min(max(slow_ms, RESERVED_MS), MAX_RESERVED_MS)
+
+    begun_ms = NOW + 120_000
+    assert bucket.reserve(9_000, begun_ms) > 9_000
+    for waited_ms in range(0, held_ms, 50):
+        assert bucket.reserve(9_000, begun_ms + waited_ms) == 0
+    assert bucket.reserve(9_000, begun_ms + 2 * held_ms) > 9_000
+
+
+@pytest.mark.spec("Q14")
+def test_a_response_that_comes_very_late_gives_back_no_room_of_others() -> None:
+    image = quotas_image({QuotaEntity(user="u"): {CONSUMER_BYTE_RATE: 1_000.0}})
+    bucket = ClientQuotas(Settings()).bucket(CONSUMER_BYTE_RATE, image, "u", "a")
+    assert bucket.reserve(9_000, NOW)
+    for later_ms in (1_000, 1_250):
+        assert bucket.reserve(6_000, NOW + later_ms) == (0 if later_ms == 1_250 else 10_000)
+    bucket.release(9_000, NOW, NOW + 1_250)
+
+    assert bucket.reserve(6_000, NOW + 1_250) == 0
