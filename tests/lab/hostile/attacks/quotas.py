@@ -80,7 +80,8 @@ async def throttled_consumers_that_keep_asking(target: Target, size: Size, found
     async def ask(client: Client) -> None:
         nonlocal delivered
         while await client.send(one):
-            delivered += len(await client.answer())
+            answer = await client.answer()
+            delivered += len(answer)  # Not in one line, which reads `delivered` before it waits.
 
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_quota(target, CAROL, client_id, consumer_byte_rate=1e6))
