@@ -195,9 +195,13 @@ class ControllerConfig(Part):
         return self
 
     def _some_keys_are_not_for_controllers(self) -> None:
-        for key in ("max.connection.creation.rate", "proxy.protocol.networks", "sasl.scram.nonce.check"):
+        keys = ("connections.max.age.ms", "max.connection.creation.rate", "proxy.protocol.networks")
+        for key in (*keys, "sasl.scram.nonce.check"):
             if key.replace(".", "_") in self.listener.model_fields_set:
                 raise KeyProblem(("listener", key), f"{key} is for a proxy's listeners; remove it")
+        if self.listener.ssl is not None and self.listener.ssl.client_certificate_expiry_enforced:
+            key = "client.certificate.expiry.enforced"
+            raise KeyProblem(("listener", "ssl", key), f"{key} is for a proxy's listeners; remove it")
 
     def _owners_are_known(self) -> None:
         if self.topics.topic_owner_creator and not _knows_owners(self.authorizer):

@@ -387,6 +387,7 @@ def _for_new_connections(entry: ListenerConfig, config: ProxyConfig) -> tuple[ob
         entry.principal_builder_class,
         entry.principal_builder_settings,
         entry.proxy_protocol_networks,
+        entry.connections_max_age_ms,
         config.limits.login_timeout_ms,
     )
 
@@ -419,6 +420,8 @@ def _policy(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials
         sasl_listener(entry, credentials) if entry.uses_sasl else None,
         security_protocol=entry.security_protocol,
         principal_builder=entry.principal_builder(),
+        max_age_ms=entry.connections_max_age_ms,
+        ends_with_certificate=entry.ssl is not None and entry.ssl.client_certificate_expiry_enforced,
         balancers=entry.proxy_protocol_networks,
         failed_authentication_delay_ms=entry.connection_failed_authentication_delay_ms,
         login_timeout_ms=config.limits.login_timeout_ms,

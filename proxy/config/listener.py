@@ -212,6 +212,12 @@ class ServerSsl(Part):
     ca: Annotated[ExistingFile | None, NEW_CONNECTIONS] = None
     """PEM file with the CAs of clients' certificates; required with `client.auth`; reloaded when it
     changes."""
+    crl: Annotated[ExistingFile | None, NEW_CONNECTIONS, Unset("none is revoked")] = None
+    """PEM file with the revocation lists (CRLs) of all CAs in clients' chains; reloaded when it changes. A
+    client whose CA has no list in it, or one past its next update, is rejected."""
+    client_certificate_expiry_enforced: Annotated[bool, NEW_CONNECTIONS] = False
+    """Whether the session of a client that logs in with its certificate (`SSL`) ends when the certificate
+    expires."""
     principal_mapping_rules: Annotated[str, NEW_CONNECTIONS] = "DEFAULT"
     """Rules that map a certificate's distinguished name to the principal's name, in Kafka's notation:
     `RULE:^CN=(.*?),.*$/$1/L,DEFAULT`."""
@@ -227,6 +233,11 @@ class ServerSsl(Part):
     def _client_certificates_need_a_ca(self) -> "ServerSsl":
         if self.client_auth != "none" and self.ca is None:
             raise ValueError("client.auth needs the CAs of clients' certificates; write ca: FILE")
+        if self.client_auth == "none" and (self.crl is not None or self.client_certificate_expiry_enforced):
+            raise ValueError(
+                "crl and client.certificate.expiry.enforced have no effect without clients' certificates;"
+                " write client.auth: required"
+            )
         return self
 
     def server_tls(self) -> ServerTls:
@@ -237,6 +248,7 @@ class ServerSsl(Part):
                 key_pair=KeyPair(self.certificate, self.key),
                 client_auth=self.client_auth,
                 ca=self.ca,
+                crl=self.crl,
                 server_names=names,
                 protocols=self.enabled_protocols,
                 ciphers=self.ciphers,
@@ -281,6 +293,9 @@ class ListenerConfig(OAuthBearer, Gssapi):
         dict[Mechanism, Milliseconds], LIVE, Unset("that of the listener")
     ] = Field(default_factory=dict)
     """`connections.max.reauth.ms` by mechanism: `{PLAIN: 60000}`."""
+    connections_max_age_ms: Annotated[Duration | None, NEW_CONNECTIONS, Unset("no limit")] = None
+    """How long the session of a client that logs in with its certificate (`SSL`) lasts. Sessions after SASL
+    logins last `connections.max.reauth.ms`."""
     connection_failed_authentication_delay_ms: Annotated[Milliseconds, LIVE] = 100
     """Delay before the response to a failed login."""
     max_connections: Annotated[int | None, Field(ge=1), LIVE, Unset("the process's")] = None
@@ -367,6 +382,16 @@ class ListenerConfig(OAuthBearer, Gssapi):
                 )
         if enabled.isdisjoint(_SCRAM - set(self.sasl_server_mechanism_classes)):
             _require_none(self, "sasl_scram_", "SCRAM-SHA-256 or SCRAM-SHA-512")
+        if self.connections_max_age_ms is not None and (self.uses_sasl or not self.authenticates):
+            raise ValueError(
+                "connections.max.age.ms: no effect, since clients of this listener do not log in with"
+                " certificates; write connections.max.reauth.ms with SASL, or ssl > client.auth with SSL"
+            )
+        if self.ssl is not None and self.ssl.client_certificate_expiry_enforced and self.uses_sasl:
+            raise ValueError(
+                "ssl > client.certificate.expiry.enforced: no effect with SASL, whose sessions end as"
+                " connections.max.reauth.ms says; remove it"
+            )
         self.check_oauthbearer("OAUTHBEARER" in enabled - set(self.sasl_server_mechanism_classes))
         self.check_gssapi("GSSAPI" in enabled - set(self.sasl_server_mechanism_classes))
         return self

@@ -11,6 +11,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, NoReturn
 
+from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.security.backoff import LoginBackoff
 from proxy.security.principal import ANONYMOUS, Principal, by_token, from_plugin
@@ -32,6 +33,8 @@ from proxy.wire.error_codes import ErrorCode
 
 MIN_REAUTHENTICATION_INTERVAL_MS = 1_000
 """KIP-368: a client that re-authenticates in a loop must not use up the CPU."""
+BY_CERTIFICATE = "SSL"
+"""In place of a SASL mechanism."""
 _BARE = -1
 """In place of a version of SaslAuthenticate: a bare token after a SaslHandshake v0."""
 
@@ -132,6 +135,22 @@ class Authentication:
         self._verifying_version: int | None = None  # Of the token whose check is under way; bare: -1.
         self.still_valid: Callable[[], bool] | None = None
         """Whether the credential in use is still valid; None: it cannot be revoked."""
+
+    def by_certificate(self, expires_at_ms: int | None, now_ms: int) -> AuditEvent:
+        """The client's certificate has proven the transport's principal. Return the record of this login.
+
+        `expires_at_ms`: the end of the session (R11); None: it has none.
+        """
+        self.mechanism = BY_CERTIFICATE
+        self.expiry = SessionExpiry(expires_at_ms)
+        return events.authentication(
+            principal=str(self.principal),
+            mechanism=self.mechanism,
+            error_code=ErrorCode.NONE,
+            session_lifetime_ms=0 if expires_at_ms is None else max(expires_at_ms - now_ms, 0),
+            interval_start_ms=now_ms,
+            interval_end_ms=now_ms,
+        )
 
     def follow(self, listener: SaslListener) -> None:
         """Apply the listener's changed settings from the next login on."""

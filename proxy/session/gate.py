@@ -222,6 +222,10 @@ class ListenerPolicy:
     early_start: bool = False
     security_protocol: str = "PLAINTEXT"
     principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)
+    max_age_ms: int | None = None
+    """connections.max.age.ms of clients that log in with their certificates (R11); None: no limit."""
+    ends_with_certificate: bool = False
+    """Whether their sessions end when their certificates expire."""
     balancers: Networks = ()
     """Of load balancers: each connection comes from one and begins with a PROXY protocol header. Empty: none
     does."""

@@ -7,10 +7,12 @@ TaskGroup; an error in one of them ends its connection and no other.
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address
+from ssl import cert_time_to_seconds
+from typing import Any
 
 import structlog
 
@@ -125,6 +127,7 @@ class Listener:
         return session
 
     def _session(self, transport: asyncio.Transport, slot: Slot) -> Session | None:
+        """Make the session; None: the client is rejected."""
         peer = Peer(os.urandom(6).hex(), *_address(slot.host), slot.balancer)
         principal = self._principal(transport, peer)
         if principal is None:
@@ -132,8 +135,24 @@ class Listener:
         authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host), peer.host)
         gate, tracing = self._services.gate, self._services.tracing
         if tracing is None:
-            return Session(gate, self.policy, peer, authentication)
-        return traced_session(gate, self.policy, peer, authentication, tracing)
+            session = Session(gate, self.policy, peer, authentication)
+        else:
+            session = traced_session(gate, self.policy, peer, authentication, tracing)
+        tls = transport.get_extra_info("ssl_object")
+        if self.policy.sasl is None and tls is not None and (certificate := tls.getpeercert()):
+            moment_ms = self.now_ms()
+            login = authentication.by_certificate(self._end_ms(certificate, moment_ms), moment_ms)
+            self.record(session.machine.completed(login, session.machine.client.context))
+        return session
+
+    def _end_ms(self, certificate: Mapping[str, Any], moment_ms: int) -> int | None:
+        """Return when a session that begins now ends, in ms since the epoch (R11)."""
+        ends_ms = []
+        if self.policy.max_age_ms is not None:
+            ends_ms.append(moment_ms + self.policy.max_age_ms)
+        if self.policy.ends_with_certificate:
+            ends_ms.append(cert_time_to_seconds(certificate["notAfter"]) * 1000)
+        return min(ends_ms, default=None)
 
     def connect_upstream(self, connection: Connection) -> None:
         """Connect to the broker for a connection."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from pathlib import Path
 from typing import Protocol
 
@@ -122,6 +123,8 @@ class ServerTlsSettings:
     """ssl.client.auth: none, requested or required."""
     ca: Path | None = None
     """CAs that clients' certificates are verified against."""
+    crl: Path | None = None
+    """Revocation lists of these CAs."""
     server_names: Mapping[str, KeyPair] = field(default_factory=dict)
     """Other certificates, by the server name in the client's hello (SNI)."""
     protocols: tuple[str, ...] = tuple(PROTOCOLS)
@@ -150,8 +153,10 @@ class ServerTls:
     def files(self) -> tuple[Path, ...]:
         """The files that a reload reads."""
         pairs = [self._settings.key_pair, *self._settings.server_names.values()]
-        cas = [] if self._settings.ca is None else [self._settings.ca]
-        return tuple(dict.fromkeys([path for pair in pairs for path in (pair.certificate, pair.key)] + cas))
+        of_clients = [path for path in (self._settings.ca, self._settings.crl) if path is not None]
+        return tuple(
+            dict.fromkeys([path for pair in pairs for path in (pair.certificate, pair.key)] + of_clients)
+        )
 
     def reload(self, _content: bytes = b"") -> None:
         """Read all files again. TlsError, with the old context in effect, when one cannot be used."""
@@ -160,7 +165,9 @@ class ServerTls:
 
     def _read_expiries(self) -> dict[Path, float]:
         pairs = [self._settings.key_pair, *self._settings.server_names.values()]
-        return _expiries([pair.certificate for pair in pairs], self._settings.ca)
+        expiries = _expiries([pair.certificate for pair in pairs], self._settings.ca)
+        crl = self._settings.crl
+        return expiries if crl is None else expiries | {crl: next_update_of(crl)}
 
     def _loaded(self) -> tuple[ssl.SSLContext, dict[str, ssl.SSLContext]]:
         by_name = {name.lower(): self._context(pair) for name, pair in self._settings.server_names.items()}
@@ -176,6 +183,8 @@ class ServerTls:
         _load(context, pair.certificate, pair.key)
         if settings.ca is not None:
             _trust(context, settings.ca)
+        if settings.crl is not None:
+            _revoke(context, settings.crl)
         context.verify_mode = CLIENT_AUTH[settings.client_auth]
         if settings.client_auth != "none":
             # A resumed session shows no certificate: one that is no longer trusted would be accepted.
@@ -288,6 +297,15 @@ def _trust(context: ssl.SSLContext, ca: Path) -> None:
         raise TlsError(f"ca {ca}: {_described(error)}") from error
 
 
+def _revoke(context: ssl.SSLContext, crl: Path) -> None:
+    try:
+        next_update_of(crl)
+        context.load_verify_locations(crl)
+    except (OSError, ValueError) as error:
+        raise TlsError(f"crl {crl}: not PEM with revocation lists: {text_of(error)}") from error
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
+
+
 class Reloadable(Protocol):
     """A user of certificate files, such as the contexts of proxy.net.files.tls."""
 
@@ -372,6 +390,21 @@ def expiry_of_chain(path: Path) -> float | None:
 def expiry_of_cas(path: Path) -> float | None:
     """Return when the last certificate in a PEM file expires: from then on no peer is trusted."""
     return max(_ends(path), default=None)
+
+
+def next_update_of(path: Path) -> float:
+    """Return when the first revocation list in a PEM file is past its next update, in s since the epoch.
+
+    From then on no certificate of its CA is accepted. OSError; ValueError if a list is missing or invalid.
+    """
+    from cryptography import x509
+
+    begin = b"-----BEGIN X509 CRL-----"
+    lists = [x509.load_pem_x509_crl(begin + rest) for rest in path.read_bytes().split(begin)[1:]]
+    ends = [_moment(each.next_update_utc) for each in lists if each.next_update_utc is not None]
+    if not lists:
+        raise ValueError("the file has no revocation list")
+    return min(ends, default=inf)
 
 
 def _ends(path: Path) -> list[float]:
