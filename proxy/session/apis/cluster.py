@@ -82,7 +82,13 @@ def _several(
     call: Call, request: types.FindCoordinatorRequest, allowed: set[str], error_code: ErrorCode
 ) -> Verdict:
     requested = request.coordinator_keys
-    rejected = [_rejected_key(key, error_code) for key in requested if key not in allowed]
+    rejected = [
+        types.FindCoordinatorResponse.Coordinator(
+            key=key, error_code=error_code, node_id=NO_NODE, host=NO_HOST, port=NO_PORT
+        )
+        for key in requested
+        if key not in allowed
+    ]
 
     def on_response(response: types.FindCoordinatorResponse) -> None:
         _rewrite(call, response)
@@ -96,12 +102,6 @@ def _several(
         return Respond(types.FindCoordinatorResponse(coordinators=rejected))
     return Forward(
         types.FindCoordinatorRequest(key_type=request.key_type, coordinator_keys=keys), on_response
-    )
-
-
-def _rejected_key(key: str, error_code: ErrorCode) -> types.FindCoordinatorResponse.Coordinator:
-    return types.FindCoordinatorResponse.Coordinator(
-        key=key, error_code=error_code, node_id=NO_NODE, host=NO_HOST, port=NO_PORT
     )
 
 

@@ -136,16 +136,6 @@ def _shown(topic: str, acls: list[Acl]) -> str:
     return f"({len(acls)} ACLs: kafka-acls --list --topic {topic})"
 
 
-def decide_alter_configs(call: Call, request: types.AlterConfigsRequest) -> Verdict:
-    """Decide an AlterConfigs request, which does not support broker loggers."""
-    return _alter(call, request, types.AlterConfigsResponse, incremental=False)
-
-
-def decide_incremental_alter_configs(call: Call, request: types.IncrementalAlterConfigsRequest) -> Verdict:
-    """Decide an IncrementalAlterConfigs request."""
-    return _alter(call, request, types.IncrementalAlterConfigsResponse, incremental=True)
-
-
 def _alter(call: Call, request: Any, response_type: Any, incremental: bool) -> Verdict:
     requested = [resource_key(resource) for resource in paced(request.resources)]
     counts = Counter(requested)
@@ -153,7 +143,9 @@ def _alter(call: Call, request: Any, response_type: Any, incremental: bool) -> V
         _alteration_error(call, r, counts[resource_key(r)], incremental) for r in paced(request.resources, 4)
     ]
     rejected = [
-        _rejected(response_type, resource, error)
+        response_type.AlterConfigsResourceResponse(
+            error_code=error[0], error_message=error[1], resource_type=resource[0], resource_name=resource[1]
+        )
         for resource, error in zip(requested, errors, strict=True)
         if error is not None
     ]
@@ -171,25 +163,19 @@ def _alter(call: Call, request: Any, response_type: Any, incremental: bool) -> V
 
 
 def _sent(request: Any, on_response: ResponseHandler | None) -> Verdict:
-    if any(_is_of_one_broker(resource) for resource in paced(request.resources)):
-        return Forward(request, on_response)
+    keys = map(resource_key, request.resources)
+    if any(kind == BROKER_LOGGER or (kind == BROKER and name) for kind, name in keys):
+        return Forward(request, on_response)  # Only the process of that broker can check it.
     return forward_to_controller(request, on_response)
-
-
-def _is_of_one_broker(resource: Alterable) -> bool:
-    kind, name = resource_key(resource)
-    return kind == BROKER_LOGGER or (kind == BROKER and name != "")
 
 
 def _alteration_error(call: Call, resource: Alterable, count: int, incremental: bool) -> PartError | None:
     message = _malformed(resource, count, incremental)
     if message is not None:
         return ErrorCode.INVALID_REQUEST, message
-    return denial(call, Operation.ALTER_CONFIGS, resource_key(resource)) or _unsupported(call, resource)
-
-
-def _unsupported(call: Call, resource: Alterable) -> PartError | None:
-    return unsupported_configs(call, resource.configs) if resource.resource_type == TOPIC else None
+    return denial(call, Operation.ALTER_CONFIGS, resource_key(resource)) or (
+        unsupported_configs(call, resource.configs) if resource.resource_type == TOPIC else None
+    )
 
 
 def unsupported_configs(call: Call, configs: Iterable[Named]) -> PartError | None:
@@ -210,23 +196,17 @@ def _malformed(resource: Alterable, count: int, incremental: bool) -> str | None
     keys = Counter(config.name for config in resource.configs)
     if any(count > 1 for count in keys.values()):
         return "Error due to duplicate config keys"
-    valueless = [config.name for config in resource.configs if _lacks_value(config, incremental)]
+    valueless = [
+        config.name
+        for config in resource.configs
+        if config.value is None and not (incremental and getattr(config, "config_operation", SET) == DELETE)
+    ]
     if valueless:
         return f"Null value not supported for : {', '.join(valueless)}"
     unknown = not is_config_resource(resource.resource_type)
     if unknown or (resource.resource_type == BROKER_LOGGER and not incremental):
         return f"Unknown resource type {resource.resource_type}"
     return None
-
-
-def _lacks_value(config: AlterableConfig, incremental: bool) -> bool:
-    return config.value is None and not (incremental and getattr(config, "config_operation", SET) == DELETE)
-
-
-def _rejected(response_type: Any, resource: tuple[int, str], error: PartError) -> Any:
-    return response_type.AlterConfigsResourceResponse(
-        error_code=error[0], error_message=error[1], resource_type=resource[0], resource_name=resource[1]
-    )
 
 
 def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -> Verdict:
@@ -240,7 +220,9 @@ def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -
         resource: denial(call, Operation.DESCRIBE_CONFIGS, resource) for resource in dict.fromkeys(requested)
     }
     denials = [
-        _rejected_description(resource, error)
+        types.DescribeConfigsResponse.DescribeConfigsResult(
+            error_code=error[0], error_message=error[1], resource_type=resource[0], resource_name=resource[1]
+        )
         for resource in paced(requested)
         if (error := errors[resource]) is not None
     ]
@@ -280,14 +262,6 @@ def _penstock_configs(
         if resource.resource_type == TOPIC
     }
     return {resource: configs for resource, configs in found.items() if configs}
-
-
-def _rejected_description(
-    resource: tuple[int, str], error: PartError
-) -> types.DescribeConfigsResponse.DescribeConfigsResult:
-    return types.DescribeConfigsResponse.DescribeConfigsResult(
-        error_code=error[0], error_message=error[1], resource_type=resource[0], resource_name=resource[1]
-    )
 
 
 def _incrementally_altered(
@@ -354,7 +328,7 @@ def _alterations(
 APIS = (
     Api(
         ApiKey.ALTER_CONFIGS,
-        decide_alter_configs,
+        lambda call, request: _alter(call, request, types.AlterConfigsResponse, incremental=False),
         each_resource("AlterConfigsResponse", "responses", "AlterConfigsResourceResponse"),
         admin=True,
         forwarded=True,
@@ -363,7 +337,7 @@ APIS = (
     ),
     Api(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        decide_incremental_alter_configs,
+        lambda call, request: _alter(call, request, types.IncrementalAlterConfigsResponse, incremental=True),
         each_resource("IncrementalAlterConfigsResponse", "responses", "AlterConfigsResourceResponse"),
         admin=True,
         forwarded=True,

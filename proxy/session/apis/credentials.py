@@ -30,7 +30,7 @@ from proxy.admin.tokens import (
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import DelegationToken
 from proxy.security.delegation_tokens import TokenSecret
-from proxy.security.principal import ANONYMOUS, Principal, parse_principal
+from proxy.security.principal import ANONYMOUS, parse_principal
 from proxy.session.call import (
     Api,
     Call,
@@ -138,7 +138,9 @@ def decide_create(call: Call, request: types.CreateDelegationTokenRequest) -> Ve
     owner = named_owner(request, requester)
     if owner is None:
         return reject(call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
-    error = _creation_error(call, request, owner)
+    error = creation_denial(call, may_request_tokens(call), owner)
+    if error is None and has_foreign_renewers(request):
+        error = ErrorCode.INVALID_PRINCIPAL_TYPE
     if error is not None:
         return Respond(rejected_creation(call.version, owner, requester, error))
     return forward_to_controller(request)
@@ -177,15 +179,6 @@ def may_request_tokens(call: Call) -> bool:
     principal, listener = call.context.principal, call.listener
     is_unauthenticated = principal == ANONYMOUS or listener.security_protocol == "PLAINTEXT"
     return not (principal.token_authenticated or (listener.sasl is None and is_unauthenticated))
-
-
-def _creation_error(
-    call: Call, request: types.CreateDelegationTokenRequest, owner: Principal
-) -> ErrorCode | None:
-    error = creation_denial(call, may_request_tokens(call), owner)
-    if error is None and has_foreign_renewers(request):
-        return ErrorCode.INVALID_PRINCIPAL_TYPE
-    return error
 
 
 def _shown(

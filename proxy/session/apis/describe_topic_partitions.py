@@ -8,7 +8,6 @@ Authorized operations are always included. A leader that clients cannot reach is
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeAlias
 
 from proxy.admin.rejection import TopicShape
@@ -29,15 +28,14 @@ MAX_PARTITIONS = 2_000
 """The limit of one page: a broker's default of `max.request.partition.size.limit`."""
 
 Topic: TypeAlias = "types.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic"
-Finish = Callable[[list[Topic]], None]
-"""Gets the topics of a response before it is sent."""
 
 
 def decide(call: Call, request: types.DescribeTopicPartitionsRequest) -> Verdict:
     """Decide a DescribeTopicPartitions request."""
     begin = "" if request.cursor is None else request.cursor.topic_name
     if not request.topics:
-        return _page_of_all(call, request, lambda topics: _finish(call, topics))
+        limit = max(min(request.response_partition_limit, MAX_PARTITIONS), 1)
+        return _query(call, request.cursor, [], limit)
     requested = dict.fromkeys(topic.name for topic in request.topics)
     if request.cursor is not None and (begin not in requested or request.cursor.partition_index < 0):
         message = (
@@ -51,7 +49,11 @@ def _by_name(call: Call, request: types.DescribeTopicPartitionsRequest, begin: s
     # Topics before the cursor were on an earlier page.
     topics = {topic.name: topic for topic in request.topics if topic.name >= begin}
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, topics)
-    denied = [_rejected(topic) for name, topic in topics.items() if name not in allowed]
+    denied: list[Topic] = [
+        SHAPE.reject_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for name, topic in topics.items()
+        if name not in allowed
+    ]
     if denied and not allowed:
         return Respond(types.DescribeTopicPartitionsResponse(topics=denied))
 
@@ -74,11 +76,6 @@ def _by_name(call: Call, request: types.DescribeTopicPartitionsRequest, begin: s
     return Forward(request, on_response, raw)
 
 
-def _rejected(topic: types.DescribeTopicPartitionsRequest.TopicRequest) -> Topic:
-    rejected: Topic = SHAPE.reject_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return rejected
-
-
 def _finish(call: Call, topics: list[Topic], are_raw: bool = False) -> None:
     hidden = () if are_raw else call.listener.unreachable
     for topic in topics:
@@ -90,18 +87,11 @@ def _finish(call: Call, topics: list[Topic], are_raw: bool = False) -> None:
         topic.topic_authorized_operations = of_topic(call, topic.name or "")
 
 
-def _page_of_all(call: Call, request: types.DescribeTopicPartitionsRequest, finish: Finish) -> Verdict:
-    """Return the page that begins at the request's cursor."""
-    limit = max(min(request.response_partition_limit, MAX_PARTITIONS), 1)
-    return _query(call, request.cursor, [], limit, finish)
-
-
 def _query(
     call: Call,
     cursor: types.DescribeTopicPartitionsRequest.Cursor | None,
     gathered: list[Topic],
     limit: int,
-    finish: Finish,
 ) -> Verdict:
     query = types.DescribeTopicPartitionsRequest(response_partition_limit=MAX_PARTITIONS, cursor=cursor)
 
@@ -111,13 +101,17 @@ def _query(
         _gather(gathered, [topic for topic in response.topics if topic.name in shown])
         following = response.next_cursor
         # One partition beyond the limit shows where the next page begins.
-        if following is not None and _count(gathered) <= limit and _place(following) > _place(cursor):
+        if (
+            following is not None
+            and sum(len(topic.partitions) for topic in gathered) <= limit
+            and _place(following) > _place(cursor)
+        ):
             where = types.DescribeTopicPartitionsRequest.Cursor(
                 topic_name=following.topic_name, partition_index=following.partition_index
             )
-            return _query(call, where, gathered, limit, finish)
+            return _query(call, where, gathered, limit)
         page = _cut(gathered, limit)
-        finish(page.topics)
+        _finish(call, page.topics)
         return Respond(page)
 
     return QueryBroker(int(ApiKey.DESCRIBE_TOPIC_PARTITIONS), call.version, query, responded)
@@ -130,10 +124,6 @@ def _gather(gathered: list[Topic], topics: list[Topic]) -> None:
             gathered[-1].partitions += topic.partitions
         else:
             gathered.append(topic)
-
-
-def _count(topics: list[Topic]) -> int:
-    return sum(len(topic.partitions) for topic in topics)
 
 
 def _place(

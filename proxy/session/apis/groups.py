@@ -173,7 +173,13 @@ def _describes(response_type: Any, topics_of: Callable[[Any], Iterator[str]], me
             every = sorted({name for group_names in names.values() for name in group_names})
             shown = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, every)
             response.groups = [
-                group if names[id(group)] <= shown else _hidden(response_type, group.group_id, message)
+                group
+                if names[id(group)] <= shown
+                else response_type.DescribedGroup(
+                    group_id=group.group_id,
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    error_message=message,
+                )
                 for group in response.groups
             ]
             _fill_in_hosts(call, response)
@@ -214,12 +220,6 @@ def _operations_setter(call: Call) -> Callable[[Any], None]:
             group.authorized_operations = of_group(call, group.group_id) if found else NOT_REQUESTED
 
     return set_operations
-
-
-def _hidden(response_type: Any, group_id: str, message: str) -> Any:
-    return response_type.DescribedGroup(
-        group_id=group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=message
-    )
 
 
 def _of_consumer_group(group: types.ConsumerGroupDescribeResponse.DescribedGroup) -> Iterator[str]:

@@ -29,7 +29,7 @@ from proxy.admin.rejection import code_and_message, code_only
 from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.topic_existence import find_existing, with_names
-from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, reject
+from proxy.session.call import Api, Call, Forward, Verdict, deny, reject
 from proxy.session.remembered import DeferredAssignment, DeferredAssignments
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -166,12 +166,6 @@ def _unless_missing(
         return forward
     # Decided for the record: these topics are missing and denied.
     call.allowed_names(Operation.CREATE, ResourceType.TOPIC, missing)
-    return _unauthorized_to_create(call, request, missing)
-
-
-def _unauthorized_to_create(
-    call: Call, request: types.StreamsGroupHeartbeatRequest, missing: list[str]
-) -> Respond:
     message = f"Unauthorized to CREATE on topics {', '.join(missing)}."
     return reject(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
 

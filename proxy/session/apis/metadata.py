@@ -43,10 +43,12 @@ _FIRST_WITH_LISTENER_NOT_FOUND = 6
 
 def decide(call: Call, request: types.MetadataRequest) -> Verdict:
     """Decide a Metadata request."""
-    if _wants_all(call, request):
+    if request.topics is None or (call.version == 0 and not request.topics):
         return _forward(call, request, None, lambda response: _shown(call, response))
     assert request.topics is not None
-    if call.version < _FIRST_WITH_TOPIC_IDS and any(_names_by_id(topic) for topic in request.topics):
+    if call.version < _FIRST_WITH_TOPIC_IDS and any(
+        topic.name is None or topic.topic_id != _NO_TOPIC_ID for topic in request.topics
+    ):
         message = f"Version {call.version} supports topic names only."
         return reject(call, request, ErrorCode.INVALID_REQUEST, message)
     if any(topic.topic_id != _NO_TOPIC_ID for topic in request.topics):
@@ -70,14 +72,6 @@ def _forward(
         _finish(call, request, response, shown(response), hidden)
 
     return Forward(message, on_response, () if hidden else RAW)
-
-
-def _wants_all(call: Call, request: types.MetadataRequest) -> bool:
-    return request.topics is None or (call.version == 0 and not request.topics)
-
-
-def _names_by_id(topic: types.MetadataRequest.MetadataRequestTopic) -> bool:
-    return topic.name is None or topic.topic_id != _NO_TOPIC_ID
 
 
 def _shown(call: Call, response: types.MetadataResponse) -> list[Topic]:

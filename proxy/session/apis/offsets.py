@@ -85,7 +85,8 @@ def decide_fetch(call: Call, request: types.OffsetFetchRequest) -> Verdict:
     if request.topics is None:
         return Forward(None, lambda response: _show_allowed(call, response))
     allowed = _allowed_topics(call, request.topics)
-    return _forwarded(request, _unless_failed(take_out(request, FETCH_SHAPE, allowed)))
+    on_response = _unless_failed(take_out(request, FETCH_SHAPE, allowed))
+    return Forward() if on_response is None else Forward(request, on_response)
 
 
 def _groups(call: Call, request: types.OffsetFetchRequest) -> Verdict:
@@ -106,7 +107,13 @@ def _of_groups(
         if handler is not None:
             handlers[group.group_id].append(handler)
             changed |= group.topics is not None
-    rejected = [_rejected_group(group_id) for group_id in requested if group_id not in allowed]
+    rejected = [
+        types.OffsetFetchResponse.OffsetFetchResponseGroup(
+            group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+        )
+        for group_id in requested
+        if group_id not in allowed
+    ]
     request.groups = [group for group in request.groups if group.group_id in allowed]
     if rejected and not request.groups:
         return Respond(types.OffsetFetchResponse(groups=rejected))
@@ -190,11 +197,6 @@ def _unless_failed(handler: ResponseHandler | None) -> ResponseHandler | None:
     return on_response
 
 
-def _forwarded(request: types.OffsetFetchRequest, on_response: ResponseHandler | None) -> Verdict:
-    # Also if no topic is left: the broker reports errors of the group.
-    return Forward() if on_response is None else Forward(request, on_response)
-
-
 def _allowed_topics(call: Call, topics: Sequence[HasName]) -> set[str]:
     return call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, [topic.name for topic in topics])
 
@@ -215,12 +217,6 @@ def _name_of(call: Call, topic: Any) -> str | None:
         name: str = topic.name
         return name
     return call.gate.topic_names.name(bytes(topic.topic_id))
-
-
-def _rejected_group(group_id: str) -> types.OffsetFetchResponse.OffsetFetchResponseGroup:
-    return types.OffsetFetchResponse.OffsetFetchResponseGroup(
-        group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
-    )
 
 
 def _rejected_topic(

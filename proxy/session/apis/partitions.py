@@ -56,16 +56,6 @@ DESCRIBE_PRODUCERS = TopicShape(
 )
 
 
-def decide_list_offsets(call: Call, request: types.ListOffsetsRequest) -> Verdict:
-    """Decide a ListOffsets request."""
-    return filter_topics(call, request, LIST_OFFSETS, Operation.DESCRIBE)
-
-
-def decide_delete_records(call: Call, request: types.DeleteRecordsRequest) -> Verdict:
-    """Decide a DeleteRecords request."""
-    return filter_topics(call, request, DELETE_RECORDS, Operation.DELETE)
-
-
 def decide_offset_for_leader_epoch(call: Call, request: types.OffsetForLeaderEpochRequest) -> Verdict:
     """Decide an OffsetForLeaderEpoch request."""
     names = [topic.topic for topic in request.topics]
@@ -92,10 +82,15 @@ def decide_describe_producers(call: Call, request: types.DescribeProducersReques
 
 
 APIS = (
-    Api(ApiKey.LIST_OFFSETS, decide_list_offsets, LIST_OFFSETS.reject, repeatable=True),
+    Api(
+        ApiKey.LIST_OFFSETS,
+        lambda call, request: filter_topics(call, request, LIST_OFFSETS, Operation.DESCRIBE),
+        LIST_OFFSETS.reject,
+        repeatable=True,
+    ),
     Api(
         ApiKey.DELETE_RECORDS,
-        decide_delete_records,
+        lambda call, request: filter_topics(call, request, DELETE_RECORDS, Operation.DELETE),
         DELETE_RECORDS.reject,
         admin=True,
         changes_at_broker=True,

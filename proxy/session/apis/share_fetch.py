@@ -40,15 +40,12 @@ def decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
         return reject(call, request, ErrorCode.INVALID_REQUEST)
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if not is_member_id(request.member_id) or _begins_with_acknowledgements(request):
+    # Without those of denied topics a broker would accept such a request, and open the session.
+    begins_with_acknowledgements = request.share_session_epoch == INITIAL_EPOCH and _acknowledges(request)
+    if not is_member_id(request.member_id) or begins_with_acknowledgements:
         return reject(call, request, ErrorCode.INVALID_REQUEST)
     topic_ids = [bytes(topic.topic_id) for topic in request.topics]
     return with_names(call, topic_ids, lambda: _decide(call, request))
-
-
-def _begins_with_acknowledgements(request: types.ShareFetchRequest) -> bool:
-    # Without those of denied topics a broker would accept the request, and open the session.
-    return bool(request.share_session_epoch == INITIAL_EPOCH and _acknowledges(request))
 
 
 def _acknowledges(request: types.ShareFetchRequest) -> bool:
@@ -79,12 +76,12 @@ def _decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
         _finish(call, sessions, request, response, denied)
 
     # Without errors nothing is added to the response, and its records are skipped.
-    return Forward(request, on_response, () if errors else RAW, consumes=_a_topic(call, session))
-
-
-def _a_topic(call: Call, session: ShareSession) -> str:
-    """Return one of the fetched topics: the whole response is counted at it."""
-    return call.gate.topic_names.name(min(session.served)) or "" if session.served else ""
+    return Forward(
+        request,
+        on_response,
+        () if errors else RAW,
+        consumes=call.gate.topic_names.name(min(session.served)) or "" if session.served else "",
+    )
 
 
 def _session(sessions: ShareSessions, request: types.ShareFetchRequest) -> ShareSession | None:
@@ -137,7 +134,10 @@ def _narrow(
             for topic_id in allowed - session.served
         }
         request.topics += _added(missing)
-        request.forgotten_topics_data += _forgotten(hidden)
+        request.forgotten_topics_data += [
+            types.ShareFetchRequest.ForgottenTopic(topic_id=topic_id, partitions=sorted(indexes))
+            for topic_id, indexes in sorted(hidden.items())
+        ]
     if request.share_session_epoch != INITIAL_EPOCH:
         # A new session has nothing to forget; a broker ignores it.
         session.forget(forgotten)
@@ -154,14 +154,6 @@ def _added(missing: Partitions) -> list[types.ShareFetchRequest.FetchTopic]:
         )
         for topic_id, indexes in sorted(missing.items())
         if indexes
-    ]
-
-
-def _forgotten(partitions: Partitions) -> list[types.ShareFetchRequest.ForgottenTopic]:
-    topic = types.ShareFetchRequest.ForgottenTopic
-    return [
-        topic(topic_id=topic_id, partitions=sorted(indexes))
-        for topic_id, indexes in sorted(partitions.items())
     ]
 
 

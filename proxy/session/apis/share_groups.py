@@ -157,7 +157,9 @@ def decide_describe_offsets(call: Call, request: types.DescribeShareGroupOffsets
             of_group = denied_topics[group.group_id]
             denied = of_group.popleft() if of_group else None
             if denied is None:
-                _show_allowed(call, group)
+                names = [topic.topic_name for topic in group.topics]
+                allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, names)
+                group.topics = [topic for topic in group.topics if topic.topic_name in allowed]
             elif group.error_code == ErrorCode.NONE:
                 group.topics = [*group.topics, *denied]
         parts = [*response.groups, *rejected]
@@ -194,24 +196,6 @@ def _rejected_offsets(
             for index in topic.partitions
         ],
     )
-
-
-def _show_allowed(
-    call: Call, group: types.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup
-) -> None:
-    names = [topic.topic_name for topic in group.topics]
-    allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, names)
-    group.topics = [topic for topic in group.topics if topic.topic_name in allowed]
-
-
-def decide_alter_offsets(call: Call, request: types.AlterShareGroupOffsetsRequest) -> Verdict:
-    """Decide an AlterShareGroupOffsets request."""
-    return _of_one_group(call, request, Operation.READ, _ALTER_OFFSETS)
-
-
-def decide_delete_offsets(call: Call, request: types.DeleteShareGroupOffsetsRequest) -> Verdict:
-    """Decide a DeleteShareGroupOffsets request."""
-    return _of_one_group(call, request, Operation.DELETE, _DELETE_OFFSETS)
 
 
 def _of_one_group(
@@ -259,7 +243,7 @@ APIS = (
     ),
     Api(
         ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-        decide_alter_offsets,
+        lambda call, request: _of_one_group(call, request, Operation.READ, _ALTER_OFFSETS),
         code_and_message("AlterShareGroupOffsetsResponse"),
         admin=True,
         changes_at_broker=True,
@@ -269,7 +253,7 @@ APIS = (
     ),
     Api(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-        decide_delete_offsets,
+        lambda call, request: _of_one_group(call, request, Operation.DELETE, _DELETE_OFFSETS),
         code_and_message("DeleteShareGroupOffsetsResponse"),
         admin=True,
         changes_at_broker=True,

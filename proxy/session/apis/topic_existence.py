@@ -10,7 +10,6 @@ topics are left to the broker, which knows how to create them; no policy may pre
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any
 
 from proxy.admin.objects import bounded, named
 from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
@@ -70,7 +69,9 @@ def _find(
         return then({})
 
     def responded(response: types.MetadataResponse) -> Verdict:
-        _learn(call, response)
+        for topic in paced(response.topics):
+            if topic.name:
+                call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
         return then(
             {
                 topic.name: {partition.partition_index for partition in topic.partitions}
@@ -79,7 +80,8 @@ def _find(
             }
         )
 
-    return _query(version, topics, responded)
+    query = types.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    return QueryBroker(int(ApiKey.METADATA), version, query, responded)
 
 
 def with_names(call: Call, topic_ids: Iterable[bytes], then: Callable[[], Verdict]) -> Verdict:
@@ -131,21 +133,6 @@ def record_creations(call: Call, response: types.MetadataResponse, requested: Co
 def _version(call: Call, least: int) -> int | None:
     low, high = call.gate.versions.get(ApiKey.METADATA, (0, -1))
     return high if high >= max(low, least) else None
-
-
-def _query(
-    version: int,
-    topics: list[types.MetadataRequest.MetadataRequestTopic] | None,
-    responded: Callable[[Any], Verdict],
-) -> QueryBroker:
-    query = types.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-    return QueryBroker(int(ApiKey.METADATA), version, query, responded)
-
-
-def _learn(call: Call, response: types.MetadataResponse) -> None:
-    for topic in paced(response.topics):
-        if topic.name:
-            call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
 
 
 def create_missing(call: Call, names: Iterable[str], then: Then) -> Verdict:

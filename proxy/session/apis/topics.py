@@ -56,11 +56,6 @@ def decide_create_topics(call: Call, request: types.CreateTopicsRequest) -> Verd
     return _without(errors, CREATE_TOPICS, request, None if shown.issuperset(creatable) else hide)
 
 
-def decide_create_partitions(call: Call, request: types.CreatePartitionsRequest) -> Verdict:
-    """Decide a CreatePartitions request."""
-    return _without(partition_errors(call, request), CREATE_PARTITIONS, request)
-
-
 def _without(
     errors: Mapping[str, PartError], shape: TopicShape, request: Any, finish: ResponseHandler | None = None
 ) -> Verdict:
@@ -232,7 +227,7 @@ APIS = (
     ),
     Api(
         ApiKey.CREATE_PARTITIONS,
-        decide_create_partitions,
+        lambda call, request: _without(partition_errors(call, request), CREATE_PARTITIONS, request),
         CREATE_PARTITIONS.reject,
         admin=True,
         forwarded=True,

@@ -157,11 +157,6 @@ def _reject_add_partitions(
     return response
 
 
-def decide_add_offsets(call: Call, request: types.AddOffsetsToTxnRequest) -> Verdict:
-    """Decide an AddOffsetsToTxn request."""
-    return denied_commit(call, request) or Forward()
-
-
 def decide_end(call: Call, request: types.EndTxnRequest) -> Verdict:
     """Decide an EndTxn request."""
     if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
@@ -242,7 +237,10 @@ def decide_describe(call: Call, request: types.DescribeTransactionsRequest) -> V
         return Respond(types.DescribeTransactionsResponse(transaction_states=rejected))
 
     def on_response(response: types.DescribeTransactionsResponse) -> None:
-        _hide_topics(call, response.transaction_states)
+        names = [topic.topic for state in response.transaction_states for topic in state.topics]
+        shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, names)
+        for state in response.transaction_states:
+            state.topics = [topic for topic in state.topics if topic.topic in shown]
         parts = [*response.transaction_states, *rejected]
         response.transaction_states = in_request_order(requested, parts, lambda part: part.transactional_id)
 
@@ -262,13 +260,6 @@ def decide_list(call: Call, request: types.ListTransactionsRequest) -> Verdict:
         response.transaction_states = [state for state in states if state.transactional_id in shown]
 
     return Forward(None, on_response)
-
-
-def _hide_topics(call: Call, states: list[types.DescribeTransactionsResponse.TransactionState]) -> None:
-    names = [topic.topic for state in states for topic in state.topics]
-    shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, names)
-    for state in states:
-        state.topics = [topic for topic in state.topics if topic.topic in shown]
 
 
 _MARKERS = TopicShape(
@@ -305,7 +296,11 @@ APIS = (
         code_only("InitProducerIdResponse", producer_epoch=-1),
     ),
     Api(ApiKey.ADD_PARTITIONS_TO_TXN, decide_add_partitions, _reject_add_partitions),
-    Api(ApiKey.ADD_OFFSETS_TO_TXN, decide_add_offsets, code_only("AddOffsetsToTxnResponse")),
+    Api(
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        lambda call, request: denied_commit(call, request) or Forward(),
+        code_only("AddOffsetsToTxnResponse"),
+    ),
     Api(ApiKey.END_TXN, decide_end, code_only("EndTxnResponse")),
     Api(ApiKey.TXN_OFFSET_COMMIT, decide_offset_commit, TXN_OFFSET_COMMIT.reject),
     Api(
