@@ -8,12 +8,11 @@ Denials, and allowed actions that change nothing, are recorded one by one up to 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from proxy.admin.authorization import Authorization
+from proxy.admin.authorization import Authorization, Denials
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
-from proxy.session.accounting.summaries import Denials
 
 
 @dataclass(slots=True)

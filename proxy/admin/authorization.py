@@ -5,7 +5,9 @@ They differ in how they record a decision (`note`), never in what is allowed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
+from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
 from proxy.security.protected import protected_among
@@ -14,6 +16,12 @@ from proxy.wire.work import spend
 _NAMES_AT_A_TIME = 32
 DECISION_UNITS = 8
 """The largest cost of a decision and its record, in the units of proxy.wire.work."""
+
+MAX_SINGLE = 100
+"""The limit for records of one operation on resources of one type, in one request."""
+MESSAGE = f"one request, beyond its first {MAX_SINGLE} decisions of this operation"
+
+_Kind = tuple[Operation, ResourceType, bool]
 
 
 class Authorization:
@@ -101,3 +109,42 @@ class Authorization:
             actions = [Action(operation, resource_type, name) for name in few]
             yield from zip(actions, self.decide(actions), strict=True)
             spend(DECISION_UNITS * len(few))
+
+
+class Denials:
+    """Counts the denials of one request by operation and resource type.
+
+    Each is a record of its own, up to a limit; the others are collapsed into one. One request can name as
+    many resources as fit into its bytes, so what it makes the trail write must not grow with it: a record has
+    more than a kilobyte. The controller counts in the same way the allowed decisions of a request that
+    changes nothing.
+    """
+
+    __slots__ = ("_collapsed", "_counts")
+
+    def __init__(self) -> None:
+        self._counts: dict[_Kind, int] = {}
+        self._collapsed: dict[_Kind, AuditEvent] = {}
+
+    def only_counts(self, action: Action, granted: bool = False) -> bool:
+        """Count a decision in the collapsed event; False: there is none yet."""
+        collapsed = self._collapsed.get((action.operation, action.resource_type, granted))
+        if collapsed is None:
+            return False
+        collapsed.count = (collapsed.count or 0) + 1
+        return True
+
+    def take(self, action: Action, event: AuditEvent, events: list[AuditEvent]) -> None:
+        """Add the event of a decision to `events`, as it is or as a collapsed one."""
+        key = action.operation, action.resource_type, bool(event.granted)
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        if count > MAX_SINGLE:
+            # Without the fields that differ between denials.
+            nothing = dict.fromkeys(("resource_name", "pattern_type", "rule", "acl_id"))
+            event = replace(event, event="authorization_collapsed", count=1, message=MESSAGE, **nothing)
+            self._collapsed[key] = event
+        events.append(event)
+
+    def recorded(self) -> None:
+        """Note that the events so far are being recorded and must not change."""
+        self._collapsed.clear()

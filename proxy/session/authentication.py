@@ -22,9 +22,9 @@ from proxy.security.sasl.exchange import (
     Exchange,
     Outcome,
     Rejected,
-    SessionExpiry,
     Settled,
     outcome_fault,
+    session_end_ms,
     session_lifetime_ms,
 )
 from proxy.wire import types
@@ -95,7 +95,7 @@ class Authentication:
         "_reauthentication_began_ms",
         "_verifying_version",
         "client_software",
-        "expiry",
+        "expires_at_ms",
         "mechanism",
         "phase",
         "principal",
@@ -120,7 +120,8 @@ class Authentication:
         self._principal_of = principal_of
         self.principal = transport_principal
         self.phase = Phase.COMPLETE if listener is None else Phase.VERSIONS
-        self.expiry = SessionExpiry(None)
+        self.expires_at_ms: int | None = None
+        """When the session ends (KIP-368); None: never."""
         self.mechanism: str | None = None
         self.client_software = ""
         """Name and version, as the client has reported them (KIP-511); for messages only."""
@@ -172,12 +173,16 @@ class Authentication:
         """Why the credential of the last login is not valid any more; None: it is."""
         return _revocation(self.still_valid)
 
+    def is_expired(self, now_ms: int) -> bool:
+        """Whether a request at this time is past the end of the session."""
+        return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
+
     def rejects(self, api_key: int, now_ms: int) -> bool:
         """Whether the session has expired and this request does not renew it; ApiVersions does not (KIP-368).
 
         An idle connection stays open: only its next request shows that the client has not re-authenticated.
         """
-        if self.phase is not Phase.COMPLETE or not self.expiry.is_over(now_ms):
+        if self.phase is not Phase.COMPLETE or not self.is_expired(now_ms):
             return False
         return api_key != ApiKey.SASL_HANDSHAKE or not self._may_reauthenticate(now_ms)
 
@@ -272,7 +277,7 @@ class Authentication:
 
     def _may_reauthenticate(self, now_ms: int) -> bool:
         # As in Kafka: only a session that ends, and counted from one re-authentication to the next.
-        if self.expiry.expires_at_ms is None:
+        if self.expires_at_ms is None:
             return False
         began_ms = self._reauthentication_began_ms
         return began_ms is None or now_ms - began_ms >= MIN_REAUTHENTICATION_INTERVAL_MS
@@ -350,7 +355,7 @@ class Authentication:
         limit_ms = self._listener.max_reauth_ms(self.mechanism)
         lifetime_ms = session_lifetime_ms(limit_ms, accepted.expires_at_ms, now_ms)
         # A client of version 0 gets no lifetime, and is disconnected all the same (R4).
-        self.expiry = SessionExpiry.after(limit_ms, accepted.expires_at_ms, now_ms)
+        self.expires_at_ms = session_end_ms(limit_ms, accepted.expires_at_ms, now_ms)
         event = self._event("reauthentication" if again else "authentication")
         event.session_lifetime_ms = lifetime_ms
         # A request of version 1 or later shows that the client can re-authenticate.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.admin.authorization import DECISION_UNITS, Authorization
+from proxy.admin.authorization import DECISION_UNITS, Authorization, Denials
 from proxy.admin.objects import Known, Object, Objects, recorded
 from proxy.admin.rejection import MESSAGES, Error, Reject
 from proxy.audit import events
@@ -17,7 +17,6 @@ from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
-from proxy.session.accounting.summaries import Denials
 from proxy.session.client_state import ClientState
 from proxy.session.gate import Basis, Gate, ListenerPolicy, Peer
 from proxy.session.remembered import Remembered

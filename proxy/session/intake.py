@@ -293,7 +293,7 @@ class Intake:
         if any(data[max(0, left_bytes - self._streaming_tag_bytes) :]):
             return termination.malformed_midway()
         if len(data) == left_bytes:
-            if self._authentication.expiry.is_over(now_ms):
+            if self._authentication.is_expired(now_ms):
                 return termination.expired_midway(self._authentication)
             if summary is not None and self._lane.client.basis is not self._gate.basis:
                 return [DecideAgain(summary.action)]

@@ -3,6 +3,10 @@
 The parts that take bytes apart (proxy.session.intake, proxy.session.responses) and those that decide return
 plans. Why no further request is taken right now is in `flags`, which only `move` writes, by the table of
 proxy.session.state.
+
+Work on requests and responses is done a slice at a time (SPEC O8). While a piece of work is unfinished,
+nothing else of the session happens: it takes neither requests nor responses. proxy.net.clients.turns
+continues it.
 """
 
 from collections.abc import Callable
@@ -94,14 +98,13 @@ from proxy.session.state import (
     VERIFY,
     WAITING,
     Effects,
-    Slices,
     Transition,
     after,
 )
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
 from proxy.wire.header import RequestHeader, decode_request_header
-from proxy.wire.work import paced
+from proxy.wire.work import Work, paced
 
 _HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
 _LOOK_AGAIN_MS = 250  # As often as shares of a cluster's quota change.
@@ -147,7 +150,8 @@ class Machine:
         self.client = self._new_client(None, None)
         """The state that requests use now."""
         self.lane = FastLane(gate, listener, authentication, self.pipeline, self.remembered, self.client)
-        self.slices = Slices(gate.pace)
+        self.work: Work | None = None
+        """What is unfinished: a piece of work at a time."""
         self.later: list[Callable[[], Effects]] = []
         """Work behind what is unfinished."""
         self.memory = SessionMemory(gate.memory, authentication, peer.host)
@@ -164,7 +168,7 @@ class Machine:
     def close(self) -> None:
         """The connection is over."""
         self.intake.close()
-        self.slices.drop()
+        self.work = None
         self.later.clear()
         self.responses.close()
         if self.flags:
@@ -184,16 +188,36 @@ class Machine:
         self.gate.pace.begin(own_turn)
         self.intake.own_bytes = 0
 
-    def run(self, work: Callable[[], Effects], max_elements: int | None = None) -> Effects:
-        """Do this work, in slices; behind what is unfinished, if anything is."""
-        if self.slices.unfinished:
+    def run(self, function: Callable[[], Effects], max_elements: int | None = None) -> Effects:
+        """Do this work, in slices; behind what is unfinished, if anything is.
+
+        `max_elements`: see Work. What `function` raises, `run` or `resume` raises.
+        """
+        if self.work is not None:
             # A sweep, which may come at any time: this is next.
-            self.later.append(work)
+            self.later.append(function)
             return []
-        effects = self.slices.run(work, max_elements)
-        if effects is None:
-            self.move(LEAVE_WORK)
+        work = Work(function, self.gate.pace, max_elements)
+        if work.go_on():
+            effects: Effects = work.result
+            return effects
+        self.work = work
+        self.move(LEAVE_WORK)
+        return []
+
+    def resume(self) -> Effects:
+        """Continue what is unfinished for another slice; the effects of what is done then."""
+        work = self.work
+        if work is None:
             return []
+        try:
+            if not work.go_on():
+                return []
+        except BaseException:
+            self.work = None
+            raise
+        self.work = None
+        effects: Effects = work.result
         return effects
 
     def apply(self, plan: Plan) -> Effects:
@@ -218,7 +242,7 @@ class Machine:
             return []
         effects: Effects = []
         if self.shared_debts:
-            if self.client.basis is not self.gate.basis and not self.slices.unfinished:
+            if self.client.basis is not self.gate.basis and self.work is None:
                 # The quota may be another one now.
                 effects = self._follow_basis(FollowBasis())
                 buckets = self.client.buckets
@@ -257,7 +281,7 @@ class Machine:
             return []
         if self.is_draining and not self.authentication.under_way:
             return self.apply([End(Close(termination.DRAINED))])
-        if self.login_due is None or self.slices.unfinished or self.flags & WAITING:
+        if self.login_due is None or self.work is not None or self.flags & WAITING:
             return []
         login, self.login_due = self.login_due, None
         return self.apply(login.begin())
@@ -265,7 +289,7 @@ class Machine:
     def go_on(self, now_ms: int) -> Effects:
         """Do what waited for responses to leave: close the connection, or take more requests."""
         self.note_responses()
-        if self.parting is not None and not len(self.pipeline) and not self.slices.unfinished:
+        if self.parting is not None and not self.pipeline.queue and self.work is None:
             parting, self.parting = self.parting, None
             return [parting]
         return self.take(now_ms)
@@ -362,7 +386,7 @@ class Machine:
     def renew_client(self, raw_id: bytes | None, client_id: str | None, now_ms: int) -> Effects:
         """The principal or the basis has changed, or the memory is full: the counts so far leave first."""
         effects: Effects = []
-        if not self.client.is_unused or self._former.has_any or len(self.pipeline):
+        if not self.client.is_unused or self._former.has_any or self.pipeline.queue:
             effects = self.summaries(now_ms)
             self._former.add(self.client)
         self._use_client(self._new_client(raw_id, client_id))
@@ -429,18 +453,17 @@ class Machine:
     def respond(self, now_ms: int) -> Effects:
         """Handle the broker's responses that were received."""
         effects: Effects = []
-        while not self.slices.unfinished:
+        while self.work is None:
             plan = self.responses.plan(now_ms)
             effects += self.apply(plan)
             if not plan or type(last := plan[-1]) is not Rewrite:
                 break
             charged = responses.charge(last.entry, len(last.frame), now_ms)
             self._is_rewriting = True
-            rewritten = self.slices.run(partial(self._rewrite, last, charged, now_ms))
-            if rewritten is None:
+            effects += self.run(partial(self._rewrite, last, charged, now_ms))
+            if self.work is not None:
                 self.responses.wait_for_turn()
                 break
-            effects += rewritten
             if self.flags & CLOSING and self.parting is None:
                 break
         self.responses.defer()
@@ -494,7 +517,7 @@ class Machine:
         return self._is_rewriting or self.responses.has_begun
 
     def note_turn(self) -> None:
-        if self.slices.unfinished or self.responses.turn_due:
+        if self.work is not None or self.responses.turn_due:
             self.move(LEAVE_WORK)
 
     def memory_granted(self) -> None:
@@ -591,7 +614,7 @@ class Machine:
         """Behind the responses to requests in flight."""
         data, counts, effects = step.data, self.listener.counts, Effects()
         self.intake.own_bytes += len(data)
-        if len(self.pipeline):
+        if self.pipeline.queue:
             self.pipeline.push_ready(data, counts.through[step.api_key], step.since_ms)
             self.note_responses()
         else:
@@ -665,7 +688,7 @@ class Machine:
 
     def _end(self, step: End) -> Effects:
         self.move(CLOSE)
-        if len(self.pipeline) or self.slices.unfinished:
+        if self.pipeline.queue or self.work is not None:
             self.parting = step.close
             return []
         return [step.close]
@@ -673,7 +696,7 @@ class Machine:
     def _cut_off(self, step: CutOff) -> Effects:
         self.move(CLOSE)
         self.parting = None
-        self.slices.drop()
+        self.work = None
         self.later.clear()
         return [step.close]
 

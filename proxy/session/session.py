@@ -106,7 +106,7 @@ class Session:
     @property
     def working(self) -> bool:
         """A piece of work is unfinished: it may borrow the receive buffer."""
-        return self.machine.slices.unfinished
+        return self.machine.work is not None
 
     @property
     def looks_up_topics(self) -> bool:
@@ -164,7 +164,7 @@ class Session:
         if machine.observer is not None:
             machine.observer.received(data)
         machine.responses.receive(data)
-        if machine.slices.unfinished:
+        if machine.work is not None:
             machine.responses.wait_for_turn()
         effects = machine.respond(now_ms)
         return effects + machine.go_on(now_ms)
@@ -230,10 +230,10 @@ class Session:
         machine = self.machine
         machine.begin(now_ms, own_turn=True)
         machine.move(TAKE_TURN)
-        effects = machine.slices.resume()
-        while machine.later and not machine.slices.unfinished:
+        effects = machine.resume()
+        while machine.later and machine.work is None:
             effects += machine.run(machine.later.pop(0))
-        if not machine.slices.unfinished and machine.responses.turn_due:
+        if machine.work is None and machine.responses.turn_due:
             machine.responses.turn_due = False
             effects += machine.respond(now_ms)
         machine.note_turn()
@@ -251,8 +251,8 @@ class Session:
     def end_if_expired(self, now_ms: int) -> Effects:
         """End the session if it is past its end, and nothing is in flight on it."""
         authentication = self.authentication
-        is_idle = not (len(self.pipeline) or self.machine.flags or authentication.under_way)
-        if not is_idle or not authentication.expiry.is_over(now_ms):
+        is_idle = not (self.pipeline.queue or self.machine.flags or authentication.under_way)
+        if not is_idle or not authentication.is_expired(now_ms):
             return []
         return self.machine.apply(termination.expired_idle(authentication))
 
@@ -277,6 +277,7 @@ class Session:
 
     def count_held(self, unsent_bytes: int) -> None:
         """Account for the memory that is held; `unsent_bytes` of it the client does not take."""
-        machine = self.machine
-        unread_bytes = machine.pipeline.held_bytes + machine.responses.held_bytes + unsent_bytes
+        machine, unread_bytes = self.machine, unsent_bytes
+        if machine.pipeline.queue:  # Without a request in flight there is no response.
+            unread_bytes += machine.pipeline.held_bytes + machine.responses.held_bytes
         machine.memory.count(machine.intake.held_bytes, unread_bytes)

@@ -1,22 +1,16 @@
-"""Why a session takes no further request of its client right now, and its work that is unfinished.
+"""Why a session takes no further request of its client right now.
 
 Several reasons may apply at once: a client can be muted while the controller still has its request. So a
 state is a set of flags, and OPEN is the empty set. proxy.session.machine owns it: nothing else writes the
 flags, and the machine writes them by `after` alone, which executes a row of `TABLE`. An event that is not
 possible in a state is a defect: it raises IllegalTransition, and the connection ends. docs/dev/flow.md has
 the table.
-
-Work on requests and responses is done a slice at a time (SPEC O8). While a piece of work is unfinished,
-nothing else of the session happens: it takes neither requests nor responses. proxy.net.clients.turns
-continues it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntFlag
 
 from proxy.session.effects import Effect
-from proxy.wire.work import Pace, Work
 
 Effects = list[Effect]
 
@@ -108,53 +102,3 @@ def after(flags: int, transition: Transition) -> int:
     if flags & transition.needs != transition.needs or flags & transition.excludes:
         raise IllegalTransition(f"{transition.event}, while the state is {State(flags)!r}")
     return (flags & ~transition.clears) | transition.sets
-
-
-class Slices:
-    """At most one piece of work is unfinished."""
-
-    __slots__ = ("_pace", "_work")
-
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
-        self._work: Work | None = None
-
-    @property
-    def unfinished(self) -> bool:
-        return self._work is not None
-
-    def run(self, function: Callable[[], Effects], max_elements: int | None = None) -> Effects | None:
-        """The result of `function`; None if the slice ended first: then `resume` returns it later.
-
-        `max_elements`: see Work. What `function` raises, `run` or `resume` raises.
-        """
-        assert self._work is None, "one piece of work at a time"
-        work = Work(function, self._pace, max_elements)
-        if work.go_on():
-            return self._result(work)
-        self._work = work
-        return None
-
-    def resume(self) -> Effects:
-        """Work for another slice; the effects of what is finished."""
-        work = self._work
-        if work is None:
-            return []
-        try:
-            is_done = work.go_on()
-        except BaseException:
-            self.drop()
-            raise
-        if not is_done:
-            return []
-        self.drop()
-        return self._result(work)
-
-    def drop(self) -> None:
-        """Forget what is unfinished."""
-        self._work = None
-
-    @staticmethod
-    def _result(work: Work) -> Effects:
-        effects: Effects = work.result
-        return effects

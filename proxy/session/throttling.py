@@ -54,24 +54,15 @@ def charge_unanswered(client: ClientState, request_bytes: int, now_ms: int) -> t
 
 
 def throttle_own(call: Call, response: Any) -> Plan:
-    """Write the throttle time of the request quota into the proxy's own decoded response."""
-    if not call.client.request.limited:
-        return []
+    """Write the throttle time of the client's request quota into the proxy's own decoded response."""
     call.client.last_was_exempt = False
     plan, throttle_time_ms = throttle_longer(call.client, response, call.now_ms)
     return [*plan, MuteClient(throttle_time_ms)] if throttle_time_ms else plan
 
 
-def throttle_for_time(client: ClientState, now_ms: int) -> tuple[Plan, int]:
-    """Return the throttle time in ms for a response of the proxy's own that is not decoded."""
-    if not client.request.limited:
-        return [], 0
-    client.last_was_exempt = False
-    return throttle_longer(client, None, now_ms)
-
-
 def throttle_longer(client: ClientState, response: Any, now_ms: int) -> tuple[Plan, int]:
-    """Do the same; returns 0 ms if there is none, or less than the response already has.
+    """Return the throttle time in ms of the client's request quota, and write it into the decoded response,
+    if it is there; 0: there is none, or less than the response already has.
 
     Of two throttle times the longer one is recorded, as at Kafka.
     """

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from proxy.security.sasl.exchange import SessionExpiry
 from proxy.session.apis.table import TABLE
 from proxy.session.memory import Limits
 from proxy.session.requests import dispatch
@@ -378,7 +377,7 @@ def test_a_session_that_ends_before_the_last_byte_is_closed_without_a_response()
     talk = limited(max_bytes=1_024)
     frame = long_filter(talk)
     talk.sends(frame[:1_500])
-    talk.session.authentication.expiry = SessionExpiry(NOW_MS + 1)
+    talk.session.authentication.expires_at_ms = NOW_MS + 1
     talk.passes(2)
 
     talk.sends(frame[1_500:])

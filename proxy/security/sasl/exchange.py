@@ -149,21 +149,14 @@ def load_mechanism(name: str, class_path: str, settings: Mapping[str, str]) -> S
     return mechanism
 
 
-@dataclass(frozen=True, slots=True)
-class SessionExpiry:
-    expires_at_ms: int | None
-    """None: the listener has no limit and the credential does not expire (or this is no SASL listener)."""
+def session_end_ms(max_reauth_ms: int, credential_expires_at_ms: int | None, now_ms: int) -> int | None:
+    """Return when a session authenticated at `now_ms` ends: at once if the credential has expired.
 
-    @classmethod
-    def after(cls, max_reauth_ms: int, credential_expires_at_ms: int | None, now_ms: int) -> "SessionExpiry":
-        """Return the expiry of a session authenticated at `now_ms`; at once if the credential has expired."""
-        if max_reauth_ms <= 0 and credential_expires_at_ms is None:
-            return cls(None)
-        return cls(now_ms + session_lifetime_ms(max_reauth_ms, credential_expires_at_ms, now_ms))
-
-    def is_over(self, now_ms: int) -> bool:
-        """Whether a request at this time is too late."""
-        return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
+    None: the listener has no limit, and the credential does not expire.
+    """
+    if max_reauth_ms <= 0 and credential_expires_at_ms is None:
+        return None
+    return now_ms + session_lifetime_ms(max_reauth_ms, credential_expires_at_ms, now_ms)
 
 
 def session_lifetime_ms(max_reauth_ms: int, credential_expires_at_ms: int | None, now_ms: int) -> int:
@@ -171,7 +164,7 @@ def session_lifetime_ms(max_reauth_ms: int, credential_expires_at_ms: int | None
     v1+.
 
     0 means to the client that it need not re-authenticate: there is no limit, or the credential has expired.
-    For the deadline, where these two differ, use SessionExpiry.after.
+    For the deadline, where these two differ, use session_end_ms.
     """
     if credential_expires_at_ms is None:
         return max(max_reauth_ms, 0)

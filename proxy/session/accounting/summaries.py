@@ -1,14 +1,10 @@
-"""Decisions as audit events: allowed traffic in summaries, the denials of one request up to a limit.
+"""Allowed traffic as audit events: summaries by resource.
 
 Allowed data-plane traffic is counted by resource instead of recorded request by request (SPEC D1). A session
 counts here. Its summaries become audit events at each interval, and before the image, the principal or the
 client id under which they were counted changes. A connection has only so many summaries of single resources
 in an interval. Beyond them the resources are added up by API, operation and type of resource, those with the
 least traffic first.
-
-Each denial is a record of its own, up to a limit; the others of a request are collapsed into one. One request
-can name as many resources as fit into its bytes, so what it makes the trail write must not grow with it: a
-record has more than a kilobyte.
 """
 
 from dataclasses import dataclass, replace
@@ -24,18 +20,11 @@ from proxy.wire.work import paced, paced_sorted
 OBSERVE = "observe"
 """The `rule` of a client that would have been throttled (quota.mode)."""
 
-MAX_SINGLE = 100
-"""The limit for one operation on resources of one type, in one request."""
-
-MESSAGE = f"one request, beyond its first {MAX_SINGLE} decisions of this operation"
-
 MAX_SUMMARIES = 1_000
 """The limit for summaries of single resources of one connection, in one interval."""
 
 _EVENT_UNITS = 8
 """The cost of an event, in the units of proxy.wire.work."""
-
-_Kind = tuple[Operation, ResourceType, bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -208,52 +197,4 @@ def time_used(bucket: Bucket, metadata_offset: int, spent_ns: int, since_ms: int
         count=spent_ns // 1000,
         interval_start_ms=since_ms,
         interval_end_ms=now_ms,
-    )
-
-
-class Denials:
-    """Counts the denials of one request by operation and resource type.
-
-    The controller counts allowed decisions of a request that change nothing in the same way.
-    """
-
-    __slots__ = ("_collapsed", "_counts")
-
-    def __init__(self) -> None:
-        self._counts: dict[_Kind, int] = {}
-        self._collapsed: dict[_Kind, AuditEvent] = {}
-
-    def only_counts(self, action: Action, granted: bool = False) -> bool:
-        """Count a decision in the collapsed event; False: there is none yet."""
-        collapsed = self._collapsed.get((action.operation, action.resource_type, granted))
-        if collapsed is None:
-            return False
-        collapsed.count = (collapsed.count or 0) + 1
-        return True
-
-    def take(self, action: Action, event: AuditEvent, events: list[AuditEvent]) -> None:
-        """Add the event of a decision to `events`, as it is or as a collapsed one."""
-        key = action.operation, action.resource_type, bool(event.granted)
-        count = self._counts[key] = self._counts.get(key, 0) + 1
-        if count > MAX_SINGLE:
-            event = self._collapsed[key] = _collapsed_event(event)
-            event.count = 1
-        events.append(event)
-
-    def recorded(self) -> None:
-        """Note that the events so far are being recorded and must not change."""
-        self._collapsed.clear()
-
-
-def _collapsed_event(event: AuditEvent) -> AuditEvent:
-    """Return the collapsed event, without the fields that differ between denials."""
-    return replace(
-        event,
-        event="authorization_collapsed",
-        resource_name=None,
-        pattern_type=None,
-        rule=None,
-        acl_id=None,
-        count=0,
-        message=MESSAGE,
     )

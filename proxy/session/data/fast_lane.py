@@ -192,7 +192,7 @@ class FastLane:
             return None
         length, start, correlation_id, head = known.fields(data, position)
         authentication = self._authentication
-        expires_at_ms = authentication.expiry.expires_at_ms
+        expires_at_ms = authentication.expires_at_ms
         if (
             head != known.head
             or start != known.start
@@ -337,7 +337,7 @@ class FastLane:
 
     def _may_stream(self, version: int, length: int, now_ms: int) -> bool:
         authentication, gate = self._authentication, self._gate
-        if authentication.under_way or authentication.expiry.is_over(now_ms):
+        if authentication.under_way or authentication.is_expired(now_ms):
             return False
         if length > gate.limits.socket_request_max_bytes:
             return False
@@ -402,7 +402,7 @@ class FastLane:
     def _may_fetch(self, version: int, length: int, now_ms: int) -> bool:
         gate, authentication = self._gate, self._authentication
         offered = gate.versions.get(_FETCH)
-        expires_at_ms = authentication.expiry.expires_at_ms
+        expires_at_ms = authentication.expires_at_ms
         return (
             offered is not None
             and offered[0] <= version <= offered[1]

@@ -22,7 +22,7 @@ from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.authorizer import NOT_READY, Action
 from proxy.session.apis.table import TABLE, rejection
 from proxy.session.call import Call, NameTopics, Respond, reject
-from proxy.session.data import fetch, produce
+from proxy.session.data import produce
 from proxy.session.effects import Close, Recorded
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.session.plan import End, Plan
@@ -94,7 +94,7 @@ def rejected(api_key: int, version: int, request: Any, error_code: ErrorCode, me
     if api_key == ApiKey.PRODUCE:
         return produce.reject_all(request, error_code, message)
     if api_key == ApiKey.FETCH:
-        return fetch.reject_all(request, error_code)
+        return fetch_handler.reject_all(request, error_code)
     return Respond(rejection(api_key, version, request, error_code, message))
 
 

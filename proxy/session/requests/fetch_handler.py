@@ -1,17 +1,18 @@
-"""A decoded Fetch request -> the plan that carries it out: decided by topic, patched in place where nothing
-is denied.
+"""A decoded Fetch request (KIP-227, KIP-516) -> its plan: READ on each topic, CLUSTER_ACTION for a follower.
 
-What becomes of a request with denied topics is in proxy.session.data.fetch; requests for topics that are
-known to be allowed take proxy.session.data.fast_lane.
+Where nothing is denied the request is patched in place. One with denied topics never opens a fetch session
+(proxy.session.remembered): it is sent on without one, and the client names all its partitions each time.
+Requests for topics that are known to be allowed take proxy.session.data.fast_lane.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
+from proxy.admin.rejection import merged_topics
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
-from proxy.session.call import Call, Respond
+from proxy.session.call import Call, Forward, Respond
 from proxy.session.client_state import topic_action
 from proxy.session.data import fetch
 from proxy.session.effects import MuteClient, ToBroker
@@ -22,20 +23,30 @@ from proxy.session.requests import queries, verdicts
 from proxy.session.throttling import exempt, throttle
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_request_header
 from proxy.wire.work import paced
+
+_Topic: TypeAlias = "types.FetchResponse.FetchableTopicResponse"
 
 _FETCH = int(ApiKey.FETCH)
 _FOLLOW = Operation.CLUSTER_ACTION, ResourceType.CLUSTER
 _UNITS = 8  # What a decision costs, in the units of proxy.wire.work.
 
 
-def plan(call: Call, request: Any, frame: memoryview, *, as_it_came: bool) -> Plan:
+def plan(call: Call, request: types.FetchRequest, frame: memoryview, *, as_it_came: bool) -> Plan:
     """`as_it_came`: the frame has no bytes behind the request, so it may be sent on, patched."""
     client = call.client
-    names = fetch.topic_names(call, request)
-    if None in names:
-        held = _hold_for_names(call, request, names, frame)
+    is_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
+    if call.version < fetch.FIRST_WITH_TOPIC_ID:
+        names: list[str | None] = [topic.topic for topic in request.topics]
+    else:
+        names = [call.gate.topic_names.name(bytes(topic.topic_id)) for topic in request.topics]
+    # A follower without the right is denied all of it, and no topic is disclosed.
+    if None in names and (not is_follower or call.shows(*_FOLLOW, (CLUSTER_NAME,))):
+        named = zip(request.topics, names, strict=True)
+        unnamed = [bytes(topic.topic_id) for topic, name in named if name is None]
+        held = queries.hold_frame(call, unnamed, frame)
         if held is not None:
             return held
     bucket = client.consumer if client.consumer.limited or client.request.limited else None
@@ -44,14 +55,19 @@ def plan(call: Call, request: Any, frame: memoryview, *, as_it_came: bool) -> Pl
     # What the response costs is known when it has left.
     entry.holds_back = bucket is not None
     session = None
-    if fetch.is_incremental(request, call.version):
+    if call.version >= fetch.FIRST_WITH_SESSION and request.session_epoch not in fetch.FULL_EPOCHS:
         session = _session(call, request, names)
         if session is None:
+            # The client opens a new one.
             verdicts.count_unchecked(call)
-            return verdicts.respond(call, Respond(fetch.session_not_found()))
+            not_found = types.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            return verdicts.respond(call, Respond(not_found))
         entry.summary = client.reads[session.first_topic]
-    if fetch.is_follower(request) or not all(_reads(call, name) for name in paced(names, _UNITS)):
-        return _without_denied(call, request, names, entry)
+    if is_follower or not all(_reads(call, name) for name in paced(names, _UNITS)):
+        verdict = _without_denied(call, request, names, is_follower)
+        if isinstance(verdict, Respond):
+            return verdicts.plan(call, request, verdict)
+        return _rewritten(call, request, names, entry, verdict, is_follower)
     fetch.count(client, entry, names, len(frame), opens=session is None)
     if entry.summary is None:
         verdicts.count_unchecked(call)
@@ -75,7 +91,7 @@ def _adjusted(
                 copy, _ = codecs.request(_FETCH, call.version).decode(memoryview(bytes(frame)), body_offset)
                 session.hold(copy)
             return _refused(call, entry, 0 if session is None else request.session_id)
-        fetch.limit(request, room_bytes)
+        _limit(request, room_bytes)
     if session is not None and session.behind:
         session.catch_up(request)
     return [entry, verdicts.to_broker(call, entry.version, request)]
@@ -90,18 +106,6 @@ def _refused(call: Call, entry: Fetched, session_id: int) -> Plan:
     if entry.summary is not None:
         entry.summary.response_bytes += len(response)
     return [*steps, MuteClient(throttle_time_ms), SendResponse(response, _FETCH, call.now_ms)]
-
-
-def _hold_for_names(call: Call, request: Any, names: Sequence[str | None], frame: memoryview) -> Plan | None:
-    """The plan where the request waits until the broker has named its topics; None: it does not."""
-    if fetch.is_follower(request) and not call.shows(*_FOLLOW, (CLUSTER_NAME,)):
-        return None  # All of it is denied, and no topic disclosed.
-    unnamed = [
-        bytes(topic.topic_id)
-        for topic, name in zip(paced(request.topics), names, strict=True)
-        if name is None
-    ]
-    return queries.hold_frame(call, unnamed, frame)
 
 
 def _session(call: Call, request: types.FetchRequest, names: Sequence[str | None]) -> FetchSession | None:
@@ -128,11 +132,15 @@ def _reads(call: Call, name: str | None) -> bool:
     return decision.allowed
 
 
-def _without_denied(call: Call, request: Any, names: list[str | None], entry: Fetched) -> Plan:
-    is_follower = fetch.is_follower(request)
-    verdict = fetch.without_denied(call, request, names)
-    if isinstance(verdict, Respond):
-        return verdicts.plan(call, request, verdict)
+def _rewritten(
+    call: Call,
+    request: types.FetchRequest,
+    names: list[str | None],
+    entry: Fetched,
+    verdict: Forward,
+    is_follower: bool,
+) -> Plan:
+    """The plan of a request whose denied topics are put back into its response."""
     rewritten = Rewritten(
         _FETCH,
         min(call.version, fetch.LAST_WITHOUT_ENDPOINTS),
@@ -154,9 +162,76 @@ def _without_denied(call: Call, request: Any, names: list[str | None], entry: Fe
             room_bytes = fetch.reserve(call.client, rewritten)
             if not room_bytes:
                 return [*verdicts.recorded(call, verdict), *_refused(call, entry, 0)]
-            fetch.limit(request, room_bytes)
+            _limit(request, room_bytes)
     return [
         *verdicts.recorded(call, verdict),
         rewritten,
         verdicts.to_broker(call, rewritten.version, request),
     ]
+
+
+def _limit(request: types.FetchRequest, most_bytes: int) -> None:
+    """Request no more than there is room for in the quota, as `fetch.limit_in_place` does."""
+    request.max_bytes = min(request.max_bytes, most_bytes)
+    request.min_bytes = min(request.min_bytes, request.max_bytes)
+
+
+def _without_denied(
+    call: Call, request: types.FetchRequest, names: list[str | None], is_follower: bool
+) -> Forward | Respond:
+    """The verdict on a full request in which a topic is denied or unknown."""
+    if is_follower and not call.allows_cluster(Operation.CLUSTER_ACTION):
+        # Unknown ids too, as at a broker: without the right to follow, no topic is disclosed.
+        denied = _once(_denied(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in request.topics)
+        return Respond(types.FetchResponse(responses=denied))
+    known = [name for name in names if name is not None]
+    may_read = call.within_cluster_right if is_follower else call.allowed_names
+    allowed = may_read(Operation.READ, ResourceType.TOPIC, known)
+    denied = _once(
+        _denied(topic, ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for topic, name in zip(request.topics, names, strict=True)
+        if name not in allowed
+    )
+    order = [_key(topic) for topic in request.topics]
+    request.topics = [topic for topic, name in zip(request.topics, names, strict=True) if name in allowed]
+    if not request.topics:
+        return Respond(types.FetchResponse(responses=denied))
+    request.session_id, request.session_epoch = 0, -1
+    # The response is held until it is whole, so it must not be as large as a client may request.
+    request.max_bytes = min(request.max_bytes, call.max_held_bytes)
+
+    def put_back(response: types.FetchResponse) -> None:
+        # A broker returns a topic in two parts if one of its partitions is invalid and others are not.
+        parts = merged_topics([*response.responses, *denied], _key, "partitions")
+        by_key = {_key(topic): topic for topic in parts}
+        response.responses = [by_key[key] for key in dict.fromkeys(order) if key in by_key]
+
+    return Forward(request, put_back)
+
+
+def reject_all(request: types.FetchRequest, error_code: ErrorCode) -> Respond:
+    """The response with this error at the top and for each partition."""
+    rejected = [_denied(topic, error_code) for topic in request.topics]
+    return Respond(types.FetchResponse(error_code=error_code, responses=rejected))
+
+
+def _denied(topic: types.FetchRequest.FetchTopic, error_code: ErrorCode) -> _Topic:
+    response = types.FetchResponse
+    return response.FetchableTopicResponse(
+        topic=topic.topic,
+        topic_id=topic.topic_id,
+        partitions=[
+            response.PartitionData(
+                partition_index=partition.partition, error_code=error_code, high_watermark=-1, records=b""
+            )
+            for partition in topic.partitions
+        ],
+    )
+
+
+def _once(denied: Iterable[_Topic]) -> list[_Topic]:
+    return merged_topics(denied, _key, "partitions", "partition_index")
+
+
+def _key(topic: types.FetchRequest.FetchTopic | _Topic) -> tuple[str, bytes]:
+    return topic.topic, bytes(topic.topic_id)

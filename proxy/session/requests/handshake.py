@@ -25,7 +25,7 @@ from proxy.session.effects import Close, MuteClient, Recorded, Verify
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.session.plan import End, LoggedIn, Plan, SendResponse
 from proxy.session.requests import dispatch
-from proxy.session.throttling import throttle_for_time
+from proxy.session.throttling import throttle_longer
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -197,8 +197,9 @@ class Handshake:
     ) -> Plan:
         plan: Plan = []
         throttle_time_ms = 0
-        if self._authentication.phase is Phase.COMPLETE:
-            plan, throttle_time_ms = throttle_for_time(client, now_ms)
+        if self._authentication.phase is Phase.COMPLETE and client.request.limited:
+            client.last_was_exempt = False
+            plan, throttle_time_ms = throttle_longer(client, None, now_ms)
         listener = None if self._authentication.phase is Phase.VERSIONS else self._listener
         error_code, response, software = api_versions_response(
             self._gate, header, frame, throttle_time_ms, listener

@@ -2,8 +2,8 @@
 
 import pytest
 
+from proxy.admin.authorization import MAX_SINGLE, MESSAGE
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.accounting.summaries import MAX_SINGLE, MESSAGE
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import Asked, Asking

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from forwarding.controller.api import ControllerOutcome, SendToBroker
+from proxy.admin.authorization import MAX_SINGLE
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.metadata.image import MetadataImage
 from proxy.security.principal import Principal
-from proxy.session.accounting.summaries import MAX_SINGLE
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
