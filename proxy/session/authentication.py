@@ -190,7 +190,9 @@ class Authentication:
         """Handle SaslHandshake: begin authentication, or re-authentication if one is complete."""
         listener = self._listener
         if listener is None or self.phase not in (Phase.VERSIONS, Phase.HANDSHAKE, Phase.COMPLETE):
-            return self._out_of_place_handshake()
+            close = self.phase is not Phase.COMPLETE
+            response = types.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+            return Step(response, self.fail("SaslHandshake") if close else None, close)
         if self.phase is Phase.COMPLETE and not self._may_reauthenticate(now_ms):
             return Step(types.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
         return self._begin(listener, version, request.mechanism, now_ms)
@@ -220,7 +222,11 @@ class Authentication:
             self._verifying_version = version
             return Step(None, check=outcome)
         if isinstance(outcome, Challenge):
-            return self._challenged(outcome, version)
+            event = None
+            if outcome.failure:
+                self._failure_recorded = True
+                event = self._failure_event(ErrorCode.SASL_AUTHENTICATION_FAILED, outcome.failure)
+            return Step(_token_response(version, outcome.token), event)
         delay_ms, delayed = self._delay_ms, self._delayed(outcome, version, now_ms)
         if delayed is not None:
             return delayed
@@ -260,11 +266,6 @@ class Authentication:
         return self._failure_event(
             ErrorCode.ILLEGAL_SASL_STATE, f"{api_name} request while authentication was under way"
         )
-
-    def _out_of_place_handshake(self) -> Step:
-        close = self.phase is not Phase.COMPLETE
-        response = types.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-        return Step(response, self.fail("SaslHandshake") if close else None, close)
 
     def _out_of_place_token(self) -> Step:
         if self.phase is not Phase.COMPLETE:
@@ -363,13 +364,6 @@ class Authentication:
         event.error_code = ErrorCode.NONE
         event.interval_start_ms, event.interval_end_ms = self._began_ms, now_ms
         return lifetime_ms, event
-
-    def _challenged(self, challenge: Challenge, version: int) -> Step:
-        event = None
-        if challenge.failure:
-            self._failure_recorded = True
-            event = self._failure_event(ErrorCode.SASL_AUTHENTICATION_FAILED, challenge.failure)
-        return Step(_token_response(version, challenge.token), event)
 
     def _failed(self, rejected: Rejected, version: int) -> Step:
         event = (

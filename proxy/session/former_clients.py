@@ -92,7 +92,9 @@ class FormerClients:
             raw_id: former for raw_id, former in self._stored.items() if id(former.last) in in_flight
         }
         events = [
-            complete(e, client.context) for client in alone for e in client.drain(now_ms, _unchanged, room)
+            complete(e, client.context)
+            for client in alone
+            for e in client.drain(now_ms, lambda event: event, room)
         ]
         return events + [
             complete(e, client.context) for client in many for e in client.drain(now_ms, _of_many, room)
@@ -130,10 +132,6 @@ class FormerClients:
 
     def _in_flight(self) -> set[int]:
         return {id(entry) for entry in self._pipeline.queue}
-
-
-def _unchanged(event: AuditEvent) -> AuditEvent:
-    return event
 
 
 def _of_many(event: AuditEvent) -> AuditEvent:

@@ -475,7 +475,11 @@ class Machine:
         entry = step.entry
         try:
             if isinstance(entry, BrokerQuery):
-                return self._query_responded(entry, responses.response_to(entry, step.frame), responded_ms)
+                response = responses.response_to(entry, step.frame)
+                effects = self._finish(entry, responded_ms)
+                self.move(BROKER_RESPONDED)
+                # What waited for it continues.
+                return effects if self.flags & CLOSING else effects + self.apply(entry.then(response))
             plan = responses.rewritten(entry, step.frame, charged, self.listener)
         except responses.FAULTS as error:
             name = ApiKey.name_of(entry.api_key)
@@ -489,14 +493,6 @@ class Machine:
         effects = self.apply(self.responses.finished(entry, responded_ms, self.now_ms))
         self._is_rewriting = False
         return effects
-
-    def _query_responded(self, query: BrokerQuery, response: Any, responded_ms: int) -> Effects:
-        """Continue what waited for the response to a query."""
-        effects = self._finish(query, responded_ms)
-        self.move(BROKER_RESPONDED)
-        if self.flags & CLOSING:
-            return effects
-        return effects + self.apply(query.then(response))
 
     def _watched_response(self, data: memoryview, now_ms: int) -> bool:
         """Call `FastLane.response` and notify the observer, while it watches."""

@@ -63,7 +63,8 @@ def set_error_codes(events: Iterable[AuditEvent], response: Any) -> None:
             event.error_code = named
         elif event.granted is False:
             # Once for all denials: a response may have as many parts as its request had bytes.
-            others = _different(response) if others is None else others
+            if others is None:
+                others = [int(code) for code in dict.fromkeys(_codes(response)) if code != ErrorCode.NONE]
             own = _OF_DENIAL.get(event.resource_type or "")
             event.error_code = int(own) if own in others else (*others, int(ErrorCode.NONE))[0]
 
@@ -73,11 +74,6 @@ def _named(by_name: Mapping[tuple[str | None, str], int], event: AuditEvent) -> 
     name = event.resource_name or ""
     named = by_name.get((event.resource_type, name))
     return by_name.get((None, name)) if named is None else named
-
-
-def _different(response: Any) -> list[int]:
-    """The errors in it, each once."""
-    return [int(code) for code in dict.fromkeys(_codes(response)) if code != ErrorCode.NONE]
 
 
 def _by_name(response: Any) -> Iterator[tuple[tuple[str | None, str], int]]:

@@ -92,7 +92,9 @@ class SummaryRoom:
         """Return the events of summaries with traffic: single ones as long as there is room."""
         others: list[Summary] = []
         if len(active) > self.left:
-            active = paced_sorted(active, _idleness)
+            active = paced_sorted(
+                active, lambda each: (-each.request_bytes - each.response_bytes, -each.count)
+            )
             active, others = active[: self.left], active[self.left :]
         self.left -= len(active)
         single = [summary.event(now_ms) for summary in paced(active, _EVENT_UNITS)]
@@ -115,10 +117,6 @@ def _added_up(summaries: list[Summary], now_ms: int) -> list[AuditEvent]:
         event.resource_count = len(several)
         found.append(event)
     return found
-
-
-def _idleness(summary: Summary) -> tuple[int, int]:
-    return -summary.request_bytes - summary.response_bytes, -summary.count
 
 
 @dataclass(slots=True)

@@ -287,7 +287,13 @@ class FastLane:
         else:
             charge_on_arrival(entry, now_ms)
         if not (entry.holds_back or entry.throttle_time_ms):
-            self._remember(data[position:], head, position, entry, summary)
+            # A client that goes from topic to topic would have a template made for each request.
+            if self._template is None or self._last_write is summary:
+                entry.plain = PlainResponse.of(entry.version, head.topics[0])
+                self._template = ProduceTemplate.of(
+                    data[position:], head.body - position, head.topics[0], self._gate.versions, entry, summary
+                )
+            self._last_write = summary
 
     def produce_to_several(self, head: ProduceHead, now_ms: int) -> Summary | None:
         """Let a whole request pass if all of its topics are known to be allowed; return where it is counted.
@@ -323,17 +329,6 @@ class FastLane:
                 return None
             summaries.append(summary)
         return summaries
-
-    def _remember(
-        self, frame: memoryview, head: ProduceHead, position: int, entry: Produced, summary: Summary
-    ) -> None:
-        # A client that goes from topic to topic would have a template made for each request.
-        if self._template is None or self._last_write is summary:
-            entry.plain = PlainResponse.of(entry.version, head.topics[0])
-            self._template = ProduceTemplate.of(
-                frame, head.body - position, head.topics[0], self._gate.versions, entry, summary
-            )
-        self._last_write = summary
 
     def _may_stream(self, version: int, length: int, now_ms: int) -> bool:
         authentication, gate = self._authentication, self._gate

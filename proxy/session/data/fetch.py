@@ -85,11 +85,7 @@ def count(
         entry.summary.count += 1
         entry.summary.request_bytes += size_bytes
         if len(names) > 1:
-            _count_others(client, names)
-
-
-def _count_others(client: ClientState, names: Sequence[str | None]) -> None:
-    # The first topic has the bytes; each of the others is counted once for a request that names it.
-    for name in paced(list(dict.fromkeys(names))):
-        if name is not None and name != names[0]:
-            client.reads[name].count += 1
+            # The first topic has the bytes; each of the others is counted once for a request that names it.
+            for name in paced(list(dict.fromkeys(names))):
+                if name is not None and name != names[0]:
+                    client.reads[name].count += 1

@@ -44,24 +44,21 @@ def decide(call: Call, message: Any) -> Verdict:
     """The verdict on a decoded request; `NameTopics` if it has a topic id that has no name here."""
     if (
         message.transactional_id is not None
-        and _is_transactional(message)
+        # As at a broker, the first batch of any partition says so.
+        and any(
+            has_transactional_batch(partition.records or b"")
+            for topic in paced(message.topic_data)
+            for partition in topic.partition_data
+        )
         and not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id)
     ):
         return _rejected(message, lambda _: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    names = _names(call, message)
+    keys = list(dict.fromkeys(_key(call.version, topic) for topic in paced(message.topic_data)))
+    names = {key: call.gate.topic_names.name(key) if isinstance(key, bytes) else key for key in paced(keys)}
     if None in names.values():
         unknown = [key for key, name in paced(list(names.items())) if name is None and isinstance(key, bytes)]
         return NameTopics(unknown, lambda: _decide(call, message, names))
     return _decide(call, message, names)
-
-
-def _is_transactional(message: types.ProduceRequest) -> bool:
-    """Whether the first batch of any partition says so, as at a broker."""
-    return any(
-        has_transactional_batch(partition.records or b"")
-        for topic in paced(message.topic_data)
-        for partition in topic.partition_data
-    )
 
 
 def has_transactional_batch(records: bytes | bytearray | memoryview) -> bool:
@@ -72,9 +69,14 @@ def has_transactional_batch(records: bytes | bytearray | memoryview) -> bool:
 
 
 def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -> Verdict:
-    errors = _errors_by_topic(call, names)
+    known = {key: name for key, name in names.items() if name is not None}
+    allowed = call.allowed_names(Operation.WRITE, ResourceType.TOPIC, known.values())
+    errors = {
+        key: ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        for key, name in names.items()
+        if name not in allowed
+    }
     if not errors:
-        known = {key: name for key, name in paced(list(names.items())) if name is not None}
         call.client.allow_writes(call.version, known, call.now_ms)
         return Forward()
     requested = message.topic_data
@@ -101,24 +103,6 @@ def _key(version: int, topic: Any) -> str | bytes:
     return bytes(topic.topic_id) if version >= FIRST_WITH_TOPIC_ID else str(topic.name)
 
 
-def _names(call: Call, message: Any) -> dict[str | bytes, str | None]:
-    """The topics as the request names them, with their names; None for an id that has no name here."""
-    keys = list(dict.fromkeys(_key(call.version, topic) for topic in paced(message.topic_data)))
-    return {key: call.gate.topic_names.name(key) if isinstance(key, bytes) else key for key in paced(keys)}
-
-
-def _errors_by_topic(call: Call, names: Mapping[str | bytes, str | None]) -> dict[str | bytes, ErrorCode]:
-    known = [name for name in names.values() if name is not None]
-    allowed = call.allowed_names(Operation.WRITE, ResourceType.TOPIC, known)
-    errors: dict[str | bytes, ErrorCode] = {}
-    for key, name in paced(list(names.items())):
-        if name is None:
-            errors[key] = ErrorCode.UNKNOWN_TOPIC_ID
-        elif name not in allowed:
-            errors[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return errors
-
-
 def reject_all(message: Any, error_code: ErrorCode, error_message: str | None) -> Respond:
     """The response in which every partition has that error."""
     rejected = _rejected(message, lambda _: error_code)
@@ -136,7 +120,8 @@ def _rejected(message: types.ProduceRequest, error_of: Callable[[Requested], Err
 
 
 def _denied_topics(topics: Iterable[Requested], error_of: Callable[[Requested], ErrorCode]) -> list[Denied]:
-    return _merged([_denied(topic, error_of(topic)) for topic in filter(_has_partitions, topics)])
+    # A broker responds by partition: a topic without one is not in its response.
+    return _merged([_denied(topic, error_of(topic)) for topic in topics if topic.partition_data])
 
 
 def _merged(topics: list[Denied]) -> list[Denied]:
@@ -144,11 +129,6 @@ def _merged(topics: list[Denied]) -> list[Denied]:
     return merged_topics(
         topics, lambda topic: (topic.name, bytes(topic.topic_id)), "partition_responses", "index"
     )
-
-
-def _has_partitions(topic: Requested) -> bool:
-    # A broker responds by partition: a topic without one is not in its response.
-    return bool(topic.partition_data)
 
 
 def _denied(topic: Requested, error_code: ErrorCode) -> Denied:

@@ -58,11 +58,12 @@ def api_versions_response(
     software = ""
     version, correlation_id = header.api_version, header.correlation_id
     if version not in OWN_VERSIONS:
-        return (
-            ErrorCode.UNSUPPORTED_VERSION,
-            _encoded_api_versions(0, correlation_id, _unsupported_version()),
-            "",
+        response = types.ApiVersionsResponse
+        own = response.ApiVersion(
+            api_key=ApiKey.API_VERSIONS, min_version=OWN_VERSIONS.start, max_version=OWN_VERSIONS.stop - 1
         )
+        unsupported = response(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
+        return ErrorCode.UNSUPPORTED_VERSION, _encoded_api_versions(0, correlation_id, unsupported), ""
     if version >= _FIRST_WITH_SOFTWARE:
         request, _ = codecs.request(ApiKey.API_VERSIONS, version).decode(frame, header.body_offset)
         names = (request.client_software_name, request.client_software_version)
@@ -90,14 +91,6 @@ def _is_elsewhere(gate: Gate, listener: ListenerPolicy, request: types.ApiVersio
         return False
     is_other_node = listener.nodes_here is not None and request.node_id not in listener.nodes_here
     return is_other_node or request.cluster_id != gate.cluster_id
-
-
-def _unsupported_version() -> Any:
-    response = types.ApiVersionsResponse
-    own = response.ApiVersion(
-        api_key=ApiKey.API_VERSIONS, min_version=OWN_VERSIONS.start, max_version=OWN_VERSIONS.stop - 1
-    )
-    return response(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
 
 
 def _supported_body(gate: Gate, version: int) -> bytes:
@@ -216,7 +209,12 @@ class Handshake:
         request, _ = codecs.request(api_key, version).decode(frame, header.body_offset)
         authentication = self._authentication
         if AUTHENTICATION in self._gate.unrecorded and api_key == ApiKey.SASL_AUTHENTICATE:
-            return self._unrecorded(header)
+            # There is no room for the record of this login, so there is no login.
+            response = types.SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=dispatch.UNRECORDED
+            )
+            self._listener.counts.error(header.api_key, response.error_code)
+            return [self._end_late("audit_unavailable", _encoded(header, Step(response)))]
         handle = authentication.handshake if api_key == ApiKey.SASL_HANDSHAKE else authentication.authenticate
         return self._plan(header, handle(version, request, now_ms), now_ms, now_ms)
 
@@ -229,15 +227,6 @@ class Handshake:
         event = self._authentication.fail(ApiKey.name_of(header.api_key))
         event.client_id = header.client_id
         return [Recorded(event), self._end_late("illegal_sasl_state", response, event.message or "")]
-
-    def _unrecorded(self, header: RequestHeader) -> Plan:
-        """audit.policy.authentication: there is no room for the record of this login, so there is no
-        login."""
-        response = types.SaslAuthenticateResponse(
-            error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=dispatch.UNRECORDED
-        )
-        self._listener.counts.error(header.api_key, response.error_code)
-        return [self._end_late("audit_unavailable", _encoded(header, Step(response)))]
 
     def _plan(self, header: RequestHeader | None, step: Step, now_ms: int, since_ms: int) -> Plan:
         """`header`: of the request that led to `step`, taken at `since_ms`; None for a bare token."""

@@ -10,7 +10,6 @@ administrative request is a record (`admin_request`), unless it only reads and w
 may describe its own tokens as often as it likes. Those and all others are counted (`request_summary`).
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -98,7 +97,23 @@ def plan(call: Call, request: Any, verdict: Verdict, frame: memoryview | None = 
     """
     if call.requested is not None and isinstance(verdict, (Forward, Respond)):
         return _administrative(call, call.requested, request, verdict, frame)
-    return recorded(call, verdict) + _PLANS[type(verdict)](call, request, verdict, frame)
+    steps = recorded(call, verdict)
+    if isinstance(verdict, Respond):
+        return steps + _respond(call, verdict)
+    if isinstance(verdict, Forward):
+        return steps + _forward(call, request, verdict, frame)
+    if isinstance(verdict, ForwardToController):
+        return steps + forwarding.send(call, request, verdict)
+
+    def later(*found: Any) -> Plan:
+        # The client's bytes are gone by then, so the request is encoded again.
+        return plan(call, request, verdict.then(*found))
+
+    if isinstance(verdict, QueryBroker):
+        return steps + broker_query(verdict.api_key, verdict.version, verdict.message, later)
+    if isinstance(verdict, QueryController):
+        return steps + forwarding.query(call, verdict, later)
+    return [*steps, LookUp(b"".join(verdict.topic_ids), later)]
 
 
 def _administrative(
@@ -117,7 +132,7 @@ def _administrative(
         steps = recorded(call, verdict)
         if call.events:
             call.events[0].objects = objects_of(requested, verdict.message, call.size_bytes)
-        return steps + _respond(call, request, verdict, frame)
+        return steps + _respond(call, verdict)
     if call.admin:
         sent = request if verdict.message is None else verdict.message
         call.events.append(_request_event(call, None, objects_of(sent, None, call.size_bytes)))
@@ -148,11 +163,6 @@ def recorded(call: Call, verdict: Verdict) -> Plan:
     return [RecordDecisions(call)]
 
 
-def _later(call: Call, request: Any, then: Callable[..., Verdict], *found: Any) -> Plan:
-    """Continue after a query or a lookup. The client's bytes are gone, so the request is encoded again."""
-    return plan(call, request, then(*found))
-
-
 def respond(call: Call, verdict: Respond) -> Plan:
     """Send the proxy's own response, and close the connection if the verdict says so."""
     steps: Plan = []
@@ -175,7 +185,7 @@ def to_broker(call: Call, version: int, request: Any) -> ToBroker:
     return ToBroker(encode_request(call.api_key, version, call.correlation_id, call.context.client_id, body))
 
 
-def _respond(call: Call, _request: Any, verdict: Respond, _frame: memoryview | None) -> Plan:
+def _respond(call: Call, verdict: Respond) -> Plan:
     if not (verdict.is_charged and call.client.producer.limited):
         return respond(call, verdict)
     charged, throttle_time_ms = charge_unanswered(call.client, call.size_bytes - 4, call.now_ms)
@@ -244,30 +254,3 @@ def _summary(call: Call, topic: str) -> Summary | None:
     action = topic_action(Operation.READ, topic)
     decision = call.decide([action])[0]
     return call.client.summary(call.api_key, action, decision, call.now_ms) if decision.allowed else None
-
-
-def _to_controller(call: Call, request: Any, verdict: ForwardToController, _frame: memoryview | None) -> Plan:
-    return forwarding.send(call, request, verdict)
-
-
-def _query_broker(call: Call, request: Any, verdict: QueryBroker, _frame: memoryview | None) -> Plan:
-    then = partial(_later, call, request, verdict.then)
-    return broker_query(verdict.api_key, verdict.version, verdict.message, then)
-
-
-def _query_controller(call: Call, request: Any, verdict: QueryController, _frame: memoryview | None) -> Plan:
-    return forwarding.query(call, verdict, partial(_later, call, request, verdict.then))
-
-
-def _name_topics(call: Call, request: Any, verdict: NameTopics, _frame: memoryview | None) -> Plan:
-    return [LookUp(b"".join(verdict.topic_ids), partial(_later, call, request, verdict.then))]
-
-
-_PLANS: dict[type[Verdict], Callable[[Call, Any, Any, memoryview | None], Plan]] = {
-    Respond: _respond,
-    Forward: _forward,
-    ForwardToController: _to_controller,
-    QueryBroker: _query_broker,
-    QueryController: _query_controller,
-    NameTopics: _name_topics,
-}
