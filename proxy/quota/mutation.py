@@ -170,7 +170,13 @@ class MutationQuotas:
         """Return the bucket of a quota-id; without room for one, that of the limit's other client ids."""
         name = (found.user_tag, found.client_tag)
         if name not in self._buckets:
-            self._sweep(now_ms)
+            # Clients choose their ids: full buckets, of those that were idle lately, are dropped. A client
+            # that always names another one must not make each of its requests go through all buckets.
+            if len(self._buckets) >= self._sweep_at and not 0 <= now_ms - self._swept_ms < SWEEP_INTERVAL_MS:
+                self._swept_ms = now_ms
+                self._buckets = {name: b for name, b in self._buckets.items() if not b.is_full(now_ms)}
+                self._governing = {name: self._governing[name] for name in self._buckets}
+                self._sweep_at = min(max(_SWEEP_FROM, 2 * len(self._buckets)), MAX_BUCKETS)
             if found.is_of_chosen_name and len(self._buckets) >= MAX_BUCKETS:
                 self.others_count += 1
                 found = found.of_others()
@@ -181,12 +187,3 @@ class MutationQuotas:
         self._governing[name] = found
         bucket.change(found.limit, now_ms)
         return found, bucket
-
-    def _sweep(self, now_ms: int) -> None:
-        # Clients choose their ids: full buckets, of those that were idle lately, are dropped. A client that
-        # always names another one must not make each of its requests go through all buckets.
-        if len(self._buckets) >= self._sweep_at and not 0 <= now_ms - self._swept_ms < SWEEP_INTERVAL_MS:
-            self._swept_ms = now_ms
-            self._buckets = {name: b for name, b in self._buckets.items() if not b.is_full(now_ms)}
-            self._governing = {name: self._governing[name] for name in self._buckets}
-            self._sweep_at = min(max(_SWEEP_FROM, 2 * len(self._buckets)), MAX_BUCKETS)

@@ -80,7 +80,13 @@ class SharedRate(Rate):
             self._relocate()
             cells = self._cells
         if not 0 <= now_ms - self._start_ms < self._window_ms or now_ms >= self._purge_at_ms:
-            self._advance(now_ms)
+            live = self._live_samples(now_ms)
+            start_ms = max(live, default=0.0)
+            if now_ms - start_ms >= self._window_ms:
+                start_ms = float(now_ms)
+            if start_ms != self._start_ms:
+                self._begin(start_ms, now_ms)
+            self._clean(live, now_ms)
         at = self._sample_at
         cells[at + VALUE] += value
         cells[at + LAST_EVENT] = now_ms
@@ -126,15 +132,11 @@ class SharedRate(Rate):
             if now_ms >= cells[at + PURGE_AT] or cells[at + OLDEST_START] > now_ms:
                 if now_ms >= cells[at + LATEST_START] + self._window_ms + self._expire_ms:
                     continue  # No record within the windows.
-                return self._from_samples(now_ms)
+                live = self._live_samples(now_ms)
+                return sum(value for value, _ in live.values()), min(live, default=float(now_ms))
             total += cells[at + TOTAL]
             oldest_start_ms = min(oldest_start_ms, cells[at + OLDEST_START])
         return total, oldest_start_ms
-
-    def _from_samples(self, now_ms: int) -> tuple[float, float]:
-        """Return the same from every single sample."""
-        live = self._live_samples(now_ms)
-        return sum(value for value, _ in live.values()), min(live, default=float(now_ms))
 
     def _live_samples(self, now_ms: int) -> dict[float, tuple[float, float]]:
         """Return the samples of the group that still count: start -> value, last event."""
@@ -151,16 +153,6 @@ class SharedRate(Rate):
                     found[start_ms] = before + value, max(last_event_ms, before_ms)
         horizon_ms, future_ms = now_ms - self._expire_ms, now_ms + self._full_ms
         return {s: sample for s, sample in found.items() if sample[1] > horizon_ms and s < future_ms}
-
-    def _advance(self, now_ms: int) -> None:
-        """Move to the sample for `now_ms`: the current one, the other workers' one, or a new one."""
-        live = self._live_samples(now_ms)
-        start_ms = max(live, default=0.0)
-        if now_ms - start_ms >= self._window_ms:
-            start_ms = float(now_ms)
-        if start_ms != self._start_ms:
-            self._begin(start_ms, now_ms)
-        self._clean(live, now_ms)
 
     def _begin(self, start_ms: float, now_ms: int) -> None:
         cells, own = self._cells, self._own

@@ -119,7 +119,11 @@ def _verification_key(entry: object) -> VerificationKey:
     key_id = entry.get("kid")
     if key_id is not None and not isinstance(key_id, str):
         raise ValueError("kid is not a string")
-    _check_purpose(entry)
+    if entry.get("use", "sig") != "sig":
+        raise ValueError(f"use {entry['use']!r}, not sig")
+    operations = entry.get("key_ops")
+    if operations is not None and (not isinstance(operations, list) or "verify" not in operations):
+        raise ValueError("key_ops without verify")
     kind = entry.get("kty")
     if not isinstance(kind, str) or kind not in _TYPES:
         raise ValueError(f"kty {kind!r} is not used for signatures of tokens")
@@ -127,7 +131,12 @@ def _verification_key(entry: object) -> VerificationKey:
     # Private members, which a careless provider might publish, are ignored.
     numbers = {name: _base64url(name, entry[name]) for name in _NUMBERS if name in entry}
     if kind == "RSA":
-        _check_rsa_size(numbers)
+        if "n" not in numbers:
+            raise ValueError("n is missing")
+        # Checked before the key is made, so that a huge one costs nothing.
+        bits = len(numbers["n"]) * 6 // 8 * 8
+        if bits not in _RSA_BITS:
+            raise ValueError(f"an RSA key of about {bits} bits, allowed {_RSA_BITS[0]} to {_RSA_BITS[-1]}")
     public: dict[str, str | list[str]] = {"kty": kind, "crv": str(entry.get("crv")), **numbers}
     return VerificationKey(key_id, algorithms, _TYPES[kind].import_key(public))
 
@@ -145,14 +154,6 @@ def _base64url(name: str, value: object) -> str:
     return number
 
 
-def _check_purpose(entry: dict[str, object]) -> None:
-    if entry.get("use", "sig") != "sig":
-        raise ValueError(f"use {entry['use']!r}, not sig")
-    operations = entry.get("key_ops")
-    if operations is not None and (not isinstance(operations, list) or "verify" not in operations):
-        raise ValueError("key_ops without verify")
-
-
 def _algorithms(kind: str, curve: object, named: object) -> frozenset[str]:
     fitting = frozenset(
         algorithm
@@ -167,12 +168,3 @@ def _algorithms(kind: str, curve: object, named: object) -> frozenset[str]:
         raise ValueError(f"alg {named!r} does not fit kty {kind}")
     # EdDSA and Ed25519 are two names of one algorithm: key and token may use different ones.
     return fitting if kind == "OKP" else frozenset({named})
-
-
-def _check_rsa_size(numbers: dict[str, str]) -> None:
-    if "n" not in numbers:
-        raise ValueError("n is missing")
-    # Checked before the key is made, so that a huge one costs nothing.
-    bits = len(numbers["n"]) * 6 // 8 * 8
-    if bits not in _RSA_BITS:
-        raise ValueError(f"an RSA key of about {bits} bits, allowed {_RSA_BITS[0]} to {_RSA_BITS[-1]}")

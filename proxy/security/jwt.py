@@ -71,13 +71,18 @@ def verify(token: str, keys: JwkSet, policy: JwtPolicy, now_ms: int) -> Claims |
     """Verify a token. The signature comes first: an unverified payload is never read."""
     try:
         claims = _json_object(_verified_payload(token, keys, policy), "payload")
-        _check_text(claims)
+        # RFC 7519, section 4.1: the types of these claims, used or not.
+        for name in ("iss", "sub", "jti"):
+            if not isinstance(claims.get(name, ""), str):
+                raise _InvalidToken(f"{name} is not a string")
         _check_issuer(claims, policy)
         _check_audience(claims, policy)
         expires_at_s = _check_times(claims, policy.clock_skew_s, now_ms // 1000)
         subject = _text(claims.get(policy.subject_claim), policy.subject_claim)
         scopes = _scopes(claims.get(policy.scope_claim), policy.scope_claim)
-        _check_scopes(scopes, policy)
+        missing = policy.required_scopes - scopes
+        if missing:
+            raise _InvalidToken(f"without scope {', '.join(sorted(missing))}", insufficient_scope=True)
         return Claims(subject, expires_at_s * 1000, scopes)
     except _InvalidToken as wrong:
         return wrong.invalid
@@ -91,7 +96,9 @@ def _verified_payload(token: str, keys: JwkSet, policy: JwtPolicy) -> bytes:
         raise _InvalidToken(f"not a signed JWT: {len(parts)} parts instead of 3")
     header = _json_object(_decoded(parts[0], "header"), "header")
     payload, signature = _decoded(parts[1], "payload"), _decoded(parts[2], "signature")
-    algorithm, key_id = _algorithm(header, policy), _key_id(header)
+    algorithm, key_id = _algorithm(header, policy), header.get("kid")
+    if key_id is not None and not isinstance(key_id, str):
+        raise _InvalidToken("kid is not a string")
     candidates = keys.candidates(key_id, algorithm)
     if not candidates:
         raise _no_key(keys, key_id, algorithm)
@@ -113,13 +120,6 @@ def _algorithm(header: dict[str, object], policy: JwtPolicy) -> str:
     return algorithm
 
 
-def _key_id(header: dict[str, object]) -> str | None:
-    key_id = header.get("kid")
-    if key_id is not None and not isinstance(key_id, str):
-        raise _InvalidToken("kid is not a string")
-    return key_id
-
-
 def _no_key(keys: JwkSet, key_id: str | None, algorithm: str) -> _InvalidToken:
     if key_id is None:
         return _InvalidToken(f"no kid, and no key for {algorithm}")
@@ -135,13 +135,6 @@ def _signed_with(algorithm: str, signed: bytes, signature: bytes, key: object) -
         return bool(model.verify(signed, signature, key))
     except (JoseError, ValueError):
         return False
-
-
-def _check_text(claims: dict[str, object]) -> None:
-    # RFC 7519, section 4.1: the types of these claims, used or not.
-    for name in ("iss", "sub", "jti"):
-        if not isinstance(claims.get(name, ""), str):
-            raise _InvalidToken(f"{name} is not a string")
 
 
 def _check_issuer(claims: dict[str, object], policy: JwtPolicy) -> None:
@@ -197,14 +190,10 @@ def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
         raise _InvalidToken(f"{name} is not a string")
     text = value.strip()
-    if not text or not _encodable(text):
+    # JSON can express half of a surrogate pair, which no name on the wire can have.
+    if not text or any("\ud800" <= character <= "\udfff" for character in text):
         raise _InvalidToken(f"{name} is empty or not text")
     return text
-
-
-def _encodable(text: str) -> bool:
-    # JSON can express half of a surrogate pair, which no name on the wire can have.
-    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _scopes(value: object, name: str) -> frozenset[str]:
@@ -217,12 +206,6 @@ def _scopes(value: object, name: str) -> frozenset[str]:
     if len(set(scopes)) != len(scopes):
         raise _InvalidToken(f"{name} has one value twice")
     return frozenset(scopes)
-
-
-def _check_scopes(scopes: frozenset[str], policy: JwtPolicy) -> None:
-    missing = policy.required_scopes - scopes
-    if missing:
-        raise _InvalidToken(f"without scope {', '.join(sorted(missing))}", insufficient_scope=True)
 
 
 def _decoded(part: str, name: str) -> bytes:

@@ -364,7 +364,12 @@ class ClusterMember:
         now_ms = self._now_ms
         for place, (digest, want) in enumerate(list(holdings.wants.items()), 1):
             rate = want.rate
-            self._count_use(rate, now_ms, passed_ms)
+            use = self._used.get(rate.digest)
+            if use is None:
+                use = self._used[rate.digest] = _Use(rate, now_ms - passed_ms)
+            use.amount += rate.used
+            use.measured_ms += passed_ms
+            use.share_ms += rate.share * passed_ms
             want.measure(rate.share, now_ms, passed_ms)
             want.surrendered += self._allow(holdings, rate, now_ms)
             want.overflow = rate.take_overflow()
@@ -375,14 +380,6 @@ class ClusterMember:
             if place % STEP_QUOTA_IDS == 0:
                 yield
                 now_ms = self._now_ms = clock()
-
-    def _count_use(self, rate: ShareRate, now_ms: float, passed_ms: float) -> None:
-        use = self._used.get(rate.digest)
-        if use is None:
-            use = self._used[rate.digest] = _Use(rate, now_ms - passed_ms)
-        use.amount += rate.used
-        use.measured_ms += passed_ms
-        use.share_ms += rate.share * passed_ms
 
     def _take_section(
         self, partition: int, batch: Batch, key: bytes, section: Section, now_ms: float

@@ -85,7 +85,11 @@ class ShareRate(Rate):
         if not self._touched:
             self._touched = True
             self._on_touch(self)
-        self._refill(now_ms)
+        # A clock that was set back, or far ahead, brings no more than the time for which the share is valid.
+        passed_ms = min(max(now_ms - self._at_ms, 0.0), self._valid_ms) if self._at_ms >= 0 else 0.0
+        self._at_ms = now_ms
+        self._valid_ms -= passed_ms
+        self._credit(passed_ms)
         if not 0 <= now_ms - self._recorded_ms <= 2 * self._window_ms:
             self._begun_ms = now_ms
         self._recorded_ms = now_ms
@@ -205,13 +209,6 @@ class ShareRate(Rate):
         overflow, self._overflow = self._overflow, 0.0
         whole = self._bound * self.window_s
         return overflow / whole if whole > 0 else 0.0
-
-    def _refill(self, now_ms: int) -> None:
-        # A clock that was set back, or far ahead, brings no more than the time for which the share is valid.
-        passed_ms = min(max(now_ms - self._at_ms, 0.0), self._valid_ms) if self._at_ms >= 0 else 0.0
-        self._at_ms = now_ms
-        self._valid_ms -= passed_ms
-        self._credit(passed_ms)
 
     def _credit(self, passed_ms: float) -> None:
         if passed_ms > 0:

@@ -115,9 +115,7 @@ class GssapiExchange:
             return Rejected(
                 "", f"{shown(initiator)}: chose the security layers {choice[0]:#04x}, offered none"
             )
-        return self._admitted(initiator, choice[_CHOICE_BYTES:])
-
-    def _admitted(self, initiator: str, wanted: bytes) -> Accepted | Rejected:
+        wanted = choice[_CHOICE_BYTES:]
         try:
             name = self._local_name(initiator)
         except (ValueError, NoMatchingRule) as error:

@@ -60,9 +60,6 @@ class OAuthBearerExchange:
             first = ClientFirst.parse(bytes(token))
         except MessageError as error:
             return Rejected("", str(error))
-        return self._validate(first, now_ms)
-
-    def _validate(self, first: ClientFirst, now_ms: int) -> Challenge | Accepted | Rejected | Deferred:
         verdict = self._verdict(first, now_ms)
         if isinstance(verdict, Claims):
             return _accepted(first, verdict)
