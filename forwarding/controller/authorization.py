@@ -34,7 +34,7 @@ class ForwardedAuthorization(Authorization):
     def shows(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:
         """Return the names on which the principal may do this. Names that stay hidden are not recorded."""
         shown = set()
-        for action, decision in self._decided(operation, resource_type, names):
+        for action, decision in self.decided(operation, resource_type, names):
             if decision.allowed:
                 self._count(action, decision)
                 shown.add(action.resource_name)

@@ -59,7 +59,7 @@ class Authorization:
     ) -> set[str]:
         """Return the names to which the principal may do this; every decision is recorded."""
         allowed: set[str] = set()
-        for action, decision in self._decided(operation, resource_type, names):
+        for action, decision in self.decided(operation, resource_type, names):
             self.note(action, decision)
             if decision.allowed:
                 allowed.add(action.resource_name)
@@ -67,7 +67,7 @@ class Authorization:
 
     def shows(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:
         """Like `allowed_names`, but records nothing: to hide a name is not a denial."""
-        decided = self._decided(operation, resource_type, names)
+        decided = self.decided(operation, resource_type, names)
         return {action.resource_name for action, decision in decided if decision.allowed}
 
     def granted_names(
@@ -75,7 +75,7 @@ class Authorization:
     ) -> set[str]:
         """Like `allowed_names`, but records no denials, since another right may allow the request."""
         granted: set[str] = set()
-        for action, decision in self._decided(operation, resource_type, names):
+        for action, decision in self.decided(operation, resource_type, names):
             if decision.allowed:
                 self.note(action, decision)
                 granted.add(action.resource_name)
@@ -99,7 +99,7 @@ class Authorization:
             return self.within_cluster_right(operation, ResourceType.TOPIC, wanted)
         return self.allowed_names(operation, ResourceType.TOPIC, wanted)
 
-    def _decided(
+    def decided(
         self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> Iterator[tuple[Action, Decision]]:
         """Yield each name once with its decision, in batches, since a request may have very many names."""
@@ -109,6 +109,15 @@ class Authorization:
             actions = [Action(operation, resource_type, name) for name in few]
             yield from zip(actions, self.decide(actions), strict=True)
             spend(DECISION_UNITS * len(few))
+
+    def authorized_operations(
+        self, resource_type: ResourceType, name: str, operations: Sequence[Operation]
+    ) -> int:
+        """The bit field of KIP-430: bit n for the operation of number n."""
+        actions = [Action(operation, resource_type, name) for operation in operations]
+        decisions = self.decide(actions)
+        spend(DECISION_UNITS * len(actions))
+        return sum(1 << int(a.operation) for a, d in zip(actions, decisions, strict=True) if d.allowed)
 
 
 class Denials:

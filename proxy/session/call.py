@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.admin.authorization import DECISION_UNITS, Authorization, Denials
+from proxy.admin.authorization import Authorization, Denials
 from proxy.admin.objects import Known, Object, Objects, recorded
 from proxy.admin.rejection import MESSAGES, Error, Reject
 from proxy.audit import events
@@ -23,7 +23,6 @@ from proxy.session.remembered import Remembered
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
-from proxy.wire.work import spend
 
 ResponseHandler = Callable[[Any], None]
 """Changes a decoded response in place before it is encoded again for the client."""
@@ -209,15 +208,6 @@ class Call(Authorization):
         decision = self.basis.authorizer.authorize_by_resource_type(self.context, operation, resource_type)
         self.note(Action(operation, resource_type, ""), decision, by_type=True)
         return decision.allowed
-
-    def authorized_operations(
-        self, resource_type: ResourceType, name: str, operations: Sequence[Operation]
-    ) -> int:
-        """The bit field of KIP-430: bit n for the operation of number n."""
-        actions = [Action(operation, resource_type, name) for operation in operations]
-        decisions = self.decide(actions)
-        spend(DECISION_UNITS * len(actions))
-        return sum(1 << int(a.operation) for a, d in zip(actions, decisions, strict=True) if d.allowed)
 
     def objects_of(
         self,

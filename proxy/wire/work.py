@@ -150,16 +150,6 @@ def count_elements(count: int) -> None:
         work.count(count)
 
 
-def release(message: Any) -> None:
-    """Free the elements of a message in pieces: freeing very many at once takes long."""
-    for name in type(message).__slots__:
-        elements = getattr(message, name)
-        if type(elements) is list:
-            while len(elements) > _PIECE:
-                del elements[-_PIECE:]
-                spend(_PIECE)
-
-
 def paced(elements: Sequence[T], units: int = 1) -> Sequence[T] | Iterator[T]:
     """Iterate over the elements, each of which costs so many units."""
     work = getcurrent()

@@ -16,8 +16,8 @@ from proxy.session.accounting.response_errors import ERROR_FIELDS
 from proxy.wire import catalog
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.message import Message
 from proxy.wire.schema import Struct
-from proxy.wire.work import paced
 
 BUCKETS = 64
 Durations = list[int]
@@ -87,7 +87,7 @@ class RequestCounts:
     def errors_of(self, api_key: int, response: Any) -> None:
         """Count each error code of a decoded response once, however often the response has it."""
         codes: set[int] = set()
-        _collect(_error_plan(api_key), response, codes)
+        _collect(_error_plan(api_key), [response], codes)
         for code in codes:
             self.error(api_key, code)
 
@@ -108,7 +108,7 @@ class _Plan:
     """The fields of a struct that are error codes, and those whose structs have some."""
 
     codes: tuple[Callable[[Any], int], ...]
-    below: tuple[tuple[str, "_Plan"], ...]
+    below: tuple[tuple[Callable[[Any], Any], "_Plan"], ...]
 
 
 @cache
@@ -120,33 +120,22 @@ def _plan_of(struct: Struct) -> _Plan:
     names = [each.attribute for each in struct.fields]
     codes = tuple(attrgetter(name) for name in names if name in ERROR_FIELDS)
     below = [(each.attribute, _plan_of(each.struct)) for each in struct.fields if each.struct is not None]
-    return _Plan(codes, tuple((name, plan) for name, plan in below if plan.codes or plan.below))
+    return _Plan(codes, tuple((attrgetter(name), plan) for name, plan in below if plan.codes or plan.below))
 
 
-_NOT_DECODED = (bytes, memoryview)
-
-
-def _collect(plan: _Plan, message: Any, codes: set[int]) -> None:
+def _collect(plan: _Plan, parts: list[Any], codes: set[int]) -> None:
+    """A response may have 100,000 partitions: this is the cheapest way through them, level by level."""
     for code in plan.codes:
-        codes.add(code(message))
-    for name, below in plan.below:
-        _collect_below(below, getattr(message, name), codes)
-
-
-def _collect_all(plan: _Plan, parts: list[Any], codes: set[int]) -> None:
-    for code in plan.codes:
-        # A response may have 100,000 partitions: this is the cheapest way through them.
-        codes.update(map(code, paced(parts)))
-    for name, below in plan.below:
-        for value in map(attrgetter(name), paced(parts)):
-            _collect_below(below, value, codes)
-
-
-def _collect_below(plan: _Plan, value: Any, codes: set[int]) -> None:
-    if isinstance(value, list):
-        _collect_all(plan, value, codes)
-    elif value is not None and not isinstance(value, _NOT_DECODED):
-        _collect(plan, value, codes)
+        codes.update(map(code, parts))
+    for values_of, below in plan.below:
+        found: list[Any] = []
+        for value in map(values_of, parts):
+            if type(value) is list:
+                found += value
+            elif isinstance(value, Message):  # Or null, or not decoded.
+                found.append(value)
+        if found:
+            _collect(below, found, codes)
 
 
 def name_of_error(error_code: int) -> str:

@@ -24,7 +24,6 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
-from proxy.wire.work import paced
 
 
 def _forward_with(operation: Operation) -> Callable[[Call, Message], Verdict]:
@@ -42,7 +41,7 @@ def _updated_features(
     if response is not None and not succeeded(response):
         return
     rejected = rejected_parts(response, "results", lambda result: result.feature)
-    for update in paced(request.feature_updates):
+    for update in request.feature_updates:
         if update.feature not in rejected:
             yield "FeatureLevelRecord", update.feature, str(update.max_version_level)
 
@@ -51,7 +50,7 @@ def _updates(
     request: types.UpdateFeaturesRequest, response: types.UpdateFeaturesResponse | None, _known: Known
 ) -> Iterator[Object]:
     results = {} if response is None else {result.feature: result for result in response.results}
-    for update in paced(request.feature_updates):
+    for update in request.feature_updates:
         # Newer versions report errors at the top only.
         part = results.get(update.feature, response)
         level = update.max_version_level

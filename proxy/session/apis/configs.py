@@ -173,15 +173,26 @@ def _alteration_error(call: Call, resource: Alterable, count: int, incremental: 
     message = _malformed(resource, count, incremental)
     if message is not None:
         return ErrorCode.INVALID_REQUEST, message
-    return denial(call, Operation.ALTER_CONFIGS, resource_key(resource)) or (
-        unsupported_configs(call, resource.configs) if resource.resource_type == TOPIC else None
-    )
+    denied = denial(call, Operation.ALTER_CONFIGS, resource_key(resource))
+    if denied is None and resource.resource_type == TOPIC and _names_ours(resource.configs):
+        return None if _penstock_configs_count(call) else _not_supported(call)
+    return denied
 
 
-def unsupported_configs(call: Call, configs: Iterable[Named]) -> PartError | None:
-    """Return the error for `owner` or `acls` among the configs of a topic, if they would have no effect."""
-    if _penstock_configs_count(call) or not any(config.name in (OWNER, ACLS) for config in configs):
-        return None
+def unsupported_topics(
+    call: Call, topics: Iterable[types.CreateTopicsRequest.CreatableTopic]
+) -> dict[str, PartError]:
+    """Return the errors of topics to create with an `owner` or `acls` that would have no effect."""
+    if _penstock_configs_count(call):
+        return {}
+    return {topic.name: _not_supported(call) for topic in topics if _names_ours(topic.configs)}
+
+
+def _names_ours(configs: Iterable[Named]) -> bool:
+    return any(config.name in (OWNER, ACLS) for config in configs)
+
+
+def _not_supported(call: Call) -> PartError:
     return ErrorCode.INVALID_CONFIG, (NOT_READ if call.gate.stores_topic_configs else NOT_STORED)
 
 

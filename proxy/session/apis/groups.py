@@ -30,7 +30,6 @@ from proxy.session.call import Api, Call, Forward, Respond, ResponseHandler, Ver
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
 
 OFFSET_DELETE = TopicShape(
     response="OffsetDeleteResponse",
@@ -251,8 +250,8 @@ def _each_group(response: str) -> Reject:
 def _deletions(
     request: types.DeleteGroupsRequest, response: types.DeleteGroupsResponse | None, _known: Known
 ) -> Iterator[Object]:
-    parts = {} if response is None else {result.group_id: result for result in paced(response.results)}
-    for group in paced(request.groups_names):
+    parts = {} if response is None else {result.group_id: result for result in response.results}
+    for group in request.groups_names:
         yield named("GROUP", group, "DELETE", parts.get(group))
 
 
@@ -260,7 +259,7 @@ def _removals(
     request: types.LeaveGroupRequest, response: types.LeaveGroupResponse | None, _known: Known
 ) -> Iterator[Object]:
     parts = [] if response is None else response.members[: len(request.members)]
-    for member, part in zip_longest(paced(request.members), parts):
+    for member, part in zip_longest(request.members, parts):
         yield named(
             "GROUP",
             request.group_id,

@@ -22,7 +22,6 @@ from proxy.session.call import Api, Call, Forward, QueryBroker, Respond, Respons
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
 
 COMMIT_SHAPE = TopicShape(
     response="OffsetCommitResponse",
@@ -121,7 +120,7 @@ def _of_groups(
     def on_response(response: types.OffsetFetchResponse) -> None:
         # A group named twice gets the handlers of both, which shows too little rather than too much.
         for group in response.groups:
-            for handler in paced(handlers.get(group.group_id, ())):
+            for handler in handlers.get(group.group_id, ()):
                 handler(group)
         response.groups = in_request_order(
             requested, [*response.groups, *rejected], lambda group: group.group_id

@@ -41,7 +41,6 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
-from proxy.wire.work import paced
 
 
 def decide_reassignments(call: Call, request: types.AlterPartitionReassignmentsRequest) -> Verdict:
@@ -63,7 +62,7 @@ def decide_elections(call: Call, request: types.ElectLeadersRequest) -> Verdict:
         topic = types.ElectLeadersRequest.TopicPartitions
         request.topic_partitions = [
             topic(topic=name, partitions=sorted(indexes))
-            for name, indexes in paced(list(existing.items()))
+            for name, indexes in existing.items()
             if name not in own
         ]
         return forward_to_controller(request, _report_elections)
@@ -78,7 +77,7 @@ def _report_elections(response: types.ElectLeadersResponse) -> None:
         for topic in response.replica_election_results
         if all(part.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for part in topic.partition_result)
     ]
-    for topic in paced(response.replica_election_results):
+    for topic in response.replica_election_results:
         topic.partition_result = [
             part for part in topic.partition_result if part.error_code != ErrorCode.ELECTION_NOT_NEEDED
         ]
@@ -214,8 +213,8 @@ def _reassigned(
 ) -> Iterator[Change]:
     if response is not None and not succeeded(response):
         return
-    for topic in paced(request.topics):
-        for partition in paced(topic.partitions):
+    for topic in request.topics:
+        for partition in topic.partitions:
             yield "PartitionChangeRecord", topic.name, str(partition.partition_index)
 
 
@@ -235,7 +234,7 @@ def _elections(
         topic = types.ElectLeadersRequest.TopicPartitions
         elected = [
             topic(topic=each.topic, partitions=[part.partition_id for part in each.partition_result])
-            for each in paced(results)
+            for each in results
         ]
         request = types.ElectLeadersRequest(topic_partitions=elected)
     yield from in_partitions(ELECTIONS, request, response, known, "ELECT_LEADERS", election=election)
@@ -249,11 +248,11 @@ def _moves(
     parts = {
         (topic.topic_name, part.partition_index): part
         for topic in ([] if response is None else response.results)
-        for part in paced(topic.partitions)
+        for part in topic.partitions
     }
-    for directory in paced(request.dirs):
-        for topic in paced(directory.topics):
-            for index in paced(topic.partitions):
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
                 place = {"path": directory.path, "partitions": index}
                 yield named("TOPIC", topic.name, "MOVE_REPLICAS", parts.get((topic.name, index)), **place)
 

@@ -32,7 +32,7 @@ from proxy.admin.topics import (
     topics_to_delete,
 )
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.session.apis.configs import unsupported_configs
+from proxy.session.apis.configs import unsupported_topics
 from proxy.session.apis.topic_existence import find_existing, with_names
 from proxy.session.call import Api, Call, Change, Respond, ResponseHandler, Verdict, forward_to_controller
 from proxy.wire import types
@@ -43,11 +43,9 @@ from proxy.wire.work import paced
 def decide_create_topics(call: Call, request: types.CreateTopicsRequest) -> Verdict:
     """Decide a CreateTopics request."""
     errors = creation_errors(call, request)
-    creatable = dict.fromkeys(topic.name for topic in paced(request.topics) if topic.name not in errors)
-    for topic in paced(request.topics):
-        unsupported = unsupported_configs(call, topic.configs)
-        if unsupported is not None:
-            errors.setdefault(topic.name, unsupported)
+    creatable = dict.fromkeys(topic.name for topic in request.topics if topic.name not in errors)
+    for name, error in unsupported_topics(call, request.topics).items():
+        errors.setdefault(name, error)
     shown = call.shows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, creatable)
 
     def hide(response: types.CreateTopicsResponse) -> None:
@@ -62,7 +60,7 @@ def _without(
     if not errors:
         return forward_to_controller(request, finish)
     merge: Merge[Any] = Merge(shape, request, errors)
-    request.topics = [topic for topic in paced(request.topics) if topic.name not in errors]
+    request.topics = [topic for topic in request.topics if topic.name not in errors]
 
     def on_response(response: Any) -> None:
         if finish is not None:
@@ -75,7 +73,7 @@ def _without(
 def decide_delete_topics(call: Call, request: types.DeleteTopicsRequest) -> Verdict:
     """Decide a DeleteTopics request."""
     requested = topics_to_delete(request)
-    topic_ids = [topic_id for name, topic_id in paced(requested) if name is None]
+    topic_ids = (topic_id for name, topic_id in requested if name is None)
     return with_names(call, topic_ids, lambda: _delete(call, request, requested))
 
 
@@ -130,11 +128,11 @@ def _created(
     request: types.CreateTopicsRequest, response: types.CreateTopicsResponse | None
 ) -> Iterator[Change]:
     rejected = rejected_parts(response, "topics", lambda topic: topic.name)
-    ids = {} if response is None else {topic.name: _uuid(topic.topic_id) for topic in paced(response.topics)}
-    for topic in paced(request.topics):
+    ids = {} if response is None else {topic.name: _uuid(topic.topic_id) for topic in response.topics}
+    for topic in request.topics:
         if topic.name not in rejected:
             yield "TopicRecord", topic.name, *ids.get(topic.name, ())
-            for config in paced(topic.configs):
+            for config in topic.configs:
                 value = shown(TOPIC, config.name, config.value)
                 yield "ConfigRecord", "TOPIC", topic.name, config.name, *(() if value == HIDDEN else (value,))
             yield "PartitionRecord", topic.name
@@ -147,7 +145,7 @@ def _deleted(
         yield from (("RemoveTopicRecord", name) for name in request.topic_names)
         yield from (("RemoveTopicRecord", topic.name)[: 1 + bool(topic.name)] for topic in request.topics)
         return
-    for topic in paced(response.responses):
+    for topic in response.responses:
         if succeeded(topic):
             yield ("RemoveTopicRecord", topic.name)[: 1 + bool(topic.name)]
 
@@ -156,16 +154,14 @@ def _widened(
     request: types.CreatePartitionsRequest, response: types.CreatePartitionsResponse | None
 ) -> Iterator[Change]:
     rejected = rejected_parts(response, "results", lambda result: result.name)
-    yield from (
-        ("PartitionRecord", topic.name) for topic in paced(request.topics) if topic.name not in rejected
-    )
+    yield from (("PartitionRecord", topic.name) for topic in request.topics if topic.name not in rejected)
 
 
 def _creations(
     request: types.CreateTopicsRequest, response: types.CreateTopicsResponse | None, _known: Known
 ) -> Iterator[Object]:
-    results = {} if response is None else {topic.name: topic for topic in paced(response.topics)}
-    for topic in paced(request.topics):
+    results = {} if response is None else {topic.name: topic for topic in response.topics}
+    for topic in request.topics:
         part = results.get(topic.name)
         partitions, replicas = topic.num_partitions, topic.replication_factor
         if part is not None and part.num_partitions > 0:
@@ -178,7 +174,7 @@ def _creations(
             "topic_id": None if part is None else "".join(_uuid(part.topic_id)) or None,
         }
         outcome = without_value(part, TOPIC, topic.configs)
-        for config in paced(topic.configs):
+        for config in topic.configs:
             value = shown(TOPIC, config.name, config.value)
             yield named("TOPIC", topic.name, "SET_CONFIG", outcome, key=config.name, new_value=value)
         yield named("TOPIC", topic.name, "CREATE", outcome, **place)
@@ -196,17 +192,17 @@ def _deletions(
         return named("TOPIC", name, "DELETE", part, topic_id="".join(_uuid(topic_id)) or None)
 
     if response is not None:
-        yield from map(deletion, paced(response.responses))
+        yield from map(deletion, response.responses)
         return
-    yield from (named("TOPIC", name, "DELETE") for name in paced(request.topic_names))
-    yield from map(deletion, paced(request.topics))
+    yield from (named("TOPIC", name, "DELETE") for name in request.topic_names)
+    yield from map(deletion, request.topics)
 
 
 def _new_partitions(
     request: types.CreatePartitionsRequest, response: types.CreatePartitionsResponse | None, _known: Known
 ) -> Iterator[Object]:
-    results = {} if response is None else {topic.name: topic for topic in paced(response.results)}
-    for topic in paced(request.topics):
+    results = {} if response is None else {topic.name: topic for topic in response.results}
+    for topic in request.topics:
         yield named("TOPIC", topic.name, "CREATE_PARTITIONS", results.get(topic.name), partitions=topic.count)
 
 

@@ -36,7 +36,6 @@ from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
 
 TXN_OFFSET_COMMIT = TopicShape(
     response="TxnOffsetCommitResponse",
@@ -275,7 +274,7 @@ def _markers(
     request: types.WriteTxnMarkersRequest, response: types.WriteTxnMarkersResponse | None, known: Known
 ) -> Iterator[Object]:
     reported = {} if response is None else {marker.producer_id: marker for marker in response.markers}
-    for marker in paced(request.markers):
+    for marker in request.markers:
         operation = "COMMIT_TRANSACTION" if marker.transaction_result else "ABORT_TRANSACTION"
         found = reported.get(marker.producer_id)
         yield from in_partitions(

@@ -11,7 +11,6 @@ from proxy.session.remembered import FetchSession
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import encode_response
-from proxy.wire.work import paced
 
 FIRST_WITH_TOPIC_ID = 13
 FIRST_WITH_SESSION = 7
@@ -86,6 +85,6 @@ def count(
         entry.summary.request_bytes += size_bytes
         if len(names) > 1:
             # The first topic has the bytes; each of the others is counted once for a request that names it.
-            for name in paced(list(dict.fromkeys(names))):
+            for name in dict.fromkeys(names):
                 if name is not None and name != names[0]:
                     client.reads[name].count += 1

@@ -13,7 +13,6 @@ from typing import TypeAlias
 from proxy.admin.rejection import merged_topics
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.call import Call, Forward, Respond
-from proxy.session.client_state import topic_action
 from proxy.session.data import fetch
 from proxy.session.effects import MuteClient, ToBroker
 from proxy.session.in_flight import Fetched, Rewritten
@@ -25,13 +24,11 @@ from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_request_header
-from proxy.wire.work import paced
 
 _Topic: TypeAlias = "types.FetchResponse.FetchableTopicResponse"
 
 _FETCH = int(ApiKey.FETCH)
 _FOLLOW = Operation.CLUSTER_ACTION, ResourceType.CLUSTER
-_UNITS = 8  # What a decision costs, in the units of proxy.wire.work.
 
 
 def plan(call: Call, request: types.FetchRequest, frame: memoryview, *, as_it_came: bool) -> Plan:
@@ -63,7 +60,7 @@ def plan(call: Call, request: types.FetchRequest, frame: memoryview, *, as_it_ca
             not_found = types.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return verdicts.respond(call, Respond(not_found))
         entry.summary = client.reads[session.first_topic]
-    if is_follower or not all(_reads(call, name) for name in paced(names, _UNITS)):
+    if is_follower or not _reads(call, names):
         verdict = _without_denied(call, request, names, is_follower)
         if isinstance(verdict, Respond):
             return verdicts.plan(call, request, verdict)
@@ -113,23 +110,20 @@ def _session(call: Call, request: types.FetchRequest, names: Sequence[str | None
     if call.context.image is None:
         return None
     session = call.remembered.fetch_sessions.find(request.session_id, call.basis.rights)
-    if session is None or not _reads(call, session.first_topic):
-        return None
     # Topics that are added to the session have to be allowed, or it starts again without them.
-    return session if all(_reads(call, name) for name in paced(names, _UNITS)) else None
+    return session if session is not None and _reads(call, (session.first_topic, *names)) else None
 
 
-def _reads(call: Call, name: str | None) -> bool:
-    if name is None:
-        return False
+def _reads(call: Call, names: Iterable[str | None]) -> bool:
+    """Whether the client may read all of these topics, which have summaries then; None: an unknown topic."""
     client = call.client
-    if name in client.reads:
-        return True
-    action = topic_action(Operation.READ, name)
-    decision = client.decide([action])[0]
-    if decision.allowed:
-        client.reads[name] = client.summary(_FETCH, action, decision, call.now_ms)
-    return decision.allowed
+    new = dict.fromkeys(name for name in names if name not in client.reads)
+    known = [name for name in new if name is not None]
+    for action, decision in call.decided(Operation.READ, ResourceType.TOPIC, known):
+        if not decision.allowed:
+            return False
+        client.reads[action.resource_name] = client.summary(_FETCH, action, decision, call.now_ms)
+    return len(known) == len(new)
 
 
 def _rewritten(
@@ -156,7 +150,7 @@ def _rewritten(
     if is_follower:
         exempt(call.client, rewritten)
     else:
-        first = next(name for name in names if name is not None and _reads(call, name))
+        first = next(name for name in names if name is not None and _reads(call, (name,)))
         rewritten.summary = entry.summary = call.client.reads[first]
         if call.client.consumer.limited:
             room_bytes = fetch.reserve(call.client, rewritten)

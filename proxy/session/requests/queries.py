@@ -21,7 +21,6 @@ from proxy.session.plan import HoldFrame, LookUp, Plan
 from proxy.session.remembered import Remembered
 from proxy.wire import codecs
 from proxy.wire.header import encode_request
-from proxy.wire.work import paced
 
 CORRELATION_ID = -590
 """The correlation id of all queries. Clients may use it too: responses are matched by order alone."""
@@ -68,5 +67,5 @@ def is_unnamed(gate: Gate, remembered: Remembered, topic_id: bytes, now_ms: int)
 def still_unnamed(gate: Gate, packed: bytes) -> frozenset[bytes]:
     """Those of the ids of a lookup that has ended, packed, that have no name even now."""
     name = gate.topic_names.name
-    topic_ids = (packed[start : start + _ID_BYTES] for start in paced(range(0, len(packed), _ID_BYTES)))
+    topic_ids = (packed[start : start + _ID_BYTES] for start in range(0, len(packed), _ID_BYTES))
     return frozenset(topic_id for topic_id in topic_ids if name(topic_id) is None)

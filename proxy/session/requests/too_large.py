@@ -24,7 +24,6 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import TooManyElements, WireError
 from proxy.wire.header import RequestHeader, decode_request_header, encode_response
 from proxy.wire.message import Message
-from proxy.wire.work import spend
 
 ERROR = ErrorCode.POLICY_VIOLATION
 CLOSE = "request_too_large"
@@ -78,7 +77,6 @@ def _rejection(call: Call, frame: memoryview, reason: str, limit: int) -> Plan |
     if not (joined.has_elements or joined.has_error):
         return None
     body = joined.encode()
-    spend(len(body) >> 10)
     response = encode_response(key, version, call.correlation_id, body)
     return [*plan, SendResponse(response, key, call.now_ms)]
 

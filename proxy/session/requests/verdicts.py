@@ -42,8 +42,7 @@ from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import encode_request, encode_response
-from proxy.wire.message import Message
-from proxy.wire.work import release
+from proxy.wire.message import Message, release
 
 _QUERIES = (QueryBroker, QueryController, NameTopics)  # A union would be built for each request.
 
