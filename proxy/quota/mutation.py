@@ -130,12 +130,7 @@ class MutationQuotas:
         """Requests whose client ids shared a bucket, because there was no room for one of their own."""
 
     def of_request(
-        self,
-        strict: bool,
-        quotas: QuotasImage,
-        user: str,
-        client_id: str | None,
-        now_ms: int,
+        self, strict: bool, quotas: QuotasImage, user: str, client_id: str | None, now_ms: int
     ) -> MutationQuota | None:
         """Return the quota of a client's request; None if no quota governs it.
 

@@ -24,10 +24,7 @@ _CLASSES = {
     "Space": r" \t\n\x0B\f\r",
 }
 """The members of java.util.regex.Pattern's POSIX classes, which are ASCII's."""
-_BLANKS = {
-    "h": r" \t\xA0\u1680\u180E\u2000-\u200A\u202F\u205F\u3000",
-    "v": r"\n\x0B\f\r\x85\u2028\u2029",
-}
+_BLANKS = {"h": r" \t\xA0\u1680\u180E\u2000-\u200A\u202F\u205F\u3000", "v": r"\n\x0B\f\r\x85\u2028\u2029"}
 _OUTSIDE = {"R": rf"(?:\r\n|[{_BLANKS['v']}])", "Z": r"(?=\n?\Z)", "z": r"\Z"}
 _CHARACTERS = {"e": r"\x1B"}
 _SAME = frozenset("dDsSwWtnrfa")

@@ -126,9 +126,7 @@ def written_principal(text: str) -> Principal:
 def serialize(principal: Principal) -> bytes:
     """Encode a principal as Kafka's default serde: a big-endian int16 version, then DefaultPrincipalData."""
     data = types.DefaultPrincipalData(
-        type=principal.principal_type,
-        name=principal.name,
-        token_authenticated=principal.token_authenticated,
+        type=principal.principal_type, name=principal.name, token_authenticated=principal.token_authenticated
     )
     body = codecs.of(types.DefaultPrincipalData, _DATA_VERSION).encode(data)
     return _VERSION.pack(_DATA_VERSION) + body

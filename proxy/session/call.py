@@ -210,12 +210,7 @@ class Call(Authorization):
         return decision.allowed
 
     def objects_of(
-        self,
-        objects: Objects,
-        request: Message,
-        response: Message | None,
-        size_bytes: int,
-        **details: str,
+        self, objects: Objects, request: Message, response: Message | None, size_bytes: int, **details: str
     ) -> list[Object]:
         """Return what the request is about, for its record. `response` None: the outcome is unknown."""
         known = Known(self.image, self.gate.topic_names.name, self.gate.token_secret)
@@ -232,6 +227,16 @@ class Call(Authorization):
         self.denials = self.denials or Denials()
         if not self.denials.only_counts(action):
             self.denials.take(action, self._event(action, decision, by_type), self.events)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether no decision of the authorizer states it."""
+        return not (self.is_recorded or self.events or self.counted)
+
+    def count_unchecked(self) -> None:
+        """Count it, and its bytes, once: no right is needed for it."""
+        self.client.unchecked(self.api_key, self.uncounted_bytes, self.now_ms)
+        self.is_recorded, self.uncounted_bytes = True, 0
 
     def recorded(self) -> None:
         """All decisions so far are recorded; later ones are recorded apart from them."""

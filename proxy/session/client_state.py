@@ -11,14 +11,7 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.quota.keys import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
 from proxy.quota.throttle import UNLIMITED, Bucket, ClientQuotas, percent
 from proxy.security.authorizer import Action, Decision, RequestContext
-from proxy.session.accounting.summaries import (
-    OBSERVE,
-    Summary,
-    SummaryRoom,
-    Throttled,
-    Unchecked,
-    time_used,
-)
+from proxy.session.accounting.summaries import OBSERVE, Summary, SummaryRoom, Throttled, Unchecked, time_used
 from proxy.session.gate import Basis
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.work import paced

@@ -258,12 +258,9 @@ class Pipeline:
     def __len__(self) -> int:
         return len(self.queue)
 
-    def push(self, entry: InFlight) -> None:
-        self.queue.append(entry)
-
     def push_ready(self, data: bytes, durations: Durations | None, since_ms: int) -> None:
         """Add an own response, behind those in flight, to a request taken at `since_ms`."""
-        self.push(Ready(-1, -1, -1, since_ms=since_ms, durations=durations, data=data))
+        self.queue.append(Ready(-1, -1, -1, since_ms=since_ms, durations=durations, data=data))
         self.ready_bytes += _READY_BYTES + len(data)
 
     def complete(self, entry: Awaited, data: bytes) -> None:
@@ -271,19 +268,12 @@ class Pipeline:
         entry.data = data
         self.ready_bytes += _READY_BYTES + len(data)
 
-    def forget_last(self) -> None:
-        """Remove the newest request, which gets no response."""
-        self.queue.pop()
-
     def head(self) -> InFlight | None:
         return self.queue[0] if self.queue else None
 
     def last(self) -> InFlight | None:
         """Return the newest request."""
         return self.queue[-1] if self.queue else None
-
-    def pop(self) -> InFlight:
-        return self.queue.pop(0)
 
     def pop_ready(self, now_ms: int) -> list[bytes]:
         """Remove and return the proxy's own responses at the head of the queue."""

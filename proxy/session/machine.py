@@ -26,15 +26,7 @@ from proxy.session.authentication import Authentication
 from proxy.session.call import Call
 from proxy.session.client_state import ClientState
 from proxy.session.data.fast_lane import FastLane
-from proxy.session.effects import (
-    Close,
-    LookUpTopics,
-    MuteClient,
-    Recorded,
-    ToClient,
-    ToController,
-    Verify,
-)
+from proxy.session.effects import Close, LookUpTopics, MuteClient, Recorded, ToClient, ToController, Verify
 from proxy.session.former_clients import FormerClients
 from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.in_flight import (
@@ -73,7 +65,7 @@ from proxy.session.plan import (
     Wait,
 )
 from proxy.session.remembered import Remembered
-from proxy.session.requests import dispatch, forwarding, queries, termination, too_large, verdicts
+from proxy.session.requests import dispatch, forwarding, queries, termination, too_large
 from proxy.session.requests.handshake import Handshake
 from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.session.responses import Responses
@@ -574,18 +566,18 @@ class Machine:
     def _send_to_broker(self, entry: InFlight) -> Effects:
         entry.queued_ms = max(0, self.now_ms - entry.since_ms)
         entry.since_ms = self.now_ms
-        self.pipeline.push(entry)
+        self.pipeline.queue.append(entry)
         return []
 
     def _query_broker(self, query: BrokerQuery) -> Effects:
         self.move(QUERY_BROKER)
-        self.pipeline.push(query)
+        self.pipeline.queue.append(query)
         return []
 
     def _await_controller(self, entry: Awaited) -> Effects:
         self.waits_for = entry
         self.move(AWAIT_CONTROLLER)
-        self.pipeline.push(entry)
+        self.pipeline.queue.append(entry)
         return []
 
     def _send_to_controller(self, step: ToController) -> Effects:
@@ -630,15 +622,15 @@ class Machine:
         return [ToClient(ready) for ready in self.pipeline.pop_ready(self.now_ms)]
 
     def _forget_last(self, _step: ForgetLast) -> Effects:
-        self.pipeline.forget_last()
+        self.pipeline.queue.pop()
         return []
 
     def _record_decisions(self, step: RecordDecisions) -> Effects:
         """Denials and administrative decisions are records; all others are counted."""
         call = step.call
         client = call.client
-        if step.by_handler:
-            verdicts.count_responded(call)
+        if step.by_handler and call.is_undecided:
+            call.count_unchecked()  # The handler of the response might have decided, and did not.
         if self.observer is not None and call.denials is not None:
             self.observer.denied(call)
         effects: Effects = [Recorded(self.completed(each, client.context)) for each in call.events]

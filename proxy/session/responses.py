@@ -253,7 +253,7 @@ class Responses:
         """The response at the head of the queue, which came at `responded_ms`, leaves now."""
         self._reserved_bytes = 0
         entry.count(self._listener.counts, responded_ms, now_ms)
-        self._pipeline.pop()
+        self._pipeline.queue.pop(0)
         return [ToClient(ready) for ready in self._pipeline.pop_ready(now_ms)]
 
     def _stream(self, data: memoryview, now_ms: int) -> Plan:

@@ -11,7 +11,6 @@ from struct import Struct
 from typing import Any
 
 from proxy.quota.throttle import Bucket
-from proxy.session.apis.table import BETWEEN_BROKERS
 from proxy.session.call import Call
 from proxy.session.client_state import ClientState
 from proxy.session.effects import MuteClient
@@ -22,11 +21,6 @@ from proxy.wire.header import response_body_offset
 from proxy.wire.schema import FIXED_SIZES
 
 _INT32 = Struct(">i")
-
-
-def is_exempt(api_key: int) -> bool:
-    """Whether brokers send such requests to each other: no client quota applies to them, as at Kafka."""
-    return api_key in BETWEEN_BROKERS
 
 
 def exempt(client: ClientState, entry: InFlight) -> None:

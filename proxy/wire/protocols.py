@@ -17,14 +17,9 @@ class _Protocol(NamedTuple):
 
 
 _TLS = _Protocol(
-    "a TLS handshake",
-    "the client uses TLS, and this listener does not: see security.protocol of both",
+    "a TLS handshake", "the client uses TLS, and this listener does not: see security.protocol of both"
 )
-_ALERT = _Protocol(
-    "a TLS alert",
-    _TLS.at_listener,
-    "this port is one with TLS: see security.protocol",
-)
+_ALERT = _Protocol("a TLS alert", _TLS.at_listener, "this port is one with TLS: see security.protocol")
 _HTTP = _Protocol(
     "an HTTP request", "only Kafka clients are served here; the HTTP port is that of http > bind"
 )

@@ -172,7 +172,8 @@ def test_the_changes_of_a_large_request_are_written_down_in_slices_whether_few_o
     assert made == (("PartitionRecord",),)
     assert none_made == ()
     assert stops > 20_000 // 64
-    assert more_stops > 2 * (20_000 // 64 - 1)
+    # Counted where they are looked for: to pass over 20,000 of them takes 2 ms.
+    assert more_stops >= 20_000 // 64
 
 
 def test_of_configs_those_are_told_that_were_accepted_and_are_in_the_log() -> None:

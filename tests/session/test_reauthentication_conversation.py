@@ -78,7 +78,7 @@ def test_past_its_end_the_first_request_of_any_other_api_ends_the_connection(
     assert talk.closed is None
     talk.forwarded_bytes()
     if len(talk.session.pipeline):
-        talk.session.pipeline.forget_last()
+        talk.session.pipeline.queue.pop()
 
     talk.passes(1)
     talk.asks(api_key, *requests[api_key])

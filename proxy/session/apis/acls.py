@@ -97,7 +97,6 @@ def _host_error(host: str) -> ErrorCode:
 
 
 def decide_describe(call: Call, request: types.DescribeAclsRequest) -> Verdict:
-    """Decide a DescribeAcls request."""
     _check([request])
     if not call.allows_cluster(Operation.DESCRIBE):
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -112,7 +111,7 @@ def decide_describe(call: Call, request: types.DescribeAclsRequest) -> Verdict:
         response(
             resources=[
                 _resource(response, pattern, by_pattern.pop(pattern)) for pattern in paced_sorted(by_pattern)
-            ],
+            ]
         )
     )
 

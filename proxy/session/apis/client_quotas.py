@@ -20,7 +20,6 @@ from proxy.wire.work import paced, paced_sorted
 
 
 def decide_describe(call: Call, request: types.DescribeClientQuotasRequest) -> Verdict:
-    """Decide a DescribeClientQuotas request."""
     if not call.allows_cluster(Operation.DESCRIBE_CONFIGS):
         return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     components = ((part.entity_type, part.match_type, part.match) for part in request.components)

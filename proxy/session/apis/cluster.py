@@ -41,7 +41,6 @@ _FIRST_WITH_SHARE = 6
 
 
 def decide_describe(call: Call, request: types.DescribeClusterRequest) -> Verdict:
-    """Decide a DescribeCluster request."""
     requested = request.include_cluster_authorized_operations
 
     def on_response(response: types.DescribeClusterResponse) -> None:
@@ -56,7 +55,6 @@ def decide_describe(call: Call, request: types.DescribeClusterRequest) -> Verdic
 
 
 def decide_find(call: Call, request: types.FindCoordinatorRequest) -> Verdict:
-    """Decide a FindCoordinator request."""
     if request.key_type == _SHARE:
         return _share(call, request)
     if request.key_type not in _KEY_TYPES:

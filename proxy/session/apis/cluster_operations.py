@@ -11,15 +11,7 @@ from collections.abc import Callable, Iterator
 from proxy.admin.objects import Known, Object, Objects, named
 from proxy.admin.rejection import code_and_message, code_only, rejected_parts, succeeded
 from proxy.metadata.acl import Operation, uuid_text
-from proxy.session.call import (
-    Api,
-    Call,
-    Change,
-    Forward,
-    Verdict,
-    deny,
-    forward_with_cluster_right,
-)
+from proxy.session.call import Api, Call, Change, Forward, Verdict, deny, forward_with_cluster_right
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

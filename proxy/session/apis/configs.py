@@ -221,7 +221,6 @@ def _malformed(resource: Alterable, count: int, incremental: bool) -> str | None
 
 
 def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -> Verdict:
-    """Decide a DescribeConfigs request."""
     unknown = [r.resource_type for r in request.resources if not is_config_resource(r.resource_type)]
     if unknown:
         message = f"No config resource is of type {unknown[0]}."

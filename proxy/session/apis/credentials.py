@@ -51,7 +51,6 @@ SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
 def decide_describe_scram(call: Call, request: types.DescribeUserScramCredentialsRequest) -> Verdict:
-    """Decide a DescribeUserScramCredentials request."""
     if not call.allows_cluster(Operation.DESCRIBE):
         return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     requested = Counter(user.name for user in request.users or ()) or Counter(call.image.scram.users())

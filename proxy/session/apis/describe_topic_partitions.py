@@ -31,7 +31,6 @@ Topic: TypeAlias = "types.DescribeTopicPartitionsResponse.DescribeTopicPartition
 
 
 def decide(call: Call, request: types.DescribeTopicPartitionsRequest) -> Verdict:
-    """Decide a DescribeTopicPartitions request."""
     begin = "" if request.cursor is None else request.cursor.topic_name
     if not request.topics:
         limit = max(min(request.response_partition_limit, MAX_PARTITIONS), 1)
@@ -88,10 +87,7 @@ def _finish(call: Call, topics: list[Topic], are_raw: bool = False) -> None:
 
 
 def _query(
-    call: Call,
-    cursor: types.DescribeTopicPartitionsRequest.Cursor | None,
-    gathered: list[Topic],
-    limit: int,
+    call: Call, cursor: types.DescribeTopicPartitionsRequest.Cursor | None, gathered: list[Topic], limit: int
 ) -> Verdict:
     query = types.DescribeTopicPartitionsRequest(response_partition_limit=MAX_PARTITIONS, cursor=cursor)
 

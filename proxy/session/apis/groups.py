@@ -25,7 +25,8 @@ from proxy.admin.rejection import Error, Reject, TopicShape, code_only, each_par
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.protected import protected_names
 from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_group
-from proxy.session.apis.heartbeats import learn_host, topics_of_subtopology
+from proxy.session.apis.heartbeats import decide_by_group, learn_host, topics_of_subtopology
+from proxy.session.apis.topic_filter import unless_failed
 from proxy.session.call import Api, Call, Forward, Respond, ResponseHandler, Verdict, deny, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -42,13 +43,6 @@ Decide = Callable[[Call, Any], Verdict]
 
 HIDDEN_TOPICS_MESSAGE = "The group has described topic(s) that the client is not authorized to describe."
 HIDDEN_TOPOLOGY_MESSAGE = "The described group uses topics that the client is not authorized to describe."
-
-
-def decide(call: Call, request: types.JoinGroupRequest | types.LeaveGroupRequest) -> Verdict:
-    """Decide a JoinGroup or LeaveGroup request."""
-    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
-        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return Forward()
 
 
 def decide_member(
@@ -95,7 +89,6 @@ def _shown(visible: Callable[[list[str]], set[str]]) -> Forward:
 
 
 def decide_delete(call: Call, request: types.DeleteGroupsRequest) -> Verdict:
-    """Decide a DeleteGroups request."""
     requested = list(dict.fromkeys(request.groups_names))
     allowed = call.allowed_names(Operation.DELETE, ResourceType.GROUP, requested)
     result = types.DeleteGroupsResponse.DeletableGroupResult
@@ -126,19 +119,11 @@ def decide_offset_delete(call: Call, request: types.OffsetDeleteRequest) -> Verd
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     names = [topic.name for topic in request.topics]
     allowed = call.allowed_names(Operation.READ, ResourceType.TOPIC, names)
-    merge = take_out(request, OFFSET_DELETE, allowed)
-    if merge is None:
-        return Forward()
-
-    def on_response(response: types.OffsetDeleteResponse) -> None:
-        if response.error_code == ErrorCode.NONE:
-            merge(response)
-
-    return Forward(request, on_response)
+    on_response = unless_failed(take_out(request, OFFSET_DELETE, allowed))
+    return Forward() if on_response is None else Forward(request, on_response)
 
 
 def decide_describe(call: Call, request: types.DescribeGroupsRequest) -> Verdict:
-    """Decide a DescribeGroups request."""
     requested = request.groups
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, requested)
     set_operations = _operations_setter(call) if request.include_authorized_operations else None
@@ -277,12 +262,12 @@ def _removes_others(request: types.LeaveGroupRequest) -> bool:
 
 
 APIS = (
-    Api(ApiKey.JOIN_GROUP, decide, _reject_join, repeatable=True),
+    Api(ApiKey.JOIN_GROUP, decide_by_group, _reject_join, repeatable=True),
     Api(ApiKey.SYNC_GROUP, decide_sync_group, code_only("SyncGroupResponse"), repeatable=True),
     Api(ApiKey.HEARTBEAT, decide_member, code_only("HeartbeatResponse"), repeatable=True),
     Api(
         ApiKey.LEAVE_GROUP,
-        decide,
+        decide_by_group,
         code_only("LeaveGroupResponse"),
         objects=_removals,
         administers=_removes_others,

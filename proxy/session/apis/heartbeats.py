@@ -44,7 +44,6 @@ Subtopology: TypeAlias = (
 
 
 def decide_consumer(call: Call, request: types.ConsumerGroupHeartbeatRequest) -> Verdict:
-    """Decide a ConsumerGroupHeartbeat request."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     subscribed = set(request.subscribed_topic_names or ())
@@ -91,6 +90,18 @@ def _assign(
     ]
 
 
+def decide_by_group(
+    call: Call,
+    request: types.JoinGroupRequest
+    | types.LeaveGroupRequest
+    | types.StreamsGroupTopologyDescriptionUpdateRequest,
+) -> Verdict:
+    """Decide a request that needs READ on the group, and no other right."""
+    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return Forward()
+
+
 def learn_host(call: Call, group_id: str, member_id: str, raw: tuple[str, ...] = ()) -> Forward:
     """Forward a member's request, and learn its host if the broker accepts it and the host is not known yet.
 
@@ -108,7 +119,6 @@ def learn_host(call: Call, group_id: str, member_id: str, raw: tuple[str, ...] =
 
 
 def decide_streams(call: Call, request: types.StreamsGroupHeartbeatRequest) -> Verdict:
-    """Decide a StreamsGroupHeartbeat request."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return reject(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     forward = learn_host(call, request.group_id, request.member_id)
@@ -128,15 +138,6 @@ def decide_streams(call: Call, request: types.StreamsGroupHeartbeatRequest) -> V
     return find_existing(
         call, uncreatable, lambda existing: _unless_missing(call, request, uncreatable, existing, forward)
     )
-
-
-def decide_topology_description(
-    call: Call, request: types.StreamsGroupTopologyDescriptionUpdateRequest
-) -> Verdict:
-    """Decide a StreamsGroupTopologyDescriptionUpdate request."""
-    if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
-        return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return Forward()
 
 
 def _topology_error(topics: list[str]) -> str | None:
@@ -193,7 +194,7 @@ APIS = (
     Api(ApiKey.STREAMS_GROUP_HEARTBEAT, decide_streams, code_and_message("StreamsGroupHeartbeatResponse")),
     Api(
         ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
-        decide_topology_description,
+        decide_by_group,
         code_and_message("StreamsGroupTopologyDescriptionUpdateResponse"),
     ),
 )

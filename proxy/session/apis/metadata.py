@@ -42,7 +42,6 @@ _FIRST_WITH_LISTENER_NOT_FOUND = 6
 
 
 def decide(call: Call, request: types.MetadataRequest) -> Verdict:
-    """Decide a Metadata request."""
     if request.topics is None or (call.version == 0 and not request.topics):
         return _forward(call, request, None, lambda response: _shown(call, response))
     assert request.topics is not None

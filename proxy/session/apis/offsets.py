@@ -17,7 +17,7 @@ from proxy.admin.objects import of_topics
 from proxy.admin.rejection import Error, TopicShape, in_request_order, take_out
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.topic_existence import with_names
-from proxy.session.apis.topic_filter import errors_by_id, filter_topic_ids, filter_topics
+from proxy.session.apis.topic_filter import errors_by_id, filter_topic_ids, filter_topics, unless_failed
 from proxy.session.call import Api, Call, Forward, QueryBroker, Respond, ResponseHandler, Verdict, deny
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -48,7 +48,6 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def decide_commit(call: Call, request: types.OffsetCommitRequest) -> Verdict:
-    """Decide an OffsetCommit request."""
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if call.version < _FIRST_WITH_TOPIC_IDS:
@@ -76,7 +75,6 @@ class NamedOrIdentified(HasName, Protocol):
 
 
 def decide_fetch(call: Call, request: types.OffsetFetchRequest) -> Verdict:
-    """Decide an OffsetFetch request."""
     if call.version >= _FIRST_WITH_GROUPS:
         return _groups(call, request)
     if not call.allows(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
@@ -84,7 +82,7 @@ def decide_fetch(call: Call, request: types.OffsetFetchRequest) -> Verdict:
     if request.topics is None:
         return Forward(None, lambda response: _show_allowed(call, response))
     allowed = _allowed_topics(call, request.topics)
-    on_response = _unless_failed(take_out(request, FETCH_SHAPE, allowed))
+    on_response = unless_failed(take_out(request, FETCH_SHAPE, allowed))
     return Forward() if on_response is None else Forward(request, on_response)
 
 
@@ -152,7 +150,7 @@ def _with_names_in_response(
 def _of_group(call: Call, group: types.OffsetFetchRequest.OffsetFetchRequestGroup) -> ResponseHandler | None:
     """Remove denied topics from the group's request; the returned handler adds them to its response."""
     if group.topics is None:
-        return _unless_failed(lambda response: _show_allowed(call, response))
+        return unless_failed(lambda response: _show_allowed(call, response))
     if call.version < _FIRST_WITH_TOPIC_IDS:
         allowed = _allowed_topics(call, group.topics)
         errors = dict.fromkeys(
@@ -179,21 +177,7 @@ def _take_out(
     def merge(response: types.OffsetFetchResponse.OffsetFetchResponseGroup) -> None:
         response.topics = in_request_order(requested, [*response.topics, *rejected], key)
 
-    return _unless_failed(merge)
-
-
-def _unless_failed(handler: ResponseHandler | None) -> ResponseHandler | None:
-    """Call the handler only for a response without an error: one with an error has no topics."""
-    if handler is None:
-        return None
-
-    def on_response(
-        response: types.OffsetFetchResponse | types.OffsetFetchResponse.OffsetFetchResponseGroup,
-    ) -> None:
-        if response.error_code == ErrorCode.NONE:
-            handler(response)
-
-    return on_response
+    return unless_failed(merge)
 
 
 def _allowed_topics(call: Call, topics: Sequence[HasName]) -> set[str]:

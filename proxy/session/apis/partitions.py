@@ -22,9 +22,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 LIST_OFFSETS = TopicShape(
-    response="ListOffsetsResponse",
-    topic="ListOffsetsTopicResponse",
-    partition="ListOffsetsPartitionResponse",
+    response="ListOffsetsResponse", topic="ListOffsetsTopicResponse", partition="ListOffsetsPartitionResponse"
 )
 
 DELETE_RECORDS = TopicShape(
@@ -57,7 +55,6 @@ DESCRIBE_PRODUCERS = TopicShape(
 
 
 def decide_offset_for_leader_epoch(call: Call, request: types.OffsetForLeaderEpochRequest) -> Verdict:
-    """Decide an OffsetForLeaderEpoch request."""
     names = [topic.topic for topic in request.topics]
     own = protected_among(call.basis.authorizer, ResourceType.TOPIC, names)
     if not own and call.shows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, (CLUSTER_NAME,)):

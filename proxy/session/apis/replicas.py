@@ -16,27 +16,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from proxy.admin.objects import Known, Object, in_partitions, named, of_topics
-from proxy.admin.rejection import (
-    Error,
-    TopicShape,
-    code_only,
-    in_request_order,
-    succeeded,
-)
+from proxy.admin.rejection import Error, TopicShape, code_only, in_request_order, succeeded
 from proxy.admin.replicas import ELECTIONS, REASSIGNMENTS, denied_alone, take_own_topics_out
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.security.protected import protected_among, protected_names
 from proxy.session.apis.topic_existence import find_all_partitions
-from proxy.session.call import (
-    Api,
-    Call,
-    Change,
-    Forward,
-    Respond,
-    Verdict,
-    deny,
-    forward_to_controller,
-)
+from proxy.session.call import Api, Call, Change, Forward, Respond, Verdict, deny, forward_to_controller
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -44,7 +29,6 @@ from proxy.wire.message import Message
 
 
 def decide_reassignments(call: Call, request: types.AlterPartitionReassignmentsRequest) -> Verdict:
-    """Decide an AlterPartitionReassignments request."""
     if not call.allows_cluster(Operation.ALTER):
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return _without_own_topics(call, request, REASSIGNMENTS)
@@ -91,7 +75,6 @@ def _without_own_topics(call: Call, request: Message, shape: TopicShape) -> Verd
 
 
 def decide_moves(call: Call, request: types.AlterReplicaLogDirsRequest) -> Verdict:
-    """Decide an AlterReplicaLogDirs request."""
     if not call.allows_cluster(Operation.ALTER):
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     names = [topic.name for directory in request.dirs for topic in directory.topics]
@@ -112,7 +95,6 @@ def decide_moves(call: Call, request: types.AlterReplicaLogDirsRequest) -> Verdi
 
 
 def decide_log_dirs(call: Call, request: types.DescribeLogDirsRequest) -> Verdict:
-    """Decide a DescribeLogDirs request."""
     if not call.allows_cluster(Operation.DESCRIBE):
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -125,7 +107,6 @@ def decide_log_dirs(call: Call, request: types.DescribeLogDirsRequest) -> Verdic
 
 
 def decide_list_of_reassignments(call: Call, request: types.ListPartitionReassignmentsRequest) -> Verdict:
-    """Decide a ListPartitionReassignments request."""
     if not call.allows_cluster(Operation.DESCRIBE):
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -287,9 +268,5 @@ APIS = (
         objects=_moves,
     ),
     Api(ApiKey.DESCRIBE_LOG_DIRS, decide_log_dirs, code_only("DescribeLogDirsResponse")),
-    Api(
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        decide_list_of_reassignments,
-        _reject_list_of_reassignments,
-    ),
+    Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, decide_list_of_reassignments, _reject_list_of_reassignments),
 )

@@ -35,7 +35,6 @@ RAW = ("responses.partitions",)
 
 
 def decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
-    """Decide a ShareFetch request."""
     if request.group_id is None:
         return reject(call, request, ErrorCode.INVALID_REQUEST)
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):

@@ -30,7 +30,7 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import rewrite_endpoints
 from proxy.session.apis.heartbeats import learn_host
 from proxy.session.apis.topic_existence import with_names
-from proxy.session.apis.topic_filter import errors_by_id
+from proxy.session.apis.topic_filter import errors_by_id, unless_failed
 from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -133,7 +133,6 @@ def _rejected_acknowledgements(
 
 
 def decide_describe_offsets(call: Call, request: types.DescribeShareGroupOffsetsRequest) -> Verdict:
-    """Decide a DescribeShareGroupOffsets request."""
     requested = [group.group_id for group in request.groups]
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.GROUP, requested)
     response_type = types.DescribeShareGroupOffsetsResponse
@@ -209,17 +208,8 @@ def _of_one_group(
     names = [topic.topic_name for topic in request.topics]
     allowed = call.allowed_names(Operation.READ, ResourceType.TOPIC, names)
     merge = take_out(request, shape, allowed, _TOPIC_DENIED, MESSAGES[_TOPIC_DENIED])
-    if merge is None:
-        return Forward()
-
-    def on_response(
-        response: types.AlterShareGroupOffsetsResponse | types.DeleteShareGroupOffsetsResponse,
-    ) -> None:
-        # An error of the group is reported alone, without topics.
-        if response.error_code == ErrorCode.NONE:
-            merge(response)
-
-    return Forward(request, on_response)
+    on_response = unless_failed(merge)
+    return Forward() if on_response is None else Forward(request, on_response)
 
 
 APIS = (

@@ -6,12 +6,12 @@ responses.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from proxy.admin.rejection import TopicShape, in_request_order, take_out
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.topic_existence import with_names
-from proxy.session.call import Call, Forward, Respond, Verdict
+from proxy.session.call import Call, Forward, Respond, ResponseHandler, Verdict
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
@@ -60,6 +60,18 @@ def filter_topic_ids(call: Call, request: Message, shape: TopicShape, operation:
         return Forward(request, merge)
 
     return with_names(call, requested, named)
+
+
+def unless_failed(merge: ResponseHandler | None) -> ResponseHandler | None:
+    """Merge only into a response without an error: one of the group is reported alone, without topics."""
+    if merge is None:
+        return None
+
+    def on_response(response: Any) -> None:
+        if response.error_code == ErrorCode.NONE:
+            merge(response)
+
+    return on_response
 
 
 class HasTopicId(Protocol):

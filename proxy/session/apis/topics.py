@@ -41,7 +41,6 @@ from proxy.wire.work import paced
 
 
 def decide_create_topics(call: Call, request: types.CreateTopicsRequest) -> Verdict:
-    """Decide a CreateTopics request."""
     errors = creation_errors(call, request)
     creatable = dict.fromkeys(topic.name for topic in request.topics if topic.name not in errors)
     for name, error in unsupported_topics(call, request.topics).items():
@@ -71,7 +70,6 @@ def _without(
 
 
 def decide_delete_topics(call: Call, request: types.DeleteTopicsRequest) -> Verdict:
-    """Decide a DeleteTopics request."""
     requested = topics_to_delete(request)
     topic_ids = (topic_id for name, topic_id in requested if name is None)
     return with_names(call, topic_ids, lambda: _delete(call, request, requested))

@@ -21,13 +21,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 
 from proxy.admin.objects import Known, Object, in_partitions
-from proxy.admin.rejection import (
-    Error,
-    TopicShape,
-    code_only,
-    each_part,
-    in_request_order,
-)
+from proxy.admin.rejection import Error, TopicShape, code_only, each_part, in_request_order
 from proxy.admin.topics import INTERNAL_TOPICS
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.apis.topic_existence import find_partitions
@@ -63,7 +57,6 @@ _FIRST_COMMIT_WITH_TOPIC_IDS = 6
 
 
 def decide_init_producer_id(call: Call, request: types.InitProducerIdRequest) -> Verdict:
-    """Decide an InitProducerId request."""
     if request.transactional_id is None:
         if _may_be_idempotent(call):
             return Forward()
@@ -157,7 +150,6 @@ def _reject_add_partitions(
 
 
 def decide_end(call: Call, request: types.EndTxnRequest) -> Verdict:
-    """Decide an EndTxn request."""
     if not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return Forward()
@@ -175,13 +167,11 @@ def denied_commit(
 
 
 def decide_offset_commit(call: Call, request: types.TxnOffsetCommitRequest) -> Verdict:
-    """Decide a TxnOffsetCommit request."""
     filter_ = filter_topics if call.version < _FIRST_COMMIT_WITH_TOPIC_IDS else filter_topic_ids
     return denied_commit(call, request) or filter_(call, request, TXN_OFFSET_COMMIT, Operation.READ)
 
 
 def decide_write_markers(call: Call, request: types.WriteTxnMarkersRequest) -> Verdict:
-    """Decide a WriteTxnMarkers request."""
     may_alter = call.shows(Operation.ALTER, ResourceType.CLUSTER, (CLUSTER_NAME,))
     if not call.allows_cluster(Operation.ALTER if may_alter else Operation.CLUSTER_ACTION):
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -226,7 +216,6 @@ def _marked(marker: types.WriteTxnMarkersRequest.WritableTxnMarker) -> dict[str,
 
 
 def decide_describe(call: Call, request: types.DescribeTransactionsRequest) -> Verdict:
-    """Decide a DescribeTransactions request."""
     requested = request.transactional_ids
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, requested)
     state = types.DescribeTransactionsResponse.TransactionState
@@ -250,7 +239,6 @@ def decide_describe(call: Call, request: types.DescribeTransactionsRequest) -> V
 
 
 def decide_list(call: Call, request: types.ListTransactionsRequest) -> Verdict:
-    """Decide a ListTransactions request."""
 
     def on_response(response: types.ListTransactionsResponse) -> None:
         states = response.transaction_states

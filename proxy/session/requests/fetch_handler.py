@@ -56,7 +56,7 @@ def plan(call: Call, request: types.FetchRequest, frame: memoryview, *, as_it_ca
         session = _session(call, request, names)
         if session is None:
             # The client opens a new one.
-            verdicts.count_unchecked(call)
+            call.count_unchecked()
             not_found = types.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return verdicts.respond(call, Respond(not_found))
         entry.summary = client.reads[session.first_topic]
@@ -67,7 +67,7 @@ def plan(call: Call, request: types.FetchRequest, frame: memoryview, *, as_it_ca
         return _rewritten(call, request, names, entry, verdict, is_follower)
     fetch.count(client, entry, names, len(frame), opens=session is None)
     if entry.summary is None:
-        verdicts.count_unchecked(call)
+        call.count_unchecked()
     entry.version = min(call.version, fetch.LAST_WITHOUT_ENDPOINTS)
     if client.consumer.limited or (session is not None and session.behind) or not as_it_came:
         return _adjusted(call, request, frame, entry, session)

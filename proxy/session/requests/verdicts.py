@@ -21,6 +21,7 @@ from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation
 from proxy.session.accounting import response_errors
 from proxy.session.accounting.summaries import Summary
+from proxy.session.apis.table import BETWEEN_BROKERS
 from proxy.session.call import (
     Call,
     Forward,
@@ -37,7 +38,7 @@ from proxy.session.in_flight import InFlight, Passing, Produced, Rewritten, Time
 from proxy.session.plan import End, LookUp, Plan, RecordDecisions, SendResponse
 from proxy.session.requests import forwarding
 from proxy.session.requests.queries import broker_query
-from proxy.session.throttling import charge_unanswered, exempt, is_exempt, throttle_own
+from proxy.session.throttling import charge_unanswered, exempt, throttle_own
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -47,29 +48,6 @@ from proxy.wire.message import Message, release
 _QUERIES = (QueryBroker, QueryController, NameTopics)  # A union would be built for each request.
 
 _PRODUCE = int(ApiKey.PRODUCE)
-
-
-def record_unchecked(call: Call, verdict: Verdict) -> None:
-    """Record or count a request that was decided without the authorizer; nothing for all others."""
-    if call.is_recorded or call.events or call.counted or isinstance(verdict, _QUERIES):
-        return
-    if call.admin and not (ApiKey.name_of(call.api_key) in READS and _error_of(verdict) == ErrorCode.NONE):
-        # Before it is carried out, as all administrative requests are: with its error if that is known.
-        call.events.append(_request_event(call, _error_of(verdict)))
-    elif not isinstance(verdict, Forward) or verdict.on_response is None:
-        count_unchecked(call)
-
-
-def count_unchecked(call: Call) -> None:
-    """Count it, and its bytes, once."""
-    call.client.unchecked(call.api_key, call.uncounted_bytes, call.now_ms)
-    call.is_recorded, call.uncounted_bytes = True, 0
-
-
-def count_responded(call: Call) -> None:
-    """Count a request on whose response the handler might have decided, and did not."""
-    if not (call.is_recorded or call.events or call.counted):
-        count_unchecked(call)
 
 
 def _request_event(call: Call, error_code: int | None, objects: list[Object] | None = None) -> AuditEvent:
@@ -116,11 +94,7 @@ def plan(call: Call, request: Any, verdict: Verdict, frame: memoryview | None = 
 
 
 def _administrative(
-    call: Call,
-    requested: Message,
-    request: Message,
-    verdict: Forward | Respond,
-    frame: memoryview | None,
+    call: Call, requested: Message, request: Message, verdict: Forward | Respond, frame: memoryview | None
 ) -> Plan:
     """A change that the broker carries out, or one that is rejected: record what it is about (SPEC D12)."""
     api = call.api
@@ -155,10 +129,19 @@ def _administrative(
 
 
 def recorded(call: Call, verdict: Verdict) -> Plan:
-    """Record what was decided, with the response's errors if they are known already."""
+    """Record what was decided, with the response's errors if they are known already.
+
+    A request that was decided without the authorizer is recorded or counted too.
+    """
     if call.events and isinstance(verdict, Respond) and verdict.message is not None:
         response_errors.set_error_codes(call.events, verdict.message)
-    record_unchecked(call, verdict)
+    if call.is_undecided and not isinstance(verdict, _QUERIES):
+        # Before it is carried out, as all administrative requests are: with its error if that is known.
+        error_code = _error_of(verdict)
+        if call.admin and not (ApiKey.name_of(call.api_key) in READS and error_code == ErrorCode.NONE):
+            call.events.append(_request_event(call, error_code))
+        elif not isinstance(verdict, Forward) or verdict.on_response is None:
+            call.count_unchecked()
     return [RecordDecisions(call)]
 
 
@@ -241,7 +224,7 @@ def _in_flight(call: Call, verdict: Forward) -> InFlight:
     entry.holds_back = is_timed or (bucket is not None and not request_bytes)
     if request_bytes and isinstance(entry, Produced | Rewritten):
         charge_on_arrival(entry, call.now_ms)
-    if is_timed and is_exempt(call.api_key):
+    if is_timed and call.api_key in BETWEEN_BROKERS:  # As at Kafka, no quota of clients applies to it.
         exempt(client, entry)
     return entry
 
