@@ -146,10 +146,24 @@ class ConnectionQuotas:
         self, listener: str, address: str, quotas: QuotasImage, now_ms: int
     ) -> RejectedConnection | None:
         """Count a new connection, or return why it is rejected; `address` has the form of `same_address`."""
-        if not self._counts.take(_ALL, self.limits.max_connections):
+        limits, counts, of_listener = self.limits, self._counts, _of_listener(listener)
+        if not counts.take(_ALL, limits.max_connections):
             return RejectedConnection(TOO_MANY)
-        rejected = self._open_of_listener(listener, address, quotas, now_ms)
-        return self._released_if_rejected(_ALL, rejected)
+        if not counts.take(of_listener, limits.of_listener.get(listener, UNLIMITED)):
+            counts.release(_ALL)
+            return RejectedConnection(TOO_MANY_OF_LISTENER)
+        delay_ms = self._delay_ms(address, quotas, now_ms)
+        if delay_ms > 0 and self.enforced:
+            rejected = RejectedConnection(TOO_FAST, delay_ms)
+        elif counts.take(
+            _of_address(address), limits.per_ip_overrides.get(address, limits.max_connections_per_ip)
+        ):
+            return RejectedConnection(TOO_FAST, delay_ms, only_observed=True) if delay_ms > 0 else None
+        else:
+            rejected = RejectedConnection(TOO_MANY_OF_ADDRESS)
+        counts.release(of_listener)
+        counts.release(_ALL)
+        return rejected
 
     def close(self, listener: str, address: str) -> None:
         """Count the end of a connection; ValueError if none from that address is open."""
@@ -174,31 +188,6 @@ class ConnectionQuotas:
             rate = entry.rate.measure(now_ms)
             if limit is not None and rate > 0:
                 yield AddressQuota(address, limit, rate, self.of_address(address))
-
-    def _open_of_listener(
-        self, listener: str, address: str, quotas: QuotasImage, now_ms: int
-    ) -> RejectedConnection | None:
-        name = _of_listener(listener)
-        if not self._counts.take(name, self.limits.of_listener.get(listener, UNLIMITED)):
-            return RejectedConnection(TOO_MANY_OF_LISTENER)
-        return self._released_if_rejected(name, self._open_of_address(address, quotas, now_ms))
-
-    def _open_of_address(self, address: str, quotas: QuotasImage, now_ms: int) -> RejectedConnection | None:
-        delay_ms = self._delay_ms(address, quotas, now_ms)
-        if delay_ms > 0 and self.enforced:
-            return RejectedConnection(TOO_FAST, delay_ms)
-        limits = self.limits
-        limit = limits.per_ip_overrides.get(address, limits.max_connections_per_ip)
-        if not self._counts.take(_of_address(address), limit):
-            return RejectedConnection(TOO_MANY_OF_ADDRESS)
-        return RejectedConnection(TOO_FAST, delay_ms, only_observed=True) if delay_ms > 0 else None
-
-    def _released_if_rejected(
-        self, name: tuple[str, ...], rejected: RejectedConnection | None
-    ) -> RejectedConnection | None:
-        if rejected is not None and not rejected.only_observed:
-            self._counts.release(name)
-        return rejected
 
     def _delay_ms(self, address: str, quotas: QuotasImage, now_ms: int) -> int:
         limit = self._rate_limit(address, quotas)
