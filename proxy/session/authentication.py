@@ -230,18 +230,16 @@ class Authentication:
         delay_ms, delayed = self._delay_ms, self._delayed(outcome, version, now_ms)
         if delayed is not None:
             return delayed
-        step = self._settled(outcome, version, now_ms)
-        if step.event is not None:
-            step.event.throttle_time_ms = delay_ms
-        return step
-
-    def _settled(self, outcome: Accepted | Rejected, version: int, now_ms: int) -> Step:
         if isinstance(outcome, Accepted):
             outcome = self._admitted(outcome)
         if isinstance(outcome, Rejected):
-            return self._failed(outcome, version)
-        lifetime_ms, event = self._complete(outcome, now_ms)
-        return Step(_token_response(version, outcome.token, lifetime_ms), event)
+            step = self._failed(outcome, version)
+        else:
+            lifetime_ms, event = self._complete(outcome, now_ms)
+            step = Step(_token_response(version, outcome.token, lifetime_ms), event)
+        if step.event is not None:
+            step.event.throttle_time_ms = delay_ms
+        return step
 
     def _delayed(self, outcome: Accepted | Rejected, version: int, now_ms: int) -> Step | None:
         """Delay the outcome, and its response, if there were many failures; None: no delay, or it is over."""

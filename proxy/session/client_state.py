@@ -4,7 +4,7 @@ Held by proxy.session.machine and replaced when the gate's basis, the principal 
 the per-request path a topic that has been decided on costs one dict lookup here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
@@ -14,7 +14,6 @@ from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.session.accounting.summaries import OBSERVE, Summary, SummaryRoom, Throttled, Unchecked, time_used
 from proxy.session.gate import Basis
 from proxy.wire.api_keys import ApiKey
-from proxy.wire.work import paced
 
 MAX_TOPICS = 10_000
 """Decisions that are remembered per connection; beyond it the memory starts over, and the counts are
@@ -175,18 +174,12 @@ class ClientState:
         """Return the topics as Produce requests of this version name them (KIP-516)."""
         return self.writes_by_id if version >= _FIRST_PRODUCE_WITH_TOPIC_ID else self.writes
 
-    def allow_writes(self, version: int, topics: Mapping[str | bytes, str], now_ms: int) -> None:
-        """Note topics of a Produce request that are all allowed: the next one like it need not be decoded.
-
-        `topics`: the name of each, by what the request names it with.
-        """
-        writes = self.writes_of(version)
-        for key, name in paced(list(topics.items())):
-            topic = key if isinstance(key, bytes) else key.encode()
-            action = topic_action(Operation.WRITE, name)
-            decision = self._allowed.get(action)
-            if topic not in writes and decision is not None:
-                writes[topic] = self.summary(ApiKey.PRODUCE, action, decision, now_ms)
+    def allow_write(self, topic: bytes, version: int, name: str, now_ms: int) -> None:
+        """Note an allowed topic as Produce requests name it: the next one like it need not be decoded."""
+        writes, action = self.writes_of(version), topic_action(Operation.WRITE, name)
+        decision = self._allowed.get(action)
+        if topic not in writes and decision is not None:
+            writes[topic] = self.summary(ApiKey.PRODUCE, action, decision, now_ms)
 
     def is_full(self) -> bool:
         """Whether so much is remembered that the memory has to start over."""

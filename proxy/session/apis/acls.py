@@ -134,12 +134,8 @@ def _resource(
 
 
 def _created(request: types.CreateAclsRequest, response: types.CreateAclsResponse | None) -> Iterator[Change]:
-    done = (
-        [True] * len(request.creations)
-        if response is None
-        else [succeeded(r) for r in paced(response.results)]
-    )
-    for acl, created in zip(paced(request.creations), done, strict=True):
+    done = [True] * len(request.creations) if response is None else [succeeded(r) for r in response.results]
+    for acl, created in zip(request.creations, done, strict=True):
         if created:
             yield "AccessControlEntryRecord", *_acl(acl, acl.resource_pattern_type)
 
@@ -149,13 +145,8 @@ def _deleted(request: types.DeleteAclsRequest, response: types.DeleteAclsRespons
         yield ("RemoveAccessControlEntryRecord",)
         return
     # Two filters may match the same ACL, which is removed once.
-    matching = [
-        acl
-        for result in paced(response.filter_results)
-        for acl in paced(result.matching_acls)
-        if succeeded(acl)
-    ]
-    for fields in dict.fromkeys(_acl(acl, acl.pattern_type) for acl in paced(matching)):
+    matching = [acl for result in response.filter_results for acl in result.matching_acls if succeeded(acl)]
+    for fields in dict.fromkeys(_acl(acl, acl.pattern_type) for acl in matching):
         yield "RemoveAccessControlEntryRecord", *fields
 
 
@@ -178,7 +169,7 @@ def _creations(
     request: types.CreateAclsRequest, response: types.CreateAclsResponse | None, _known: Known
 ) -> Iterator[Object]:
     parts = [] if response is None else response.results
-    for acl, part in zip_longest(paced(request.creations), parts[: len(request.creations)]):
+    for acl, part in zip_longest(request.creations, parts[: len(request.creations)]):
         yield _object(_acl(acl, acl.resource_pattern_type), "CREATE", part)
 
 
@@ -188,9 +179,9 @@ def _deletions(
     """Yield each ACL that a filter has matched; the filter itself if it has matched none, or that is open."""
     results = [] if response is None else response.filter_results
     seen: set[Change] = set()
-    for wanted, result in zip_longest(paced(request.filters), results[: len(request.filters)]):
+    for wanted, result in zip_longest(request.filters, results[: len(request.filters)]):
         matching = [] if result is None else result.matching_acls
-        for acl in paced(matching):
+        for acl in matching:
             fields = _acl(acl, acl.pattern_type)
             if fields not in seen:
                 seen.add(fields)

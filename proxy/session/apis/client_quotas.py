@@ -66,10 +66,10 @@ def _altered(
     request: types.AlterClientQuotasRequest, response: types.AlterClientQuotasResponse | None
 ) -> Iterator[Change]:
     rejected = rejected_parts(response, "entries", _entity_of)
-    for entry in paced(request.entries):
+    for entry in request.entries:
         entity = _entity_of(entry)
         # If a key is named twice, the last value applies.
-        for key, op in {op.key: op for op in paced(entry.ops)}.items():
+        for key, op in {op.key: op for op in entry.ops}.items():
             if entity not in rejected:
                 yield "ClientQuotaRecord", key, *entity, None if op.remove else repr(float(op.value))
 
@@ -77,18 +77,19 @@ def _altered(
 def _alterations(
     request: types.AlterClientQuotasRequest, response: types.AlterClientQuotasResponse | None, known: Known
 ) -> Iterator[Object]:
-    parts = {} if response is None else {_entity_of(entry): entry for entry in paced(response.entries)}
-    for entry in paced(request.entries):
-        part, entity = parts.get(_entity_of(entry)), ",".join(_entity_of(entry))
+    parts = {} if response is None else {_entity_of(entry): entry for entry in response.entries}
+    for entry in request.entries:
+        entity = _entity_of(entry)
+        part, name = parts.get(entity), ",".join(entity)
         try:
             of_image = QuotaEntity.of((each.entity_type, each.entity_name) for each in entry.entity)
             old = known.image.quotas.limits.get(of_image) or {}
         except ValueError:
             old = {}  # It is rejected.
-        for op in paced(entry.ops):
+        for op in entry.ops:
             yield named(
                 "QUOTA",
-                entity,
+                name,
                 "DELETE" if op.remove else "SET",
                 part,
                 key=op.key,

@@ -278,7 +278,7 @@ def _incrementally_altered(
     request: types.IncrementalAlterConfigsRequest, response: types.IncrementalAlterConfigsResponse | None
 ) -> Iterator[Change]:
     for type_name, resource in _config_resources(request, response):
-        for config in paced(resource.configs):
+        for config in resource.configs:
             place = ("ConfigRecord", type_name, resource.resource_name, config.name)
             is_shown = shown(resource.resource_type, config.name, config.value) != HIDDEN
             if is_shown and type_name == _TOPIC_TYPE and config.config_operation in (SET, DELETE):
@@ -298,7 +298,7 @@ def _altered(
 
 def _config_resources(request: Any, response: Message | None) -> Iterator[tuple[str, Any]]:
     rejected = rejected_parts(response, "responses", lambda part: (part.resource_type, part.resource_name))
-    for resource in paced(request.resources):
+    for resource in request.resources:
         type_name = _TYPES_IN_LOG.get(resource.resource_type)
         if type_name is not None and (resource.resource_type, resource.resource_name) not in rejected:
             yield type_name, resource
@@ -311,8 +311,8 @@ def _alterations(
 ) -> Iterator[Object]:
     resources: Sequence[Alterable] = request.resources
     results: Sequence[AlteredResource] = () if response is None else response.responses
-    parts = {resource_key(part): part for part in paced(results)}
-    for resource in paced(resources):
+    parts = {resource_key(part): part for part in results}
+    for resource in resources:
         number, name = resource_key(resource)
         kind = TYPES.get(number, str(number))
         part = without_value(parts.get((number, name)), number, resource.configs)
@@ -322,7 +322,7 @@ def _alterations(
         keys = {config.name for config in resource.configs} & {OWNER, ACLS} if number == TOPIC else set()
         old = penstock_configs(known.image, name, keys)
         configs: Sequence[AlterableConfig] = resource.configs
-        for config in paced(configs):
+        for config in configs:
             operation = getattr(config, "config_operation", SET)
             yield named(
                 kind,

@@ -98,10 +98,10 @@ def _altered(
     request: types.AlterUserScramCredentialsRequest, response: types.AlterUserScramCredentialsResponse | None
 ) -> Iterator[Change]:
     rejected = rejected_parts(response, "results", lambda result: result.user)
-    for gone in paced(request.deletions):
+    for gone in request.deletions:
         if gone.name not in rejected:
             yield "RemoveUserScramCredentialRecord", gone.name, SCRAM_MECHANISMS.get(gone.mechanism)
-    for new in paced(request.upsertions):
+    for new in request.upsertions:
         if new.name not in rejected:
             mechanism = SCRAM_MECHANISMS.get(new.mechanism)
             yield "UserScramCredentialRecord", new.name, mechanism, str(new.iterations)
@@ -112,10 +112,10 @@ def _alterations(
     response: types.AlterUserScramCredentialsResponse | None,
     known: Known,
 ) -> Iterator[Object]:
-    parts = {} if response is None else {result.user: result for result in paced(response.results)}
+    parts = {} if response is None else {result.user: result for result in response.results}
     changes = [
-        *((gone.name, gone.mechanism, None) for gone in paced(request.deletions)),
-        *((new.name, new.mechanism, new.iterations) for new in paced(request.upsertions)),
+        *((gone.name, gone.mechanism, None) for gone in request.deletions),
+        *((new.name, new.mechanism, new.iterations) for new in request.upsertions),
     ]
     for user, mechanism, iterations in changes:
         old = {int(kind): each.iterations for kind, each in known.image.scram.of_user(user).items()}

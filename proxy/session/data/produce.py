@@ -77,7 +77,9 @@ def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -
         if name not in allowed
     }
     if not errors:
-        call.client.allow_writes(call.version, known, call.now_ms)
+        for key, name in paced(list(known.items())):
+            topic = key if isinstance(key, bytes) else key.encode()
+            call.client.allow_write(topic, call.version, name, call.now_ms)
         return Forward()
     requested = message.topic_data
     message.topic_data = [topic for topic in paced(requested) if _key(call.version, topic) not in errors]
