@@ -178,7 +178,7 @@ class ControllerApp:
         await self._frame.apply_http(config.http, http)
         self._decide_by(config, authorizer)
         self._logins.config, self._logins.backoff.settings = config, config.login_backoff.settings()
-        self._process.server.limits = limits
+        self._process.server.limit(limits)
         self._audit.reconfigure(policy)
         log_lines.set_level(config.log.level)
         self._frame.config = config

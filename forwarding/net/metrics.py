@@ -66,6 +66,14 @@ class ControllerMetrics:
             registry=registry,
         )
 
+    def closed(self, _listener: str, reason: str) -> None:
+        """Count a connection that was not accepted."""
+        self.connections_closed.labels(reason).inc()
+
+    def accept_failed(self, _listener: str, error: str) -> None:
+        """Count a connection that could not be accepted, by the name of the error."""
+        self.connections_closed.labels(error).inc()
+
 
 class ForwarderMetrics:
     """penstock_forwarding_* and Kafka's NumRequestsForwardingToControllerPerSec: the proxy's side (E11)."""

@@ -22,7 +22,7 @@ from forwarding.net.broker import Broker
 from forwarding.net.connection import ListenerContext
 from forwarding.net.duplicate_forwards import CommittedForwards
 from forwarding.net.election import Disturbances, Election, Leader
-from forwarding.net.forward_spans import Serve, traced
+from forwarding.net.forward_spans import traced
 from forwarding.net.log import MetadataLog
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.request_processor import DecisionTrail, LogAccess, RequestProcessor
@@ -143,26 +143,17 @@ class ControllerProcess:
 
         `spans`: None for no trace spans.
         """
-        self._settings, record = settings, trail.append
+        self._settings, self._trail, self._now_ms = settings, trail, now_ms
         self._drained = asyncio.Event()
         self.metrics = ControllerMetrics(registry)
         verifier, signer = _signatures(settings)
-        self._log_report = LogReport(record, registry, verifier, settings.seen)
+        self._log_report = LogReport(trail.append, registry, verifier, settings.seen)
         self.loader = Loader(self._on_image, verifier=verifier)
-        # Read at each scrape: an authorizer's ACLs may change without an image.
-        self._authorizer = authorizer
-        registry.register(AuthorizerCollector(lambda: self._authorizer))
-        registry.register(OthersSeries(lambda: {CONTROLLER_MUTATION_RATE: self.mutation_quotas.others_count}))
-        self.metrics.acl_count.set_function(lambda: self._authorizer.acl_count(self.loader.image))
         committed_forwards = CommittedForwards(lambda: self.loader.image, verifier)
         self.feed = TopicFeed(settings.broker, settings.topic, self.loader, committed_forwards.note)
         self._broker = Broker(settings.broker)
-        self._own_topics = OwnTopicWatch(
-            settings.broker,
-            [metadata_topic(settings.topic), audit_topic(settings.audit_topic)],
-            record,
-            registry,
-        )
+        topics = metadata_topic(settings.topic), audit_topic(settings.audit_topic)
+        self._own_topics = OwnTopicWatch(settings.broker, topics, trail.append, registry)
         self.mutation_quotas = MutationQuotas(
             settings.mutation_window_num,
             settings.mutation_window_size_seconds,
@@ -176,6 +167,7 @@ class ControllerProcess:
             settings.shares_topic,
             DEFAULT_WITNESSES_TOPIC,
         )
+        self._authorizer = authorizer
         self._controller = Controller(
             ProtectedResources(authorizer, self._own),
             settings.principal_serde.deserialize,
@@ -184,52 +176,59 @@ class ControllerProcess:
             settings.owners,
             settings.policies,
         )
+        metadata_log = MetadataLog(settings.broker, settings.topic, settings.transactional_id)
         self.processor = RequestProcessor(
             self._controller,
-            LogAccess(
-                MetadataLog(settings.broker, settings.topic, settings.transactional_id),
-                self.feed,
-                self.loader,
-                committed_forwards,
-                signer,
-            ),
+            LogAccess(metadata_log, self.feed, self.loader, committed_forwards, signer),
             self._broker,
             trail,
             self.metrics,
             now_ms,
             self.mutation_quotas,
         )
-        group_id = election_group(settings.transactional_id)
-        disturbances = Disturbances(self.metrics.disturbances, settings.transactional_id, group_id, now_ms)
-        election = Election(settings.broker, group_id, now_ms, disturbances)
-        self._election = election
-        self._leader = Leader(self.processor, election, self._broker, settings.topic)
+        self._take_part_in_the_election()
+        self.server = self._server(sasl(lambda: self.loader.image), registry, spans)
+        self._register_series(registry)
+
+    def _take_part_in_the_election(self) -> None:
+        settings = self._settings
+        group_id, transactional_id = election_group(settings.transactional_id), settings.transactional_id
+        disturbances = Disturbances(self.metrics.disturbances, transactional_id, group_id, self._now_ms)
+        self._election = Election(settings.broker, group_id, self._now_ms, disturbances)
+        self._leader = Leader(self.processor, self._election, self._broker, settings.topic)
         self._versions = Reachability("broker reached", "broker not reached")
-        link(self.feed.reachability, election.reachability, self._leader.reachability, self._versions)
+        reachabilities = self.feed, self._election, self._leader
+        link(*(each.reachability for each in reachabilities), self._versions)
+
+    def _server(self, sasl: SaslListener | None, registry: CollectorRegistry, spans: Spans | None) -> Server:
+        settings, logins = self._settings, LoginMetrics(registry)
+
+        def record(event: AuditEvent) -> None:
+            logins.read(event)
+            self._trail.append(event)
+
         context = ListenerContext(
-            settings.listener,
-            sasl(lambda: self.loader.image),
-            lambda: forwardable_versions(self._broker.known_versions),
-            self._serving(spans),
-            _all_of(LoginMetrics(registry).read, record),
-            now_ms,
-            Verifications(registry),
-            settings.security_protocol,
-            settings.principal_builder,
-            settings.revoke_immediately,
-            settings.transactional_id,
-            lambda: trail.end,
-            self.processor.envelope_error,
+            listener=settings.listener,
+            sasl=sasl,
+            forwardable_versions=lambda: forwardable_versions(self._broker.known_versions),
+            serve=self.processor.serve if spans is None else traced(spans, self.processor.serve),
+            record=record,
+            now_ms=self._now_ms,
+            verifications=Verifications(registry),
+            security_protocol=settings.security_protocol,
+            principal_builder=settings.principal_builder,
+            revoke_immediately=settings.revoke_immediately,
+            transactional_id=settings.transactional_id,
+            audit_end=lambda: self._trail.end,
+            envelope_error=self.processor.envelope_error,
         )
-        tls = None if settings.tls is None else settings.tls.context
-        self.server = Server(
-            settings.host,
-            settings.port,
-            tls,
-            context,
-            settings.limits,
-            self.metrics,
-        )
+        return Server(settings.host, settings.port, settings.tls, context, settings.limits, self.metrics)
+
+    def _register_series(self, registry: CollectorRegistry) -> None:
+        # Read at each scrape: an authorizer's ACLs may change without an image.
+        registry.register(AuthorizerCollector(lambda: self._authorizer))
+        registry.register(OthersSeries(lambda: {CONTROLLER_MUTATION_RATE: self.mutation_quotas.others_count}))
+        self.metrics.acl_count.set_function(lambda: self._authorizer.acl_count(self.loader.image))
 
     def decide_by(self, rules: DecisionRules, generation: int) -> None:
         """Use another authorizer and other quotas from the next request on.
@@ -279,9 +278,6 @@ class ControllerProcess:
         if self._election.reachability.cause is not None:
             return Note.of(f"{what}: no part in the election", self._election.reachability.cause)
         return Note.of(f"{what}: standing by")
-
-    def _serving(self, spans: Spans | None) -> Serve:
-        return self.processor.serve if spans is None else traced(spans, self.processor.serve)
 
     async def run(self) -> None:
         """Serve until drained; then release the log and close the channels."""
@@ -367,14 +363,6 @@ def _signatures(settings: ProcessSettings) -> tuple[LogVerifier | None, LogSigne
     keys = PublicKeys([key.public]) if settings.public_keys is None else settings.public_keys
     verifier = LogVerifier(settings.topic, keys, rejects=settings.rejects_unsigned, begins=True)
     return verifier, LogSigner(key, settings.topic, verifier)
-
-
-def _all_of(*readers: Callable[[AuditEvent], None]) -> Callable[[AuditEvent], None]:
-    def read_all(event: AuditEvent) -> None:
-        for read in readers:
-            read(event)
-
-    return read_all
 
 
 def new_id() -> bytes:

@@ -1,31 +1,34 @@
 """The controller's listener: accepts proxies, reads frames, writes responses, drains.
 
-`run` belongs in the process's TaskGroup, and has a task for each connection. forwarding.net.connection
-interprets the frames. A connection is served one request at a time, as Kafka does.
+It accepts and drains as a proxy's listeners do (proxy.net.clients: acceptor, admission, drain). `run` belongs
+in the process's TaskGroup, and has a task for each connection. forwarding.net.connection interprets the
+frames. A connection is served one request at a time, as Kafka does.
 """
 
 import asyncio
-import ssl
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from itertools import count
 
 import structlog
 
 from forwarding.net.connection import ControllerConnection, ListenerContext, UnknownPrincipal
 from forwarding.net.metrics import ControllerMetrics
-from proxy.net.clients.acceptor import HANDSHAKE_TIMEOUT_S
+from proxy.net.clients.acceptor import BACKLOG, Acceptor, TlsAcceptor
+from proxy.net.clients.admission import Admission
+from proxy.net.clients.drain import drain
 from proxy.net.clients.pending_logins import LOGIN_TIMEOUT
-from proxy.net.files.tls import HANDSHAKE_FAILED, reason_of_failure
+from proxy.net.clients.turns import Turns
+from proxy.net.files.tls import ServerTls
 from proxy.net.logins.unfinished_logins import IncompleteLogins
 from proxy.net.logins.verification import NotChecked
-from proxy.net.runtime.keepalive import set_keepalive_of
-from proxy.net.runtime.listening import opening
+from proxy.net.runtime.listening import listening_socket
+from proxy.quota.connections import ConnectionLimits, ConnectionQuotas, Slot
 from proxy.security.authorizer import host_address
 from proxy.wire.protocols import in_place_of_a_request
+from proxy.wire.work import Pace
 
 LENGTH_BYTES = 4
-DRAIN_POLL_S = 0.05
-"""How often a drain checks whether it is to end at once."""
 
 log = structlog.get_logger(__name__)
 
@@ -43,61 +46,86 @@ class ServerLimits:
     drain_ms: int = 30_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Rejected:
-    """A frame that is not read, for its length; `reason` to close the connection."""
+class _Closed(Exception):
+    """The connection is to be closed, for this reason."""
 
-    reason: str
+
+class _Peer:
+    """The connection of one proxy, as a drain sees it."""
+
+    awaits = "responses"
+    task: asyncio.Task[None]
+
+    def __init__(self, slot: Slot, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.slot = slot
+        self.reader = reader
+        self.writer = writer
+        self.host = host_address(writer.get_extra_info("peername")[0])
+        self.idle = self.draining = False
+
+    def drain(self) -> bool:
+        """Close it if it has no request in progress; the proxy connects to another controller."""
+        begins, self.draining = not self.draining, True
+        if self.idle:
+            self.writer.close()
+        return begins
+
+    def end_if_unanswered(self, _late: bool) -> bool:
+        """False: a request in progress is always finished."""
+        return False
+
+    def abort(self, _reason: str) -> None:
+        self.task.cancel()
+
+    def has_left(self) -> bool:
+        return self.writer.is_closing() or self.reader.at_eof()
 
 
 class Server:
     """One listening socket and its connections."""
 
+    tasks: asyncio.TaskGroup
+
     def __init__(
         self,
         host: str,
         port: int,
-        tls: ssl.SSLContext | None,
+        tls: ServerTls | None,
         context: ListenerContext,
         limits: ServerLimits,
         metrics: ControllerMetrics,
     ) -> None:
         self._host = host
-        self._port = port
-        self._tls = tls
         self._context = context
-        self.limits = limits
+        self._limits = limits
         self._metrics = metrics
         self._numbers = count()
         self._draining = asyncio.Event()
         self._at_once = asyncio.Event()
-        self._idle: set[asyncio.StreamWriter] = set()
         self._incomplete = IncompleteLogins(context.listener, context.record, context.now_ms)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._admission = Admission(ConnectionQuotas(_limits(limits)), lambda: None, metrics)
+        self._acceptor = Acceptor(self) if tls is None else TlsAcceptor(self, None, tls)
+        self.turns = Turns(Pace())
+        self.connections: set[_Peer] = set()
         self.listening = asyncio.Event()
         self.port = port
         """The port in use, once listening; it differs from the requested one if that was 0."""
 
     async def run(self) -> None:
         """Serve until `drain`, then finish the requests in progress. CannotListen, in an exception group."""
-        async with asyncio.TaskGroup() as connections:
-            # In the context of this task, which is also that of the handshakes.
-            HANDSHAKE_FAILED.set(_handshake_failed)
-            with opening(self._host, self._port):
-                server = await asyncio.start_server(
-                    lambda reader, writer: self._accept(connections, reader, writer),
-                    self._host,
-                    self._port,
-                    ssl=self._tls,
-                    ssl_handshake_timeout=None if self._tls is None else HANDSHAKE_TIMEOUT_S,
-                )
-            self.port = server.sockets[0].getsockname()[1]
+        async with asyncio.TaskGroup() as self.tasks:
+            self.port = self._acceptor.listen(listening_socket(self._host, self.port, BACKLOG))
             log.info("controller is listening", host=self._host, port=self.port)
             self.listening.set()
             await self._draining.wait()
-            server.close()
-            await self._drain()
-        self._incomplete.flush()
+            log.info("draining", connections=len(self.connections))
+            self.stop_accepting()  # At once: proxies know the other controllers.
+            log.info("drained", **asdict(await drain([self], self._limits.drain_ms, self._at_once)))
+
+    def limit(self, limits: ServerLimits) -> None:
+        """Set other limits."""
+        self._limits = limits
+        self._admission.limit(_limits(limits), None)
 
     def drain(self) -> None:
         """Accept no more connections, close idle ones, let the others finish their request."""
@@ -108,42 +136,43 @@ class Server:
         self._at_once.set()
         self._draining.set()
 
-    async def _drain(self) -> None:
-        began_ms, connections = self._context.now_ms(), len(self._tasks)
-        log.info("draining", connections=connections)
-        # An idle proxy has no request in progress; closing makes it connect to another controller.
-        for writer in self._idle:
-            writer.close()
-        ends_ms = began_ms + self.limits.drain_ms
-        while self._tasks and not self._at_once.is_set() and self._context.now_ms() < ends_ms:
-            await asyncio.wait(self._tasks, timeout=DRAIN_POLL_S)
-        late = list(self._tasks)
-        for task in late:
-            task.cancel()
-        duration_ms = self._context.now_ms() - began_ms
-        log.info("drained", connections=connections - len(late), cut=len(late), duration_ms=duration_ms)
+    @property
+    def is_beginning(self) -> bool:
+        return self._acceptor.is_beginning
 
-    def _accept(
-        self,
-        connections: asyncio.TaskGroup,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
-        if len(self._tasks) >= self.limits.max_connections or self._draining.is_set():
-            self._metrics.connections_closed.labels("too many connections").inc()
-            writer.close()
-            return
-        set_keepalive_of(writer.transport)
-        task = connections.create_task(self._guarded(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def stop_accepting(self) -> None:
+        self._acceptor.close()
 
-    async def _guarded(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def drained(self) -> None:
+        self._acceptor.cancel()
+        self._incomplete.flush()
+
+    def enter(self, host: str, close: Callable[[], None]) -> Slot | None:
+        return self._admission.enter(self._context.listener, host, close)
+
+    def accept_failed(self, error: str) -> None:
+        self._admission.accept_failed(self._context.listener, error)
+
+    def handshake_failed(self, host: str, reason: str) -> None:
+        log.warning("TLS handshake failed", host=host_address(host), error=reason, stranger=True)
+
+    def new_connection(self, slot: Slot) -> asyncio.BaseProtocol:
+        reader = asyncio.StreamReader()
+        return asyncio.StreamReaderProtocol(
+            reader, lambda _, writer: self._begin(_Peer(slot, reader, writer))
+        )
+
+    def _begin(self, peer: _Peer) -> None:
+        peer.slot.has_session = True
+        self.connections.add(peer)
+        peer.task = self.tasks.create_task(self._guarded(peer))
+
+    async def _guarded(self, peer: _Peer) -> None:
         """The boundary of a connection's task: an error ends this connection only."""
         self._metrics.connections.inc()
         reason = "error"
         try:
-            reason = await self._serve(reader, writer)
+            reason = await self._serve(peer)
         except TimeoutError:
             reason = "idle"
         except (OSError, asyncio.IncompleteReadError):
@@ -153,99 +182,80 @@ class Server:
         finally:
             self._metrics.connections.dec()
             self._metrics.connections_closed.labels(reason).inc()
-            self._idle.discard(writer)
-            writer.close()
+            self.connections.discard(peer)
+            peer.slot.leave()
+            peer.writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
-        address = writer.get_extra_info("peername")
-        number = next(self._numbers)
-        tls = writer.get_extra_info("ssl_object")
+    async def _serve(self, peer: _Peer) -> str:
+        tls = peer.writer.get_extra_info("ssl_object")
         certificate = None if tls is None else tls.getpeercert(binary_form=True)
-        connection_id = f"{self._context.listener}-{number}"
+        connection_id = f"{self._context.listener}-{next(self._numbers)}"
         try:
-            host = host_address(address[0])
             connection = ControllerConnection(
-                connection_id, host, self._context, certificate, lambda: not _has_left(reader, writer)
+                connection_id, peer.host, self._context, certificate, lambda: not peer.has_left()
             )
         except UnknownPrincipal as error:
-            log.warning("connection refused", host=address[0], error=str(error), stranger=True)
+            log.warning("connection refused", host=peer.host, error=str(error), stranger=True)
             return "authentication failed"
         try:
-            return await self._conversation(reader, writer, connection)
+            return await self._conversation(peer, connection)
+        except _Closed as closed:
+            return str(closed)
         except NotChecked as error:
-            self._incomplete.add(host, error.reason)
+            self._incomplete.add(peer.host, error.reason)
             return error.reason
         except TimeoutError:
             if connection.known:
                 raise
-            self._incomplete.add(host, LOGIN_TIMEOUT)
+            self._incomplete.add(peer.host, LOGIN_TIMEOUT)
             return LOGIN_TIMEOUT
 
-    async def _conversation(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: ControllerConnection
-    ) -> str:
+    async def _conversation(self, peer: _Peer, connection: ControllerConnection) -> str:
         """Serve requests one by one; return the reason to close the connection."""
-        loop = asyncio.get_running_loop()
-        login_ends_s = loop.time() + self.limits.login_timeout_ms / 1000
-        while not self._draining.is_set():
-            frame = await self._read(reader, writer, connection, login_ends_s)
-            if isinstance(frame, _Rejected):
-                return frame.reason
+        loop, writer = asyncio.get_running_loop(), peer.writer
+        login_ends_s = loop.time() + self._limits.login_timeout_ms / 1000
+        while not peer.draining:
+            frame = await self._read(peer, connection, login_ends_s)
             received_s = loop.time()
             reply = await connection.receive(frame)
             login_ends_s += loop.time() - received_s  # The controller's own time does not count.
             if reply.close == "authentication failed":
                 # The delay is deliberate, as in Kafka: it slows down guessing passwords.
-                await asyncio.sleep(self.limits.failed_authentication_delay_ms / 1000)
-            await _send(writer, reply.data)
+                await asyncio.sleep(self._limits.failed_authentication_delay_ms / 1000)
+            if writer.transport.is_closing():
+                # uvloop's transports raise RuntimeError when they are written to after closing.
+                raise ConnectionResetError("closed by peer")
+            writer.write(reply.data)
+            await writer.drain()
             if reply.close is not None:
-                host = host_address(writer.get_extra_info("peername")[0])
-                log.info("connection closed", host=host, reason=reply.close, stranger=not connection.known)
+                log.info(
+                    "connection closed", host=peer.host, reason=reply.close, stranger=not connection.known
+                )
                 return reply.close
         return "drained"
 
-    async def _read(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        connection: ControllerConnection,
-        login_ends_s: float,
-    ) -> bytes | _Rejected:
-        limits = self.limits
+    async def _read(self, peer: _Peer, connection: ControllerConnection, login_ends_s: float) -> bytes:
+        """Return the next frame; _Closed if it is too long."""
+        limits = self._limits
         ends_s = asyncio.get_running_loop().time() + limits.idle_ms / 1000
         if not connection.known and limits.login_timeout_ms:
             ends_s = login_ends_s
-        self._idle.add(writer)
+        peer.idle = True
         async with asyncio.timeout_at(ends_s):
-            length = await reader.readexactly(LENGTH_BYTES)
+            length = await peer.reader.readexactly(LENGTH_BYTES)
             size = int.from_bytes(length, "big", signed=True)
             known = connection.authenticated
             limit = limits.max_frame_bytes if known else limits.max_unauthenticated_frame_bytes
             # Checked before the body arrives: an unauthenticated peer may fill one small buffer only.
             if not 0 <= size <= limit:
                 other = in_place_of_a_request(length)
-                host = host_address(writer.get_extra_info("peername")[0])
                 fault = {"size_bytes": size, "limit_bytes": limit} if other is None else {"error": other}
-                log.warning("frame rejected", host=host, **fault, stranger=not known)
-                return _Rejected("frame too large" if other is None else "wrong protocol")
-            frame = await reader.readexactly(size)
-        self._idle.discard(writer)
+                log.warning("frame rejected", host=peer.host, **fault, stranger=not known)
+                raise _Closed("frame too large" if other is None else "wrong protocol")
+            frame = await peer.reader.readexactly(size)
+        peer.idle = False
         return frame
 
 
-def _handshake_failed(error: ssl.SSLError) -> None:
-    # The event loop does not pass on the address.
-    log.warning("TLS handshake failed", error=reason_of_failure(error), stranger=True)
-
-
-async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
-    """Write a response; ConnectionError if the peer disconnected meanwhile."""
-    if writer.transport.is_closing():
-        # uvloop's transports raise RuntimeError when they are written to after closing.
-        raise ConnectionResetError("closed by peer")
-    writer.write(data)
-    await writer.drain()
-
-
-def _has_left(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    return writer.is_closing() or reader.at_eof()
+def _limits(limits: ServerLimits) -> ConnectionLimits:
+    return ConnectionLimits(limits.max_connections)

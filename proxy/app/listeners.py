@@ -20,10 +20,11 @@ from proxy.config import ConfigError, ProxyConfig, split_host_port
 from proxy.config import ListenerConfig as ListenerConfig
 from proxy.error_text import text_of
 from proxy.metadata.image import QuotasImage
+from proxy.net.clients.acceptor import BACKLOG
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection
 from proxy.net.clients.drain import Drained, drain
-from proxy.net.clients.listener import BACKLOG, Listener
+from proxy.net.clients.listener import Listener
 from proxy.net.clients.services import Services
 from proxy.net.files.tls import ServerTls
 from proxy.net.kafka.broker_watch import BrokerFacts

@@ -26,7 +26,7 @@ from proxy.config.reloading import ConfigFile, checked
 from proxy.error_text import text_of
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import SpoolLock, SpoolLocked, holder_of, locked_by_another
-from proxy.net.clients.listener import BACKLOG
+from proxy.net.clients.acceptor import BACKLOG
 from proxy.net.files.tls import TlsError
 from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.clock import now_ms

@@ -163,9 +163,9 @@ async def test_a_proxy_that_leaves_while_its_request_is_served_is_no_error() -> 
             writer.transport.abort()
             # The server's transport is closed by then; nobody tells a test when.
             await asyncio.sleep(0.2)
-            (served_one,) = server._tasks
+            (peer,) = server.connections
             release.set()
-            await asyncio.wait([served_one])
+            await asyncio.wait([peer.task])
             server.drain()
             await asyncio.wait([run])
 

@@ -287,6 +287,20 @@ async def test_a_peer_that_never_says_who_it_is_is_let_go() -> None:
         writer.close()
 
 
+@pytest.mark.spec("O6")
+async def test_a_controller_rejects_more_connections_than_its_limit_until_a_reload_raises_it() -> None:
+    made = made_controller(controller_settings(nowhere(), "t", limits=ServerLimits(max_connections=1)))
+    async with running(made, wait=False) as controller, await Channel.open(controller.endpoint):
+        with pytest.raises(ChannelError):
+            await Channel.open(controller.endpoint)
+        controller.process.server.limit(ServerLimits(max_connections=2))
+        async with await Channel.open(controller.endpoint):
+            pass
+
+    closed = made.process.metrics.connections_closed.labels("too_many_connections")
+    assert closed._value.get() == 1
+
+
 @pytest.mark.spec("E8")
 async def test_the_endpoint_offers_what_may_come_in_an_envelope_in_the_brokers_versions() -> None:
     speaks: dict[int, tuple[int, int]] = {ApiKey.CREATE_TOPICS: (2, 5), ApiKey.METADATA: (0, 12)}

@@ -316,13 +316,18 @@ async def test_another_protocol_at_the_controller_is_named_and_closed(data: byte
     assert line["host"] == "127.0.0.1"
 
 
-@pytest.mark.parametrize("data", [KAFKA, b"GET / HTTP/1.1\r\n\r\n"])
+@pytest.mark.parametrize(
+    ("data", "name"), [(KAFKA, "a Kafka request"), (b"GET / HTTP/1.1\r\n\r\n", "an HTTP request")]
+)
 @on_uvloop
-async def test_a_peer_without_tls_at_a_controller_with_tls_is_named(data: bytes, tmp_path: Path) -> None:
+async def test_a_peer_without_tls_at_a_controller_with_tls_is_named(
+    data: bytes, name: str, tmp_path: Path
+) -> None:
     settings = controller_settings(nowhere(), "t", tls=tls_of(Authority(tmp_path)))
     with capture_logs() as lines:
         async with running(made_controller(settings), wait=False) as controller:
             await sent(controller.process.server.port, data)
 
     (line,) = [line for line in lines if line["event"] == "TLS handshake failed"]
-    assert line["error"].endswith("the client does not use TLS: see security.protocol of both")
+    assert line["error"].startswith(f"{name} in place of a TLS handshake")
+    assert line["host"] == "127.0.0.1"

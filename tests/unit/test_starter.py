@@ -14,7 +14,7 @@ from proxy.commands.init import InitError, Wanted, example, write_examples
 from proxy.config import ProxyConfig, load
 from proxy.config.parts import secret_files
 from proxy.metadata.signing_keys import PublicKeys, SigningKey
-from proxy.net.clients.listener import BACKLOG
+from proxy.net.clients.acceptor import BACKLOG
 from proxy.workers.supervisor import ENDING_MS
 
 pytestmark = pytest.mark.spec("O5")

@@ -27,6 +27,8 @@ from proxy.quota.connections import Slot
 from proxy.session.gate import Networks
 from proxy.wire.protocols import in_place_of_tls
 
+BACKLOG = 4_096
+"""Connections that wait to be accepted."""
 ACCEPT_PAUSE_S = 0.1
 """Pause after a failed accept: without a descriptor, the next one would fail too."""
 ACCEPTED_IN_A_TURN = 32

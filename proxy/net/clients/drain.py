@@ -1,19 +1,19 @@
 """Drains listeners: ends their connections in the order in which a process stops serving its clients.
 
-proxy.app calls it after SIGTERM. proxy.net.clients.connection and proxy.session.requests.termination
-end each connection; docs/decisions/0049 explains the order.
+proxy.app and forwarding.net.server call it after SIGTERM. The connections end themselves: in a proxy
+proxy.net.clients.connection and proxy.session.requests.termination. docs/decisions/0049 explains the order.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 
-from proxy.net.clients.connection import DRAIN_TIMEOUT, MAX_LINGER_S, Connection
-from proxy.net.clients.listener import Listener
+from proxy.net.clients.connection import DRAIN_TIMEOUT, MAX_LINGER_S
 from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import now_ms
 
@@ -26,6 +26,39 @@ LAST_CLIENTS_MS = 2_000
 POLL_S = 0.02
 REPORTED_MS = 5_000
 """The log says so often what the drain waits for."""
+
+
+class DrainedConnection(Protocol):
+    """A connection that ends in a drain."""
+
+    @property
+    def awaits(self) -> str:
+        """What a drain waits for: one of a few words, the field of its log line."""
+
+    def drain(self) -> bool:
+        """Begin to end; False if that had begun."""
+
+    def end_if_unanswered(self, late: bool, /) -> bool:
+        """End if a request waits for data, and if `late` whatever is not delivered; True if it was cut."""
+
+    def abort(self, reason: str, /) -> None:
+        """End at once."""
+
+
+class DrainedListener(Protocol):
+    """A listener whose connections end."""
+
+    @property
+    def connections(self) -> Collection[DrainedConnection]: ...
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether an accepted client has no connection yet."""
+
+    def stop_accepting(self) -> None: ...
+
+    def drained(self) -> None:
+        """Release what is left; there are no connections any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +77,7 @@ class Drained:
 log = structlog.get_logger(__name__)
 
 
-async def drain(listeners: Sequence[Listener], timeout_ms: int, at_once: asyncio.Event) -> Drained:
+async def drain(listeners: Sequence[DrainedListener], timeout_ms: int, at_once: asyncio.Event) -> Drained:
     """Drain the listeners within the timeout. `at_once`: closes all connections that are left."""
     began_ms = now_ms()
     ends_ms = began_ms + timeout_ms
@@ -63,7 +96,7 @@ async def drain(listeners: Sequence[Listener], timeout_ms: int, at_once: asyncio
 
 
 class _Draining:
-    def __init__(self, listeners: Sequence[Listener], at_once: asyncio.Event) -> None:
+    def __init__(self, listeners: Sequence[DrainedListener], at_once: asyncio.Event) -> None:
         self._listeners = listeners
         self._at_once = at_once
         self.begun_count = self.cut_count = 0
@@ -91,7 +124,7 @@ class _Draining:
             new = list(open_now) if last else []
             draining = new or [connection for connection in draining if connection in open_now]
 
-    def _report(self, draining: Sequence[Connection], ends_ms: int) -> None:
+    def _report(self, draining: Sequence[DrainedConnection], ends_ms: int) -> None:
         """Say what the drain waits for, unless that was said a short time ago."""
         if now_ms() - self._reported_ms < REPORTED_MS:
             return
@@ -106,7 +139,7 @@ class _Draining:
             connection.abort(DRAIN_TIMEOUT)
         return len(left)
 
-    def _connections(self) -> Iterator[Connection]:
+    def _connections(self) -> Iterator[DrainedConnection]:
         for listener in self._listeners:
             yield from listener.connections
 
@@ -117,7 +150,7 @@ class _Draining:
                 await self._at_once.wait()
 
 
-def _begun(connection: Connection) -> bool:
+def _begun(connection: DrainedConnection) -> bool:
     """Begin the drain of a connection; return whether it begins now. A defect closes this connection only."""
     try:
         return connection.drain()

@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from proxy.audit import events
-from proxy.net.clients.acceptor import Acceptor, TlsAcceptor
+from proxy.net.clients.acceptor import BACKLOG, Acceptor, TlsAcceptor
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection, Upstream
 from proxy.net.clients.pending_logins import PendingLogins
@@ -39,8 +39,6 @@ from proxy.session.authentication import Authentication
 from proxy.session.effects import ToController, Verify
 from proxy.session.gate import ListenerPolicy, Peer
 from proxy.session.session import Session
-
-BACKLOG = 4_096
 
 log = structlog.get_logger(__name__)
 
