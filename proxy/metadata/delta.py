@@ -15,7 +15,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from proxy.metadata import state_digest
 from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType, uuid_text
 from proxy.metadata.acls_image import AclsImage, Entry, PatternAcls, ResourceAcls, Subject
 from proxy.metadata.image import (
@@ -34,7 +33,7 @@ from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.sorted_names import Pair, SortedNames
-from proxy.metadata.state_digest import Sum
+from proxy.metadata.state_digest import Sum, element
 from proxy.wire import catalog, types
 from proxy.wire.message import Message
 from proxy.wire.work import paced
@@ -89,7 +88,7 @@ class AclsDelta:
         if not changes and networks == before.networks:
             return before
         if total is not None:
-            total.change(state_digest.of_acl, before.by_id, changes)
+            total.change(_of_acl, before.by_id, changes)
         removed = [before.by_id[i] for i in changes if i in before.by_id]
         added = [acl for acl in changes.values() if acl is not None]
         if networks != before.networks:
@@ -324,7 +323,7 @@ class TopicsDelta:
         changes = {name: topic for name, topic in self._topics.items() if topic != before.get(name)}
         if not changes:
             return self._image
-        total.change(state_digest.of_topic, before, changes)
+        total.change(_of_topic, before, changes)
         return TopicsImage(
             before.updated(changes), self._image.names_by_id.updated(self._names), self._owned(changes)
         )
@@ -514,7 +513,7 @@ class MetadataDelta:
             for entity, limits in self._limits.items()
             if limits != (before.get(entity) or {})
         }
-        total.change(state_digest.of_limits, before, changes)
+        total.change(_of_limits, before, changes)
         return QuotasImage(before.updated(changes)) if changes else self._image.quotas
 
     def _applied_not_understood(self) -> ShardedMap[str, NotUnderstood]:
@@ -525,13 +524,13 @@ class MetadataDelta:
     def _applied_scram(self, total: Sum) -> ScramImage:
         before = self._image.scram.credentials
         changes = {key: value for key, value in self._credentials.items() if value != before.get(key)}
-        total.change(state_digest.of_credential, before, changes)
+        total.change(of_credential, before, changes)
         return ScramImage(before.updated(changes)) if changes else self._image.scram
 
     def _applied_tokens(self, total: Sum) -> TokensImage:
         before = self._image.tokens.by_id
         changes = {key: value for key, value in self._tokens.items() if value != before.get(key)}
-        total.change(state_digest.of_token, before, changes)
+        total.change(_of_token, before, changes)
         return TokensImage(before.updated(changes)) if changes else self._image.tokens
 
 
@@ -559,3 +558,34 @@ def _credential_key(
     if mechanism is ScramMechanism.UNKNOWN:
         raise MetadataError(f"{type(record).__name__} with SCRAM mechanism {record.mechanism}")
     return mechanism, record.name
+
+
+def _of_acl(_id: str, acl: Acl) -> bytes:
+    return element("acl", acl.id, acl.resource_name, acl.principal, acl.host, *acl.numbers)
+
+
+def _of_limits(entity: QuotaEntity, limits: Mapping[str, float]) -> bytes:
+    return element("quota", entity.path, sorted(limits.items()))
+
+
+def of_credential(key: tuple[ScramMechanism, str], credential: ScramCredential) -> bytes:
+    """The element of a SCRAM credential."""
+    mechanism, user = key
+    return element("scram", int(mechanism), user, credential.iterations, credential.fingerprint.hex())
+
+
+def _of_token(_id: str, token: DelegationToken) -> bytes:
+    return element(
+        "token",
+        token.token_id,
+        token.owner,
+        token.requester,
+        list(token.renewers),
+        token.issue_timestamp_ms,
+        token.max_timestamp_ms,
+        token.expiry_timestamp_ms,
+    )
+
+
+def _of_topic(name: str, topic: Topic) -> bytes:
+    return element("topic", name, topic.id, topic.partitions, sorted(topic.configs.items()))

@@ -19,12 +19,9 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 from proxy.metadata.delta import MetadataError
-
-if TYPE_CHECKING:
-    from proxy.metadata.signing_keys import PublicKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +127,24 @@ class UnsignedRecords:
         return f"{where}: {', '.join(self.reasons)}; {'in effect' if self.in_effect else 'not in effect'}"
 
 
+class LogKeys(Protocol):
+    """The public keys of controllers (proxy.metadata.signing_keys)."""
+
+    def __contains__(self, key_id: object, /) -> bool: ...
+
+    def verify(
+        self, signature: Signature, topic: str, key: bytes, value: bytes | memoryview | Hashed
+    ) -> bool:
+        """Whether one of the keys has signed this record."""
+
+
 class LogVerifier:
     """Decides which records count, of one transaction or of a part of the log at once.
 
     The loader passes what was read, in log order, and the digest of the state with it.
     """
 
-    def __init__(self, topic: str, keys: PublicKeys, *, rejects: bool = True, begins: bool = False) -> None:
+    def __init__(self, topic: str, keys: LogKeys, *, rejects: bool = True, begins: bool = False) -> None:
         """`rejects`: `metadata.unsigned: reject`; else what is not signed is in effect, and reported.
 
         `begins`: this process may sign the first record of a log that is empty.

@@ -4,9 +4,7 @@ It is a homomorphic multiset hash, LtHash (Bellare and Micciancio 1997; Lewi et 
 expanded to 1,024 numbers of 16 bits, and the numbers of all elements are added. So a change costs one
 expansion for the element before it and one for that after it, and the digest depends neither on the order of
 the records nor on which of them compaction has removed. A plain sum of short hashes could be forged
-(Wagner 2002).
-
-An element is a JSON array of its kind and its fields, so that others can compute it.
+(Wagner 2002). proxy.metadata.delta has the elements.
 """
 
 from __future__ import annotations
@@ -14,13 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from hashlib import sha256, shake_128
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-if TYPE_CHECKING:
-    from proxy.metadata.acl import Acl
-    from proxy.metadata.image import DelegationToken, Topic
-    from proxy.metadata.quota_entity import QuotaEntity
-    from proxy.metadata.scram import ScramCredential, ScramMechanism
+from typing import Any, Final, TypeVar
 
 _LANES: Final = 1_024
 _LANE_BYTES: Final = 4
@@ -49,62 +41,24 @@ class Sum:
 
     def change(
         self,
-        element: Callable[[Key, Value], bytes],
+        of: Callable[[Key, Value], bytes],
         before: Mapping[Key, Value],
         changes: Mapping[Key, Value | None],
     ) -> None:
-        """Replace the elements of the keys in `changes`; None: there is none any more."""
+        """Replace the elements of the keys in `changes`; None: there is none any more.
+
+        `of`: returns the `element` of a value.
+        """
         for key, value in changes.items():
             known = before.get(key)
             if known is not None:
-                self.total = ((self.total | _CARRY) - _expanded(element(key, known))) & _LOWER
+                self.total = ((self.total | _CARRY) - _expanded(of(key, known))) & _LOWER
             if value is not None:
-                self.total = (self.total + _expanded(element(key, value))) & _LOWER
+                self.total = (self.total + _expanded(of(key, value))) & _LOWER
 
 
-def of_acl(_id: str, acl: Acl) -> bytes:
-    """The element of an ACL."""
-    return _element(
-        "acl",
-        acl.id,
-        acl.resource_name,
-        acl.principal,
-        acl.host,
-        *acl.numbers,
-    )
-
-
-def of_limits(entity: QuotaEntity, limits: Mapping[str, float]) -> bytes:
-    """The element of all limits of an entity."""
-    return _element("quota", entity.path, sorted(limits.items()))
-
-
-def of_credential(key: tuple[ScramMechanism, str], credential: ScramCredential) -> bytes:
-    """The element of a SCRAM credential."""
-    mechanism, user = key
-    return _element("scram", int(mechanism), user, credential.iterations, credential.fingerprint.hex())
-
-
-def of_token(_id: str, token: DelegationToken) -> bytes:
-    """The element of a delegation token."""
-    return _element(
-        "token",
-        token.token_id,
-        token.owner,
-        token.requester,
-        list(token.renewers),
-        token.issue_timestamp_ms,
-        token.max_timestamp_ms,
-        token.expiry_timestamp_ms,
-    )
-
-
-def of_topic(name: str, topic: Topic) -> bytes:
-    """The element of a topic with its configs."""
-    return _element("topic", name, topic.id, topic.partitions, sorted(topic.configs.items()))
-
-
-def _element(*fields: Any) -> bytes:
+def element(*fields: Any) -> bytes:
+    """Return an element: a JSON array of its kind and its fields, so that others can compute it."""
     return json.dumps(fields, separators=(",", ":")).encode()
 
 

@@ -22,9 +22,8 @@ from proxy.audit.record import AuditEvent
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection
-from proxy.net.clients.connection_host import NoAuditTrail
 from proxy.net.clients.listener import Listener
-from proxy.net.clients.services import Services
+from proxy.net.clients.services import NoAuditTrail, Services
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.kafka.channel import SaslLogin
 from proxy.net.kafka.user_tokens import ProxyIdentity

@@ -7,14 +7,16 @@ and while the broker is slower than the client; the broker is not read while the
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from fcntl import ioctl
 from functools import partial
 from termios import TIOCOUTQ
-from typing import Any
+from time import perf_counter_ns
+from typing import Any, Protocol
 
-from proxy.net.clients import request_timing
-from proxy.net.clients.connection_host import ConnectionHost, DeferredEffects, owned
+from proxy.audit.record import AuditEvent
 from proxy.net.clients.relay_protocol import ReceiveBuffers, RelayProtocol, joined
+from proxy.net.clients.turns import Turns
 from proxy.net.kafka.channel import reauthentication_wait_s
 from proxy.quota.connections import Slot
 from proxy.security.sasl.exchange import Settled
@@ -52,6 +54,65 @@ LOGIN_MS = 5_000
 """How long it waits for the others, besides the time that the proxy takes to check them."""
 PARTING_S = 0.5
 """How long the client of a drained connection may take to close its end after the last bytes."""
+
+
+class ConnectionHost(Protocol):
+    """The process around a connection."""
+
+    buffers: ReceiveBuffers
+    turns: Turns
+
+    def now_ms(self) -> int: ...
+
+    def record(self, event: AuditEvent) -> None: ...
+
+    def held_class(self, event: AuditEvent) -> str | None:
+        """Return the record's class if all effects after it wait until it is durable; else None."""
+
+    def hold(self, connection: "Connection", /) -> None:
+        """Wait until the `pending_classes` are durable, then call `resume` or `close`."""
+
+    def new_session(self, connection: "Connection", transport: asyncio.Transport) -> Session | None:
+        """Return the session of a new connection; None: the connection is rejected and closed."""
+
+    def connect_upstream(self, connection: "Connection", /) -> None:
+        """Connect to the broker, then call `upstream_ready` or `close`."""
+
+    def forward(self, connection: "Connection", /, request: ToController) -> None:
+        """Send a request to the controller, then call `controller_responded` and its result."""
+
+    def verify(self, connection: "Connection", /, login: Verify) -> None:
+        """Check a login, then call `verified`."""
+
+    def look_up_topics(self, connection: "Connection", topic_ids: bytes) -> None:
+        """Request the names of these ids from the broker, then call `topics_looked_up`."""
+
+    def renew_login(self, connection: "Connection", /, upstream: "Upstream") -> None:
+        """Renew the session at the broker, which expires soon: call `log_in_upstream` or `close`."""
+
+    def login_rejected(self, message: str) -> None:
+        """Report that the broker did not renew the session; the connection is closed."""
+
+    def connection_closed(self, connection: "Connection", reason: str) -> None:
+        """Remove a closed connection."""
+
+
+@dataclass(slots=True)
+class DeferredEffects:
+    """Effects that wait until the audit records before them are durable, in order."""
+
+    effects: list[Effect] = field(default_factory=list)
+    classes: set[str] = field(default_factory=set)
+    """Classes of the records that have to be durable first, and for which no wait has begun."""
+
+    def add(self, effect: Effect) -> None:
+        """Append an effect, with a copy of what it borrows from the receive buffer."""
+        self.effects.append(owned(effect))
+
+    def pending_classes(self) -> set[str]:
+        """Return the classes to wait for; empty when the effects may be carried out."""
+        classes, self.classes = self.classes, set()
+        return classes
 
 
 class Connection(RelayProtocol):
@@ -106,7 +167,7 @@ class Connection(RelayProtocol):
             return
         self.session = session
         session.call_when_turn_is_due(self._join_turns)
-        self.on_drained = self._client_drained
+        self.on_drained = self._update_reading
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._close_reason is not None:
@@ -120,8 +181,8 @@ class Connection(RelayProtocol):
                 self._update_reading()
         else:
             if self.session.machine.is_timed:
-                request_timing.on_requests(self, lambda: self._received(data, now_ms), now_ms)
-            else:
+                self._on_requests(lambda: self._received(data, now_ms), now_ms)
+            else:  # Without the price of a lambda.
                 self.carry_out(self._received(data, now_ms))
             self._host.turns.worked()
 
@@ -136,7 +197,7 @@ class Connection(RelayProtocol):
                     self._update_reading()
             else:
                 if self.session.machine.is_timed:
-                    request_timing.on_responses(self, lambda: self._broker_responded(data, now_ms), now_ms)
+                    self._on_responses(lambda: self._broker_responded(data, now_ms), now_ms)
                 else:
                     self.carry_out(self._broker_responded(data, now_ms))
                 self._host.turns.worked()
@@ -144,7 +205,13 @@ class Connection(RelayProtocol):
     def take_turn(self) -> bool:
         """Continue the remaining work for a slice; return whether there is more to do now."""
         try:
-            self._take_turn(self._host.now_ms())
+            if self._rest:
+                self.session.gate.pace.begin(own_turn=True)
+                effects, self._rest = self._rest, []
+                self.carry_out(effects)
+            elif self.session.turn_due and not self._has_to_wait:
+                now_ms = self._host.now_ms()
+                self._on_requests(lambda: self.session.take_turn(now_ms), now_ms)
         except BaseException:
             # Like uvloop after an exception in a callback: this connection ends, and no other.
             self._in_turns = False
@@ -153,13 +220,28 @@ class Connection(RelayProtocol):
         self._in_turns = bool(self._rest) or (self.session.turn_due and not self._has_to_wait)
         return self._in_turns
 
-    def _take_turn(self, now_ms: int) -> None:
-        if self._rest:
-            self.session.gate.pace.begin(own_turn=True)
-            effects, self._rest = self._rest, []
-            self.carry_out(effects)
-        elif self.session.turn_due and not self._has_to_wait:
-            request_timing.on_requests(self, lambda: self.session.take_turn(now_ms), now_ms)
+    # Of a client with a request quota, the time that the event loop spends on it is measured (KIP-124).
+
+    def _on_requests(self, take: Callable[[], list[Effect]], now_ms: int) -> None:
+        """Carry out the effects of a client's bytes."""
+        machine = self.session.machine
+        if not machine.is_timed:
+            self.carry_out(take())
+            return
+        since_ns = perf_counter_ns()
+        self.carry_out(take())
+        machine.spent_on_requests(perf_counter_ns() - since_ns, now_ms)
+
+    def _on_responses(self, take: Callable[[], list[Effect]], now_ms: int) -> None:
+        """Carry out the effects of a response's bytes."""
+        machine = self.session.machine
+        if not machine.is_timed:
+            self.carry_out(take())
+            return
+        is_exempt = machine.next_response_is_exempt
+        since_ns = perf_counter_ns()
+        self.carry_out(take())
+        machine.spent_on_responses(perf_counter_ns() - since_ns, is_exempt, now_ms)
 
     def _received(self, data: memoryview, now_ms: int) -> list[Effect]:
         effects = self.session.receive(data, now_ms)
@@ -193,7 +275,7 @@ class Connection(RelayProtocol):
     def _respond(self, then: Callable[[int], list[Effect]]) -> None:
         if self._close_reason is None:
             now_ms = self._host.now_ms()
-            request_timing.on_responses(self, partial(then, now_ms), now_ms)
+            self._on_responses(partial(then, now_ms), now_ms)
 
     def verified(self, outcome: Settled) -> None:
         """Handle the outcome of a `Verify`."""
@@ -269,7 +351,13 @@ class Connection(RelayProtocol):
         for data in joined(to_client):
             self.write(data)
         for data in joined(to_broker):
-            self._to_broker(data)
+            if self.upstream is not None:
+                self.upstream.write(data)
+            elif self._close_reason is None:
+                self._early.append(bytes(data))
+                if not self._connecting:
+                    self._connecting = True
+                    self._host.connect_upstream(self)
         to_client.clear()
         to_broker.clear()
 
@@ -462,24 +550,6 @@ class Connection(RelayProtocol):
         """Whether no more may be done now: the client does not read, or records are not durable yet."""
         return self._close_reason is None and (self.full or self._deferred is not None)
 
-    def _to_broker(self, data: Data) -> None:
-        upstream = self.upstream
-        if upstream is not None:
-            upstream.write(data)
-            return
-        if self._close_reason is not None:
-            return
-        self._early.append(bytes(data))
-        if not self._connecting:
-            self._connecting = True
-            self._host.connect_upstream(self)
-
-    def _to_controller(self, effect: ToController) -> None:
-        self._host.forward(self, effect)
-
-    def _verify(self, effect: Verify) -> None:
-        self._host.verify(self, effect)
-
     def _look_up_topics(self, effect: LookUpTopics) -> None:
         if self._close_reason is None:
             self._host.look_up_topics(self, effect.topic_ids)
@@ -516,12 +586,6 @@ class Connection(RelayProtocol):
             self.write(effect.last_words)
         self.close(effect.reason)
 
-    def _upstream_logged_in(self, effect: UpstreamLoggedIn) -> None:
-        self._renew_login_after(effect.session_lifetime_ms)
-
-    def _upstream_login_failed(self, effect: UpstreamLoginFailed) -> None:
-        self._host.login_rejected(effect.message)
-
     def _renew_login_after(self, session_lifetime_ms: int) -> None:
         if session_lifetime_ms > 0:
             wait_s = reauthentication_wait_s(session_lifetime_ms)
@@ -541,7 +605,7 @@ class Connection(RelayProtocol):
     def _unmute(self) -> None:
         if self._close_reason is None:
             now_ms = self._host.now_ms()
-            request_timing.on_requests(self, lambda: self.session.unmuted(now_ms), now_ms)
+            self._on_requests(lambda: self.session.unmuted(now_ms), now_ms)
 
     def _later(self, delay_ms: float, call: Callable[[], None]) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(delay_ms / 1000, call)
@@ -572,20 +636,24 @@ class Connection(RelayProtocol):
         self._in_turns = True
         self._host.turns.add(session.memory.owner, self, stranger=not session.authentication.known)
 
-    def _client_drained(self) -> None:
-        self._update_reading()
-
 
 _CARRY_OUT: dict[type[Effect], Callable[[Connection, Any], None]] = {
-    ToController: Connection._to_controller,
-    Verify: Connection._verify,
+    ToController: lambda connection, effect: connection._host.forward(connection, effect),
+    Verify: lambda connection, effect: connection._host.verify(connection, effect),
     LookUpTopics: Connection._look_up_topics,
     MuteClient: Connection._mute,
     Recorded: Connection._carry_out_record,
     Close: Connection._close,
-    UpstreamLoggedIn: Connection._upstream_logged_in,
-    UpstreamLoginFailed: Connection._upstream_login_failed,
+    UpstreamLoggedIn: lambda connection, effect: connection._renew_login_after(effect.session_lifetime_ms),
+    UpstreamLoginFailed: lambda connection, effect: connection._host.login_rejected(effect.message),
 }
+
+
+def owned(effect: Effect) -> Effect:
+    """Return the effect with a copy of its data, if these may be in the receive buffer."""
+    if isinstance(effect, ToClient | ToBroker):
+        return replace(effect, data=bytes(effect.data))
+    return effect
 
 
 class Upstream(RelayProtocol):

@@ -7,12 +7,12 @@ TaskGroup; an error in one of them ends its connection and no other.
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from ipaddress import ip_address
 from ssl import cert_time_to_seconds
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import structlog
 
@@ -40,6 +40,8 @@ from proxy.session.effects import ToController, Verify
 from proxy.session.gate import ListenerPolicy, Peer
 from proxy.session.session import Session
 
+Arguments = ParamSpec("Arguments")
+
 log = structlog.get_logger(__name__)
 
 
@@ -48,6 +50,28 @@ def _address(text: str) -> tuple[str, bytes]:
     """Return a client's address as ACLs name it, and its raw bytes. Cached, since clients reconnect."""
     host = host_address(text)
     return host, ip_address(host.partition("%")[0]).packed
+
+
+def _in_a_task(
+    work: Callable[Concatenate["Listener", Connection, Arguments], Coroutine[object, object, None]],
+) -> Callable[Concatenate["Listener", Connection, Arguments], None]:
+    """Do the work in a task, with its boundary: a defect closes this connection and is logged."""
+
+    async def guarded(
+        listener: "Listener", connection: Connection, /, *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> None:
+        try:
+            await work(listener, connection, *args, **kwargs)
+        except Exception:
+            log.exception("Unexpected error in a connection", listener=listener.policy.name)
+            connection.close("internal_error")
+
+    def start(
+        listener: "Listener", connection: Connection, /, *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> None:
+        listener.tasks.create_task(guarded(listener, connection, *args, **kwargs))
+
+    return start
 
 
 class Listener:
@@ -152,29 +176,9 @@ class Listener:
             ends_ms.append(cert_time_to_seconds(certificate["notAfter"]) * 1000)
         return min(ends_ms, default=None)
 
-    def connect_upstream(self, connection: Connection) -> None:
-        """Connect to the broker for a connection."""
-        self.tasks.create_task(self._connect_upstream(connection))
-
-    def forward(self, connection: Connection, request: ToController) -> None:
-        """Send an admin request to the controller."""
-        self.tasks.create_task(self._forward(connection, request))
-
-    def hold(self, connection: Connection) -> None:
-        """Let a connection continue when its records are durable."""
-        self.tasks.create_task(self._hold(connection))
-
-    def verify(self, connection: Connection, login: Verify) -> None:
-        """Check a login."""
-        self.tasks.create_task(self._verify(connection, login))
-
     def look_up_topics(self, connection: Connection, topic_ids: bytes) -> None:
         """Request the names of these topic ids from the broker."""
         self.lookups.request(connection.session.memory.owner, connection, topic_ids, self.tasks)
-
-    def renew_login(self, connection: Connection, upstream: Upstream) -> None:
-        """Renew the login at the broker on an open connection (KIP-368)."""
-        self.tasks.create_task(self._renew_login(connection, upstream))
 
     def login_rejected(self, message: str) -> None:
         self._services.observer.upstream_error()
@@ -257,7 +261,9 @@ class Listener:
             )
         )
 
-    async def _connect_upstream(self, connection: Connection) -> None:
+    @_in_a_task
+    async def connect_upstream(self, connection: Connection) -> None:
+        """Connect to the broker for a connection."""
         try:
             login = await self._login(connection)
             broker = self._services.broker
@@ -269,13 +275,10 @@ class Listener:
             self._services.observer.upstream_error()
             self._upstream_line.is_down(cause_of(error), listener=self.policy.name)
             connection.close("upstream_unreachable")
-        except Exception:  # noqa: BLE001 - the task boundary: see _fault
-            self._fault(connection)
 
-    async def _login(self, connection: Connection) -> SaslLogin | None:
-        return await self._services.identity.login(connection.session.authentication.principal)
-
-    async def _renew_login(self, connection: Connection, upstream: Upstream) -> None:
+    @_in_a_task
+    async def renew_login(self, connection: Connection, upstream: Upstream) -> None:
+        """Renew the login at the broker on an open connection (KIP-368)."""
         try:
             login = await self._login(connection)
             assert login is not None, "a session that expires has begun with a login"
@@ -283,38 +286,31 @@ class Listener:
         except ChannelError as error:
             self.login_rejected(str(error))
             connection.close("upstream_reauthentication_failed")
-        except Exception:  # noqa: BLE001 - the task boundary: see _fault
-            self._fault(connection)
 
-    async def _forward(self, connection: Connection, request: ToController) -> None:
-        try:
-            response = await self._services.forward(request)
-            respond = await call_in_slices(
-                lambda: connection.controller_responded(request.correlation_id, response)
-            )
-            await self._services.trail.wait_until_durable()
-            if respond is not None:
-                respond()
-        except Exception:  # noqa: BLE001 - the task boundary: see _fault
-            self._fault(connection)
+    async def _login(self, connection: Connection) -> SaslLogin | None:
+        return await self._services.identity.login(connection.session.authentication.principal)
 
-    async def _hold(self, connection: Connection) -> None:
-        try:
-            while classes := connection.pending_classes():
-                if not await self._services.trail.may_proceed(classes):
-                    connection.close("audit_unavailable")
-                    return
-            connection.resume()
-        except Exception:  # noqa: BLE001 - the task boundary: see _fault
-            self._fault(connection)
+    @_in_a_task
+    async def forward(self, connection: Connection, request: ToController) -> None:
+        """Send an admin request to the controller."""
+        response = await self._services.forward(request)
+        respond = await call_in_slices(
+            lambda: connection.controller_responded(request.correlation_id, response)
+        )
+        await self._services.trail.wait_until_durable()
+        if respond is not None:
+            respond()
 
-    async def _verify(self, connection: Connection, login: Verify) -> None:
-        try:
-            await self._logins.verify(connection, login, lambda: connection in self.connections)
-        except Exception:  # noqa: BLE001 - the task boundary: see _fault
-            self._fault(connection)
+    @_in_a_task
+    async def hold(self, connection: Connection) -> None:
+        """Let a connection continue when its records are durable."""
+        while classes := connection.pending_classes():
+            if not await self._services.trail.may_proceed(classes):
+                connection.close("audit_unavailable")
+                return
+        connection.resume()
 
-    def _fault(self, connection: Connection) -> None:
-        # The task boundary of a connection: a defect closes this connection and is logged.
-        log.exception("Unexpected error in a connection", listener=self.policy.name)
-        connection.close("internal_error")
+    @_in_a_task
+    async def verify(self, connection: Connection, login: Verify) -> None:
+        """Check a login."""
+        await self._logins.verify(connection, login, lambda: connection in self.connections)

@@ -1,11 +1,11 @@
 """What all sessions of one process need, as one object: made by proxy.app, used by each listener."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent
-from proxy.net.clients.connection_host import AuditTrail, NoAuditTrail
 from proxy.net.clients.turns import Turns
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.kafka.topic_lookups import TopicLookups
@@ -14,6 +14,32 @@ from proxy.net.logins.verification import Verifications
 from proxy.net.telemetry.spans import Tracing
 from proxy.session.effects import ControllerResponse, ToController
 from proxy.session.gate import Gate
+
+
+class AuditTrail(Protocol):
+    """Durability of audit records. Nothing else that a listener does waits for a disk."""
+
+    def held_class(self, event: AuditEvent) -> str | None:
+        """Return the record's class if all effects after it wait until it is durable; else None."""
+
+    async def wait_until_durable(self, classes: Collection[str] = (ADMIN,)) -> bool:
+        """Wait until the records of these classes are durable, as audit.fsync says. False on failure."""
+
+    async def may_proceed(self, classes: Collection[str]) -> bool:
+        """Return whether effects after these records may be carried out: they are durable, or need not be."""
+
+
+class NoAuditTrail:
+    """An audit trail that never has to be waited for."""
+
+    def held_class(self, event: AuditEvent) -> str | None:
+        return None
+
+    async def wait_until_durable(self, classes: Collection[str] = (ADMIN,)) -> bool:
+        return True
+
+    async def may_proceed(self, classes: Collection[str]) -> bool:
+        return True
 
 
 class ConnectionObserver(Protocol):

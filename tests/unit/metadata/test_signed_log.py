@@ -14,14 +14,13 @@ from prometheus_client import CollectorRegistry
 from forwarding.controller.signing import LogSigner, state_records
 from forwarding.net.log import log_entries
 from proxy.audit.record import AuditEvent
-from proxy.metadata.delta import MetadataError
+from proxy.metadata.delta import MetadataError, of_credential
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.metadata.scram import HiddenCredential, ScramCredential, ScramMechanism
 from proxy.metadata.signatures import Hashed, LogVerifier, Signature, Unsigned
 from proxy.metadata.signing_keys import KeyFileError, PublicKeys, SigningKey
-from proxy.metadata.state_digest import of_credential
 from proxy.net.metadata.seen_number import FILE, SeenNumber
 from proxy.net.pages.log_report import LogReport
 from proxy.wire import types
