@@ -81,7 +81,8 @@ def alter_configs(inputs: DecisionInputs[Altering]) -> Decision:
                 changes[resource.resource_name] = change
             else:
                 faults[key] = change
-    response = _response_of(request)
+    incremental = isinstance(request, types.IncrementalAlterConfigsRequest)
+    response = types.IncrementalAlterConfigsResponse if incremental else types.AlterConfigsResponse
     rejected = {resource: _part(response, resource, *fault) for resource, fault in faults.items() if fault}
     resources = [resource for resource in paced(requested) if resource_key(resource) not in rejected]
     alteration = Alteration(changes, topic_ids, inputs.new_id)
@@ -125,13 +126,9 @@ def _concerns_broker(resource: Alterable) -> bool:
     """Whether a broker has to see the resource. AlterConfigs resets what it does not name."""
     return (
         not _changes_owner_or_acls(resource)
-        or not _is_incremental(resource)
+        or not all(hasattr(config, "config_operation") for config in resource.configs)
         or bool(broker_configs(resource.configs))
     )
-
-
-def _is_incremental(resource: Alterable) -> bool:
-    return all(hasattr(config, "config_operation") for config in resource.configs)
 
 
 def _requested_change(
@@ -192,11 +189,6 @@ def _part(response: Any, resource: Resource, error_code: ErrorCode, message: str
     return response.AlterConfigsResourceResponse(
         error_code=error_code, error_message=message, resource_type=resource[0], resource_name=resource[1]
     )
-
-
-def _response_of(request: Altering) -> Any:
-    incremental = isinstance(request, types.IncrementalAlterConfigsRequest)
-    return types.IncrementalAlterConfigsResponse if incremental else types.AlterConfigsResponse
 
 
 CONTROLLER_APIS = tuple(

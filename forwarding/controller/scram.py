@@ -89,17 +89,9 @@ def _fault(alteration: Deletion | Upsertion, image: MetadataImage) -> Fault | No
     if mechanism is ScramMechanism.UNKNOWN:
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
     if isinstance(alteration, types.AlterUserScramCredentialsRequest.ScramCredentialDeletion):
-        return _deletion_fault(alteration, mechanism, image)
-    return _upsertion_fault(alteration)
-
-
-def _deletion_fault(alteration: Deletion, mechanism: ScramMechanism, image: MetadataImage) -> Fault | None:
-    if image.scram.credential(mechanism, alteration.name) is None:
-        return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
-    return None
-
-
-def _upsertion_fault(alteration: Upsertion) -> Fault | None:
+        if image.scram.credential(mechanism, alteration.name) is None:
+            return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+        return None
     code = ErrorCode.UNACCEPTABLE_CREDENTIAL
     if alteration.iterations < MIN_ITERATIONS:
         return code, f"Too few iterations: {alteration.iterations}, at least {MIN_ITERATIONS}"

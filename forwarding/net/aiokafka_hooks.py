@@ -73,16 +73,15 @@ class RenewedConnection(AIOKafkaConnection):  # type: ignore[misc] # aiokafka sh
         async with self._login_lock:
             at_s = self._reauthenticate_at_s
             if at_s is not None and self._loop.time() >= at_s:
-                await self._log_in_again()
+                try:
+                    await self._do_sasl_handshake()
+                except BaseException as error:
+                    # A login that failed half-way can be neither finished nor restarted on this connection.
+                    self.close(
+                        reason=CloseReason.AUTH_FAILURE, exc=error if isinstance(error, Exception) else None
+                    )
+                    raise
         return await super().send(request, expect_response)
-
-    async def _log_in_again(self) -> None:
-        try:
-            await self._do_sasl_handshake()
-        except BaseException as error:
-            # A login that failed half-way can be neither finished nor restarted on this connection.
-            self.close(reason=CloseReason.AUTH_FAILURE, exc=error if isinstance(error, Exception) else None)
-            raise
 
 
 async def _create_conn(host: str, port: int, **settings: object) -> RenewedConnection:

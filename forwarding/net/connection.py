@@ -149,7 +149,11 @@ class ControllerConnection:
         """Serve one request frame, without its length prefix. NotChecked: the connection is to be closed."""
         now_ms = self._context.now_ms()
         if self._authentication.phase is Phase.BARE_TOKENS:
-            return await self._bare_token(frame, now_ms)
+            step = await self._verified(self._authentication.bare_token(frame, now_ms))
+            self._record_step(step, None)
+            if step.close:
+                return Reply(close="authentication failed")
+            return Reply(len(step.response).to_bytes(4, "big") + step.response)
         try:
             header = decode_request_header(frame)
             return await self._request(header, frame, now_ms)
@@ -174,7 +178,10 @@ class ControllerConnection:
             self._record(authentication.fail(ApiKey.name_of(header.api_key)), header)
             return Reply(close="not authenticated")
         if header.api_key != ApiKey.ENVELOPE or header.api_version > MAX_VERSION:
-            return self._unexpected(header)
+            name = ApiKey.name_of(header.api_key)
+            message = f"{name} v{header.api_version} is not served on the controller's endpoint"
+            self._record(events.request_refused(message=message), header)
+            return Reply(close="unexpected request")
         return await self._envelope(header, frame)
 
     async def _envelope(self, header: RequestHeader, frame: bytes) -> Reply:
@@ -202,13 +209,6 @@ class ControllerConnection:
             step = self._authentication.verified(outcome, self._context.now_ms())
         return step
 
-    async def _bare_token(self, token: bytes, now_ms: int) -> Reply:
-        step = await self._verified(self._authentication.bare_token(token, now_ms))
-        self._record_step(step, None)
-        if step.close:
-            return Reply(close="authentication failed")
-        return Reply(len(step.response).to_bytes(4, "big") + step.response)
-
     def _api_versions(self, header: RequestHeader, frame: bytes, now_ms: int) -> Reply:
         offered = {**LISTENER_APIS, **self._context.forwardable_versions()}
         low, high = offered[ApiKey.API_VERSIONS]
@@ -233,7 +233,17 @@ class ControllerConnection:
         tags: dict[int, bytes] = {}
         end = witnessed_end(requested.get(AUDIT_END_TAG, b""))
         if end is not None:
-            self._witness(header, end, now_ms)
+            if now_ms - self._witnessed_ms >= MIN_WITNESS_INTERVAL_MS:
+                self._witnessed_ms = now_ms
+                self._context.record(
+                    events.witnessed(
+                        listener=self._context.listener,
+                        host=self._host,
+                        principal=str(self._authentication.principal),
+                        client_id=header.client_id,
+                        message=end,
+                    )
+                )
             tags[AUDIT_END_TAG] = self._context.audit_end().encode()
             other = self._context.same_id.hear(author_of(end), now_ms, self._host)
             if other is not None:
@@ -245,26 +255,6 @@ class ControllerConnection:
 
     def _sender(self, header: RequestHeader) -> Sender:
         return Sender(self._authentication.principal, self._host, self._context.listener, header.client_id)
-
-    def _witness(self, header: RequestHeader, end: str, now_ms: int) -> None:
-        """Record the end of the proxy's audit trail."""
-        if now_ms - self._witnessed_ms >= MIN_WITNESS_INTERVAL_MS:
-            self._witnessed_ms = now_ms
-            self._context.record(
-                events.witnessed(
-                    listener=self._context.listener,
-                    host=self._host,
-                    principal=str(self._authentication.principal),
-                    client_id=header.client_id,
-                    message=end,
-                )
-            )
-
-    def _unexpected(self, header: RequestHeader) -> Reply:
-        name = ApiKey.name_of(header.api_key)
-        message = f"{name} v{header.api_version} is not served on the controller's endpoint"
-        self._record(events.request_refused(message=message), header)
-        return Reply(close="unexpected request")
 
     def _record_step(self, step: Step, header: RequestHeader | None) -> None:
         if step.event is not None:

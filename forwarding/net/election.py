@@ -165,7 +165,7 @@ class Election:
                 self.reachability.failed(error, level=level, group=self._group_id)
                 if self._may_be_replaced():
                     self._set_won(won=False)
-                await self._pause()
+                await self.reachability.pause(None if self._may_be_replaced() else MEMBER_PAUSE_MS)
 
     async def confirmed(self) -> bool:
         """Whether this controller should stay active, by a new heartbeat; called when its claim was lost."""
@@ -333,9 +333,6 @@ class Election:
         """Whether the broker was silent for so long that the others may have elected another controller."""
         return asyncio.get_running_loop().time() - self._last_response_s > SESSION_TIMEOUT_MS / 1000
 
-    async def _pause(self) -> None:
-        await self.reachability.pause(None if self._may_be_replaced() else MEMBER_PAUSE_MS)
-
     def _set_won(self, *, won: bool) -> None:
         if won != self.won.is_set() or not self._has_joined:
             log.info("controller elected" if won else "controller stands by", group=self._group_id)
@@ -374,7 +371,7 @@ class Leader:
 
     async def run(self) -> None:
         """Create the topic, take part in the election, lead whenever elected; until cancelled."""
-        await self._until_done(self._ensure_topic, lambda: True)
+        await self._until_done(lambda: self._broker.ensure_topic(self._topic), lambda: True)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._election.run())
             while True:
@@ -401,9 +398,6 @@ class Leader:
             return True
         await self._processor.resign()
         return False
-
-    async def _ensure_topic(self) -> None:
-        await self._broker.ensure_topic(self._topic)
 
     async def _until_done(self, attempt: Callable[[], Awaitable[None]], wanted: Callable[[], bool]) -> bool:
         while wanted():

@@ -154,7 +154,14 @@ class Forwarder:
             endpoint = self._known_leader(endpoint) or self._next_endpoint()
             try:
                 async with await Channel.open(endpoint) as channel:
-                    self._use(channel)
+                    self._abandoned.clear()
+                    self._channel = channel
+                    self.controller_api_versions = dict(channel.api_versions)
+                    self.controller_transactional_id = transactional_id_of(channel.api_versions_tags)
+                    self.on_api_versions(self.controller_api_versions)
+                    self._found.set()
+                    self._reached.set()
+                    self.reachability.reached(address=channel.endpoint.address)
                     await self._until_unusable(channel)
                     if channel.closed:
                         self.reachability.failed(
@@ -219,7 +226,9 @@ class Forwarder:
                 return self._outcome(request, reply, attempt)
             self._metrics.retries.labels(_reason(reply.error_code)).inc()
             request.span.retried(_reason(reply.error_code))
-            await asyncio.sleep(self._pause_ms(attempt, left_ms) / 1000)
+            await asyncio.sleep(
+                self._backoff.pause_ms(attempt, secrets.randbelow(1000) / 1000, left_ms) / 1000
+            )
         raise AssertionError("count() does not end")
 
     async def _attempt(self, request: _Request, deadline_ms: int) -> _AttemptResult:
@@ -334,16 +343,6 @@ class Forwarder:
             return None
         return self._channel
 
-    def _use(self, channel: Channel) -> None:
-        self._abandoned.clear()
-        self._channel = channel
-        self.controller_api_versions = dict(channel.api_versions)
-        self.controller_transactional_id = transactional_id_of(channel.api_versions_tags)
-        self.on_api_versions(self.controller_api_versions)
-        self._found.set()
-        self._reached.set()
-        self.reachability.reached(address=channel.endpoint.address)
-
     def _note(self, error_code: int, channel: Channel) -> None:
         """Remember what a response says about the next requests."""
         reason = None if error_code == ErrorCode.NONE else _reason(error_code)
@@ -407,9 +406,6 @@ class Forwarder:
             left_ms = self._attempt_timeout_ms - channel.silent_ms
         log.warning("controller is silent", address=channel.endpoint.address, silent_ms=channel.silent_ms)
         self._abandon(channel)
-
-    def _pause_ms(self, attempt: int, left_ms: int) -> int:
-        return self._backoff.pause_ms(attempt, secrets.randbelow(1000) / 1000, left_ms)
 
 
 def _reason(error_code: int | None) -> str:

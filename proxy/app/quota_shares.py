@@ -221,7 +221,13 @@ class ShareExchange:
     async def _deliver(self, records: Sequence[Outgoing]) -> None:
         try:
             async with asyncio.timeout(SEND_TIMEOUT_S):
-                self._require_partitions(len(await self.topic.locate()))
+                count = len(await self.topic.locate())
+                # All proxies divide the quota-ids by this number.
+                if count != self._partitions:
+                    raise ChannelError(
+                        f"topic {self.topic.topic} has {count} partitions, not {self._partitions}; write"
+                        f" quota.cluster.partitions: {count} in the files of all proxies"
+                    )
                 await self._send(records)
         except (ChannelError, TimeoutError) as error:
             self.topic.forget()
@@ -235,14 +241,6 @@ class ShareExchange:
             if key not in self._probes and address in self._probed:
                 self._probes.add(key)
                 tasks.create_task(self._probe(key, address))
-
-    def _require_partitions(self, count: int) -> None:
-        # All proxies divide the quota-ids by this number.
-        if count != self._partitions:
-            raise ChannelError(
-                f"topic {self.topic.topic} has {count} partitions, not {self._partitions}; write"
-                f" quota.cluster.partitions: {count} in the files of all proxies"
-            )
 
     async def _send(self, records: Iterable[Outgoing]) -> None:
         values: dict[int, list[bytes]] = {}

@@ -266,7 +266,12 @@ class _FileCheck:
                 is_open = True
                 self._reached.append(key)
                 self._ok(place, ", ".join(_described(channel)))
-                self._expires_soon(place, channel)
+                ends_s = _expiry_s(channel)
+                left_s = SOON_S if ends_s is None else ends_s - now_ms() / 1000
+                if left_s < SOON_S:
+                    self._warning(
+                        place, f"its certificate expires in {int(left_s // 86_400)} days; renew it there"
+                    )
                 await query(place, channel)
         except TimeoutError:
             self._problem(place, f"not finished after {TOTAL_S:.0f} s; look at the network and at its load")
@@ -560,12 +565,6 @@ class _FileCheck:
         config = self._config
         as_users = isinstance(config, ProxyConfig) and config.upstream.identity == "user"
         return {**_BROKER_APIS, **(_TOKEN_APIS if as_users else {})}
-
-    def _expires_soon(self, place: str, channel: Channel) -> None:
-        ends_s = _expiry_s(channel)
-        left_s = SOON_S if ends_s is None else ends_s - now_ms() / 1000
-        if left_s < SOON_S:
-            self._warning(place, f"its certificate expires in {int(left_s // 86_400)} days; renew it there")
 
     def _ok(self, place: str, text: str) -> None:
         self._found.lines.append(f"{self._path}: {place}: ok: {text}")

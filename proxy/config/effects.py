@@ -74,15 +74,13 @@ def in_effect(old: PartType, new: PartType, effects: Effects) -> PartType:
         return _merged(old, new, effects, ())
     except ValidationError as error:
         reasons = "; ".join(str(item["msg"]).removeprefix("Value error, ") for item in error.errors())
-        waiting = [change.in_words() for change in changes(old, new, effects) if _waits(change)]
+        waiting = [
+            change.in_words() for change in changes(old, new, effects) if change.effect is Effect.RESTART
+        ]
         raise ConfigError(
             f"the file needs a restart as a whole: {', '.join(waiting)};"
             f" the other changes do not fit with that: {reasons}"
         ) from error
-
-
-def _waits(change: Change) -> bool:
-    return change.effect is Effect.RESTART
 
 
 def _differences(

@@ -249,7 +249,13 @@ class AclFilter:
         )
 
     def matches(self, acl: Acl) -> bool:
-        return self._matches_pattern(acl) and self._matches_entry(acl)
+        return (
+            self._matches_pattern(acl)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (Operation.ANY, acl.operation)
+            and self.permission_type in (PermissionType.ANY, acl.permission_type)
+        )
 
     def _matches_pattern(self, acl: Acl) -> bool:
         if self.resource_type not in (ResourceType.ANY, acl.resource_type):
@@ -263,11 +269,3 @@ class AclFilter:
         if acl.pattern_type == PatternType.PREFIXED:
             return self.resource_name.startswith(acl.resource_name)
         return acl.resource_name in (self.resource_name, WILDCARD)
-
-    def _matches_entry(self, acl: Acl) -> bool:
-        return (
-            self.principal in (None, acl.principal)
-            and self.host in (None, acl.host)
-            and self.operation in (Operation.ANY, acl.operation)
-            and self.permission_type in (PermissionType.ANY, acl.permission_type)
-        )

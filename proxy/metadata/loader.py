@@ -225,7 +225,9 @@ class Loader:
     def _replay(self, record: Message, offset: int) -> None:
         kind = type(record).__name__
         if kind == "BeginTransactionRecord":
-            self._begin_transaction(offset)
+            # KIP-868: what follows becomes visible at the end of the transaction, or never.
+            self._settled = self._built(offset - 1)
+            self._in_transaction = True
         elif kind == "EndTransactionRecord":
             self._in_transaction = False
         elif kind == "AbortTransactionRecord":
@@ -233,11 +235,6 @@ class Loader:
             self._build_on(self._settled)
         else:
             self._delta.replay(record, offset)
-
-    def _begin_transaction(self, offset: int) -> None:
-        # KIP-868: what follows becomes visible at the end of the transaction, or never.
-        self._settled = self._built(offset - 1)
-        self._in_transaction = True
 
     def _show(self) -> Iterator[None]:
         if self._high_water_offset is None:

@@ -270,18 +270,15 @@ class AuditLog:
     def _written(self) -> None:
         self._note_end()
         self.shipper.more.set()
-        self._record_losses()
+        for loss in self.spool.losses[self._reported_losses :]:
+            self._reported_losses += 1
+            log.error("audit spool damaged by another process or by hand", message=loss.description())
+            self._put(events.records_dropped(count=loss.count, message=loss.description()), PROCESS)
         self._report_rejected_classes()
 
     def _note_end(self) -> None:
         if self.writer.written_count == self.sequence:
             self._written_end = self.sequence, self._chain.last
-
-    def _record_losses(self) -> None:
-        for loss in self.spool.losses[self._reported_losses :]:
-            self._reported_losses += 1
-            log.error("audit spool damaged by another process or by hand", message=loss.description())
-            self._put(events.records_dropped(count=loss.count, message=loss.description()), PROCESS)
 
     def _report_rejected_classes(self) -> None:
         rejected = self.capacity.rejected_classes()

@@ -116,7 +116,11 @@ class AuditProducer:
     async def prepare(self) -> None:
         """Connect, create the topic if it is missing, get a producer id; NotDelivered when that fails."""
         try:
-            await self._locate()
+            await self._leaders.locate()
+            partitions = frozenset(self._leaders.partitions)
+            if self._partitions != partitions:
+                self._identity = None  # A key may have another partition now.
+            self._partitions = partitions
             if self._identity is None:
                 self._identity = await self._init_producer_id()
         except ChannelError as error:
@@ -197,13 +201,6 @@ class AuditProducer:
         )
         return _error("Produce", code, why)
 
-    async def _locate(self) -> None:
-        await self._leaders.locate()
-        partitions = frozenset(self._leaders.partitions)
-        if self._partitions != partitions:
-            self._identity = None  # A key may have another partition now.
-        self._partitions = partitions
-
     async def _init_producer_id(self) -> ProducerIdentity:
         channel = await self._leaders.bootstrap()
         version = channel.version(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSIONS)
@@ -272,7 +269,10 @@ class AuditDelivery:
         wait_ms, batch = RETRY_MS[0], None
         try:
             while True:
-                await self._wait_for_throttle()
+                # KIP-219: the broker does not read from this connection until then; a request would time out.
+                wait_s = self._not_before_s - asyncio.get_running_loop().time()
+                if wait_s > 0:
+                    await asyncio.sleep(wait_s)
                 try:
                     async with asyncio.timeout(STUCK_AFTER_MS / 1000):
                         batch = await self._prepared(batch, records)
@@ -347,12 +347,6 @@ class AuditDelivery:
         if failure is not None:
             took_ms = now_ms() - failure.since_ms
             log.info("delivering audit records again", after_ms=took_ms, reasons=sorted(failure.reasons))
-
-    async def _wait_for_throttle(self) -> None:
-        # KIP-219: the broker does not read from this connection until then; a request would time out.
-        wait_s = self._not_before_s - asyncio.get_running_loop().time()
-        if wait_s > 0:
-            await asyncio.sleep(wait_s)
 
 
 def _reason(error: Exception) -> str:

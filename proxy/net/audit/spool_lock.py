@@ -71,7 +71,7 @@ class SpoolLock:
         self._holder: Holder | None = None
         try:
             make_directory(directory)
-            self.file = self._opened()
+            self.file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise SpoolError(f"{self._path}: {error.strerror}") from error
 
@@ -116,9 +116,6 @@ class SpoolLock:
             return identity_of(self._path) == identity_of(self.file)
         except OSError:
             return False
-
-    def _opened(self) -> int:
-        return os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
 
 def lock_spool(directory: Path, holder: Holder) -> SpoolLock:

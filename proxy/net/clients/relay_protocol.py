@@ -88,8 +88,10 @@ class RelayProtocol(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return
         transport.write(data)
-        if self.full and isinstance(data, memoryview):
-            self._own_buffer(data)
+        # Only the shared buffer is overwritten by the next read. Bytes from one side go only to the other, so
+        # a buffer never has two owners.
+        if self.full and isinstance(data, memoryview) and data.obj is self._buffers.current.obj:
+            self._unsent.append(self._buffers.hand_over())
 
     def read(self, wanted: bool) -> None:
         """Resume or pause reading; meanwhile data stays in the kernel's buffers."""
@@ -112,12 +114,6 @@ class RelayProtocol(asyncio.BufferedProtocol):
             self._buffers.reuse(buffer)
         if self.on_drained is not None:
             self.on_drained()
-
-    def _own_buffer(self, data: memoryview) -> None:
-        # Only the shared buffer is overwritten by the next read. Bytes from one side go only to the other, so
-        # a buffer never has two owners.
-        if data.obj is self._buffers.current.obj:
-            self._unsent.append(self._buffers.hand_over())
 
 
 def joined(parts: list[Data]) -> list[Data]:

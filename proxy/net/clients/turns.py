@@ -129,28 +129,22 @@ class Turns:
         self._is_scheduled = False
         self._spent_ns = self._ended = 0
         try:
-            self._next_ends()
-            self._next_turns()
+            while self._endings and self._ended < ENDS_IN_A_TURN:
+                self._ended += 1
+                self._endings.popleft()()
+            now_ns = self._pace.now_ns
+            ends_ns = None if now_ns is None else now_ns + SMALL_WORK_NS
+            self._is_batch = ends_ns is not None
+            while self._next_turn() and self._is_batch:
+                now_ns = self._pace.now_ns
+                if now_ns is None or ends_ns is None or now_ns >= ends_ns:
+                    break
         finally:
             self._pace.crowded = bool(self._queues[True]) or bool(self._queues[False])
             if self._pace.crowded or self._ended:
                 self._schedule()
             else:
                 self._idle.set()
-
-    def _next_ends(self) -> None:
-        while self._endings and self._ended < ENDS_IN_A_TURN:
-            self._ended += 1
-            self._endings.popleft()()
-
-    def _next_turns(self) -> None:
-        now_ns = self._pace.now_ns
-        ends_ns = None if now_ns is None else now_ns + SMALL_WORK_NS
-        self._is_batch = ends_ns is not None
-        while self._next_turn() and self._is_batch:
-            now_ns = self._pace.now_ns
-            if now_ns is None or ends_ns is None or now_ns >= ends_ns:
-                break
 
     def _end_batch(self) -> None:
         self._is_batch = False

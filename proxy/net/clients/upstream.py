@@ -21,7 +21,17 @@ from proxy.wire.api_keys import ApiKey
 async def connect(endpoint: EndpointSettings, connection: Connection, upstream: Upstream) -> None:
     """Connect and log in, then call `connection.upstream_ready`. ChannelError."""
     if endpoint.sasl is not None:
-        await _logged_in(endpoint, upstream)
+        channel = await Channel.open(endpoint)
+        upstream.session_lifetime_ms = channel.session_lifetime_ms
+        upstream.authenticate_version = channel.version(
+            ApiKey.SASL_AUTHENTICATE, (0, SASL_AUTHENTICATE_VERSION)
+        )
+        transport = channel.detach()
+        # The loop chooses how to read when reading starts: a BufferedProtocol is set while it is paused.
+        transport.pause_reading()
+        transport.set_protocol(upstream)
+        upstream.connection_made(transport)
+        transport.resume_reading()
     else:
         async with in_time(endpoint, endpoint.request_timeout_ms):
             await connect_to(endpoint, lambda: upstream)
@@ -31,15 +41,3 @@ async def connect(endpoint: EndpointSettings, connection: Connection, upstream: 
 async def next_login(login: SaslLogin, upstream: Upstream) -> UpstreamLogin:
     """Return the login that renews an open connection's session. ChannelError without a credential."""
     return UpstreamLogin(login.mechanism, await sasl_client(login), upstream.authenticate_version)
-
-
-async def _logged_in(endpoint: EndpointSettings, upstream: Upstream) -> None:
-    channel = await Channel.open(endpoint)
-    upstream.session_lifetime_ms = channel.session_lifetime_ms
-    upstream.authenticate_version = channel.version(ApiKey.SASL_AUTHENTICATE, (0, SASL_AUTHENTICATE_VERSION))
-    transport = channel.detach()
-    # The loop chooses how to read when reading starts: a BufferedProtocol has to be set while it is paused.
-    transport.pause_reading()
-    transport.set_protocol(upstream)
-    upstream.connection_made(transport)
-    transport.resume_reading()

@@ -15,7 +15,6 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import datetime
 from math import inf
 from pathlib import Path
 from typing import Protocol
@@ -179,7 +178,10 @@ class ServerTls:
         versions = [PROTOCOLS[name] for name in settings.protocols]
         context.minimum_version, context.maximum_version = min(versions), max(versions)
         if settings.ciphers is not None:
-            _set_ciphers(context, settings.ciphers)
+            try:
+                context.set_ciphers(settings.ciphers)
+            except ssl.SSLError as error:
+                raise TlsError(f"ciphers {settings.ciphers}: {text_of(error)}") from error
         _load(context, pair.certificate, pair.key)
         if settings.ca is not None:
             _trust(context, settings.ca)
@@ -254,13 +256,6 @@ def _expiries(certificates: Iterable[Path], ca: Path | None) -> dict[Path, float
     if ca is not None:
         found.setdefault(ca, expiry_of_cas(ca))
     return {path: expiry_s for path, expiry_s in found.items() if expiry_s is not None}
-
-
-def _set_ciphers(context: ssl.SSLContext, ciphers: str) -> None:
-    try:
-        context.set_ciphers(ciphers)
-    except ssl.SSLError as error:
-        raise TlsError(f"ciphers {ciphers}: {text_of(error)}") from error
 
 
 def _load(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
@@ -401,7 +396,7 @@ def next_update_of(path: Path) -> float:
 
     begin = b"-----BEGIN X509 CRL-----"
     lists = [x509.load_pem_x509_crl(begin + rest) for rest in path.read_bytes().split(begin)[1:]]
-    ends = [_moment(each.next_update_utc) for each in lists if each.next_update_utc is not None]
+    ends = [each.next_update_utc.timestamp() for each in lists if each.next_update_utc is not None]
     if not lists:
         raise ValueError("the file has no revocation list")
     return min(ends, default=inf)
@@ -415,11 +410,7 @@ def _ends(path: Path) -> list[float]:
         found = x509.load_pem_x509_certificates(path.read_bytes())
     except (OSError, ValueError):
         return []
-    return [_moment(certificate.not_valid_after_utc) for certificate in found]
-
-
-def _moment(moment: datetime) -> float:
-    return moment.timestamp()
+    return [certificate.not_valid_after_utc.timestamp() for certificate in found]
 
 
 class CertificateSeries(Collector):

@@ -141,7 +141,15 @@ class ResponseProtocol(asyncio.Protocol):
         try:
             for frame in self._decoder.feed(data):
                 self.received += 1
-                self._resolve(frame)
+                if len(frame) < _CORRELATION_ID.size:
+                    raise WireError(f"response of {len(frame)} bytes has no correlation id")
+                (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+                response = self._pending.pop(correlation_id, None)
+                if response is None:
+                    raise WireError(f"response to correlation id {correlation_id}, which was not requested")
+                self._slots.release()
+                if not response.done():
+                    response.set_result(frame)
         except WireError as error:
             # The bytes after a malformed frame cannot be trusted either.
             self.abort(error)
@@ -161,17 +169,6 @@ class ResponseProtocol(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writable.set()
-
-    def _resolve(self, frame: bytes) -> None:
-        if len(frame) < _CORRELATION_ID.size:
-            raise WireError(f"response of {len(frame)} bytes has no correlation id")
-        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
-        response = self._pending.pop(correlation_id, None)
-        if response is None:
-            raise WireError(f"response to correlation id {correlation_id}, which was not requested")
-        self._slots.release()
-        if not response.done():
-            response.set_result(frame)
 
     def _reason(self) -> str:
         return f"connection lost: {text_of(self.fault)}" if self.fault else "connection closed"

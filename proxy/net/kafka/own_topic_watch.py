@@ -111,7 +111,18 @@ class OwnTopicWatch(Collector):
     async def check(self) -> None:
         """Check the topics once. ChannelError or TimeoutError: no broker responds."""
         async with asyncio.timeout(TIMEOUT_S), await Channel.open(self._broker) as channel:
-            await self._check(channel)
+            wanted = types.MetadataRequest.MetadataRequestTopic
+            response = await channel.request(
+                ApiKey.METADATA,
+                channel.version(ApiKey.METADATA, METADATA_VERSIONS),
+                types.MetadataRequest(
+                    topics=[wanted(name=each.topic.name) for each in self._watched],
+                    allow_auto_topic_creation=False,
+                ),
+            )
+            found = {topic.name: topic for topic in response.topics}
+            for each in self._watched:
+                self._report(each, tuple(await self._faults(channel, each, found[each.topic.name])))
 
     def collect(self) -> Iterator[Metric]:
         family = GaugeMetricFamily(
@@ -123,20 +134,6 @@ class OwnTopicWatch(Collector):
         for each in self._watched:
             family.add_metric([each.topic.name], len(each.faults))
         yield family
-
-    async def _check(self, channel: Channel) -> None:
-        wanted = types.MetadataRequest.MetadataRequestTopic
-        response = await channel.request(
-            ApiKey.METADATA,
-            channel.version(ApiKey.METADATA, METADATA_VERSIONS),
-            types.MetadataRequest(
-                topics=[wanted(name=each.topic.name) for each in self._watched],
-                allow_auto_topic_creation=False,
-            ),
-        )
-        found = {topic.name: topic for topic in response.topics}
-        for each in self._watched:
-            self._report(each, tuple(await self._faults(channel, each, found[each.topic.name])))
 
     async def _faults(
         self, channel: Channel, watched: Watched, found: types.MetadataResponse.MetadataResponseTopic

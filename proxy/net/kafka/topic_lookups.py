@@ -164,16 +164,12 @@ class TopicLookups:
                 topic_id = line[0].next_id()
                 if topic_id is None:
                     complete.append(line.popleft())
-                elif not self._is_settled(topic_id):
+                elif self._names.name(topic_id) is None and not self._names.is_missing(topic_id, now_ms()):
                     question[topic_id] = None
                 yield
             line.extend(self._lines.pop(owner, ()))  # Requests that came meanwhile.
             if line:
                 self._lines[owner] = line
-
-    def _is_settled(self, topic_id: bytes) -> bool:
-        """Return whether the name is known, or known to be missing, after an earlier question."""
-        return self._names.name(topic_id) is not None or self._names.is_missing(topic_id, now_ms())
 
     async def _send(self, topic_ids: list[bytes]) -> bool:
         """Request the names and store them. False when the broker did not respond."""
@@ -190,8 +186,12 @@ class TopicLookups:
         for topic in topics:
             if topic.name:
                 self._names.learn(bytes(topic.topic_id), topic.name)
-            elif topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                self._log_denial()
+            elif topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and not self._is_denied:
+                self._is_denied = True  # Logged once: clients determine how often it happens.
+                hint = "grant it DESCRIBE on all topics, or requests by topic id fail with UNKNOWN_TOPIC_ID"
+                log.warning(
+                    "Broker denied DESCRIBE on a topic to the proxy", broker=self._endpoint.address, hint=hint
+                )
         moment_ms = now_ms()
         for topic_id in topic_ids:
             if self._names.name(topic_id) is None:
@@ -240,15 +240,6 @@ class TopicLookups:
             log.warning("Failed to look up topic ids", broker=self._endpoint.address, error=error)
         else:
             log.info("topic ids can be looked up again", broker=self._endpoint.address)
-
-    def _log_denial(self) -> None:
-        # Once: clients determine how often it happens.
-        if not self._is_denied:
-            self._is_denied = True
-            hint = "grant it DESCRIBE on all topics, or requests by topic id fail with UNKNOWN_TOPIC_ID"
-            log.warning(
-                "Broker denied DESCRIBE on a topic to the proxy", broker=self._endpoint.address, hint=hint
-            )
 
 
 class TopicLookupSeries(Collector):

@@ -125,7 +125,9 @@ class UserTokens:
                 await asyncio.sleep(self._idle_ms / 4_000)
                 await self._expire_unused(self._now_ms() - self._idle_ms)
         finally:
-            await self._close()
+            await self._expire_unused(self._now_ms() + 1)
+            if self._channel is not None:
+                await self._channel.close()
 
     async def _create(self, principal: Principal, token: _Token) -> None:
         request = types.CreateDelegationTokenRequest
@@ -204,11 +206,6 @@ class UserTokens:
         except ChannelError as error:
             # The token expires later by itself.
             log.warning("Failed to expire delegation token", principal=str(principal), error=str(error))
-
-    async def _close(self) -> None:
-        await self._expire_unused(self._now_ms() + 1)
-        if self._channel is not None:
-            await self._channel.close()
 
     async def _request(
         self, api_key: int, versions: tuple[int, int], message: Request[TokenResponse]

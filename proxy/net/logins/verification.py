@@ -293,7 +293,13 @@ class _Lane:
         if self._closed:
             job.future.cancel()
         else:
-            self._enqueue(client.path(check.user), job)
+            path = client.path(check.user)
+            if self._queue.is_full(path):
+                for left in self._queue.remove_unless(path, lambda each: each.is_wanted):
+                    left.drop(CLIENT_LEFT)
+            rejected = self._queue.push(path, job)
+            if rejected is not None:
+                rejected.drop(QUEUE_FULL)
             self._serve()
         return await job.future
 
@@ -302,14 +308,6 @@ class _Lane:
         for job in self._queue.drain():
             job.future.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _enqueue(self, path: Path, job: _Job) -> None:
-        if self._queue.is_full(path):
-            for left in self._queue.remove_unless(path, lambda each: each.is_wanted):
-                left.drop(CLIENT_LEFT)
-        rejected = self._queue.push(path, job)
-        if rejected is not None:
-            rejected.drop(QUEUE_FULL)
 
     def _serve(self) -> None:
         dropped = 0

@@ -56,7 +56,11 @@ class LiveTopic:
         """Send the values by partition, one request for each leader, in parallel. ChannelError."""
         batches: dict[str, dict[int, bytes]] = {}
         for partition, of_partition in values.items():
-            batches.setdefault(self._leaders.address(partition), {})[partition] = _batch(of_partition)
+            builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
+            moment_ms = now_ms()
+            for number, value in enumerate(of_partition):
+                builder.append(number, moment_ms, None, value, [])
+            batches.setdefault(self._leaders.address(partition), {})[partition] = bytes(builder.build())
         await asyncio.gather(*(self._produce(each) for each in batches.values()))
 
     async def follow(
@@ -109,11 +113,3 @@ class LiveTopic:
         for result in response.responses[0].partition_responses:
             if result.error_code != ErrorCode.NONE:
                 raise TopicError("Produce", result.error_code, result.error_message)
-
-
-def _batch(values: Sequence[bytes]) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
-    moment_ms = now_ms()
-    for number, value in enumerate(values):
-        builder.append(number, moment_ms, None, value, [])
-    return bytes(builder.build())

@@ -161,18 +161,15 @@ class QuorumFeed:
         while True:
             await self._process(node, fetched)
             if not self.connected and 0 <= end <= self._loader.next_offset:
-                self._caught_up(endpoint)
+                self.connected, self._redirected = True, False
+                self.reachability.reached(
+                    topic=CLUSTER_METADATA,
+                    offset=self._loader.next_offset - 1,
+                    leader=endpoint.address,
+                    leader_epoch=self.leader.epoch,
+                )
             fetched = await self._fetch(node)
             end = fetched.high_watermark if end < 0 else end
-
-    def _caught_up(self, endpoint: EndpointSettings) -> None:
-        self.connected, self._redirected = True, False
-        self.reachability.reached(
-            topic=CLUSTER_METADATA,
-            offset=self._loader.next_offset - 1,
-            leader=endpoint.address,
-            leader_epoch=self.leader.epoch,
-        )
 
     async def _fetch(self, node: ControllerNode, *, wait: bool = True) -> FetchedRecords:
         try:

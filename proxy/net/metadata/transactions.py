@@ -136,7 +136,11 @@ class TransactionReader:
 
     def _step(self, batch: LogBatch, last_offset: int) -> Generator[None, None, Committed | None]:
         if batch.is_control_batch:
-            return self._decide(batch, last_offset)
+            waiting = self._open.pop(batch.producer_id, _Values())
+            self._open_since.pop(batch.producer_id, None)
+            markers = [ControlRecord.parse(record.key) for record in batch]
+            committed = COMMIT_MARKER in markers
+            return waiting.committed(last_offset) if committed else Committed(last_offset, ())
         if not batch.is_transactional:
             values = _Values()
             yield from self._read(batch, values)
@@ -144,13 +148,6 @@ class TransactionReader:
         self._open_since.setdefault(batch.producer_id, batch.base_offset)
         yield from self._read(batch, self._open.setdefault(batch.producer_id, _Values()))
         return None
-
-    def _decide(self, batch: LogBatch, last_offset: int) -> Committed:
-        waiting = self._open.pop(batch.producer_id, _Values())
-        self._open_since.pop(batch.producer_id, None)
-        markers = [ControlRecord.parse(record.key) for record in batch]
-        committed = COMMIT_MARKER in markers
-        return waiting.committed(last_offset) if committed else Committed(last_offset, ())
 
     def _read(self, batch: LogBatch, into: _Values) -> Iterator[None]:
         # A null value is a tombstone. Penstock writes none to this log, and ignores those of others.

@@ -58,17 +58,15 @@ class Readiness:
 
     def encoded(self) -> bytes:
         """Encode the lines for `decoded` in another process."""
-        return json.dumps([[astuple(note) for note in notes] for notes in self._notes]).encode()
+        return json.dumps(
+            [[astuple(note) for note in notes] for notes in (self.blocked, self.others)]
+        ).encode()
 
     @classmethod
     def decoded(cls, page: bytes) -> "Readiness":
         """Return the lines that `encoded` was called on."""
         blocked, others = (tuple(Note(*forms) for forms in notes) for notes in json.loads(page))
         return cls(blocked, others)
-
-    @property
-    def _notes(self) -> tuple[tuple[Note, ...], tuple[Note, ...]]:
-        return self.blocked, self.others
 
 
 class ReadinessSeries(Collector):

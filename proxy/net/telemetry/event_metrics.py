@@ -334,7 +334,19 @@ class StateCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield from self._traffic()
-        yield from self._memory()
+        memory = self._gate.memory
+        yield GaugeMetricFamily(
+            "penstock_request_memory_bytes",
+            "Memory of incomplete requests, waiting input and unread responses",
+            memory.used_bytes,
+            merge="sum",
+        )
+        yield GaugeMetricFamily(
+            "penstock_requests_without_room",
+            "Clients that wait for request memory",
+            memory.waiting,
+            merge="sum",
+        )
         yield from self._metadata()
         yield from quota_series(self._gate.quotas, self._telemetry.shown_clients, self._now_ms())
 
@@ -366,21 +378,6 @@ class StateCollector(Collector):
             connections.add_metric([policy.name], opened - self._telemetry.closed_count.get(policy.name, 0))
             unknown.add_metric([policy.name], len(policy.unreachable))
         return (requests, received, sent, connections, unknown)
-
-    def _memory(self) -> Iterable[Metric]:
-        memory = self._gate.memory
-        yield GaugeMetricFamily(
-            "penstock_request_memory_bytes",
-            "Memory of incomplete requests, waiting input and unread responses",
-            memory.used_bytes,
-            merge="sum",
-        )
-        yield GaugeMetricFamily(
-            "penstock_requests_without_room",
-            "Clients that wait for request memory",
-            memory.waiting,
-            merge="sum",
-        )
 
     def _metadata(self) -> Iterable[Metric]:
         image, authorizer = self._gate.image, self._gate.authorizer

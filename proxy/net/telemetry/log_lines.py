@@ -130,15 +130,12 @@ class LogQueue(io.TextIOBase):
     def _run(self) -> None:
         while (line := self._lines.get()) is not None:
             if self._put(line):
-                self._report_losses()
+                lost = self.lost.total()
+                due = self._lines.empty() or now_ms() - self._reported_ms >= REPORT_INTERVAL_MS
+                if lost > self._reported and due and self._put(self._report(lost - self._reported).encode()):
+                    self._reported, self._reported_ms = lost, now_ms()
             with self._lock:
                 self._bytes -= len(line)
-
-    def _report_losses(self) -> None:
-        lost = self.lost.total()
-        due = self._lines.empty() or now_ms() - self._reported_ms >= REPORT_INTERVAL_MS
-        if lost > self._reported and due and self._put(self._report(lost - self._reported).encode()):
-            self._reported, self._reported_ms = lost, now_ms()
 
     def _put(self, line: bytes) -> bool:
         """Write a line; return whether all of it was written."""
