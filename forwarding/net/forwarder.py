@@ -30,7 +30,7 @@ from proxy.net.kafka.channel import (
 )
 from proxy.net.runtime.reachability import CLOSED, Backoff, Cause, Reachability
 from proxy.net.telemetry.spans import NO_SPANS, Spans
-from proxy.session.effects import ControllerResponse
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -53,10 +53,8 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    api_key: int
-    api_version: int
-    correlation_id: int
+class _Forward:
+    request: ToController
     forward_id: str
     body: bytes
     """The EnvelopeRequest, encoded once for all attempts."""
@@ -174,86 +172,73 @@ class Forwarder:
                 self._found.clear()
             await self.reachability.pause()
 
-    async def forward(
-        self,
-        api_key: int,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
-        body: bytes,
-        *,
-        principal: bytes,
-        client_address: bytes,
-        deadline_ms: int,
-        traceparent: str | None = None,
-    ) -> ControllerResponse:
-        """Send a client's request in an Envelope, and retry until the result is final or the deadline comes.
+    async def forward(self, request: ToController) -> ControllerResponse:
+        """Send a client's request in an Envelope, and retry until the result is final or its time is over.
 
-        `deadline_ms` is a time of the clock `now_ms`. `body` is sent unchanged: it is what was authorized.
-        `traceparent`: the trace span of the client's request.
+        The body is sent unchanged: it is what was authorized.
         """
+        deadline_ms = self._now_ms() + request.timeout_ms
         forward_id = f"{self._prefix}/{next(self._numbers)}"
-        span = ForwardSpan(self._spans, api_key, forward_id, traceparent)
+        span = ForwardSpan(self._spans, request.api_key, forward_id, request.traceparent)
         message = envelope.wrap(
-            api_key,
-            api_version,
-            correlation_id,
-            client_id,
-            body,
-            principal=principal,
-            client_address=client_address,
+            request.api_key,
+            request.api_version,
+            request.correlation_id,
+            request.client_id,
+            request.body,
+            principal=request.principal,
+            client_address=request.client_address,
             forward_id=forward_id,
             traceparent=span.traceparent,
         )
         # All attempts have the same bytes and the same id. Version 1 has the layout of version 0.
         encoded = codecs.of(types.EnvelopeRequest, 0).encode(message)
-        request = _Request(api_key, api_version, correlation_id, forward_id, encoded, span)
-        in_flight = self._metrics.count(client_id)
+        in_flight = self._metrics.count(request.client_id)
         reply = None
         try:
             with in_flight.track_inprogress(), self._metrics.seconds.time():
-                reply = await self._attempts(request, deadline_ms)
+                reply = await self._attempts(_Forward(request, forward_id, encoded, span), deadline_ms)
         finally:
             span.ended(reply)
         return reply
 
-    async def _attempts(self, request: _Request, deadline_ms: int) -> ControllerResponse:
+    async def _attempts(self, forward: _Forward, deadline_ms: int) -> ControllerResponse:
         for attempt in count(1):
-            reply = await self._attempt(request, deadline_ms)
+            reply = await self._attempt(forward, deadline_ms)
             step = next_step(reply.error_code)
             left_ms = deadline_ms - self._now_ms()
             if step is NextAttempt.DONE or left_ms <= 0:
-                return self._outcome(request, reply, attempt)
+                return self._outcome(forward, reply, attempt)
             self._metrics.retries.labels(_reason(reply.error_code)).inc()
-            request.span.retried(_reason(reply.error_code))
+            forward.span.retried(_reason(reply.error_code))
             await asyncio.sleep(
                 self._backoff.pause_ms(attempt, secrets.randbelow(1000) / 1000, left_ms) / 1000
             )
         raise AssertionError("count() does not end")
 
-    async def _attempt(self, request: _Request, deadline_ms: int) -> _AttemptResult:
+    async def _attempt(self, forward: _Forward, deadline_ms: int) -> _AttemptResult:
         channel = await self._controller(deadline_ms - self._now_ms())
         if channel is None:
             return _AttemptResult(ErrorCode.REQUEST_TIMED_OUT)
         # A timeout of 0 would fail at once; the last millisecond is worth a try.
         left_ms = max(1, deadline_ms - self._now_ms())
-        request.span.sent(channel.endpoint.host, channel.endpoint.port)
+        forward.span.sent(channel.endpoint.host, channel.endpoint.port)
         try:
             version = channel.version(ApiKey.ENVELOPE, (0, envelope.MAX_VERSION))
             raw = await channel.send_body(
-                ApiKey.ENVELOPE, version, channel.endpoint.client_id, request.body, timeout_ms=left_ms
+                ApiKey.ENVELOPE, version, channel.endpoint.client_id, forward.body, timeout_ms=left_ms
             )
             message, _ = codecs.of(types.EnvelopeResponse, 0).decode(raw)
         except ChannelTimeout as error:
             # The client's deadline says nothing about the controller. Other requests share the channel, so
             # only `_until_silent` gives it up.
-            log.debug("deadline of a request passed", forward_id=request.forward_id, error=str(error))
+            log.debug("deadline of a request passed", forward_id=forward.forward_id, error=str(error))
             return _AttemptResult(ErrorCode.REQUEST_TIMED_OUT)
         except ChannelError as error:
-            log.info("forward interrupted", forward_id=request.forward_id, error=str(error))
+            log.info("forward interrupted", forward_id=forward.forward_id, error=str(error))
             return _AttemptResult(CONNECTION_LOST)
         except WireError as error:
-            log.error("envelope response unreadable", forward_id=request.forward_id, error=str(error))
+            log.error("envelope response unreadable", forward_id=forward.forward_id, error=str(error))
             return _AttemptResult(ErrorCode.UNKNOWN_SERVER_ERROR)
         self._note(message.error_code, channel)
         # With no other controller to try, this one is tried again: it may be just taking over.
@@ -261,15 +246,15 @@ class Forwarder:
             self._abandon(channel)
         return _AttemptResult(message.error_code, message)
 
-    def _outcome(self, request: _Request, reply: _AttemptResult, attempts: int) -> ControllerResponse:
+    def _outcome(self, forward: _Forward, reply: _AttemptResult, attempts: int) -> ControllerResponse:
         if reply.error_code == ErrorCode.NONE:
             assert reply.message is not None
-            return replace(self._unwrap(request, reply.message), attempts=attempts)
+            return replace(self._unwrap(forward, reply.message), attempts=attempts)
         final = next_step(reply.error_code) is NextAttempt.DONE
         error_code = reply.error_code if final else ErrorCode.REQUEST_TIMED_OUT
         assert error_code is not None
         client_error = envelope.client_error(error_code)
-        log_line = {"forward_id": request.forward_id, "attempts": attempts}
+        log_line = {"forward_id": forward.forward_id, "attempts": attempts}
         if error_code == ErrorCode.REQUEST_TIMED_OUT:
             # The controller is connected: the client's timeout was too short, which is not a fault of the
             # set-up.
@@ -282,24 +267,25 @@ class Forwarder:
         return ControllerResponse(
             ErrorCode(client_error.error_code),
             None,
-            request.forward_id,
+            forward.forward_id,
             close=client_error.close,
             attempts=attempts,
         )
 
-    def _unwrap(self, request: _Request, message: types.EnvelopeResponse) -> ControllerResponse:
+    def _unwrap(self, forward: _Forward, message: types.EnvelopeResponse) -> ControllerResponse:
         data = message.response_data
         try:
             if data is None:
                 raise WireError("no response in the envelope")
-            correlation_id, body_offset = decode_response_header(request.api_key, request.api_version, data)
-            if correlation_id != request.correlation_id:
-                raise WireError(f"correlation id {correlation_id}, sent {request.correlation_id}")
+            sent = forward.request
+            correlation_id, body_offset = decode_response_header(sent.api_key, sent.api_version, data)
+            if correlation_id != sent.correlation_id:
+                raise WireError(f"correlation id {correlation_id}, sent {sent.correlation_id}")
         except WireError as error:
-            log.error("response in the envelope unreadable", forward_id=request.forward_id, error=str(error))
-            return ControllerResponse(ErrorCode.UNKNOWN_SERVER_ERROR, None, request.forward_id)
+            log.error("response in the envelope unreadable", forward_id=forward.forward_id, error=str(error))
+            return ControllerResponse(ErrorCode.UNKNOWN_SERVER_ERROR, None, forward.forward_id)
         body = bytes(data[body_offset:])
-        return ControllerResponse(ErrorCode.NONE, body, request.forward_id, envelope.last_offset(message))
+        return ControllerResponse(ErrorCode.NONE, body, forward.forward_id, envelope.last_offset(message))
 
     def follow(self, endpoints: Sequence[EndpointSettings]) -> None:
         """Use other endpoints from now on; close the connection to an endpoint that is not one of them."""

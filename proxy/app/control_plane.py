@@ -127,17 +127,7 @@ class ControlPlane:
         """Send a request to the controller, and wait until an acknowledged change is applied here too."""
         # The first offset at which Kafka's own controller may commit the change.
         first_offset = None if self._quorum is None else self.loader.next_offset
-        response = await self.forwarder.forward(
-            request.api_key,
-            request.api_version,
-            request.correlation_id,
-            request.client_id,
-            request.body,
-            principal=request.principal,
-            client_address=request.client_address,
-            deadline_ms=now_ms() + request.timeout_ms,
-            traceparent=request.traceparent,
-        )
+        response = await self.forwarder.forward(request)
         return await self._wait_until_applied(response, first_offset)
 
     def _loaded(self, image: MetadataImage, changed_quota_paths: tuple[str, ...]) -> None:

@@ -171,7 +171,9 @@ class Front(Collector):
             for note in notes(child.readiness):
                 by_note.setdefault(note, []).append(number)
         return tuple(
-            note if len(numbers) == len(self.children) else note.prefixed(f"worker {_and(numbers)}")
+            note
+            if len(numbers) == len(self.children)
+            else note.prefixed(f"worker {', '.join(map(str, numbers))}")
             for note, numbers in by_note.items()
         )
 
@@ -183,22 +185,15 @@ class Front(Collector):
             self._quotas = [page for _, page in await self._answers(QUOTAS)]
         elif path == "/metrics":
             await self.ask_all()
-        elif path == "/readyz":
+        elif path in ("/readyz", "/workers"):
             await self._ask_ready()
         elif path == "/audit":
-            await self._ask_audit()
-        elif path == "/workers":
-            await self._ask_ready()
+            audits = ((child.number, json.loads(page)) for child, page in await self._answers(AUDIT))
+            self._audits = sorted(audits, key=lambda row: row[0])
 
     async def _ask_ready(self) -> None:
         for child, page in await self._answers(READY):
             child.readiness, child.heard_ms = Readiness.decoded(page), now_ms()
-
-    async def _ask_audit(self) -> None:
-        answers = await self._answers(AUDIT)
-        self._audits = sorted(
-            ((child.number, json.loads(page)) for child, page in answers), key=lambda row: row[0]
-        )
 
     async def _ask_metrics(self) -> None:
         # One request at a time: an older value that arrives later would look like a counter reset.
@@ -238,7 +233,3 @@ class Front(Collector):
         ]
         page = {"workers": self._count, "restarts": self.restarts, "running": rows}
         return json.dumps(page, indent=1).encode() + b"\n"
-
-
-def _and(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, numbers))

@@ -29,7 +29,7 @@ from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal, serialize
 from proxy.session.authentication import SaslListener
-from proxy.session.effects import ControllerResponse
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker
@@ -224,15 +224,17 @@ async def forward(
     """The reply, and the response in it, decoded (None: there is none)."""
     version = codecs.request_versions(api_key)[-1] if version is None else version
     reply = await forwarder.forward(
-        api_key,
-        version,
-        77,
-        "admin-client",
-        codecs.request(api_key, version).encode(request),
-        principal=serialize(principal),
-        client_address=bytes([10, 0, 0, 1]),
-        deadline_ms=now_ms() + timeout_ms,
-        traceparent=traceparent,
+        ToController(
+            api_key,
+            version,
+            77,
+            "admin-client",
+            codecs.request(api_key, version).encode(request),
+            principal=serialize(principal),
+            client_address=bytes([10, 0, 0, 1]),
+            timeout_ms=timeout_ms,
+            traceparent=traceparent,
+        )
     )
     return reply, reply.body and codecs.response(api_key, version).decode_exactly(reply.body)
 

@@ -7,18 +7,14 @@ controller over a real broker's topic, in the same event loop.
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from forwarding.net.forwarder import Forwarder
 from proxy.net.kafka.channel import EndpointSettings
-from proxy.net.runtime.clock import now_ms
 from proxy.security.authorizer import AllowAll
 from proxy.security.standard import StandardAuthorizer
-from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import fetch, produce
@@ -117,21 +113,7 @@ async def alter_client_quotas(kafka: EndpointSettings, topic: str) -> Trace:
         a_controller(kafka, topic) as controller,
         a_forwarder(controller.endpoint) as forwarder,
         a_broker() as broker,
-        an_edge(gate, broker.address, forward=partial(_forward, forwarder)) as edge,
+        an_edge(gate, broker.address, forward=forwarder.forward) as edge,
     ):
         client = await edge.client()
         return await _traced(client, ApiKey.ALTER_CLIENT_QUOTAS, 1, change)
-
-
-async def _forward(forwarder: Forwarder, effect: ToController) -> ControllerResponse:
-    """As ProxyProcess does it."""
-    return await forwarder.forward(
-        effect.api_key,
-        effect.api_version,
-        effect.correlation_id,
-        effect.client_id,
-        effect.body,
-        principal=effect.principal,
-        client_address=effect.client_address,
-        deadline_ms=now_ms() + effect.timeout_ms,
-    )
