@@ -20,20 +20,27 @@ from proxy.quota.keys import KEYS
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced
 
+_ENTITY_UNITS = 12
+"""Of work (proxy.wire.work) for one entity."""
 Part: TypeAlias = "types.AlterClientQuotasRequest.EntityData"
 
 
 def alter_client_quotas(request: types.AlterClientQuotasRequest, image: MetadataImage) -> ControllerOutcome:
     """Alter quotas. The response has one result for each entity, in order; `validate_only` writes nothing."""
     entry_data = types.AlterClientQuotasResponse.EntryData
-    for entry in request.entries:
-        entry.entity = last_of_each_type(entry.entity)
-    times = Counter(_identity(entry.entity) for entry in request.entries)
-    entries, records = [], []
+    times: Counter[frozenset[tuple[str, str | None]]] = Counter()
     # An entity that is named twice has one result, as in Kafka.
-    for entry in {_identity(entry.entity): entry for entry in request.entries}.values():
-        fault = _fault(entry, times[_identity(entry.entity)])
+    last_of_entity = {}
+    for entry in paced(request.entries, _ENTITY_UNITS):
+        entry.entity = last_of_each_type(entry.entity)
+        identity = frozenset((part.entity_type, part.entity_name) for part in entry.entity)
+        times[identity] += 1
+        last_of_entity[identity] = entry
+    entries, records = [], []
+    for identity, entry in paced(list(last_of_entity.items()), _ENTITY_UNITS):
+        fault = _fault(entry, times[identity])
         if fault is None:
             records += _records(entry, image)
             entries.append(entry_data(error_message=None, entity=_response_entity(entry.entity)))
@@ -145,10 +152,6 @@ def _record(entity: list[Part], key: str, value: float, *, remove: bool) -> type
 def _response_entity(entity: list[Part]) -> list[types.AlterClientQuotasResponse.EntityData]:
     entity_data = types.AlterClientQuotasResponse.EntityData
     return [entity_data(entity_type=part.entity_type, entity_name=part.entity_name) for part in entity]
-
-
-def _identity(entity: list[Part]) -> frozenset[tuple[str, str | None]]:
-    return frozenset((part.entity_type, part.entity_name) for part in entity)
 
 
 CONTROLLER_APIS = (
