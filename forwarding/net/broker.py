@@ -17,7 +17,6 @@ from proxy.net.kafka.active_controller import active_controller
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.net.kafka.own_topics import metadata_topic
 from proxy.wire import types
-from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Request, Response
 
@@ -95,8 +94,7 @@ class Broker:
             topics=request.topics, timeout_ms=request.timeout_ms, validate_only=True
         )
         channel = await self._open()
-        version = channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS)
-        return await channel.request(ApiKey.CREATE_TOPICS, version, tried, timeout_ms=request.timeout_ms)
+        return await channel.send(tried, CREATE_TOPICS_VERSIONS, timeout_ms=request.timeout_ms)
 
     async def dry_run_results(
         self, creation: types.CreateTopicsRequest | None
@@ -167,10 +165,8 @@ class Broker:
             # By version, an empty list would mean all topics or none.
             return []
         channel = await self._open()
-        response = await channel.request(
-            ApiKey.METADATA,
-            channel.version(ApiKey.METADATA, versions),
-            types.MetadataRequest(topics=topics, allow_auto_topic_creation=False),
+        response = await channel.send(
+            types.MetadataRequest(topics=topics, allow_auto_topic_creation=False), versions
         )
         return list(response.topics)
 
@@ -179,11 +175,7 @@ class Broker:
         message = wanted.creation(replication_factor, wanted.settings_for(replication_factor))
         message.timeout_ms = self._endpoint.request_timeout_ms
         channel = await self._open()
-        response = await channel.request(
-            ApiKey.CREATE_TOPICS,
-            channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS),
-            message,
-        )
+        response = await channel.send(message, CREATE_TOPICS_VERSIONS)
         result = response.topics[0]
         return result.error_code, result.error_message or ErrorCode(result.error_code).name
 

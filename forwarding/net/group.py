@@ -83,7 +83,7 @@ class GroupCoordinator:
         endpoint = replace(endpoint, request_timeout_ms=min(endpoint.request_timeout_ms, REQUEST_TIMEOUT_MS))
         async with await Channel.open(endpoint) as channel:
             request = types.FindCoordinatorRequest(key=group_id)
-            found = await _request(channel, ApiKey.FIND_COORDINATOR, (1, 3), request)
+            found = await _request(channel, request, (1, 3))
         return cls(await Channel.open(endpoint.at(found.host, found.port)), group_id)
 
     async def __aenter__(self) -> Self:
@@ -124,7 +124,7 @@ class GroupCoordinator:
             protocol_name=PROTOCOL,
             assignments=[assignment(member_id=to, assignment=what) for to, what in assignments.items()],
         )
-        response = await _request(self._channel, ApiKey.SYNC_GROUP, (3, 5), request)
+        response = await _request(self._channel, request, (3, 5))
         return bytes(response.assignment)
 
     async def heartbeat(self, generation: int, member_id: str) -> None:
@@ -132,12 +132,12 @@ class GroupCoordinator:
         request = types.HeartbeatRequest(
             group_id=self._group_id, generation_id=generation, member_id=member_id
         )
-        await _request(self._channel, ApiKey.HEARTBEAT, (3, 4), request)
+        await _request(self._channel, request, (3, 4))
 
     async def describe(self) -> Description:
         """Return the state and the members of the group, in either consumer protocol."""
         request = types.DescribeGroupsRequest(groups=[self._group_id])
-        response = await _request(self._channel, ApiKey.DESCRIBE_GROUPS, (3, 6), request)
+        response = await _request(self._channel, request, (3, 6))
         group = response.groups[0]
         if not group.members:
             return await self._describe_newer(group.group_state)
@@ -162,9 +162,8 @@ class GroupCoordinator:
                 request = types.ConsumerGroupHeartbeatRequest(
                     group_id=self._group_id, member_id=member_id, member_epoch=LEFT
                 )
-                version = self._channel.version(ApiKey.CONSUMER_GROUP_HEARTBEAT, (0, 1))
                 # The response is ignored: a member of the older protocol is unknown to the newer one.
-                await self._channel.request(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, request)
+                await self._channel.send(request, (0, 1))
 
     async def leave(self, member_ids: Iterable[str]) -> None:
         """Remove members from the group; unknown ones are ignored."""
@@ -172,20 +171,17 @@ class GroupCoordinator:
         request = types.LeaveGroupRequest(
             group_id=self._group_id, members=[member(member_id=member_id) for member_id in member_ids]
         )
-        version = self._channel.version(ApiKey.LEAVE_GROUP, (3, 5))
-        await self._channel.request(ApiKey.LEAVE_GROUP, version, request, timeout_ms=REQUEST_TIMEOUT_MS)
+        await self._channel.send(request, (3, 5), timeout_ms=REQUEST_TIMEOUT_MS)
 
     async def _join(self, request: types.JoinGroupRequest, timeout_ms: int) -> types.JoinGroupResponse:
-        version = self._channel.version(ApiKey.JOIN_GROUP, (5, 9))
-        return await self._channel.request(ApiKey.JOIN_GROUP, version, request, timeout_ms=timeout_ms)
+        return await self._channel.send(request, (5, 9), timeout_ms=timeout_ms)
 
     async def _describe_newer(self, state: str) -> Description:
         """Describe a group of the newer protocol (KIP-848), which looks empty in the older one."""
         if ApiKey.CONSUMER_GROUP_DESCRIBE not in self._channel.api_versions:
             return Description(state, (), uses_our_protocol=False)
-        version = self._channel.version(ApiKey.CONSUMER_GROUP_DESCRIBE, (0, 1))
         request = types.ConsumerGroupDescribeRequest(group_ids=[self._group_id])
-        response = await self._channel.request(ApiKey.CONSUMER_GROUP_DESCRIBE, version, request)
+        response = await self._channel.send(request, (0, 1))
         members = [
             GroupMember(each.member_id, each.client_id, each.client_host)
             for group in response.groups
@@ -194,12 +190,9 @@ class GroupCoordinator:
         return Description(state, members, uses_our_protocol=False)
 
 
-async def _request(
-    channel: Channel, api_key: int, versions: tuple[int, int], request: Request[Response]
-) -> Response:
-    version = channel.version(api_key, versions)
-    response = await channel.request(api_key, version, request, timeout_ms=REQUEST_TIMEOUT_MS)
-    _check(api_key, response)
+async def _request(channel: Channel, request: Request[Response], versions: tuple[int, int]) -> Response:
+    response = await channel.send(request, versions, timeout_ms=REQUEST_TIMEOUT_MS)
+    _check(request.api_key, response)
     return response
 
 

@@ -340,9 +340,8 @@ class RequestProcessor:
                 partial(self._decide, forwarded, sender, image, existing, dry_run_results)
             )
             await self._record_all(verdict.events)
-            await self._trail.wait_until_durable(
-                CLASSES
-            )  # Requester and decision are durable before the change is.
+            # Requester and decision are durable before the change is.
+            await self._trail.wait_until_durable(CLASSES)
             decision = verdict.decision
             if isinstance(decision, ControllerOutcome):
                 committed = self._committed_forwards.find(forwarded.forward_id)

@@ -325,10 +325,8 @@ class _FileCheck:
         if config.upstream.identity == "proxy":
             await self._query_cluster(place, channel, config.upstream, _OF_CLIENTS, "requests of clients")
             return
-        response = await channel.request(
-            ApiKey.DESCRIBE_DELEGATION_TOKEN,
-            channel.version(ApiKey.DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS_VERSIONS),
-            types.DescribeDelegationTokenRequest(owners=[]),
+        response = await channel.send(
+            types.DescribeDelegationTokenRequest(owners=[]), DESCRIBE_TOKENS_VERSIONS
         )
         if response.error_code != ErrorCode.NONE:
             self._problem(
@@ -350,14 +348,13 @@ class _FileCheck:
 
     async def _query_topics(self, channel: Channel, peer: PeerConfig, topics: Sequence[_Topic]) -> None:
         wanted = types.MetadataRequest.MetadataRequestTopic
-        response = await channel.request(
-            ApiKey.METADATA,
-            channel.version(ApiKey.METADATA, RIGHTS_OF_TOPICS_VERSIONS),
+        response = await channel.send(
             types.MetadataRequest(
                 topics=[wanted(name=each.own.name, topic_id=NO_TOPIC_ID) for each in topics],
                 allow_auto_topic_creation=False,
                 include_topic_authorized_operations=True,
             ),
+            RIGHTS_OF_TOPICS_VERSIONS,
         )
         found = {topic.name: topic for topic in response.topics}
         for topic in topics:
@@ -416,10 +413,9 @@ class _FileCheck:
     ) -> None:
         if ApiKey.DESCRIBE_CLUSTER not in channel.api_versions:
             return
-        response = await channel.request(
-            ApiKey.DESCRIBE_CLUSTER,
-            channel.version(ApiKey.DESCRIBE_CLUSTER, DESCRIBE_CLUSTER_VERSIONS),
+        response = await channel.send(
             types.DescribeClusterRequest(include_cluster_authorized_operations=True),
+            DESCRIBE_CLUSTER_VERSIONS,
         )
         operations = response.cluster_authorized_operations
         if operations == NOT_REQUESTED:
@@ -438,15 +434,14 @@ class _FileCheck:
     async def _query_claim(self, channel: Channel, peer: PeerConfig, transactional_id: str) -> None:
         """Check the rights to write the log and to be elected, with a producer id that no producer has."""
         group = election_group(transactional_id)
-        response = await channel.request(
-            ApiKey.ADD_OFFSETS_TO_TXN,
-            channel.version(ApiKey.ADD_OFFSETS_TO_TXN, ADD_OFFSETS_VERSIONS),
+        response = await channel.send(
             types.AddOffsetsToTxnRequest(
                 transactional_id=transactional_id,
                 producer_id=NO_PRODUCER_ID,
                 producer_epoch=0,
                 group_id=group,
             ),
+            ADD_OFFSETS_VERSIONS,
         )
         place = f"metadata > transactional.id {transactional_id}"
         if response.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
@@ -595,9 +590,8 @@ def _each(settings: EndpointSettings) -> Iterator[EndpointSettings]:
 
 async def _metadata(channel: Channel) -> types.MetadataResponse:
     """Request the brokers of the cluster, and no topics."""
-    version = channel.version(ApiKey.METADATA, METADATA_VERSIONS)
     request = types.MetadataRequest(topics=[], allow_auto_topic_creation=False)
-    return await channel.request(ApiKey.METADATA, version, request)
+    return await channel.send(request, METADATA_VERSIONS)
 
 
 def _kind_of(channel: Channel) -> str | None:

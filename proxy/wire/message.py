@@ -47,6 +47,8 @@ class Request(Message, Generic[Response]):
 
     __slots__ = ()
 
+    api_key: ClassVar[int]
+
 
 def release(message: Message) -> None:
     """Free the elements of a message in pieces: freeing very many at once takes long."""

@@ -37,7 +37,6 @@ from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import Backoff
 from proxy.wire import types
-from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 INIT_PRODUCER_ID_VERSIONS = (0, 4)
@@ -185,8 +184,7 @@ class AuditProducer:
             timeout_ms=self._broker.request_timeout_ms * 2 // 3,
             topic_data=[request.TopicProduceData(name=self._topic, partition_data=[partition])],
         )
-        version = channel.version(ApiKey.PRODUCE, PRODUCE_VERSIONS)
-        return await channel.request(ApiKey.PRODUCE, version, message)
+        return await channel.send(message, PRODUCE_VERSIONS)
 
     def _rejection(self, result: types.ProduceResponse.PartitionProduceResponse) -> NotDelivered:
         code = result.error_code
@@ -203,9 +201,8 @@ class AuditProducer:
 
     async def _init_producer_id(self) -> ProducerIdentity:
         channel = await self._leaders.bootstrap()
-        version = channel.version(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSIONS)
         request = types.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-        response = await channel.request(ApiKey.INIT_PRODUCER_ID, version, request)
+        response = await channel.send(request, INIT_PRODUCER_ID_VERSIONS)
         if response.error_code != ErrorCode.NONE:
             raise _error("InitProducerId", response.error_code, None)
         return ProducerIdentity(response.producer_id, response.producer_epoch)

@@ -6,7 +6,6 @@ and the others respond NOT_CONTROLLER. Called before requests that Penstock send
 
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.wire import types
-from proxy.wire.api_keys import ApiKey
 
 LEADER_AND_ISR = 4
 """The key of an API that only brokers with ZooKeeper offer."""
@@ -17,8 +16,7 @@ async def active_controller(channel: Channel) -> EndpointSettings:
     """Return the endpoint for administrative requests. ChannelError if there is no active controller."""
     if LEADER_AND_ISR not in channel.api_versions:
         return channel.endpoint
-    version = channel.version(ApiKey.METADATA, METADATA_VERSIONS)
-    response = await channel.request(ApiKey.METADATA, version, types.MetadataRequest(topics=[]))
+    response = await channel.send(types.MetadataRequest(topics=[]), METADATA_VERSIONS)
     for node in response.brokers:
         if node.node_id == response.controller_id:
             return channel.endpoint.at(node.host, node.port)

@@ -79,12 +79,10 @@ class BrokerWatch:
 
 
 async def _request(channel: Channel) -> BrokerFacts:
-    version = channel.version(ApiKey.API_VERSIONS, (0, 4))
     request = types.ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1")
-    response = await channel.request(ApiKey.API_VERSIONS, version, request)
+    response = await channel.send(request, (0, 4))
     # Metadata of no topics, because some brokers have no DescribeCluster: Kafka before 2.8, and others'.
-    metadata_version = channel.version(ApiKey.METADATA, (1, _range(ApiKey.METADATA)[1]))
-    cluster = await channel.request(ApiKey.METADATA, metadata_version, types.MetadataRequest(topics=[]))
+    cluster = await channel.send(types.MetadataRequest(topics=[]), (1, _range(ApiKey.METADATA)[1]))
     return BrokerFacts(
         {api.api_key: (api.min_version, api.max_version) for api in response.api_keys},
         {broker.node_id: (broker.host, broker.port) for broker in cluster.brokers},
@@ -107,8 +105,7 @@ async def _auto_creates_topics(channel: Channel, node_ids: Iterable[int]) -> boo
             for node_id in node_ids
         ]
     )
-    version = channel.version(ApiKey.DESCRIBE_CONFIGS, _range(ApiKey.DESCRIBE_CONFIGS))
-    response = await channel.request(ApiKey.DESCRIBE_CONFIGS, version, request)
+    response = await channel.send(request, _range(ApiKey.DESCRIBE_CONFIGS))
     configs = [config for result in response.results if not result.error_code for config in result.configs]
     return any(config.name == _AUTO_CREATE and config.value == "true" for config in configs)
 

@@ -356,6 +356,13 @@ class Channel:
         await self._renew_login()
         return await self._request(api_key, version, message, timeout_ms)
 
+    async def send(
+        self, message: Request[Response], versions: tuple[int, int], *, timeout_ms: int | None = None
+    ) -> Response:
+        """Send a request in the highest of these versions that the endpoint supports (`version`)."""
+        api_key = message.api_key
+        return await self.request(api_key, self.version(api_key, versions), message, timeout_ms=timeout_ms)
+
     async def send_body(
         self,
         api_key: int,

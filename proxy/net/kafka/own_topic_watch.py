@@ -30,7 +30,6 @@ from proxy.net.kafka.own_topics import (
 from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 from proxy.net.runtime.reachability import Cause, Reachability
 from proxy.wire import types
-from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 INTERVAL_S = 60.0
@@ -112,13 +111,12 @@ class OwnTopicWatch(Collector):
         """Check the topics once. ChannelError or TimeoutError: no broker responds."""
         async with asyncio.timeout(TIMEOUT_S), await Channel.open(self._broker) as channel:
             wanted = types.MetadataRequest.MetadataRequestTopic
-            response = await channel.request(
-                ApiKey.METADATA,
-                channel.version(ApiKey.METADATA, METADATA_VERSIONS),
+            response = await channel.send(
                 types.MetadataRequest(
                     topics=[wanted(name=each.topic.name) for each in self._watched],
                     allow_auto_topic_creation=False,
                 ),
+                METADATA_VERSIONS,
             )
             found = {topic.name: topic for topic in response.topics}
             for each in self._watched:
@@ -220,11 +218,7 @@ async def _describe(channel: Channel, name: str) -> tuple[int, dict[str, Setting
     """Return an error code, and the settings of a topic."""
     request = types.DescribeConfigsRequest
     wanted = request.DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=None)
-    response = await channel.request(
-        ApiKey.DESCRIBE_CONFIGS,
-        channel.version(ApiKey.DESCRIBE_CONFIGS, DESCRIBE_CONFIGS_VERSIONS),
-        request(resources=[wanted]),
-    )
+    response = await channel.send(request(resources=[wanted]), DESCRIBE_CONFIGS_VERSIONS)
     result = response.results[0]
     return result.error_code, {
         config.name: Setting(config.value, is_of_topic=config.config_source == OF_TOPIC)
@@ -240,11 +234,7 @@ async def _set(channel: Channel, name: str, settings: Mapping[str, str]) -> int:
         for key, value in settings.items()
     ]
     wanted = request.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=configs)
-    response = await channel.request(
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        channel.version(ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS_VERSIONS),
-        request(resources=[wanted]),
-    )
+    response = await channel.send(request(resources=[wanted]), ALTER_CONFIGS_VERSIONS)
     return response.responses[0].error_code
 
 

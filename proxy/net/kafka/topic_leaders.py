@@ -8,7 +8,6 @@ from proxy.net.kafka.active_controller import active_controller
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.net.kafka.own_topics import OwnTopic
 from proxy.wire import types
-from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 CREATE_TOPICS_VERSIONS = (4, 7)
@@ -86,15 +85,13 @@ class TopicLeaders:
     async def _metadata(self, channel: Channel) -> types.MetadataResponse:
         wanted = types.MetadataRequest.MetadataRequestTopic(name=self.topic)
         request = types.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
-        version = channel.version(ApiKey.METADATA, METADATA_VERSIONS)
-        return await channel.request(ApiKey.METADATA, version, request)
+        return await channel.send(request, METADATA_VERSIONS)
 
     async def _create(self, channel: Channel) -> None:
         channel = await self._channel(await active_controller(channel))
-        version = channel.version(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSIONS)
         message = self._new.creation(-1, self._new.settings)
         message.timeout_ms = self._broker.request_timeout_ms
-        topic = (await channel.request(ApiKey.CREATE_TOPICS, version, message)).topics[0]
+        topic = (await channel.send(message, CREATE_TOPICS_VERSIONS)).topics[0]
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise TopicError("CreateTopics", topic.error_code, topic.error_message)
 

@@ -132,8 +132,6 @@ class UserTokens:
     async def _create(self, principal: Principal, token: _Token) -> None:
         request = types.CreateDelegationTokenRequest
         response = await self._request(
-            ApiKey.CREATE_DELEGATION_TOKEN,
-            CREATE_VERSIONS,
             request(
                 owner_principal_type=principal.principal_type,
                 owner_principal_name=principal.name,
@@ -145,6 +143,7 @@ class UserTokens:
                 ],
                 max_lifetime_ms=-1,
             ),
+            CREATE_VERSIONS,
         )
         token.token_id, token.hmac = response.token_id, bytes(response.hmac)
         token.expires_at_ms, token.max_at_ms = response.expiry_timestamp_ms, response.max_timestamp_ms
@@ -159,7 +158,7 @@ class UserTokens:
             return False
         message = types.RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=-1)
         try:
-            response = await self._request(ApiKey.RENEW_DELEGATION_TOKEN, RENEW_VERSIONS, message)
+            response = await self._request(message, RENEW_VERSIONS)
         except ChannelError as error:
             log.warning(
                 "Failed to renew delegation token; creating another one",
@@ -202,23 +201,18 @@ class UserTokens:
             return
         message = types.ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=-1)
         try:
-            await self._request(ApiKey.EXPIRE_DELEGATION_TOKEN, EXPIRE_VERSIONS, message)
+            await self._request(message, EXPIRE_VERSIONS)
         except ChannelError as error:
             # The token expires later by itself.
             log.warning("Failed to expire delegation token", principal=str(principal), error=str(error))
 
-    async def _request(
-        self, api_key: int, versions: tuple[int, int], message: Request[TokenResponse]
-    ) -> TokenResponse:
-        channel = await self._open_channel()
-        response = await channel.request(api_key, channel.version(api_key, versions), message)
-        if response.error_code != ErrorCode.NONE:
-            name, code = ApiKey.name_of(api_key), ErrorCode(response.error_code).name
-            raise ChannelError(f"{self._broker.address}: {name} as {self._own}: {code}")
-        return response
-
-    async def _open_channel(self) -> Channel:
+    async def _request(self, message: Request[TokenResponse], versions: tuple[int, int]) -> TokenResponse:
         async with self._channel_lock:
             if self._channel is None or self._channel.closed:
                 self._channel = await Channel.open(self._broker)
-            return self._channel
+            channel = self._channel
+        response = await channel.send(message, versions)
+        if response.error_code != ErrorCode.NONE:
+            name, code = ApiKey.name_of(message.api_key), ErrorCode(response.error_code).name
+            raise ChannelError(f"{self._broker.address}: {name} as {self._own}: {code}")
+        return response

@@ -18,7 +18,6 @@ from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import Reachability
 from proxy.wire import types
-from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 PRODUCE_VERSIONS = (3, 12)
@@ -108,8 +107,7 @@ class LiveTopic:
             timeout_ms=int(SEND_TIMEOUT_S * 1000),
             topic_data=[request.TopicProduceData(name=self.topic, partition_data=data)],
         )
-        version = channel.version(ApiKey.PRODUCE, PRODUCE_VERSIONS)
-        response = await channel.request(ApiKey.PRODUCE, version, message)
+        response = await channel.send(message, PRODUCE_VERSIONS)
         for result in response.responses[0].partition_responses:
             if result.error_code != ErrorCode.NONE:
                 raise TopicError("Produce", result.error_code, result.error_message)

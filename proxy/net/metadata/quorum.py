@@ -146,13 +146,12 @@ class ControllerNode:
             snapshot_id=request.SnapshotId(end_offset=wanted.end_offset, epoch=wanted.epoch),
             position=position,
         )
-        response = await self._channel.request(
-            ApiKey.FETCH_SNAPSHOT,
-            self._channel.version(ApiKey.FETCH_SNAPSHOT, FETCH_SNAPSHOT_VERSIONS),
+        response = await self._channel.send(
             request(
                 max_bytes=SNAPSHOT_BYTES,
                 topics=[request.TopicSnapshot(name=CLUSTER_METADATA, partitions=[partition])],
             ),
+            FETCH_SNAPSHOT_VERSIONS,
         )
         _check(response.error_code, "FetchSnapshot")
         fetched = response.topics[0].partitions[0]

@@ -102,9 +102,7 @@ class Partition:
         partition = request.FetchPartition(
             partition=self._index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
         )
-        response = await self._channel.request(
-            ApiKey.FETCH,
-            self._channel.version(ApiKey.FETCH, FETCH_VERSIONS),
+        response = await self._channel.send(
             request(
                 max_wait_ms=MAX_WAIT_MS,
                 min_bytes=1,
@@ -112,6 +110,7 @@ class Partition:
                 isolation_level=READ_COMMITTED,
                 topics=[request.FetchTopic(topic=self._topic, partitions=[partition])],
             ),
+            FETCH_VERSIONS,
         )
         _check(response.error_code, "Fetch")
         fetched = response.responses[0].partitions[0]
@@ -121,14 +120,13 @@ class Partition:
     async def _list_offset(self, timestamp: int) -> int:
         request = types.ListOffsetsRequest
         partition = request.ListOffsetsPartition(partition_index=self._index, timestamp=timestamp)
-        response = await self._channel.request(
-            ApiKey.LIST_OFFSETS,
-            self._channel.version(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSIONS),
+        response = await self._channel.send(
             request(
                 replica_id=-1,
                 isolation_level=READ_COMMITTED,
                 topics=[request.ListOffsetsTopic(name=self._topic, partitions=[partition])],
             ),
+            LIST_OFFSETS_VERSIONS,
         )
         listed = response.topics[0].partitions[0]
         _check(listed.error_code, "ListOffsets")
