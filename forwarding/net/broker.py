@@ -177,7 +177,7 @@ class Broker:
         channel = await self._open()
         response = await channel.send(message, CREATE_TOPICS_VERSIONS)
         result = response.topics[0]
-        return result.error_code, result.error_message or ErrorCode(result.error_code).name
+        return result.error_code, result.error_message or ErrorCode.name_of(result.error_code)
 
 
 def _in_parts(topics: Sequence[Named]) -> Iterator[Sequence[Named]]:

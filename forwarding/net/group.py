@@ -29,9 +29,7 @@ class GroupError(Exception):
     """The coordinator returned an error."""
 
     def __init__(self, api_key: int, error_code: int) -> None:
-        named = error_code in ErrorCode.__members__.values()
-        name = ErrorCode(error_code).name if named else f"error {error_code}"
-        super().__init__(f"{ApiKey.name_of(api_key)}: {name}")
+        super().__init__(f"{ApiKey.name_of(api_key)}: {ErrorCode.name_of(error_code)}")
         self.error_code = error_code
 
 

@@ -5,34 +5,20 @@ paths, quota-ids and metric tags: Java's URL encoding, with `*` and space percen
 proxy.quota.precedence decides which of several entities governs a request.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from hashlib import sha256
 from typing import Final, Protocol, TypeVar
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote
 
 from proxy.wire.error_codes import ErrorCode
-
-_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def sanitize(name: str) -> str:
     """Return `name` with all but letters, digits and `-`, `_`, `.` as the %XX of its UTF-8 bytes."""
     # Java encodes the tilde, Python's quote does not; half a surrogate pair becomes `?` in Java.
     return quote(name, safe="", errors="replace").replace("~", "%7E")
-
-
-def desanitize(name: str) -> str:
-    """Return the name that `sanitize` encoded; `+` is a space, as in Java's URLDecoder.
-
-    Raises ValueError for a `%` without two hexadecimal digits.
-    """
-    broken = _BROKEN_ESCAPE.search(name)
-    if broken is not None:
-        raise ValueError(f"{name!r} has a broken escape at character {broken.start()}")
-    return unquote_to_bytes(name.replace("+", " ")).decode("utf-8", errors="replace")
 
 
 MAX_NAME_CHARACTERS = 255

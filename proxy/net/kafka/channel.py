@@ -443,7 +443,9 @@ class Channel:
         else:
             response, _ = codecs.of(types.ApiVersionsResponse, version).decode(body)
         if response.error_code != ErrorCode.NONE:
-            raise ChannelError(f"{self.endpoint.address}: ApiVersions: {_name(response.error_code)}")
+            raise ChannelError(
+                f"{self.endpoint.address}: ApiVersions: {ErrorCode.name_of(response.error_code)}"
+            )
         self.api_versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
         self.api_versions_tags = response.unknown_tags or {}
 
@@ -483,7 +485,7 @@ class Channel:
                 detail = "the port is one without logins: see security.protocol"
             else:
                 detail = f"offered: {offered.mechanisms}"
-            raise self._rejected(login, _name(offered.error_code), detail)
+            raise self._rejected(login, ErrorCode.name_of(offered.error_code), detail)
         version = self.version(ApiKey.SASL_AUTHENTICATE, (0, SASL_AUTHENTICATE_VERSION))
         client = await sasl_client(login)
         token: bytes | None = client.first()
@@ -492,7 +494,7 @@ class Channel:
             message = types.SaslAuthenticateRequest(auth_bytes=token)
             response = await self._request(ApiKey.SASL_AUTHENTICATE, version, message, None)
             if response.error_code != ErrorCode.NONE:
-                raise self._rejected(login, _name(response.error_code), response.error_message)
+                raise self._rejected(login, ErrorCode.name_of(response.error_code), response.error_message)
             lifetime_ms = response.session_lifetime_ms
             challenge = bytes(response.auth_bytes)
             try:
@@ -580,10 +582,3 @@ async def sasl_client(login: SaslLogin) -> SaslClient:
         secrets.token_urlsafe(24),
         token_auth=login.token_auth,
     )
-
-
-def _name(error_code: int) -> str:
-    try:
-        return ErrorCode(error_code).name
-    except ValueError:
-        return f"error {error_code}"

@@ -213,6 +213,6 @@ class UserTokens:
             channel = self._channel
         response = await channel.send(message, versions)
         if response.error_code != ErrorCode.NONE:
-            name, code = ApiKey.name_of(message.api_key), ErrorCode(response.error_code).name
+            name, code = ApiKey.name_of(message.api_key), ErrorCode.name_of(response.error_code)
             raise ChannelError(f"{self._broker.address}: {name} as {self._own}: {code}")
         return response

@@ -66,7 +66,7 @@ class NotQuorumLeader(QuorumError):
 
     def __init__(self, error_code: int, leadership: Leadership) -> None:
         super().__init__(
-            f"{_name(error_code)}, the leader of epoch {leadership.epoch} is {leadership.node_id}"
+            f"{ErrorCode.name_of(error_code)}, the leader of epoch {leadership.epoch} is {leadership.node_id}"
         )
         self.leadership = leadership
 
@@ -184,14 +184,7 @@ def _check(
             error_code, Leadership(leader.leader_epoch, leader.leader_id, addresses.get(leader.leader_id))
         )
     if error_code != ErrorCode.NONE:
-        raise QuorumError(f"{api}: {_name(error_code)}")
-
-
-def _name(error_code: int) -> str:
-    try:
-        return ErrorCode(error_code).name
-    except ValueError:
-        return f"error {error_code}"
+        raise QuorumError(f"{api}: {ErrorCode.name_of(error_code)}")
 
 
 class QuorumLeader:

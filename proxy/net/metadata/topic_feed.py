@@ -78,7 +78,7 @@ class Partition:
         response = await self._channel.request(ApiKey.METADATA, version, request)
         topic = response.topics[0]
         if topic.error_code != ErrorCode.NONE:
-            raise PartitionError(f"topic {self._topic}: {_name(topic.error_code)}")
+            raise PartitionError(f"topic {self._topic}: {ErrorCode.name_of(topic.error_code)}")
         if self._is_only and len(topic.partitions) != 1:
             raise PartitionError(f"topic {self._topic} has {len(topic.partitions)} partitions, not 1")
         leaders = {each.partition_index: each.leader_id for each in topic.partitions}
@@ -162,16 +162,9 @@ async def _leads(partition: Partition) -> bool:
 
 def _check(error_code: int, api: str) -> None:
     if error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-        raise NotLeader(f"{api}: {_name(error_code)}")
+        raise NotLeader(f"{api}: {ErrorCode.name_of(error_code)}")
     if error_code != ErrorCode.NONE:
-        raise PartitionError(f"{api}: {_name(error_code)}")
-
-
-def _name(error_code: int) -> str:
-    try:
-        return ErrorCode(error_code).name
-    except ValueError:
-        return f"error {error_code}"
+        raise PartitionError(f"{api}: {ErrorCode.name_of(error_code)}")
 
 
 class TopicFeed:
