@@ -97,7 +97,9 @@ class AclsDelta:
         removed = [acl.enforced(before.networks) for acl in removed]
         added = [acl.enforced(networks) for acl in added]
         outdated, current = _by_type(removed), _by_type(added)
-        counts, lengths = _changed_networks(before, removed, added)
+        # As long as networks are not in effect, an ALLOW for one is for no client.
+        were, are = removed if before.networks else [], added if networks else []
+        counts, lengths = _changed_networks(before, were, are)
         resources = dict(self._image.resources)
         for resource_type in {*outdated, *current}:
             resources[resource_type] = _changed_resource(

@@ -152,7 +152,9 @@ def test_in_kafkas_log_networks_are_in_effect_from_the_level_of_kafkas(before: S
 
     # A DENY that may apply applies, an ALLOW does not.
     assert not earlier.acls.networks
-    assert decides(earlier, "192.168.7.9") == (False, False)
+    for host in ("192.168.7.9", "11.0.0.1"):
+        assert decides(earlier, host) == (False, False)
+    assert (earlier.acls.network_lengths, dict(earlier.acls.acls_of_network)) == ((), {})
     assert sum("is a network" in str(each) for each in earlier.not_understood.values()) == 2
 
     delta = MetadataDelta(earlier)
