@@ -2,9 +2,10 @@
 
 `libs()` returns the directory; `python -m tests.lab.cluster.kafka` (`make setup`) fills the cache, with
 the archive of classes, and prints the directory. `libs(VERSION)` fetches any version that has a list, when
-it is first needed, `connect_libs()` Kafka Connect, MirrorMaker and Streams; `what="hdfs"` are the servers of
-HDFS, whose list is written by hand. `--lock VERSION` writes the list for another version, with `--connect`
-that of Connect. The cache is `$PENSTOCK_CACHE` or `~/.cache/penstock`.
+it is first needed, `connect_libs()` Kafka Connect, MirrorMaker and Streams; with `what` the jars of another
+program, a key of `_ROOTS`, or of the servers of `hdfs`, whose list is written by hand. `--lock VERSION`
+writes the list for another version, with `--of` that of another program. The cache is `$PENSTOCK_CACHE` or
+`~/.cache/penstock`.
 """
 
 import argparse
@@ -25,11 +26,23 @@ KAFKA_VERSION = "4.4.0"
 CONNECT_VERSION = "4.2.0"
 """Some jars of Connect's 4.2.1 are not in Maven Central."""
 
-_ROOTS = (("org.apache.kafka", "kafka_2.13"), ("org.apache.kafka", "kafka-tools"))
-_CONNECT_ROOTS = tuple(
-    ("org.apache.kafka", name)
-    for name in ("connect-runtime", "connect-mirror", "connect-file", "kafka-streams")
-)
+_ROOTS = {
+    "kafka": (("org.apache.kafka", "kafka_2.13"), ("org.apache.kafka", "kafka-tools")),
+    "connect": tuple(
+        ("org.apache.kafka", name)
+        for name in ("connect-runtime", "connect-mirror", "connect-file", "kafka-streams")
+    ),
+    "spring": (("org.springframework.kafka", "spring-kafka"),),
+    "flink": (("org.apache.flink", "flink-connector-kafka"),),
+}
+"""What a list is of -> the modules whose version it has."""
+_BESIDE = {
+    "flink": (
+        ("org.apache.flink", "flink-clients", "2.2.0"),
+        ("org.apache.flink", "flink-connector-base", "2.2.0"),
+    )
+}
+"""What runs them, if they leave it to their user."""
 _LOG4J_2 = (("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),)
 # Brokers before 4.0 call classes of Log4j 1, which is not among their own dependencies.
 _LOG4J_1 = (("ch.qos.reload4j", "reload4j", "1.2.26"), ("org.slf4j", "slf4j-reload4j", "1.7.36"))
@@ -104,12 +117,12 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-def write_list(version: str, into: Path, *, connect: bool = False) -> list[Jar]:
+def write_list(version: str, into: Path, what: str = "kafka") -> list[Jar]:
     """Resolve a Kafka version from its descriptors and write the list that pins it."""
     with tempfile.TemporaryDirectory() as name:
-        roots = [(*root, version) for root in (_CONNECT_ROOTS if connect else _ROOTS)]
+        roots = [*((*root, version) for root in _ROOTS[what]), *_BESIDE.get(what, ())]
         logging = _LOG4J_1 if version < "4" else _LOG4J_2
-        resolved = ivy.resolve([*roots, *logging], () if connect else _WITHOUT, Path(name))
+        resolved = ivy.resolve([*roots, *logging], _WITHOUT if what == "kafka" else (), Path(name))
         jars = [Jar(*coordinate, jar_list.sha256(path)) for coordinate, path in resolved]
     jar_list.write(into, jars)
     return jars
@@ -126,12 +139,12 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--lock", metavar="VERSION", help="write the list of jars for this Kafka version instead"
     )
-    parser.add_argument("--connect", action="store_true", help="with --lock: of Kafka Connect")
+    parser.add_argument("--of", choices=_ROOTS, default="kafka", help="with --lock: what the list is of")
     arguments = parser.parse_args(argv)
     try:
         if arguments.lock:
-            into = list_of(arguments.lock, "connect" if arguments.connect else "kafka")
-            print(f"{into}: {len(write_list(arguments.lock, into, connect=arguments.connect))} jars")
+            into = list_of(arguments.lock, arguments.of)
+            print(f"{into}: {len(write_list(arguments.lock, into, arguments.of))} jars")
         else:
             directory = libs(report=_tell)
             class_archive.ensure(directory, _tell)

@@ -1,24 +1,21 @@
 """An application of Kafka Streams, exactly once, with the ACLs that docs/neighbours.md lists."""
 
-import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.lab.cluster import jvm, kafka
-from tests.lab.cluster.java import java
+from tests.lab.cluster import kafka
 from tests.lab.cluster.process import ChildProcess
-from tests.lab.cluster.users import User, java_properties, librdkafka_settings
+from tests.lab.cluster.users import User, librdkafka_settings
+from tests.lab.neighbours.program import program
 from tests.support.cluster_admin import TIMEOUT_S, ClusterAdmin
 from tests.support.gates import Gate
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long]
 
-SOURCE = Path(__file__).with_name("java") / "Counts.java"
 WITHIN_S = 90
 WORDS = ["proxy", "broker", "proxy", "client", "proxy"]
 COUNTS = {"proxy": "3", "broker": "1", "client": "1"}
@@ -38,24 +35,14 @@ def app(gate: Gate, cluster_admin: ClusterAdmin, alice: User, tmp_path: Path) ->
     cluster_admin.allow(alice, "WRITE", "DESCRIBE", transactional_id=f"{APP}-", prefixed=True)
     settings = {
         "application.id": APP,
-        "bootstrap.servers": gate.entrance().bootstrap,
         "processing.guarantee": "exactly_once_v2",
         "replication.factor": "1",
         "state.dir": str(tmp_path / "state"),
         "commit.interval.ms": "200",
     }
-    file = tmp_path / "streams.properties"
-    lines = [f"{name}={value}" for name, value in settings.items()]
-    file.write_text("\n".join([*lines, java_properties(alice, gate.entrance())]), encoding="utf-8")
-    libs = kafka.connect_libs()
-    compiler = [str(Path(java()).resolve().with_name("javac")), "-nowarn", "-cp", jvm.class_path(libs)]
-    subprocess.run([*compiler, "-d", str(tmp_path), str(SOURCE)], check=True)
-    arguments = ["words", "totals", str(file)]
-    command = jvm.command(libs, "Counts", arguments, jvm.SHORT_LIVED, "WARN", tmp_path)
-    with ExitStack() as down:
-        process = ChildProcess("the Streams application", command, tmp_path / "streams.log")
-        down.callback(process.stop)
-        process.start()
+    login = alice, gate.entrance()
+    topics = ("words", "totals")
+    with program("Counts", kafka.connect_libs(), tmp_path, login, settings, topics) as process:
         yield process
 
 
