@@ -161,7 +161,7 @@ def test_penstock_check_finds_nothing_wrong_with_what_the_values_add(program: Pa
 def test_images_are_named_by_digest_where_one_is_given(program: Path, tmp_path: Path) -> None:
     images = set(values_of(rendered(program, tmp_path, EVERYTHING), "image"))
 
-    assert images == {f"penstock@{DIGEST}", f"penstock-audit@{DIGEST}", "apache/kafka:4.2.1"}
+    assert images == {f"penstock@{DIGEST}", f"penstock-audit@{DIGEST}", "apache/kafka:4.4.0"}
 
 
 @pytest.mark.spec("O1", "O4")
