@@ -37,23 +37,25 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--upgrade",
         type=Release.of,
+        nargs="+",
         metavar="VERSION",
-        help="upgrade the brokers from this release instead of restarting everything",
+        help="upgrade the brokers from the first release over the others to the newest, then its features,"
+        " instead of restarting everything",
     )
     arguments = parser.parse_args(argv)
-    release = arguments.upgrade or Release.chosen()
+    first, *later = arguments.upgrade or [Release.chosen()]
     with tempfile.TemporaryDirectory() as directory:
         place = arguments.keep or Path(directory)
         stack = Stack(
             StackSettings(
-                directory=place, libs=kafka.libs(), release=release, brokers=3, holds_sockets=arguments.held
+                directory=place, libs=kafka.libs(), release=first, brokers=3, holds_sockets=arguments.held
             )
         )
         kinds = {**JAVA, **KINDS, **FRANZ_GO, **KAFKA_PYTHON}
         try:
             stack.start(_say)
             if arguments.upgrade:
-                faults = upgrade(stack, kinds, _say, Release())
+                faults = upgrade(stack, kinds, _say, [*later, Release()])
             else:
                 faults = roll(stack, kinds, _say, plain=arguments.plain)
         finally:

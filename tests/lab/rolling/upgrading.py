@@ -1,11 +1,11 @@
-"""A rolling upgrade of three brokers under load: each restarts with a newer release, then come its features.
+"""A rolling upgrade of three brokers under load: each restarts with newer releases, then come the features.
 
 After each step every proxy has to offer its clients exactly what its own broker supports by then. For APIs
 that Penstock's controller sends to a broker, that is the one which the controller is connected to.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Event
 
@@ -27,14 +27,16 @@ WITHIN_S = 2 * (REFRESH_INTERVAL_S + WITNESS_INTERVAL_MS / 1000)
 """Proxies ask their broker and the controller at these intervals."""
 
 
-def upgrade(stack: Stack, kinds: Kinds, say: Say, release: Release) -> list[str]:
-    """What was found: faults of the clients, and versions that a proxy offers and its broker does not."""
+def upgrade(stack: Stack, kinds: Kinds, say: Say, releases: Sequence[Release]) -> list[str]:
+    """All brokers to each release in turn, and the features of the last one.
+
+    What was found: faults of the clients, and versions that a proxy offers and its broker does not.
+    """
     rolling = Rolling(stack, ClusterAdmin(stack), kinds, say)
     offers = _Offers(stack, say, rolling.faults)
-    steps = [rolling.upgrade(node, release, offers.check) for node in stack.nodes]
-    finalized = Step(
-        f"the features of {release} are enabled", partial(_finalize, stack, release), offers.check
-    )
+    steps = [rolling.upgrade(node, release, offers.check) for release in releases for node in stack.nodes]
+    last = releases[-1]
+    finalized = Step(f"the features of {last} are enabled", partial(_finalize, stack, last), offers.check)
     rolling.play([rolling.nothing(), *steps, finalized])
     return rolling.faults
 
