@@ -200,7 +200,8 @@ def _least_privilege(spark: SparkSession, arguments: argparse.Namespace) -> int:
     found = least_privilege.document(
         *(audit, log, arguments.period, arguments.last),
         expired=expired,
-        narrows_hosts=arguments.narrow_hosts,
+        narrows_hosts=arguments.narrow_hosts or bool(arguments.networks),
+        networks=arguments.networks,
     )
     directory = arguments.out.rstrip("/")
     page = least_privilege_page.render(found)

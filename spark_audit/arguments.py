@@ -8,6 +8,7 @@ from operator import methodcaller
 
 from spark_audit.ingest.topics import METADATA_TOPIC
 from spark_audit.kraft.commit import SETTLE_MS
+from spark_audit.least_privilege.narrowing import NO_NETWORKS, PrefixLengths
 from spark_audit.least_privilege.result import KINDS
 from spark_audit.progress import INTERVAL_MS
 from spark_audit.report.history import KINDS as KINDS_OF_RESOURCES
@@ -44,6 +45,14 @@ def _period(text: str) -> int:
     if not days.isdecimal() or not 1 <= int(days) <= _MOST_DAYS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of days such as 90d")
     return int(days)
+
+
+def _prefix_lengths(text: str) -> PrefixLengths:
+    ipv4, _, ipv6 = text.partition(",")
+    lengths = {4: int(ipv4), **({6: int(ipv6)} if ipv6 else {})} if re.fullmatch(r"\d+(,\d+)?", text) else {}
+    if not lengths or not 1 <= lengths[4] <= 32 or not 1 <= lengths.get(6, 64) <= 128:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a prefix length of IPv4 such as 24, or two: 24,64")
+    return lengths
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -212,6 +221,12 @@ WHAT_IF = (
 LEAST_PRIVILEGE = (
     option("--period Nd", "number of days; default 90d", type=_period, default=90),
     option("--narrow-hosts", "narrow the hosts of grants too"),
+    option(
+        "--networks LENGTH",
+        "the same, with one network (24, or 24,64 for IPv6 too) for several hosts in it",
+        type=_prefix_lengths,
+        default=NO_NETWORKS,
+    ),
     _LAST_DAY,
     option("--out DIR", "directory for the page, the JSON and the proposal", required=True),
     _LOG_KEYS,

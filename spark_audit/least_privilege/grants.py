@@ -12,7 +12,14 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.least_privilege.commands import acl_command
-from spark_audit.least_privilege.narrowing import MOST_NAMES, Use, is_exact, narrower
+from spark_audit.least_privilege.narrowing import (
+    MOST_NAMES,
+    NO_NETWORKS,
+    PrefixLengths,
+    Use,
+    is_exact,
+    narrower,
+)
 from spark_audit.proposal import CLUSTER_NAME, ProposedAcl
 from spark_audit.what_if.access import NOW
 from spark_audit.what_if.traffic import FIRST_MS, LAST_MS, REQUESTS
@@ -45,7 +52,11 @@ def uses(decided: DataFrame) -> dict[str, list[Use]]:
 
 
 def grant_rows(
-    acls: Mapping[str, ProposedAcl], used: Mapping[str, Sequence[Use]], *, narrows_hosts: bool = False
+    acls: Mapping[str, ProposedAcl],
+    used: Mapping[str, Sequence[Use]],
+    *,
+    narrows_hosts: bool = False,
+    networks: PrefixLengths = NO_NETWORKS,
 ) -> list[Plain]:
     """Returns one row for each grant that could be narrowed or removed."""
     exact = {acl_id for acl_id, acl in acls.items() if is_exact(acl)}
@@ -58,7 +69,7 @@ def grant_rows(
             rows.append(_row(UNUSED, acl_id, acl, (), [], []))
             continue
         needed = of_grant if acl_id in exact else [use for use in of_grant if exact.isdisjoint(use.acls)]
-        ways, instead = narrower(acl, needed, narrows_hosts=narrows_hosts)
+        ways, instead = narrower(acl, needed, narrows_hosts=narrows_hosts, networks=networks)
         if len(of_grant) > MOST_USES:
             ways, instead = [], [acl]
         if instead != [acl]:

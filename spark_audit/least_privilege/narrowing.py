@@ -2,7 +2,7 @@
 
 A grant may be wider than its use in four ways: by its resource name (`*` or a prefix), its operation (ALL),
 its host and its principal (`User:*`). Each is narrowed only if the values that were used are few. Hosts are
-narrowed only on request: addresses of clients change.
+narrowed only on request, to addresses or to networks (KIP-1276): addresses of clients change.
 
 Names become prefixes by three rules, in this order. A name with a random part (`app-<uuid>`) stands for all
 names that begin as it does up to there. More than MOST_ALIKE names that differ only from a digit in the last
@@ -10,10 +10,12 @@ part on stand for the part before. If more than MOST_NAMES are left, the prefix 
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from itertools import product
+from types import MappingProxyType
 
 from spark_audit.policy.acl_matches import IMPLIED_BY
 from spark_audit.policy.enforced_acls import WILDCARD_PRINCIPAL
@@ -32,6 +34,9 @@ _RANDOM = re.compile(
 """A UUID, 8 or more hexadecimal digits, or 16 or more letters and digits."""
 _NUMBERED = re.compile(r"^(.*[^0-9A-Za-z])[0-9A-Za-z]*[0-9][0-9A-Za-z]*$", re.DOTALL)
 NAME, OPERATION, HOST, PRINCIPAL = "name", "operation", "host", "principal"
+PrefixLengths = Mapping[int, int]
+"""IP version -> the prefix length of the networks that stand for hosts."""
+NO_NETWORKS: PrefixLengths = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,11 @@ def is_exact(acl: ProposedAcl) -> bool:
 
 
 def narrower(
-    acl: ProposedAcl, uses: Collection[Use], *, narrows_hosts: bool = False
+    acl: ProposedAcl,
+    uses: Collection[Use],
+    *,
+    narrows_hosts: bool = False,
+    networks: PrefixLengths = NO_NETWORKS,
 ) -> tuple[list[str], list[ProposedAcl]]:
     """Returns in which ways the grant is wider than these uses, and the ACLs that would do instead.
 
@@ -64,7 +73,7 @@ def narrower(
     if not uses:
         return [], []
     rights = _rights(acl, uses)
-    hosts = _few((use.host for use in uses), acl.host, WILDCARD, MOST_HOSTS if narrows_hosts else 0)
+    hosts = _hosts(acl, {use.host for use in uses}, networks) if narrows_hosts else [acl.host]
     principals = _few((use.principal for use in uses), acl.principal, WILDCARD_PRINCIPAL, MOST_PRINCIPALS)
     needed = [
         ProposedAcl(acl.resource_type, name, pattern, principal, host, operation, acl.permission_type)
@@ -87,6 +96,32 @@ def _few(used: Iterable[str], own: str, wildcard: str, most: int) -> list[str]:
     """Returns the values that were used, or the grant's own one if it is no wildcard or they are many."""
     values = sorted(set(used))
     return values if own == wildcard and len(values) <= most else [own]
+
+
+def _hosts(acl: ProposedAcl, used: Collection[str], networks: PrefixLengths) -> list[str]:
+    """Returns the hosts that were used, several in one network as the network, or the grant's own one."""
+    if not all(map(_can_be_host, used)):
+        return [acl.host]
+    within = defaultdict(set)
+    for host in used:
+        within[_network(host, networks)].add(host)
+    few = {network if len(hosts) > 1 else min(hosts) for network, hosts in within.items()}
+    return _few(few, acl.host, WILDCARD, MOST_HOSTS)
+
+
+def _can_be_host(host: str) -> bool:
+    """Returns whether an ACL may name this address. With a zone it may not."""
+    try:
+        return "%" not in host and bool(ip_address(host))
+    except ValueError:
+        return False
+
+
+def _network(host: str, lengths: PrefixLengths) -> str:
+    """Returns the network that the host is in; the host itself if the lengths lack its version of IP."""
+    address = ip_address(host)
+    length = lengths.get(address.version, address.max_prefixlen)
+    return str(ip_network((address, length), strict=False))
 
 
 def _rights(acl: ProposedAcl, uses: Iterable[Use]) -> set[tuple[str, str, str]]:

@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.least_privilege import grants, limits, people
 from spark_audit.least_privilege.grants import Plain
+from spark_audit.least_privilege.narrowing import NO_NETWORKS, PrefixLengths
 from spark_audit.least_privilege.unseen import COLLAPSED, LISTING, OF_ALL, SEVERAL, listing_principals, unseen
-from spark_audit.policy.enforced_acls import WILDCARD_PRINCIPAL
+from spark_audit.policy.enforced_acls import WILDCARD_PRINCIPAL, accepts_networks
 from spark_audit.proposal import Proposal, ProposedAcl, parse_proposal
 from spark_audit.tables.files import AuditError
 from spark_audit.trail.processes import ALLOW_EVERYONE
@@ -57,17 +58,28 @@ def document(
     *,
     expired: DataFrame | None = None,
     narrows_hosts: bool = False,
+    networks: PrefixLengths = NO_NETWORKS,
 ) -> LeastPrivilegeDocument:
-    """Returns what the days up to `last`, by default the last one in the table, did not need."""
+    """Returns what the days up to `last`, by default the last one in the table, did not need.
+
+    AuditError if networks are wanted, and the cluster would reject ACLs with them.
+    """
     end = last or audit.agg(F.max(S.DATE)).collect()[0][0]
     if end is None:
         raise AuditError("there are no audit records")
     first = end - timedelta(days=period_days - 1)
     of = recorded(audit, metadata_log, first, end)
+    if networks and not accepts_networks(of.log):
+        raise AuditError(
+            "networks cannot be hosts of ACLs in this cluster: Kafka's own controller accepts them from"
+            " metadata.version 4.4-IV1 on"
+        )
     decided = of.decided(*of.proposed_log([]), Proposal()).persist()
     named = {acl.principal for acl in of.state.acls.values() if acl.permission_type == "ALLOW"}
     rows = [
-        *grants.grant_rows(of.state.acls, grants.uses(decided), narrows_hosts=narrows_hosts),
+        *grants.grant_rows(
+            of.state.acls, grants.uses(decided), narrows_hosts=narrows_hosts, networks=networks
+        ),
         *people.principals_without_grant(decided, named),
         *people.users_without_login(people.scram_users(of.log), people.seen_principals(of)),
         *limits.quota_rows(of.state.quotas, limits.peaks(of)),

@@ -38,19 +38,34 @@ def networks_from(metadata_log: DataFrame) -> int | None:
     """
     host = F.get_json_object(S.BODY, f"$.{S.HOST}")
     has_network = (F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD) & host.contains("/")
-    is_level = (
-        (F.col(S.API_KEY) == S.FEATURE_LEVEL_RECORD)
-        & (F.get_json_object(S.BODY, "$.name") == _METADATA_VERSION)
-        & (F.get_json_object(S.BODY, "$.level").cast("int") >= _FIRST_WITH_NETWORKS)
-    )
+    is_level = _is_metadata_version() & (_level() >= _FIRST_WITH_NETWORKS)
     row = metadata_log.agg(
-        F.max(has_network),
-        F.max(F.col(S.FROM_SNAPSHOT).isNotNull()),
-        F.min(F.when(is_level, F.col(S.LOG_OFFSET))),
+        F.max(has_network), _is_of_kafka(), F.min(F.when(is_level, F.col(S.LOG_OFFSET)))
     ).first()
     if row is None or not row[0]:
         return None
     return row[2] if row[1] else 0
+
+
+def accepts_networks(metadata_log: DataFrame) -> bool:
+    """Returns whether ACLs may have networks as hosts by the end of the log."""
+    newest = F.max_by(_level(), F.when(_is_metadata_version(), F.col(S.LOG_OFFSET)))
+    [(is_of_kafka, level)] = metadata_log.agg(_is_of_kafka(), newest).collect()
+    return not is_of_kafka or (level or 0) >= _FIRST_WITH_NETWORKS
+
+
+def _is_of_kafka() -> Column:
+    """Aggregates whether the log is Kafka's own."""
+    return F.max(F.col(S.FROM_SNAPSHOT).isNotNull())
+
+
+def _is_metadata_version() -> Column:
+    is_feature = F.col(S.API_KEY) == S.FEATURE_LEVEL_RECORD
+    return is_feature & (F.get_json_object(S.BODY, "$.name") == _METADATA_VERSION)
+
+
+def _level() -> Column:
+    return F.get_json_object(S.BODY, "$.level").cast("int")
 
 
 def enforced(acls: DataFrame, networks_from: int | None = None) -> DataFrame:

@@ -28,6 +28,7 @@ from spark_audit.policy.acl_history import (
 from spark_audit.policy.enforced_acls import (
     NETWORK,
     RESOURCE_TYPES,
+    accepts_networks,
     address_bits,
     denied_host,
     enforced,
@@ -173,14 +174,15 @@ def test_in_kafkas_log_a_network_is_one_from_a_level_on(spark: SparkSession) -> 
     def level(number: int, offset: int) -> tuple[object, ...]:
         return S.FEATURE_LEVEL_RECORD, offset, json.dumps({"name": "metadata.version", "level": number})
 
-    def begin(*rows: tuple[object, ...], of_kafka: bool) -> int | None:
-        told = [(*row, False if of_kafka else None) for row in rows]
-        return networks_from(spark.createDataFrame(told, schema))
+    def begin(*rows: tuple[object, ...], of_kafka: bool) -> tuple[int | None, bool]:
+        told = spark.createDataFrame([(*row, False if of_kafka else None) for row in rows], schema)
+        return networks_from(told), accepts_networks(told)
 
-    assert begin(of_acl, of_kafka=False) == 0
-    assert begin(level(31, 1), of_acl, level(32, 5), level(33, 6), of_kafka=True) == 5
-    assert begin(level(31, 1), of_acl, of_kafka=True) is None
-    assert begin(level(33, 1), of_kafka=True) is None
+    assert begin(of_acl, of_kafka=False) == (0, True)
+    assert begin(level(31, 1), of_acl, level(32, 5), level(33, 6), of_kafka=True) == (5, True)
+    assert begin(level(31, 1), of_acl, of_kafka=True) == (None, False)
+    assert begin(level(33, 1), of_kafka=True) == (None, True)
+    assert begin(level(32, 1), level(31, 2), of_kafka=True) == (None, False)
 
 
 def test_every_part_that_is_not_understood_widens_a_deny_and_voids_an_allow(spark: SparkSession) -> None:

@@ -14,8 +14,9 @@ from spark_audit.least_privilege.unseen import unseen
 from spark_audit.proposal import parse_proposal
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
+from spark_audit.tables.files import AuditError
 from spark_audit.what_if import result as what_if
-from tests.spark.audit_trail import Trail
+from tests.spark.audit_trail import Record, Trail
 from tests.spark.frames import audit_frame, log_frame
 from tests.spark.test_what_if import produced
 
@@ -100,6 +101,30 @@ def test_what_is_not_needed_is_listed_with_commands_that_deny_nothing(spark: Spa
     effect = what_if.document(*frames, tried, None, None)
     assert (effect["requests"]["newly_denied"], effect["requests"]["unchanged"]) == (0, 6)
     assert len(tried.removed) == 3
+
+
+@pytest.mark.spec("S12")
+def test_networks_are_proposed_on_request_where_acls_may_have_them(spark: SparkSession) -> None:
+    trail = Trail()
+    trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL orders")
+    for number in (1, 2, 77, 200):
+        trail.ask(f"User:alice 10.0.0.{number} READ TOPIC orders", client_id="app", method="Fetch")
+
+    def found(log: list[Record]) -> LeastPrivilegeDocument:
+        frames = audit_frame(spark, trail.audit), log_frame(spark, log)
+        return document(*frames, YEAR, narrows_hosts=True, networks={4: 24})
+
+    [wide] = rows(found(trail.log), "wide-grant").values()
+    assert (wide["wider_by"], wide["held_back"]) == (["host"], None)
+    assert wide["commands"] == [
+        "kafka-acls --add --allow-principal User:alice --allow-host 10.0.0.0/24"
+        " --operation Read --topic orders",
+        "kafka-acls --remove --allow-principal User:alice --operation Read --topic orders",
+    ]
+    assert wide["what_if"] == {"newly_denied": 0, "newly_throttled": 0, "cannot_be_said": 0, "reasons": []}
+    # Kafka's own log, before metadata.version 4.4-IV1.
+    with pytest.raises(AuditError, match="networks cannot be hosts of ACLs in this cluster"):
+        found([record | {"from_snapshot": False} for record in trail.log])
 
 
 @pytest.mark.long

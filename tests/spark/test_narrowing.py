@@ -1,9 +1,12 @@
 """The narrower grants that would do, and the commands for them: no Spark session is needed."""
 
+import argparse
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_audit.arguments import LEAST_PRIVILEGE
 from spark_audit.least_privilege.commands import acl_command, quota_command
 from spark_audit.least_privilege.narrowing import Use, narrower
 from spark_audit.proposal import SUPPORTED, ProposedAcl, Removal, constant, parse_proposal
@@ -117,6 +120,60 @@ def test_hosts_are_narrowed_on_request_if_they_are_few() -> None:
         [an_acl("ALLOW User:a 10.0.0.1 READ TOPIC LITERAL x")],
     )
     assert narrower(grant, many, narrows_hosts=True) == ([], [grant])
+
+
+@pytest.mark.spec("S12")
+@pytest.mark.parametrize(
+    ("used", "networks", "hosts"),
+    [
+        (["10.0.0.1", "10.0.0.2", "10.0.0.250", "10.0.1.7"], {4: 24}, ["10.0.0.0/24", "10.0.1.7"]),
+        ([f"10.0.{n}.{n}" for n in range(200)], {4: 16}, ["10.0.0.0/16"]),
+        ([f"10.0.{n}.{n}" for n in range(4)], {4: 24}, ["*"]),
+        (["10.0.0.1", "10.0.0.2"], {4: 24, 6: 64}, ["10.0.0.0/24"]),
+        (
+            ["2001:db8:0:0:0:0:0:1", "2001:db8:0:0:9:0:0:2", "10.0.0.1"],
+            {4: 24, 6: 64},
+            ["10.0.0.1", "2001:db8::/64"],
+        ),
+        (
+            ["2001:db8:0:0:0:0:0:1", "2001:db8:0:0:0:0:0:2"],
+            {4: 24},
+            ["2001:db8:0:0:0:0:0:1", "2001:db8:0:0:0:0:0:2"],
+        ),
+        (["10.0.0.1", "fe80:0:0:0:0:0:0:1%eth0"], {6: 64}, ["*"]),
+        (["10.0.0.1", "h"], {4: 24}, ["*"]),
+    ],
+)
+def test_a_network_stands_for_several_hosts_in_it_on_request(
+    used: list[str], networks: dict[int, int], hosts: list[str]
+) -> None:
+    grant = an_acl("ALLOW User:a * READ TOPIC LITERAL x")
+    of_hosts = uses(*(f"User:a {host} READ x" for host in used))
+
+    _, instead = narrower(grant, of_hosts, narrows_hosts=True, networks=networks)
+
+    assert [acl.host for acl in instead] == hosts
+    for acl in instead:
+        assert list(parse_proposal(acl_command("add", acl), "p").added) == [acl]
+
+
+@pytest.mark.spec("S12")
+def test_the_option_for_networks_has_one_prefix_length_or_two() -> None:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    for add in LEAST_PRIVILEGE:
+        add(parser)
+
+    def networks(*words: str) -> object:
+        return parser.parse_args(["--out", "x", "--tables", "x", *words]).networks
+
+    assert [networks(), networks("--networks", "24"), networks("--networks", "8,64")] == [
+        {},
+        {4: 24},
+        {4: 8, 6: 64},
+    ]
+    for text in ("", "0", "33", "24,0", "24,129", "/24", "24,", "a"):
+        with pytest.raises(argparse.ArgumentError, match="is not a prefix length"):
+            networks("--networks", text)
 
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=8)
