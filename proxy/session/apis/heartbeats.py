@@ -12,7 +12,8 @@ topics, or with an invalid topic name, is STREAMS_INVALID_TOPOLOGY before any ri
 with one topic denied the request is TOPIC_AUTHORIZATION_FAILED. The broker creates internal topics of the
 application that are missing, and would do so with the proxy's rights. So it is first queried which exist:
 with one missing that the client may not CREATE, the request is TOPIC_AUTHORIZATION_FAILED. (A broker itself
-would admit the member and report with each heartbeat what is missing.)
+would admit the member and report with each heartbeat what is missing.) If the broker then reports that topics
+are missing, it creates them, and they are recorded. Its status names three of them at most.
 
 With StreamsGroupTopologyDescriptionUpdate (KIP-1331) a member describes its topology for tools that show it.
 The names in it may lack the application's prefix, so no right on topics is checked, as in Kafka.
@@ -28,7 +29,7 @@ from typing import TypeAlias
 from proxy.admin.rejection import code_and_message, code_only
 from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
-from proxy.session.apis.topic_existence import find_existing, with_names
+from proxy.session.apis.topic_existence import find_existing, record_created, with_names
 from proxy.session.call import Api, Call, Forward, Verdict, deny, reject
 from proxy.session.remembered import DeferredAssignment, DeferredAssignments
 from proxy.wire import types
@@ -37,6 +38,9 @@ from proxy.wire.error_codes import ErrorCode
 
 SOON_MS = 100
 """The heartbeat interval of a member whose assignment is deferred."""
+
+_MISSING_INTERNAL_TOPICS = 3
+"""Status of a Streams group for which the broker creates topics (KIP-1071)."""
 
 Subtopology: TypeAlias = (
     "types.StreamsGroupHeartbeatRequest.Subtopology | types.StreamsGroupDescribeResponse.Subtopology"
@@ -131,13 +135,14 @@ def decide_streams(call: Call, request: types.StreamsGroupHeartbeatRequest) -> V
         return reject(call, request, ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
     if len(call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, topics)) < len(topics):
         return reject(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    internal = dict.fromkeys(name for part in parts for name in internal_topics_of(part))
-    uncreatable = _uncreatable(call, list(internal))
-    if not uncreatable:
+    internal = list(dict.fromkeys(name for part in parts for name in internal_topics_of(part)))
+    if not internal:
         return forward
-    return find_existing(
-        call, uncreatable, lambda existing: _unless_missing(call, request, uncreatable, existing, forward)
-    )
+
+    def found(existing: set[str]) -> Verdict:
+        return _with_missing(call, request, [name for name in internal if name not in existing], forward)
+
+    return find_existing(call, internal, found)
 
 
 def _topology_error(topics: list[str]) -> str | None:
@@ -149,26 +154,29 @@ def _topology_error(topics: list[str]) -> str | None:
 
 
 def _uncreatable(call: Call, names: list[str]) -> list[str]:
-    if call.shows(Operation.CREATE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
+    if not names or call.shows(Operation.CREATE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
         return []
     shown = call.shows(Operation.CREATE, ResourceType.TOPIC, names)
     return [name for name in names if name not in shown]
 
 
-def _unless_missing(
-    call: Call,
-    request: types.StreamsGroupHeartbeatRequest,
-    uncreatable: list[str],
-    existing: set[str],
-    forward: Forward,
+def _with_missing(
+    call: Call, request: types.StreamsGroupHeartbeatRequest, missing: list[str], forward: Forward
 ) -> Verdict:
-    missing = [name for name in uncreatable if name not in existing]
-    if not missing:
-        return forward
-    # Decided for the record: these topics are missing and denied.
-    call.allowed_names(Operation.CREATE, ResourceType.TOPIC, missing)
-    message = f"Unauthorized to CREATE on topics {', '.join(missing)}."
-    return reject(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
+    uncreatable = _uncreatable(call, missing)
+    if uncreatable:
+        # Decided for the record: these topics are missing and denied.
+        call.allowed_names(Operation.CREATE, ResourceType.TOPIC, uncreatable)
+        message = f"Unauthorized to CREATE on topics {', '.join(uncreatable)}."
+        return reject(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, message)
+
+    def on_response(response: types.StreamsGroupHeartbeatResponse) -> None:
+        if forward.on_response is not None:
+            forward.on_response(response)
+        if any(status.status_code == _MISSING_INTERNAL_TOPICS for status in response.status or ()):
+            record_created(call, missing)
+
+    return Forward(None, on_response) if missing else forward
 
 
 def topics_of_subtopology(subtopology: Subtopology) -> Iterator[str]:

@@ -114,14 +114,17 @@ def create_at_broker(
 
 def record_creations(call: Call, response: types.MetadataResponse, requested: Container[str]) -> None:
     """Record the topics that the broker creates for this request: it reports them as missing meanwhile."""
-    created = [
-        named("TOPIC", topic.name, "CREATE", requested_by=ApiKey.name_of(call.api_key))
-        for topic in paced(response.topics)
-        if topic.name in requested and topic.error_code in _BEING_CREATED and is_valid_name(topic.name or "")
-    ]
+    reported = (topic.name or "" for topic in paced(response.topics) if topic.error_code in _BEING_CREATED)
+    record_created(call, [name for name in reported if name in requested and is_valid_name(name)])
+
+
+def record_created(call: Call, names: Iterable[str]) -> None:
+    """Record that the broker creates these topics for this request."""
+    api = ApiKey.name_of(call.api_key)
+    created = [named("TOPIC", name, "CREATE", requested_by=api) for name in names]
     if created:
         event = events.broker_responded(
-            method=ApiKey.name_of(call.api_key),
+            method=api,
             api_version=call.version,
             correlation_id=call.correlation_id,
             error_code=None,

@@ -94,12 +94,12 @@ def test_a_topology_goes_as_it_came_to_the_broker_with_create_on_its_internal_to
     assert asked.denials == []
 
 
-def test_without_create_the_broker_is_asked_first_which_internal_topics_are_there() -> None:
+def test_the_broker_is_asked_first_which_internal_topics_are_there() -> None:
     rights = (*SOURCES, *INTERNAL, "CREATE TOPIC app-repartition")
 
     asked = Asking(HEARTBEAT, 0, *rights).where_it_can_ask().for_(heartbeat())
 
-    assert [topic.name for topic in asked.asked_first.topics] == ["app-changelog"]
+    assert [topic.name for topic in asked.asked_first.topics] == ["app-repartition", "app-changelog"]
     assert not asked.asked_first.allow_auto_topic_creation
     assert asked.once(existing("app-changelog")).goes_as_it_came
 
@@ -114,6 +114,45 @@ def test_an_internal_topic_that_is_missing_and_may_not_be_made_refuses_the_topol
         "Unauthorized to CREATE on topics app-changelog.",
     )
     assert denied.denials == ["CREATE TOPIC app-changelog"]
+
+
+def status(*codes: int) -> Any:
+    response = t.StreamsGroupHeartbeatResponse
+    statuses = [response.Status(status_code=code, status_detail="more than three names") for code in codes]
+    return response(member_id="m", status=statuses or None)
+
+
+@pytest.mark.spec("D12")
+@pytest.mark.parametrize(
+    ("there", "codes", "recorded"),
+    [
+        ([], [3], ["app-repartition", "app-changelog"]),
+        (["app-repartition"], [0, 3], ["app-changelog"]),
+        # The source topics are missing: nothing can be created yet.
+        ([], [1], []),
+        # Another member's heartbeat has created them meanwhile.
+        ([], [], []),
+        (["app-repartition", "app-changelog"], [3], []),
+    ],
+)
+def test_the_topics_that_the_broker_creates_for_a_topology_are_recorded(
+    there: list[str], codes: list[int], recorded: list[str]
+) -> None:
+    asking = Asking(HEARTBEAT, 0, *SOURCES, *INTERNAL, f"CREATE {CLUSTER_RIGHT}").where_it_can_ask()
+    asked = asking.for_(heartbeat()).once(existing(*there))
+
+    assert asked.told(status(*codes)) == status(*codes)
+
+    made = [event for event in asked.call.events if event.event == "broker_responded"]
+    assert [(event.method, event.error_code) for event in made] == [("StreamsGroupHeartbeat", None)] * bool(
+        recorded
+    )
+    objects = [each for event in made for each in event.objects or ()]
+    assert [(each["type"], each["name"], each["operation"]) for each in objects] == [
+        ("TOPIC", name, "CREATE") for name in recorded
+    ]
+    assert all(each["details"] == {"requested_by": "StreamsGroupHeartbeat"} for each in objects)
+    assert asked.call.gate.member_hosts.knows("app", "m", asked.call.peer.address, asked.call.now_ms)
 
 
 def test_a_broker_that_cannot_be_asked_is_taken_to_have_none_of_them() -> None:
