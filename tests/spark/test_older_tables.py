@@ -60,7 +60,7 @@ def test_tables_of_version_1_are_read_as_they_are_and_take_what_is_written_now(
     ends = [f"{process.boot_id}/{len(process.records) - 1}/" for process in old.processes]
     pairs = zip(new.stop().processes, ends, strict=True)
     lines = [line for process, end in pairs for line in seal(process, previous=end)]
-    delta.append_once(table(spark, lines), tables.audit, "now", 0)
+    delta.append_once(table(spark, lines, first_offset=len(old.audit)), tables.audit, "now", 0)
 
     rows = delta.read_table(spark, tables.audit)
     assert set(rows.columns) == set(S.AUDIT.names)
