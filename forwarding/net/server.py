@@ -25,6 +25,7 @@ from proxy.net.logins.verification import NotChecked
 from proxy.net.runtime.listening import listening_socket
 from proxy.quota.connections import ConnectionLimits, ConnectionQuotas, Slot
 from proxy.security.authorizer import host_address
+from proxy.session.gate import Networks
 from proxy.wire.protocols import in_place_of_a_request
 from proxy.wire.work import Pace
 
@@ -85,6 +86,8 @@ class Server:
     """One listening socket and its connections."""
 
     tasks: asyncio.TaskGroup
+    balancers: Networks = ()
+    """proxy.protocol.networks is for a proxy's listeners."""
 
     def __init__(
         self,
@@ -153,7 +156,7 @@ class Server:
     def accept_failed(self, error: str) -> None:
         self._admission.accept_failed(self._context.listener, error)
 
-    def handshake_failed(self, host: str, reason: str) -> None:
+    def handshake_failed(self, host: str, reason: str, mechanism: str = "SSL") -> None:
         log.warning("TLS handshake failed", host=host_address(host), error=reason, stranger=True)
 
     def new_connection(self, slot: Slot) -> asyncio.BaseProtocol:

@@ -143,7 +143,7 @@ class Authentication:
         `expires_at_ms`: the end of the session (R11); None: it has none.
         """
         self.mechanism = BY_CERTIFICATE
-        self.expiry = SessionExpiry(expires_at_ms)
+        self.expires_at_ms = expires_at_ms
         return events.authentication(
             principal=str(self.principal),
             mechanism=self.mechanism,

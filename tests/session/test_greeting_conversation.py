@@ -47,9 +47,8 @@ def test_every_version_of_api_versions_tells_what_is_served_to_strangers_too(
     [
         ("cluster", 1, False),
         ("cluster", 2, True),
-        ("cluster", -1, True),
         ("another", 1, True),
-        (None, 2, False),
+        (None, -1, False),
     ],
 )
 def test_a_client_that_means_another_cluster_or_broker_is_sent_back_to_its_bootstrap_servers(
@@ -71,6 +70,20 @@ def test_a_client_that_means_another_cluster_or_broker_is_sent_back_to_its_boots
     assert heard(None, frozenset([1])) == ErrorCode.NONE
     other_cluster = ErrorCode.REBOOTSTRAP_REQUIRED if cluster_id == "another" else ErrorCode.NONE
     assert heard("cluster", None) == other_cluster
+
+
+@pytest.mark.spec("E8")
+@pytest.mark.parametrize("known", [True, False], ids=["known", "stranger"])
+@pytest.mark.parametrize(("cluster_id", "node_id"), [("cluster", -1), ("", -1), (None, 2)])
+def test_a_client_that_means_a_cluster_or_a_broker_and_not_both_makes_an_invalid_request(
+    cluster_id: str | None, node_id: int, known: bool
+) -> None:
+    talk = Conversation(sasl_listener=None if known else sasl())
+    talk.gate.cluster_id = "cluster"
+
+    talk.asks(API_VERSIONS, 5, t.ApiVersionsRequest(**SOFTWARE, cluster_id=cluster_id, node_id=node_id))
+
+    assert talk.heard(API_VERSIONS, 5).error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.spec("E8")

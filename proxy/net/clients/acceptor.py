@@ -66,11 +66,8 @@ class AcceptorHost(Protocol):
     """Of load balancers: each connection comes from one and begins with a PROXY protocol header. Empty: none
     does."""
 
-    def enter(self, host: str, balancer: str | None, close: Callable[[], None]) -> Slot | None:
-        """Return a slot for a connection from this address; None: it is rejected, and `close` is called.
-
-        `balancer`: the address of the load balancer that forwards the connection.
-        """
+    def enter(self, host: str, close: Callable[[], None]) -> Slot | None:
+        """Return a slot for a connection from this address; None: it is rejected, and `close` is called."""
 
     def new_connection(self, slot: Slot) -> asyncio.BaseProtocol:
         """Return the protocol of an accepted connection."""
@@ -211,8 +208,9 @@ class Acceptor:
             self._enter(client, header.host or balancer, None if header.host is None else balancer)
 
     def _enter(self, client: socket.socket, host: str, balancer: str | None) -> None:
-        slot = self._host.enter(host, balancer, client.close)
+        slot = self._host.enter(host, client.close)
         if slot is not None:
+            slot.balancer = balancer
             set_keepalive(client)
             self._track(self._beginning, self._begin(client, host, slot))
 

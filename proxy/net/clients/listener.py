@@ -211,11 +211,8 @@ class Listener:
     def accept_failed(self, error: str) -> None:
         self._admission.accept_failed(self.policy.name, error)
 
-    def enter(self, host: str, balancer: str | None, close: Callable[[], None]) -> Slot | None:
-        slot = self._admission.enter(self.policy.name, host, close)
-        if slot is not None:
-            slot.balancer = balancer
-        return slot
+    def enter(self, host: str, close: Callable[[], None]) -> Slot | None:
+        return self._admission.enter(self.policy.name, host, close)
 
     def _principal(self, transport: asyncio.Transport, peer: Peer) -> Principal | None:
         """Return the principal that the transport proves; None if the client is rejected."""

@@ -33,6 +33,7 @@ from proxy.wire.header import RequestHeader, encode_response
 
 _FIRST_WITH_SOFTWARE = 3
 _FIRST_WITH_FEATURES_FROM_ZERO = 4
+_NO_NODE = -1
 _SHOWN_CHARACTERS = 64
 """Of a name and of a version, which the client chooses, in a message."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -68,7 +69,9 @@ def api_versions_response(
         request, _ = codecs.request(ApiKey.API_VERSIONS, version).decode(frame, header.body_offset)
         names = (request.client_software_name, request.client_software_version)
         error_code = ErrorCode.NONE
-        if not all(_SOFTWARE.fullmatch(name) for name in names):
+        # As in Kafka, a client says which cluster and which node it means, or neither.
+        is_half_meant = (request.cluster_id is None) != (request.node_id == _NO_NODE)
+        if is_half_meant or not all(_SOFTWARE.fullmatch(name) for name in names):
             error_code = ErrorCode.INVALID_REQUEST
         else:
             software = " ".join(name[:_SHOWN_CHARACTERS] for name in names)
