@@ -212,6 +212,23 @@ def test_without_acks_a_denial_is_told_by_closing(topics: tuple[str, ...], reach
 
 
 @pytest.mark.spec("A7")
+@pytest.mark.parametrize("acks", [0, 1])
+@pytest.mark.parametrize(("topics", "reach"), [(("secrets",), []), (("orders", "secrets"), ["orders"])])
+def test_a_denied_topic_without_a_partition_is_no_error(
+    acks: int, topics: tuple[str, ...], reach: list[str]
+) -> None:
+    talk, request = Conversation(*WRITES), produce(*topics, acks=acks)
+    request.topic_data[-1].partition_data = []
+
+    talk.asks(PRODUCE, 9, request)
+
+    assert [topic.name for r in talk.forwarded() for topic in r.message.topic_data] == reach
+    assert talk.closed is None
+    if acks and not reach:
+        assert talk.heard(PRODUCE, 9).responses == []
+
+
+@pytest.mark.spec("A7")
 def test_bytes_behind_a_request_are_cut_and_never_sent_on() -> None:
     talk = Conversation(*WRITES)
 

@@ -83,11 +83,15 @@ def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -
         return Forward()
     requested = message.topic_data
     message.topic_data = [topic for topic in paced(requested) if _key(call.version, topic) not in errors]
-    denied = [topic for topic in paced(requested) if _key(call.version, topic) in errors]
+    # A topic without a partition is in no response, and no error: with acks=0 it closes no connection.
+    denied = [
+        topic for topic in paced(requested) if topic.partition_data and _key(call.version, topic) in errors
+    ]
     if not message.topic_data:
         message.topic_data = requested
         rejected = _rejected(message, lambda topic: errors[_key(call.version, topic)])
         rejected.is_charged = True
+        rejected.close = rejected.close if denied else None
         return rejected
 
     def put_back(response: Any) -> None:
@@ -98,7 +102,7 @@ def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -
         response.responses = [by_key[key] for key in keys if key in by_key]
         response.node_endpoints = addresses.rewrite_endpoints(call.listener, response.node_endpoints)
 
-    return Forward(message, put_back)
+    return Forward(message, put_back if denied else None)
 
 
 def _key(version: int, topic: Any) -> str | bytes:
