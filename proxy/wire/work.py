@@ -4,6 +4,10 @@
 slice is over, the function is suspended there until `Work.go_on` is called again. Outside of a Work `spend`
 does nothing. proxy.session uses it, and proxy.net.clients.turns decides whose slice is next. Decision 0046
 gives the reasons.
+
+Elements are counted where they come from: decoded by codecs, decided by proxy.admin.authorization, made by
+the constructors of messages, recorded by proxy.admin.objects. To look once at each of a request's 50,000
+elements takes 2 to 5 ms, and is not counted.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
