@@ -48,6 +48,8 @@ from proxy.wire.message import Message, release
 _QUERIES = (QueryBroker, QueryController, NameTopics)  # A union would be built for each request.
 
 _PRODUCE = int(ApiKey.PRODUCE)
+_MANY_BYTES = 16 * 1024
+"""A smaller response has so few elements that they are freed at once."""
 
 
 def _request_event(call: Call, error_code: int | None, objects: list[Object] | None = None) -> AuditEvent:
@@ -155,7 +157,8 @@ def respond(call: Call, verdict: Respond) -> Plan:
         body = codecs.response(call.api_key, call.version).encode(verdict.message)
         response = encode_response(call.api_key, call.version, call.correlation_id, body)
         steps.append(SendResponse(response, call.api_key, call.now_ms))
-        release(verdict.message)
+        if len(body) > _MANY_BYTES:
+            release(verdict.message)
     if verdict.close is not None:
         steps.append(End(Close(verdict.close)))
     return steps
