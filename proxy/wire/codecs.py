@@ -163,6 +163,7 @@ def is_flexible(api_key: int, version: int) -> bool:
     return first is not None and version >= first
 
 
+@cache
 def live_api_keys() -> tuple[int, ...]:
     """Return the keys of all APIs with at least one version, in order."""
     return catalog.live_api_keys()
