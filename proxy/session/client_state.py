@@ -30,7 +30,7 @@ LONGEST_SHARED = 300
 MAX_SHARED_AT_ONCE = 100
 """One request with more new decisions does not displace those of others."""
 
-_FIRST_PRODUCE_WITH_TOPIC_ID = 13
+FIRST_PRODUCE_WITH_TOPIC_ID = 13
 
 
 class ClientState:
@@ -172,7 +172,7 @@ class ClientState:
 
     def writes_of(self, version: int) -> dict[bytes, Summary]:
         """Return the topics as Produce requests of this version name them (KIP-516)."""
-        return self.writes_by_id if version >= _FIRST_PRODUCE_WITH_TOPIC_ID else self.writes
+        return self.writes_by_id if version >= FIRST_PRODUCE_WITH_TOPIC_ID else self.writes
 
     def allow_write(self, topic: bytes, version: int, name: str, now_ms: int) -> None:
         """Note an allowed topic as Produce requests name it: the next one like it need not be decoded."""

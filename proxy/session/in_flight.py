@@ -18,10 +18,10 @@ from proxy.quota.throttle import Bucket
 from proxy.session.accounting.request_counts import Durations, RequestCounts, add
 from proxy.session.accounting.summaries import Summary
 from proxy.session.call import Call, ResponseHandler
-from proxy.session.client_state import ClientState
+from proxy.session.client_state import FIRST_PRODUCE_WITH_TOPIC_ID, ClientState
 
-_FIRST_WITH_ENDPOINTS = 10
-_FIRST_WITH_TOPIC_ID = 13
+FIRST_WITH_ENDPOINTS = 10
+"""From here on a Produce response may name the address of the leader (KIP-951), which has to be a proxy's."""
 _ONE = b"\x02"  # The count of a compact array of one element.
 _NO_TAGS = b"\x00"
 
@@ -55,9 +55,11 @@ class PlainResponse:
     @classmethod
     def of(cls, version: int, topic: bytes) -> "PlainResponse":
         """The response to a request for this topic: its name or its id, as on the wire."""
-        if version < _FIRST_WITH_ENDPOINTS:
+        if version < FIRST_WITH_ENDPOINTS:
             return _WITHOUT_ENDPOINTS
-        return _with_endpoints(topic if version >= _FIRST_WITH_TOPIC_ID else bytes([len(topic) + 1]) + topic)
+        return _with_endpoints(
+            topic if version >= FIRST_PRODUCE_WITH_TOPIC_ID else bytes([len(topic) + 1]) + topic
+        )
 
 
 _WITHOUT_ENDPOINTS = PlainResponse(Struct(">ii0s0s").unpack_from, 4, b"", b"")
@@ -155,7 +157,7 @@ class ProducedToSeveral(Produced):
 
     @property
     def passes_without_error(self) -> bool:
-        return self.version >= _FIRST_WITH_ENDPOINTS
+        return self.version >= FIRST_WITH_ENDPOINTS
 
 
 @dataclass(slots=True, eq=False)

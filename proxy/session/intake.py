@@ -14,8 +14,8 @@ from struct import Struct
 from proxy.session import memory
 from proxy.session.accounting.summaries import Summary
 from proxy.session.authentication import Authentication, Phase
+from proxy.session.client_state import FIRST_PRODUCE_WITH_TOPIC_ID
 from proxy.session.data.fast_lane import HEAD_BYTES, FastLane, ProduceHead, decoded_name
-from proxy.session.data.produce import FIRST_WITH_TOPIC_ID
 from proxy.session.effects import ToBroker
 from proxy.session.gate import Gate
 from proxy.session.in_flight import Pipeline, Produced, charge_on_arrival
@@ -240,7 +240,7 @@ class Intake:
         gate, topic, client = self._gate, head.topics[0], self._lane.client
         if gate.unrecorded:
             return None, []
-        if head.version >= FIRST_WITH_TOPIC_ID:
+        if head.version >= FIRST_PRODUCE_WITH_TOPIC_ID:
             name = gate.topic_names.name(topic)
             if name is None and queries.is_unnamed(gate, self._lane.remembered, topic, now_ms):
                 return None, [LookUp(topic)]

@@ -12,8 +12,6 @@ are forwarded unchanged: a broker advertises them only if it has a receiver for 
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from proxy.admin.rejection import MESSAGES, Error, code_and_message, code_only, in_request_order
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import (
@@ -29,7 +27,6 @@ from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, rejec
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.message import Message
 
 _SHARE = 2
 _KEY_TYPES = {
@@ -110,32 +107,21 @@ def _rewrite(call: Call, response: types.FindCoordinatorResponse) -> None:
         rewrite_coordinator(call.listener, coordinator)
 
 
-class Nowhere(TypedDict):
-    """The fields of a response without an address."""
-
-    node_id: int
-    host: str
-    port: int
-
-
 def _reject(
     version: int, request: types.FindCoordinatorRequest, error: Error
 ) -> types.FindCoordinatorResponse:
-    nowhere = Nowhere(node_id=NO_NODE, host=NO_HOST, port=NO_PORT)
     response = types.FindCoordinatorResponse
     code = error["error_code"]
     if version < _FIRST_WITH_KEYS:
         # As in Kafka, these versions have the text of the code, whatever the reason.
         message = MESSAGES.get(ErrorCode(code), error["error_message"])
-        return response(error_code=code, error_message=message, **nowhere)
+        return response(error_code=code, error_message=message, node_id=NO_NODE, host=NO_HOST, port=NO_PORT)
     return response(
-        coordinators=[response.Coordinator(key=key, **error, **nowhere) for key in request.coordinator_keys]
+        coordinators=[
+            response.Coordinator(key=key, node_id=NO_NODE, host=NO_HOST, port=NO_PORT, **error)
+            for key in request.coordinator_keys
+        ]
     )
-
-
-def decide_telemetry(_call: Call, _request: Message) -> Verdict:
-    """Decide a telemetry request: forward it."""
-    return Forward()
 
 
 APIS = (
@@ -145,9 +131,14 @@ APIS = (
     Api(ApiKey.FIND_COORDINATOR, decide_find, _reject, repeatable=True),
     Api(
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
-        decide_telemetry,
+        lambda _call, _request: Forward(),
         code_only("GetTelemetrySubscriptionsResponse"),
         repeatable=True,
     ),
-    Api(ApiKey.PUSH_TELEMETRY, decide_telemetry, code_only("PushTelemetryResponse"), repeatable=True),
+    Api(
+        ApiKey.PUSH_TELEMETRY,
+        lambda _call, _request: Forward(),
+        code_only("PushTelemetryResponse"),
+        repeatable=True,
+    ),
 )

@@ -18,9 +18,10 @@ from proxy.session.accounting.summaries import Summary
 from proxy.session.authentication import Authentication, Phase
 from proxy.session.client_state import ClientState, topic_action
 from proxy.session.data import fetch
-from proxy.session.data.produce import FIRST_FLEXIBLE, FIRST_WITH_ENDPOINTS
+from proxy.session.data.produce import FIRST_FLEXIBLE
 from proxy.session.gate import Gate, ListenerPolicy, Rights
 from proxy.session.in_flight import (
+    FIRST_WITH_ENDPOINTS,
     MAX_IN_FLIGHT,
     Fetched,
     Pipeline,
@@ -33,8 +34,6 @@ from proxy.session.in_flight import (
 from proxy.session.remembered import FetchSession, Remembered
 from proxy.wire import codecs, skim
 from proxy.wire.api_keys import ApiKey
-
-_FIRST_FLEXIBLE = 9
 
 Fields = Callable[[memoryview, int], tuple[int, bytes, int, bytes]]
 
@@ -88,7 +87,7 @@ class ProduceTemplate:
         body begins at `body`."""
         version = entry.version
         # Behind the topic: the count of partitions (1 or 4 bytes), and the index of the only one.
-        records_at = body + skim.topic_offset(version) + len(topic) + (5 if version >= _FIRST_FLEXIBLE else 8)
+        records_at = body + skim.topic_offset(version) + len(topic) + (5 if version >= FIRST_FLEXIBLE else 8)
         fields = _request(records_at - 16)
         _, start, _, head = fields(data, 0)
         end_of_records, tag_bytes = skim.end_of_records(version), skim.tag_bytes(version)

@@ -15,7 +15,9 @@ from proxy.admin.rejection import merged_topics
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis import addresses
 from proxy.session.call import Call, Forward, NameTopics, Respond, Verdict
+from proxy.session.client_state import FIRST_PRODUCE_WITH_TOPIC_ID
 from proxy.session.gate import ListenerPolicy
+from proxy.session.in_flight import FIRST_WITH_ENDPOINTS
 from proxy.session.throttling import raise_to
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -25,9 +27,6 @@ from proxy.wire.work import paced
 Requested: TypeAlias = "types.ProduceRequest.TopicProduceData"
 Denied: TypeAlias = "types.ProduceResponse.TopicProduceResponse"
 
-FIRST_WITH_TOPIC_ID = 13
-FIRST_WITH_ENDPOINTS = 10
-"""From here on a response may name the address of the leader (KIP-951), which has to be a proxy's."""
 FIRST_FLEXIBLE = 9
 FIRST_WITH_THROTTLE = 1
 
@@ -106,7 +105,7 @@ def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -
 
 
 def _key(version: int, topic: Any) -> str | bytes:
-    return bytes(topic.topic_id) if version >= FIRST_WITH_TOPIC_ID else str(topic.name)
+    return bytes(topic.topic_id) if version >= FIRST_PRODUCE_WITH_TOPIC_ID else str(topic.name)
 
 
 def reject_all(message: Any, error_code: ErrorCode, error_message: str | None) -> Respond:
@@ -166,8 +165,8 @@ def is_plain(frame: memoryview, version: int) -> bool:
     """Whether it has one partition without an error: then the broker adds no addresses."""
     if frame[9] != 2:
         return False
-    partitions = 26 if version >= FIRST_WITH_TOPIC_ID else 10 + frame[10]
-    if (version < FIRST_WITH_TOPIC_ID and frame[10] >= 128) or frame[partitions] != 2:
+    partitions = 26 if version >= FIRST_PRODUCE_WITH_TOPIC_ID else 10 + frame[10]
+    if (version < FIRST_PRODUCE_WITH_TOPIC_ID and frame[10] >= 128) or frame[partitions] != 2:
         return False
     return not _ERROR_CODE(frame, partitions + 5)[0]
 
