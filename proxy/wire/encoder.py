@@ -248,7 +248,8 @@ class _EncoderWriter:
         self._flush()
         tags = self._name("t")
         numbers = {field.tag for field in known}
-        self._source.line(f"{tags} = copy_unknown_tags({owner}.unknown_tags, {numbers})")
+        unknown = f"{owner}.unknown_tags"
+        self._source.line(f"{tags} = copy_unknown_tags({unknown}, {numbers}) if {unknown} else {{}}")
         for field in known:
             value = f"{owner}.{field.attribute}"
             with self._source.field(field.attribute):

@@ -213,10 +213,8 @@ def write_tags(tags: Mapping[int, bytes]) -> bytes:
     return b"".join(parts)
 
 
-def copy_unknown_tags(unknown: Mapping[int, bytes] | None, known: Collection[int]) -> dict[int, bytes]:
+def copy_unknown_tags(unknown: Mapping[int, bytes], known: Collection[int]) -> dict[int, bytes]:
     """Return a copy of the unknown tags. Malformed if one has the number of a known tag."""
-    if not unknown:
-        return {}
     if posing := sorted(unknown.keys() & known):
         raise Malformed(f"unknown tagged fields hold the known tag {posing[0]}")
     return dict(unknown)
