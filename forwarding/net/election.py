@@ -24,6 +24,7 @@ from forwarding.net.log import LogUnavailable
 from forwarding.net.request_processor import RequestProcessor
 from proxy.net.kafka.channel import ChannelError, ChannelTimeout, EndpointSettings
 from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.runtime.clock import set_within
 from proxy.net.runtime.reachability import Backoff, Reachability
 from proxy.wire.error_codes import ErrorCode
 
@@ -171,9 +172,7 @@ class Election:
         """Whether this controller should stay active, by a new heartbeat; called when its claim was lost."""
         self._confirmed.clear()
         self._heartbeat_now.set()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CONFIRM_TIMEOUT_MS / 1000):
-                await self._confirmed.wait()
+        await set_within(self._confirmed, CONFIRM_TIMEOUT_MS)
         if self._unseated or self._may_be_replaced():
             # The group has elected another controller, or may have, and the log was claimed.
             self._set_won(won=False)
@@ -272,9 +271,7 @@ class Election:
     async def _heartbeats(self, group: GroupCoordinator) -> None:
         """Send heartbeats until the group has to be joined again."""
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(HEARTBEAT_INTERVAL_MS / 1000):
-                    await self._heartbeat_now.wait()
+            await set_within(self._heartbeat_now, HEARTBEAT_INTERVAL_MS)
             self._heartbeat_now.clear()
             try:
                 await group.heartbeat(self._generation, self._member_id)

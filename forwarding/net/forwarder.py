@@ -28,6 +28,7 @@ from proxy.net.kafka.channel import (
     ChannelTimeout,
     EndpointSettings,
 )
+from proxy.net.runtime.clock import set_within
 from proxy.net.runtime.reachability import CLOSED, Backoff, Cause, Reachability
 from proxy.net.telemetry.spans import NO_SPANS, Spans
 from proxy.session.effects import ControllerResponse, ToController
@@ -132,13 +133,8 @@ class Forwarder:
 
     async def reached(self, timeout_ms: int) -> bool:
         """Wait until a controller's API versions are known; False when the time is over."""
-        try:
-            with self.reachability.wanted():
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await self._reached.wait()
-        except TimeoutError:
-            return False
-        return True
+        with self.reachability.wanted():
+            return await set_within(self._reached, timeout_ms)
 
     @property
     def endpoint(self) -> EndpointSettings | None:
@@ -321,13 +317,8 @@ class Forwarder:
 
     async def _controller(self, left_ms: int) -> Channel | None:
         """Return the channel, or None if there is none before the deadline."""
-        try:
-            with self.reachability.wanted():
-                async with asyncio.timeout(max(0, left_ms) / 1000):
-                    await self._found.wait()
-        except TimeoutError:
-            return None
-        return self._channel
+        with self.reachability.wanted():
+            return self._channel if await set_within(self._found, max(0, left_ms)) else None
 
     def _note(self, error_code: int, channel: Channel) -> None:
         """Remember what a response says about the next requests."""

@@ -6,7 +6,6 @@ forwarding.app and tests run it, and pass in audit, clock and registry.
 import asyncio
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -45,6 +44,7 @@ from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.pages.log_report import LogReport
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, degraded
 from proxy.net.runtime import garbage_collector
+from proxy.net.runtime.clock import set_within
 from proxy.net.runtime.reachability import Reachability, link
 from proxy.net.telemetry.event_metrics import AuthorizerCollector, LoginMetrics
 from proxy.net.telemetry.quota_metrics import OthersSeries
@@ -345,9 +345,7 @@ class ControllerProcess:
     async def _sweep(self, interval_ms: int, remove: Callable[[], Awaitable[bool | None]]) -> None:
         """Call `remove` at intervals, and again at once while it returns True."""
         while not self._drained.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(interval_ms / 1000):
-                    await self._drained.wait()
+            await set_within(self._drained, interval_ms)
             while not self._drained.is_set() and await remove():
                 pass
 

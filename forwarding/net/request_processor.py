@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -67,6 +66,7 @@ from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.offset_waiters import FeedTimeout
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.runtime.chunked import call_in_slices, iterate_in_slices
+from proxy.net.runtime.clock import set_within
 from proxy.quota.mutation import MutationQuotas
 from proxy.session.accounting.response_errors import error_of
 from proxy.session.apis.table import rejection
@@ -575,9 +575,7 @@ class RequestProcessor:
 
     async def _wait_until_active(self) -> bool:
         """Wait until the log is claimed again or given up; return whether this controller is active."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(REGAIN_TIMEOUT_MS / 1000):
-                await self._claim_settled.wait()
+        await set_within(self._claim_settled, REGAIN_TIMEOUT_MS)
         return self.active
 
     def _lose_claim(self, reason: str, *, fenced: bool) -> None:

@@ -15,7 +15,7 @@ from proxy.config import ProxyConfig
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.metadata.live_topic import SEND_TIMEOUT_S, LiveTopic
-from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.clock import now_ms, set_within
 from proxy.net.runtime.reachability import Reachability
 
 INTERVAL_S = 60.0
@@ -83,12 +83,8 @@ class Witnessing:
 
     async def _pause(self, wait_s: float) -> None:
         await asyncio.sleep(NEWCOMER_S)
-        try:
-            async with asyncio.timeout(wait_s - NEWCOMER_S):
-                await self._newcomer.wait()
-        except TimeoutError:
-            return
-        await asyncio.sleep(NEWCOMER_S)
+        if await set_within(self._newcomer, (wait_s - NEWCOMER_S) * 1000):
+            await asyncio.sleep(NEWCOMER_S)
 
 
 def witnessing(

@@ -25,7 +25,7 @@ from proxy.error_text import text_of
 from proxy.frame import Frame
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, SpoolLock, SpoolLocked
-from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.clock import now_ms, set_within
 from proxy.net.runtime.listening import CannotListen, opening
 from proxy.net.runtime.operator_signals import HANGUP, RESTART
 from proxy.net.runtime.service_manager import notify
@@ -164,7 +164,7 @@ class Supervisor:
                 if not logged:
                     log.warning("waiting for the workers of a supervisor that has ended", error=str(locked))
                 logged = True
-                await self._pause(LOCK_PAUSE_MS)
+                await set_within(self._draining, LOCK_PAUSE_MS)
             else:
                 return True
         return False
@@ -186,7 +186,7 @@ class Supervisor:
             wait_ms = BACKOFF_MS[0] if now_ms() - begun_ms >= LIVED_LONG_MS else wait_ms
             log.error("worker ended, starting another", worker=number, exit_code=code, wait_ms=wait_ms)
             self._front.restarts += 1
-            await self._pause(wait_ms)
+            await set_within(self._draining, wait_ms)
             wait_ms = min(wait_ms * 2, BACKOFF_MS[1])
 
     async def _one(self, number: int) -> int:
@@ -263,13 +263,6 @@ class Supervisor:
             self._lock.renew()
         except SpoolError as error:
             log.error("lost the lock on the audit spools", error=str(error))
-
-    async def _pause(self, wait_ms: int) -> None:
-        try:
-            async with asyncio.timeout(wait_ms / 1000):
-                await self._draining.wait()
-        except TimeoutError:
-            return
 
     def _end(self, exit_code: int) -> None:
         self._exit_code = exit_code

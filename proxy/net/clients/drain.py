@@ -7,7 +7,6 @@ proxy.net.clients.connection and proxy.session.requests.termination. docs/decisi
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +14,7 @@ import structlog
 
 from proxy.net.clients.connection import DRAIN_TIMEOUT, MAX_LINGER_S
 from proxy.net.runtime.chunked import iterate_in_slices
-from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.clock import now_ms, set_within
 
 LONG_POLL_MS = 500
 """How long to wait for a request that itself waits for data: Kafka's default of fetch.max.wait.ms."""
@@ -23,7 +22,7 @@ LAST_POLL_MS = 50
 """The same in the last round, when this address accepts no connection and all its clients wait."""
 LAST_CLIENTS_MS = 2_000
 """The listeners close so long before the end of the drain, even if connections are left."""
-POLL_S = 0.02
+POLL_MS = 20
 REPORTED_MS = 5_000
 """The log says so often what the drain waits for."""
 
@@ -119,7 +118,7 @@ class _Draining:
             if self._at_once.is_set() or now_ms() >= ends_ms:
                 return
             self._report(draining, ends_ms)
-            await self.pause()
+            await set_within(self._at_once, POLL_MS)
             open_now = set(self._connections())
             new = list(open_now) if last else []
             draining = new or [connection for connection in draining if connection in open_now]
@@ -142,12 +141,6 @@ class _Draining:
     def _connections(self) -> Iterator[DrainedConnection]:
         for listener in self._listeners:
             yield from listener.connections
-
-    async def pause(self) -> None:
-        """Wait a moment, unless the drain is to end at once."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(POLL_S):
-                await self._at_once.wait()
 
 
 def _begun(connection: DrainedConnection) -> bool:

@@ -22,6 +22,7 @@ from proxy.net.files.tls import ClientTls
 from proxy.net.logins.bearer_token import TokenError, TokenSource
 from proxy.net.runtime import reachability
 from proxy.net.runtime.chunked import call_in_slices
+from proxy.net.runtime.clock import set_within
 from proxy.net.runtime.keepalive import set_keepalive_of
 from proxy.security.sasl.client import OAuthBearerClient, PlainClient, SaslClient, ScramClient
 from proxy.security.sasl.exchange import AuthenticationError as ServerNotTrusted
@@ -110,10 +111,7 @@ class ResponseProtocol(asyncio.Protocol):
         if transport is None:
             return
         transport.close()
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await self._lost.wait()
-        except TimeoutError:
+        if not await set_within(self._lost, timeout_ms):
             transport.abort()
 
     def abort(self, fault: Exception) -> None:

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry, Counter
 from proxy.error_text import text_of
 from proxy.net.files.watched_file import FileReloads, WatchedFile
 from proxy.net.logins.http_client import HttpClient, HttpError
+from proxy.net.runtime.clock import set_within
 from proxy.net.runtime.merged_metrics import Gauge
 from proxy.security.jwk_set import JwkSet, JwkSetError
 from proxy.security.jwt import JwtPolicy
@@ -109,11 +110,7 @@ class JwksEndpoint:
             if failures:
                 doubled_ms = self.settings.retry_backoff_ms * 2 ** min(failures - 1, 30)
                 pause_ms = min(doubled_ms, self.settings.retry_backoff_max_ms)
-            try:
-                async with asyncio.timeout(pause_ms / 1000):
-                    await self._wanted.wait()
-            except TimeoutError:
-                continue
+            await set_within(self._wanted, pause_ms)
 
     def newer(self, key_id: str | None) -> Callable[[], Awaitable[None]] | None:
         """Request newer keys if the last early request is long enough ago; see KeySource."""
@@ -203,10 +200,7 @@ class _Refresh:
         self._ended = asyncio.Event()
 
     async def wait(self) -> None:
-        try:
-            async with asyncio.timeout(WAIT_MS / 1000):
-                await self._ended.wait()
-        except TimeoutError:
+        if not await set_within(self._ended, WAIT_MS):
             log.info("Timed out waiting for refreshed JWKS", waited_ms=WAIT_MS)
 
     def end(self) -> None:

@@ -35,7 +35,7 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from proxy.error_text import text_of
 from proxy.net.files.tls import new_context
 from proxy.net.files.watched_file import FileReloads, WatchedFile
-from proxy.net.runtime.clock import now_ns
+from proxy.net.runtime.clock import now_ns, set_within
 from proxy.net.runtime.reachability import CERTIFICATE, TIMED_OUT, TLS, Cause, StateLine, reason_of_connecting
 from proxy.net.telemetry.spans import NO_SPAN, Attributes, Kind, OpenSpan, Sampler, Tracing
 
@@ -371,10 +371,7 @@ class OtlpTraces:
         # A daemon thread: the end of the process does not wait for it.
         threading.Thread(target=send, name="otlp-close", daemon=True).start()
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await is_sent.wait()
-        except TimeoutError:
-            pass
+            await set_within(is_sent, timeout_ms)
         finally:
             if queue.waiting:
                 self._dropped.labels(AT_END).inc(queue.waiting)
