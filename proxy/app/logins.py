@@ -11,13 +11,36 @@ from dataclasses import dataclass, replace
 from proxy.config import ProxyConfig, WatchedUsers
 from proxy.frame import Frame
 from proxy.net.clients.connection import Connection
-from proxy.net.clients.revocation import Revocations
 from proxy.net.logins.credentials import Credentials, key_sources, token_logins
 from proxy.net.logins.verification import Verifications, hashing_threads
+from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.replaceable import ReplaceableTask
 from proxy.security.backoff import LoginBackoff
 from proxy.session.gate import Gate
+
+
+class Revocations:
+    """Ends sessions whose credentials were changed or removed (sessions.revoke.immediately).
+
+    After a change it checks each live session, in slices, so that the event loop serves clients in between.
+    """
+
+    def __init__(self, connections: Callable[[], Iterable[Connection]]) -> None:
+        self._connections = connections
+        self._changed = asyncio.Event()
+
+    def credentials_changed(self) -> None:
+        """Let `run` check all sessions."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Check the sessions after each change, until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            async for connection in iterate_in_slices(list(self._connections())):
+                connection.end_if_revoked()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from proxy.app.logins import Revocations
 from proxy.config import ConfigError, WatchedUsers
 from proxy.config import ListenerConfig as ListenerSettings
-from proxy.net.clients.revocation import Revocations
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener
 from proxy.security.passwords import cost_of, hash_password

@@ -11,5 +11,4 @@ turns             owners of connections take turns at the event loop
 pending_logins    clients that log in: their checks and their time limit
 upstream          connections to the broker, one for each client
 drain             the order in which a process stops serving its clients
-revocation        ends sessions whose credentials were changed or removed
 """

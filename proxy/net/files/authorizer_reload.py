@@ -34,7 +34,8 @@ class AuthorizerReload:
     ) -> None:
         """ValueError names a file that cannot be read or used, and the line."""
         self._guarded = unprotected(authorizer)
-        self._forget = _do_nothing  # No session remembers a decision yet, and this may run in a thread.
+        # No session remembers a decision yet, and this may run in a thread.
+        self._forget: Callable[[], None] = lambda: None
         self._interval_ms = interval_ms
         self._logged_count = 0
         inner = underlying(authorizer)
@@ -81,10 +82,6 @@ class AuthorizerReload:
                 )
                 self._logged_count = count
             await asyncio.sleep(self._interval_ms / 1000)
-
-
-def _do_nothing() -> None:
-    """Do nothing."""
 
 
 def _read(file: WatchedFile) -> None:
