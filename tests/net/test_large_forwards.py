@@ -69,8 +69,8 @@ class ChannelInMemory:
         self.asked: list[tuple[int, int]] = []
         """The API of each request, and the number of its topics."""
 
-    def version(self, _api_key: int, supported: tuple[int, int]) -> int:
-        return supported[1]
+    async def send(self, message: Any, versions: tuple[int, int], *, timeout_ms: int | None = None) -> Any:
+        return await self.request(message.api_key, versions[1], message, timeout_ms=timeout_ms)
 
     async def request(
         self, api_key: int, _version: int, message: Any, *, timeout_ms: int | None = None
