@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.lab.cluster.release import Feature
 from tests.lab.cluster.tools import KafkaTools, ToolRun
 from tests.lab.cluster.users import User
 from tests.support.cluster_admin import ClusterAdmin
@@ -107,7 +106,6 @@ def test_acls_are_added_listed_and_removed_by_one_who_may(
     assert "operation=READ" not in left.stdout
 
 
-@pytest.mark.needs(Feature.NETWORKS)
 @pytest.mark.spec("S12", "S8")
 def test_a_network_that_is_denied_with_kafka_acls_is_denied_to_a_producer_in_it(
     gate: Gate, cluster_admin: ClusterAdmin, alice: User, topic: str
@@ -122,7 +120,9 @@ def test_a_network_that_is_denied_with_kafka_acls_is_denied_to_a_producer_in_it(
     elsewhere = admin_tools.run("kafka-acls", "--add", *acl, "--deny-host", "10.0.0.0/8")
     allowed = produce()
     here = admin_tools.run("kafka-acls", "--add", *acl, "--deny-host", "127.0.0.0/8")
-    denied_by_type = produce()
+    # The defaults since 3.0.
+    idempotent = ("--producer-property", "enable.idempotence=true", "--producer-property", "acks=all")
+    denied_by_type = produce(*idempotent)
     denied = produce("--producer-property", "enable.idempotence=false")
     listed = admin_tools.run("kafka-acls", "--list", "--topic", topic)
     removed = admin_tools.run("kafka-acls", "--remove", "--force", *acl, "--deny-host", "127.0.0.0/8")

@@ -51,10 +51,16 @@ def cluster_admin(gate: Gate) -> ClusterAdmin:
 
 
 test_acls = kafka_tools_tests.test_acls_are_added_listed_and_removed_by_one_who_may
-test_a_network = kafka_tools_tests.test_a_network_that_is_denied_with_kafka_acls_is_denied_to_a_producer_in_it
 test_scram_users = kafka_tools_tests.test_scram_users_are_added_described_used_and_deleted_by_one_who_may
 test_a_right_withdrawn = live_changes.test_a_consumer_whose_right_is_withdrawn_in_the_middle_gets_nothing_more
 test_a_transaction = live_changes.test_a_transaction_commits_for_one_who_may_write_under_its_id
+
+
+@pytest.mark.needs(Feature.NETWORKS)
+@pytest.mark.spec("S12", "S8")
+def test_a_network_is_denied(gate: Stack, cluster_admin: ClusterAdmin, alice: User, topic: str) -> None:
+    same = kafka_tools_tests.test_a_network_that_is_denied_with_kafka_acls_is_denied_to_a_producer_in_it
+    same(gate, cluster_admin, alice, topic)
 
 
 @pytest.mark.spec("O2")

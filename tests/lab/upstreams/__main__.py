@@ -16,11 +16,18 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "releases", nargs="*", type=Release.of, default=suite.RELEASES, metavar="VERSION[-zookeeper]"
     )
+    parser.add_argument(
+        "--part",
+        choices=suite.PARTS,
+        action="append",
+        help="only these tests; the other cells are left as they are",
+    )
+    arguments = parser.parse_args(argv)
     failed = 0
-    rows = list(dict.fromkeys(row for part in suite.PARTS for row, _ in part.rows))
-    for release in parser.parse_args(argv).releases:
+    rows = list(dict.fromkeys(row for part in suite.PARTS.values() for row, _ in part.rows))
+    for release in arguments.releases:
         with tempfile.TemporaryDirectory(prefix="upstreams-") as directory:
-            outcomes = list(suite.run(release, Path(directory)))
+            outcomes = list(suite.run(release, Path(directory), arguments.part or suite.PARTS))
         page = PAGE.read_text(encoding="utf-8")
         columns = {str(release): table.cells(outcomes)}
         PAGE.write_text(table.written(page, rows, columns), encoding="utf-8")

@@ -6,14 +6,16 @@ A run of pytest for each release and setting; its JUnit file says how each test 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tests.lab.cluster import kafka
 from tests.lab.cluster.release import Release
 
-OLD_TOOLS = "2.8.2"
+NEW_TOOLS, OLD_TOOLS = kafka.KAFKA_VERSION, "2.8.2"
+"""The tools and the Java clients that are tested before every release."""
 RELEASES = tuple(
     map(
         Release.of,
@@ -26,6 +28,8 @@ RELEASES = tuple(
             "4.0.2",
             "4.1.2",
             "4.2.1",
+            "4.3.1",
+            kafka.KAFKA_VERSION,
         ),
     )
 )
@@ -50,12 +54,26 @@ class Part:
     environment: dict[str, str]
 
 
-PARTS = (
-    Part(
+def _clients(version: str) -> Part:
+    """The tools and the Java client of a release."""
+    minor = version.rpartition(".")[0]
+    return Part(
+        rows=((f"Kafka's tools of {minor}", "test_kafka_tools"), (f"Java client {minor}", "[java-")),
+        tests=(
+            "tests/interop/test_kafka_tools.py",
+            "tests/lab/clients/test_clients.py",
+            "-k",
+            "test_kafka_tools or java",
+        ),
+        environment={"PENSTOCK_CLIENTS": "proxy", "PENSTOCK_TOOLS": version},
+    )
+
+
+PARTS = {
+    "new": _clients(NEW_TOOLS),
+    "core": Part(
         rows=(
             ("APIs and versions offered", "test_every_api"),
-            ("Kafka's tools of 4.2", "test_kafka_tools"),
-            ("Java client 4.2", "[java-"),
             ("librdkafka", "[librdkafka-"),
             ("rights and topics that change under clients", "test_live_changes"),
             ("topics that clients create; owners", "test_auto_creation"),
@@ -70,7 +88,6 @@ PARTS = (
         ),
         tests=(
             "tests/interop/test_every_api.py",
-            "tests/interop/test_kafka_tools.py",
             "tests/lab/clients/test_clients.py",
             "tests/interop/test_live_changes.py",
             "tests/interop/test_auto_creation.py",
@@ -83,27 +100,19 @@ PARTS = (
             "tests/interop/test_three_brokers.py",
             "tests/interop/test_kraft_mode.py",
             "-k",
-            "not (kafka-python- or aiokafka- or franz-go-)",
+            "not (java- or kafka-python- or aiokafka- or franz-go-)",
         ),
         environment={"PENSTOCK_CLIENTS": "proxy"},
     ),
-    Part(
-        rows=(("Kafka's tools of 2.8", "test_kafka_tools"), ("Java client 2.8", "[java-")),
-        tests=(
-            "tests/interop/test_kafka_tools.py",
-            "tests/lab/clients/test_clients.py",
-            "-k",
-            "test_kafka_tools or java",
-        ),
-        environment={"PENSTOCK_CLIENTS": "proxy", "PENSTOCK_TOOLS": OLD_TOOLS},
-    ),
-)
+    "old": _clients(OLD_TOOLS),
+}
+"""By name: the tools and the Java client of KAFKA_VERSION, those of 2.8, and everything else."""
 
 
-def run(release: Release, directory: Path) -> Iterator[Outcome]:
+def run(release: Release, directory: Path, parts: Iterable[str] = PARTS) -> Iterator[Outcome]:
     """Run the core in front of brokers of that release; pytest's own output goes to standard output."""
-    for number, part in enumerate(PARTS):
-        report = directory / f"{release}-{number}.xml"
+    for name in parts:
+        part, report = PARTS[name], directory / f"{release}-{name}.xml"
         subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-rs", f"--junitxml={report}", *part.tests],
             check=False,

@@ -1,6 +1,6 @@
 """The table of docs/upstreams.md: a row for each part of the core, a column for each release.
 
-A run replaces the columns of the releases that it has run, and leaves the others as they are.
+A run replaces the cells of the releases and parts that it has run, and leaves the others as they are.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,9 @@ def written(page: str, rows: Sequence[str], columns: Columns) -> str:
     old, _, after = rest.partition(END)
     if not rest or not after:
         raise ValueError(f"the page has no line {BEGIN.strip()!r}, or none {END.strip()!r} after it")
-    merged = columns_in(old) | {release: dict(column) for release, column in columns.items()}
+    merged = columns_in(old)
+    for release, column in columns.items():
+        merged.setdefault(release, {}).update(column)
     releases = sorted(map(Release.of, merged), key=Release.order)
     head = [_FIRST, *(_title(release) for release in releases)]
     lines = [[row, *(merged[str(release)].get(row, "") for release in releases)] for row in rows]

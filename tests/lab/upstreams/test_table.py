@@ -1,4 +1,4 @@
-"""The table of docs/upstreams.md: a run replaces its own columns, and leaves the others."""
+"""The table of docs/upstreams.md: a run replaces its own cells, and leaves the others."""
 
 import pytest
 
@@ -28,19 +28,19 @@ def test_outcomes_are_counted_by_row() -> None:
     assert table.cells(outcomes) == {"tools": "1 passed, **1 failed**", "clients": "1 passed, 1 not offered"}
 
 
-def test_a_run_replaces_its_own_column_and_the_releases_are_in_order() -> None:
+def test_a_run_replaces_its_own_cells_and_the_releases_are_in_order() -> None:
     old = {
         "4.2.1": {"tools": "1 passed", "clients": "2 passed"},
         "3.9.2": {"tools": "3 passed", "clients": ""},
     }
     page = table.written(PAGE_BEFORE, ROWS, old)
 
-    page = table.written(page, ROWS, {"4.2.1": {"tools": "7 passed", "clients": ""}, "3.9.2-zookeeper": {}})
+    page = table.written(page, ROWS, {"4.2.1": {"tools": "7 passed"}, "3.9.2-zookeeper": {}})
 
     assert lines(page) == [
         "| tests | 3.9.2 ZooKeeper | 3.9.2 KRaft | 4.2.1 KRaft |",
         "| tools |  | 3 passed | 7 passed |",
-        "| clients |  |  |  |",
+        "| clients |  |  | 2 passed |",
     ]
     assert page.startswith("before\n")
     assert page.endswith("after\n")
