@@ -243,7 +243,7 @@ def _compact(spark: SparkSession, arguments: argparse.Namespace) -> int:
 def _expire(spark: SparkSession, arguments: argparse.Namespace) -> int:
     key, before = _key(arguments), date.fromisoformat(arguments.before)
     done = expire(spark, Tables(arguments.tables), before, key, columns, force=arguments.force)
-    _say(f"expired: {done.records} records of {done.days} days")
+    _say(done.said())
     return CLEAN
 
 

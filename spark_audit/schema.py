@@ -209,18 +209,19 @@ RECONCILED = struct(
 `records` are those of tables `audit` and `quarantine`, `log_records` those of table `metadata_log`.
 """
 
+FIRST_SEQUENCE, LAST_SEQUENCE = "first_sequence", "last_sequence"
 EXPIRED = struct(
     (PROXY_ID, _STRING),
     (BOOT_ID, _STRING),
-    ("last_sequence", _LONG),
+    (FIRST_SEQUENCE, _LONG),
+    (LAST_SEQUENCE, _LONG),
     ("before", _DATE),
     (KAFKA_TOPIC, _STRING),
     (KAFKA_PARTITION, _INT),
     (FIRST_OFFSET, _LONG),
     (LAST_OFFSET, _LONG),
 )
-"""Table `expired`: what was deleted as too old. A row is the last sequence of a boot, or a range of offsets.
-"""
+"""Table `expired`: what was deleted as too old. A row is a range of sequences of a boot, or of offsets."""
 
 LOG_OFFSET = "offset"
 LOG_TIMESTAMP = "timestamp"

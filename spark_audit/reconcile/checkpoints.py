@@ -25,6 +25,7 @@ from spark_audit.reconcile.chain import (
 )
 from spark_audit.reconcile.finding import SAMPLE, findings, register, sentence
 from spark_audit.tables.delta import frame_of
+from spark_audit.tables.expired import expired_sequences, unexpired
 from spark_audit.tables.keys import (
     KEYED,
     UNKNOWN,
@@ -271,7 +272,5 @@ def against_witness(
         explanation=sentence("{name} of the witness {why}"),
         evidence=["name", _WHY],
     )
-    gone = expired.select(*S.BOOT_KEY, F.col("last_sequence").alias("expired_to"))
-    claims = frame_of(spark, rows, _CLAIMS).join(gone, list(S.BOOT_KEY), "left")
-    claims = claims.where(F.coalesce(F.col(SEEN) > F.col("expired_to"), F.lit(True))).drop("expired_to")
+    claims = unexpired(frame_of(spark, rows, _CLAIMS), expired_sequences(expired), S.BOOT_KEY, SEEN, SEEN)
     return missing_ends(records, ends, claims).unionByName(not_valid)

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import fault, findings, register, sample, sentence, with_first_fault
 from spark_audit.tables.delta import OffsetsRead, frame_of
+from spark_audit.tables.expired import expired_offsets, unexpired
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import disordered_times, of_partition
 from spark_audit.trail.metadata_log import of_topic, placed
@@ -166,21 +167,8 @@ def _missing(spans: DataFrame, read: OffsetsRead | None, expired: DataFrame) -> 
     inside = F.transform(absent, lambda offset: F.struct(offset.alias(_FIRST), offset.alias(_LAST)))
     gaps = F.concat(F.filter(between, lambda gap: gap[_FIRST] <= gap[_LAST]), inside)
     found = placed.select(*S.PARTITION, day, F.explode(gaps).alias("gap")).withColumn(_KIND, F.lit(MISSING))
-    gone = _expired_ranges(expired)
-    within = [F.col(name) == F.col(f"expired_{name}") for name in S.PARTITION]
-    within += [F.col("gap.first") >= F.col("expired_first"), F.col("gap.last") <= F.col("expired_last")]
-    return _ranges(found.join(F.broadcast(gone), within, "left_anti"), "gap.first", "gap.last")
-
-
-def _expired_ranges(expired: DataFrame) -> DataFrame:
-    """Returns the ranges of offsets that were deleted as too old, each as large as it can be."""
-    in_order = Window.partitionBy(*S.PARTITION).orderBy(S.FIRST_OFFSET)
-    before = F.max(S.LAST_OFFSET).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
-    begins = F.coalesce(F.col(S.FIRST_OFFSET) > before + 1, F.lit(True)).cast("int")
-    ranges = expired.where(F.col(S.FIRST_OFFSET).isNotNull()).withColumn("begins", begins)
-    islands = ranges.withColumn("island", F.sum("begins").over(in_order)).groupBy(*S.PARTITION, "island")
-    merged = islands.agg(F.min(S.FIRST_OFFSET).alias(_FIRST), F.max(S.LAST_OFFSET).alias(_LAST))
-    return merged.select(*(F.col(name).alias(f"expired_{name}") for name in (*S.PARTITION, _FIRST, _LAST)))
+    ranges = _ranges(found, "gap.first", "gap.last")
+    return unexpired(ranges, expired_offsets(expired), S.PARTITION, _FIRST, _LAST)
 
 
 def times(audit: DataFrame, index: DataFrame, log: DataFrame) -> DataFrame:

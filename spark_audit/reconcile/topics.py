@@ -18,6 +18,7 @@ from pyspark.sql import types as T
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import fault, findings, register, sample, sentence, with_first_fault
+from spark_audit.tables.expired import IS_EXPIRED, expired_offsets, expired_sequences, with_expired
 from spark_audit.trail.audit_records import of_partition
 from spark_audit.trail.metadata_log import of_topic, placed
 
@@ -36,7 +37,6 @@ topics.repeated (critical): A record of the topic is in the table twice.
 
 KIND = "kind"
 ALTERED, ADDED, REMOVED, REPEATED = "altered", "added", "removed", "repeated"
-MAY_BE_ABSENT = "may_be_absent"
 _SAID = {
     ALTERED: "are not as the topic has them: they were edited",
     ADDED: "are not in the topic: they were inserted or moved",
@@ -80,10 +80,8 @@ def differences_of_log(
 
 def audit_places(audit: DataFrame, expired: DataFrame, topic: ComparedTopic) -> DataFrame:
     """Returns one row per place at which table `audit` and the topic differ: PLACE, date, kind."""
-    last = expired.groupBy(*S.BOOT_KEY).agg(F.max("last_sequence").alias("expired_to"))
-    known = topic.records.join(F.broadcast(last), list(S.BOOT_KEY), "left")
-    deleted = F.coalesce(F.col(S.SEQUENCE) <= F.col("expired_to"), F.lit(False))
-    return _differences(_retained(audit, topic), known.withColumn(MAY_BE_ABSENT, deleted), topic)
+    known = with_expired(topic.records, expired_sequences(expired), S.BOOT_KEY, S.SEQUENCE, S.SEQUENCE)
+    return _differences(_retained(audit, topic), known, topic)
 
 
 def quarantine_places(
@@ -92,16 +90,15 @@ def quarantine_places(
     """Returns the same for the rows of table `quarantine` that are of this topic."""
     rows = quarantine.where(F.col(S.KAFKA_TOPIC) == topic.name)
     present = _not_compacted(rows, topic) if compacted else _retained(rows, topic)
-    before = expired.agg(F.max("before").alias("expired_before"))
-    known = topic.unreadable.crossJoin(F.broadcast(before))
-    deleted = F.coalesce(F.col(S.DATE) < F.col("expired_before"), F.lit(False))
-    return _differences(present, known.withColumn(MAY_BE_ABSENT, deleted), topic)
+    gone = expired_offsets(expired)
+    known = with_expired(topic.unreadable, gone, S.PARTITION, S.KAFKA_OFFSET, S.KAFKA_OFFSET)
+    return _differences(present, known, topic)
 
 
 def log_places(metadata_log: DataFrame, topic: ComparedTopic) -> DataFrame:
     """Returns the same for the rows of table `metadata_log`."""
     present = _not_compacted(placed(of_topic(metadata_log), topic.name), topic)
-    known = placed(topic.records, topic.name).withColumn(MAY_BE_ABSENT, F.lit(False))
+    known = placed(topic.records, topic.name).withColumn(IS_EXPIRED, F.lit(False))
     return _differences(present, known, topic)
 
 
@@ -152,7 +149,7 @@ def _retained(table: DataFrame, topic: ComparedTopic) -> DataFrame:
 
 
 def _differences(table: DataFrame, known: DataFrame, topic: ComparedTopic) -> DataFrame:
-    """Compares by place. The table need not have the records that MAY_BE_ABSENT."""
+    """Compares by place. The table need not have the records that are IS_EXPIRED."""
     names = [name for name in table.columns if name in known.columns]
     # An older release of ingest did not read some columns.
     later = {*S.ADDED_LATER, *(name for name, _ in S.EVIDENCE_OF_LOG)}
@@ -164,7 +161,7 @@ def _differences(table: DataFrame, known: DataFrame, topic: ComparedTopic) -> Da
     )
     in_topic = known.select(
         *S.PLACE,
-        MAY_BE_ABSENT,
+        IS_EXPIRED,
         S.DATE,
         _row(known, names).alias("in_topic"),
         _row(known, older).alias("older"),
@@ -174,7 +171,7 @@ def _differences(table: DataFrame, known: DataFrame, topic: ComparedTopic) -> Da
     was_read = F.col(S.KAFKA_OFFSET) < of_partition(topic.ends, 0)
     kind = (
         F.when(F.col("in_topic").isNull(), ADDED)
-        .when(F.col("in_table").isNull(), F.when(was_read & ~F.col(MAY_BE_ABSENT), REMOVED))
+        .when(F.col("in_table").isNull(), F.when(was_read & ~F.col(IS_EXPIRED), REMOVED))
         .when(~same, ALTERED)
         .when(F.col("rows") > 1, REPEATED)
     )

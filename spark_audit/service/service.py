@@ -181,7 +181,7 @@ class Service(Companion):
     def _expire(self, retain_days: int) -> None:
         before = datetime.now(UTC).date() - timedelta(days=retain_days)
         done = expire(self._spark, self._tables, before, self._key, columns)
-        self._report(f"expired: {done.records} records of {done.days} days before {before}")
+        self._report(done.said())
 
     def _show_findings(self) -> None:
         self._metrics.show_findings(summary["findings"] for summary in self._summaries.values())

@@ -8,5 +8,6 @@ keys         public keys, the secret of chains, and how a run is signed
 runs         the runs of the manifest, and the summaries that stand for older ones
 manifest     what each run judged, removed and wrote, signed
 acknowledgements  findings that somebody has explained, as the manifest has them
+expired      what was deleted as too old, so that no check misses it
 retention    deletes old days, compacts small files
 """

@@ -1,13 +1,14 @@
 """Deletes old days from the tables, and compacts small files. Used by the command line.
 
-`expire` deletes whole days that were reconciled without an open finding. It leaves the records that the rest
-of the trail depends on: administrative requests, which explain the metadata log; the settings of each
-process; and the last record of each boot, because the next link is hashed from it. It first writes to table
-`expired` what it is going to delete, so that these records are not reported as missing later.
+`expire` deletes whole days that were reconciled without an open finding. A day that is not, and the days
+beside it, stay until it is. It also leaves the records that the rest of the trail depends on: administrative
+requests, which explain the metadata log; the settings of each process; and the last record of each range that
+it deletes of a boot, because the next link is hashed from it. It first writes to table `expired` what it is
+going to delete, so that these records are not reported as missing later.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -19,6 +20,7 @@ from spark_audit import schema as S
 from spark_audit.tables import delta, manifest
 from spark_audit.tables.acknowledgements import acknowledged_by_day
 from spark_audit.tables.delta import Tables, frame_of, sole_writer
+from spark_audit.tables.expired import FIRST, IS_EXPIRED, LAST, expired_sequences, with_expired
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.keys import Key
 
@@ -37,10 +39,17 @@ DAYS_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The number of whole days and of audit records that were deleted."""
+    """The number of whole days and of audit records that were deleted, and the days that are not settled."""
 
     days: int
     records: int
+    unsettled: str
+    """Some of them, and why. Empty if all are settled."""
+
+    def said(self) -> str:
+        """Returns the result as a sentence."""
+        kept = f"; not these, which are not settled, nor the days beside them: {self.unsettled}"
+        return f"expired: {self.records} records of {self.days} days" + (kept if self.unsettled else "")
 
 
 def expire(
@@ -54,20 +63,24 @@ def expire(
 ) -> Expired:
     """Deletes the days before `before`, and signs in the manifest what was deleted.
 
-    AuditError if one of them is not reconciled or has findings, or if the tables contradict the manifest.
+    Days that are not settled stay, and the days beside them: a day is judged with the traffic of its
+    neighbours. With `force` no day stays. AuditError if all of them would, or if the tables contradict the
+    manifest.
     """
     with sole_writer(spark, tables):
-        old, days = _before(spark, tables, before)
+        audit, days = _until(spark, tables, before)
         days = days.persist()
-        if not force:
-            settled = acknowledged_by_day(manifest.runs_of(spark, tables, key))
-            _require_settled(spark, tables, days, settled)
-        wanted = manifest.before_day(before)
-        begun = manifest.begin(spark, tables, key, compare, manifest.EXPIRE, wanted)
-        done = _delete_days(spark, tables, before, old, days)
-        removed = {"before": str(before), "days": done.days, "records": done.records}
+        unsettled = {} if force else _unsettled(spark, tables, days, key)
+        named = "; ".join(f"{day}: {why}" for day, why in list(unsettled.items())[:DAYS_NAMED])
+        goes = _goes(before, unsettled)
+        number = days.where(goes & (F.col("unexpired") > 0)).count()
+        if unsettled and not number:
+            raise AuditError(f"nothing was expired, because some days are not settled ({named}): see --force")
+        begun = manifest.begin(spark, tables, key, compare, manifest.EXPIRE, manifest.before_day(before))
+        records = _delete_days(spark, tables, before, audit, goes)
+        removed = {"before": str(before), "days": number, "records": records}
         manifest.end(spark, tables, begun, manifest.EXPIRE, removed=removed)
-        return done
+        return Expired(number, records, named)
 
 
 def days_to_reconcile(spark: SparkSession, tables: Tables) -> list[str]:
@@ -76,7 +89,7 @@ def days_to_reconcile(spark: SparkSession, tables: Tables) -> list[str]:
     The days are those that the writers of the records have chosen. So a record of a day long ago, or of the
     future, is judged when it comes.
     """
-    _, days = _before(spark, tables)
+    _, days = _until(spark, tables)
     then = _newest(spark, tables, days)
     same = F.col("then.records").eqNullSafe(F.col("records")) | (F.col("unexpired") == 0)
     open_days = then.where(~(same & _same_log()))
@@ -89,10 +102,10 @@ def _same_log() -> Column:
     return known.eqNullSafe(F.col("log_records")) | (F.col("log_records") == 0)
 
 
-def _before(spark: SparkSession, tables: Tables, before: date = date.max) -> tuple[DataFrame, DataFrame]:
-    """Returns the records of table `audit` before a day, and what `_days` says of them."""
+def _until(spark: SparkSession, tables: Tables, last: date = date.max) -> tuple[DataFrame, DataFrame]:
+    """Returns the records of table `audit` up to a day, and what `_days` says of them."""
     audit, quarantine, log = (
-        delta.read_table(spark, path, schema).where(F.col(S.DATE) < F.lit(before))
+        delta.read_table(spark, path, schema).where(F.col(S.DATE) <= F.lit(last))
         for path, schema in (
             (tables.audit, S.AUDIT),
             (tables.quarantine, S.QUARANTINE),
@@ -102,23 +115,47 @@ def _before(spark: SparkSession, tables: Tables, before: date = date.max) -> tup
     return audit, _days(audit, quarantine, log, delta.read_state(spark, tables.expired, S.EXPIRED))
 
 
-def _delete_days(
-    spark: SparkSession, tables: Tables, before: date, old: DataFrame, days: DataFrame
-) -> Expired:
-    counted = days.agg(F.count_if(F.col("unexpired") > 0), F.sum("audited")).first()
-    if counted is None or counted[1] is None:
-        return Expired(0, 0)
-    ends = old.groupBy(*S.BOOT_KEY).agg(F.max(S.SEQUENCE).alias("last_sequence")).persist()
-    quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE).where(F.col(S.DATE) < F.lit(before))
-    places = old.join(F.broadcast(ends), list(S.BOOT_KEY)).where(~_remains("last_sequence")).select(*_PLACE)
-    ranges = _ranges_of_offsets(places.unionByName(quarantine.select(*_PLACE)))
-    gone = ends.unionByName(ranges, allowMissingColumns=True)
+def _goes(before: date, unsettled: Iterable[date]) -> Column:
+    """Returns whether a day is deleted. A day is judged with the traffic of the days beside it."""
+    kept = [F.date_add(F.lit(day), shift) for day in unsettled for shift in (-1, 0, 1)]
+    return (F.col(S.DATE) < F.lit(before)) & ~F.col(S.DATE).isin(*kept)
+
+
+def _delete_days(spark: SparkSession, tables: Tables, before: date, audit: DataFrame, goes: Column) -> int:
+    """Returns the number of audit records that were deleted. `audit` has those up to the day `before`."""
+    expired = delta.read_state(spark, tables.expired, S.EXPIRED)
+    new = _new_ranges(audit, expired_sequences(expired), goes).persist()
+    ranges = expired_sequences(expired.unionByName(new, allowMissingColumns=True))
+    of_boot = [F.col(name).alias(f"expired_{name}") for name in S.BOOT_KEY]
+    ranges = F.broadcast(ranges.select(*of_boot, FIRST, LAST).persist())
+    within = goes & F.col(S.SEQUENCE).between(F.col(FIRST), F.col(LAST))
+    for name in S.BOOT_KEY:
+        within &= F.col(name) == F.col(f"expired_{name}")
+    stays = F.col(S.EVENT).isin(*NEVER_EXPIRED) | (F.col(S.SEQUENCE) == F.col(LAST))
+    deleted = audit.join(ranges, within).where(~stays).select(*_PLACE).persist()
+    quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE).where(goes)
+    places = _ranges_of_offsets(deleted.unionByName(quarantine.select(*_PLACE)))
+    gone = new.unionByName(places, allowMissingColumns=True)
+    number = deleted.count()
     # Written before anything is deleted. Writing it twice, after a crash, does no harm.
     delta.append_state(gone.withColumn("before", F.lit(before)), tables.expired, S.EXPIRED)
-    _delete(spark, tables.audit, ends, before)
-    DeltaTable.forPath(spark, tables.quarantine).delete(F.col(S.DATE) < F.lit(before))
-    left = delta.read_table(spark, tables.audit).where(F.col(S.DATE) < F.lit(before)).count()
-    return Expired(int(counted[0]), int(counted[1]) - left)
+    merge = DeltaTable.forPath(spark, tables.audit).merge(ranges, within)
+    merge.whenMatchedDelete(~stays).execute()
+    DeltaTable.forPath(spark, tables.quarantine).delete(goes)
+    return number
+
+
+def _new_ranges(audit: DataFrame, expired: DataFrame, goes: Column) -> DataFrame:
+    """Returns the ranges of sequences of each boot that go now: from one record that stays to the next.
+
+    A range has what is missing in it, so that a hole which was acknowledged is no new finding afterwards.
+    """
+    known = with_expired(audit, expired, S.BOOT_KEY, S.SEQUENCE, S.SEQUENCE).withColumn("goes", goes)
+    stayed = F.count_if(~F.col("goes")).over(Window.partitionBy(*S.BOOT_KEY).orderBy(S.SEQUENCE))
+    ranges = known.withColumn("stayed", stayed).where("goes").groupBy(*S.BOOT_KEY, "stayed")
+    bounds = F.min(S.SEQUENCE).alias(S.FIRST_SEQUENCE), F.max(S.SEQUENCE).alias(S.LAST_SEQUENCE)
+    is_new = ~F.bool_and(IS_EXPIRED)
+    return ranges.agg(*bounds, is_new.alias("is_new")).where("is_new").drop("stayed", "is_new")
 
 
 def _ranges_of_offsets(places: DataFrame) -> DataFrame:
@@ -135,14 +172,12 @@ def _ranges_of_offsets(places: DataFrame) -> DataFrame:
 
 
 def _days(old: DataFrame, quarantine: DataFrame, log: DataFrame, expired: DataFrame) -> DataFrame:
-    """Returns per day the records by table, those in table `audit`, and those that are `unexpired`.
+    """Returns per day the records of the trail and of the log, and those that are `unexpired`.
 
     Unexpired records were not there at an earlier expiry. What that one has left needs no new reconciliation.
     """
-    expired_up_to = expired.groupBy(*S.BOOT_KEY).agg(F.max("last_sequence").alias("expired_up_to"))
-    known = old.join(F.broadcast(expired_up_to), list(S.BOOT_KEY), "left")
-    unexpired = F.col(S.SEQUENCE) > F.coalesce("expired_up_to", F.lit(-1))
-    each = known.select(S.DATE, unexpired.alias("unexpired"), F.lit("audit").alias("of"))
+    known = with_expired(old, expired_sequences(expired), S.BOOT_KEY, S.SEQUENCE, S.SEQUENCE)
+    each = known.select(S.DATE, (~F.col(IS_EXPIRED)).alias("unexpired"), F.lit("audit").alias("of"))
     bad = quarantine.select(S.DATE, F.lit(True).alias("unexpired"), F.lit("quarantine").alias("of"))
     in_log = log.select(S.DATE, F.lit(False).alias("unexpired"), F.lit("log").alias("of"))
     return (
@@ -151,7 +186,6 @@ def _days(old: DataFrame, quarantine: DataFrame, log: DataFrame, expired: DataFr
         .groupBy(S.DATE)
         .agg(
             F.count_if(F.col("of") != "log").alias("records"),
-            F.count_if(F.col("of") == "audit").alias("audited"),
             F.count_if("unexpired").alias("unexpired"),
             F.count_if(F.col("of") == "log").alias("log_records"),
         )
@@ -211,13 +245,9 @@ def _newest(spark: SparkSession, tables: Tables, days: DataFrame) -> DataFrame:
     return days.where("unexpired > 0 OR log_records > 0").join(newest, S.DATE, "left")
 
 
-def _require_settled(
-    spark: SparkSession, tables: Tables, days: DataFrame, acknowledged: Mapping[date, int]
-) -> None:
-    """Raises AuditError unless the newest reconciliation of each day has all its records and no findings.
-
-    `acknowledged`: day -> the number of its findings that were acknowledged since.
-    """
+def _unsettled(spark: SparkSession, tables: Tables, days: DataFrame, key: Key) -> dict[date, str]:
+    """Returns the days whose newest reconciliation lacks records or has open findings, and why."""
+    acknowledged = acknowledged_by_day(manifest.runs_of(spark, tables, key))
     explained = F.lit(0)
     for day, number in acknowledged.items():
         explained = F.when(F.col(S.DATE) == F.lit(day), F.lit(number)).otherwise(explained)
@@ -232,20 +262,4 @@ def _require_settled(
     )
     joined = _newest(spark, tables, days).where("unexpired > 0")
     open_days = joined.withColumn("why", why).where(F.col("why").isNotNull()).orderBy(S.DATE)
-    named = [f"{row[S.DATE]}: {row['why']}" for row in open_days.limit(DAYS_NAMED).collect()]
-    if named:
-        raise AuditError(
-            f"nothing was expired, because some days are not settled ({'; '.join(named)}): see --force"
-        )
-
-
-def _delete(spark: SparkSession, path: str, ends: DataFrame, before: date) -> None:
-    same_boot = (F.col("t.proxy_id") == F.col("e.proxy_id")) & (F.col("t.boot_id") == F.col("e.boot_id"))
-    old = F.col(f"t.{S.DATE}") < F.lit(before)
-    merge = DeltaTable.forPath(spark, path).alias("t").merge(F.broadcast(ends).alias("e"), old & same_boot)
-    merge.whenMatchedDelete(~_remains("e.last_sequence", "t.")).execute()
-
-
-def _remains(last_sequence: str, of_table: str = "") -> Column:
-    event, sequence = F.col(f"{of_table}{S.EVENT}"), F.col(f"{of_table}{S.SEQUENCE}")
-    return event.isin(*NEVER_EXPIRED) | (sequence == F.col(last_sequence))
+    return {row[S.DATE]: row["why"] for row in open_days.select(S.DATE, "why").collect()}

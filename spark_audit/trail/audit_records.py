@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.tables.expired import expired_sequences, unexpired
 from spark_audit.tables.plans import held, held_if_small
 
 SPAN, PRESENT, RECORDS, FIRST, LAST, BEFORE = "span", "present", "records", "first", "last", "before"
@@ -126,9 +127,8 @@ def missing_sequences(audit: DataFrame, index: DataFrame, expired: DataFrame | N
     )
     if expired is None:
         return missing
-    ends = expired.groupBy(*S.BOOT_KEY).agg(F.max("last_sequence").alias("expired_to"))
-    joined = missing.join(F.broadcast(ends), list(S.BOOT_KEY), "left")
-    return joined.where(F.col("expired_to").isNull() | (F.col("last_missing") > F.col("expired_to")))
+    ranges = expired_sequences(expired)
+    return unexpired(missing, ranges, S.BOOT_KEY, "first_missing", "last_missing")
 
 
 def disordered_boots(index: DataFrame) -> DataFrame:

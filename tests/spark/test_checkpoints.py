@@ -357,9 +357,8 @@ def test_a_witness_outside_shows_what_is_gone(
             ),
         ),
     ]
-    expired = spark.createDataFrame(
-        [("killed", "old-boot", 9)], "proxy_id string, boot_id string, last_sequence long"
-    )
+    row = ("killed", "old-boot", 0, 9, None, None, None, None, None)
+    expired = spark.createDataFrame([row], S.EXPIRED)
 
     found = against_witness(notes, rows, boots(sequence_index(rows)), expired, KEYS).collect()
 

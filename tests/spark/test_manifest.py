@@ -47,7 +47,7 @@ def write(spark: SparkSession, tables: Tables, trail: Trail) -> None:
 
 
 def expired(spark: SparkSession, tables: Tables) -> None:
-    row = ("proxy-1", "boot-1", 3, date.fromisoformat(DAY), None, None, None, None)
+    row = ("proxy-1", "boot-1", 0, 3, date.fromisoformat(DAY), None, None, None, None)
     delta.append_state(spark.createDataFrame([row], S.EXPIRED), tables.expired, S.EXPIRED)
 
 
@@ -334,7 +334,7 @@ def test_signed_runs_need_the_key(spark: SparkSession, tables: Tables) -> None:
 def test_a_job_that_was_killed_is_run_again(
     spark: SparkSession, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*_arguments: object) -> retention.Expired:
+    def killed(*_arguments: object) -> int:
         sql("DELETE FROM AUDIT WHERE sequence = 1")(spark, tables)
         raise KeyboardInterrupt
 

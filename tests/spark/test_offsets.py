@@ -79,7 +79,7 @@ FOUND = {
     (13, "offsets.missing"): [[21, 21]],
 }
 EXPIRED = [
-    (None, None, None, None, "audit", partition, *bounds)
+    (None, None, None, None, None, "audit", partition, *bounds)
     for partition in (12, 13)
     for bounds in ((10, 15), (16, 20))
 ]

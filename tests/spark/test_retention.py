@@ -14,7 +14,7 @@ from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.gaps import gaps
 from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables
-from spark_audit.tables.retention import NEVER_EXPIRED, reconciled_days
+from spark_audit.tables.retention import NEVER_EXPIRED, days_to_reconcile, reconciled_days
 from tests.spark.audit_trail import NOON_MS, Trail
 from tests.spark.frames import kafka_frame, log_frame
 from tests.spark.sealed import Line, end_of, seal, table
@@ -48,11 +48,12 @@ def run(*arguments: object) -> int:
     return command_line.main([str(argument) for argument in arguments])
 
 
-def reconciled(spark: SparkSession, tables: Tables, findings: int) -> None:
-    """As if every day had just been reconciled, with so many findings each."""
+def reconciled(spark: SparkSession, tables: Tables, findings: int, only: str | None = None) -> None:
+    """As if every day had just been reconciled, with so many findings each, or on one day only."""
     paths = tables.audit, tables.quarantine, tables.metadata_log
     audit, bad, log = (delta.read_table(spark, path) for path in paths)
-    found = audit.select(S.DATE).distinct().collect() * findings
+    of_days = audit if only is None else audit.where(F.col(S.DATE) == only)
+    found = of_days.select(S.DATE).distinct().collect() * findings
     version = delta.version(spark, tables.audit)
     runs = manifest.check(spark, tables, None)
     delta.append_state(reconciled_days(audit, bad, log, found, version), tables.reconciled, S.RECONCILED)
@@ -90,9 +91,14 @@ def test_days_expire_once_they_are_done_with_and_are_not_missed(
     garbage = kafka_frame(spark, [(b"k", b"garbage")], first_offset=len(lines)).transform(decode.check_audit)
     of_a_day = garbage.transform(decode.quarantine_rows).withColumn(S.DATE, F.lit("2026-11-01").cast("date"))
     delta.append_once(of_a_day, tables.quarantine, "test", 0)
-    assert "2026-11-01: never reconciled" in refused()
+    assert run(*expire) == 0
+    assert capsys.readouterr().out.endswith(
+        "days; not these, which are not settled, nor the days beside them: 2026-11-01: never reconciled\n"
+    )
+    assert delta.read_table(spark, tables.quarantine).count() == 1
     reconciled(spark, tables, findings=0)
     assert run(*expire) == 0
+    assert delta.read_table(spark, tables.quarantine).count() == 0
     audit, log = delta.read_table(spark, tables.audit), log_frame(spark, trail.log)
     old = [row[S.EVENT] for row in audit.where(f"{S.DATE} < '2026-11-25'").collect()]
     assert set(old) == {"started", "settings_changed", "forwarded", "forwarded_received", "high_water"}
@@ -101,6 +107,75 @@ def test_days_expire_once_they_are_done_with_and_are_not_missed(
     for check in (gaps(audit, expired=expired), chain(audit), boots(successions(audit)), changes(audit, log)):
         assert [row[S.EXPLANATION] for row in check.collect()] == []
     assert not gaps(audit).isEmpty()
+
+
+def a_week() -> list[Line]:
+    """A process that ran all the time, and one before and one after the fourth day, each a record a day."""
+    trail = Trail()
+    lines: list[Line] = []
+    for name, days in (("spanning", range(7)), ("earlier", range(3)), ("later", range(5, 7))):
+        trail.clock.now_ms = NOON_MS + days[0] * DAY_MS
+        process = trail.process(name, boot_id=f"{name}-1")
+        for day in days:
+            trail.clock.now_ms = NOON_MS + day * DAY_MS
+            process.high_water()
+            process.high_water()
+        process.stop()
+        lines += seal(process)
+    return lines
+
+
+@pytest.mark.spec("D15")
+def test_an_unsettled_day_keeps_itself_and_the_days_beside_it_and_all_others_expire(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = Tables(str(tmp_path / "tables"))
+    delta.create_tables(spark, tables)
+    lines = a_week()
+    # A hole on the first day, which somebody has acknowledged.
+    delta.append_once(table(spark, [*lines[:1], *lines[2:]]), tables.audit, "test", 0)
+    expire = "expire", "--tables", tables.root, "--before", "2026-11-30", "--confirm"
+
+    def left() -> dict[str, list[str]]:
+        """Process -> the days of its records."""
+        rows = delta.read_table(spark, tables.audit).where(F.col(S.EVENT) != "started")
+        found: dict[str, set[str]] = {}
+        for row in rows.select(S.PROXY_ID, S.DATE).collect():
+            found.setdefault(row[0], set()).add(str(row[1])[-2:])
+        return {name: sorted(days) for name, days in found.items()}
+
+    def found(*missing: str) -> set[str]:
+        audit = delta.read_table(spark, tables.audit)
+        for condition in missing:
+            audit = audit.where(f"NOT ({condition})")
+        expired = delta.read_state(spark, tables.expired, S.EXPIRED)
+        checks = gaps(audit, expired=expired), chain(audit), boots(successions(audit))
+        return {row[S.CHECK] for check in checks for row in check.collect()}
+
+    assert found() == {"gaps.hole"}
+    reconciled(spark, tables, findings=1, only="2026-11-26")
+    assert run(*expire) == 0
+    assert capsys.readouterr().out.endswith(
+        " of 4 days; not these, which are not settled, nor the days beside them:"
+        " 2026-11-26: 1 open finding(s)\n"
+    )
+    # The last record of each range stays: the next link is hashed from it.
+    assert left() == {
+        "spanning": ["24", "25", "26", "27", "29"],
+        "earlier": ["24", "25"],
+        "later": ["29"],
+    }
+    assert found() == set(), "nor is the hole a new finding"
+    assert days_to_reconcile(spark, tables) == []
+    assert found("proxy_id = 'spanning' AND date = '2026-11-26'") == {"gaps.hole"}, "what stays is evidence"
+    assert run(*expire) == 2, "the others are gone"
+    assert "nothing was expired, because some days are not settled" in capsys.readouterr().err
+
+    reconciled(spark, tables, findings=0)
+    assert run(*expire) == 0
+    assert capsys.readouterr().out.endswith(" of 3 days\n")
+    assert left() == {"spanning": ["29"], "earlier": ["25"], "later": ["29"]}
+    assert found() == set()
 
 
 @pytest.mark.long

@@ -244,7 +244,7 @@ def write(spark: SparkSession, tables: Tables, true: Trail, numbered: Numbered) 
         writer.save(getattr(tables, name))
     for number, edit in numbered.items():
         if edit.table == "expired":
-            row = (token(number), "boot-1", 3, date.fromisoformat(DAY), None, None, None, None)
+            row = (token(number), "boot-1", 0, 3, date.fromisoformat(DAY), None, None, None, None)
             delta.append_state(spark.createDataFrame([row], S.EXPIRED), tables.expired, S.EXPIRED)
         if edit.table == "reconciled":
             values = (date.fromisoformat(DAY) - timedelta(days=number), number, 0, 1, None, 9)
