@@ -159,7 +159,7 @@ def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
     with reported(Steps("reconcile", RECONCILE_STEPS), _say, arguments.reporting_interval) as done:
         summary, run = reconcile_tables(
             *(spark, tables, arguments.out, arguments.date, key, done),
-            log_keys=arguments.log_keys,
+            public_keys=arguments.public_keys,
             unchained_until=arguments.unchained_until,
         )
     _say(f"manifest: {run}")
@@ -218,7 +218,7 @@ def _recorded(
     spark: SparkSession, tables: Tables, arguments: argparse.Namespace
 ) -> tuple[DataFrame, DataFrame]:
     audit, _, log = trail(spark, tables, delta.versions(spark, tables))
-    log, signatures = log_in_effect(spark, tables, log, arguments.log_keys)
+    log, signatures = log_in_effect(spark, tables, log, arguments.public_keys)
     if signatures is not None:
         _say(f"signatures of the metadata log: {signatures}")
     return audit, log
@@ -309,7 +309,7 @@ def _serve(spark: SparkSession, arguments: argparse.Namespace) -> int:
         tables,
         arguments.out,
         _key(arguments),
-        arguments.log_keys,
+        arguments.public_keys,
         Schedule(arguments.interval * 60, arguments.retain_days),
         metrics,
         _say,

@@ -152,18 +152,15 @@ _SETTLED = option(
 )
 _KRAFT_LOG = (option("--kraft-log-dir DIR*", _NODES, dest="log_dirs"), _SETTLED)
 _DATE = option("--date D*", "only this day, YYYY-MM-DD; repeatable", type=_day)
+_PUBLIC_KEYS = option("--public-keys FILE", "public keys of controllers, of processes and of runs")
 _KEYS = (
-    option("--public-keys FILE", "public keys of processes and of runs"),
+    _PUBLIC_KEYS,
     option("--run-key FILE", "the private key with which this job signs its run"),
     option("--chain-key FILE", "the file of audit.chain.key.file"),
-)
-_LOG_KEYS = option(
-    "--log-keys FILE", "the file of metadata.public.keys.file: verify the signatures of the metadata log"
 )
 _CHECKING = (
     _DATE,
     *_KEYS,
-    _LOG_KEYS,
     option(
         "--unchained-until P:OFFSET,...",
         "accept records without a hash chain, of an old release, up to these offsets",
@@ -214,7 +211,7 @@ WHAT_IF = (
     option("--summaries DIR", "directory or URI with summaries of days, which the next run reads"),
     _LAST_DAY,
     option("--out DIR", "directory for what-if.json and what-if.html", required=True),
-    _LOG_KEYS,
+    _PUBLIC_KEYS,
     option("--fail-on *", _FAILING, choices=EFFECTS),
     *_TABLES,
 )
@@ -229,7 +226,7 @@ LEAST_PRIVILEGE = (
     ),
     _LAST_DAY,
     option("--out DIR", "directory for the page, the JSON and the proposal", required=True),
-    _LOG_KEYS,
+    _PUBLIC_KEYS,
     option("--fail-on *", _FAILING, choices=KINDS),
     *_TABLES,
 )

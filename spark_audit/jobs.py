@@ -60,7 +60,7 @@ def reconcile_tables(
     days: Sequence[str],
     key: Key,
     on_step: Callable[[str], None] = lambda name: None,
-    log_keys: str | None = None,
+    public_keys: str | None = None,
     table: str | None = None,
     unchained_until: Mapping[int, int] | None = None,
 ) -> tuple[FindingsSummary, str]:
@@ -69,7 +69,7 @@ def reconcile_tables(
     `unchained_until` is partition -> the last offset at which a record may have no link of the hash chain.
     Returns the summary, and the run of the manifest. `on_step` is called with the name of each step that is
     done. If it raises an exception, nothing is written. `table` is the path of table `findings` of all runs,
-    by default in `out`.
+    by default in `out`; `public_keys` is that of the file whose keys of controllers the log is verified with.
     """
     table = table or table_in(out)
     adapt_plans(spark, tables)
@@ -104,7 +104,7 @@ def reconcile_tables(
             days=days,
             chain_key=secret_of(key),
             public_keys=key.public if isinstance(key, Keys) else None,
-            verified=verified(spark, tables, log, log_keys, log_end),
+            verified=verified(spark, tables, log, public_keys, log_end),
             expired=expired,
             of_tables=of_tables,
             on_check=on_step,
@@ -275,24 +275,25 @@ def verified(
     spark: SparkSession,
     tables: Tables,
     metadata_log: DataFrame,
-    log_keys: str | None,
+    public_keys: str | None,
     log_end: int | None,
 ) -> VerifiedSignatures | None:
-    """Returns what the signatures of the log say by the public keys in a file. None without such a file."""
-    if log_keys is None:
+    """Returns what the signatures of the log say by the keys of controllers in a file. None without any."""
+    if public_keys is None:
         return None
     # Imported here: without keys, the driver needs no other package of Penstock's.
     from spark_audit.reconcile.log_signatures import read_public_keys, verify
 
     topic = topic_of(spark, tables.checkpoint(delta.METADATA_STREAM)) or METADATA_TOPIC
-    return verify(metadata_log, topic, read_public_keys(log_keys), log_end)
+    keys = read_public_keys(public_keys)
+    return None if keys is None else verify(metadata_log, topic, keys, log_end)
 
 
 def log_in_effect(
-    spark: SparkSession, tables: Tables, metadata_log: DataFrame, log_keys: str | None
+    spark: SparkSession, tables: Tables, metadata_log: DataFrame, public_keys: str | None
 ) -> tuple[DataFrame, str | None]:
     """Returns the log without what no controller has signed, and what is known of its signatures."""
-    known = verified(spark, tables, metadata_log, log_keys, delta.log_end(spark, tables))
+    known = verified(spark, tables, metadata_log, public_keys, delta.log_end(spark, tables))
     log = metadata_log.select(*S.LOG.names)
     return log if known is None else in_effect(log, known), status(metadata_log, known)
 

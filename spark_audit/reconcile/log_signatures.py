@@ -13,12 +13,13 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, Row
 
+from proxy.metadata import signing_keys
 from proxy.metadata.acl import Acl
 from proxy.metadata.delta import MetadataDelta, MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.scram import HiddenCredential, ScramMechanism
 from proxy.metadata.signatures import Hashed, LogVerifier, Proof, Signature, Unsigned
-from proxy.metadata.signing_keys import KeyFileError, PublicKeys
+from proxy.metadata.signing_keys import METADATA, KeyFileError, PublicKeys
 from proxy.wire import metadata_records
 from proxy.wire.errors import WireError
 from spark_audit import schema as S
@@ -36,12 +37,13 @@ READ = (
 _HASH_BYTES = 32
 
 
-def read_public_keys(path: str) -> PublicKeys:
-    """Reads the public keys of the controllers. AuditError if the file has anything else."""
+def read_public_keys(path: str) -> PublicKeys | None:
+    """Reads the public keys of controllers. None if all are of others, AuditError if there are none."""
     try:
-        return PublicKeys.load(Path(path))
+        keys = [each.key for each in signing_keys.read_public_keys(Path(path)) if each.role == METADATA]
     except KeyFileError as error:
-        raise AuditError(f"--log-keys {error}") from error
+        raise AuditError(f"--public-keys {error}") from error
+    return PublicKeys(keys) if keys else None
 
 
 def verify(

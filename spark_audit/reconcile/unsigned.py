@@ -139,7 +139,7 @@ def status(metadata_log: DataFrame, verified: VerifiedSignatures | None) -> str 
         return str(verified) if verified.records else None
     if metadata_log.where(F.col(S.SIGNATURE).isNotNull()).isEmpty():
         return None
-    return f"{NOT_VERIFIED}: the log is signed, and --log-keys was not given"
+    return f"{NOT_VERIFIED}: the log is signed, and --public-keys has no key of a controller"
 
 
 def _days(audit: DataFrame) -> Callable[[int], date | None]:

@@ -53,7 +53,7 @@ class Service(Companion):
         tables: Tables,
         out: str,
         key: Key,
-        log_keys: str | None,
+        public_keys: str | None,
         schedule: Schedule,
         metrics: Metrics,
         report: Callable[[str], None],
@@ -63,7 +63,7 @@ class Service(Companion):
         unchained_until: Mapping[int, int],
     ) -> None:
         self._spark, self._tables, self._out, self._key = spark, tables, out.rstrip("/"), key
-        self._log_keys = log_keys
+        self._public_keys = public_keys
         self._schedule, self._metrics, self._report = schedule, metrics, report
         self._stop_requested, self._import_log, self._reason = stop_requested, import_log, reason
         self._unchained_until = unchained_until
@@ -149,7 +149,7 @@ class Service(Companion):
         out, table = f"{self._out}/{day}", table_in(self._out)
         summary, _ = reconcile_tables(
             *(self._spark, self._tables, out, [day], self._key, self._after_check),
-            log_keys=self._log_keys,
+            public_keys=self._public_keys,
             table=table,
             unchained_until=self._unchained_until,
         )

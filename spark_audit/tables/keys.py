@@ -47,19 +47,22 @@ Key = bytes | Keys | None
 
 
 def read_keys(chain: str | None, public: str | None, run: str | None) -> Key:
-    """Reads the files of --chain-key, --public-keys and --run-key. AuditError if they cannot be used."""
+    """Reads the files of --chain-key, --public-keys and --run-key. AuditError if they cannot be used.
+
+    Public keys of controllers alone prove no trail: what they have signed is the metadata log.
+    """
     secret = read_chain_key(chain)
     if public is None:
         if run is not None:
             raise AuditError("--run-key: pass --public-keys, too, so that the run can be verified")
         return secret
     from proxy.audit.checkpoints import Signer
-    from proxy.metadata.signing_keys import RUN, KeyFileError, SigningKey, read_public_keys
+    from proxy.metadata.signing_keys import METADATA, RUN, KeyFileError, SigningKey, read_public_keys
 
     try:
-        keys = read_public_keys(Path(public))
+        keys = [each for each in read_public_keys(Path(public)) if each.role != METADATA]
         if run is None:
-            return Keys(keys, secret)
+            return Keys(keys, secret) if keys else secret
         private = SigningKey.load(Path(run))
     except KeyFileError as error:
         raise AuditError(str(error)) from error

@@ -68,7 +68,7 @@ def test_the_log_of_the_second_edition_is_signed_once_and_verified(kafka_libs: P
 
     told = audit(
         *("reconcile", "--tables", str(tmp_path / "tables"), "--out", str(tmp_path / "out")),
-        *("--log-keys", str(public_keys)),
+        *("--public-keys", str(public_keys)),
     )
     assert "findings: 0 critical, 0 high, 0 medium" in told
     assert "verified with 1 public keys up to transaction 1" in told

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from proxy.audit.checkpoints import Checkpoint, Signer
 from spark_audit import __main__ as command_line
+from spark_audit.reconcile.log_signatures import read_public_keys
 from spark_audit.tables import delta, manifest
 from spark_audit.tables.acknowledgements import acknowledgements
 from spark_audit.tables.delta import Tables
@@ -115,6 +116,30 @@ def test_key_files_that_do_not_go_together_are_named(tmp_path: Path) -> None:
         read_keys(None, str(public), str(key_file(tmp_path, "proxy-1")))
     with pytest.raises(AuditError, match="No such file"):
         read_keys(None, str(tmp_path / "none"), None)
+
+
+@pytest.mark.spec("S14")
+def test_one_file_has_the_keys_of_controllers_and_of_all_others(tmp_path: Path) -> None:
+    """A controller's key alone proves no trail, and without one no log is verified."""
+    of_log, others, all_keys = (tmp_path / f"{name}.pub" for name in ("log", "others", "all"))
+    of_log.write_text(pem("controller"))
+    others.write_text(
+        pem("auditor", "name: auditor", "role: run") + pem("proxy-1", "name: proxy-1", "role: audit")
+    )
+    all_keys.write_text(of_log.read_text() + others.read_text())
+    (tmp_path / "secret").write_bytes(SECRET)
+
+    assert read_keys(None, str(of_log), None) is None
+    assert read_keys(str(tmp_path / "secret"), str(of_log), None) == SECRET
+    for path in (others, all_keys):
+        keys = read_keys(None, str(path), None)
+        assert isinstance(keys, Keys)
+        assert [each.role for each in keys.public] == ["run", "audit"]
+    assert read_public_keys(str(others)) is None
+    for path in (of_log, all_keys):
+        found = read_public_keys(str(path))
+        assert found is not None
+        assert (len(found), signing_key("controller").id in found) == (1, True)
 
 
 def test_cosignatures_are_read_whoever_has_written_them() -> None:

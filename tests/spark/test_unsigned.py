@@ -107,7 +107,7 @@ def test_what_an_administrator_of_the_brokers_writes_is_found_and_not_in_effect(
     delta.create_tables(spark, tables)
     delta.append_once(audit_frame(spark, forged.trail.audit), tables.audit, "test", 0)
     delta.append_once(forged.log, tables.metadata_log, "test", 0)
-    where, by = ["--tables", tables.root, "--out", out], ["--log-keys", str(keys)]
+    where, by = ["--tables", tables.root, "--out", out], ["--public-keys", str(keys)]
 
     assert command_line.main(["reconcile", *where, *by, "--date", DAY]) == 1
 
@@ -140,12 +140,15 @@ def test_what_an_administrator_of_the_brokers_writes_is_found_and_not_in_effect(
 
 
 def test_without_keys_nobody_says_that_a_signed_log_is_verified(forged: Forged) -> None:
-    assert status(forged.log, None) == "not verified: the log is signed, and --log-keys was not given"
+    assert (
+        status(forged.log, None)
+        == "not verified: the log is signed, and --public-keys has no key of a controller"
+    )
     assert status(forged.log.drop(S.SIGNATURE).withColumn(S.SIGNATURE, F.lit(None)), None) is None
 
 
 def test_a_file_without_keys_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "keys.pem").write_text("no key")
 
-    with pytest.raises(AuditError, match=r"--log-keys .*keys\.pem: must have Ed25519 public keys"):
+    with pytest.raises(AuditError, match=r"--public-keys .*keys\.pem: must have Ed25519 public keys"):
         read_public_keys(str(tmp_path / "keys.pem"))

@@ -314,8 +314,8 @@ def test_audit_jobs_are_deployments_cron_jobs_or_jobs(program: Path, tmp_path: P
     out = "/var/lib/penstock-audit/report"
 
     assert jobs["penstock-ingest"][0] == "CronJob"
-    log_keys = "--log-keys=/etc/penstock/controllers.pub"
-    assert jobs["penstock-reconcile-1"] == ("Job", ["reconcile", tables, log_keys, f"--out={out}"])
+    public_keys = "--public-keys=/etc/penstock/controllers.pub"
+    assert jobs["penstock-reconcile-1"] == ("Job", ["reconcile", tables, public_keys, f"--out={out}"])
     assert jobs["penstock-page-1"] == (
         "Job",
         ["report", tables, f"--findings={out}", f"--out={out}/report.html"],

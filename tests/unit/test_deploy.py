@@ -238,7 +238,7 @@ def test_only_controllers_mount_the_key_that_signs_the_metadata_log() -> None:
     # In no Secret that a proxy mounts, and in no manifest: each upgrade would bring a new key.
     assert secrets == {"penstock-signing"}
     assert [m for m in MANIFESTS if m["kind"] == "Secret"] == []
-    assert "--log-keys=/run/secrets/controllers.pub" in compose["audit"]["command"]
+    assert "--public-keys=/run/secrets/controllers.pub" in compose["audit"]["command"]
 
 
 @pytest.mark.spec("O1")

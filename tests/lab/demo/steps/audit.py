@@ -25,7 +25,7 @@ def reconcile(stage: Stage) -> str:
         arguments += ["--kraft-log-dir", str(stack.broker.metadata_log)]
     else:
         # Each proxy has them.
-        arguments += ["--log-keys", str(next(stack.directory.glob("*/controllers.pub")))]
+        arguments += ["--public-keys", str(next(stack.directory.glob("*/controllers.pub")))]
     out = report_of(stack.directory).parent
     command = [sys.executable, "-m", "spark_audit", "run", *arguments, "--out", str(out)]
     done = run(command, timeout_ms=TIMEOUT_MS, directory=stack.checkout)
