@@ -53,6 +53,7 @@ def test_the_page_has_the_results_of_every_release_and_no_failure() -> None:
 
     assert set(table.columns_in(written)) == set(map(str, suite.RELEASES))
     assert "failed" not in written
+    assert all(all(column.values()) for column in table.columns_in(written).values())
 
 
 def test_releases_are_named_as_they_are_written() -> None:
