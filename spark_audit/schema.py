@@ -249,7 +249,7 @@ that replaces older records, false otherwise. Rows of a snapshot have the last o
 
 For records of the topic, `signature` is the header of that name, and `received` the value as received. A
 record that may have secrets has `hidden` in its place: its SHA-256, and 32 bytes that stand for the secrets.
-Rows of an earlier release have none of them.
+Of Kafka's own log only records whose fields are decoded have them. Rows of an earlier release have none.
 """
 
 ID = "id"

@@ -13,8 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.ingest import secrets
-from spark_audit.kraft import metadata_records
+from spark_audit.kraft import metadata_records, secrets
 
 # The executors of a cluster need not have this package: the decoder is pickled with the plan.
 for module in (metadata_records, secrets):

@@ -6,5 +6,6 @@ commit            how far one node's log is committed
 quorum            what several nodes and snapshots prove about that
 rows              slices of files, and snapshots -> rows of the table
 record_batches    Kafka's record batches in a file
+secrets           what the table has of a record with secrets
 metadata_records  the bytes of one metadata record -> its name and fields as JSON
 """

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_audit.kraft import metadata_records, record_batches
+from spark_audit.kraft import metadata_records, record_batches, secrets
 from spark_audit.kraft.commit import Scan, Slice
 from spark_audit.kraft.record_batches import BatchError, BatchRecord, Head
 
@@ -119,10 +119,13 @@ Row = tuple[
     str | None,
     bytes | None,
     bool,
+    bytes | None,
+    bytes | None,
 ]
-"""Path, offset, time, epoch, api key, record, version, body, reason, bytes, from a snapshot.
+"""Path, offset, time, epoch, API key, record, version, body, reason, bytes, of a snapshot, received, hidden.
 
-The bytes are present only if the record could not be decoded: a good record may hold a secret.
+The bytes are present only if the record could not be decoded: a good record may hold a secret. Of a good
+record whose fields are decoded, there is what stands for its secrets, or what was `received` if it has none.
 """
 
 
@@ -138,7 +141,7 @@ def rows_or_fault(wanted: Slice) -> Iterator[Row]:
 
 
 def _fault(wanted: Slice, reason: str) -> Row:
-    return (wanted.path, None, None, None, None, None, None, None, reason, None, False)
+    return (wanted.path, None, None, None, None, None, None, None, reason, None, False, None, None)
 
 
 def rows_of(wanted: Slice) -> Iterator[Row]:
@@ -172,9 +175,13 @@ def _row(wanted: Slice, head: Head, record: BatchRecord) -> Row | None:
     if head.is_control:
         name, content = record_batches.control_of(record)
         body = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return None if of_snapshot else (*place, None, name, None, body, None, None, False)
+        return None if of_snapshot else (*place, None, name, None, body, None, None, False, None, None)
     decoded = metadata_records.decode_row(record.value)
-    return (*place, *decoded, record.value if decoded[-1] is not None else None, of_snapshot)
+    if decoded[-1] is not None:
+        return (*place, *decoded, record.value, of_snapshot, None, None)
+    hidden = secrets.hidden(record.value)
+    is_open = hidden is None and decoded[0] in metadata_records.BODIES
+    return (*place, *decoded, None, of_snapshot, record.value if is_open else None, hidden)
 
 
 def _heads(segment: LogSegment, found: Scan) -> Iterator[tuple[Head, int, bytes]]:

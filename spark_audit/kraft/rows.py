@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
-from spark_audit.kraft import commit, log_directory, metadata_records, record_batches
+from spark_audit.kraft import commit, log_directory, metadata_records, record_batches, secrets
 from spark_audit.kraft.commit import Slice
 from spark_audit.kraft.log_directory import FileGoneError, LogDirectoryError
 from spark_audit.policy.acl_history import NEVER, REMOVED, acl_intervals
@@ -24,7 +24,7 @@ from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 
 # The executors of a cluster need not have this package: the decoder is pickled with the plan.
-for _module in (commit, log_directory, metadata_records, record_batches):
+for _module in (commit, log_directory, metadata_records, record_batches, secrets):
     cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]  # not typed there
 
 PATH, TIME_MS, EPOCH, VALUE = "path", "time_ms", "leader_epoch", "value"
@@ -36,6 +36,8 @@ _ROW = S.struct(
     *S.DECODED,
     (VALUE, T.BinaryType()),
     (S.FROM_SNAPSHOT, T.BooleanType()),
+    (S.RECEIVED, T.BinaryType()),
+    (S.HIDDEN, T.BinaryType()),
 )
 
 
@@ -138,6 +140,8 @@ def log_rows(rows: DataFrame) -> DataFrame:
         S.BODY,
         F.lit(None).cast("string").alias(S.ENTITY),
         S.FROM_SNAPSHOT,
+        S.RECEIVED,
+        S.HIDDEN,
     )
 
 
@@ -146,8 +150,8 @@ def _merge(spark: SparkSession, rows: DataFrame, path: str, first: int, end: int
     same = f"t.offset = s.offset and not t.from_snapshot and t.offset between {first} and {end - 1}"
     table = DeltaTable.forPath(spark, path).alias("t")
     # Kafka's own log is not signed.
-    unsigned = {name: F.lit(None).cast(kind) for name, kind in S.EVIDENCE_OF_LOG}
-    table.merge(log_rows(rows).withColumns(unsigned).alias("s"), same).whenNotMatchedInsertAll().execute()
+    unsigned = log_rows(rows).withColumn(S.SIGNATURE, F.lit(None).cast("binary"))
+    table.merge(unsigned.alias("s"), same).whenNotMatchedInsertAll().execute()
 
 
 def _quarantine(spark: SparkSession, bad: DataFrame, tables: Tables) -> None:
@@ -201,7 +205,10 @@ def _import(snapshot: Slice, rows: DataFrame, log: DataFrame, tables: Tables) ->
         F.lit(True).alias(S.FROM_SNAPSHOT),
     )
     delta.append_once(
-        content.unionByName(removals), tables.metadata_log, f"{log_directory.TOPIC} snapshot {last}", 1
+        content.unionByName(removals, allowMissingColumns=True),
+        tables.metadata_log,
+        f"{log_directory.TOPIC} snapshot {last}",
+        1,
     )
     content.unpersist()
 

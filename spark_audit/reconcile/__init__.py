@@ -25,4 +25,5 @@ kraft_changes         (c) and (f) with Kafka's own controller
 kraft_claims          the changes that proxies claim, and those that brokers make by themselves
 kraft_records         the records of Kafka's own log as changes
 kraft_matching        which change belongs to which claim
+kraft_states          what the log says is in effect, at the offsets that processes have signed
 """

@@ -80,13 +80,15 @@ def checkpoints(
     followed: DataFrame,
     until_ms: int,
     keys: PublicKeys | None,
+    logged: DataFrame | None = None,
 ) -> DataFrame:
     """Returns what is not signed as it should be, and different states.
 
     `few` has all records but traffic, `ends` is `boots` of the sequence index and `until_ms` its
     `complete_until_ms`, `processes` is `chain.algorithms`, `followed` is `chain.successions`.
+    `logged` is `kraft_states.logged_states`.
     """
-    states = different_states(few)
+    states = different_states(few, logged)
     if keys is None:
         return states
     judged = held(frame_of(records.sparkSession, _judged(few, keys), _JUDGED))
@@ -102,19 +104,24 @@ def checkpoints(
     return reduce(DataFrame.unionByName, parts, states)
 
 
+def signed_states(few: DataFrame) -> DataFrame:
+    """Returns what processes have signed: topic, offset, digest (hex), process, date."""
+    parts = [F.regexp_extract(S.MESSAGE, _STATE, number) for number in range(1, 4)]
+    signs = F.col(S.EVENT).isin("checkpoint", "witnessed") & F.col(S.MESSAGE).rlike(_STATE)
+    return few.where(signs).select(
+        *(parts[0].alias("topic"), parts[1].cast("long").alias("offset")),
+        hexadecimal(F.unbase64(parts[2])).alias("digest"),
+        F.regexp_extract(S.MESSAGE, "^[^/]+/(\\S+)\n", 1).alias("process"),
+        S.DATE,
+    )
+
+
 def different_states(few: DataFrame, logged: DataFrame | None = None) -> DataFrame:
     """Returns one finding per offset of a log with several digests, as processes have signed or seen them.
 
-    `logged` has what the log itself says: topic, offset, digest (hex), process (who says it), date.
+    `logged` has what the log itself says, as `signed_states`.
     """
-    parts = [F.regexp_extract(S.MESSAGE, _STATE, number) for number in range(1, 4)]
-    signed = few.where(
-        F.col(S.EVENT).isin("checkpoint", "witnessed") & F.col(S.MESSAGE).rlike(_STATE)
-    ).select(
-        *(parts[0].alias("topic"), parts[1].cast("long").alias("offset"), S.DATE),
-        hexadecimal(F.unbase64(parts[2])).alias("digest"),
-        F.regexp_extract(S.MESSAGE, "^[^/]+/(\\S+)\n", 1).alias("process"),
-    )
+    signed = signed_states(few)
     by_offset = (
         (signed if logged is None else signed.unionByName(logged))
         .groupBy("topic", "offset")

@@ -35,6 +35,8 @@ READ = (
     *(S.ENTITY, S.SIGNATURE, S.RECEIVED, S.HIDDEN),
 )
 _HASH_BYTES = 32
+NOTHING = MetadataImage.EMPTY
+"""The state before the first record."""
 
 
 def read_public_keys(path: str) -> PublicKeys | None:
@@ -76,7 +78,7 @@ class _Replay:
         """Whether digests can be compared: the table has every record as it was received."""
         self._was_whole = False
         """Whether a signed state was reached."""
-        self._image = self._found = MetadataImage.EMPTY
+        self._image = self._found = NOTHING
         """By the signed records, and with `_unsigned`."""
         self._unsigned: list[tuple[Row, str]] = []
         """Since the last signed state, with the reason."""
@@ -147,9 +149,9 @@ class _Replay:
         new = [pair for pair in self._new if pair[0][S.LOG_OFFSET] < offsets[-1]]
         self._new = self._new[len(new) :]
         self._unsigned += new
-        signed = both = _applied(self._image, group)
+        signed = both = applied(self._image, group)
         if self._unsigned:
-            both = _applied(self._found, sorted([*group, *(row for row, _ in new)], key=_offset))
+            both = applied(self._found, sorted([*group, *(row for row, _ in new)], key=_offset))
         # Before the first signed state, compaction may have left records that have no effect.
         for state in (signed, both) if self._was_whole else (both, signed):
             if self._is_known and self._verifier.is_whole(values, proofs, state.digest):
@@ -160,7 +162,7 @@ class _Replay:
             self._unsigned.clear()
         if faults:
             self._unsigned += [(group[index], fault) for index, fault in faults.items()]
-            signed = _applied(self._image, [row for i, row in enumerate(group) if i not in faults])
+            signed = applied(self._image, [row for i, row in enumerate(group) if i not in faults])
         if not self._is_known or signed.digest == self._verifier.digest:
             self._reached(signed, with_unsigned=False)
         else:
@@ -186,7 +188,7 @@ class _Replay:
         self._result.not_in_effect.append(found)
 
 
-def _applied(image: MetadataImage, rows: Iterable[Row]) -> MetadataImage:
+def applied(image: MetadataImage, rows: Iterable[Row]) -> MetadataImage:
     """Returns the state after these rows. It is no signed one if one of them cannot be applied."""
     delta, offset = MetadataDelta(image), image.offset
     for row in rows:

@@ -129,7 +129,13 @@ def reconcile(
     judged = held(verdicts(of_days, log, log_end, few))
     followed = held(successions(records, few))
     skewed, ends = held(skews(index)), held(ends_of_boots(index))
-    until_ms = complete_until_ms(index)
+    until_ms, logged = complete_until_ms(index), None
+    is_kraft = not of_kafka(log).isEmpty()
+    if is_kraft and public_keys is not None:
+        # Imported here: without keys, the driver needs no other package of Penstock's.
+        from spark_audit.reconcile.kraft_states import logged_states
+
+        logged = logged_states(few, metadata_log)
     checks = {
         "gaps": gaps(audit, index, expired, few, followed, skewed),
         "clocks": clocks(skewed),
@@ -137,7 +143,7 @@ def reconcile(
         "boots": boots(_of_lone_boots(followed, ends)),
         "witnesses": witnesses(few, records, ends, until_ms),
         "checkpoints": checkpoints(
-            *(few, records, ends, algorithms(few, chain_key), followed, until_ms, public_keys)
+            *(few, records, ends, algorithms(few, chain_key), followed, until_ms, public_keys, logged)
         ),
         "decisions": decision_findings(judged),
         "forwarded": forwarded(to_penstock_controllers(few), of_topic(log), until_ms),
@@ -154,7 +160,7 @@ def reconcile(
         checks["checkpoints"] = checks["checkpoints"].unionByName(wrong)
     if verified is not None:
         checks["signatures"] = unsigned(verified, audit)
-    if not of_kafka(log).isEmpty():
+    if is_kraft:
         checks["kraft"] = kraft_changes(records, log)
     found = {row[S.ID]: row for row in of_tables}
     # One after the other: Spark would plan their union again after each of its stages.

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
@@ -14,6 +14,7 @@ from spark_audit.kraft import log_directory
 from spark_audit.kraft.log_directory import files_of, rows_of
 from spark_audit.kraft.metadata_records import SCRAM_MECHANISMS
 from spark_audit.policy.acl_history import NEVER, REMOVED, acl_intervals
+from spark_audit.reconcile.kraft_states import OF_STATE
 from tests.lab.cluster.tools import KafkaTools
 from tests.support.told_state import ToldState
 
@@ -85,3 +86,15 @@ def kinds_in_snapshots(directory: Path) -> dict[str, Counter[str | None]]:
         each.path.name: Counter(row[5] for row in rows_of(log_directory.snapshot_slice(each)))
         for each in files_of(directory).snapshots
     }
+
+
+def rows_of_state(directory: Path) -> list[Row]:
+    """The rows of OF_STATE in the files of a node, as the import makes them, those of a snapshot too."""
+    decoded = (name for name, _ in S.DECODED)
+    names = "path", S.LOG_OFFSET, "time", "epoch", *decoded, "bytes", S.FROM_SNAPSHOT, S.RECEIVED, S.HIDDEN
+    listed = files_of(directory)
+    slices = [log_directory.snapshot_slice(each) for each in listed.snapshots]
+    slices += log_directory.scan(listed.segments, 0, 0, frozenset({1})).slices
+    found = [Row(**dict(zip(names, row, strict=True))) for each in slices for row in rows_of(each)]
+    in_order = sorted(found, key=lambda row: (row[S.LOG_OFFSET], row[S.FROM_SNAPSHOT]))
+    return [row for row in in_order if row[S.API_KEY] in OF_STATE]

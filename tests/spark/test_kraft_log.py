@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from aiokafka.record.util import calc_crc32c
 
-from spark_audit.kraft import commit, log_directory, record_batches
+from spark_audit.kraft import commit, log_directory, record_batches, secrets
 from spark_audit.kraft.commit import Scan
 from spark_audit.kraft.log_directory import LogDirectoryError, files_of, rows_of
 from spark_audit.kraft.quorum import mark_committed
@@ -14,7 +14,7 @@ from spark_audit.kraft.record_batches import BatchError
 from spark_audit.reconcile.kraft_matching import matched
 from tests.spark import kraft_files
 from tests.spark.audit_trail import acl_id
-from tests.spark.kraft_bytes import framed, no_op, remove_access_control_entry
+from tests.spark.kraft_bytes import framed, no_op, remove_access_control_entry, user_scram_credential
 from tests.spark.kraft_files import Node, batch
 
 pytestmark = [pytest.mark.spec("D4", "D5")]
@@ -39,7 +39,7 @@ def test_each_record_has_its_offset_its_time_and_its_kind_control_records_too(tm
 
     found = read(node)
 
-    rows = [row[1:] for piece in found.slices for row in rows_of(piece)]
+    rows = [row[1:11] for piece in found.slices for row in rows_of(piece)]
     start = kraft_files.NOON_MS
     assert rows == [
         (0, start + 1000, 1, None, "LeaderChange", None, '{"leader_id":1,"voters":[1]}', None, None, False),
@@ -150,13 +150,35 @@ def test_a_snapshot_is_all_that_was_before_its_end(tmp_path: Path) -> None:
 
     rows = list(rows_of(log_directory.snapshot_slice(taken)))
 
-    assert [(row[1], row[5], row[-1]) for row in rows] == [
+    assert [(row[1], row[5], row[10]) for row in rows] == [
         (2, "RemoveAccessControlEntryRecord", True),
         (2, "NoOpRecord", True),
     ]
     path.write_bytes(path.read_bytes()[:-70])
     with pytest.raises(LogDirectoryError, match=r"no header or no footer|inside a batch"):
         log_directory.snapshot_slice(taken)
+
+
+@pytest.mark.spec("D14")
+def test_a_record_is_there_as_received_if_it_has_no_secret_and_a_check_reads_it(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    acl, credential = (
+        remove_access_control_entry(acl_id(7)),
+        user_scram_credential("bob", b"s", b"k", b"v", 9),
+    )
+    node.append(acl, credential, no_op(), framed(19, b"too short"))
+
+    rows = [row for piece in read(node).slices for row in rows_of(piece)]
+
+    hidden = secrets.hidden(credential)
+    assert hidden is not None
+    assert [row[9:] for row in rows] == [
+        (None, False, None, None),
+        (None, False, acl, None),
+        (None, False, None, hidden),
+        (None, False, None, None),
+        (framed(19, b"too short"), False, None, None),
+    ]
 
 
 def test_what_the_storage_was_formatted_with_and_unfinished_snapshots_are_none(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from proxy.metadata.signatures import HEADER, LogVerifier, Unsigned
 from proxy.metadata.signing_keys import PublicKeys, SigningKey
 from proxy.wire import types
 from spark_audit import schema as S
-from spark_audit.ingest.secrets import hidden
 from spark_audit.kraft.metadata_records import decode_row
+from spark_audit.kraft.secrets import hidden
 from spark_audit.reconcile.log_signatures import NO_EVIDENCE, OTHER_COLUMNS, verify_rows
 from spark_audit.reconcile.unsigned import VerifiedSignatures
 from tests.support.metadata_log import acl, acl_record, quota_record, removed_acl_record

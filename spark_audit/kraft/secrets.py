@@ -1,4 +1,4 @@
-"""What table `metadata_log` keeps of a record that may have secrets, so that its signature can be verified.
+"""What table `metadata_log` has of a record that may have secrets, for signatures and digests of states.
 
 Does not import Spark: it runs in a UDF.
 """
