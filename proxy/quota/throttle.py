@@ -167,7 +167,7 @@ class Bucket:
         """Return how many bytes a Fetch may ask the broker for, and take room for what is expected; 0: none.
 
         A response that no window has room for may be asked for once nothing is owed (`admit`). One whose size
-        nobody knows yet needs the room of a tenth of the windows: the broker sends a whole batch at least.
+        is not known yet needs the room of a tenth of the windows: the broker sends a whole batch at least.
         """
         room_bytes, most_bytes = self.room(now_ms), max(self.max_in_window_bytes, 1)
         is_reserved = self._reserved_bytes + self._reserved_before_bytes > 0

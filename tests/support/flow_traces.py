@@ -4,6 +4,7 @@ There is a listener on loopback, and a broker played by the test. For an adminis
 controller over a real broker's topic, in the same event loop.
 """
 
+import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -73,13 +74,17 @@ def _is_called_by_others(frame: FrameType) -> bool:
     return caller is not None and Path(caller.f_code.co_filename) in THE_TESTS_PEERS
 
 
-async def _traced(client: Client, api_key: int, version: int, request: Callable[[], Any]) -> Trace:
+async def _traced(
+    client: Client, api_key: int, version: int, request: Callable[[], Any], follows_s: float = 0.0
+) -> Trace:
+    """`follows_s`: how long what follows the response may take."""
     for _ in range(WARM_UP):
         client.asks(api_key, version, request())
         await client.hears(api_key, version)
     client.asks(api_key, version, request())
     with traced() as trace:
         await client.hears(api_key, version)
+        await asyncio.sleep(follows_s)
     return trace
 
 
@@ -116,4 +121,5 @@ async def alter_client_quotas(kafka: EndpointSettings, topic: str) -> Trace:
         an_edge(gate, broker.address, forward=forwarder.forward) as edge,
     ):
         client = await edge.client()
-        return await _traced(client, ApiKey.ALTER_CLIENT_QUOTAS, 1, change)
+        # The controller reads its log back, before or after the response.
+        return await _traced(client, ApiKey.ALTER_CLIENT_QUOTAS, 1, change, follows_s=1.0)

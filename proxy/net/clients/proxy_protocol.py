@@ -143,7 +143,7 @@ def _binary(head: bytes) -> Header | int:
 async def readable(client: socket.socket, size_bytes: int) -> None:
     """Wait until so many bytes can be read, or the client has closed the connection (SO_RCVLOWAT).
 
-    Until then the kernel wakes nobody.
+    Until then the kernel reports nothing.
     """
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size_bytes)
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
