@@ -13,6 +13,7 @@ import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
+from proxy.audit.classes import AUTHENTICATION
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings, TlsError
 from proxy.session.gate import ListenerPolicy
 from proxy.wire.api_keys import ApiKey
@@ -116,6 +117,24 @@ async def test_a_login_with_a_certificate_is_recorded(tmp_path: Path) -> None:
         assert (login.mechanism, login.host, login.listener) == ("SSL", "127.0.0.1", "SSL")
         assert login.session_lifetime_ms == 0
         assert login.connection_id == edge.connection.session.peer.connection_id
+
+
+@pytest.mark.spec("D3")
+@on_uvloop
+async def test_while_no_login_can_be_recorded_nobody_logs_in_with_a_certificate(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    async with an_edge_and_its_broker(policy=policy_of(), tls=office.tls()) as (edge, broker):
+        edge.gate.unrecorded = frozenset({AUTHENTICATION})
+        with suppress(OSError):
+            client = await edge.client(office.client("alice")[0])
+            client.asks(ApiKey.PRODUCE, 9, produce("orders"))
+            assert await client.reader.read() == b""
+        await edge.until(lambda: edge.reasons == ["audit_unavailable"])
+
+        assert edge.events == []
+        assert broker.received(ApiKey.PRODUCE) == []
+        edge.gate.unrecorded = frozenset()
+        await is_served(await edge.client(office.client("alice")[0]))
 
 
 @on_uvloop

@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec
 import structlog
 
 from proxy.audit import events
+from proxy.audit.classes import AUTHENTICATION
 from proxy.net.clients.acceptor import BACKLOG, Acceptor, TlsAcceptor
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection, Upstream
@@ -154,14 +155,19 @@ class Listener:
         principal = self._principal(transport, peer)
         if principal is None:
             return None
-        authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host), peer.host)
         gate, tracing = self._services.gate, self._services.tracing
+        tls = None if self.policy.sasl is not None else transport.get_extra_info("ssl_object")
+        certificate = None if tls is None else tls.getpeercert()
+        if certificate and AUTHENTICATION in gate.unrecorded:
+            # There is no room for the record of this login, so there is no login.
+            self._services.observer.closed(self.policy.name, "audit_unavailable")
+            return None
+        authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host), peer.host)
         if tracing is None:
             session = Session(gate, self.policy, peer, authentication)
         else:
             session = traced_session(gate, self.policy, peer, authentication, tracing)
-        tls = transport.get_extra_info("ssl_object")
-        if self.policy.sasl is None and tls is not None and (certificate := tls.getpeercert()):
+        if certificate:
             moment_ms = self.now_ms()
             login = authentication.by_certificate(self._end_ms(certificate, moment_ms), moment_ms)
             self.record(session.machine.completed(login, session.machine.client.context))
