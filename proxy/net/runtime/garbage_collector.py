@@ -15,8 +15,9 @@ from contextlib import contextmanager
 
 from proxy.net.runtime.chunked import iterate_in_slices
 
-YOUNG_OBJECTS = 10_000
-"""New objects between two collections. A collection looks at up to three times as many, in up to 10 ms."""
+YOUNG_OBJECTS = 5_000
+"""New objects between two collections. A collection looks at up to three times as many, in 5 ms, or in
+10 where other processes use the caches."""
 FEW_BLOCKS = 25_000
 """So many blocks of memory belong to some 12,000 objects, and collecting these takes 4 ms, or 12 ms where
 thousands of connections came and went and the objects lie scattered. Counting blocks is cheap; counting the
