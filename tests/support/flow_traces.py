@@ -30,6 +30,9 @@ THE_ELECTION = "forwarding/net/election.py"
 WARM_UP = 2
 """Requests before the traced one: codecs are generated at first use, and decisions remembered."""
 
+TRACES = 3
+"""What is due at some time, whatever is requested, is not in all of them."""
+
 Trace = list[str]
 """Paths below the checkout, in the order in which the request first comes to each file."""
 
@@ -76,25 +79,28 @@ def _is_called_by_others(frame: FrameType) -> bool:
 
 async def _traced(
     client: Client, api_key: int, version: int, request: Callable[[], Any], follows_s: float = 0.0
-) -> Trace:
-    """`follows_s`: how long what follows the response may take."""
+) -> list[Trace]:
+    """Of TRACES requests that are alike. `follows_s`: how long what follows the response may take."""
     for _ in range(WARM_UP):
         client.asks(api_key, version, request())
         await client.hears(api_key, version)
-    client.asks(api_key, version, request())
-    with traced() as trace:
-        await client.hears(api_key, version)
-        await asyncio.sleep(follows_s)
-    return trace
+    traces = []
+    for _ in range(TRACES):
+        client.asks(api_key, version, request())
+        with traced() as trace:
+            await client.hears(api_key, version)
+            await asyncio.sleep(follows_s)
+        traces.append(trace)
+    return traces
 
 
-async def produce_request() -> Trace:
+async def produce_request() -> list[Trace]:
     """A Produce request to one partition that the client has written to before, and its response."""
     async with a_broker() as broker, an_edge(a_gate(), broker.address) as edge:
         return await _traced(await edge.client(), ApiKey.PRODUCE, 9, lambda: produce("orders"))
 
 
-async def denied_fetch() -> Trace:
+async def denied_fetch() -> list[Trace]:
     """A Fetch for a topic that the client may not read."""
     gate = a_gate()
     gate.authorizer = StandardAuthorizer()
@@ -102,7 +108,7 @@ async def denied_fetch() -> Trace:
         return await _traced(await edge.client(), ApiKey.FETCH, 12, lambda: fetch("secrets"))
 
 
-async def alter_client_quotas(kafka: EndpointSettings, topic: str) -> Trace:
+async def alter_client_quotas(kafka: EndpointSettings, topic: str) -> list[Trace]:
     """A change of a quota: at the proxy, at the controller, into the metadata log, and back."""
     request = t.AlterClientQuotasRequest
     entity = request.EntityData(entity_type="user", entity_name="alice")
