@@ -149,6 +149,7 @@ def test_rows_of_an_earlier_release_say_nothing(tmp_path: Path) -> None:
     assert dict(digests([*plain[: -len(snapshots)], *snapshots], sorted(images), [])) == {10: images[10]}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_finding_names_the_log_and_the_process(spark: SparkSession, tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ def test_what_is_not_needed_is_listed_with_commands_that_deny_nothing(spark: Spa
     assert len(tried.removed) == 3
 
 
+@pytest.mark.long
 @pytest.mark.spec("S12")
 def test_networks_are_proposed_on_request_where_acls_may_have_them(spark: SparkSession) -> None:
     trail = Trail()

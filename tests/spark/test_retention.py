@@ -125,6 +125,7 @@ def a_week() -> list[Line]:
     return lines
 
 
+@pytest.mark.long
 @pytest.mark.spec("D15")
 def test_an_unsettled_day_keeps_itself_and_the_days_beside_it_and_all_others_expire(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
