@@ -12,6 +12,7 @@ from proxy.wire import codecs, types
 from proxy.wire.errors import WireError
 
 USER_TYPE = "User"
+GROUP_TYPE = "Group"
 
 _VERSION = struct.Struct(">h")
 _DATA_VERSION = 0
@@ -30,6 +31,8 @@ class Principal:
     principal_type: str
     name: str
     token_authenticated: bool = False
+    groups: tuple[str, ...] = ()
+    """The groups of this session, sorted, each once: "Group:NAME" is what ACLs call them (SPEC A8)."""
 
     def __init_subclass__(cls) -> None:
         # The decorator of a dataclass would otherwise compare all its fields.
@@ -60,6 +63,7 @@ class Principal:
             and other.is_bare
             and self == other
             and self.token_authenticated == other.token_authenticated
+            and self.groups == other.groups
         )
 
 

@@ -144,8 +144,11 @@ class ClientState:
         if not principal.is_bare:
             # An equal principal of another connection may carry something else.
             return dict(zip(actions, self.basis.authorizer.authorize(context, actions), strict=True))
-        # Principals are compared without this flag.
-        who = principal, principal.token_authenticated, context.host, context.listener, context.client_id
+        # Principals are compared without this flag and without their groups.
+        who = (
+            *(principal, principal.token_authenticated, principal.groups),
+            *(context.host, context.listener, context.client_id),
+        )
         decided = {action: found for action in actions if (found := shared.get((who, action))) is not None}
         new = [action for action in actions if action not in decided]
         if new:
