@@ -143,7 +143,7 @@ def test_a_client_that_cannot_renew_is_cut_comes_back_and_loses_nothing(seen: Se
 def test_a_client_whose_session_does_not_end_is_never_asked_again(seen: Seen) -> None:
     assert (seen.all_renewals, sum(seen.kills.values())) == (0, 0), seen.row()
     if seen.cell.mechanism == CERTIFICATE:
-        assert seen.connections == 0, "a login where there is no SASL"
+        assert seen.connections > 0, "no record of a login by certificate"
         assert seen.opened_after == 0, f"came back: {seen.row()}"
     _nothing_noticed(seen)
 
