@@ -34,7 +34,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.net.audit.capacity import AuditPolicy
 from proxy.net.clients.services import Services
 from proxy.net.files.authorizer_reload import AuthorizerReload
-from proxy.net.files.tls import ServerTls
+from proxy.net.files.tls import ServerTls, not_revoked
 from proxy.net.files.watched_file import WatchedFile
 from proxy.net.kafka.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.kafka.topic_lookups import TopicLookupSeries
@@ -143,6 +143,7 @@ class ProxyProcess:
             trail=self._audit,
             observer=self._telemetry,
             verifications=self._logins.verifications,
+            holds=lambda certificate: not_revoked(certificate, lambda: self._listeners.tls),
             tracing=self._recording.traces.tracing,
         )
         credentials = self._logins.credentials
@@ -151,6 +152,7 @@ class ProxyProcess:
         self._open = False
         endpoints = (self._broker, internal, *self._plane.endpoints)
         frame.certificates.watch(*self._listeners.tls, *(each.tls for each in endpoints))
+        frame.certificates.on_reload = self._logins.changed
         frame.serve_http(config.http, self._http_server)
         self._restarting: Handovers | None = None
         if file is not None:

@@ -215,6 +215,9 @@ class ServerSsl(Part):
     crl: Annotated[ExistingFile | None, NEW_CONNECTIONS, Unset("none is revoked")] = None
     """PEM file with the revocation lists (CRLs) of all CAs in clients' chains; reloaded when it changes. A
     client whose CA has no list in it, or one past its next update, is rejected."""
+    crl_expired: Annotated[Literal["reject", "report"], NEW_CONNECTIONS] = "reject"
+    """`reject`: no client is accepted while a list is past its next update. `report`: a line of the log says
+    so, and only clients whose certificates are in a list are rejected."""
     client_certificate_expiry_enforced: Annotated[bool, NEW_CONNECTIONS] = False
     """Whether the session of a client that logs in with its certificate (`SSL`) ends when the certificate
     expires."""
@@ -249,6 +252,7 @@ class ServerSsl(Part):
                 client_auth=self.client_auth,
                 ca=self.ca,
                 crl=self.crl,
+                crl_expired=self.crl_expired,
                 server_names=names,
                 protocols=self.enabled_protocols,
                 ciphers=self.ciphers,

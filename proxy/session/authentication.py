@@ -94,6 +94,7 @@ class Authentication:
         "_principal_of",
         "_reauthentication_began_ms",
         "_verifying_version",
+        "certificate_holds",
         "client_software",
         "expires_at_ms",
         "mechanism",
@@ -136,6 +137,8 @@ class Authentication:
         self._verifying_version: int | None = None  # Of the token whose check is under way; bare: -1.
         self.still_valid: Callable[[], bool] | None = None
         """Whether the credential in use is still valid; None: it cannot be revoked."""
+        self.certificate_holds: Callable[[], bool] | None = None
+        """Whether the client's certificate is in no revocation list; None: there are no lists."""
 
     def by_certificate(self, expires_at_ms: int | None, now_ms: int) -> AuditEvent:
         """The client's certificate has proven the transport's principal. Return the record of this login.
@@ -171,6 +174,8 @@ class Authentication:
     @property
     def revocation(self) -> str | None:
         """Why the credential of the last login is not valid any more; None: it is."""
+        if self.certificate_holds is not None and not self.certificate_holds():
+            return "the client's certificate was revoked"
         return _revocation(self.still_valid)
 
     def is_expired(self, now_ms: int) -> bool:

@@ -12,15 +12,23 @@ import pytest
 import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
+from structlog.testing import capture_logs
 
 from proxy.audit.classes import AUTHENTICATION
-from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings, TlsError
+from proxy.net.files.tls import REPORT, KeyPair, ServerTls, ServerTlsSettings, TlsError
+from proxy.security.sasl.plain import PlainExchange
+from proxy.session.authentication import SaslListener
 from proxy.session.gate import ListenerPolicy
+from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import produce
 from tests.support.edges import Client, Edge, an_edge_and_its_broker, on_uvloop
 
 pytestmark = pytest.mark.spec("R11")
+
+
+NO_ONE: Any = None
+"""No password is checked."""
 
 
 def policy_of(**changes: Any) -> ListenerPolicy:
@@ -196,6 +204,77 @@ async def test_a_list_past_its_next_update_lets_nobody_in(tmp_path: Path) -> Non
     assert tls.expiries[office.crl] < datetime.now(UTC).timestamp()
     async with an_edge_and_its_broker(policy=policy_of(), tls=tls) as (edge, _):
         assert await is_rejected(edge, office.client("alice")[0]) == "client certificate: CRL has expired"
+
+
+@on_uvloop
+async def test_an_open_session_ends_once_its_certificate_is_revoked(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    (alice, serial), (bob, _) = office.client("alice"), office.client("bob")
+    office.revokes([])
+    tls = office.tls(crl=office.crl)
+    async with an_edge_and_its_broker(policy=policy_of(), tls=tls) as (edge, _):
+        revoked = await edge.client(alice)
+        await is_served(revoked)
+        (connection,) = edge.listener.connections
+        connection.end_if_revoked()
+        await is_served(revoked)
+        other = await edge.client(bob)
+        await is_served(other)
+        office.revokes([serial])
+        tls.reload()
+        for each in list(edge.listener.connections):
+            each.end_if_revoked()
+
+        assert await revoked.is_cut_off() == b""
+        (record,) = of(edge, "session_revoked")
+        assert record.message == "the client's certificate was revoked"
+        assert record.principal.startswith("User:CN=alice,")
+        await is_served(other)
+
+
+@pytest.mark.spec("R5")
+@on_uvloop
+async def test_a_new_list_ends_sessions_after_a_sasl_login_with_a_revoked_certificate_too(
+    tmp_path: Path,
+) -> None:
+    office = Office(tmp_path)
+    alice, serial = office.client("alice")
+    office.revokes([])
+    tls = office.tls(crl=office.crl)
+    sasl = SaslListener("SASL", ("PLAIN",), lambda _: 0, lambda _: PlainExchange(NO_ONE))
+    async with an_edge_and_its_broker(sasl=sasl, tls=tls) as (edge, _):
+        client = await edge.client(alice)
+        client.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
+        await client.hears(ApiKey.SASL_HANDSHAKE, 1)
+        office.revokes([serial])
+        tls.reload()
+        edge.connection.end_if_revoked()
+
+        assert await client.is_cut_off() == b""
+        assert [event.message for event in of(edge, "session_revoked")] == [
+            "the client's certificate was revoked"
+        ]
+
+
+@pytest.mark.spec("O8")
+@on_uvloop
+async def test_a_list_past_its_next_update_may_only_be_reported(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    (alice, serial), (bob, _) = office.client("alice"), office.client("bob")
+    office.revokes([serial], next_update=timedelta(days=-1))
+    tls = office.tls(crl=office.crl, crl_expired=REPORT)
+    async with an_edge_and_its_broker(policy=policy_of(), tls=tls) as (edge, _):
+        with capture_logs() as lines:
+            await is_served(await edge.client(bob))
+            await is_served(await edge.client(bob))
+            assert await is_rejected(edge, alice) == "client certificate: certificate revoked"
+        (line,) = [each for each in lines if "past their next update" in each["event"]]
+        assert (line["log_level"], line["file"]) == ("warning", str(office.crl))
+
+        office.revokes([serial])
+        tls.reload()
+        await is_served(await edge.client(bob))
+        assert await is_rejected(edge, alice) == "client certificate: certificate revoked"
 
 
 @on_uvloop

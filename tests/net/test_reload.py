@@ -21,6 +21,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster import probe
 from tests.lab.cluster.ports import free_addresses
+from tests.net.test_ends_of_certificates import Office
 from tests.support.edges import Client
 from tests.support.lone_processes import SHOULD_NOT_TAKE_S, LoneProcess, a_lone
 from tests.support.office_certificates import OfficeCertificates
@@ -116,6 +117,44 @@ async def test_a_changed_file_is_in_effect_and_connections_stay(tmp_path: Path) 
         assert await is_served(client)
         again = await lone.login()
         assert (await again.hears(ApiKey.SASL_AUTHENTICATE, 2)).session_lifetime_ms == 60_000
+
+
+@pytest.mark.spec("R11")
+async def test_a_session_ends_when_a_new_list_revokes_its_certificate(tmp_path: Path) -> None:
+    (bind,) = free_addresses(1)
+    office = Office(tmp_path)
+    (alice, serial), (bob, _) = office.client("alice"), office.client("bob")
+    office.revokes([])
+    ssl_settings = {
+        "certificate": str(office.server.certificate),
+        "key": str(office.server.key),
+        "client.auth": "required",
+        "ca": str(tmp_path / "ca.pem"),
+        "crl": str(office.crl),
+    }
+
+    def change(document: dict[str, Any]) -> None:
+        document["sessions.revoke.immediately"] = True
+        document["authorizer"]["early.start.listeners"] = ["SASL", "TLS"]
+        document["listeners"].append(
+            {"name": "TLS", "bind": bind, "security.protocol": "SSL", "ssl": ssl_settings}
+        )
+
+    async with a_lone("proxy", tmp_path) as lone:
+        edit(tmp_path / "proxy.yaml", change)
+        assert (await reloaded(lone, tmp_path / "spool")).error is None
+        host, _, port = bind.rpartition(":")
+        clients = [
+            Client(*await asyncio.open_connection(host, int(port), ssl=tls, server_hostname="localhost"))
+            for tls in (alice, bob)
+        ]
+        lone.clients.extend(clients)
+        for client in clients:
+            assert await is_served(client)
+        office.revokes([serial])
+
+        assert await clients[0].is_cut_off() == b""
+        assert await is_served(clients[1])
 
 
 async def test_listeners_open_move_and_close_while_others_are_served(tmp_path: Path) -> None:

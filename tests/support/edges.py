@@ -24,7 +24,7 @@ from proxy.net.clients.admission import Admission
 from proxy.net.clients.connection import Connection
 from proxy.net.clients.listener import Listener
 from proxy.net.clients.services import NoAuditTrail, Services
-from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
+from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings, not_revoked
 from proxy.net.kafka.channel import SaslLogin
 from proxy.net.kafka.user_tokens import ProxyIdentity
 from proxy.net.logins.verification import Verifications
@@ -146,6 +146,7 @@ class Edge:
             trail=self._trail or NoAuditTrail(),
             observer=self,
             verifications=Verifications(self.registry, threads=1),
+            holds=lambda certificate: not_revoked(certificate, lambda: [tls] if tls is not None else []),
             tracing=self._tracing,
         )
         self.listener = Listener(services, self._policy, self.admission, tasks)

@@ -152,17 +152,24 @@ class Listener:
     def _session(self, transport: asyncio.Transport, slot: Slot) -> Session | None:
         """Make the session; None: the client is rejected."""
         peer = Peer(os.urandom(6).hex(), *_address(slot.host), slot.balancer)
-        principal = self._principal(transport, peer)
+        tls = transport.get_extra_info("ssl_object")
+        binary = None if tls is None else tls.getpeercert(binary_form=True)
+        holds = None if binary is None else self._services.holds(binary)
+        if holds is not None and not holds():
+            # OpenSSL accepts it while the lists are past their next update, and that is only reported.
+            self.handshake_failed(peer.host, "client certificate: certificate revoked")
+            return None
+        principal = self._principal(binary, peer)
         if principal is None:
             return None
         gate, tracing = self._services.gate, self._services.tracing
-        tls = None if self.policy.sasl is not None else transport.get_extra_info("ssl_object")
-        certificate = None if tls is None else tls.getpeercert()
+        certificate = None if self.policy.sasl is not None or tls is None else tls.getpeercert()
         if certificate and AUTHENTICATION in gate.unrecorded:
             # There is no room for the record of this login, so there is no login.
             self._services.observer.closed(self.policy.name, "audit_unavailable")
             return None
         authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host), peer.host)
+        authentication.certificate_holds = holds
         if tracing is None:
             session = Session(gate, self.policy, peer, authentication)
         else:
@@ -220,14 +227,13 @@ class Listener:
     def enter(self, host: str, close: Callable[[], None]) -> Slot | None:
         return self._admission.enter(self.policy.name, host, close)
 
-    def _principal(self, transport: asyncio.Transport, peer: Peer) -> Principal | None:
+    def _principal(self, certificate: bytes | None, peer: Peer) -> Principal | None:
         """Return the principal that the transport proves; None if the client is rejected."""
-        tls = transport.get_extra_info("ssl_object")
         context = AuthenticationContext(
             listener=self.policy.name,
             security_protocol=self.policy.security_protocol,
             host=peer.host,
-            certificate=None if tls is None else tls.getpeercert(binary_form=True),
+            certificate=certificate,
         )
         try:
             return from_plugin(lambda: self.policy.principal_builder.build(context))

@@ -74,6 +74,9 @@ class Services:
     """The audit trail behind `record`."""
     observer: ConnectionObserver
     verifications: Verifications
+    holds: Callable[[bytes], Callable[[], bool] | None] = lambda certificate: None
+    """Takes a client's certificate in DER, and returns what says whether it is still not revoked; None: there
+    are no revocation lists."""
     tracing: Tracing | None = None
     """None: requests have no spans, at no cost."""
     turns: Turns = field(init=False)

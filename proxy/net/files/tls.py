@@ -12,18 +12,20 @@ does not count.
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+import structlog
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proxy.error_text import text_of
 from proxy.net.files.watched_file import FileReloads, WatchedFile
+from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 from proxy.net.runtime.reachability import NOT_TLS
 
@@ -32,6 +34,10 @@ CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required"
 PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 FILE_KIND = "certificate"
+
+REPORT = "report"
+
+log = structlog.get_logger(__name__)
 
 _WEAK = ("EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK")
 
@@ -124,6 +130,9 @@ class ServerTlsSettings:
     """CAs that clients' certificates are verified against."""
     crl: Path | None = None
     """Revocation lists of these CAs."""
+    crl_expired: str = "reject"
+    """What happens while a list is past its next update: clients are rejected ("reject"), or only clients
+    whose certificates are in a list are ("report")."""
     server_names: Mapping[str, KeyPair] = field(default_factory=dict)
     """Other certificates, by the server name in the client's hello (SNI)."""
     protocols: tuple[str, ...] = tuple(PROTOCOLS)
@@ -132,16 +141,29 @@ class ServerTlsSettings:
 
 
 class ServerTls:
-    """Server side of TLS. A listener is opened with `context`; each handshake uses the newest files."""
+    """Server side of TLS. Each handshake takes `context`, so it uses the newest files."""
 
     def __init__(self, settings: ServerTlsSettings) -> None:
         """TlsError names the file that cannot be used."""
         self._settings = settings
-        self.context, self._by_name = self._loaded()
+        self._lists, self._contexts = self._loaded()
         self.expiries = self._read_expiries()
         """By loaded file, in seconds since the epoch."""
-        self._newest = self.context
-        self.context.sni_callback = self._choose
+        self._reported: RevocationLists | None = None
+        """Those of which the log says that their next update is past."""
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The context of a handshake that begins now."""
+        if len(self._contexts) == 1 or self._lists is None or now_ms() < self._lists.next_update_s * 1000:
+            return self._contexts[0]
+        if self._reported is not self._lists:
+            self._reported = self._lists
+            log.warning(
+                "Revocation lists are past their next update: newer revocations are not known",
+                file=str(self._settings.crl),
+            )
+        return self._contexts[1]
 
     @property
     def requests_certificates(self) -> bool:
@@ -159,20 +181,44 @@ class ServerTls:
 
     def reload(self, _content: bytes = b"") -> None:
         """Read all files again. TlsError, with the old context in effect, when one cannot be used."""
-        self._newest, self._by_name = self._loaded()
+        self._lists, self._contexts = self._loaded()
         self.expiries = self._read_expiries()
+
+    @property
+    def revoked(self) -> Set["Issued"] | None:
+        """The certificates that the lists name; None without lists."""
+        return None if self._lists is None else self._lists.revoked
 
     def _read_expiries(self) -> dict[Path, float]:
         pairs = [self._settings.key_pair, *self._settings.server_names.values()]
         expiries = _expiries([pair.certificate for pair in pairs], self._settings.ca)
-        crl = self._settings.crl
-        return expiries if crl is None else expiries | {crl: next_update_of(crl)}
+        crl, lists = self._settings.crl, self._lists
+        return expiries if crl is None or lists is None else expiries | {crl: lists.next_update_s}
 
-    def _loaded(self) -> tuple[ssl.SSLContext, dict[str, ssl.SSLContext]]:
-        by_name = {name.lower(): self._context(pair) for name, pair in self._settings.server_names.items()}
-        return self._context(self._settings.key_pair), by_name
+    def _loaded(self) -> tuple["RevocationLists | None", list[ssl.SSLContext]]:
+        """Return the lists, and the context that checks them, then one that does not if it may be needed."""
+        settings = self._settings
+        lists = None if settings.crl is None else revocation_lists(settings.crl)
+        checks = (True, False) if settings.crl_expired == REPORT else (True,)
+        return lists, [self._contexts_of_names(checks_lists=check) for check in checks]
 
-    def _context(self, pair: KeyPair) -> ssl.SSLContext:
+    def _contexts_of_names(self, *, checks_lists: bool) -> ssl.SSLContext:
+        """Return the context that chooses another one by the client's server name."""
+        settings = self._settings
+        context = self._context(settings.key_pair, checks_lists=checks_lists)
+        by_name = {
+            name.lower(): self._context(pair, checks_lists=checks_lists)
+            for name, pair in settings.server_names.items()
+        }
+
+        def choose(handshake: ssl.SSLObject, server_name: str | None, _first: ssl.SSLContext) -> None:
+            # Setting the context replaces the certificate and the trusted CAs, and no flags.
+            handshake.context = by_name.get((server_name or "").lower(), context)
+
+        context.sni_callback = choose
+        return context
+
+    def _context(self, pair: KeyPair, *, checks_lists: bool) -> ssl.SSLContext:
         settings = self._settings
         context = new_context(ssl.PROTOCOL_TLS_SERVER, _ServerContext)
         versions = [PROTOCOLS[name] for name in settings.protocols]
@@ -185,22 +231,15 @@ class ServerTls:
         _load(context, pair.certificate, pair.key)
         if settings.ca is not None:
             _trust(context, settings.ca)
-        if settings.crl is not None:
-            _revoke(context, settings.crl)
+        if settings.crl is not None and checks_lists:
+            context.load_verify_locations(settings.crl)
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
         context.verify_mode = CLIENT_AUTH[settings.client_auth]
         if settings.client_auth != "none":
             # A resumed session shows no certificate: one that is no longer trusted would be accepted.
             context.num_tickets = 0
             context.options |= ssl.OP_NO_TICKET
         return context
-
-    def _choose(
-        self, handshake: ssl.SSLObject, server_name: str | None, _first: ssl.SSLContext
-    ) -> int | None:
-        # Called for each handshake, also without a server name. Setting the context replaces the certificate
-        # and the trusted CAs.
-        handshake.context = self._by_name.get((server_name or "").lower(), self._newest)
-        return None
 
 
 class ClientTls:
@@ -292,15 +331,6 @@ def _trust(context: ssl.SSLContext, ca: Path) -> None:
         raise TlsError(f"ca {ca}: {_described(error)}") from error
 
 
-def _revoke(context: ssl.SSLContext, crl: Path) -> None:
-    try:
-        next_update_of(crl)
-        context.load_verify_locations(crl)
-    except (OSError, ValueError) as error:
-        raise TlsError(f"crl {crl}: not PEM with revocation lists: {text_of(error)}") from error
-    context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
-
-
 class Reloadable(Protocol):
     """A user of certificate files, such as the contexts of proxy.net.files.tls."""
 
@@ -319,6 +349,8 @@ class Certificates:
     def __init__(self, contexts: Iterable[Reloadable | None], reloads: FileReloads) -> None:
         """TlsError if a file cannot be used any more."""
         self._reloads = reloads
+        self.on_reload: Callable[[], None] = _nothing
+        """Called when a context has read its files again."""
         self._files: dict[Reloadable, list[WatchedFile]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._watches: dict[Reloadable, list[asyncio.Task[None]]] = {}
@@ -332,7 +364,12 @@ class Certificates:
 
     def read(self, each: Reloadable) -> list[WatchedFile]:
         """Load the files of a context for `add`. Blocks; TlsError when a file cannot be used."""
-        files = [WatchedFile(path, FILE_KIND, each.reload, self._reloads) for path in each.files]
+
+        def reload(content: bytes) -> None:
+            each.reload(content)
+            self.on_reload()
+
+        files = [WatchedFile(path, FILE_KIND, reload, self._reloads) for path in each.files]
         for file in files:
             file.load()
         return files
@@ -373,6 +410,10 @@ class Certificates:
             self._watches[each] = [self._tasks.create_task(file.run()) for file in self._files[each]]
 
 
+def _nothing() -> None:
+    pass
+
+
 def expiry_of_chain(path: Path) -> float | None:
     """Return when the first certificate in a PEM file expires, in seconds since the epoch.
 
@@ -387,19 +428,55 @@ def expiry_of_cas(path: Path) -> float | None:
     return max(_ends(path), default=None)
 
 
-def next_update_of(path: Path) -> float:
-    """Return when the first revocation list in a PEM file is past its next update, in s since the epoch.
+def not_revoked(certificate: bytes, contexts: Callable[[], Iterable[ServerTls]]) -> Callable[[], bool] | None:
+    """Return what says whether no list names this certificate (DER) of a client; None if there is no list.
 
-    From then on no certificate of its CA is accepted. OSError; ValueError if a list is missing or invalid.
+    The lists are those of all contexts of that time, so a new file of lists counts for open sessions too.
     """
+    if all(each.revoked is None for each in contexts()):
+        return None
+    from cryptography import x509
+
+    found = x509.load_der_x509_certificate(certificate)
+    client = Issued(found.issuer.public_bytes(), found.serial_number)
+    return lambda: all(client not in (each.revoked or ()) for each in contexts())
+
+
+class Issued(NamedTuple):
+    """What a revocation list calls a certificate."""
+
+    issuer: bytes
+    """The distinguished name of the CA in DER."""
+    serial_number: int
+
+
+class RevocationLists(NamedTuple):
+    """The lists of a file."""
+
+    revoked: frozenset[Issued]
+    next_update_s: float
+    """When the first of them is past its next update, in s since the epoch."""
+
+
+def revocation_lists(path: Path) -> RevocationLists:
+    """Read the lists of a PEM file. TlsError if it has none, or one is invalid."""
     from cryptography import x509
 
     begin = b"-----BEGIN X509 CRL-----"
-    lists = [x509.load_pem_x509_crl(begin + rest) for rest in path.read_bytes().split(begin)[1:]]
+    try:
+        lists = [x509.load_pem_x509_crl(begin + rest) for rest in path.read_bytes().split(begin)[1:]]
+        if not lists:
+            raise ValueError("the file has no revocation list")
+    except (OSError, ValueError) as error:
+        raise TlsError(f"crl {path}: not PEM with revocation lists: {text_of(error)}") from error
+    issuers = [each.issuer.public_bytes() for each in lists]
+    revoked = frozenset(
+        Issued(issuer, entry.serial_number)
+        for issuer, each in zip(issuers, lists, strict=True)
+        for entry in each
+    )
     ends = [each.next_update_utc.timestamp() for each in lists if each.next_update_utc is not None]
-    if not lists:
-        raise ValueError("the file has no revocation list")
-    return min(ends, default=inf)
+    return RevocationLists(revoked, min(ends, default=inf))
 
 
 def _ends(path: Path) -> list[float]:
