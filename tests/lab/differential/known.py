@@ -119,6 +119,10 @@ def _among_brokers(difference: Difference, _step: Any) -> bool:
     return difference.proxy == ABSENT and key in ("83", "84", "85", "86", "87")
 
 
+def _own_versions(difference: Difference, _step: Any) -> bool:
+    return difference.path.endswith("api_keys.18.max_version") and difference.broker < difference.proxy
+
+
 def _starred(_difference: Difference, step: Any) -> bool:
     return "'*g-" in repr(step.message)
 
@@ -207,6 +211,7 @@ KNOWN = (
     ),
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "Metadata", _nothing_named),
     Known("APIs of share coordinators (keys 83 to 87)", "ApiVersions", _among_brokers),
+    Known("Versions of ApiVersions", "ApiVersions", _own_versions),
     Known(
         "An internal topic of a Streams group that is missing, without CREATE",
         "StreamsGroupHeartbeat",
