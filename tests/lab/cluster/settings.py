@@ -39,6 +39,8 @@ class Wiring:
     controller_http: str
     reauth_ms: int
     """connections.max.reauth.ms of the listener REAUTH."""
+    balancers: tuple[str, ...] = ()
+    """proxy.protocol.networks of the listener REAUTH."""
     admin: User
     """A PLAIN user at proxy and controller, and a super user of both."""
     guests: tuple[User, ...] = ()
@@ -119,6 +121,8 @@ def _listener(name: str, address: str, wiring: Wiring, tls: Certificates) -> dic
     }
     if name == "REAUTH":
         listener["connections.max.reauth.ms"] = wiring.reauth_ms
+        if wiring.balancers:
+            listener["proxy.protocol.networks"] = list(wiring.balancers)
     if protocol == "SASL_SSL":
         listener["ssl"] = {"certificate": str(tls.certificate), "key": str(tls.key)}
     return listener

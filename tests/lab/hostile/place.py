@@ -48,6 +48,8 @@ class Scene:
 
     partitions: int = 0
     """Before a broker in memory with so many, in place of Kafka."""
+    balancers: tuple[str, ...] = ()
+    """Networks from which connections of the listener REAUTH begin with a PROXY header."""
 
     @property
     def workers(self) -> int:
@@ -131,7 +133,10 @@ class Proxy:
         self.slices = directory / "slices"
         self.slices.mkdir()
         self.wiring: Wiring = replace(
-            place.stack.wiring, listeners=dict(zip(LISTENERS, entrances, strict=True)), proxy_http=http
+            place.stack.wiring,
+            listeners=dict(zip(LISTENERS, entrances, strict=True)),
+            proxy_http=http,
+            balancers=scene.balancers,
         )
         self.users = place.stack.users
         self._broker = self._big_broker() if scene.partitions else None

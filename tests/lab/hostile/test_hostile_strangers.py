@@ -11,7 +11,12 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 COSTLY = {
     *("malformed-strangers", "strangers-that-take-every-descriptor"),
     *("strangers-with-large-frames", "strangers-with-large-frames-and-little-memory"),
-    *("strangers-that-come-and-go", "wrong-passwords-of-clients-that-left", "a-flood-of-scrapes"),
+    *(
+        "strangers-that-come-and-go",
+        "wrong-passwords-of-clients-that-left",
+        "balancers-without-headers",
+        "a-flood-of-scrapes",
+    ),
 }
 """Run by `make test-all`; others of their kind guard a landing."""
 ATTACKS = [each for each in attacks(("strangers", "logins", "http")) if not each.only_long]

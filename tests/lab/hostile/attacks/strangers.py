@@ -4,9 +4,12 @@ import asyncio
 import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 from proxy.config.proxy import LimitsConfig
+from proxy.net.clients.proxy_protocol import HEADER_TIMEOUT_S
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.lab.hostile.attack import Found, Size, attack
@@ -35,6 +38,7 @@ FEW_DESCRIPTORS = Scene(
     shell=f'ulimit -n {_DESCRIPTORS}; exec "$@"',
 )
 UNREAD_LOG = Scene("unread-log", ORDINARY.changes, shell='exec "$@" 2>"$PIPE"')
+BALANCED = Scene("balanced", ORDINARY.changes, balancers=("127.0.1.0/27",))
 FULL_LOG = Scene("full-log", ORDINARY.changes, shell='exec "$@" 2>/dev/full')
 
 
@@ -163,6 +167,67 @@ async def malformed_strangers(target: Target, size: Size, found: Found) -> None:
     count = size.of(800, 20_000)
     await _malformed(target, count, found)
     found.facts["log bytes"] = len(_log(target)) - before
+
+
+@attack(BALANCED)
+async def balancers_without_headers(target: Target, size: Size, found: Found) -> None:
+    """PROXY headers that are silent, endless, too long, one byte at a time, or of strangers (O14).
+
+    Each connection is closed in time, and whoever comes through a balancer can log in meanwhile.
+    """
+    balanced = replace(target, address=target.reauth_address)
+    async with _Crowd(balanced, size.of(200, 3_000), found) as crowd:
+        behind = [each for each in crowd.clients if _is_balancer(each)]
+        strangers = [each for each in crowd.clients if not _is_balancer(each)]
+        kinds = (_say_nothing, _send_an_endless_line, _send_a_long_header, _drip_a_header)
+        async with asyncio.TaskGroup() as tasks:
+            for number, client in enumerate(behind):
+                tasks.create_task(_done(kinds[number % len(kinds)], client))
+            for client in strangers:
+                tasks.create_task(_done(_send_a_header, client))
+            if not await _logs_in_through_a_balancer(balanced):
+                found.faults.append("a login through a balancer failed meanwhile")
+        await asyncio.sleep(HEADER_TIMEOUT_S)
+        stayed = [client for client in crowd.clients if not await _has_ended(client)]
+        found.facts["of strangers"] = len(strangers)
+        if stayed:
+            found.faults.append(f"{len(stayed)} connections without a valid header were not closed")
+
+
+def _is_balancer(client: Client) -> bool:
+    return ip_address(client.writer.get_extra_info("sockname")[0]) in ip_network(BALANCED.balancers[0])
+
+
+async def _logs_in_through_a_balancer(target: Target) -> bool:
+    with suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
+        async with asyncio.timeout(10), await Client.open(target.address, "127.0.1.30") as client:
+            await client.send(_HEADER)
+            await client.ask(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
+            return True
+    return False
+
+
+_HEADER = b"PROXY TCP4 192.0.2.7 192.0.2.8 40000 9092\r\n"
+
+
+async def _send_a_header(client: Client) -> None:
+    await client.send(_HEADER)
+
+
+async def _send_an_endless_line(client: Client) -> None:
+    await client.send(b"PROXY TCP4 " + b"1" * 50_000)
+
+
+async def _send_a_long_header(client: Client) -> None:
+    await client.send(b"\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff" + bytes(50_000))
+
+
+async def _drip_a_header(client: Client) -> None:
+    """A byte every 0.2 s: the whole takes longer than a header may."""
+    for byte in _HEADER:
+        with suppress(OSError, RuntimeError):
+            await client.send(bytes((byte,)))
+        await asyncio.sleep(0.2)
 
 
 class _Crowd:
