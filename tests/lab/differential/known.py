@@ -123,6 +123,10 @@ def _own_versions(difference: Difference, _step: Any) -> bool:
     return difference.path.endswith("api_keys.18.max_version") and difference.broker < difference.proxy
 
 
+def _versions_of_old_clients(difference: Difference, _step: Any) -> bool:
+    return difference.path.endswith("min_version") and difference.broker < difference.proxy
+
+
 def _starred(_difference: Difference, step: Any) -> bool:
     return "'*g-" in repr(step.message)
 
@@ -212,6 +216,7 @@ KNOWN = (
     Known("Requests that fail with UNKNOWN_SERVER_ERROR", "Metadata", _nothing_named),
     Known("APIs of share coordinators (keys 83 to 87)", "ApiVersions", _among_brokers),
     Known("Versions of ApiVersions", "ApiVersions", _own_versions),
+    Known("Versions that Kafka 4.0 removed (KIP-896)", "ApiVersions", _versions_of_old_clients),
     Known(
         "An internal topic of a Streams group that is missing, without CREATE",
         "StreamsGroupHeartbeat",
