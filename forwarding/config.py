@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from forwarding.controller.api import TokenSettings
 from forwarding.controller.policy import Policies, PolicySettings, load_policies
@@ -104,6 +104,16 @@ class MutationQuotaConfig(QuotaRules):
     """The other factor of that number."""
 
 
+TOPIC_RULES = "forwarding.controller.topic_rules.TopicRules"
+
+
+def _full_name(name: str) -> str:
+    return TOPIC_RULES if name == "TopicRules" else name
+
+
+PolicyName = Annotated[str, AfterValidator(_full_name)]
+
+
 class TopicSettings(Part):
     """Topic owners and topic policies, which the controller adds to the topics that brokers create."""
 
@@ -113,10 +123,10 @@ class TopicSettings(Part):
     """Whether the creator of a topic [owns it](topic-rules.md)."""
     topic_owner_check_interval_ms: Annotated[int, Field(ge=100), RESTART] = 30_000
     """How often the controller checks at a broker whether the topics with owners still exist."""
-    create_topic_policy_class_name: Annotated[str | None, RESTART] = None
-    """A [policy](topic-rules.md#policies) for the creation of topics, package.module.Class."""
-    alter_config_policy_class_name: Annotated[str | None, RESTART] = None
-    """A [policy](topic-rules.md#policies) for changes of configs, package.module.Class."""
+    create_topic_policy_class_name: Annotated[PolicyName | None, RESTART] = None
+    """A [policy](topic-rules.md#policies) for the creation of topics: `TopicRules`, or one of your own."""
+    alter_config_policy_class_name: Annotated[PolicyName | None, RESTART] = None
+    """A [policy](topic-rules.md#policies) for changes of configs: `TopicRules`, or one of your own."""
     policy_settings: Annotated[PluginSettings, RESTART] = Field(default_factory=dict)
     """The argument of the policies' `configure`: `{key: "value"}`."""
 

@@ -5,6 +5,7 @@ Each subcommand is imported only when it runs: the proxy starts without Spark, S
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from proxy.commands.proposal_check import CheckedProposal
 
 EXIT_CONFIG = 2
+CONFIG_VARIABLE = "PENSTOCK_CONFIG"
 SPARK = ("pyspark", "delta", "py4j", "jinja2", "markupsafe")
 """Packages that only the extra `spark` installs."""
 _INIT = (
@@ -97,9 +99,17 @@ def command_line() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         many = {"action": "append"} if name == "check" else {}
-        required = name not in ("shell", "check")
         of = "a configuration file; repeatable" if name == "check" else "the configuration file"
-        command.add_argument("-c", "--config", type=Path, required=required, metavar="FILE", help=of, **many)
+        configured = _configured()
+        command.add_argument(
+            *("-c", "--config"),
+            type=Path,
+            required=configured is None and name not in ("shell", "check"),
+            default=None if name in ("shell", "check") else configured,
+            metavar="FILE",
+            help=of if name == "shell" else f"{of}; default: ${CONFIG_VARIABLE}",
+            **many,
+        )
         command.set_defaults(run=run)
         if name == "proxy":
             command.add_argument("--worker", help=argparse.SUPPRESS)  # For workers that a supervisor starts.
@@ -120,6 +130,12 @@ def command_line() -> argparse.ArgumentParser:
     )
     commands.add_parser("audit", help="run the Spark jobs: ingest, reconcile and report the audit trail")
     return parser
+
+
+def _configured() -> Path | None:
+    """The file that the environment names."""
+    named = os.environ.get(CONFIG_VARIABLE)
+    return Path(named) if named else None
 
 
 def _init_arguments(command: argparse.ArgumentParser) -> None:
@@ -255,10 +271,18 @@ def _controller(arguments: argparse.Namespace) -> int:
     return run_controller(arguments.config, check)
 
 
+def _configs_to_check(arguments: argparse.Namespace) -> list[Path]:
+    """The files that are named or, if nothing is, that of the environment."""
+    configured = _configured()
+    if arguments.config or arguments.users or arguments.proposal is not None or configured is None:
+        return arguments.config or []
+    return [configured]
+
+
 def _check(arguments: argparse.Namespace) -> int:
     from proxy.commands.check import checked, checked_users, compared
 
-    configs, users = arguments.config or [], arguments.users or []
+    configs, users = _configs_to_check(arguments), arguments.users or []
     if not configs and not users and arguments.proposal is None:
         print(
             "penstock check: name a configuration file with -c, a users file with --users or a proposal with"

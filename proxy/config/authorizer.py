@@ -30,27 +30,32 @@ SerdeClass = Annotated[str, AfterValidator(_serde)]
 
 
 STANDARD = "proxy.security.standard.StandardAuthorizer"
-_KAFKAS = {"org.apache.kafka.metadata.authorizer.StandardAuthorizer": STANDARD}
+SIMPLE = "proxy.security.simple.SimpleAclAuthorizer"
+_NAMES = {
+    "StandardAuthorizer": STANDARD,
+    "SimpleAclAuthorizer": SIMPLE,
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer": STANDARD,
+}
 _OF_ZOOKEEPER = ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer")
 
 
-def _kafkas(value: object) -> object:
-    """Replaces the name of Kafka's class by that of Penstock's, which decides in the same way."""
-    return _KAFKAS.get(value, value) if isinstance(value, str) else value
+def _full_name(value: object) -> object:
+    """Replaces a short name, and that of Kafka's class, by the path of Penstock's class."""
+    return _NAMES.get(value, value) if isinstance(value, str) else value
 
 
 def _is_of_python(name: str) -> str:
     if name in _OF_ZOOKEEPER:
         raise ValueError(
-            f"{name} reads ACLs from ZooKeeper, which Penstock does not use; write {STANDARD}, which decides"
-            " in the same way, and create the ACLs again with kafka-acls"
+            f"{name} reads ACLs from ZooKeeper, which Penstock does not use; write StandardAuthorizer, which"
+            " decides in the same way, and create the ACLs again with kafka-acls"
         )
     if name.startswith("org.apache.kafka."):
-        raise ValueError(f"{name} is a Java class; name a Python class, such as {STANDARD}")
+        raise ValueError(f"{name} is a Java class; write StandardAuthorizer, or name a Python class")
     return name
 
 
-ClassName = Annotated[str, BeforeValidator(_kafkas), AfterValidator(_is_of_python)]
+ClassName = Annotated[str, BeforeValidator(_full_name), AfterValidator(_is_of_python)]
 
 
 class AuthorizerConfig(Part):
@@ -59,9 +64,9 @@ class AuthorizerConfig(Part):
     model_config = without("authorizer_")
     repeated: ClassVar[str] = "authorizer."
     authorizer_class_name: Annotated[ClassName | None, LIVE, Unset("not set")] = None
-    """Dotted path of the class. `proxy.security.standard.StandardAuthorizer` decides as Kafka's,
-    `proxy.security.simple.SimpleAclAuthorizer` by a JSON file; see [authorizers](authorizers.md). Required if
-    a listener authenticates clients. Set to the empty string to allow everything."""
+    """`StandardAuthorizer`, which decides as Kafka's, `SimpleAclAuthorizer`, which decides by a JSON file, or
+    the path of another class, package.module.Class; see [authorizers](authorizers.md). Required if a listener
+    authenticates clients. Set to the empty string to allow everything."""
     super_users: Annotated[PrincipalsText, LIVE] = ""
     """The principals that may do everything, even before the log is loaded: `User:alice;User:bob`."""
     allow_everyone_if_no_acl_found: Annotated[bool | None, LIVE, Unset("the class's own")] = None
@@ -107,7 +112,7 @@ def require_authorizer(listeners: tuple[ListenerConfig, ...], authorizer: Author
     if any(listener.authenticates for listener in listeners) and authorizer.authorizer_class_name is None:
         raise ValueError(
             "authorizer.class.name is not set, but a listener authenticates clients;"
-            f' write authorizer: {{class.name: {STANDARD}}}, or "" to allow everything'
+            ' write authorizer: {class.name: StandardAuthorizer}, or "" to allow everything'
         )
 
 

@@ -2,10 +2,11 @@
 
 proxy.config.reading calls it. PyYAML's own constructor silently uses the last of two equal keys,
 and drops the lines; its node tree has both. It also reads 010 as 8, and 1:30 as 90: here both are text.
+Values may name variables of the environment, as in Compose files.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import yaml
@@ -14,6 +15,8 @@ from proxy.error_text import text_of
 
 Location = tuple[str | int, ...]
 """Keys and positions in lists, from the top of the file."""
+
+_VARIABLE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 
 _MERGE = "tag:yaml.org,2002:merge"
 _IN_WORDS = {
@@ -60,12 +63,23 @@ class Twice:
 
 
 @dataclass(frozen=True, slots=True)
+class NotSet:
+    """A value that names a variable that the environment does not have."""
+
+    location: Location
+    variable: str | None
+    """None: there is no name between braces."""
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigDocument:
     """A parsed file."""
 
     values: object
     twice: tuple[Twice, ...] = ()
     root: yaml.Node | None = None
+    not_set: tuple[NotSet, ...] = ()
 
     def line(self, location: Location) -> int | None:
         """The line of a key, counted from 1. If the key does not exist, the line of its part."""
@@ -78,8 +92,12 @@ class ConfigDocument:
         return line
 
 
-def read_document(content: bytes) -> ConfigDocument:
-    """Parses a file. NotYaml contains the reason, in one line."""
+def read_document(content: bytes, environment: Mapping[str, str] | None = None) -> ConfigDocument:
+    """Parses a file. NotYaml contains the reason, in one line.
+
+    `environment`: `${NAME}` in a value stands for this variable, `${NAME:-text}` for `text` if it is not set
+    or empty, and `$${` for `${`. A value without quotes may become a number. None: all this is text.
+    """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -92,12 +110,51 @@ def read_document(content: bytes) -> ConfigDocument:
             return ConfigDocument(None)
         # First, because the construction of values resolves merged keys.
         twice = tuple(_twice(root))
-        return ConfigDocument(loader.construct_document(root), twice, root)
+        not_set = () if environment is None else tuple(_filled_in(root, loader, environment))
+        return ConfigDocument(loader.construct_document(root), twice, root, not_set)
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # ValueError: an invalid date or number, such as 2026-99-99.
         raise NotYaml(" ".join(text_of(error).split())) from error
+
+
+def _filled_in(root: yaml.Node, loader: _Loader, environment: Mapping[str, str]) -> Iterator[NotSet]:
+    """Put variables into the values of the document, and yield those that are missing."""
+    for location, node in _values(root):
+        for found in _VARIABLE.finditer(node.value):
+            name = found["name"]
+            if name is not None and name not in environment and found["default"] is None:
+                yield NotSet(location, name, node.start_mark.line + 1)
+        if "${" in _VARIABLE.sub("", node.value):
+            yield NotSet(location, None, node.start_mark.line + 1)
+        filled = _VARIABLE.sub(lambda found: _value(found, environment), node.value)
+        if filled != node.value and node.style is None:
+            node.tag = loader.resolve(yaml.ScalarNode, filled, (True, False))  # type: ignore[no-untyped-call]
+        node.value = filled
+
+
+def _value(found: re.Match[str], environment: Mapping[str, str]) -> str:
+    if found["name"] is None:
+        return "${"
+    return environment.get(found["name"], "") or found["default"] or ""
+
+
+def _values(root: yaml.Node) -> Iterator[tuple[Location, yaml.ScalarNode]]:
+    """Yield the scalars of a document that are no keys."""
+    seen: set[int] = set()  # An alias leads to the same node again.
+    waiting: list[tuple[Location, yaml.Node]] = [((), root)]
+    while waiting:
+        location, node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.ScalarNode):
+            yield location, node
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += [((*location, place), item) for place, item in enumerate(node.value)]
+        elif isinstance(node, yaml.MappingNode):
+            waiting += [((*location, _text(key)), value) for key, value in node.value]
 
 
 def _not_yaml(error: yaml.MarkedYAMLError) -> NotYaml:

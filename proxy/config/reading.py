@@ -5,6 +5,7 @@ the valid parts of an invalid file. Keys in an older spelling are accepted with 
 of their section, `quota: {quota.mode: observe}`. proxy.config.wording writes the error messages.
 """
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
-from proxy.config.document import ConfigDocument, Location, NotYaml, Twice, read_document
+from proxy.config.document import ConfigDocument, Location, NotSet, NotYaml, Twice, read_document
 from proxy.config.kinds import another_kind, another_text
 from proxy.config.parts import ConfigError, Part, PartType, parts_in
 from proxy.config.wording import Problem, in_words
@@ -127,7 +128,7 @@ def read(path: Path, content: bytes, part: type[PartType]) -> Reading[PartType]:
     """Reads `content` as `part`. Never raises because of the content."""
     reading: Reading[PartType] = Reading(path)
     try:
-        reading.document = read_document(content)
+        reading.document = read_document(content, os.environ)
     except NotYaml as error:
         if (another := another_text(path, content)) is not None:
             reading.problems.append(f"{path}: {another}")
@@ -155,6 +156,7 @@ def _validate(reading: Reading[PartType], part: type[PartType]) -> None:
     reading.hints = [reading.line(location, text) for location, text in spelling.hints]
     context = _context(reading.path)
     problems = [_duplicate(twice) for twice in reading.document.twice]
+    problems += [_not_set(each) for each in reading.document.not_set]
     try:
         settings = part.model_validate(spelling.values, context=context)
     except ValidationError as error:
@@ -168,6 +170,14 @@ def _duplicate(twice: Twice) -> Problem:
     lines = f", in line {twice.first_line} and in line {twice.line}"
     where = lines if twice.line != twice.first_line else " in this line"
     return Problem(twice.location, f"appears twice{where}; remove one of them", twice.line)
+
+
+def _not_set(found: NotSet) -> Problem:
+    name = found.variable
+    text = f"the environment has no variable {name}; set it, or write ${{{name}:-DEFAULT}}"
+    if name is None:
+        text = "after ${ comes no NAME}; write $${ for the characters themselves"
+    return Problem(found.location, text, found.line)
 
 
 def _lines(reading: Reading[PartType], problems: list[Problem]) -> list[str]:

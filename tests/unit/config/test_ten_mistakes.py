@@ -24,7 +24,6 @@ authorizer: {class.name: org.apache.kafka.metadata.authorizer.StandardAuthorizer
 audit: {spool.dir: spool}
 http: {bind: "127.0.0.1:9190"}
 """
-STANDARD = "proxy.security.standard.StandardAuthorizer"
 
 MISTAKES = [
     (
@@ -58,8 +57,8 @@ MISTAKES = [
         "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "kafka.security.authorizer.AclAuthorizer",
         ":11: authorizer > class.name: kafka.security.authorizer.AclAuthorizer reads ACLs from ZooKeeper,"
-        f" which Penstock does not use; write {STANDARD}, which decides in the same way, and create the ACLs"
-        " again with kafka-acls",
+        " which Penstock does not use; write StandardAuthorizer, which decides in the same way, and create the"
+        " ACLs again with kafka-acls",
     ),
     (
         "users.file: users.yaml",
