@@ -57,8 +57,8 @@ MISTAKES = [
         "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "kafka.security.authorizer.AclAuthorizer",
         ":11: authorizer > class.name: kafka.security.authorizer.AclAuthorizer reads ACLs from ZooKeeper,"
-        " which Penstock does not use; write StandardAuthorizer, which decides in the same way, and create the"
-        " ACLs again with kafka-acls",
+        " which Penstock does not use; write StandardAuthorizer, which decides in the same way, and create"
+        " the ACLs again with kafka-acls",
     ),
     (
         "users.file: users.yaml",
