@@ -39,6 +39,7 @@ from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.kafka.own_topic_watch import OwnTopicWatch
 from proxy.net.kafka.own_topics import audit_topic, metadata_topic
 from proxy.net.logins.verification import Verifications
+from proxy.net.metadata.acl_ends import end_acls
 from proxy.net.metadata.seen_number import SeenNumber
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.pages.log_report import LogReport
@@ -148,7 +149,7 @@ class ControllerProcess:
         self.metrics = ControllerMetrics(registry)
         verifier, signer = _signatures(settings)
         self._log_report = LogReport(trail.append, registry, verifier, settings.seen)
-        self.loader = Loader(self._on_image, verifier=verifier)
+        self.loader = Loader(self._on_image, verifier=verifier, now_ms=now_ms)
         committed_forwards = CommittedForwards(lambda: self.loader.image, verifier)
         self.feed = TopicFeed(settings.broker, settings.topic, self.loader, committed_forwards.note)
         self._broker = Broker(settings.broker)
@@ -287,6 +288,7 @@ class ControllerProcess:
             leading = tasks.create_task(self._leader.run())
             background: list[asyncio.Task[object]] = [
                 tasks.create_task(self._follow_log(leading)),
+                tasks.create_task(end_acls(self.loader, self._now_ms)),
                 leading,
                 tasks.create_task(self._request_api_versions()),
                 tasks.create_task(self._own_topics.run()),

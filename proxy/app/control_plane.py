@@ -62,12 +62,12 @@ class ControlPlane:
         self._quorum: QuorumFeed | None = None
         verifier = seen = None
         if config.controller.mode == "kraft":
-            self.loader = Loader(self._loaded, compacted=False, every_offset=False)
+            self.loader = Loader(self._loaded, compacted=False, every_offset=False, now_ms=now_ms)
             self._quorum = QuorumFeed(self.endpoints, self.loader)
             registry.register(QuorumCollector(self._quorum, self.loader))
         else:
             verifier = config.metadata.verifier()
-            self.loader = Loader(self._loaded, verifier=verifier)
+            self.loader = Loader(self._loaded, verifier=verifier, now_ms=now_ms)
         if verifier is not None:
             seen = SeenNumber(config.audit.spool_dir, config.metadata.topic)
         self.feed = self._quorum or TopicFeed(internal, config.metadata.topic, self.loader)

@@ -38,6 +38,7 @@ from proxy.net.files.tls import ServerTls, not_revoked
 from proxy.net.files.watched_file import WatchedFile
 from proxy.net.kafka.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.kafka.topic_lookups import TopicLookupSeries
+from proxy.net.metadata.acl_ends import end_acls
 from proxy.net.metadata.quorum import CLUSTER_METADATA
 from proxy.net.pages import audit_page
 from proxy.net.pages.http_access import HttpAccess
@@ -257,6 +258,7 @@ class ProxyProcess:
         """Yield the tasks that run until all clients have disconnected."""
         # A record that cannot be applied may be a DENY. Without an image only super users are served.
         yield self._plane.follow(partial(setattr, self._gate, "image", None))
+        yield end_acls(self._plane.loader)
         yield from self._frame.background()
         yield from self._recording.background()
         for part in (

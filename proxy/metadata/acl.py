@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from ipaddress import IPv4Address, ip_address
+from struct import Struct
 from typing import Self
 
 from proxy.metadata.networks import network_text
@@ -22,6 +23,13 @@ NETWORKS_FROM = "networks are in effect from metadata.version 4.4-IV1 on"
 
 CLUSTER_NAME = "kafka-cluster"
 """The only resource name of type CLUSTER."""
+
+UNTIL_TAG = 10_000
+"""Tagged field of AccessControlEntryRecord, and of an ACL in CreateAcls and DescribeAcls: when the ACL ends,
+in ms since the epoch, int64 big-endian (decision 0141). Kafka ignores it."""
+
+UNKNOWN_END = -1
+"""Of an ACL whose tagged field is malformed."""
 
 
 class _KafkaCode(IntEnum):
@@ -129,8 +137,24 @@ def _denied_host(host: str, networks: bool) -> str:
     return host if host == WILDCARD else known or WILDCARD
 
 
+_UNTIL = Struct(">q")
+
+
+def tags_of_end(until_ms: int | None) -> dict[int, bytes] | None:
+    """Return the tagged fields of a struct for an ACL that ends then; None: it does not end."""
+    return None if until_ms is None else {UNTIL_TAG: _UNTIL.pack(until_ms)}
+
+
+def end_of_tags(tags: dict[int, bytes] | None) -> int | None:
+    """Return the end of an ACL from the unknown tagged fields of its struct; None: it does not end."""
+    raw = tags.get(UNTIL_TAG) if tags else None
+    if raw is None:
+        return None
+    return max(UNKNOWN_END, int(_UNTIL.unpack(raw)[0])) if len(raw) == _UNTIL.size else UNKNOWN_END
+
+
 Binding = tuple[ResourceType, str, PatternType, str, str, Operation, PermissionType]
-"""An ACL without its id."""
+"""An ACL without its id and its end."""
 Numbers = tuple[int, int, int, int]
 
 
@@ -148,6 +172,18 @@ class Acl:
     permission_type: PermissionType
     later_numbers: Numbers | None = None
     """The numbers as they were recorded, if a later release has defined one of them."""
+    until_ms: int | None = None
+    """When it ends, in ms since the epoch: from then on it has no effect. None: it does not end."""
+
+    @property
+    def end(self) -> tuple[str, str] | None:
+        """Its end and its id as one text, which sorts by time, and its id. None: it does not end.
+
+        Only an ALLOW ends. A DENY that is recorded with an end applies for ever.
+        """
+        if self.until_ms is None or self.until_ms < 0 or self.permission_type is not PermissionType.ALLOW:
+            return None
+        return f"{self.until_ms:019d}/{self.id}", self.id
 
     @property
     def numbers(self) -> Numbers:
@@ -157,7 +193,7 @@ class Acl:
 
     @property
     def binding(self) -> Binding:
-        """All fields except the id: equal ACLs may have different ids."""
+        """All fields except id and end: equal ACLs may have different ids."""
         return (
             self.resource_type,
             self.resource_name,
@@ -175,7 +211,7 @@ class Acl:
         address. A DENY on the resource type ANY is on every type. `networks`: see AclsImage.
         """
         if self.permission_type is PermissionType.ALLOW:
-            is_known = _is_known(self) and ":" in self.principal
+            is_known = _is_known(self) and ":" in self.principal and self.until_ms != UNKNOWN_END
             if is_known:
                 network = network_text(self.host) if networks and "/" in self.host else None
                 return self if network is None or network == self.host else replace(self, host=network)
@@ -206,6 +242,10 @@ class Acl:
         faults = [f"its {what} is unknown" for what, is_known in known if not is_known]
         if ":" not in self.principal:
             faults.append(f"{self.principal[:100]!r} is no principal")
+        if self.until_ms == UNKNOWN_END:
+            faults.append("its end is malformed")
+        elif self.until_ms is not None and self.end is None:
+            faults.append("only an ALLOW may have an end")
         host = host_fault(self.host, networks)
         return faults if host is None else [*faults, host]
 

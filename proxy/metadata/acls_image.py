@@ -11,13 +11,14 @@ resource, the image also has the sorted names that each subject is allowed and d
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 from types import MappingProxyType
 from typing import ClassVar
 
 from proxy.metadata.acl import WILDCARD, Acl, AclFilter, Operation, PatternType, ResourceType
 from proxy.metadata.networks import Lengths, networks_of
 from proxy.metadata.sharded_map import ShardedMap
-from proxy.metadata.sorted_names import SortedNames
+from proxy.metadata.sorted_names import Pair, SortedNames
 from proxy.wire.work import paced
 
 Subject = tuple[str, str]
@@ -83,7 +84,7 @@ class AclsImage:
     resources: MappingProxyType[ResourceType, ResourceAcls] = field(
         default_factory=lambda: MappingProxyType({})
     )
-    """The ACLs as decisions read them: see `Acl.enforced`."""
+    """The ACLs as decisions read them: see `Acl.enforced`. Those that have ended are not among them."""
     networks: bool = True
     """Whether networks are in effect as hosts (KIP-1276). In Kafka's own log the level of metadata.version
     decides; before, a network is a host that is not understood."""
@@ -94,6 +95,25 @@ class AclsImage:
     networks_of_length: MappingProxyType[tuple[int, int], int] = field(
         default_factory=lambda: MappingProxyType({})
     )
+    ends: SortedNames = field(default_factory=lambda: SortedNames.EMPTY)
+    """`Acl.end` of each ACL in effect that has one."""
+
+    @property
+    def next_end_ms(self) -> int | None:
+        """When the next ACL ends, in ms since the epoch; None: none does."""
+        first = self.ends.at_or_after("")
+        return None if first is None else self.by_id[first[1]].until_ms
+
+    def ended(self, now_ms: int, at_most: int) -> list[Acl]:
+        """Return some of the ACLs that are in effect here and end at `now_ms` or before, by their end."""
+        after = f"{now_ms + 1:019d}"
+        ended = takewhile(lambda end: end[0] < after, islice(self.ends, at_most))
+        return [self.by_id[acl_id] for _, acl_id in ended]
+
+    def in_effect(self, acl: Acl) -> bool:
+        """Whether an ACL of `by_id` has not ended."""
+        end: Pair | None = acl.end
+        return end is None or self.ends.at_or_after(end[0]) == end
 
     def hosts_of(self, address: str) -> tuple[str, ...]:
         """Return the hosts of ACLs, as decisions read them, that a client at this address has."""
@@ -109,7 +129,7 @@ class AclsImage:
         return len(self.by_id)
 
     def select(self, acl_filter: AclFilter) -> Iterator[Acl]:
-        """Yield every ACL that the filter matches, in no particular order.
+        """Yield every ACL in effect that the filter matches, in no particular order.
 
         A filter with a resource name looks only at patterns that have or cover that name; any other filter
         looks at all ACLs.
@@ -119,7 +139,8 @@ class AclsImage:
     def _candidates(self, acl_filter: AclFilter) -> list[Acl]:
         name = acl_filter.resource_name
         if name is None:
-            return list(self.by_id.each_value())
+            everything = list(self.by_id.each_value())
+            return [acl for acl in paced(everything) if self.in_effect(acl)]
         # A pattern may be found twice, and an ACL on several types, but ACLs must be returned once.
         found = {
             acl.id: None
@@ -132,7 +153,7 @@ class AclsImage:
         return [self.by_id[acl_id] for acl_id in found]
 
     def existing(self, acl: Acl) -> Acl | None:
-        """Return the ACL with the binding of `acl`, or None: CreateAcls creates each binding only once."""
+        """Return the ACL in effect with the binding of `acl`, or None: CreateAcls creates each only once."""
         enforced = acl.enforced(self.networks)
         on_all = enforced.resource_type is ResourceType.ANY
         resource = self.resources.get(ResourceType.TOPIC if on_all else enforced.resource_type)

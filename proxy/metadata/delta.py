@@ -15,7 +15,15 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType, uuid_text
+from proxy.metadata.acl import (
+    Acl,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    end_of_tags,
+    uuid_text,
+)
 from proxy.metadata.acls_image import AclsImage, Entry, PatternAcls, ResourceAcls, Subject
 from proxy.metadata.image import (
     TOPIC_CONFIG,
@@ -58,6 +66,7 @@ def acl_from_record(record: types.AccessControlEntryRecord) -> Acl:
         host=record.host,
         operation=Operation(record.operation),
         permission_type=PermissionType(record.permission_type),
+        until_ms=end_of_tags(record.unknown_tags),
     )
     return acl if acl.numbers == numbers else replace(acl, later_numbers=numbers)
 
@@ -93,30 +102,58 @@ class AclsDelta:
         added = [acl for acl in changes.values() if acl is not None]
         if networks != before.networks:
             others = [acl for acl in of_networks(before) if acl.id not in changes]
-            removed, added = removed + others, added + others
-        removed = [acl.enforced(before.networks) for acl in removed]
-        added = [acl.enforced(networks) for acl in added]
-        outdated, current = _by_type(removed), _by_type(added)
-        # As long as networks are not in effect, an ALLOW for one is for no client.
-        were, are = removed if before.networks else [], added if networks else []
-        counts, lengths = _changed_networks(before, were, are)
-        resources = dict(self._image.resources)
-        for resource_type in {*outdated, *current}:
-            resources[resource_type] = _changed_resource(
-                resources.get(resource_type, ResourceAcls()),
-                outdated.get(resource_type, []),
-                current.get(resource_type, []),
-            )
-        remaining = {kind: acls for kind, acls in resources.items() if acls.acls_of_subject}
-        by_id = before.by_id.updated(changes)
-        in_order = tuple(sorted(lengths, reverse=True))
-        return AclsImage(by_id, MappingProxyType(remaining), networks, counts, in_order, lengths)
+            removed, added = removed + others, added + [acl for acl in others if before.in_effect(acl)]
+        removed = [acl for acl in removed if before.in_effect(acl)]
+        return _indexed(before, before.by_id.updated(changes), networks, removed, added)
 
     def of_networks(self) -> Iterator[Acl]:
         """Yield the ACLs whose host may be a network, after the changes so far."""
         unchanged = (acl for acl in of_networks(self._image) if acl.id not in self._changes)
         changed = (acl for acl in self._changes.values() if acl is not None and "/" in acl.host)
         yield from (*unchanged, *changed)
+
+
+STEP_ENDS = 25
+"""The number of ACLs that one call ends: a few milliseconds."""
+
+
+def without_ended(image: MetadataImage, now_ms: int) -> MetadataImage:
+    """Return the image with STEP_ENDS less of the ACLs that end at `now_ms` or before; itself if none does.
+
+    They lose their effect and are still in the log: `by_id` and the digest do not change.
+    """
+    acls = image.acls
+    ended = acls.ended(now_ms, STEP_ENDS)
+    if not ended:
+        return image
+    return replace(image, acls=_indexed(acls, acls.by_id, acls.networks, ended, []))
+
+
+def _indexed(
+    before: AclsImage, by_id: ShardedMap[str, Acl], networks: bool, removed: list[Acl], added: list[Acl]
+) -> AclsImage:
+    """Return the image in which decisions read `added` and no longer `removed`."""
+    ends = before.ends.updated(_ends(removed), _ends(added))
+    removed = [acl.enforced(before.networks) for acl in removed]
+    added = [acl.enforced(networks) for acl in added]
+    outdated, current = _by_type(removed), _by_type(added)
+    # As long as networks are not in effect, an ALLOW for one is for no client.
+    were, are = removed if before.networks else [], added if networks else []
+    counts, lengths = _changed_networks(before, were, are)
+    resources = dict(before.resources)
+    for resource_type in {*outdated, *current}:
+        resources[resource_type] = _changed_resource(
+            resources.get(resource_type, ResourceAcls()),
+            outdated.get(resource_type, []),
+            current.get(resource_type, []),
+        )
+    remaining = {kind: acls for kind, acls in resources.items() if acls.acls_of_subject}
+    in_order = tuple(sorted(lengths, reverse=True))
+    return AclsImage(by_id, MappingProxyType(remaining), networks, counts, in_order, lengths, ends)
+
+
+def _ends(acls: Iterable[Acl]) -> list[Pair]:
+    return [acl.end for acl in acls if acl.end is not None]
 
 
 def of_networks(image: AclsImage) -> Iterator[Acl]:
@@ -563,7 +600,9 @@ def _credential_key(
 
 
 def _of_acl(_id: str, acl: Acl) -> bytes:
-    return element("acl", acl.id, acl.resource_name, acl.principal, acl.host, *acl.numbers)
+    # Without an end the element is that of releases that know of none.
+    end = () if acl.until_ms is None else (acl.until_ms,)
+    return element("acl", acl.id, acl.resource_name, acl.principal, acl.host, *acl.numbers, *end)
 
 
 def _of_limits(entity: QuotaEntity, limits: Mapping[str, float]) -> bytes:

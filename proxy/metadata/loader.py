@@ -12,7 +12,13 @@ image is shown until the last of them.
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import chain
 
-from proxy.metadata.delta import IGNORED_API_KEYS, TOPIC_API_KEYS, MetadataDelta, MetadataError
+from proxy.metadata.delta import (
+    IGNORED_API_KEYS,
+    TOPIC_API_KEYS,
+    MetadataDelta,
+    MetadataError,
+    without_ended,
+)
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.signatures import LogVerifier, Proof, Values
@@ -40,13 +46,18 @@ class Loader:
         every_offset: bool = True,
         topics: bool | None = None,
         verifier: LogVerifier | None = None,
+        now_ms: Callable[[], int] | None = None,
     ) -> None:
         """`compacted`: as for MetadataDelta, False for KRaft's own log.
 
         `every_offset`: False if most records of the log are irrelevant. An image is then shown only when its
         content has changed, and irrelevant records are not decoded: among them those of topics, unless
         `topics`. `verifier`: only records that a controller has signed count; None: all of them do.
+        `now_ms`: the wall clock, by which ACLs end; None: none ends, for those who read what the log has.
         """
+        self._now_ms = now_ms
+        self._ended_ms = 0
+        """The latest time that `now_ms` has returned: no ACL has effect again if the clock is set back."""
         self._verifier = verifier
         self._on_image = on_image
         self._compacted = compacted
@@ -87,6 +98,28 @@ class Loader:
     def next_offset(self) -> int:
         """The next offset to read."""
         return self._next_offset
+
+    @property
+    def next_end_ms(self) -> int | None:
+        """When the next ACL ends, in ms since the epoch; None: none does."""
+        return None if self._fault is not None else self._image.acls.next_end_ms
+
+    def end_acls(self) -> bool:
+        """Show an image with fewer ACLs that have ended by now; return whether there may be more of them."""
+        if self._fault is not None:
+            return False
+        image = self._at_present(self._image)
+        if image is self._image:
+            return False
+        self._image = image
+        self._on_image(image, ())
+        return True
+
+    def _at_present(self, image: MetadataImage) -> MetadataImage:
+        if self._now_ms is None:
+            return image
+        self._ended_ms = max(self._ended_ms, self._now_ms())
+        return without_ended(image, self._ended_ms)
 
     def load_until(self, high_water_offset: int) -> None:
         """Become ready once everything before `high_water_offset` (exclusive) is applied."""
@@ -165,7 +198,7 @@ class Loader:
     def _built(self, offset: int) -> MetadataImage:
         """Return everything so far as an image, and continue from it."""
         self._touched.update(dict.fromkeys(self._delta.touched_quotas))
-        image = self._delta.apply(offset)
+        image = self._at_present(self._delta.apply(offset))
         self._build_on(image)
         return image
 
@@ -250,6 +283,14 @@ class Loader:
         changed = yield from self._changed_since_shown(image)
         if not self._in_transaction:
             self._touched = {}
+        # What the image shown before has ended must not have effect again.
+        while (current := self._at_present(image)) is not image:
+            image = current
+            yield
+        if self._in_transaction:
+            self._settled = image
+        else:
+            self._build_on(image)
         self._image, self._caught_up, self._ready = image, True, True
         self._on_image(image, changed)
 

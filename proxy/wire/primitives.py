@@ -89,6 +89,8 @@ def read_unknown_tags(buffer: Buffer, position: int) -> tuple[dict[int, bytes], 
     tags: dict[int, bytes] = {}
     for _ in work.counted(count):
         tag, position = read_uvarint(buffer, position)
+        if tag in tags:
+            raise Malformed(f"tagged field {tag} is there twice")
         tags[tag], position = read_tag_value(buffer, position)
     return tags, position
 

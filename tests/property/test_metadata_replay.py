@@ -64,6 +64,7 @@ ACLS = [
     for pattern_type in (PatternType.LITERAL, PatternType.PREFIXED)
     for permission in (PermissionType.ALLOW, PermissionType.DENY)
 ]
+ACLS.append(replace(ACLS[0], until_ms=5_000))
 ENTITIES = [
     QuotaEntity(user="u"),
     QuotaEntity(user="u", client_id=DEFAULT),

@@ -11,6 +11,7 @@ from proxy.metadata.acl import (
     PatternType,
     PermissionType,
     ResourceType,
+    tags_of_end,
     uuid_bytes,
     uuid_text,
 )
@@ -59,6 +60,7 @@ def acl_record(added: Acl) -> Any:
         host=added.host,
         operation=int(added.operation),
         permission_type=int(added.permission_type),
+        unknown_tags=tags_of_end(added.until_ms),
     )
 
 
