@@ -25,6 +25,8 @@ from proxy.config.parts import (
 )
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.logins.credentials import BUILT_IN
+from proxy.security.claims import ClaimPath, GroupsClaim
+from proxy.security.groups import group_names
 from proxy.security.kerberos_names import DEFAULT, LocalRules
 from proxy.security.principal_builder import MAPPING_RULES, PrincipalBuilder, load_principal_builder
 from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, MECHANISM_NAME
@@ -41,6 +43,20 @@ Algorithm = Literal[
 """The algorithms of proxy.security.jwk_set; none of them uses a shared secret."""
 Algorithms = Annotated[tuple[Algorithm, ...], Listed, NotEmpty]
 Name = Annotated[str, Field(min_length=1)]
+
+
+def _is_a_path(text: str) -> str:
+    ClaimPath.parse(text)
+    return text
+
+
+def _begins_a_group(prefix: str) -> str:
+    group_names(["group"], prefix)
+    return prefix
+
+
+Claim = Annotated[str, AfterValidator(_is_a_path)]
+"""The name of a claim, or a JSON Pointer to it."""
 
 
 class OAuthBearer(Part):
@@ -68,6 +84,13 @@ class OAuthBearer(Part):
     """The claim with the scopes, a string or a list; some providers use `scp`."""
     sasl_oauthbearer_sub_claim_name: Annotated[Name, LIVE] = "sub"
     """The claim with the principal's name."""
+    sasl_oauthbearer_groups_claim: Annotated[Claim | None, LIVE, Unset("no groups")] = None
+    """The claim with the client's [groups](logins.md#groups), a list or a string: its name, or a path that
+    begins with a slash, such as `/realm_access/roles`."""
+    sasl_oauthbearer_groups_separator: Annotated[str, LIVE, Unset("a string is one group")] = ""
+    """What separates the groups if the claim is a string."""
+    sasl_oauthbearer_groups_prefix: Annotated[str, AfterValidator(_begins_a_group), LIVE] = ""
+    """What the names of groups begin with in ACLs."""
     sasl_oauthbearer_clock_skew_seconds: Annotated[int, Field(ge=0, le=3600), LIVE] = 30
     """Allowed clock skew between the provider and the proxy."""
     sasl_oauthbearer_allowed_algorithms: Annotated[Algorithms, LIVE, Unset("all of these")] = get_args(
@@ -119,7 +142,20 @@ class OAuthBearer(Part):
             subject_claim=self.sasl_oauthbearer_sub_claim_name,
             required_scopes=frozenset(self.sasl_oauthbearer_required_scope),
             max_bytes=self.sasl_oauthbearer_token_max_bytes,
+            groups=self._groups(),
         )
+
+    def _groups(self) -> GroupsClaim | None:
+        claim, separator = self.sasl_oauthbearer_groups_claim, self.sasl_oauthbearer_groups_separator
+        prefix = self.sasl_oauthbearer_groups_prefix
+        if claim is not None:
+            return GroupsClaim(ClaimPath.parse(claim), separator, prefix)
+        if separator or prefix:
+            raise ValueError(
+                "sasl.oauthbearer.groups.separator and groups.prefix have no effect without"
+                " sasl.oauthbearer.groups.claim; write it, or remove them"
+            )
+        return None
 
     def check_oauthbearer(self, enabled: bool) -> None:
         """ValueError for a missing key, or for keys that have no effect."""

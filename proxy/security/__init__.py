@@ -15,6 +15,8 @@ distinguished_name   a certificate's subject as RFC 2253 text
 mapping_rules        maps a distinguished name to a principal's name (KIP-371)
 java_patterns        compiles Java's regular expressions with Python's
 kerberos_names       maps a Kerberos name to a principal's name
+groups               which names of groups are valid, and how many
+claims               where a token's claims are, and the groups in them
 jwt                  verifies signed tokens
 jwk_set              an identity provider's key set
 sasl/                the exchanges of each mechanism, server and client side

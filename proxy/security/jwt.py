@@ -14,6 +14,7 @@ from typing import NoReturn
 from joserfc.errors import JoseError
 from joserfc.jws import JWSRegistry
 
+from proxy.security.claims import GroupsClaim
 from proxy.security.jwk_set import ALGORITHMS, JwkSet
 from proxy.security.sasl.exchange import shown
 
@@ -36,6 +37,8 @@ class JwtPolicy:
     subject_claim: str = "sub"
     required_scopes: frozenset[str] = frozenset()
     max_bytes: int = 16_384
+    groups: GroupsClaim | None = None
+    """None: sessions have no groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Claims:
     subject: str
     expires_at_ms: int
     scopes: frozenset[str] = field(default_factory=frozenset)
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,8 @@ def verify(token: str, keys: JwkSet, policy: JwtPolicy, now_ms: int) -> Claims |
         missing = policy.required_scopes - scopes
         if missing:
             raise _InvalidToken(f"without scope {', '.join(sorted(missing))}", insufficient_scope=True)
-        return Claims(subject, expires_at_s * 1000, scopes)
+        groups = _groups(claims, policy.groups)
+        return Claims(subject, expires_at_s * 1000, scopes, groups)
     except _InvalidToken as wrong:
         return wrong.invalid
 
@@ -206,6 +211,13 @@ def _scopes(value: object, name: str) -> frozenset[str]:
     if len(set(scopes)) != len(scopes):
         raise _InvalidToken(f"{name} has one value twice")
     return frozenset(scopes)
+
+
+def _groups(claims: dict[str, object], wanted: GroupsClaim | None) -> tuple[str, ...]:
+    try:
+        return () if wanted is None else wanted.groups(claims)
+    except ValueError as error:
+        raise _InvalidToken(str(error)) from error
 
 
 def _decoded(part: str, name: str) -> bytes:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from proxy.security.claims import ClaimPath, GroupsClaim
 from proxy.security.jwk_set import JwkSet
 from proxy.security.jwt import JwtPolicy
 from proxy.security.sasl.oauthbearer import OAuthBearerExchange
@@ -24,9 +25,12 @@ class Source:
         return None
 
 
+POLICY = JwtPolicy(ISSUER, frozenset({AUDIENCE}), groups=GroupsClaim(ClaimPath.parse("groups")))
+
+
 def conversation(max_reauth_ms: int = 0) -> Conversation:
     def new_exchange(_mechanism: str) -> OAuthBearerExchange:
-        return OAuthBearerExchange(Source(), JwtPolicy(ISSUER, frozenset({AUDIENCE})))
+        return OAuthBearerExchange(Source(), POLICY)
 
     listener = SaslListener("SASL", ("OAUTHBEARER",), lambda _: max_reauth_ms, new_exchange)
     return Conversation(sasl_listener=listener)
@@ -73,3 +77,29 @@ def test_a_session_that_brings_an_invalid_token_is_closed_and_recorded_as_not_re
     assert talk.close_reason == "authentication_failed"
     (event,) = talk.told("reauthentication_failed")
     assert (event.principal, event.error_code) == ("User:alice", ErrorCode.SASL_AUTHENTICATION_FAILED)
+
+
+@pytest.mark.spec("A8", "R6")
+def test_a_session_has_the_groups_of_its_last_login() -> None:
+    talk = conversation()
+    logs_in(talk, groups=["ops", "dev"])
+    assert talk.session.authentication.principal.groups == ("dev", "ops")
+
+    talk.passes(2_000)
+    logs_in(talk, groups=["dev"])
+    assert talk.close_reason is None
+    principal = talk.session.authentication.principal
+    assert (str(principal), principal.groups) == ("User:alice", ("dev",))
+
+
+@pytest.mark.spec("A8", "R6")
+def test_a_session_whose_new_token_has_groups_of_a_wrong_type_is_closed() -> None:
+    talk = conversation()
+    logs_in(talk, groups=["dev"])
+    talk.passes(2_000)
+    logs_in(talk, groups={"dev": True})
+    talk.authenticates(b"\x01")
+
+    assert talk.close_reason == "authentication_failed"
+    (event,) = talk.told("reauthentication_failed")
+    assert event.message == "invalid token: groups is neither a string nor a list of them"

@@ -93,7 +93,7 @@ def _accepted(first: ClientFirst, claims: Claims) -> Accepted | Rejected:
             f" the token's principal name ({claims.subject})",
             f"{shown(claims.subject)} asked to act as {shown(wanted)}",
         )
-    return Accepted(Principal(USER_TYPE, claims.subject), b"", claims.expires_at_ms)
+    return Accepted(Principal(USER_TYPE, claims.subject, groups=claims.groups), b"", claims.expires_at_ms)
 
 
 def _error(invalid: Invalid, policy: JwtPolicy) -> str:

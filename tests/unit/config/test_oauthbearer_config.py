@@ -12,6 +12,7 @@ from proxy.config.peer import Login
 from proxy.config.upstream import UpstreamConfig
 from proxy.net.logins.bearer_token import EndpointToken, FileToken
 from proxy.net.logins.oauthbearer import JwksSettings, OAuthBearerSettings
+from proxy.security.claims import ClaimPath, GroupsClaim
 from proxy.security.jwk_set import ALGORITHMS
 from proxy.security.jwt import JwtPolicy
 
@@ -83,6 +84,9 @@ def test_every_key_counts(tmp_path: Path) -> None:
         clock__skew__seconds=0,
         allowed__algorithms="ES256,EdDSA",
         token__max__bytes=4_096,
+        groups__claim="/realm_access/roles",
+        groups__separator=",",
+        groups__prefix="idp:",
     ).oauthbearer()
 
     assert found == OAuthBearerSettings(
@@ -102,6 +106,7 @@ def test_every_key_counts(tmp_path: Path) -> None:
             "client_id",
             frozenset({"read", "write"}),
             4_096,
+            GroupsClaim(ClaimPath("/realm_access/roles", ("realm_access", "roles")), ",", "idp:"),
         ),
     )
 
@@ -134,6 +139,11 @@ def test_every_key_counts(tmp_path: Path) -> None:
         ({"allowed__algorithms": ""}, "allowed.algorithms"),
         ({"sub__claim__name": ""}, "sub.claim.name"),
         ({"token__max__bytes": 100_000}, "token.max.bytes"),
+        ({"groups__claim": ""}, "groups.claim"),
+        ({"groups__claim": "/realm~access"}, "groups.claim: .*neither ~0"),
+        ({"groups__claim": "a", "groups__prefix": "x\n"}, "groups.prefix: .*control character"),
+        ({"groups__prefix": "idp:"}, "no effect without sasl.oauthbearer.groups.claim"),
+        ({"groups__separator": ","}, "no effect without sasl.oauthbearer.groups.claim"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], error: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from proxy.security.claims import ClaimPath, GroupsClaim
 from proxy.security.jwk_set import JwkSet
 from proxy.security.jwt import Claims, Invalid, JwtPolicy, verify
 from tests.support.identity_provider import (
@@ -251,6 +252,35 @@ def test_required_scopes_must_all_be_there(scope: Any) -> None:
     assert verdict(token(NOW_S, scope="streams"), policy("stream")) == Invalid(
         "without scope stream", insufficient_scope=True
     )
+
+
+@pytest.mark.spec("A8")
+def test_the_groups_of_a_token_are_those_of_the_configured_claim() -> None:
+    policy = JwtPolicy(
+        ISSUER, frozenset({AUDIENCE}), groups=GroupsClaim(ClaimPath.parse("/realm_access/roles"))
+    )
+
+    found = verdict(token(NOW_S, realm_access={"roles": ["ops", "dev"]}, groups=["root"]), policy)
+    assert found == Claims("alice", NOW + 300_000, frozenset({"openid", "stream"}), ("dev", "ops"))
+    assert verdict(token(NOW_S), policy) == ALICE
+    assert verdict(token(NOW_S, realm_access={"roles": 7}), policy) == Invalid(
+        "/realm_access/roles is neither a string nor a list of them"
+    )
+
+
+@pytest.mark.spec("A8")
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"groups": ["a"], "groups": []}',
+        b'{"realm_access": {"roles": ["a"], "roles": []}}',
+        b'{"groups": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    ],
+)
+def test_members_that_are_there_twice_or_nested_without_end_are_no_payload(payload: bytes) -> None:
+    text = signed({"alg": "RS256", "kid": "rsa-1"}, payload, rsa(), "RS256")
+
+    assert verdict(text) == Invalid("payload is not JSON, or names a member twice")
 
 
 def test_a_token_in_the_words_of_rfc_7515_has_no_key_here() -> None:

@@ -1,0 +1,36 @@
+"""The groups of a session: which names are valid, and how many (SPEC A8).
+
+Tokens, certificates and the users file name groups; `Principal.groups` has the result of `group_names`. What
+exceeds a limit is an error and never truncated: a group that is left out might be one that an ACL denies.
+"""
+
+import unicodedata
+from collections.abc import Iterable
+
+MAX_GROUPS = 1_000
+MAX_NAME_BYTES = 249
+"""As of a topic's name."""
+MAX_BYTES = 16_384
+"""All names of a session together, in UTF-8."""
+
+
+def group_names(names: Iterable[str], prefix: str = "") -> tuple[str, ...]:
+    """Return the groups, sorted, each once and with the prefix; ValueError: a wrong name, or too many."""
+    named = set(names)
+    if "" in named:
+        raise ValueError("the name of a group is empty")
+    groups = tuple(sorted(prefix + name for name in named))
+    # Control characters, and the halves of surrogate pairs that JSON can express.
+    if any(unicodedata.category(character) in ("Cc", "Cs") for group in groups for character in group):
+        raise ValueError("the name of a group contains a control character or is not text")
+    if "*" in groups:
+        # In an ACL it would stand for all.
+        raise ValueError("a group is named *")
+    if len(groups) > MAX_GROUPS:
+        raise ValueError(f"{len(groups)} groups, limit {MAX_GROUPS}")
+    sizes = [len(group.encode()) for group in groups]
+    if max(sizes, default=0) > MAX_NAME_BYTES:
+        raise ValueError(f"the name of a group has {max(sizes)} bytes, limit {MAX_NAME_BYTES}")
+    if sum(sizes) > MAX_BYTES:
+        raise ValueError(f"the names of the groups have {sum(sizes)} bytes, limit {MAX_BYTES}")
+    return groups
