@@ -11,21 +11,23 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, model_validator
 
-from proxy.config.parts import ConfigError, Part, SecretFile
+from proxy.config.parts import ConfigError, Listed, Part, SecretFile
 from proxy.config.reading import parse
 from proxy.error_text import text_of
 from proxy.net.files.watched_file import INTERVAL_MS, FileReloads, WatchedFile
-from proxy.net.logins.credentials import PlainUsers, keyed_password
+from proxy.net.logins.credentials import PlainUsers, StoredUser, keyed_password
+from proxy.security.groups import group_names
 from proxy.security.passwords import check_hash
 
 FILE_KIND = "users"
 
 
 class PlainUser(Part):
-    """A user of PLAIN: the hash of its password, or a file with the password."""
+    """A user of PLAIN: the hash of its password, or a file with the password; and its groups."""
 
     password_hash: Annotated[str, AfterValidator(check_hash)] | None = None
     password_file: SecretFile | None = None
+    groups: Annotated[tuple[str, ...], Listed, AfterValidator(group_names)] = ()
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "PlainUser":
@@ -112,11 +114,11 @@ class WatchedUsers:
         if self._on_change is not None:
             self._on_change()
 
-    def _stored(self, user: PlainUser) -> str:
+    def _stored(self, user: PlainUser) -> StoredUser:
         if user.password_file is not None:
-            return self._passwords[user.password_file]
+            return StoredUser(self._passwords[user.password_file], user.groups)
         assert user.password_hash is not None
-        return user.password_hash
+        return StoredUser(user.password_hash, user.groups)
 
 
 def _load(file: WatchedFile) -> None:

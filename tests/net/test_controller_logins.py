@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from forwarding.net.connection import ControllerConnection, ListenerContext, Reply
 from proxy.audit.record import AuditEvent
 from proxy.config import ListenerConfig as ListenerSettings
-from proxy.net.logins.credentials import Credentials, PlainUsers, keyed_password, sasl_listener
+from proxy.net.logins.credentials import Credentials, PlainUsers, StoredUser, keyed_password, sasl_listener
 from proxy.net.logins.verification import Verifications
 from proxy.security.backoff import BackoffSettings, LoginBackoff
 from proxy.wire import codecs
@@ -34,7 +34,7 @@ class Endpoint:
                 "sasl.enabled.mechanisms": ["PLAIN"],
             }
         )
-        self.users = PlainUsers({"proxy-1": keyed_password("p-secret")})
+        self.users = PlainUsers({"proxy-1": StoredUser(keyed_password("p-secret"))})
         self.events: list[AuditEvent] = []
         self.now_ms = NOW_MS
         credentials = Credentials(self.users, lambda: None, LIMIT_MS, backoff=backoff)
@@ -128,7 +128,7 @@ async def test_a_proxy_whose_password_was_changed_is_cut_off_at_its_next_request
     reply, _ = await asked(connection, ApiKey.API_VERSIONS, 2, t.ApiVersionsRequest())
     assert reply.close is None
 
-    endpoint.users.replace({"proxy-1": keyed_password("another")})
+    endpoint.users.replace({"proxy-1": StoredUser(keyed_password("another"))})
     reply, _ = await asked(connection, ApiKey.API_VERSIONS, 2, t.ApiVersionsRequest())
 
     assert reply.close == ("session revoked" if immediately else None)

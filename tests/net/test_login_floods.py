@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from proxy.net.logins import verification
-from proxy.net.logins.credentials import PlainUsers
+from proxy.net.logins.credentials import PlainUsers, StoredUser
 from proxy.net.logins.verification import MEMBER_LIMIT
 from proxy.security.passwords import hash_password
 from proxy.security.principal import Principal
@@ -36,7 +36,9 @@ class CountedUsers(PlainUsers):
     """alice and bob; hashing goes on once it is let go."""
 
     def __init__(self) -> None:
-        super().__init__({name: hash_password(f"{name}-secret", bytes(16)) for name in ("alice", "bob")})
+        super().__init__(
+            {name: StoredUser(hash_password(f"{name}-secret", bytes(16))) for name in ("alice", "bob")}
+        )
         self.hashed: list[str] = []
         self.goes_on = threading.Event()
 

@@ -11,8 +11,11 @@ from proxy.app.logins import Revocations
 from proxy.config import ConfigError, WatchedUsers
 from proxy.config import ListenerConfig as ListenerSettings
 from proxy.net.files.watched_file import FileReloads
-from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener
+from proxy.net.logins.credentials import Credentials, PlainUsers, StoredUser, keyed_password, sasl_listener
 from proxy.security.passwords import cost_of, hash_password
+from proxy.security.principal import Principal
+from proxy.security.sasl.exchange import Accepted, Deferred
+from proxy.security.sasl.plain import PlainExchange
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import plain_token
@@ -83,7 +86,7 @@ def test_an_unknown_user_costs_what_most_known_ones_cost() -> None:
     costly, usual = f"scrypt$15$8$1${'A' * 24}${'A' * 43}=", hash_password("x", bytes(16))
 
     for stored, cost in (((), (14, 8, 1)), ((costly, costly, usual), (15, 8, 1)), ((usual,), (14, 8, 1))):
-        users = PlainUsers({str(number): each for number, each in enumerate(stored)})
+        users = PlainUsers({str(number): StoredUser(each) for number, each in enumerate(stored)})
         assert cost_of(users.dummy_hash) == cost
 
 
@@ -95,6 +98,8 @@ def test_an_unknown_user_costs_what_most_known_ones_cost() -> None:
         ("users: {alice: {password.file: missing}}", "no such file"),
         ("users: {alice: {}}", "write either password.hash or password.file"),
         ("users: {alice: {password.file: empty}}", "the file is empty"),
+        ('users: {alice: {password.file: bob.password, groups: ["a\\0"]}}', "groups: .*control character"),
+        ("users: {alice: {password.file: bob.password, groups: [7]}}", "groups"),
         ("[", "not valid YAML"),
     ],
 )
@@ -127,6 +132,44 @@ async def test_changes_are_taken_and_a_broken_file_leaves_the_last_good_one(tmp_
         assert knows(users, "bob", "another")
         assert not knows(users, "bob", "b-secret")
         run.cancel()
+
+
+@pytest.mark.spec("A8")
+def test_a_user_has_the_groups_of_the_file(tmp_path: Path) -> None:
+    files = Users(tmp_path)
+    document = yaml.safe_load(files.path.read_text())
+    document["users"]["bob"]["groups"] = ["payments", "ops: eu", "payments"]
+    files.put(yaml.safe_dump(document), files.path)
+    users = files.watched()
+
+    def principal(user: str) -> Principal:
+        checked = PlainExchange(users.known).respond(plain_token(user), 0)
+        outcome = checked.work() if isinstance(checked, Deferred) else checked
+        assert isinstance(outcome, Accepted)
+        return outcome.principal
+
+    for _ in ("verified", "remembered"):
+        assert principal("bob").groups == ("ops: eu", "payments")
+        assert principal("alice").groups == ()
+
+
+@pytest.mark.spec("A8", "R10")
+def test_who_gets_other_groups_logs_in_with_these_and_an_older_login_is_not_valid_any_more() -> None:
+    def users(*groups: str) -> dict[str, StoredUser]:
+        return {"alice": StoredUser(keyed_password("a-secret"), groups)}
+
+    known = PlainUsers(users("ops"))
+    before = known.verify("alice", "a-secret")
+    assert before is not None
+    assert before.still_valid is not None
+    known.replace(users("ops"))
+    assert before.still_valid()
+
+    known.replace(users("dev"))
+    after = known.remembered("alice", "a-secret")
+    assert after is not None
+    assert after.groups == ("dev",)
+    assert not before.still_valid()
 
 
 async def logged_in(edge: Edge, user: str) -> Client:

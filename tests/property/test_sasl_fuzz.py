@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from proxy.config import ListenerConfig as ListenerSettings
 from proxy.metadata.scram import ScramMechanism, credential_from_password
-from proxy.net.logins.credentials import Credentials, PlainUsers, keyed_password, sasl_listener
+from proxy.net.logins.credentials import Credentials, PlainUsers, StoredUser, keyed_password, sasl_listener
 from proxy.security.sasl.exchange import Rejected
 from proxy.session.authentication import Phase, SaslListener
 from proxy.wire import types as t
@@ -51,7 +51,7 @@ def listener(max_reauth_ms: int = 0) -> SaslListener:
             "sasl.enabled.mechanisms": MECHANISMS,
         }
     )
-    users = QuickUsers({"alice": keyed_password(SECRET)})
+    users = QuickUsers({"alice": StoredUser(keyed_password(SECRET))})
     return sasl_listener(settings, Credentials(users, lambda: IMAGE, max_reauth_ms))
 
 

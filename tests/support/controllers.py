@@ -21,7 +21,7 @@ from proxy.audit.record import AuditEvent
 from proxy.config import ListenerConfig
 from proxy.metadata.image import MetadataImage
 from proxy.net.kafka.channel import EndpointSettings, SaslLogin
-from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener
+from proxy.net.logins.credentials import Credentials, PlainUsers, StoredUser, sasl_listener
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import Backoff
 from proxy.net.telemetry.spans import NO_SPANS, Spans
@@ -158,7 +158,9 @@ def plain_sasl(
     users: Mapping[str, str], max_reauth_ms: int = 0
 ) -> Callable[[Callable[[], MetadataImage]], SaslListener]:
     """PLAIN for these users and passwords, SCRAM for those of the log."""
-    known = PlainUsers({name: hash_password(password, bytes(16)) for name, password in users.items()})
+    known = PlainUsers(
+        {name: StoredUser(hash_password(password, bytes(16))) for name, password in users.items()}
+    )
     settings = ListenerConfig.model_validate(
         {
             "name": "CONTROLLER",

@@ -53,31 +53,43 @@ def _mark(*parts: str) -> str:
     return hmac.digest(_KEY, "\0".join(parts).encode(), hashlib.sha256).hex()
 
 
+@dataclass(frozen=True, slots=True)
+class StoredUser:
+    """A user of PLAIN. `password`: its hash, or the result of `keyed_password`."""
+
+    password: str = field(repr=False)
+    groups: tuple[str, ...] = ()
+
+
 class PlainUsers:
-    """A PlainVerifier over user name -> hashed password, or the result of `keyed_password`."""
+    """A PlainVerifier over user name -> StoredUser."""
 
     hashes = True
 
-    def __init__(self, stored: Mapping[str, str]) -> None:
+    def __init__(self, stored: Mapping[str, StoredUser]) -> None:
         self.replace(stored)
         # User -> the hash that was matched, and the HMAC of user and password. Verifying threads write it,
         # one whole entry at a time.
         self._verified: dict[str, tuple[str, str]] = {}
 
-    def replace(self, stored: Mapping[str, str]) -> None:
+    def replace(self, stored: Mapping[str, StoredUser]) -> None:
         """Replace all users."""
         self._stored = dict(stored)
         # An unknown user costs what most users cost, so that the time does not reveal who exists.
-        costs = Counter(cost_of(each) for each in stored.values() if not each.startswith(_KEYED))
+        hashes = (user.password for user in stored.values() if not user.password.startswith(_KEYED))
+        costs = Counter(map(cost_of, hashes))
         cost = costs.most_common(1)[0][0] if costs else USUAL_COST
         self.dummy_hash = dummy_hash(cost, secrets.token_bytes(16), secrets.token_bytes(32))
 
     def remembered(self, username: str, password: str) -> Verified | None:
         """Return a result if this password was verified before, against the hash in effect; else None."""
-        stored, mark = self._verified.get(username, ("", ""))
+        matched, mark = self._verified.get(username, ("", ""))
         if not hmac.compare_digest(mark, _mark(username, password)):
             return None
-        return self._verified_now(username, stored) if self._stored.get(username) == stored else None
+        stored = self._stored.get(username)
+        if stored is None or stored.password != matched:
+            return None
+        return self._verified_now(username, stored)
 
     def verify(self, username: str, password: str) -> Verified | None:
         """Return a result if this is the user's password, else None. Takes about 50 ms of CPU."""
@@ -86,15 +98,17 @@ class PlainUsers:
         if found is not None:
             return found
         stored = self._stored.get(username)
-        if not self._matches(password, stored or self.dummy_hash) or stored is None:
+        matches = self._matches(password, self.dummy_hash if stored is None else stored.password)
+        if stored is None or not matches:
             return None
         if len(self._verified) >= _MAX_REMEMBERED:
             self._verified.clear()
-        self._verified[username] = (stored, _mark(username, password))
+        self._verified[username] = (stored.password, _mark(username, password))
         return self._verified_now(username, stored)
 
-    def _verified_now(self, username: str, stored: str) -> Verified:
-        return Verified(still_valid=lambda: self._stored.get(username) == stored)
+    def _verified_now(self, username: str, stored: StoredUser) -> Verified:
+        # With other groups too: `sessions.revoke.immediately` ends the session of who has left a group.
+        return Verified(still_valid=lambda: self._stored.get(username) == stored, groups=stored.groups)
 
     def _matches(self, password: str, stored: str) -> bool:
         if not stored.startswith(_KEYED):

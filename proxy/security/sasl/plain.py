@@ -24,6 +24,7 @@ class Verified:
     """The password is right; `still_valid` as in `Accepted`."""
 
     still_valid: Callable[[], bool] | None = None
+    groups: tuple[str, ...] = ()
 
 
 class PlainVerifier(Protocol):
@@ -84,7 +85,8 @@ def _outcome(authzid: str, username: str, verified: Verified | None) -> Accepted
         return Rejected(_WRONG, f"wrong credentials for {shown(username)}", user=username)
     if authzid not in ("", username):
         return Rejected(WRONG_AUTHZID, f"{shown(username)} asked to act as {shown(authzid)}")
-    return Accepted(Principal(USER_TYPE, username), b"", still_valid=verified.still_valid)
+    principal = Principal(USER_TYPE, username, groups=verified.groups)
+    return Accepted(principal, b"", still_valid=verified.still_valid)
 
 
 VERIFIER_CLASS = "sasl.plain.verifier.class"

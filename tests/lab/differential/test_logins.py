@@ -13,7 +13,7 @@ import pytest
 
 from proxy.config import ListenerConfig as ListenerSettings
 from proxy.metadata.scram import ScramMechanism, credential_from_password
-from proxy.net.logins.credentials import Credentials, PlainUsers, sasl_listener
+from proxy.net.logins.credentials import Credentials, PlainUsers, StoredUser, sasl_listener
 from proxy.security.passwords import hash_password
 from tests.lab.cluster.broker import Broker, BrokerSettings, by_plain
 from tests.lab.cluster.node import CHECKOUT
@@ -70,7 +70,7 @@ async def penstock(broker: str) -> AsyncIterator[int]:
     )
     gate = gate_with(image)
     gate.limits = type(gate.limits)(100 << 20, 16 << 20, 512 * 1024)
-    users = PlainUsers({user: hash_password(f"{user}-secret", bytes(16)) for user in USERS})
+    users = PlainUsers({user: StoredUser(hash_password(f"{user}-secret", bytes(16))) for user in USERS})
     credentials = Credentials(users, lambda: image)
     async with an_edge(gate, broker, sasl_listener(settings, credentials)) as edge:
         yield edge.port
