@@ -16,7 +16,12 @@ from proxy.config.proxy import ProxyConfig
 from proxy.security.java_patterns import single_backslashes
 from proxy.security.principal import USER_TYPE, parse_principal
 
-RULES = ("principal_mapping_rules", "sasl_kerberos_principal_to_local_rules")
+RULES = (
+    "principal_mapping_rules",
+    "principal_san_mapping_rules",
+    "principal_groups_mapping_rules",
+    "sasl_kerberos_principal_to_local_rules",
+)
 SHORT_MS = 10_000
 """For a key that is off by default: shorter than this, clients would do little else."""
 

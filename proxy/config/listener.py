@@ -28,7 +28,16 @@ from proxy.net.logins.credentials import BUILT_IN
 from proxy.security.claims import ClaimPath, GroupsClaim
 from proxy.security.groups import group_names
 from proxy.security.kerberos_names import DEFAULT, LocalRules
-from proxy.security.principal_builder import MAPPING_RULES, PrincipalBuilder, load_principal_builder
+from proxy.security.principal_builder import (
+    ALTERNATIVE_NAME_RULES,
+    FROM,
+    GROUPS_FROM,
+    GROUPS_RULES,
+    MAPPING_RULES,
+    SUBJECT,
+    PrincipalBuilder,
+    load_principal_builder,
+)
 from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, MECHANISM_NAME
 
 if TYPE_CHECKING:
@@ -228,6 +237,12 @@ ClassPath = Annotated[str, Field(pattern=r"^\w+(\.\w+)+$")]
 """package.module.Class."""
 
 
+NameSource = Literal["SUBJECT", "SAN:URI", "SAN:DNS", "SAN:EMAIL", "SAN:IP"]
+NameSources = Annotated[tuple[NameSource, ...], Listed, NotEmpty]
+GroupSource = Literal["OU", "SAN:URI", "SAN:DNS", "SAN:EMAIL", "SAN:IP"]
+GroupSources = Annotated[tuple[GroupSource, ...], Listed]
+
+
 class ServerName(Part):
     """A certificate for clients that request one server name (SNI)."""
 
@@ -260,6 +275,17 @@ class ServerSsl(Part):
     principal_mapping_rules: Annotated[str, NEW_CONNECTIONS] = "DEFAULT"
     """Rules that map a certificate's distinguished name to the principal's name, in Kafka's notation:
     `RULE:^CN=(.*?),.*$/$1/L,DEFAULT`."""
+    principal_from: Annotated[NameSources, NEW_CONNECTIONS, Unset("`SUBJECT`")] = (SUBJECT,)
+    """What of a certificate the principal's name is made from, in this order: `SUBJECT`, and the
+    [alternative names](logins.md#certificates) `SAN:URI`, `SAN:DNS`, `SAN:EMAIL`, `SAN:IP`."""
+    principal_san_mapping_rules: Annotated[str, NEW_CONNECTIONS] = "DEFAULT"
+    """Rules that map an alternative name to the principal's name, in the same notation, where a slash is
+    `\\/`: `RULE:^SAN:URI:spiffe:\\/\\/acme\\.org\\/(.*)$/$1/`."""
+    principal_groups_from: Annotated[GroupSources, NEW_CONNECTIONS] = ()
+    """What of a certificate the client's [groups](logins.md#groups) are made from: `OU`, the units of its
+    subject, and alternative names."""
+    principal_groups_mapping_rules: Annotated[str, NEW_CONNECTIONS] = "DEFAULT"
+    """Rules that map these to names of groups: `RULE:^OU=(.*)$/$1/`. What no rule is for is no group."""
     server_names: Annotated[dict[str, ServerName], NEW_CONNECTIONS] = Field(default_factory=dict)
     """Other certificates, by the server name that a client requests: `{"kafka.acme.org": {certificate: ...,
     key: ...}}`."""
@@ -277,7 +303,29 @@ class ServerSsl(Part):
                 "crl and client.certificate.expiry.enforced have no effect without clients' certificates;"
                 " write client.auth: required"
             )
+        names, groups = "principal.san.mapping.rules", "principal.groups.mapping.rules"
+        for rules, idle, source in (
+            (names, self.principal_from == (SUBJECT,), "principal.from: [SAN:URI, SUBJECT]"),
+            (groups, not self.principal_groups_from, "principal.groups.from: OU"),
+        ):
+            if idle and rules.replace(".", "_") in self.model_fields_set:
+                raise ValueError(f"{rules} has no effect without its source; write {source}")
         return self
+
+    @property
+    def looks_into_certificates(self) -> bool:
+        """Whether clients' names or groups are made from more of a certificate than its subject."""
+        return self.principal_from != (SUBJECT,) or bool(self.principal_groups_from)
+
+    def principal_settings(self) -> dict[str, str]:
+        """The settings of the principal builder, under Kafka's names."""
+        return {
+            MAPPING_RULES: self.principal_mapping_rules,
+            FROM: ",".join(self.principal_from),
+            ALTERNATIVE_NAME_RULES: self.principal_san_mapping_rules,
+            GROUPS_FROM: ",".join(self.principal_groups_from),
+            GROUPS_RULES: self.principal_groups_mapping_rules,
+        }
 
     def server_tls(self) -> ServerTls:
         """TlsError names an invalid file."""
@@ -381,7 +429,7 @@ class ListenerConfig(OAuthBearer, Gssapi):
 
     def principal_builder(self) -> PrincipalBuilder:
         """The principal builder of this listener; ValueError names an invalid key."""
-        rules = {} if self.ssl is None else {MAPPING_RULES: self.ssl.principal_mapping_rules}
+        rules = {} if self.ssl is None else self.ssl.principal_settings()
         return load_principal_builder(self.principal_builder_class, rules | self.principal_builder_settings)
 
     def max_reauth_ms(self, mechanism: str, default_ms: int) -> int:
@@ -422,6 +470,13 @@ class ListenerConfig(OAuthBearer, Gssapi):
                 )
         if enabled.isdisjoint(_SCRAM - set(self.sasl_server_mechanism_classes)):
             _require_none(self, "sasl_scram_", "SCRAM-SHA-256 or SCRAM-SHA-512")
+        self.check_oauthbearer("OAUTHBEARER" in enabled - set(self.sasl_server_mechanism_classes))
+        self.check_gssapi("GSSAPI" in enabled - set(self.sasl_server_mechanism_classes))
+        return self
+
+    @model_validator(mode="after")
+    def _certificates_are_logins(self) -> "ListenerConfig":
+        """Keys about logins with certificates are errors on a listener without such logins."""
         if self.connections_max_age_ms is not None and (self.uses_sasl or not self.authenticates):
             raise ValueError(
                 "connections.max.age.ms: no effect, since clients of this listener do not log in with"
@@ -432,8 +487,13 @@ class ListenerConfig(OAuthBearer, Gssapi):
                 "ssl > client.certificate.expiry.enforced: no effect with SASL, whose sessions end as"
                 " connections.max.reauth.ms says; remove it"
             )
-        self.check_oauthbearer("OAUTHBEARER" in enabled - set(self.sasl_server_mechanism_classes))
-        self.check_gssapi("GSSAPI" in enabled - set(self.sasl_server_mechanism_classes))
+        looks = self.ssl is not None and self.ssl.looks_into_certificates
+        if looks and (self.uses_sasl or not self.authenticates):
+            raise ValueError(
+                "ssl > principal.from and principal.groups.from: no effect, since clients of this listener"
+                " do not log in with certificates; remove them, or write security.protocol: SSL and"
+                " client.auth"
+            )
         return self
 
     @model_validator(mode="after")

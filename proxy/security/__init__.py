@@ -12,6 +12,7 @@ delegation_tokens    the cluster's key, HMACs, and tokens as SCRAM credentials (
 passwords            hashed passwords of the users file
 plugin               loads a class that a setting names
 distinguished_name   a certificate's subject as RFC 2253 text
+certificate_names    what a certificate says of its owner, as texts that rules read
 mapping_rules        maps a distinguished name to a principal's name (KIP-371)
 java_patterns        compiles Java's regular expressions with Python's
 kerberos_names       maps a Kerberos name to a principal's name

@@ -101,11 +101,14 @@ class MappingRules:
 
     def name(self, distinguished_name: str) -> str:
         """Return the principal's name; NoMatchingRule."""
-        for rule in self._rules:
-            name = rule.apply(distinguished_name)
-            if name is not None:
-                return name
-        raise NoMatchingRule(f"no rule of {self._text!r} applies to {distinguished_name!r}")
+        name = self.find(distinguished_name)
+        if name is None:
+            raise NoMatchingRule(f"no rule of {self._text!r} applies to {distinguished_name!r}")
+        return name
+
+    def find(self, text: str) -> str | None:
+        """Return what the first rule for this text makes of it; None if no rule is for it."""
+        return next((name for rule in self._rules if (name := rule.apply(text)) is not None), None)
 
 
 class _Reader:

@@ -4,16 +4,20 @@ proxy.net.clients.listener calls the builder when a connection is made, the SASL
 accepted. `principal.builder.class` may name another class; its exceptions are failed authentications.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from proxy.error_text import text_of
-from proxy.security.mapping_rules import DEFAULT, MappingRules
+from proxy.security.groups import group_names
+from proxy.security.mapping_rules import DEFAULT, MappingRules, NoMatchingRule
 from proxy.security.plugin import plugin
 from proxy.security.principal import ANONYMOUS, USER_TYPE, Principal
 
 MAPPING_RULES = "ssl.principal.mapping.rules"
+FROM, ALTERNATIVE_NAME_RULES = "ssl.principal.from", "ssl.principal.san.mapping.rules"
+GROUPS_FROM, GROUPS_RULES = "ssl.principal.groups.from", "ssl.principal.groups.mapping.rules"
+SUBJECT: Final = "SUBJECT"
 BUILDER_CLASS = "principal.builder.class"
 
 
@@ -58,20 +62,56 @@ def load_principal_builder(dotted_path: str | None, settings: Mapping[str, str])
 
 
 class DefaultPrincipalBuilder:
-    """Builds as Kafka: the SASL user, else the certificate's subject by the mapping rules, else ANONYMOUS."""
+    """Builds as Kafka: the SASL user, else the certificate's subject by the mapping rules, else ANONYMOUS.
+
+    Beyond Kafka, alternative names by rules of their own come before or after the subject, and groups come
+    from the certificate.
+    """
 
     def __init__(self) -> None:
-        self._rules = MappingRules()
+        self.configure({})
 
     def configure(self, settings: Mapping[str, str]) -> None:
         self._rules = MappingRules(settings.get(MAPPING_RULES, DEFAULT))
+        self._alternative_name_rules = MappingRules(settings.get(ALTERNATIVE_NAME_RULES, DEFAULT))
+        self._groups_rules = MappingRules(settings.get(GROUPS_RULES, DEFAULT))
+        self._sources = settings.get(FROM, SUBJECT).split(",")
+        self._groups_sources = [source for source in settings.get(GROUPS_FROM, "").split(",") if source]
 
     def build(self, context: AuthenticationContext) -> Principal:
         if context.authenticated is not None:
             return context.authenticated
         if context.security_protocol != "SSL" or context.certificate is None:
             return ANONYMOUS
+        groups = group_names(self._groups(context.certificate))
+        return Principal(USER_TYPE, self._name(context.certificate), groups=groups)
+
+    def _name(self, certificate: bytes) -> str:
         # Imported here because it loads cryptography, which a process without TLS does not need.
         from proxy.security import distinguished_name
 
-        return Principal(USER_TYPE, self._rules.name(distinguished_name.subject(context.certificate)))
+        if self._sources == [SUBJECT]:
+            return self._rules.name(distinguished_name.subject(certificate))
+        for source in self._sources:
+            rules = self._rules if source == SUBJECT else self._alternative_name_rules
+            names = _mapped(certificate, source, rules)
+            if len(names) > 1:
+                # Which one counts would depend on the order in the certificate.
+                raise ValueError(f"{source} of the certificate has several names: {', '.join(sorted(names))}")
+            if names:
+                return names.pop()
+        raise NoMatchingRule(
+            f"no rule applies to {', '.join(self._sources)} of the certificate of"
+            f" {distinguished_name.subject(certificate)!r}"
+        )
+
+    def _groups(self, certificate: bytes) -> Iterator[str]:
+        for source in self._groups_sources:
+            yield from _mapped(certificate, source, self._groups_rules)
+
+
+def _mapped(certificate: bytes, source: str, rules: MappingRules) -> set[str]:
+    """Return what the rules make of the texts of a source; texts that no rule is for are left out."""
+    from proxy.security.certificate_names import texts
+
+    return {name for text in texts(certificate, source) if (name := rules.find(text))}

@@ -26,6 +26,10 @@ from proxy.net.files.tls import (
 from proxy.net.files.watched_file import FileReloads
 from proxy.security.principal import Principal
 from proxy.security.principal_builder import (
+    ALTERNATIVE_NAME_RULES,
+    FROM,
+    GROUPS_FROM,
+    GROUPS_RULES,
     MAPPING_RULES,
     AuthenticationContext,
     DefaultPrincipalBuilder,
@@ -116,13 +120,18 @@ def a_tls_edge(tls: ServerTls, rules: str = TO_FIRST_NAME) -> Any:
 
 
 async def principal_of(edge: Any, client_tls: ssl.SSLContext) -> str:
+    return str(await whole_principal_of(edge, client_tls))
+
+
+async def whole_principal_of(edge: Any, client_tls: ssl.SSLContext) -> Principal:
     client = await edge.client(client_tls)
     client.asks(PRODUCE, 9, produce("orders"))
     await client.hears(PRODUCE, 9)
     session = edge.connection.session
     client.leaves()
     await edge.all_gone()
-    return str(session.authentication.principal)
+    principal: Principal = session.authentication.principal
+    return principal
 
 
 async def is_turned_away(edge: Any, client_tls: ssl.SSLContext) -> None:
@@ -141,6 +150,23 @@ async def test_a_client_is_who_its_certificate_says_after_the_mapping_rules(tmp_
     async with a_tls_edge(tls_of(authority, client_auth=REQUIRED)) as (edge, _):
         assert await principal_of(edge, authority.client("alice")) == "User:alice"
         assert await principal_of(edge, authority.client("bob")) == "User:bob"
+
+
+@pytest.mark.spec("A8", "A9")
+@on_uvloop
+async def test_a_client_is_its_alternative_name_and_in_the_groups_of_its_units(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    settings = {
+        FROM: "SAN:URI,SAN:EMAIL",
+        ALTERNATIVE_NAME_RULES: r"RULE:^SAN:EMAIL:(.*)@acme\.org$/mail-$1/",
+        GROUPS_FROM: "OU,SAN:EMAIL",
+        GROUPS_RULES: "RULE:^OU=(Testing) cert.*$/$1/L,RULE:^SAN:EMAIL:.*@(.*)$/$1/",
+    }
+    tls = tls_of(authority, client_auth=REQUIRED)
+    async with an_edge_and_its_broker(tls=tls, policy=policy_with(settings)) as (edge, _):
+        principal = await whole_principal_of(edge, authority.client("alice"))
+
+    assert (str(principal), principal.groups) == ("User:mail-x", ("acme.org", "testing"))
 
 
 @on_uvloop

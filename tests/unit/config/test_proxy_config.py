@@ -239,6 +239,16 @@ def tls_listener(directory: Path, protocol: str, **ssl: str) -> dict[str, Any]:
     return listener(security__protocol=protocol, sasl__enabled__mechanisms=mechanisms, ssl=files | ssl)
 
 
+SAN_AND_UNIT = {
+    "client.auth": "required",
+    "ca": "ca.pem",
+    "principal.from": "SAN:URI, SUBJECT",
+    "principal.san.mapping.rules": "RULE:^SAN:URI:(.*)$/$1/",
+    "principal.groups.from": "OU",
+    "principal.groups.mapping.rules": "RULE:^OU=(.*)$/$1/",
+}
+
+
 @pytest.mark.parametrize(
     ("protocol", "ssl", "problem"),
     [
@@ -254,6 +264,16 @@ def tls_listener(directory: Path, protocol: str, **ssl: str) -> dict[str, Any]:
             "invalid rule",
         ),
         ("SSL", {"ciphers": "NONE-SUCH"}, "ciphers NONE-SUCH"),
+        ("SSL", SAN_AND_UNIT, None),
+        ("SSL", SAN_AND_UNIT | {"principal.from": "SAN:URN"}, "ssl > principal.from"),
+        ("SSL", SAN_AND_UNIT | {"principal.from": ""}, "principal.from: the list is empty"),
+        ("SSL", SAN_AND_UNIT | {"principal.groups.from": "SUBJECT"}, "ssl > principal.groups.from"),
+        ("SSL", SAN_AND_UNIT | {"principal.san.mapping.rules": "RULE:("}, "invalid rule"),
+        ("SSL", SAN_AND_UNIT | {"principal.groups.mapping.rules": "OU"}, "invalid rule"),
+        ("SSL", SAN_AND_UNIT | {"principal.from": "SUBJECT"}, "principal.san.mapping.rules has no effect"),
+        ("SSL", SAN_AND_UNIT | {"principal.groups.from": ""}, "groups.mapping.rules has no effect"),
+        ("SSL", {"principal.groups.from": "OU"}, "clients of this listener do not log in with certificates"),
+        ("SASL_SSL", SAN_AND_UNIT, "clients of this listener do not log in with certificates"),
     ],
 )
 def test_penstock_check_tries_the_certificates(
