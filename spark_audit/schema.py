@@ -119,6 +119,7 @@ OBJECT = struct(
 """What an administrative request is about. With a `count` it stands for so many that had no room."""
 OBJECTS = _field("objects", T.ArrayType(OBJECT), late=True)
 BALANCER = _field("balancer", _STRING, late=True)
+CLIENT_SOFTWARE = _field("client_software", _STRING, late=True)
 
 BOOT_KEY = (PROXY_ID, BOOT_ID)
 RECORD_KEY = (*BOOT_KEY, SEQUENCE)

@@ -287,6 +287,7 @@ def authorization(
 def authorization_summary(
     *,
     method: str,
+    api_version: int,
     resource_type: str,
     resource_name: str | None,
     pattern_type: str | None,
@@ -301,14 +302,21 @@ def authorization_summary(
     interval_end_ms: int,
     resource_count: int | None = None,
 ) -> None:
-    """Allowed data traffic of one connection, API, resource and operation; of many resources in one."""
+    """Allowed data traffic of one connection, API and version, resource and operation; of many resources in
+    one."""
 
 
 @_event(SUMMARY)
 def request_summary(
-    *, method: str, count: int, request_bytes: int, interval_start_ms: int, interval_end_ms: int
+    *,
+    method: str,
+    api_version: int,
+    count: int,
+    request_bytes: int,
+    interval_start_ms: int,
+    interval_end_ms: int,
 ) -> None:
-    """Traffic of one connection and API that needs no right."""
+    """Traffic of one connection, API and version that needs no right."""
 
 
 @_event(DENIAL)

@@ -76,6 +76,8 @@ class AuditEvent:
     """What an administrative request is about (proxy.admin.objects)."""
     balancer: str | None = None
     """The address of the load balancer that forwards the client's connection."""
+    client_software: str | None = None
+    """Name and version of the client's software, as it has said (KIP-511): `apache-kafka-java 4.2.0`."""
 
 
 EVENT_FIELDS = tuple(field.name for field in fields(AuditEvent))

@@ -124,8 +124,8 @@ class Authentication:
         self.expires_at_ms: int | None = None
         """When the session ends (KIP-368); None: never."""
         self.mechanism: str | None = None
-        self.client_software = ""
-        """Name and version, as the client has reported them (KIP-511); for messages only."""
+        self.client_software: str | None = None
+        """Name and version, as the client has reported them (KIP-511)."""
         self._exchange: Exchange | None = None
         self._new_exchange: Callable[[], Exchange] | None = None
         self._bad_mechanism: str | None = None

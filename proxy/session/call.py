@@ -235,7 +235,7 @@ class Call(Authorization):
 
     def count_unchecked(self) -> None:
         """Count it, and its bytes, once: no right is needed for it."""
-        self.client.unchecked(self.api_key, self.uncounted_bytes, self.now_ms)
+        self.client.unchecked((self.api_key, self.version), self.uncounted_bytes, self.now_ms)
         self.is_recorded, self.uncounted_bytes = True, 0
 
     def recorded(self) -> None:

@@ -4,6 +4,7 @@ Held by proxy.session.machine and replaced when the gate's basis, the principal 
 the per-request path a topic that has been decided on costs one dict lookup here.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from proxy.audit.record import AuditEvent
@@ -48,6 +49,7 @@ class ClientState:
         "consumer",
         "context",
         "fetch_bytes",
+        "fetch_version",
         "image",
         "last_was_exempt",
         "producer",
@@ -55,7 +57,6 @@ class ClientState:
         "reads",
         "request",
         "writes",
-        "writes_by_id",
     )
 
     def __init__(
@@ -89,16 +90,16 @@ class ClientState:
         """The size of the latest response to a Fetch, if a quota limits them; 0: none has come yet."""
         self.last_was_exempt = False
         """The loop's time on the last request is not charged to the client."""
-        self.writes: dict[bytes, Summary] = {}
-        """Topics that the client may write, by name as on the wire, with their Produce traffic."""
-        self.writes_by_id: dict[bytes, Summary] = {}
-        """The same by topic id: the bytes of an id may be those of another topic's name."""
+        self.writes: defaultdict[int, dict[bytes, Summary]] = defaultdict(dict)
+        """Topics that the client may write, with their Produce traffic: by the request's version, and by name
+        or id (KIP-516), as on the wire."""
         self.reads: dict[str, Summary] = {}
-        """Topics that the client may read, by name, with their Fetch traffic."""
+        """Topics that the client may read, by name, with their Fetch traffic in `fetch_version`."""
+        self.fetch_version = -1
         self._allowed: dict[Action, Decision] = {}
-        self._by_action: dict[tuple[int, Action], Summary] = {}
+        self._by_action: dict[tuple[int, int, Action], Summary] = {}
         self._throttled: dict[str, Throttled] = {}
-        self._unchecked: dict[int, Unchecked] = {}
+        self._unchecked: dict[tuple[int, int], Unchecked] = {}
         self._spent_ns = self._spent_since_ms = self._name_characters = 0
 
     @property
@@ -164,29 +165,33 @@ class ClientState:
                 )
         return decided
 
-    def summary(self, api_key: int, action: Action, decision: Decision, now_ms: int) -> Summary:
+    def summary(
+        self, api_key: int, api_version: int, action: Action, decision: Decision, now_ms: int
+    ) -> Summary:
         """Return the summary in which traffic under an allowed decision is counted."""
-        key = (api_key, action)
+        key = (api_key, api_version, action)
         found = self._by_action.get(key)
         if found is None or (found.decision is not decision and found.decision != decision):
-            found = self._by_action[key] = Summary(api_key, action, decision, now_ms)
+            found = self._by_action[key] = Summary(*key, decision, now_ms)
             self._name_characters += len(action.resource_name)
         return found
 
-    def writes_of(self, version: int) -> dict[bytes, Summary]:
-        """Return the topics as Produce requests of this version name them (KIP-516)."""
-        return self.writes_by_id if version >= FIRST_PRODUCE_WITH_TOPIC_ID else self.writes
+    def fetches_in(self, version: int) -> None:
+        """The Fetch requests that come now have this version."""
+        if version != self.fetch_version:
+            self.reads.clear()
+            self.fetch_version = version
 
     def allow_write(self, topic: bytes, version: int, name: str, now_ms: int) -> None:
         """Note an allowed topic as Produce requests name it: the next one like it need not be decoded."""
-        writes, action = self.writes_of(version), topic_action(Operation.WRITE, name)
+        writes, action = self.writes[version], topic_action(Operation.WRITE, name)
         decision = self._allowed.get(action)
         if topic not in writes and decision is not None:
-            writes[topic] = self.summary(ApiKey.PRODUCE, action, decision, now_ms)
+            writes[topic] = self.summary(ApiKey.PRODUCE, version, action, decision, now_ms)
 
     def is_full(self) -> bool:
         """Whether so much is remembered that the memory has to start over."""
-        largest = max(len(self._by_action), len(self._allowed), len(self.writes), len(self.writes_by_id))
+        largest = max(len(self._by_action), len(self._allowed), *map(len, self.writes.values()))
         return largest >= MAX_TOPICS or self._name_characters >= MAX_NAME_CHARACTERS
 
     @property
@@ -197,17 +202,16 @@ class ClientState:
     @property
     def size(self) -> int:
         """The number of remembered decisions."""
-        return max(len(self._by_action), len(self.writes))
+        return max(len(self._by_action), 0, *map(len, self.writes.values()))
 
     def absorb(self, other: "ClientState", now_ms: int) -> None:
         """Take over the counts of another state of the same image, which starts at zero again."""
         for summary in other._by_action.values():
             if summary.active:
-                self.summary(summary.api_key, summary.action, summary.decision, now_ms).take(summary, now_ms)
-        for unchecked in other._unchecked.values():
-            self._unchecked.setdefault(unchecked.api_key, Unchecked(unchecked.api_key, now_ms)).take(
-                unchecked
-            )
+                same = summary.api_key, summary.api_version, summary.action, summary.decision
+                self.summary(*same, now_ms).take(summary, now_ms)
+        for api, unchecked in other._unchecked.items():
+            self._unchecked.setdefault(api, Unchecked(*api, now_ms)).take(unchecked)
         for throttled in other._throttled.values():
             self._throttled.setdefault(throttled.quota_key, throttled.begun()).take(throttled)
         if other._spent_ns:
@@ -228,11 +232,11 @@ class ClientState:
         entry.count += 1
         entry.throttle_time_ms += throttle_time_ms
 
-    def unchecked(self, api_key: int, size_bytes: int, now_ms: int) -> None:
-        """Count a request that no right is needed for."""
-        entry = self._unchecked.get(api_key)
+    def unchecked(self, api: tuple[int, int], size_bytes: int, now_ms: int) -> None:
+        """Count a request of this API key and version that no right is needed for."""
+        entry = self._unchecked.get(api)
         if entry is None:
-            entry = self._unchecked[api_key] = Unchecked(api_key, now_ms)
+            entry = self._unchecked[api] = Unchecked(*api, now_ms)
         entry.count += 1
         entry.request_bytes += size_bytes
 

@@ -225,7 +225,7 @@ class Intake:
             except WireError:
                 return None, []  # Decoded, it is malformed.
             plan += self._renew_client(head.raw_id, client_id, now_ms)
-        summary = lane.client.writes_of(head.version).get(head.topics[0])
+        summary = lane.client.writes[head.version].get(head.topics[0])
         if summary is None:
             summary, own = self._decide(head, now_ms)
             plan += own

@@ -304,21 +304,33 @@ class Machine:
             if header.api_key == ApiKey.API_VERSIONS and not self.authentication.under_way:
                 effects = self.follow_client_id(header, frame, now_ms)
             plan = self._handshake.request(header, frame, self.client, now_ms)
-            if plan is None and not dispatch.is_offered(self.gate, header):
-                plan = dispatch.not_served(self.listener, header)
             if plan is None:
-                effects = self.follow_client_id(header, frame, now_ms)
-                call = self._call(header, len(frame), now_ms)
-                plan = dispatch.plan(call, frame, header.body_offset)
+                if dispatch.is_offered(self.gate, header):
+                    effects = self.follow_client_id(header, frame, now_ms)
+                    call = self._call(header, len(frame), now_ms)
+                    plan = dispatch.plan(call, frame, header.body_offset)
+                else:
+                    plan = dispatch.not_served(self.listener, header)
         except WireError as error:
             plan = too_large.refused(call, frame, error)
         return effects + self.apply(plan)
 
     def _call(self, header: RequestHeader, size_bytes: int, now_ms: int) -> Call:
         api_key, version, correlation_id, _, _ = header
-        whose = self.client, self.gate, self.listener, self.peer, self.remembered
-        taken = now_ms, size_bytes, size_bytes
-        return Call(api_key, version, correlation_id, *whose, *taken, api=TABLE.get(api_key))
+        return Call(
+            api_key,
+            version,
+            correlation_id,
+            self.client,
+            self.gate,
+            self.listener,
+            self.peer,
+            self.remembered,
+            now_ms,
+            size_bytes,
+            size_bytes,
+            api=TABLE.get(api_key),
+        )
 
     def _respond_to_dropped(self, step: Dropped) -> Effects:
         effects = self.follow_client_id(step.header, memoryview(step.head), self.now_ms)
@@ -430,6 +442,7 @@ class Machine:
         event.listener = self.listener.name
         event.host = self.peer.host
         event.balancer = self.peer.balancer
+        event.client_software = self.authentication.client_software
         event.client_id = event.client_id or context.client_id
         if event.principal is None and self.authentication.known:
             event.principal = str(context.principal)
@@ -635,7 +648,7 @@ class Machine:
             self.observer.denied(call)
         effects: Effects = [Recorded(self.completed(each, client.context)) for each in call.events]
         for action, decision in paced(call.counted, _SUMMARY_UNITS):
-            summary = client.summary(call.api_key, action, decision, call.now_ms)
+            summary = client.summary(call.api_key, call.version, action, decision, call.now_ms)
             summary.count += 1
             summary.request_bytes += call.uncounted_bytes
             call.uncounted_bytes = 0

@@ -36,6 +36,7 @@ class Summary:
     """
 
     api_key: int
+    api_version: int
     action: Action
     decision: Decision
     since_ms: int
@@ -63,6 +64,7 @@ class Summary:
         action = self.action
         return events.authorization_summary(
             method=ApiKey.name_of(self.api_key),
+            api_version=self.api_version,
             resource_type=ResourceType(action.resource_type).name,
             resource_name=action.resource_name,
             pattern_type=PatternType.LITERAL.name,
@@ -102,11 +104,13 @@ class SummaryRoom:
 
 
 def _added_up(summaries: list[Summary], now_ms: int) -> list[AuditEvent]:
-    """Return an event for each API, operation, type of resource and rule, without what differs in it."""
-    added: dict[tuple[int, Operation, ResourceType, str], tuple[Summary, list[Summary]]] = {}
+    """Return an event for each API, version, operation, type of resource and rule, without what differs in
+    it."""
+    added: dict[tuple[int, int, Operation, ResourceType, str], tuple[Summary, list[Summary]]] = {}
     for each in paced(summaries):
-        kind = each.api_key, each.action.operation, each.action.resource_type, each.decision.rule
-        total = Summary(each.api_key, each.action, each.decision, each.since_ms)
+        api = each.api_key, each.api_version
+        kind = *api, each.action.operation, each.action.resource_type, each.decision.rule
+        total = Summary(*api, each.action, each.decision, each.since_ms)
         added.setdefault(kind, (total, []))[1].append(each)
     found = []
     for total, several in added.values():
@@ -121,9 +125,11 @@ def _added_up(summaries: list[Summary], now_ms: int) -> list[AuditEvent]:
 
 @dataclass(slots=True)
 class Unchecked:
-    """Requests of one API since `since_ms` that needed no right, so that no decision states them."""
+    """Requests of one API and version since `since_ms` that needed no right, so that no decision states
+    them."""
 
     api_key: int
+    api_version: int
     since_ms: int
     count: int = 0
     request_bytes: int = 0
@@ -136,6 +142,7 @@ class Unchecked:
     def event(self, now_ms: int) -> AuditEvent:
         return events.request_summary(
             method=ApiKey.name_of(self.api_key),
+            api_version=self.api_version,
             count=self.count,
             request_bytes=self.request_bytes,
             interval_start_ms=self.since_ms,

@@ -46,7 +46,6 @@ FIRST_FLEXIBLE_FETCH = 12
 _PRODUCE = int(ApiKey.PRODUCE)
 _FETCH = int(ApiKey.FETCH)
 _FIRST_PRODUCE = codecs.request_versions(_PRODUCE).start
-_FETCH_VERSIONS = codecs.request_versions(_FETCH)
 _COMPLETE = Phase.COMPLETE
 
 
@@ -249,8 +248,8 @@ class FastLane:
         decision = client.decide([action])[0]
         if not decision.allowed:
             return None
-        summary = client.summary(_PRODUCE, action, decision, now_ms)
-        client.writes_of(head.version)[head.topics[0]] = summary
+        summary = client.summary(_PRODUCE, head.version, action, decision, now_ms)
+        client.writes[head.version][head.topics[0]] = summary
         return summary
 
     def produce(
@@ -321,7 +320,7 @@ class FastLane:
 
     def _summaries_of(self, version: int, topics: list[bytes]) -> list[Summary] | None:
         """The summaries of these topics, each once; None where one is not known to be allowed."""
-        writes, summaries = self.client.writes_of(version), []
+        writes, summaries = self.client.writes[version], []
         for topic in dict.fromkeys(topics):
             summary = writes.get(topic)
             if summary is None:
@@ -400,7 +399,7 @@ class FastLane:
         return (
             offered is not None
             and offered[0] <= version <= offered[1]
-            and version in _FETCH_VERSIONS
+            and version == self.client.fetch_version
             and length <= gate.limits.decoded_request_max_bytes
             and authentication.phase is _COMPLETE
             and (expires_at_ms is None or now_ms < expires_at_ms)

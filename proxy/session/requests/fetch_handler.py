@@ -34,6 +34,7 @@ _FOLLOW = Operation.CLUSTER_ACTION, ResourceType.CLUSTER
 def plan(call: Call, request: types.FetchRequest, frame: memoryview, *, as_it_came: bool) -> Plan:
     """`as_it_came`: the frame has no bytes behind the request, so it may be sent on, patched."""
     client = call.client
+    client.fetches_in(call.version)
     is_follower = request.replica_id >= 0 or request.replica_state.replica_id >= 0
     if call.version < fetch.FIRST_WITH_TOPIC_ID:
         names: list[str | None] = [topic.topic for topic in request.topics]
@@ -122,7 +123,9 @@ def _reads(call: Call, names: Iterable[str | None]) -> bool:
     for action, decision in call.decided(Operation.READ, ResourceType.TOPIC, known):
         if not decision.allowed:
             return False
-        client.reads[action.resource_name] = client.summary(_FETCH, action, decision, call.now_ms)
+        client.reads[action.resource_name] = client.summary(
+            _FETCH, call.version, action, decision, call.now_ms
+        )
     return len(known) == len(new)
 
 

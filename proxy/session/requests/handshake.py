@@ -35,7 +35,7 @@ _FIRST_WITH_SOFTWARE = 3
 _FIRST_WITH_FEATURES_FROM_ZERO = 4
 _NO_NODE = -1
 _SHOWN_CHARACTERS = 64
-"""Of a name and of a version, which the client chooses, in a message."""
+"""Of a name and of a version, which the client chooses, in messages, records and metrics."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 OWN_VERSIONS = codecs.request_versions(ApiKey.API_VERSIONS)
@@ -51,8 +51,8 @@ def api_versions_response(
     throttle_time_ms: int = 0,
     listener: ListenerPolicy | None = None,
 ) -> tuple[ErrorCode, bytes, str]:
-    """Return the error code, the whole response with its length prefix, and the client's software, "" if
-    unknown. `listener`: of a client that is authenticated.
+    """Return the error code, the whole response with its length prefix, and the client's software, "" if the
+    request does not say it. `listener`: of a client that is authenticated.
 
     WireError: a malformed body.
     """
@@ -200,7 +200,7 @@ class Handshake:
         error_code, response, software = api_versions_response(
             self._gate, header, frame, throttle_time_ms, listener
         )
-        self._authentication.client_software = software
+        self._authentication.client_software = software or self._authentication.client_software
         if error_code == ErrorCode.NONE and self._authentication.phase is Phase.VERSIONS:
             self._authentication.phase = Phase.HANDSHAKE
         self._listener.counts.error(ApiKey.API_VERSIONS, error_code)

@@ -237,4 +237,8 @@ def _summary(call: Call, topic: str) -> Summary | None:
         return None
     action = topic_action(Operation.READ, topic)
     decision = call.decide([action])[0]
-    return call.client.summary(call.api_key, action, decision, call.now_ms) if decision.allowed else None
+    return (
+        call.client.summary(call.api_key, call.version, action, decision, call.now_ms)
+        if decision.allowed
+        else None
+    )
