@@ -36,6 +36,7 @@ from proxy.metadata.acl import Acl, Operation
 from proxy.metadata.image import MetadataImage
 from proxy.security.authorizer import Authorizer, RequestContext
 from proxy.security.principal import ANONYMOUS, Principal
+from proxy.security.protected import with_deciding_groups
 from proxy.session.apis.table import FORWARDED, TABLE, collected, rejection
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -129,6 +130,7 @@ class Controller:
             image=image,
             settings_generation=current.settings_generation,
         )
+        context = with_deciding_groups(current.authorizer, context)
         authorization = ForwardedAuthorization(current.authorizer, context, "Envelope", 0, 0)
         if authorization.allows_cluster(Operation.CLUSTER_ACTION):
             return None, ()
@@ -165,6 +167,7 @@ class Controller:
             image=image,
             settings_generation=current.settings_generation,
         )
+        context = with_deciding_groups(current.authorizer, context)
         authorization = ForwardedAuthorization(
             current.authorizer,
             context,

@@ -97,6 +97,8 @@ class AclsImage:
     )
     ends: SortedNames = field(default_factory=lambda: SortedNames.EMPTY)
     """`Acl.end` of each ACL in effect that has one."""
+    acls_of_group: ShardedMap[str, int] = field(default_factory=ShardedMap)
+    """The number of ACLs for "Group:NAME", by the name, of each group that has any (SPEC A8)."""
 
     @property
     def next_end_ms(self) -> int | None:

@@ -149,7 +149,8 @@ def _indexed(
         )
     remaining = {kind: acls for kind, acls in resources.items() if acls.acls_of_subject}
     in_order = tuple(sorted(lengths, reverse=True))
-    return AclsImage(by_id, MappingProxyType(remaining), networks, counts, in_order, lengths, ends)
+    groups = _changed_groups(before.acls_of_group, removed, added)
+    return AclsImage(by_id, MappingProxyType(remaining), networks, counts, in_order, lengths, ends, groups)
 
 
 def _ends(acls: Iterable[Acl]) -> list[Pair]:
@@ -191,6 +192,22 @@ def _changed_networks(
     return counts, MappingProxyType({length: count for length, count in lengths.items() if count})
 
 
+def _changed_groups(
+    counts: ShardedMap[str, int], removed: Iterable[Acl], added: Iterable[Acl]
+) -> ShardedMap[str, int]:
+    touched: dict[str, int] = {}
+    for acls, step in ((removed, -1), (added, 1)):
+        for acl in acls:
+            kind, _, name = acl.principal.partition(":")
+            if kind == _GROUP:
+                touched[name] = touched.get(name, 0) + step
+    if not touched:
+        return counts
+    return counts.updated({name: (counts.get(name) or 0) + step or None for name, step in touched.items()})
+
+
+_GROUP = "Group"
+"""The type of the principals that stand for groups of a session."""
 _RESOURCE_TYPES = tuple(kind for kind in ResourceType if kind > ResourceType.ANY)
 
 

@@ -1,6 +1,7 @@
 """Authentication and authorization.
 
 principal            an authenticated identity, its text and its bytes (KIP-590)
+groups               the groups of a session: which names are valid, and how many
 principal_builder    makes the principal of a connection; a class may replace it (KIP-189)
 principal_serde      encodes principals in Envelopes; a class may replace it
 authorizer           the authorizer's interface (KIP-11), its guard, and how one is loaded; hosts as in ACLs
@@ -16,7 +17,6 @@ certificate_names    what a certificate says of its owner, as texts that rules r
 mapping_rules        maps a distinguished name to a principal's name (KIP-371)
 java_patterns        compiles Java's regular expressions with Python's
 kerberos_names       maps a Kerberos name to a principal's name
-groups               which names of groups are valid, and how many
 claims               where a token's claims are, and the groups in them
 jwt                  verifies signed tokens
 jwk_set              an identity provider's key set

@@ -6,7 +6,7 @@ are compared with exactly: an IPv6 address is written with all its eight groups 
 IPv4 address of an IPv6 socket is written as IPv4.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -17,7 +17,7 @@ from proxy.error_text import text_of
 from proxy.metadata.acl import Operation, ResourceType, address_text
 from proxy.metadata.image import MetadataImage
 from proxy.security.plugin import plugin
-from proxy.security.principal import Principal, written_principal
+from proxy.security.principal import GROUP_TYPE, Principal, written_principal
 
 SUPER_USERS = "super.users"
 ACL = "acl"
@@ -47,6 +47,14 @@ class RequestContext:
     forwarding_principal: Principal | None = None
     image: MetadataImage | None = None
     settings_generation: int = 0
+    groups: tuple[str, ...] | None = None
+    """Those of the principal's groups that decide (`DecidesByGroups`), sorted; None: any of them may."""
+
+    @property
+    def group_principals(self) -> tuple[str, ...]:
+        """The groups that decide, as ACLs name them."""
+        groups = self.principal.groups if self.groups is None else self.groups
+        return tuple([f"{GROUP_TYPE}:{name}" for name in groups]) if groups else ()
 
 
 class Action(NamedTuple):
@@ -109,6 +117,18 @@ class DecidesByFiles(Protocol):
 
         ValueError names the place of an error; the old content stays in effect.
         """
+
+
+@runtime_checkable
+class DecidesByGroups(Protocol):
+    """An authorizer that knows which groups it decides by.
+
+    Sessions ask once for each image and client id. Decisions are then made and recorded with these groups
+    only: a session may have a thousand.
+    """
+
+    def deciding_groups(self, context: RequestContext) -> tuple[str, ...]:
+        """Return those of the principal's groups on which a decision may depend, in order."""
 
 
 @runtime_checkable
@@ -185,6 +205,20 @@ class GuardedAuthorizer:
             self._count(_formatted(error))
         return _FAILED
 
+    def deciding_groups(self, context: RequestContext) -> tuple[str, ...] | None:
+        """Return those of the principal's groups on which a decision may depend; None: on any of them."""
+        inner = self.authorizer
+        if not context.principal.groups or not isinstance(inner, DecidesByGroups):
+            return None
+        try:
+            groups = inner.deciding_groups(context)
+            if isinstance(groups, tuple) and set(groups) <= set(context.principal.groups):
+                return groups
+            self._count(f"for the groups that decide: {groups!r}")
+        except Exception as error:  # noqa: BLE001 - as above
+            self._count(_formatted(error))
+        return None
+
     def acl_count(self, image: MetadataImage) -> int:
         try:
             return self._ready().acl_count(image)
@@ -224,7 +258,7 @@ def load_authorizer(dotted_path: str, settings: Mapping[str, str]) -> Authorizer
 
 
 def super_users(settings: Mapping[str, str]) -> frozenset[str]:
-    """Parse `super.users`: "User:a;User:b"."""
+    """Parse `super.users`: "User:a;Group:b"."""
     users = [user.strip() for user in (settings.get(SUPER_USERS) or "").split(";") if user.strip()]
     for user in users:
         try:
@@ -232,6 +266,20 @@ def super_users(settings: Mapping[str, str]) -> frozenset[str]:
         except ValueError as error:
             raise ValueError(f"{SUPER_USERS}: {error}") from error
     return frozenset(users)
+
+
+def is_super_user(context: RequestContext, users: frozenset[str]) -> bool:
+    """Whether `super.users` names the principal, or a group of the session."""
+    return str(context.principal) in users or not users.isdisjoint(context.group_principals)
+
+
+def named_groups(
+    context: RequestContext, users: frozenset[str], with_acls: Container[str]
+) -> tuple[str, ...]:
+    """Return those of the session's groups that `super.users` or an ACL names."""
+    return tuple(
+        [name for name in context.principal.groups if name in with_acls or f"{GROUP_TYPE}:{name}" in users]
+    )
 
 
 def parse_boolean(settings: Mapping[str, str], key: str, *, default: bool) -> bool:

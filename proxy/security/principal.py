@@ -8,6 +8,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, fields
 
+from proxy.security.groups import group_names
 from proxy.wire import codecs, types
 from proxy.wire.errors import WireError
 
@@ -104,7 +105,19 @@ def principal_fault(principal: object) -> str | None:
     if not kind or ":" in kind:
         # With a colon its text would be that of another type: "User:a" + "b" is not User "a:b".
         return f"a principal of the type {kind!r}, which is empty or contains a colon"
-    return None if isinstance(principal.token_authenticated, bool) else "token_authenticated is no boolean"
+    if not isinstance(principal.token_authenticated, bool):
+        return "token_authenticated is no boolean"
+    return _groups_fault(principal.groups)
+
+
+def _groups_fault(groups: object) -> str | None:
+    if not isinstance(groups, tuple) or not all(isinstance(name, str) for name in groups):
+        return "its groups are no tuple of texts"
+    try:
+        valid = group_names(groups)
+    except ValueError as error:
+        return str(error)
+    return None if valid == groups else "its groups are not sorted, or one is there twice"
 
 
 def by_token(principal: Principal) -> Principal:
@@ -119,9 +132,9 @@ def by_token(principal: Principal) -> Principal:
 def written_principal(text: str) -> Principal:
     """Parse a principal that a person has written. ValueError for one that no client can have."""
     found = parse_principal(text)
-    meant = f"{found.principal_type.strip()}:{found.name.strip()}"
-    if found.principal_type.strip().lower() == USER_TYPE.lower():
-        meant = f"{USER_TYPE}:{found.name.strip()}"
+    kind = found.principal_type.strip()
+    kind = {known.lower(): known for known in (USER_TYPE, GROUP_TYPE)}.get(kind.lower(), kind)
+    meant = f"{kind}:{found.name.strip()}"
     if str(found) != meant:
         raise ValueError(f"no client has the principal {text!r}: case and spaces count; write {meant}")
     return found

@@ -15,7 +15,7 @@ allow.everyone.if.no.acl.found (decision 0042).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.metadata.image import MetadataImage
@@ -182,6 +182,14 @@ def underlying(authorizer: Authorizer) -> Authorizer:
     """Return the object that authorizer.class.name names, without protection and guard."""
     inner = unprotected(authorizer)
     return inner.authorizer if isinstance(inner, GuardedAuthorizer) else inner
+
+
+def with_deciding_groups(authorizer: Authorizer, context: RequestContext) -> RequestContext:
+    """Return the context with the groups of its principal that decide; itself if it has none."""
+    guarded = unprotected(authorizer)
+    if not context.principal.groups or not isinstance(guarded, GuardedAuthorizer):
+        return context
+    return replace(context, groups=guarded.deciding_groups(context))
 
 
 def acls_in_log(authorizer: Authorizer) -> bool:

@@ -4,9 +4,9 @@
      "topics": {"orders": {"owner": "alice", "acls": [...]}}, "groups": {...}, "transactional.ids": {...}}
 
 Everything in the file is checked and nothing is ignored: a mistyped key must not remove a DENY. DENY precedes
-ALLOW. Without ACLs a resource is open to all, unless allow.everyone.if.no.acl.found=false. A topic's owner
-has all rights on it. Anonymous clients match only ACLs for all principals. The process watches the file. ACLs
-of the metadata log have no effect.
+ALLOW. "Group:NAME" is for sessions with that group. Without ACLs a resource is open to all, unless
+allow.everyone.if.no.acl.found=false. A topic's owner has all rights on it. Anonymous clients match only ACLs
+for all principals. The process watches the file. ACLs of the metadata log have no effect.
 """
 
 import json
@@ -34,10 +34,12 @@ from proxy.security.authorizer import (
     Action,
     Decision,
     RequestContext,
+    is_super_user,
+    named_groups,
     parse_boolean,
     super_users,
 )
-from proxy.security.principal import written_principal
+from proxy.security.principal import GROUP_TYPE, written_principal
 from proxy.security.standard import ALLOWING, DENYING
 from proxy.wire.work import paced
 
@@ -105,6 +107,8 @@ class SimpleAcls:
     cluster: ResourceRules = ResourceRules()
     resources: Mapping[ResourceType, Mapping[str, ResourceRules]] = field(default_factory=dict)
     count: int = 0
+    groups: frozenset[str] = frozenset()
+    """The groups of sessions that an ACL names."""
 
     def named(self, resource_type: ResourceType) -> Mapping[str, ResourceRules]:
         """Return the rules of each resource of a type that the file names."""
@@ -122,7 +126,9 @@ def parse_acl_file(content: bytes) -> SimpleAcls:
         if name in document
     }
     everything = [cluster, *(rules for section in resources.values() for rules in section.values())]
-    return SimpleAcls(cluster, resources, sum(len(rules.acls) for rules in everything))
+    principals = [principal.partition(":") for rules in everything for principal in rules.by_principal]
+    groups = frozenset(name for kind, _, name in principals if kind == GROUP_TYPE)
+    return SimpleAcls(cluster, resources, sum(len(rules.acls) for rules in everything), groups)
 
 
 def _document(content: bytes) -> object:
@@ -290,13 +296,16 @@ class SimpleAclAuthorizer:
 
     def authorize(self, context: RequestContext, actions: Sequence[Action]) -> list[Decision]:
         """Return one decision for each action, in order, all by the same state of the file."""
-        principal = str(context.principal)
-        if principal in self._super_users:
+        if is_super_user(context, self._super_users):
             return [_SUPER_USER] * len(actions)
         if context.image is None:
             # Early-start listeners serve super users only, with every authorizer (KIP-801).
             return [_NOT_READY] * len(actions)
-        return [self._decide(principal, context.host, action) for action in actions]
+        principals = (str(context.principal), WILDCARD_PRINCIPAL, *context.group_principals)
+        return [self._decide(principals, context.host, action) for action in actions]
+
+    def deciding_groups(self, context: RequestContext) -> tuple[str, ...]:
+        return named_groups(context, self._super_users, self._acls.groups)
 
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
@@ -317,15 +326,15 @@ class SimpleAclAuthorizer:
     def acl_count(self, image: MetadataImage) -> int:
         return self._acls.count
 
-    def _decide(self, principal: str, host: str, action: Action) -> Decision:
+    def _decide(self, principals: Sequence[str], host: str, action: Action) -> Decision:
         if action.operation not in ALLOWING:
             return _DENIED
         rules = self._rules(action)
-        if rules.owner == principal:
+        if rules.owner == principals[0]:
             return _OWNER
         if not rules.by_principal:
             return self._without_acl
-        decided = _matching(rules, principal, host, action.operation)
+        decided = _matching(rules, principals, host, action.operation)
         if decided is None:
             return _DENIED
         return Decision(decided.permission_type is PermissionType.ALLOW, FILE_ACL, decided.place)
@@ -345,11 +354,13 @@ _NAMED = frozenset((ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSAC
 """The types with rules by name; the cluster's rules decide on all others."""
 
 
-def _matching(rules: ResourceRules, principal: str, host: str, operation: Operation) -> FileAcl | None:
+def _matching(
+    rules: ResourceRules, principals: Sequence[str], host: str, operation: Operation
+) -> FileAcl | None:
     """Return the DENY that decides, else the first ALLOW, else None."""
     allowing, denying = ALLOWING[operation], DENYING[operation]
     allow = None
-    for subject in (principal, WILDCARD_PRINCIPAL):
+    for subject in principals:
         for acl in rules.by_principal.get(subject, ()):
             if not acl.concerns(host):
                 continue

@@ -1,7 +1,8 @@
 """Kafka's StandardAuthorizer on the ACLs of the metadata image (KIP-801).
 
 DENY precedes ALLOW; patterns are literal, prefixed or wildcard; hosts are addresses, networks (KIP-1276) or
-`*`; principals are exact or `User:*`. Some ALLOWs imply DESCRIBE or DESCRIBE_CONFIGS, a DENY implies nothing.
+`*`; principals are exact or `User:*`, or `Group:NAME` for a session with that group (SPEC A8; `Group:*` is no
+wildcard). Some ALLOWs imply DESCRIBE or DESCRIBE_CONFIGS, a DENY implies nothing.
 If no ACL decides, the owner of a topic may do everything with it (KIP-11, decision 0028). A decision costs
 O(length of the resource name), whatever the number of ACLs (proxy.metadata.acls_image).
 
@@ -39,6 +40,8 @@ from proxy.security.authorizer import (
     Action,
     Decision,
     RequestContext,
+    is_super_user,
+    named_groups,
     parse_boolean,
     super_users,
 )
@@ -50,6 +53,7 @@ _DENIED = Decision(False, DEFAULT_DENY)
 _NOT_READY = Decision(False, NOT_READY)
 _OWNER = Decision(True, TOPIC_OWNER)
 _NOTHING = SortedNames.EMPTY
+_FEW_LISTS = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,11 +109,14 @@ class Search:
     def __init__(self, of: CallerAcls) -> None:
         self.caller_acls = of
         self._steps = _search(of)
+        # A step looks a name up in each of these. A session with many groups has many.
+        denying = sum(map(bool, (*of.denied_literals, *of.denied_prefixes)))
+        self._max_steps = MAX_STEPS * _FEW_LISTS // max(_FEW_LISTS, denying)
         self._decision: Decision | None = None
 
     def decision(self) -> Decision:
-        """Search for at most MAX_STEPS; "not ready" if that is not enough."""
-        for _ in range(MAX_STEPS):
+        """Search for about as long as MAX_STEPS take; "not ready" if that is not enough."""
+        for _ in range(self._max_steps):
             if self._decision is not None:
                 return self._decision
             self._decision = next(self._steps)
@@ -199,6 +206,8 @@ _OWNERS_OPERATIONS = frozenset(TOPIC_OPERATIONS) - {Operation.ALL}
 
 _NO_ACLS = ResourceAcls()
 
+_Key = tuple[str, tuple[str, ...], str, Operation, ResourceType]
+"""The principal, its groups that decide, its address, and what is to be decided."""
 _MAX_SEARCHES = 10_000
 
 _ANY_NAME = "hardcode"
@@ -211,26 +220,29 @@ class StandardAuthorizer:
     def __init__(self) -> None:
         self._super_users: frozenset[str] = frozenset()
         self._without_acl = _DENIED
-        self._searches: dict[tuple[str, str, Operation, ResourceType], Search] = {}
+        self._searches: dict[_Key, Search] = {}
         """Searches by resource type."""
-        self._up_to_date: set[tuple[str, str, Operation, ResourceType]] = set()
+        self._up_to_date: set[_Key] = set()
         """The searches that are valid for the ACLs and owners in `_of`."""
         self._of: tuple[AclsImage, TopicsImage] | None = None
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """`super.users`: "User:a;User:b". `allow.everyone.if.no.acl.found`: "true" or "false" (default)."""
+        """`super.users`: "User:a;Group:b". `allow.everyone.if.no.acl.found`: "true" or "false" (default)."""
         self._super_users = super_users(settings)
         self._without_acl = _EVERYONE if parse_boolean(settings, ALLOW_EVERYONE, default=False) else _DENIED
 
     def authorize(self, context: RequestContext, actions: Sequence[Action]) -> list[Decision]:
         """Return one decision for each action, in order, all on the image of the context."""
-        principal = str(context.principal)
-        if principal in self._super_users:
+        if is_super_user(context, self._super_users):
             return [_SUPER_USER] * len(actions)
         if context.image is None:
             return [_NOT_READY] * len(actions)
-        image, subjects = context.image, _subjects(principal, context.image.acls.hosts_of(context.host))
+        image, subjects = context.image, _subjects(context, context.image.acls)
         return [self._decide(image, subjects, action) for action in actions]
+
+    def deciding_groups(self, context: RequestContext) -> tuple[str, ...]:
+        with_acls = () if context.image is None else context.image.acls.acls_of_group
+        return named_groups(context, self._super_users, with_acls)
 
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
@@ -251,7 +263,7 @@ class StandardAuthorizer:
         if self._of is None or self._of[0] is not image.acls or self._of[1] is not image.topics:
             self._of, self._up_to_date = (image.acls, image.topics), set()
         principal = str(context.principal)
-        key = (principal, context.host, operation, resource_type)
+        key = (principal, context.group_principals, context.host, operation, resource_type)
         known = self._searches.get(key)
         if known is not None and key in self._up_to_date:
             return known
@@ -259,7 +271,7 @@ class StandardAuthorizer:
             image.topics.owned_by(principal) if _is_owners(operation, resource_type) else SortedNames.EMPTY
         )
         resource = image.acls.resources.get(resource_type, _NO_ACLS)
-        subjects = _subjects(principal, image.acls.hosts_of(context.host))
+        subjects = _subjects(context, image.acls)
         found = caller_acls(resource, subjects, sorted(DENYING[operation]), owned)
         if known is None or not known.caller_acls.is_same(found):
             known = Search(found)
@@ -319,7 +331,8 @@ def _matching(
     return allow
 
 
-def _subjects(principal: str, hosts: Sequence[str]) -> tuple[Subject, ...]:
-    """Return the subjects of ACLs that match this principal and any of these hosts, without duplicates."""
-    principals = (principal, WILDCARD_PRINCIPAL) if principal != WILDCARD_PRINCIPAL else (principal,)
+def _subjects(context: RequestContext, acls: AclsImage) -> tuple[Subject, ...]:
+    """Return the subjects of ACLs that match the client: its principal first, without duplicates."""
+    principals = dict.fromkeys((str(context.principal), WILDCARD_PRINCIPAL, *context.group_principals))
+    hosts = acls.hosts_of(context.host)
     return tuple((each, at) for each in principals for at in hosts)

@@ -18,6 +18,7 @@ from proxy.audit.record import AuditEvent
 from proxy.error_text import text_of
 from proxy.quota.throttle import Bucket, percent
 from proxy.security.authorizer import RequestContext
+from proxy.security.protected import with_deciding_groups
 from proxy.security.sasl.exchange import Settled
 from proxy.session import responses
 from proxy.session.accounting.summaries import SummaryRoom
@@ -410,6 +411,7 @@ class Machine:
             image=basis.image,
             settings_generation=basis.settings_generation,
         )
+        context = with_deciding_groups(basis.authorizer, context)
         return ClientState(raw_id, context, basis, self.gate.quotas, self.now_ms)
 
     def spent_on_requests(self, spent_ns: int, now_ms: int) -> None:

@@ -21,7 +21,9 @@ TYPES = [ResourceType.TOPIC, ResourceType.GROUP]
 
 # Few letters, so that names meet: prefixes of one another, the wildcard, the empty name, non-ASCII.
 names = st.one_of(st.text("abé", max_size=4), st.sampled_from(["*", "*a", "hardcode"]))
-principals = st.sampled_from(["User:alice", "User:bob", "User:*", "Group:alice", "User:"])
+principals = st.sampled_from(
+    ["User:alice", "User:bob", "User:*", "Group:alice", "Group:ops", "Group:*", "User:"]
+)
 hosts = st.sampled_from(["10.0.0.1", "10.0.0.2", "*"])
 
 acls = st.builds(
@@ -43,6 +45,7 @@ questions_about = st.builds(
     resource_type=st.sampled_from([each.name for each in TYPES]),
     resource_name=names,
     operation=st.sampled_from([each.name for each in OPERATIONS[:9]]),
+    groups=st.sampled_from([(), ("alice",), ("*", "alice", "ops"), ("ops", "other")]),
 )
 
 
@@ -60,11 +63,15 @@ def in_words(each: Acl) -> dict[str, str]:
     }
 
 
-def decided(question: Question, image: AclsImage, everyone: bool, *, by_type: bool = False) -> Decision:
+def decided(
+    question: Question, image: AclsImage, everyone: bool, *, by_type: bool = False, few: bool = False
+) -> Decision:
     authorizer = StandardAuthorizer()
     authorizer.configure({"allow.everyone.if.no.acl.found": str(everyone).lower()})
-    principal = parse_principal(question.principal)
+    principal = replace(parse_principal(question.principal), groups=question.groups)
     context = RequestContext(principal, question.host, "L", "c", image=MetadataImage(0, image))
+    if few:
+        context = replace(context, groups=authorizer.deciding_groups(context))
     operation, resource_type = Operation[question.operation], ResourceType[question.resource_type]
     if by_type:
         return authorizer.authorize_by_resource_type(context, operation, resource_type)
@@ -73,7 +80,7 @@ def decided(question: Question, image: AclsImage, everyone: bool, *, by_type: bo
     return decision
 
 
-@pytest.mark.spec("S7", "S6", "D2")
+@pytest.mark.spec("S7", "S6", "D2", "A8")
 @settings(max_examples=300, deadline=None)
 @given(st.lists(acls, max_size=25), st.lists(questions_about, min_size=1, max_size=20), st.booleans())
 def test_a_decision_and_its_reason_are_those_of_the_rules_read_one_by_one(
@@ -83,6 +90,7 @@ def test_a_decision_and_its_reason_are_those_of_the_rules_read_one_by_one(
 
     for question in questions:
         decision = decided(question, image, everyone)
+        assert decided(question, image, everyone, few=True) == decision
         event(decision.rule)
         expected = decide(question, list(rules.values()), allow_everyone=everyone)
         assert (decision.allowed, decision.rule) == (expected.granted, expected.rule)
@@ -93,7 +101,7 @@ def test_a_decision_and_its_reason_are_those_of_the_rules_read_one_by_one(
             assert decide(question, [rules[decision.acl_id]]) == alone
 
 
-@pytest.mark.spec("S7", "S6")
+@pytest.mark.spec("S7", "S6", "A8")
 @settings(max_examples=300, deadline=None)
 @given(st.lists(acls, max_size=25), st.lists(questions_about, min_size=1, max_size=20), st.booleans())
 def test_a_decision_by_resource_type_is_that_of_the_rules_read_one_by_one(
@@ -103,6 +111,7 @@ def test_a_decision_by_resource_type_is_that_of_the_rules_read_one_by_one(
 
     for question in questions:
         decision = decided(question, image, everyone, by_type=True)
+        assert decided(question, image, everyone, by_type=True, few=True) == decision
         event(decision.rule)
         about_any = replace(question, resource_name=None)
         assert decision.allowed == decide(about_any, rules, allow_everyone=everyone).granted

@@ -20,6 +20,11 @@ class Question:
     resource_type: str
     resource_name: str | None
     operation: str
+    groups: tuple[str, ...] = ()
+
+    @property
+    def principals(self) -> tuple[str, ...]:
+        return (self.principal, *(f"Group:{name}" for name in self.groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ def decide(
     allow_everyone: bool = False,
     owners: Mapping[str, str] = MappingProxyType({}),
 ) -> Answer:
-    if question.principal in super_users:
+    if not set(super_users).isdisjoint(question.principals):
         return Answer(True, "super.users")
     if question.resource_name is None:
         return Answer(_by_type(question, acls, allow_everyone, owners), "acl")
@@ -74,7 +79,7 @@ def _stands_on(acl: Acl, resource_type: str, resource_name: str) -> bool:
 
 
 def _concerns(acl: Acl, question: Question) -> bool:
-    return acl["principal"] in (question.principal, "User:*") and _has_host(acl["host"], question.host)
+    return acl["principal"] in (*question.principals, "User:*") and _has_host(acl["host"], question.host)
 
 
 def _has_host(of_acl: str, host: str) -> bool:
@@ -89,9 +94,7 @@ def _by_type(
     of_mine = [replace(question, resource_name=topic) for topic in owners]
     if any(decide(mine, acls, owners=owners).rule == "topic.owner" for mine in of_mine):
         return True
-    probe = Question(
-        question.principal, question.host, question.resource_type, "hardcode", question.operation
-    )
+    probe = replace(question, resource_name="hardcode")
     if decide(probe, acls, (), allow_everyone).granted:
         return True
     matching = [
