@@ -303,6 +303,7 @@ def _cautions(config: Config) -> Iterator[machine.Caution]:
         yield from machine.warns_of_workers(config.workers, machine.cores())
         yield from doubts.warns_of_detours(config)
         yield from doubts.warns_of_principals(config)
+        yield from doubts.warns_of_groups(config)
         for place, listener in enumerate(config.listeners):
             yield from machine.warns_of_plaintext(("listeners", place), listener)
     else:

@@ -20,7 +20,7 @@ from proxy.app.process import ProxyProcess
 from proxy.commands.check import check
 from proxy.config import ConfigError, ProxyConfig, http_access, load, split_host_port
 from proxy.config.certificates import report_certificates
-from proxy.config.doubts import report_rules
+from proxy.config.doubts import report_groups, report_rules
 from proxy.config.machine import report_files
 from proxy.config.reloading import ConfigFile, checked
 from proxy.error_text import text_of
@@ -69,6 +69,7 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
             report_files(config, files)
             report_certificates(config, now_ms() / 1000)
             report_rules(config)
+            report_groups(config)
             return run_supervisor(path, check)
         group = None if worker is None else worker.member(config)
         if worker is None:
@@ -87,6 +88,7 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
         report_files(config, files)
         report_certificates(config, now_ms() / 1000)
         report_rules(config)
+        report_groups(config)
     disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter, which is not used
     garbage_collector.start()
     try:

@@ -14,7 +14,7 @@ from proxy.config.machine import Caution
 from proxy.config.parts import Key, Part, keys_of, principal_names
 from proxy.config.proxy import ProxyConfig
 from proxy.security.java_patterns import single_backslashes
-from proxy.security.principal import USER_TYPE, parse_principal
+from proxy.security.principal import GROUP_TYPE, USER_TYPE, parse_principal
 
 RULES = (
     "principal_mapping_rules",
@@ -22,6 +22,7 @@ RULES = (
     "principal_groups_mapping_rules",
     "sasl_kerberos_principal_to_local_rules",
 )
+_OR_GROUPS = (USER_TYPE, GROUP_TYPE)
 SHORT_MS = 10_000
 """For a key that is off by default: shorter than this, clients would do little else."""
 
@@ -102,19 +103,49 @@ def _same(one: str, other: str) -> bool:
 
 
 def warns_of_principals(config: ProxyConfig) -> Iterator[Caution]:
-    """Warns of principals that no client can have: only a principal builder makes other types than User."""
+    """Warns of principals that no client can have: only a principal builder makes other types than User.
+
+    Where the groups of a session count, Group is one more type.
+    """
     if any(listener.principal_builder_class is not None for listener in config.listeners):
         return
-    lists: tuple[tuple[Location, list[str]], ...] = (
-        (("authorizer", "super.users"), principal_names(config.authorizer.super_users)),
-        (("quota", "excluded.principals"), principal_names(config.quota.quota_excluded_principals)),
-        (("proxy.principals",), list(config.proxy_principals)),
+    lists: tuple[tuple[Location, list[str], tuple[str, ...]], ...] = (
+        (("authorizer", "super.users"), principal_names(config.authorizer.super_users), _OR_GROUPS),
+        (
+            ("quota", "excluded.principals"),
+            principal_names(config.quota.quota_excluded_principals),
+            _OR_GROUPS,
+        ),
+        (("proxy.principals",), list(config.proxy_principals), (USER_TYPE,)),
     )
-    for location, names in lists:
+    for location, names, types in lists:
         for name in names:
-            if parse_principal(name).principal_type != USER_TYPE:
+            if parse_principal(name).principal_type not in types:
                 yield (
                     location,
                     f"no client has the principal {name}: without principal.builder.class all are of the type"
                     f" {USER_TYPE}; write {USER_TYPE}:NAME",
                 )
+
+
+def warns_of_groups(config: ProxyConfig) -> Iterator[Caution]:
+    """Warns of groups in super.users where Kafka's controllers decide: they get the user only."""
+    if config.controller.mode == "penstock":
+        return
+    for name in principal_names(config.authorizer.super_users):
+        if parse_principal(name).principal_type == GROUP_TYPE:
+            yield (
+                ("authorizer", "super.users"),
+                f"{name}: Kafka's controllers do not get the groups of a session; for what they carry out"
+                " the users themselves need ALLOWs or have to be in super.users of the controllers",
+            )
+
+
+def report_groups(config: ProxyConfig) -> None:
+    """Logs these warnings at the start of a process."""
+    for location, reason in warns_of_groups(config):
+        log.warning(
+            "a group has no effect at Kafka's controllers",
+            key=" > ".join(map(str, location)),
+            reason=reason,
+        )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, fields
 
-from proxy.security.groups import group_names
+from proxy.security.groups import MAX_BYTES, MAX_GROUPS, group_names
 from proxy.wire import codecs, types
 from proxy.wire.errors import WireError
 
@@ -17,6 +17,9 @@ GROUP_TYPE = "Group"
 
 _VERSION = struct.Struct(">h")
 _DATA_VERSION = 0
+GROUPS_TAG = 10_000
+"""Tagged field of DefaultPrincipalData: the session's groups, UTF-8, one a line; a name has no line breaks.
+Kafka's builder reads over it (decision 0140)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,10 +144,15 @@ def written_principal(text: str) -> Principal:
 
 
 def serialize(principal: Principal) -> bytes:
-    """Encode a principal as Kafka's default serde: a big-endian int16 version, then DefaultPrincipalData."""
+    """Encode a principal as Kafka's default serde: a big-endian int16 version, then DefaultPrincipalData.
+
+    If the session has groups, they are a tagged field of it.
+    """
     data = types.DefaultPrincipalData(
         type=principal.principal_type, name=principal.name, token_authenticated=principal.token_authenticated
     )
+    if principal.groups:
+        data.unknown_tags = {GROUPS_TAG: "\n".join(principal.groups).encode()}
     body = codecs.of(types.DefaultPrincipalData, _DATA_VERSION).encode(data)
     return _VERSION.pack(_DATA_VERSION) + body
 
@@ -164,4 +172,19 @@ def deserialize(raw: bytes) -> Principal:
     if ":" in data.type:
         # Its text would be that of another type: "User:a" + "b" is not User "a:b".
         raise ValueError(f"principal type {data.type!r} contains a colon")
-    return Principal(data.type, data.name, data.token_authenticated)
+    tags = data.unknown_tags or {}
+    groups = _read_groups(tags[GROUPS_TAG]) if GROUPS_TAG in tags else ()
+    return Principal(data.type, data.name, data.token_authenticated, groups)
+
+
+def _read_groups(raw: bytes) -> tuple[str, ...]:
+    if len(raw) > MAX_BYTES + MAX_GROUPS:
+        raise ValueError(f"the groups of a principal have {len(raw)} bytes")
+    try:
+        groups = tuple(raw.decode().split("\n"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the groups of a principal are not UTF-8: {error}") from error
+    fault = _groups_fault(groups)
+    if fault is not None:
+        raise ValueError(f"the groups of a principal: {fault}")
+    return groups

@@ -26,7 +26,7 @@ class PrincipalSerde(Protocol):
 
 
 class DefaultPrincipalSerde:
-    """Kafka's serde: a big-endian int16 version, then DefaultPrincipalData (type, name, whether by token)."""
+    """Kafka's serde, with the groups of the session: see proxy.security.principal."""
 
     def serialize(self, principal: Principal) -> bytes:
         return serialize(principal)

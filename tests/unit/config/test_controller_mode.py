@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from proxy.commands.check import check
 from proxy.config import ProxyConfig, load
+from proxy.config.doubts import report_groups, warns_of_groups
 from tests.unit.config.test_proxy_config import document, written
 
 pytestmark = pytest.mark.spec("O5")
@@ -53,3 +55,27 @@ def test_what_makes_no_sense_is_told_with_its_key(tmp_path: Path, content: Any, 
 
     assert len(problems) == 1
     assert said in problems[0]
+
+
+@pytest.mark.spec("A8")
+@pytest.mark.parametrize(("mode", "warnings"), [("kraft", 1), ("penstock", 0)])
+def test_groups_among_the_super_users_are_warned_of_where_kafkas_controllers_decide(
+    tmp_path: Path, mode: str, warnings: int
+) -> None:
+    content = document(
+        controller={"mode": mode, "endpoints": ["127.0.0.1:19093"]},
+        authorizer={
+            "class.name": "proxy.security.standard.StandardAuthorizer",
+            "super.users": "User:root;Group:admins",
+        },
+    )
+    config = load(written(tmp_path, content), ProxyConfig)
+
+    found = list(warns_of_groups(config))
+    with capture_logs() as logged:
+        report_groups(config)
+
+    assert [(location, text.split(":")[0]) for location, text in found] == [
+        (("authorizer", "super.users"), "Group")
+    ] * warnings
+    assert [line["key"] for line in logged] == ["authorizer > super.users"] * warnings

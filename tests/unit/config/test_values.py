@@ -287,12 +287,22 @@ def test_a_principal_that_no_client_can_have_is_refused_in_every_list(
 
 @pytest.mark.parametrize("builder", [False, True])
 def test_a_type_that_no_listener_makes_is_warned_of(tmp_path: Path, builder: bool) -> None:
-    path = changed(closed(tmp_path), "super.users: User:admin", "super.users: 'User:admin;Group:ops'")
+    path = changed(closed(tmp_path), "super.users: User:admin", "super.users: 'User:admin;Role:ops;Group:x'")
     if builder:
         made = "proxy.security.principal_builder.DefaultPrincipalBuilder"
         changed(path, "    security.protocol", f"    principal.builder.class: {made}\n    security.protocol")
 
-    assert len(warned(path, "no client has the principal Group:ops")) == (not builder)
+    assert len(warned(path, "no client has the principal")) == (not builder)
+    assert len(warned(path, "no client has the principal Role:ops")) == (not builder)
+
+
+@pytest.mark.spec("A8")
+def test_groups_are_no_principals_of_a_proxy(tmp_path: Path) -> None:
+    path = changed(
+        closed(tmp_path), "proxy.id: proxy-1", "proxy.id: proxy-1\nproxy.principals: ['Group:ops']"
+    )
+
+    assert len(warned(path, "no client has the principal Group:ops")) == 1
 
 
 def test_more_workers_than_cores_are_warned_of() -> None:

@@ -3,7 +3,15 @@
 import pytest
 
 from proxy.security.authorizer import host_address
-from proxy.security.principal import ANONYMOUS, Principal, deserialize, parse_principal, serialize
+from proxy.security.principal import (
+    ANONYMOUS,
+    GROUPS_TAG,
+    Principal,
+    deserialize,
+    parse_principal,
+    serialize,
+)
+from proxy.wire import codecs, types
 
 
 @pytest.mark.spec("A3")
@@ -68,6 +76,51 @@ def test_the_bytes_are_those_of_kafkas_default_serde() -> None:
 )
 def test_bytes_that_are_no_principal_are_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match="principal"):
+        deserialize(raw)
+
+
+MEMBER = b"\x00\x00\x05User\x06alice\x00\x01\x90\x4e"
+
+
+@pytest.mark.spec("E7", "A8")
+def test_groups_are_a_tagged_field_that_kafka_reads_over() -> None:
+    # One tagged field: number 10,000 as a varint, its size, its bytes.
+    raw = serialize(Principal("User", "alice", groups=("admins", "zürich")))
+
+    assert raw == MEMBER + b"\x0eadmins\nz\xc3\xbcrich"
+    assert deserialize(raw).groups == ("admins", "zürich")
+    assert deserialize(serialize(Principal("User", "alice"))).groups == ()
+
+
+@pytest.mark.spec("E7", "A8")
+def test_as_many_groups_as_a_session_may_have_arrive() -> None:
+    most = tuple(f"{number:016}" for number in range(1_000))
+
+    assert deserialize(serialize(Principal("User", "alice", groups=most))).groups == most
+
+
+@pytest.mark.spec("E7", "A8")
+@pytest.mark.parametrize(
+    "groups",
+    [
+        b"",
+        b"a\n",
+        b"b\na",
+        b"a\na",
+        b"*",
+        b"a\x00b",
+        b"\xff",
+        b"\n".join(b"%04d" % number for number in range(1_001)),
+        b"\n".join(b"%0120d" % number for number in range(200)),
+        b"x" * 20_000,
+    ],
+    ids=["empty", "empty name", "order", "twice", "star", "control", "not UTF-8", "many", "large", "long"],
+)
+def test_groups_that_no_session_has_are_an_error(groups: bytes) -> None:
+    data = types.DefaultPrincipalData(type="User", name="alice", unknown_tags={GROUPS_TAG: groups})
+    raw = b"\x00\x00" + codecs.of(types.DefaultPrincipalData, 0).encode(data)
+
+    with pytest.raises(ValueError, match="the groups of a principal"):
         deserialize(raw)
 
 
