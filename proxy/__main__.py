@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,8 +73,8 @@ def _audit(words: Sequence[str]) -> int:
         return EXIT_CONFIG
 
 
-def command_line() -> argparse.ArgumentParser:
-    """The parser for all subcommands; audit and demo have their own."""
+def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.ArgumentParser:
+    """The parser for all subcommands. `jobs`: that of audit, which reads its words itself."""
     parser = argparse.ArgumentParser(
         prog="penstock",
         description="A Kafka-aware proxy in front of each broker, its controller and its audit jobs.",
@@ -128,7 +129,19 @@ def command_line() -> argparse.ArgumentParser:
             " the command prompts for the password twice; otherwise it reads one line of standard input.",
         )
     )
-    commands.add_parser("audit", help="run the Spark jobs: ingest, reconcile and report the audit trail")
+    completion = commands.add_parser(
+        "completion",
+        help="print a script that completes commands and options in a shell",
+        description="Print a script that completes commands and options in a shell; those of penstock audit"
+        " are among them if the extra spark is installed.",
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    completion.set_defaults(run=_completion)
+    text = "run the Spark jobs: ingest, reconcile and report the audit trail"
+    if jobs is None:
+        commands.add_parser("audit", help=text)
+    else:
+        commands.add_parser("audit", help=text, parents=[jobs], add_help=False)
     return parser
 
 
@@ -269,6 +282,18 @@ def _controller(arguments: argparse.Namespace) -> int:
         from proxy.commands.check import check
 
     return run_controller(arguments.config, check)
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    import shtab
+
+    jobs = None
+    with suppress(ModuleNotFoundError):
+        from spark_audit.__main__ import parser
+
+        jobs = parser()
+    print(shtab.complete(command_line(jobs), shell=arguments.shell))
+    return 0
 
 
 def _configs_to_check(arguments: argparse.Namespace) -> list[Path]:
