@@ -25,7 +25,7 @@ from proxy.config.parts import (
 )
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.logins.credentials import BUILT_IN
-from proxy.security.claims import ClaimPath, GroupsClaim
+from proxy.security.claims import ClaimPath, GroupsClaim, NameClaim
 from proxy.security.groups import group_names
 from proxy.security.kerberos_names import DEFAULT, LocalRules
 from proxy.security.principal_builder import (
@@ -59,13 +59,20 @@ def _is_a_path(text: str) -> str:
     return text
 
 
-def _begins_a_group(prefix: str) -> str:
-    group_names(["group"], prefix)
+def _begins_a_name(prefix: str) -> str:
+    group_names(["name"], prefix)
     return prefix
+
+
+def _one_or_more(value: object) -> object:
+    """A text is one claim, as in Kafka, whatever it contains."""
+    return [value] if isinstance(value, str) else value
 
 
 Claim = Annotated[str, AfterValidator(_is_a_path)]
 """The name of a claim, or a JSON Pointer to it."""
+Claims = Annotated[tuple[Claim, ...], BeforeValidator(_one_or_more), NotEmpty]
+Prefix = Annotated[str, AfterValidator(_begins_a_name)]
 
 
 class OAuthBearer(Part):
@@ -91,14 +98,17 @@ class OAuthBearer(Part):
     """Scopes that a token must contain, all of them."""
     sasl_oauthbearer_scope_claim_name: Annotated[Name, LIVE] = "scope"
     """The claim with the scopes, a string or a list; some providers use `scp`."""
-    sasl_oauthbearer_sub_claim_name: Annotated[Name, LIVE] = "sub"
-    """The claim with the principal's name."""
+    sasl_oauthbearer_sub_claim_name: Annotated[Claims, LIVE, Unset("`sub`")] = ("sub",)
+    """The claim with the principal's name, or a list: the first that the token has. Each is a name, or a path
+    that begins with a slash, such as `/act/sub`."""
+    sasl_oauthbearer_sub_claim_prefixes: Annotated[dict[Claim, Prefix], LIVE] = Field(default_factory=dict)
+    """What the principal's name begins with if it is from this claim: `{client_id: "service-account-"}`."""
     sasl_oauthbearer_groups_claim: Annotated[Claim | None, LIVE, Unset("no groups")] = None
     """The claim with the client's [groups](logins.md#groups), a list or a string: its name, or a path that
     begins with a slash, such as `/realm_access/roles`."""
     sasl_oauthbearer_groups_separator: Annotated[str, LIVE, Unset("a string is one group")] = ""
     """What separates the groups if the claim is a string."""
-    sasl_oauthbearer_groups_prefix: Annotated[str, AfterValidator(_begins_a_group), LIVE] = ""
+    sasl_oauthbearer_groups_prefix: Annotated[Prefix, LIVE] = ""
     """What the names of groups begin with in ACLs."""
     sasl_oauthbearer_clock_skew_seconds: Annotated[int, Field(ge=0, le=3600), LIVE] = 30
     """Allowed clock skew between the provider and the proxy."""
@@ -148,11 +158,21 @@ class OAuthBearer(Part):
             algorithms=frozenset(self.sasl_oauthbearer_allowed_algorithms),
             clock_skew_s=self.sasl_oauthbearer_clock_skew_seconds,
             scope_claim=self.sasl_oauthbearer_scope_claim_name,
-            subject_claim=self.sasl_oauthbearer_sub_claim_name,
+            names=self._names(),
             required_scopes=frozenset(self.sasl_oauthbearer_required_scope),
             max_bytes=self.sasl_oauthbearer_token_max_bytes,
             groups=self._groups(),
         )
+
+    def _names(self) -> tuple[NameClaim, ...]:
+        claims, prefixes = self.sasl_oauthbearer_sub_claim_name, self.sasl_oauthbearer_sub_claim_prefixes
+        idle = sorted(set(prefixes) - set(claims))
+        if idle:
+            raise ValueError(
+                f"sasl.oauthbearer.sub.claim.prefixes: {', '.join(idle)}: not among"
+                " sasl.oauthbearer.sub.claim.name; add it there, or remove it here"
+            )
+        return tuple(NameClaim(ClaimPath.parse(claim), prefixes.get(claim, "")) for claim in claims)
 
     def _groups(self) -> GroupsClaim | None:
         claim, separator = self.sasl_oauthbearer_groups_claim, self.sasl_oauthbearer_groups_separator

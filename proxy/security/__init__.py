@@ -17,7 +17,7 @@ certificate_names    what a certificate says of its owner, as texts that rules r
 mapping_rules        maps a distinguished name to a principal's name (KIP-371)
 java_patterns        compiles Java's regular expressions with Python's
 kerberos_names       maps a Kerberos name to a principal's name
-claims               where a token's claims are, and the groups in them
+claims               where a token's claims are: names and groups
 jwt                  verifies signed tokens
 jwk_set              an identity provider's key set
 sasl/                the exchanges of each mechanism, server and client side

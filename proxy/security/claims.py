@@ -52,6 +52,18 @@ class ClaimPath:
 
 
 @dataclass(frozen=True, slots=True)
+class NameClaim:
+    """A claim that a principal's name is made from, and what the name begins with."""
+
+    path: ClaimPath
+    prefix: str = ""
+
+
+SUB = NameClaim(ClaimPath("sub", ("sub",)))
+"""Kafka's default."""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupsClaim:
     """The claim with a client's groups: a list of texts, or one text."""
 

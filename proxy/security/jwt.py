@@ -14,7 +14,7 @@ from typing import NoReturn
 from joserfc.errors import JoseError
 from joserfc.jws import JWSRegistry
 
-from proxy.security.claims import GroupsClaim
+from proxy.security.claims import SUB, GroupsClaim, NameClaim
 from proxy.security.jwk_set import ALGORITHMS, JwkSet
 from proxy.security.sasl.exchange import shown
 
@@ -34,7 +34,8 @@ class JwtPolicy:
     algorithms: frozenset[str] = frozenset(ALGORITHMS)
     clock_skew_s: int = 30
     scope_claim: str = "scope"
-    subject_claim: str = "sub"
+    names: tuple[NameClaim, ...] = (SUB,)
+    """The first of these claims that a token has is the principal's name."""
     required_scopes: frozenset[str] = frozenset()
     max_bytes: int = 16_384
     groups: GroupsClaim | None = None
@@ -82,7 +83,7 @@ def verify(token: str, keys: JwkSet, policy: JwtPolicy, now_ms: int) -> Claims |
         _check_issuer(claims, policy)
         _check_audience(claims, policy)
         expires_at_s = _check_times(claims, policy.clock_skew_s, now_ms // 1000)
-        subject = _text(claims.get(policy.subject_claim), policy.subject_claim)
+        subject = _name(claims, policy.names)
         scopes = _scopes(claims.get(policy.scope_claim), policy.scope_claim)
         missing = policy.required_scopes - scopes
         if missing:
@@ -211,6 +212,17 @@ def _scopes(value: object, name: str) -> frozenset[str]:
     if len(set(scopes)) != len(scopes):
         raise _InvalidToken(f"{name} has one value twice")
     return frozenset(scopes)
+
+
+def _name(claims: dict[str, object], wanted: tuple[NameClaim, ...]) -> str:
+    for claim in wanted:
+        try:
+            value = claim.path.value(claims)
+        except ValueError as error:
+            raise _InvalidToken(str(error)) from error
+        if value is not None:
+            return claim.prefix + _text(value, claim.path.text)
+    raise _InvalidToken(f"no {' or '.join(claim.path.text for claim in wanted)} claim")
 
 
 def _groups(claims: dict[str, object], wanted: GroupsClaim | None) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from proxy.config.peer import Login
 from proxy.config.upstream import UpstreamConfig
 from proxy.net.logins.bearer_token import EndpointToken, FileToken
 from proxy.net.logins.oauthbearer import JwksSettings, OAuthBearerSettings
-from proxy.security.claims import ClaimPath, GroupsClaim
+from proxy.security.claims import ClaimPath, GroupsClaim, NameClaim
 from proxy.security.jwk_set import ALGORITHMS
 from proxy.security.jwt import JwtPolicy
 
@@ -61,7 +61,7 @@ def test_the_defaults_are_kafkas(tmp_path: Path) -> None:
             algorithms=frozenset(ALGORITHMS),
             clock_skew_s=30,
             scope_claim="scope",
-            subject_claim="sub",
+            names=(NameClaim(ClaimPath("sub", ("sub",))),),
             required_scopes=frozenset(),
             max_bytes=16_384,
         ),
@@ -80,7 +80,8 @@ def test_every_key_counts(tmp_path: Path) -> None:
         expected__audience=["a", "b"],
         required__scope="read, write",
         scope__claim__name="scp",
-        sub__claim__name="client_id",
+        sub__claim__name=["client_id", "/a/b"],
+        sub__claim__prefixes={"/a/b": "x-"},
         clock__skew__seconds=0,
         allowed__algorithms="ES256,EdDSA",
         token__max__bytes=4_096,
@@ -103,7 +104,10 @@ def test_every_key_counts(tmp_path: Path) -> None:
             frozenset({"ES256", "EdDSA"}),
             0,
             "scp",
-            "client_id",
+            (
+                NameClaim(ClaimPath("client_id", ("client_id",))),
+                NameClaim(ClaimPath("/a/b", ("a", "b")), "x-"),
+            ),
             frozenset({"read", "write"}),
             4_096,
             GroupsClaim(ClaimPath("/realm_access/roles", ("realm_access", "roles")), ",", "idp:"),
@@ -138,6 +142,13 @@ def test_every_key_counts(tmp_path: Path) -> None:
         ({"allowed__algorithms": ["RS256", "HS256"]}, "allowed.algorithms"),
         ({"allowed__algorithms": ""}, "allowed.algorithms"),
         ({"sub__claim__name": ""}, "sub.claim.name"),
+        ({"sub__claim__name": []}, "sub.claim.name: the list is empty"),
+        ({"sub__claim__name": ["a", "/~"]}, "sub.claim.name.*neither ~0"),
+        (
+            {"sub__claim__prefixes": {"client_id": "x"}},
+            "client_id: not among sasl.oauthbearer.sub.claim.name",
+        ),
+        ({"sub__claim__prefixes": {"sub": "x\0"}}, "sub.claim.prefixes.*control character"),
         ({"token__max__bytes": 100_000}, "token.max.bytes"),
         ({"groups__claim": ""}, "groups.claim"),
         ({"groups__claim": "/realm~access"}, "groups.claim: .*neither ~0"),
@@ -149,6 +160,13 @@ def test_every_key_counts(tmp_path: Path) -> None:
 def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], error: str) -> None:
     with pytest.raises(ConfigError, match=error):
         listener(tmp_path, **changes)
+
+
+@pytest.mark.spec("A9")
+def test_a_text_is_one_claim_whatever_it_contains(tmp_path: Path) -> None:
+    (name,) = listener(tmp_path, sub__claim__name="https://acme.org/name,id").oauthbearer().policy.names
+
+    assert name.path.names == ("https://acme.org/name,id",)
 
 
 @pytest.mark.parametrize("url", ["http://localhost:8080/certs", "http://127.0.0.1/certs", "http://[::1]:1/"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.security.claims import ClaimPath, GroupsClaim
+from proxy.security.claims import ClaimPath, GroupsClaim, NameClaim
 from proxy.security.jwk_set import JwkSet
 from proxy.security.jwt import Claims, Invalid, JwtPolicy, verify
 from tests.support.identity_provider import (
@@ -228,7 +228,9 @@ def test_with_no_expected_audience_a_token_for_somebody_is_not_for_us() -> None:
 
 
 def test_the_principal_and_the_scopes_may_stand_in_other_claims() -> None:
-    policy = JwtPolicy(ISSUER, frozenset({AUDIENCE}), subject_claim="client_id", scope_claim="scp")
+    policy = JwtPolicy(
+        ISSUER, frozenset({AUDIENCE}), names=(NameClaim(ClaimPath.parse("client_id")),), scope_claim="scp"
+    )
 
     found = verdict(token(NOW_S, client_id="svc", scp=["read", "write"]), policy)
     assert found == Claims("svc", NOW + 300_000, frozenset({"read", "write"}))
@@ -252,6 +254,28 @@ def test_required_scopes_must_all_be_there(scope: Any) -> None:
     assert verdict(token(NOW_S, scope="streams"), policy("stream")) == Invalid(
         "without scope stream", insufficient_scope=True
     )
+
+
+@pytest.mark.spec("A9")
+def test_the_first_claim_that_a_token_has_is_the_name_with_its_prefix() -> None:
+    names = (
+        NameClaim(ClaimPath.parse("preferred_username")),
+        NameClaim(ClaimPath.parse("/client/id"), "service-account-"),
+    )
+    policy = JwtPolicy(ISSUER, frozenset({AUDIENCE}), names=names)
+
+    def name(**claims: Any) -> str:
+        found = verdict(token(NOW_S, **claims), policy)
+        return found.subject if isinstance(found, Claims) else found.reason
+
+    assert name(preferred_username=" Zoë ", client={"id": "orders"}) == "Zoë"
+    assert name(preferred_username=None, client={"id": "orders"}) == "service-account-orders"
+    assert name() == "no preferred_username or /client/id claim"
+    # A claim of a wrong type is no reason to go on to the next: another name would be another principal.
+    assert name(preferred_username=7, client={"id": "x"}) == "preferred_username is not a string"
+    assert name(preferred_username="", client={"id": "x"}) == "preferred_username is empty or not text"
+    assert name(client="x") == "/client/id leads through a value that is no object"
+    assert name(client={"id": "a\ud800"}) == "/client/id is empty or not text"
 
 
 @pytest.mark.spec("A8")
