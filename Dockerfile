@@ -17,6 +17,12 @@ RUN /opt/penstock/bin/pip install --no-cache-dir --no-deps --no-build-isolation 
     && /opt/penstock/bin/pip uninstall --yes setuptools pip
 
 FROM python:${PYTHON}-slim
+# `docker build --build-arg VERSION=...`: of a release.
+ARG VERSION=unreleased
+LABEL org.opencontainers.image.title="Penstock" \
+    org.opencontainers.image.description="A gate in front of Kafka brokers, and its controller" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="${VERSION}"
 # A fixed user id, so that a volume or a Secret can belong to this user (fsGroup: 10001).
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin penstock \
     && install --directory --owner=penstock --group=penstock /var/lib/penstock

@@ -196,6 +196,9 @@ check-rules: $(INSTALLED) ##@ Evaluate the alert rules in Prometheus' own engine
 check-otel: $(INSTALLED) ##@ Send traces to the OpenTelemetry Collector's own receiver (Go builds it, once)
 	PENSTOCK_REQUIRE_OTLP=1 CI=1 $(BIN)/pytest --quiet tests/contract/test_otlp_collector.py
 
+release: $(INSTALLED) ##@ Make the files of a release in dist/: VERSION=0.9.0 (wheel, sdist, chart, image context, bill of materials, notes, checksums)
+	$(BIN)/python -m tests.support.release "$(VERSION)" dist
+
 manifests: $(INSTALLED) ##@ Render deploy/kubernetes and deploy/spark/service.yaml from the Helm chart
 	$(BIN)/python -m tests.support.chart
 
