@@ -142,7 +142,7 @@ ENVELOPE = struct(
 """The members of the CloudEvents line that are read. `_corrupt` holds a line that is not JSON."""
 
 EVENT_TYPE_PREFIX = "io.penstock."
-UNREQUESTED = ("tokens_expired", "topics_gone", "log_written_again")
+UNREQUESTED = ("tokens_expired", "acls_ended", "topics_gone", "log_written_again")
 """Events of what a controller wrote to the metadata log by itself, with the offsets."""
 EVENTS = (
     *("started", "stopped", "settings_changed", "log_not_understood", "log_not_signed", "same_id_twice"),
@@ -151,7 +151,8 @@ EVENTS = (
     *("session_expired_idle", "session_revoked", "authorization", "authorization_summary"),
     *("authorization_collapsed", "authentication_collapsed", "request_collapsed", "request_refused"),
     *("request_summary", "admin_request", "broker_responded", "forwarded", "forwarded_received"),
-    *("quota_changed", "tokens_expired", "topics_gone", "log_written_again", "throttled", "quota_used"),
+    *("quota_changed", "tokens_expired", "acls_ended", "topics_gone", "log_written_again", "throttled"),
+    "quota_used",
     *("quota_share", "records_dropped", "configuration_changed", "own_topic"),
 )
 

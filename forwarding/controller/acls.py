@@ -7,6 +7,7 @@ once ALTER on the cluster is granted.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from dataclasses import replace
 from enum import IntEnum
 
 from forwarding.controller.api import (
@@ -18,6 +19,7 @@ from forwarding.controller.api import (
 )
 from proxy.metadata.acl import (
     CLUSTER_NAME,
+    UNKNOWN_END,
     Acl,
     AclFilter,
     Binding,
@@ -25,7 +27,10 @@ from proxy.metadata.acl import (
     PatternType,
     PermissionType,
     ResourceType,
+    end_of_tags,
+    end_text,
     host_fault,
+    tags_of_end,
     uuid_bytes,
     uuid_text,
 )
@@ -37,20 +42,26 @@ from proxy.wire.work import paced
 
 
 def create_acls(
-    request: types.CreateAclsRequest, image: MetadataImage, new_id: Callable[[], bytes]
+    request: types.CreateAclsRequest, image: MetadataImage, new_id: Callable[[], bytes], now_ms: int
 ) -> ControllerOutcome:
-    """Create bindings: one result for each, in order. An existing binding succeeds without a record."""
+    """Create bindings: one result for each, in order. An existing binding succeeds without a record.
+
+    If it has another end, or none, its record is written again with the end of the request, under its id.
+    """
     result = types.CreateAclsResponse.AclCreationResult
     results = []
     created: dict[Binding, Acl] = {}
     for creation in request.creations:
-        fault = _fault(creation)
+        fault = _fault(creation) or _end_fault(creation, now_ms)
         if fault is not None:
             results.append(result(error_code=ErrorCode.INVALID_REQUEST, error_message=fault))
             continue
         acl = _acl(creation, new_id())
-        if image.acls.existing(acl) is None:
-            created.setdefault(acl.binding, acl)
+        known = created.get(acl.binding) or image.acls.existing(acl)
+        if known is None:
+            created[acl.binding] = acl
+        elif known.until_ms != acl.until_ms:
+            created[acl.binding] = replace(known, until_ms=acl.until_ms)
         results.append(result())
     if len(created) > MAX_RECORDS_PER_REQUEST:
         return over_limit(ApiKey.CREATE_ACLS, request, f"Unable to perform a batch of {len(created)} records")
@@ -80,10 +91,19 @@ def delete_acls(request: types.DeleteAclsRequest, image: MetadataImage) -> Contr
         )
     if len(removed) > MAX_RECORDS_PER_REQUEST:
         return over_limit(ApiKey.DELETE_ACLS, request, f"Unable to perform a batch of {len(removed)} records")
-    records = tuple(
-        types.RemoveAccessControlEntryRecord(id=uuid_bytes(acl_id)) for acl_id in paced(list(removed))
-    )
+    records = tuple(map(removal_record, paced(list(removed.values()))))
     return ControllerOutcome(records, response(filter_results=results))
+
+
+MAX_RECORDS_PER_SWEEP = 1_000
+STAYS_ENDED_MS = 60_000
+"""The time from its end to its removal: by the clocks of all processes it has ended then."""
+
+
+def ended_acls(image: MetadataImage, now_ms: int) -> list[Acl]:
+    """Return ACLs to remove from the log since they have ended, at most MAX_RECORDS_PER_SWEEP."""
+    acls = image.acls
+    return acls.due(acls.ended, now_ms - STAYS_ENDED_MS, MAX_RECORDS_PER_SWEEP)
 
 
 def _fault(creation: types.CreateAclsRequest.AclCreation) -> str | None:
@@ -99,6 +119,20 @@ def _fault(creation: types.CreateAclsRequest.AclCreation) -> str | None:
         host_fault(creation.host),
     )
     return next((fault for fault in checks if fault is not None), None)
+
+
+def _end_fault(creation: types.CreateAclsRequest.AclCreation, now_ms: int) -> str | None:
+    """Return why the ACL may not end then, or None."""
+    until_ms = end_of_tags(creation.unknown_tags)
+    if until_ms is None:
+        return None
+    if until_ms == UNKNOWN_END:
+        return "The end of the ACL is no time in ms since the epoch, in eight bytes, before the year 10000."
+    if creation.permission_type != PermissionType.ALLOW:
+        return "Only an ALLOW may have an end: at that of a DENY something would be allowed."
+    if until_ms <= now_ms:
+        return f"The end of the ACL, {end_text(until_ms)}, is in the past; it is {end_text(now_ms)}."
+    return None
 
 
 _NO_RESOURCE = (ResourceType.UNKNOWN, ResourceType.ANY)
@@ -151,7 +185,13 @@ def _acl(creation: types.CreateAclsRequest.AclCreation, acl_id: bytes) -> Acl:
         host=creation.host,
         operation=Operation(creation.operation),
         permission_type=PermissionType(creation.permission_type),
+        until_ms=end_of_tags(creation.unknown_tags),
     )
+
+
+def removal_record(acl: Acl) -> types.RemoveAccessControlEntryRecord:
+    """Return the record that removes an ACL."""
+    return types.RemoveAccessControlEntryRecord(id=uuid_bytes(acl.id))
 
 
 def acl_record(acl: Acl) -> types.AccessControlEntryRecord:
@@ -166,6 +206,7 @@ def acl_record(acl: Acl) -> types.AccessControlEntryRecord:
         host=acl.host,
         operation=operation,
         permission_type=permission_type,
+        unknown_tags=tags_of_end(acl.until_ms),
     )
 
 
@@ -198,7 +239,7 @@ def _deleted_by_duplicate(duplicate: DuplicateForward[types.DeleteAclsResponse])
 CONTROLLER_APIS = (
     ControllerApi(
         key=ApiKey.CREATE_ACLS,
-        decide=lambda inputs: create_acls(inputs.request, inputs.image, inputs.new_id),
+        decide=lambda inputs: create_acls(inputs.request, inputs.image, inputs.new_id, inputs.now_ms),
         writes=("AccessControlEntryRecord",),
     ),
     ControllerApi(

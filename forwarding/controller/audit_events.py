@@ -14,9 +14,11 @@ from proxy.admin.objects import MAX_BYTES, Object, bounded, named, recorded
 from proxy.audit import events
 from proxy.audit.events import Requester
 from proxy.audit.record import AuditEvent
+from proxy.metadata.acl import Acl
 from proxy.quota.keys import CONTROLLER_MUTATION_RATE
 from proxy.quota.mutation import MutationQuota
 from proxy.session.accounting.summaries import OBSERVE
+from proxy.session.apis.acls import ended_object
 from proxy.session.apis.table import TABLE
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -140,6 +142,18 @@ def tokens_expired(
         last_offset=offsets[1],
         metadata_offset=metadata_offset,
         objects=bounded((named("TOKEN", name, "EXPIRE") for name in names), MAX_BYTES),
+    )
+
+
+def acls_ended(acls: Collection[Acl], offsets: tuple[int | None, int], metadata_offset: int) -> AuditEvent:
+    """ACLs that had ended and that the controller removed, and the offsets of the removals."""
+    return events.acls_ended(
+        method=ApiKey.name_of(ApiKey.DELETE_ACLS),
+        count=len(acls),
+        first_offset=offsets[0],
+        last_offset=offsets[1],
+        metadata_offset=metadata_offset,
+        objects=bounded((ended_object(acl) for acl in acls), MAX_BYTES),
     )
 
 

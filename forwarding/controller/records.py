@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from proxy.metadata.acl import uuid_text
-from proxy.metadata.delta import token_from_record
+from proxy.metadata.delta import acl_from_record, token_from_record
 from proxy.metadata.image import TOPIC_CONFIG, MetadataImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism
@@ -128,7 +128,9 @@ def _config_is_applied(record: types.ConfigRecord, image: MetadataImage) -> bool
 
 RECORD_KINDS = {
     "AccessControlEntryRecord": RecordKind(
-        _acl_key, lambda record, image: _acl_id(record) in image.acls.by_id
+        # Its id is not enough: the record may give an ACL another end.
+        _acl_key,
+        lambda record, image: image.acls.by_id.get(_acl_id(record)) == acl_from_record(record),
     ),
     "RemoveAccessControlEntryRecord": RecordKind(
         _acl_key, lambda record, image: _acl_id(record) not in image.acls.by_id

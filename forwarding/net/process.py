@@ -119,6 +119,9 @@ COLLECT_INTERVAL_MS = 10_000
 """Between two looks at older objects for cycles that no request needs any more."""
 
 
+ENDED_INTERVAL_MS = 10_000
+"""Between two looks for ACLs that have ended."""
+
 REPAIR_INTERVAL_MS = 1_000
 """Between two looks for records that no controller has signed."""
 
@@ -295,6 +298,7 @@ class ControllerProcess:
             ]
             sweeping = [
                 tasks.create_task(self._sweep(tokens_ms, self.processor.remove_expired_tokens)),
+                tasks.create_task(self._sweep(ENDED_INTERVAL_MS, self.processor.remove_ended_acls)),
                 tasks.create_task(
                     self._sweep(owners_ms, lambda: self.processor.remove_deleted_topics(deleted))
                 ),

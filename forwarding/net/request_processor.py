@@ -15,8 +15,10 @@ from typing import Protocol
 
 import structlog
 
+from forwarding.controller.acls import ended_acls, removal_record
 from forwarding.controller.api import ControllerOutcome, SendToBroker
 from forwarding.controller.audit_events import (
+    acls_ended,
     envelope_rejected,
     forwarded_received,
     log_written_again,
@@ -60,6 +62,7 @@ from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.mutations import Mutations
 from proxy.audit.classes import CLASSES
 from proxy.audit.record import AuditEvent
+from proxy.metadata.acl import Acl
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError
@@ -502,6 +505,16 @@ class RequestProcessor:
         return await self._commit_unrequested(
             lambda image: expired_tokens(image, self._now_ms()), tokens_expired
         )
+
+    async def remove_ended_acls(self) -> bool:
+        """Remove some ACLs from the log that have ended; return whether there may be more."""
+        ended: list[Acl] = []
+
+        def removals(image: MetadataImage) -> tuple[Message, ...]:
+            ended[:] = ended_acls(image, self._now_ms())
+            return tuple(map(removal_record, ended))
+
+        return await self._commit_unrequested(removals, lambda _records, *at: acls_ended(ended, *at))
 
     async def remove_deleted_topics(self, deleted: DeletedTopics) -> None:
         """Remove topics from the log that a broker no longer has."""

@@ -48,6 +48,7 @@ def gate(config: ProxyConfig, rates_of: RatesOf, hosts: SharedHosts | None = Non
         limits(config),
         serde=load_principal_serde(config.principal_serde_class),
         stores_topic_configs=own_controller,
+        ends_acls=own_controller,
         describes_topic_configs=config.topics.topic_owner_described,
         creates_topics_at_controller=own_controller,
         memory=RequestMemory(config.limits.queued_max_request_bytes),

@@ -434,6 +434,19 @@ def tokens_expired(
 
 
 @_event(ADMIN)
+def acls_ended(
+    *,
+    method: str,
+    count: int,
+    first_offset: int | None,
+    last_offset: int,
+    metadata_offset: int,
+    objects: Objects,
+) -> None:
+    """The controller removed ACLs that had ended."""
+
+
+@_event(ADMIN)
 def topics_gone(
     *,
     method: str,

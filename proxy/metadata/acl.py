@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import IntEnum
 from functools import lru_cache
 from ipaddress import IPv4Address, ip_address
@@ -30,6 +31,9 @@ in ms since the epoch, int64 big-endian (decision 0141). Kafka ignores it."""
 
 UNKNOWN_END = -1
 """Of an ACL whose tagged field is malformed."""
+
+LAST_UNTIL_MS = 253_402_300_799_999
+"""The end of the year 9999: later times cannot be written."""
 
 
 class _KafkaCode(IntEnum):
@@ -150,7 +154,18 @@ def end_of_tags(tags: dict[int, bytes] | None) -> int | None:
     raw = tags.get(UNTIL_TAG) if tags else None
     if raw is None:
         return None
-    return max(UNKNOWN_END, int(_UNTIL.unpack(raw)[0])) if len(raw) == _UNTIL.size else UNKNOWN_END
+    until_ms = int(_UNTIL.unpack(raw)[0]) if len(raw) == _UNTIL.size else UNKNOWN_END
+    return until_ms if 0 <= until_ms <= LAST_UNTIL_MS else UNKNOWN_END
+
+
+def end_text(until_ms: int | None) -> str:
+    """Return the end of an ACL for people: `2027-01-31T18:00:00.000Z`, `never` or `malformed`."""
+    if until_ms is None:
+        return "never"
+    if until_ms == UNKNOWN_END:
+        return "malformed"
+    moment = datetime.fromtimestamp(until_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{until_ms % 1000:03d}Z"
 
 
 Binding = tuple[ResourceType, str, PatternType, str, str, Operation, PermissionType]

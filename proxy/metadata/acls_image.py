@@ -97,6 +97,8 @@ class AclsImage:
     )
     ends: SortedNames = field(default_factory=lambda: SortedNames.EMPTY)
     """`Acl.end` of each ACL in effect that has one."""
+    ended: SortedNames = field(default_factory=lambda: SortedNames.EMPTY)
+    """`Acl.end` of each ACL that has ended and is still in the log."""
     acls_of_group: ShardedMap[str, int] = field(default_factory=ShardedMap)
     """The number of ACLs for "Group:NAME", by the name, of each group that has any (SPEC A8)."""
 
@@ -106,16 +108,16 @@ class AclsImage:
         first = self.ends.at_or_after("")
         return None if first is None else self.by_id[first[1]].until_ms
 
-    def ended(self, now_ms: int, at_most: int) -> list[Acl]:
-        """Return some of the ACLs that are in effect here and end at `now_ms` or before, by their end."""
+    def due(self, ends: SortedNames, now_ms: int, at_most: int) -> list[Acl]:
+        """Return the first of `ends` or `ended`, as far as they are at `now_ms` or before."""
         after = f"{now_ms + 1:019d}"
-        ended = takewhile(lambda end: end[0] < after, islice(self.ends, at_most))
-        return [self.by_id[acl_id] for _, acl_id in ended]
+        due = takewhile(lambda end: end[0] < after, islice(ends, at_most))
+        return [self.by_id[acl_id] for _, acl_id in due]
 
     def in_effect(self, acl: Acl) -> bool:
         """Whether an ACL of `by_id` has not ended."""
         end: Pair | None = acl.end
-        return end is None or self.ends.at_or_after(end[0]) == end
+        return end is None or self.ended.at_or_after(end[0]) != end
 
     def hosts_of(self, address: str) -> tuple[str, ...]:
         """Return the hosts of ACLs, as decisions read them, that a client at this address has."""

@@ -103,8 +103,12 @@ class AclsDelta:
         if networks != before.networks:
             others = [acl for acl in of_networks(before) if acl.id not in changes]
             removed, added = removed + others, added + [acl for acl in others if before.in_effect(acl)]
+        gone = [acl for acl in removed if not before.in_effect(acl)]
         removed = [acl for acl in removed if before.in_effect(acl)]
-        return _indexed(before, before.by_id.updated(changes), networks, removed, added)
+        ended = before.ended.updated(_ends(gone), [])
+        return replace(
+            _indexed(before, networks, removed, added), by_id=before.by_id.updated(changes), ended=ended
+        )
 
     def of_networks(self) -> Iterator[Acl]:
         """Yield the ACLs whose host may be a network, after the changes so far."""
@@ -123,16 +127,15 @@ def without_ended(image: MetadataImage, now_ms: int) -> MetadataImage:
     They lose their effect and are still in the log: `by_id` and the digest do not change.
     """
     acls = image.acls
-    ended = acls.ended(now_ms, STEP_ENDS)
-    if not ended:
+    due = acls.due(acls.ends, now_ms, STEP_ENDS)
+    if not due:
         return image
-    return replace(image, acls=_indexed(acls, acls.by_id, acls.networks, ended, []))
+    ended = acls.ended.updated([], _ends(due))
+    return replace(image, acls=replace(_indexed(acls, acls.networks, due, []), ended=ended))
 
 
-def _indexed(
-    before: AclsImage, by_id: ShardedMap[str, Acl], networks: bool, removed: list[Acl], added: list[Acl]
-) -> AclsImage:
-    """Return the image in which decisions read `added` and no longer `removed`."""
+def _indexed(before: AclsImage, networks: bool, removed: list[Acl], added: list[Acl]) -> AclsImage:
+    """Return the image of the same log in which decisions read `added` and no longer `removed`."""
     ends = before.ends.updated(_ends(removed), _ends(added))
     removed = [acl.enforced(before.networks) for acl in removed]
     added = [acl.enforced(networks) for acl in added]
@@ -150,7 +153,8 @@ def _indexed(
     remaining = {kind: acls for kind, acls in resources.items() if acls.acls_of_subject}
     in_order = tuple(sorted(lengths, reverse=True))
     groups = _changed_groups(before.acls_of_group, removed, added)
-    return AclsImage(by_id, MappingProxyType(remaining), networks, counts, in_order, lengths, ends, groups)
+    numbers = networks, counts, in_order, lengths
+    return AclsImage(before.by_id, MappingProxyType(remaining), *numbers, ends, before.ended, groups)
 
 
 def _ends(acls: Iterable[Acl]) -> list[Pair]:

@@ -150,6 +150,8 @@ class Gate:
     """Encodes the client's principal for the controller."""
     stores_topic_configs: bool = True
     """Whether the controller stores owner and acls as configs of topics: ours does, KRaft's does not."""
+    ends_acls: bool = True
+    """Whether the controller knows ACLs with an end: ours does, KRaft's does not."""
     describes_topic_configs: bool = False
     """Whether DescribeConfigs returns them to requests that do not name them (topic.owner.described)."""
     auto_creates_topics: bool = False

@@ -83,6 +83,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "quota_used": ("quota_key", "metadata_offset", *COUNTED),
     "throttled": ("quota_key", "metadata_offset", "count", "throttle_time_ms"),
     "tokens_expired": ("method", "count", "first_offset", "last_offset", "metadata_offset", "objects"),
+    "acls_ended": ("method", "count", "first_offset", "last_offset", "metadata_offset", "objects"),
     "log_written_again": ("method", "count", "first_offset", "last_offset", "metadata_offset"),
     "topics_gone": ("method", "count", "first_offset", "last_offset", "metadata_offset", "objects"),
 }

@@ -14,13 +14,19 @@ from itertools import zip_longest
 from proxy.admin.objects import Known, Object, named
 from proxy.admin.rejection import code_and_message, each_part, succeeded
 from proxy.metadata.acl import (
+    UNKNOWN_END,
+    UNTIL_TAG,
     Acl,
     AclFilter,
+    Binding,
     Operation,
     PatternType,
     PermissionType,
     ResourceType,
+    end_of_tags,
+    end_text,
     host_fault,
+    tags_of_end,
 )
 from proxy.security.protected import acls_in_log
 from proxy.session.call import Api, Call, Change, Respond, Verdict, deny, forward_to_controller, reject
@@ -51,6 +57,9 @@ _PART_UNITS = 4
 
 NO_AUTHORIZER_TO_ALTER = "No Authorizer is configured."
 NO_AUTHORIZER_TO_DESCRIBE = "No Authorizer is configured on the broker"
+NO_ENDS = "The cluster's controller is Kafka's, which would make this ACL without its end."
+FIRST_WITH_TAGS = 2
+"""The version of DescribeAcls."""
 
 
 def decide_alter(call: Call, request: types.CreateAclsRequest | types.DeleteAclsRequest) -> Verdict:
@@ -62,17 +71,20 @@ def decide_alter(call: Call, request: types.CreateAclsRequest | types.DeleteAcls
     if not acls_in_log(call.basis.authorizer):
         return reject(call, request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_TO_ALTER)
     if isinstance(request, types.CreateAclsRequest):
-        return _create(request, call.image.acls.networks)
+        return _create(request, call)
     return forward_to_controller(request)
 
 
-def _create(request: types.CreateAclsRequest, networks: bool) -> Verdict:
-    """Forward the creations whose host some client may have: Kafka's controller would store any text."""
+def _create(request: types.CreateAclsRequest, call: Call) -> Verdict:
+    """Forward the creations that the controller carries out as they are meant.
+
+    Kafka's would store any text as a host, and an ACL with an end as one without.
+    """
     result = types.CreateAclsResponse.AclCreationResult
     rejected = {
-        index: result(error_code=_host_error(creation.host), error_message=fault)
+        index: result(error_code=fault[0], error_message=fault[1])
         for index, creation in enumerate(paced(request.creations))
-        if (fault := host_fault(creation.host, networks)) is not None
+        if (fault := _fault(creation, call)) is not None
     }
     if not rejected:
         return forward_to_controller(request)
@@ -90,10 +102,15 @@ def _create(request: types.CreateAclsRequest, networks: bool) -> Verdict:
     return forward_to_controller(request, on_response)
 
 
-def _host_error(host: str) -> ErrorCode:
-    """As Kafka 4.4's: of a network, if they are not in effect yet."""
-    is_network = host_fault(host) is None
-    return ErrorCode.UNSUPPORTED_VERSION if is_network else ErrorCode.INVALID_REQUEST
+def _fault(creation: types.CreateAclsRequest.AclCreation, call: Call) -> tuple[ErrorCode, str] | None:
+    if UNTIL_TAG in (creation.unknown_tags or ()) and not call.gate.ends_acls:
+        return ErrorCode.INVALID_REQUEST, NO_ENDS
+    fault = host_fault(creation.host, call.image.acls.networks)
+    if fault is None:
+        return None
+    # As Kafka 4.4's: of a network, if they are not in effect yet.
+    is_network = host_fault(creation.host) is None
+    return ErrorCode.UNSUPPORTED_VERSION if is_network else ErrorCode.INVALID_REQUEST, fault
 
 
 def decide_describe(call: Call, request: types.DescribeAclsRequest) -> Verdict:
@@ -110,25 +127,35 @@ def decide_describe(call: Call, request: types.DescribeAclsRequest) -> Verdict:
     return Respond(
         response(
             resources=[
-                _resource(response, pattern, by_pattern.pop(pattern)) for pattern in paced_sorted(by_pattern)
+                _resource(response, pattern, by_pattern.pop(pattern), call.version >= FIRST_WITH_TAGS)
+                for pattern in paced_sorted(by_pattern)
             ]
         )
     )
 
 
 def _resource(
-    response: type[types.DescribeAclsResponse], pattern: Pattern, acls: list[Acl]
+    response: type[types.DescribeAclsResponse], pattern: Pattern, acls: list[Acl], has_tags: bool
 ) -> types.DescribeAclsResponse.DescribeAclsResource:
-    bindings = dict.fromkeys(acl.binding for acl in paced(acls))
+    ends: dict[Binding, int | None] = {}
+    for acl in paced(acls):
+        # Of two ACLs with one binding, that which ends last decides.
+        earlier, until_ms = ends.get(acl.binding, UNKNOWN_END), acl.until_ms
+        ends[acl.binding] = None if earlier is None or until_ms is None else max(earlier, until_ms)
     return response.DescribeAclsResource(
         resource_type=int(pattern[0]),
         resource_name=pattern[1],
         pattern_type=int(pattern[2]),
         acls=[
             response.AclDescription(
-                principal=principal, host=host, operation=int(operation), permission_type=int(permission)
+                principal=principal,
+                host=host,
+                operation=int(operation),
+                permission_type=int(permission),
+                unknown_tags=tags_of_end(ends[binding]) if has_tags else None,
             )
-            for *_, principal, host, operation, permission in paced_sorted(bindings)
+            for binding in paced_sorted(ends)
+            for *_, principal, host, operation, permission in (binding,)
         ],
     )
 
@@ -166,11 +193,33 @@ def _acl(
 
 
 def _creations(
-    request: types.CreateAclsRequest, response: types.CreateAclsResponse | None, _known: Known
+    request: types.CreateAclsRequest, response: types.CreateAclsResponse | None, known: Known
 ) -> Iterator[Object]:
+    """Yield each ACL, with the key `until` if it has an end, or is there already and has one."""
     parts = [] if response is None else response.results
     for acl, part in zip_longest(request.creations, parts[: len(request.creations)]):
-        yield _object(_acl(acl, acl.resource_pattern_type), "CREATE", part)
+        fields, until_ms = _acl(acl, acl.resource_pattern_type), end_of_tags(acl.unknown_tags)
+        ends = {}
+        if until_ms is not None or known.image.acls.ends:
+            before = known.image.acls.existing(_as_acl(acl))
+            old_ms = None if before is None else before.until_ms
+            if old_ms != until_ms:
+                old = None if before is None else end_text(old_ms)
+                ends = {"key": "until", "old_value": old, "new_value": end_text(until_ms)}
+        yield _object(fields, "CREATE", part, **ends)
+
+
+def _as_acl(creation: types.CreateAclsRequest.AclCreation) -> Acl:
+    return Acl(
+        "",
+        ResourceType(creation.resource_type),
+        creation.resource_name,
+        PatternType(creation.resource_pattern_type),
+        creation.principal,
+        creation.host,
+        Operation(creation.operation),
+        PermissionType(creation.permission_type),
+    )
 
 
 def _deletions(
@@ -197,9 +246,16 @@ def _deletions(
             yield _object(fields, "DELETE_MATCHING", result)
 
 
-def _object(fields: Change, done: str, part: object) -> Object:
+def ended_object(acl: Acl) -> Object:
+    """Return what a record names of an ACL that is removed because it has ended."""
+    pattern = acl.resource_type.name, acl.pattern_type.name, acl.resource_name
+    fields = (*pattern, acl.principal, acl.host, acl.operation.name, acl.permission_type.name)
+    return _object(fields, "END", None, key="until", old_value=end_text(acl.until_ms))
+
+
+def _object(fields: Change, done: str, part: object, **end: str | None) -> Object:
     details = dict(zip(_DETAILS, fields, strict=True))
-    return named("ACL", details.pop("name"), done, part, **details)
+    return named("ACL", details.pop("name"), done, part, **details, **end)
 
 
 def _check(parts: Iterable[Message]) -> None:

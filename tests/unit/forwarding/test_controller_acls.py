@@ -6,13 +6,30 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.acls import create_acls, delete_acls
+from forwarding.controller.acls import (
+    STAYS_ENDED_MS,
+    create_acls,
+    delete_acls,
+    ended_acls,
+    removal_record,
+)
 from forwarding.controller.api import ControllerOutcome
-from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.acl import (
+    LAST_UNTIL_MS,
+    UNTIL_TAG,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    tags_of_end,
+)
+from proxy.metadata.delta import without_ended
 from proxy.metadata.image import MetadataImage
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from tests.support.images import acl_record, image_of
+
+NOW_MS = 1_700_000_000_000
 
 
 def ids() -> Callable[[], bytes]:
@@ -34,7 +51,7 @@ def creation(**changes: Any) -> Any:
 
 
 def created(image: MetadataImage, *creations: Any) -> ControllerOutcome:
-    return create_acls(types.CreateAclsRequest(creations=list(creations)), image, ids())
+    return create_acls(types.CreateAclsRequest(creations=list(creations)), image, ids(), NOW_MS)
 
 
 def acl_filter(**changes: Any) -> Any:
@@ -52,6 +69,98 @@ def acl_filter(**changes: Any) -> Any:
 
 def deleted(image: MetadataImage, *filters: Any) -> ControllerOutcome:
     return delete_acls(types.DeleteAclsRequest(filters=list(filters)), image)
+
+
+END_MS = NOW_MS + 3_600_000
+
+
+def ending(until_ms: int | None, **changes: Any) -> Any:
+    return creation(unknown_tags=tags_of_end(until_ms), **changes)
+
+
+def acl_until(until_ms: int | None, number: int = 1, **changes: Any) -> Any:
+    record = acl_record(number, **changes)
+    record.unknown_tags = tags_of_end(until_ms)
+    return record
+
+
+@pytest.mark.spec("A11")
+def test_an_acl_is_created_with_its_end() -> None:
+    outcome = created(MetadataImage.EMPTY, ending(END_MS), ending(None, host="10.0.0.1"))
+
+    assert outcome.records == (acl_until(END_MS), acl_record(2, host="10.0.0.1"))
+    assert errors(outcome) == [(0, ""), (0, "")]
+
+
+@pytest.mark.spec("A11")
+@pytest.mark.parametrize("before_ms", [None, END_MS], ids=["without", "with"])
+@pytest.mark.parametrize("until_ms", [None, END_MS, END_MS + 1], ids=["none", "same", "later"])
+def test_the_same_acl_with_another_end_has_it_from_then_on_under_its_id(
+    before_ms: int | None, until_ms: int | None
+) -> None:
+    outcome = created(image_of(acl_until(before_ms, 9)), ending(until_ms))
+
+    assert outcome.records == (() if before_ms == until_ms else (acl_until(until_ms, 9),))
+    assert errors(outcome) == [(0, "")]
+
+
+@pytest.mark.spec("A11")
+def test_of_an_acl_that_is_requested_twice_the_last_end_counts() -> None:
+    outcome = created(MetadataImage.EMPTY, ending(END_MS), ending(END_MS + 1))
+
+    assert outcome.records == (acl_until(END_MS + 1),)
+
+
+@pytest.mark.spec("A11")
+def test_an_acl_that_has_ended_is_created_again_with_an_id_of_its_own() -> None:
+    over = without_ended(image_of(acl_until(NOW_MS, 9)), NOW_MS)
+
+    assert created(over, ending(END_MS)).records == (acl_until(END_MS),)
+    assert deleted(over, acl_filter()).records == ()
+
+
+@pytest.mark.spec("A11")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"unknown_tags": {UNTIL_TAG: b"\0" * 7}}, "no time"),
+        ({"unknown_tags": tags_of_end(-1)}, "no time"),
+        ({"unknown_tags": tags_of_end(-(2**63))}, "no time"),
+        ({"unknown_tags": tags_of_end(LAST_UNTIL_MS + 1)}, "no time"),
+        ({"unknown_tags": tags_of_end(NOW_MS)}, "2023-11-14T22:13:20.000Z, is in the past"),
+        ({"unknown_tags": tags_of_end(0)}, "1970-01-01T00:00:00.000Z, is in the past"),
+        (
+            {"unknown_tags": tags_of_end(END_MS), "permission_type": PermissionType.DENY},
+            "Only an ALLOW may have an end",
+        ),
+    ],
+)
+def test_an_end_that_cannot_be_is_rejected_and_the_others_are_created(
+    changes: dict[str, Any], message: str
+) -> None:
+    outcome = created(MetadataImage.EMPTY, creation(**changes), creation(host="10.0.0.9"))
+
+    (code, text), second = errors(outcome)
+    assert (code, second) == (ErrorCode.INVALID_REQUEST, (0, ""))
+    assert message in text
+    assert [record.host for record in outcome.records] == ["10.0.0.9"]
+
+
+@pytest.mark.spec("A11")
+def test_what_ended_a_minute_ago_is_removed_the_first_to_end_first() -> None:
+    ends = [NOW_MS - STAYS_ENDED_MS + number for number in (-5, 0, 1)]
+    image = image_of(
+        *(acl_until(end, 9 - number, host=f"10.0.0.{number}") for number, end in enumerate(ends))
+    )
+
+    assert ended_acls(image, NOW_MS) == []
+    over = without_ended(image, NOW_MS)
+    assert [acl.until_ms for acl in ended_acls(over, NOW_MS)] == ends[:2]
+    assert [acl.until_ms for acl in ended_acls(over, NOW_MS - 1)] == ends[:1]
+
+    left = image_of(*map(removal_record, ended_acls(over, NOW_MS)), base=over)
+    assert ended_acls(left, NOW_MS) == []
+    assert len(left.acls.ended) == left.acls.count == 1
 
 
 def errors(outcome: ControllerOutcome) -> list[tuple[int, str]]:

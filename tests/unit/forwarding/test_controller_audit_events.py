@@ -1,12 +1,13 @@
 """The records of a forwarded request at the controller: every field of each event."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
 from forwarding.controller import audit_events
 from forwarding.envelope import ForwardedRequest, Sender
 from proxy.audit.record import AuditEvent
+from proxy.metadata.acl import end_text
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.quota.keys import CONTROLLER_MUTATION_RATE
 from proxy.quota.mutation import MutationQuota, MutationQuotas
@@ -14,7 +15,7 @@ from proxy.security.principal import Principal
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import RequestHeader
-from tests.support.metadata_log import quotas_image
+from tests.support.metadata_log import acl, quotas_image
 
 pytestmark = pytest.mark.spec("E3", "E8", "D1")
 
@@ -144,4 +145,35 @@ def test_what_the_controller_writes_by_itself_is_recorded_with_its_offsets() -> 
         "first_offset": 10,
         "last_offset": 12,
         "metadata_offset": 12,
+    }
+
+
+@pytest.mark.spec("A11", "D12")
+def test_the_removal_of_acls_that_have_ended_names_them_and_their_ends() -> None:
+    over = replace(acl("orders"), until_ms=NOW_MS)
+
+    assert fields(audit_events.acls_ended([over], (5, 5), 4)) == {
+        "event": "acls_ended",
+        "method": "DeleteAcls",
+        "count": 1,
+        "first_offset": 5,
+        "last_offset": 5,
+        "metadata_offset": 4,
+        "objects": [
+            {
+                "type": "ACL",
+                "name": "orders",
+                "operation": "END",
+                "key": "until",
+                "old_value": end_text(NOW_MS),
+                "details": {
+                    "resource_type": "TOPIC",
+                    "pattern_type": "LITERAL",
+                    "principal": "User:alice",
+                    "host": "*",
+                    "operation_of_acl": "READ",
+                    "permission_type": "ALLOW",
+                },
+            }
+        ],
     }

@@ -7,6 +7,7 @@ import pytest
 
 from forwarding.controller.audit_events import quotas_changed, tokens_expired
 from forwarding.controller.records import already_applied, key_of
+from proxy.metadata.acl import tags_of_end
 from proxy.metadata.image import MetadataImage
 from proxy.session.accounting.response_errors import error_of
 from proxy.wire import types
@@ -79,6 +80,15 @@ def test_whether_a_change_is_in_effect_shows_in_the_image(
     image: MetadataImage, record: Any, shown: bool
 ) -> None:
     assert already_applied([record], image) is shown
+
+
+@pytest.mark.spec("A11", "E12")
+def test_a_record_that_gives_an_acl_another_end_is_not_in_effect_without_it() -> None:
+    other = acl_record(1)
+    other.unknown_tags = tags_of_end(5_000)
+
+    assert not already_applied([other], EVERYTHING)
+    assert already_applied([other], image_of(other))
 
 
 @pytest.mark.spec("E12")
