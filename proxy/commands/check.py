@@ -226,12 +226,11 @@ def _listener_trials(
     yield location, listener.principal_builder
     if listener.uses_sasl:
         yield location, partial(sasl_listener, listener, credentials)
-    ca = listener.sasl_oauthbearer_jwks_endpoint_ca
-    if ca is not None:
-        yield (
-            (*location, "sasl.oauthbearer.jwks.endpoint.ca"),
-            partial(client_context, ca, None, None, True),
-        )
+    for place, provider in listener.providers.items():
+        ca = provider.sasl_oauthbearer_jwks_endpoint_ca
+        if ca is not None:
+            at = (*location, *place, provider.key("jwks_endpoint_ca"))
+            yield at, partial(client_context, ca, None, None, True)
 
 
 def _login(login: Login) -> None:
@@ -298,6 +297,7 @@ def _warnings_of_users(path: Path) -> Iterator[str]:
 def _cautions(config: Config) -> Iterator[machine.Caution]:
     yield from doubts.warns_of_durations(config)
     yield from doubts.warns_of_rules(config)
+    yield from doubts.warns_of_issuers(config)
     if isinstance(config, ProxyConfig):
         yield from machine.warns_of_id("proxy.id", config.proxy_id)
         yield from machine.warns_of_workers(config.workers, machine.cores())

@@ -23,7 +23,7 @@ from proxy.admin.topics import NO_TOPIC_ID
 from proxy.commands.check import Config
 from proxy.config import PeerConfig, ProxyConfig, endpoint
 from proxy.config.certificates import SOON_S
-from proxy.config.listener import ListenerConfig
+from proxy.config.listener import ListenerConfig, OAuthBearer
 from proxy.metadata.acl import Operation
 from proxy.net.audit.delivery import INIT_PRODUCER_ID_VERSIONS, PRODUCE_VERSIONS
 from proxy.net.kafka import own_topic_watch, user_tokens
@@ -508,20 +508,25 @@ class _FileCheck:
             self._ok(place, "has issued a token")
 
     async def _keys(self, location: str, listener: ListenerConfig) -> None:
-        url = listener.sasl_oauthbearer_jwks_endpoint_url
-        if url is None or "OAUTHBEARER" not in listener.sasl_enabled_mechanisms:
+        if "OAUTHBEARER" not in listener.sasl_enabled_mechanisms:
             return
+        for at, provider in listener.providers.items():
+            if provider.sasl_oauthbearer_jwks_endpoint_url is not None:
+                keys = " > ".join((location, *map(str, at), provider.key("jwks_endpoint_url")))
+                await self._keys_of(keys, provider)
+
+    async def _keys_of(self, key: str, provider: OAuthBearer) -> None:
         from proxy.net.logins.http_client import HttpClient, HttpError
         from proxy.net.logins.oauthbearer import requested_keys
         from proxy.security.jwk_set import JwkSetError
 
-        settings = listener.oauthbearer().jwks
+        settings = provider.provider_settings().jwks
         if settings.path is not None:
             return  # A file, which is checked without --connect.
-        place = f"{location} > sasl.oauthbearer.jwks.endpoint.url {url}"
+        place = f"{key} {settings.url}"
         try:
             async with asyncio.timeout_at(self._ends_s):
-                keys = await requested_keys(HttpClient(settings.ca, int(TOTAL_S * 1000)), url)
+                keys = await requested_keys(HttpClient(settings.ca, int(TOTAL_S * 1000)), settings.url)
         except TimeoutError:
             self._problem(place, f"no keys after {TOTAL_S:.0f} s; look at the network")
         except (HttpError, JwkSetError) as error:

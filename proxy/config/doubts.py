@@ -5,13 +5,15 @@ the proxy by, a principal of a type that no listener makes: each alone could be 
 """
 
 from collections.abc import Iterator
+from itertools import combinations
 
 import structlog
 
 from proxy.config.addresses import same_host, split_host_port
 from proxy.config.document import Location
+from proxy.config.listener import ListenerConfig
 from proxy.config.machine import Caution
-from proxy.config.parts import Key, Part, keys_of, principal_names
+from proxy.config.parts import Key, Part, keys_of, parts_below, principal_names
 from proxy.config.proxy import ProxyConfig
 from proxy.security.java_patterns import single_backslashes
 from proxy.security.principal import GROUP_TYPE, USER_TYPE, parse_principal
@@ -62,6 +64,24 @@ def warns_of_rules(config: Part) -> Iterator[Caution]:
                     f"{rule}: \\\\ matches a backslash, which these names rarely contain; if the rule is"
                     f" copied from server.properties, where \\\\ means \\, write {meant}",
                 )
+
+
+def warns_of_issuers(config: Part) -> Iterator[Caution]:
+    """Warns of identity providers of one listener whose tokens can make the same name."""
+    for at, part in parts_below(config):
+        if not isinstance(part, ListenerConfig):
+            continue
+        for (place, one), (other_place, other) in combinations(part.providers.items(), 2):
+            for what, prefixes, others in (
+                ("principals", one.name_prefixes, other.name_prefixes),
+                ("groups", one.group_prefixes, other.group_prefixes),
+            ):
+                if any(a.startswith(b) or b.startswith(a) for a in prefixes for b in others):
+                    yield (
+                        (*at, *other_place),
+                        f"its tokens can make the same {what} as those of {place[-1]}, whoever that is there;"
+                        " give one of them a prefix that no name of the other begins with",
+                    )
 
 
 def report_rules(config: Part) -> None:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from proxy.config.addresses import HostPort, IdentityUrl, Network
+from proxy.config.document import Location
 from proxy.config.parts import (
     LIVE,
     NEW_CONNECTIONS,
     Duration,
     ExistingFile,
+    KeyProblem,
     Listed,
     Milliseconds,
     NotEmpty,
@@ -22,6 +24,8 @@ from proxy.config.parts import (
     PluginSettings,
     SecretFile,
     Unset,
+    kafka_name,
+    without,
 )
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.logins.credentials import BUILT_IN
@@ -75,8 +79,11 @@ Claims = Annotated[tuple[Claim, ...], BeforeValidator(_one_or_more), NotEmpty]
 Prefix = Annotated[str, AfterValidator(_begins_a_name)]
 
 
+_OAUTHBEARER = "sasl_oauthbearer_"
+
+
 class OAuthBearer(Part):
-    """The keys of a listener that enables OAUTHBEARER."""
+    """The keys of a listener that enables OAUTHBEARER: the identity provider, and what its tokens mean."""
 
     sasl_oauthbearer_jwks_endpoint_url: Annotated[IdentityUrl | None, LIVE, Unset("required")] = None
     """URL of the provider's keys: `https://…`, `http://` on this machine only, or `file:…`, which is reloaded
@@ -120,22 +127,33 @@ class OAuthBearer(Part):
     sasl_oauthbearer_token_max_bytes: Annotated[int, Field(ge=256, le=MAX_TOKEN_BYTES), LIVE] = 16_384
     """Maximum length of a token; longer ones are rejected."""
 
-    def oauthbearer(self) -> "OAuthBearerSettings":
+    def key(self, name: str) -> str:
+        """The key of `jwks_endpoint_url` and so on in this part."""
+        return type(self).model_fields[f"{_OAUTHBEARER}{name}"].alias or name
+
+    @property
+    def name_prefixes(self) -> list[str]:
+        """What the names of principals may begin with."""
+        prefixes = self.sasl_oauthbearer_sub_claim_prefixes
+        return [prefixes.get(claim, "") for claim in self.sasl_oauthbearer_sub_claim_name]
+
+    @property
+    def group_prefixes(self) -> list[str]:
+        """What the names of groups begin with; none without groups."""
+        return [] if self.sasl_oauthbearer_groups_claim is None else [self.sasl_oauthbearer_groups_prefix]
+
+    def provider_settings(self) -> "OAuthBearerSettings":
         """The settings for proxy.net.logins.oauthbearer; ValueError names a missing key."""
         # It needs httpx and joserfc: imported only where OAUTHBEARER is enabled (decision 0065).
         from proxy.net.logins.oauthbearer import OAuthBearerSettings
 
         url = self.sasl_oauthbearer_jwks_endpoint_url
         if url is None:
-            raise ValueError(
-                "OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url; write https://… or file:…"
-            )
+            raise ValueError(f"OAUTHBEARER needs {self.key('jwks_endpoint_url')}; write https://… or file:…")
         issuer, audience = self.sasl_oauthbearer_expected_issuer, self.sasl_oauthbearer_expected_audience
-        for key, value in (("expected.issuer", issuer), ("expected.audience", audience)):
+        for key, value in (("expected_issuer", issuer), ("expected_audience", audience)):
             if value is None:
-                raise ValueError(
-                    f"OAUTHBEARER needs sasl.oauthbearer.{key}; set it to empty to disable the check"
-                )
+                raise ValueError(f"OAUTHBEARER needs {self.key(key)}; set it to empty to disable the check")
         return OAuthBearerSettings(self._jwks(url), self._policy(issuer or None, audience or ()))
 
     def _jwks(self, url: str) -> "JwksSettings":
@@ -169,8 +187,8 @@ class OAuthBearer(Part):
         idle = sorted(set(prefixes) - set(claims))
         if idle:
             raise ValueError(
-                f"sasl.oauthbearer.sub.claim.prefixes: {', '.join(idle)}: not among"
-                " sasl.oauthbearer.sub.claim.name; add it there, or remove it here"
+                f"{self.key('sub_claim_prefixes')}: {', '.join(idle)}: not among"
+                f" {self.key('sub_claim_name')}; add it there, or remove it here"
             )
         return tuple(NameClaim(ClaimPath.parse(claim), prefixes.get(claim, "")) for claim in claims)
 
@@ -181,17 +199,16 @@ class OAuthBearer(Part):
             return GroupsClaim(ClaimPath.parse(claim), separator, prefix)
         if separator or prefix:
             raise ValueError(
-                "sasl.oauthbearer.groups.separator and groups.prefix have no effect without"
-                " sasl.oauthbearer.groups.claim; write it, or remove them"
+                f"{self.key('groups_separator')} and {self.key('groups_prefix')} have no effect without"
+                f" {self.key('groups_claim')}; write it, or remove them"
             )
         return None
 
-    def check_oauthbearer(self, enabled: bool) -> None:
-        """ValueError for a missing key, or for keys that have no effect."""
-        if enabled:
-            self.oauthbearer()
-        else:
-            _require_none(self, "sasl_oauthbearer_", "OAUTHBEARER")
+
+class Provider(OAuthBearer):
+    """One of several identity providers of a listener. Its keys omit `sasl.oauthbearer.`."""
+
+    model_config = without(_OAUTHBEARER)
 
 
 def _listed(value: object) -> object:
@@ -378,6 +395,10 @@ class ListenerConfig(OAuthBearer, Gssapi):
     sasl_enabled_mechanisms: Annotated[tuple[Mechanism, ...], Listed, LIVE] = ()
     """`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, `GSSAPI`, and those of
     `sasl.server.mechanism.classes`; required with SASL, an error without."""
+    sasl_oauthbearer_providers: Annotated[dict[Name, Provider], LIVE] = Field(default_factory=dict)
+    """Several [identity providers](logins.md#several-identity-providers) by a name of your own, each with the
+    keys of [tokens](#tokens) without `sasl.oauthbearer.`, which then must not be set themselves. The `iss` of
+    a token chooses its provider."""
     sasl_server_mechanism_classes: Annotated[dict[Mechanism, ClassPath], LIVE] = Field(default_factory=dict)
     """Mechanism classes of your own, `{NAME: package.module.Class}`, which may replace a built-in mechanism;
     see [security/sasl/exchange.py](../proxy/security/sasl/exchange.py)."""
@@ -452,6 +473,42 @@ class ListenerConfig(OAuthBearer, Gssapi):
         rules = {} if self.ssl is None else self.ssl.principal_settings()
         return load_principal_builder(self.principal_builder_class, rules | self.principal_builder_settings)
 
+    @property
+    def providers(self) -> dict[Location, OAuthBearer]:
+        """The identity providers, by the place of their keys."""
+        several = self.sasl_oauthbearer_providers
+        return {("sasl.oauthbearer.providers", name): each for name, each in several.items()} or {(): self}
+
+    def oauthbearer(self) -> "tuple[OAuthBearerSettings, ...]":
+        """The identity providers for proxy.net.logins.oauthbearer; ValueError names a wrong key."""
+        issuers: dict[str | None, Location] = {}
+        found = []
+        for place, provider in self.providers.items():
+            try:
+                found.append(provider.provider_settings())
+            except ValueError as error:
+                raise KeyProblem(place, str(error)) from error
+            issuer, at = found[-1].policy.issuer, (*place, provider.key("expected_issuer"))
+            if place and issuer is None:
+                raise KeyProblem(
+                    at, "is empty, and it chooses the provider of a token; write the token's iss"
+                )
+            if issuers.setdefault(issuer, place) != place:
+                raise KeyProblem(at, f"{issuer} is also that of {issuers[issuer][-1]}; each needs its own")
+        return tuple(found)
+
+    def _check_oauthbearer(self, enabled: bool) -> None:
+        """ValueError for a missing key, or for keys that have no effect."""
+        if not enabled:
+            _require_none(self, _OAUTHBEARER, "OAUTHBEARER")
+            return
+        beside = sorted(self.model_fields_set & set(OAuthBearer.model_fields))
+        if self.sasl_oauthbearer_providers and beside:
+            raise ValueError(
+                f"{kafka_name(beside[0])}: no effect beside sasl.oauthbearer.providers; move it into them"
+            )
+        self.oauthbearer()
+
     def max_reauth_ms(self, mechanism: str, default_ms: int) -> int:
         """connections.max.reauth.ms of a mechanism; `default_ms` is the value of the whole file."""
         of_listener = default_ms if self.connections_max_reauth_ms is None else self.connections_max_reauth_ms
@@ -490,7 +547,7 @@ class ListenerConfig(OAuthBearer, Gssapi):
                 )
         if enabled.isdisjoint(_SCRAM - set(self.sasl_server_mechanism_classes)):
             _require_none(self, "sasl_scram_", "SCRAM-SHA-256 or SCRAM-SHA-512")
-        self.check_oauthbearer("OAUTHBEARER" in enabled - set(self.sasl_server_mechanism_classes))
+        self._check_oauthbearer("OAUTHBEARER" in enabled - set(self.sasl_server_mechanism_classes))
         self.check_gssapi("GSSAPI" in enabled - set(self.sasl_server_mechanism_classes))
         return self
 

@@ -2,7 +2,7 @@
 
 proxy.security.sasl.oauthbearer passes the keys and the time. The checks are those of Kafka's
 BrokerJwtValidator; docs/differences.md lists the stricter ones. Reasons never contain the token, nor an
-unverified part of it except the names of its key and algorithm.
+unverified part of it except the names of its key, its algorithm and its issuer.
 """
 
 import json
@@ -94,12 +94,27 @@ def verify(token: str, keys: JwkSet, policy: JwtPolicy, now_ms: int) -> Claims |
         return wrong.invalid
 
 
-def _verified_payload(token: str, keys: JwkSet, policy: JwtPolicy) -> bytes:
-    if len(token) > policy.max_bytes:
-        raise _InvalidToken(f"a token of {len(token)} bytes, limit {policy.max_bytes}")
+def issuer_of(token: str, max_bytes: int) -> str | Invalid:
+    """Return the `iss` of a token that is not verified yet: it only chooses whose keys verify it."""
+    try:
+        parts = _parts(token, max_bytes)
+        issuer = _json_object(_decoded(parts[1], "payload"), "payload").get("iss")
+        return issuer if isinstance(issuer, str) else Invalid("no iss claim, or iss is not a string")
+    except _InvalidToken as wrong:
+        return wrong.invalid
+
+
+def _parts(token: str, max_bytes: int) -> list[str]:
+    if len(token) > max_bytes:
+        raise _InvalidToken(f"a token of {len(token)} bytes, limit {max_bytes}")
     parts = token.split(".")
     if len(parts) != 3:
         raise _InvalidToken(f"not a signed JWT: {len(parts)} parts instead of 3")
+    return parts
+
+
+def _verified_payload(token: str, keys: JwkSet, policy: JwtPolicy) -> bytes:
+    parts = _parts(token, policy.max_bytes)
     header = _json_object(_decoded(parts[0], "header"), "header")
     payload, signature = _decoded(parts[1], "payload"), _decoded(parts[2], "signature")
     algorithm, key_id = _algorithm(header, policy), header.get("kid")

@@ -10,7 +10,7 @@ from proxy.security.jwk_set import JwkSet, JwkSetError
 from proxy.security.jwt import Claims, Invalid, JwtPolicy, verify
 from proxy.security.principal import Principal
 from proxy.security.sasl.exchange import Accepted, Challenge, Rejected
-from proxy.security.sasl.oauthbearer import OAuthBearerExchange
+from proxy.security.sasl.oauthbearer import OAuthBearerExchange, TrustedProvider
 from proxy.security.sasl.oauthbearer_message import ClientFirst
 from tests.support.identity_provider import AUDIENCE, ISSUER, ec, ed25519, jwks, part, rsa, signed, token
 
@@ -41,7 +41,7 @@ class Source:
 
 
 def answers(*messages: bytes) -> list[Challenge | Accepted | Rejected]:
-    login = OAuthBearerExchange(Source(), POLICY)
+    login = OAuthBearerExchange((TrustedProvider(Source(), POLICY),))
     outcomes = [login.respond(message, NOW) for message in messages]
     assert all(isinstance(outcome, Challenge | Accepted | Rejected) for outcome in outcomes)
     return outcomes  # type: ignore[return-value]

@@ -10,7 +10,7 @@ from proxy.security.jwk_set import JwkSet
 from proxy.security.jwt import JwtPolicy
 from proxy.security.sasl.client import ScramClient
 from proxy.security.sasl.exchange import Exchange
-from proxy.security.sasl.oauthbearer import OAuthBearerExchange
+from proxy.security.sasl.oauthbearer import OAuthBearerExchange, TrustedProvider
 from proxy.security.sasl.oauthbearer_message import ClientFirst
 from proxy.security.sasl.scram import ScramExchange
 from proxy.session.authentication import SaslListener
@@ -49,7 +49,7 @@ def _exchange(mechanism: str) -> Exchange:
     if mechanism == "SCRAM-SHA-256":
         return ScramExchange(SHA_256, {"alice": SALTED}.get, "nonce", b"key")
     if mechanism == "OAUTHBEARER":
-        return OAuthBearerExchange(_Source(), JwtPolicy(ISSUER, frozenset({AUDIENCE})))
+        return OAuthBearerExchange((TrustedProvider(_Source(), JwtPolicy(ISSUER, frozenset({AUDIENCE}))),))
     return sasl().new_exchange(mechanism)
 
 

@@ -7,7 +7,7 @@ import pytest
 from proxy.security.claims import ClaimPath, GroupsClaim
 from proxy.security.jwk_set import JwkSet
 from proxy.security.jwt import JwtPolicy
-from proxy.security.sasl.oauthbearer import OAuthBearerExchange
+from proxy.security.sasl.oauthbearer import OAuthBearerExchange, TrustedProvider
 from proxy.security.sasl.oauthbearer_message import ClientFirst
 from proxy.session.authentication import SaslListener
 from proxy.wire.error_codes import ErrorCode
@@ -30,7 +30,7 @@ POLICY = JwtPolicy(ISSUER, frozenset({AUDIENCE}), groups=GroupsClaim(ClaimPath.p
 
 def conversation(max_reauth_ms: int = 0) -> Conversation:
     def new_exchange(_mechanism: str) -> OAuthBearerExchange:
-        return OAuthBearerExchange(Source(), POLICY)
+        return OAuthBearerExchange((TrustedProvider(Source(), POLICY),))
 
     listener = SaslListener("SASL", ("OAUTHBEARER",), lambda _: max_reauth_ms, new_exchange)
     return Conversation(sasl_listener=listener)

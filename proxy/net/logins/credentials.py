@@ -137,8 +137,8 @@ class LoginSettings(Protocol):
         """Return whether SCRAM clients have to repeat the server's nonce; `broker_does`: as the broker
         wants."""
 
-    def oauthbearer(self) -> "OAuthBearerSettings":
-        """Return how tokens are verified; called only if OAUTHBEARER is enabled."""
+    def oauthbearer(self) -> "tuple[OAuthBearerSettings, ...]":
+        """Return the identity providers; called only if OAUTHBEARER is enabled."""
 
     def gssapi(self) -> "GssapiSettings":
         """Return the service's key and rules; called only if GSSAPI is enabled."""
@@ -222,11 +222,17 @@ def key_sources(registry: CollectorRegistry, reloads: FileReloads, now_ms: Calla
 
 def _oauthbearer(settings: LoginSettings, credentials: Credentials) -> SaslMechanism:
     from proxy.net.logins.oauthbearer import OAuthBearerMechanism
+    from proxy.security.sasl.oauthbearer import TrustedProvider
 
     if credentials.keys is None:
         raise ValueError("sasl.enabled.mechanisms: OAUTHBEARER is not supported here")
-    chosen = settings.oauthbearer()
-    return OAuthBearerMechanism(credentials.keys().of(chosen.jwks, credentials.background), chosen.policy)
+    keys = credentials.keys()
+    return OAuthBearerMechanism(
+        tuple(
+            TrustedProvider(keys.of(provider.jwks, credentials.background), provider.policy)
+            for provider in settings.oauthbearer()
+        )
+    )
 
 
 def _gssapi(settings: LoginSettings, _credentials: Credentials) -> SaslMechanism:

@@ -24,7 +24,7 @@ from proxy.net.runtime.merged_metrics import Gauge
 from proxy.security.jwk_set import JwkSet, JwkSetError
 from proxy.security.jwt import JwtPolicy
 from proxy.security.sasl.exchange import Exchange
-from proxy.security.sasl.oauthbearer import NAME, KeySource, OAuthBearerExchange
+from proxy.security.sasl.oauthbearer import NAME, KeySource, OAuthBearerExchange, TrustedProvider
 
 EARLY_INTERVAL_MS = 5_000
 """Bounds the requests that strangers can cause, with tokens that name unknown keys."""
@@ -209,7 +209,7 @@ class _Refresh:
 
 @dataclass(frozen=True, slots=True)
 class OAuthBearerSettings:
-    """Where the keys are, and the rules for tokens."""
+    """Of one identity provider: where its keys are, and the rules for its tokens."""
 
     jwks: JwksSettings
     policy: JwtPolicy
@@ -255,10 +255,9 @@ class KeySources:
 class OAuthBearerMechanism:
     """The SASL mechanism OAUTHBEARER; see SaslMechanism."""
 
-    source: KeySource
-    policy: JwtPolicy
+    providers: tuple[TrustedProvider, ...]
     name: str = NAME
 
     def new_exchange(self) -> Exchange:
         """Return an exchange for one login, with the keys known now."""
-        return OAuthBearerExchange(self.source, self.policy)
+        return OAuthBearerExchange(self.providers)

@@ -6,11 +6,12 @@ Extensions are accepted and ignored, as by Kafka's validator.
 """
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from proxy.security.jwk_set import JwkSet
-from proxy.security.jwt import Claims, Invalid, JwtPolicy, verify
+from proxy.security.jwt import Claims, Invalid, JwtPolicy, issuer_of, verify
 from proxy.security.principal import USER_TYPE, Principal
 from proxy.security.sasl.exchange import MAX_TOKEN_BYTES, Accepted, Challenge, Deferred, Rejected, shown
 from proxy.security.sasl.oauthbearer_message import ClientFirst, MessageError
@@ -35,12 +36,37 @@ class KeySource(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class TrustedProvider:
+    """An identity provider: its keys, and the rules for its tokens."""
+
+    source: KeySource
+    policy: JwtPolicy
+
+    def verdict(self, token: str, now_ms: int) -> Claims | Invalid:
+        keys = self.source.keys
+        if keys is None:
+            return Invalid("the identity provider's keys are not loaded yet")
+        return verify(token, keys, self.policy, now_ms)
+
+
+def provider_of(token: str, providers: Sequence[TrustedProvider]) -> TrustedProvider | Invalid:
+    """Return the provider that a token claims to be from: with several of them, each has an issuer."""
+    if len(providers) == 1:
+        return providers[0]  # It may have no issuer; `verify` compares it.
+    issuer = issuer_of(token, max(provider.policy.max_bytes for provider in providers))
+    if isinstance(issuer, Invalid):
+        return issuer
+    chosen = next((provider for provider in providers if provider.policy.issuer == issuer), None)
+    return chosen or Invalid(f"issuer {shown(issuer)} is not one of the expected ones")
+
+
 class OAuthBearerExchange:
     """One OAUTHBEARER login."""
 
-    def __init__(self, source: KeySource, policy: JwtPolicy) -> None:
-        self._source = source
-        self._policy = policy
+    def __init__(self, providers: Sequence[TrustedProvider]) -> None:
+        """`providers`: at least one; of several, no two with the same issuer, and none without."""
+        self._providers = providers
         self._rejection: Rejected | None = None
         self._over = False
 
@@ -60,27 +86,30 @@ class OAuthBearerExchange:
             first = ClientFirst.parse(bytes(token))
         except MessageError as error:
             return Rejected("", str(error))
-        verdict = self._verdict(first, now_ms)
+        provider = provider_of(first.token, self._providers)
+        if isinstance(provider, Invalid):
+            return self._challenge(provider)
+        verdict, source = provider.verdict(first.token, now_ms), provider.source
+        if isinstance(verdict, Invalid) and (source.keys is None or verdict.unknown_key_id is not None):
+            ready = source.newer(verdict.unknown_key_id)
+            if ready is not None:
+                return Deferred(lambda: self._settled(first, provider, now_ms), ready)
+        return self._outcome(first, verdict, provider.policy)
+
+    def _settled(
+        self, first: ClientFirst, provider: TrustedProvider, now_ms: int
+    ) -> Challenge | Accepted | Rejected:
+        return self._outcome(first, provider.verdict(first.token, now_ms), provider.policy)
+
+    def _outcome(
+        self, first: ClientFirst, verdict: Claims | Invalid, policy: JwtPolicy
+    ) -> Challenge | Accepted | Rejected:
         if isinstance(verdict, Claims):
             return _accepted(first, verdict)
-        if self._source.keys is None or verdict.unknown_key_id is not None:
-            ready = self._source.newer(verdict.unknown_key_id)
-            if ready is not None:
-                return Deferred(lambda: self._settled(first, now_ms), ready)
-        return self._challenge(verdict)
+        return self._challenge(verdict, policy.required_scopes)
 
-    def _settled(self, first: ClientFirst, now_ms: int) -> Challenge | Accepted | Rejected:
-        verdict = self._verdict(first, now_ms)
-        return _accepted(first, verdict) if isinstance(verdict, Claims) else self._challenge(verdict)
-
-    def _verdict(self, first: ClientFirst, now_ms: int) -> Claims | Invalid:
-        keys = self._source.keys
-        if keys is None:
-            return Invalid("the identity provider's keys are not loaded yet")
-        return verify(first.token, keys, self._policy, now_ms)
-
-    def _challenge(self, invalid: Invalid) -> Challenge:
-        error = _error(invalid, self._policy)
+    def _challenge(self, invalid: Invalid, scopes: frozenset[str] = frozenset()) -> Challenge:
+        error = _error(invalid, scopes)
         self._rejection = Rejected(error, f"invalid token: {invalid.reason}")
         return Challenge(error.encode(), self._rejection.reason)
 
@@ -96,9 +125,9 @@ def _accepted(first: ClientFirst, claims: Claims) -> Accepted | Rejected:
     return Accepted(Principal(USER_TYPE, claims.subject, groups=claims.groups), b"", claims.expires_at_ms)
 
 
-def _error(invalid: Invalid, policy: JwtPolicy) -> str:
+def _error(invalid: Invalid, required_scopes: frozenset[str]) -> str:
     """The error exactly as Kafka writes it."""
     if not invalid.insufficient_scope:
         return '{"status":"invalid_token"}'
-    scope = json.dumps(" ".join(sorted(policy.required_scopes)))
+    scope = json.dumps(" ".join(sorted(required_scopes)))
     return f'{{"status":"insufficient_scope", "scope":{scope}}}'

@@ -55,6 +55,27 @@ def test_a_key_has_the_effect_of_its_field_unless_its_process_has_another() -> N
     assert set(HELD_PORTS) < set(PROXY)
 
 
+@pytest.mark.spec("A9")
+def test_another_provider_takes_effect_at_once() -> None:
+    def with_providers(*names: str) -> ProxyConfig:
+        providers = {
+            name: {
+                "jwks.endpoint.url": f"https://{name}.example",
+                "expected.issuer": name,
+                "expected.audience": "kafka",
+            }
+            for name in names
+        }
+        sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.enabled.mechanisms": "OAUTHBEARER"}
+        listener = a_listener("PLAIN", "127.0.0.1:1", **sasl, **{"sasl.oauthbearer.providers": providers})
+        return config(a_document(listeners=[listener], authorizer={"class.name": ""}))
+
+    before, after = with_providers("a"), with_providers("a", "b")
+    (change,) = changes(before, after, PROXY)
+    assert (change.key, change.effect) == ("listeners > PLAIN > sasl.oauthbearer.providers", Effect.LIVE)
+    assert len(in_effect(before, after, PROXY).listeners[0].oauthbearer()) == 2
+
+
 @pytest.mark.parametrize("effects", [PROXY, CONTROLLER], ids=["proxy", "controller"])
 @pytest.mark.parametrize(
     "part", ["listeners.ssl", "upstream.sasl", "upstream.ssl", "controller.sasl", "http"]

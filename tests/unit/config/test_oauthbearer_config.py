@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.config import ConfigError, Part, load
+from proxy.config import ConfigError, Part, doubts, load
 from proxy.config.listener import ListenerConfig
 from proxy.config.peer import Login
 from proxy.config.upstream import UpstreamConfig
@@ -53,7 +53,9 @@ def listener(directory: Path, **changes: Any) -> ListenerConfig:
 
 
 def test_the_defaults_are_kafkas(tmp_path: Path) -> None:
-    assert listener(tmp_path).oauthbearer() == OAuthBearerSettings(
+    (found,) = listener(tmp_path).oauthbearer()
+
+    assert found == OAuthBearerSettings(
         JwksSettings(url=URL, refresh_ms=3_600_000, retry_backoff_ms=100, retry_backoff_max_ms=10_000),
         JwtPolicy(
             "https://idp.example/realms/streams",
@@ -69,7 +71,7 @@ def test_the_defaults_are_kafkas(tmp_path: Path) -> None:
 
 
 def test_every_key_counts(tmp_path: Path) -> None:
-    found = listener(
+    (found,) = listener(
         tmp_path,
         jwks__endpoint__url="file:jwks.json",
         jwks__endpoint__refresh__ms=1_000,
@@ -164,14 +166,114 @@ def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], error: 
 
 @pytest.mark.spec("A9")
 def test_a_text_is_one_claim_whatever_it_contains(tmp_path: Path) -> None:
-    (name,) = listener(tmp_path, sub__claim__name="https://acme.org/name,id").oauthbearer().policy.names
+    (name,) = listener(tmp_path, sub__claim__name="https://acme.org/name,id").oauthbearer()[0].policy.names
 
     assert name.path.names == ("https://acme.org/name,id",)
 
 
+PROVIDER = {"jwks.endpoint.url": URL, "expected.issuer": "https://a.example", "expected.audience": "kafka"}
+
+
+def several(directory: Path, **providers: dict[str, Any]) -> ListenerConfig:
+    """A listener with these providers, each with changes of PROVIDER."""
+    return listener(
+        directory,
+        jwks__endpoint__url=None,
+        expected__issuer=None,
+        expected__audience=None,
+        providers={name: PROVIDER | changes for name, changes in providers.items()},
+    )
+
+
+@pytest.mark.spec("A9")
+def test_each_provider_has_its_own_keys_and_rules(tmp_path: Path) -> None:
+    theirs = {
+        "jwks.endpoint.url": "file:jwks.json",
+        "expected.issuer": "https://b.example",
+        "sub.claim.name": ["email", "azp"],
+        "sub.claim.prefixes": {"azp": "app-"},
+        "groups.claim": "roles",
+        "groups.prefix": "b:",
+        "token.max.bytes": 4_096,
+    }
+    ours, partner = several(tmp_path, ours={}, partner=theirs).oauthbearer()
+
+    (alone,) = listener(tmp_path, expected__issuer="https://a.example").oauthbearer()
+    assert ours == alone
+    assert partner == OAuthBearerSettings(
+        JwksSettings(url=f"file:{tmp_path / 'jwks.json'}"),
+        JwtPolicy(
+            "https://b.example",
+            frozenset({"kafka"}),
+            names=(NameClaim(ClaimPath("email", ("email",))), NameClaim(ClaimPath("azp", ("azp",)), "app-")),
+            max_bytes=4_096,
+            groups=GroupsClaim(ClaimPath("roles", ("roles",)), "", "b:"),
+        ),
+    )
+
+
+@pytest.mark.spec("A9")
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({}, "b > expected.issuer: https://a.example is also that of a; each needs its own"),
+        ({"expected.issuer": ""}, "b > expected.issuer: is empty, and it chooses the provider of a token"),
+        ({"expected.issuer": None}, "b: OAUTHBEARER needs expected.issuer; set it to empty"),
+        ({"expected.audience": None}, "b: OAUTHBEARER needs expected.audience"),
+        ({"jwks.endpoint.url": None}, "b: OAUTHBEARER needs jwks.endpoint.url"),
+        ({"jwks.endpoint.url": "http://b.example"}, "b > jwks.endpoint.url: .*http://"),
+        ({"groups.prefix": "x"}, "b: groups.separator and groups.prefix have no effect"),
+        ({"sub.claim.prefixes": {"x": "y"}}, "b: sub.claim.prefixes: x: not among sub.claim.name"),
+        ({"sasl.oauthbearer.groups.claim": "g"}, "b > sasl.oauthbearer.groups.claim: unknown key"),
+    ],
+)
+def test_what_is_wrong_with_a_provider_is_named(tmp_path: Path, changes: dict[str, Any], error: str) -> None:
+    with pytest.raises(ConfigError, match=f"sasl.oauthbearer.providers > {error}"):
+        several(tmp_path, a={}, b=changes)
+
+
+@pytest.mark.spec("A9")
+def test_keys_beside_several_providers_have_no_effect(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.expected\.issuer: no effect beside"):
+        listener(tmp_path, jwks__endpoint__url=None, expected__audience=None, providers={"a": PROVIDER})
+
+
+OTHER = {"expected.issuer": "https://b.example"}
+
+
+@pytest.mark.spec("A9")
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [
+        ({}, OTHER, ["principals"]),
+        ({}, OTHER | {"sub.claim.prefixes": {"sub": "b-"}}, ["principals"]),
+        (
+            {"sub.claim.prefixes": {"sub": "a-"}},
+            OTHER | {"sub.claim.prefixes": {"sub": "b-"}, "groups.claim": "g"},
+            [],
+        ),
+        (
+            {"sub.claim.prefixes": {"sub": "a-"}, "groups.claim": "g", "groups.prefix": "x"},
+            OTHER | {"sub.claim.prefixes": {"sub": "b-"}, "groups.claim": "g", "groups.prefix": "xy"},
+            ["groups"],
+        ),
+    ],
+)
+def test_names_that_two_providers_can_make_are_a_doubt(
+    tmp_path: Path, ours: dict[str, Any], theirs: dict[str, Any], same: list[str]
+) -> None:
+    found = list(doubts.warns_of_issuers(several(tmp_path, a=ours, b=theirs)))
+
+    assert [location for location, _ in found] == [("sasl.oauthbearer.providers", "b")] * len(same)
+    assert [
+        f"its tokens can make the same {what} as those of a" in text
+        for what, (_, text) in zip(same, found, strict=True)
+    ] == [True] * len(same)
+
+
 @pytest.mark.parametrize("url", ["http://localhost:8080/certs", "http://127.0.0.1/certs", "http://[::1]:1/"])
 def test_without_tls_keys_come_from_this_machine_only(tmp_path: Path, url: str) -> None:
-    assert listener(tmp_path, jwks__endpoint__url=url).oauthbearer().jwks.url == url
+    assert listener(tmp_path, jwks__endpoint__url=url).oauthbearer()[0].jwks.url == url
 
 
 @pytest.mark.parametrize("prefix", ["file:", "file://", "file://localhost"])
@@ -181,7 +283,7 @@ def test_a_file_may_be_named_in_each_usual_way(tmp_path: Path, prefix: str) -> N
     (directory / "jwks.json").write_text("{}")
     url = f"{prefix}{str(directory / 'jwks.json').replace(' ', '%20')}"
 
-    assert listener(tmp_path, jwks__endpoint__url=url).oauthbearer().jwks.path == directory / "jwks.json"
+    assert listener(tmp_path, jwks__endpoint__url=url).oauthbearer()[0].jwks.path == directory / "jwks.json"
 
 
 def test_keys_that_nothing_would_read_are_refused(tmp_path: Path) -> None:

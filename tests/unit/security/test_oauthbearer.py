@@ -4,13 +4,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from proxy.security.claims import ClaimPath, NameClaim
 from proxy.security.jwk_set import JwkSet
-from proxy.security.jwt import JwtPolicy
+from proxy.security.jwt import Invalid, JwtPolicy
 from proxy.security.principal import Principal
 from proxy.security.sasl.exchange import Accepted, Challenge, Deferred, Rejected
-from proxy.security.sasl.oauthbearer import OAuthBearerExchange
+from proxy.security.sasl.oauthbearer import OAuthBearerExchange, TrustedProvider, provider_of
 from proxy.security.sasl.oauthbearer_message import ClientFirst
-from tests.support.identity_provider import AUDIENCE, ISSUER, jwks, rsa, token
+from tests.support.identity_provider import ABSENT, AUDIENCE, ISSUER, jwks, part, rsa, token
 
 pytestmark = pytest.mark.spec("R9")
 
@@ -43,7 +44,7 @@ class Source:
 
 
 def exchange(source: Source | None = None, policy: JwtPolicy = POLICY) -> OAuthBearerExchange:
-    return OAuthBearerExchange(source or Source(jwks(rsa())), policy)
+    return OAuthBearerExchange((TrustedProvider(source or Source(jwks(rsa())), policy),))
 
 
 def first(text: str | None = None, authorization_id: str = "", **extensions: str) -> bytes:
@@ -116,6 +117,78 @@ def test_a_token_is_good_for_one_exchange_at_a_time() -> None:
     login.respond(first(), NOW)
 
     assert login.respond(first(), NOW) == Rejected("", "a token after the end of the exchange")
+
+
+PARTNER = "https://partner.example"
+OURS, THEIRS = rsa("rsa-1"), rsa("rsa-2")
+
+
+def two_providers() -> tuple[OAuthBearerExchange, Source, Source]:
+    ours, theirs = Source(jwks(OURS)), Source(jwks(THEIRS))
+    names = (NameClaim(ClaimPath.parse("sub"), "partner-"),)
+    partner = JwtPolicy(PARTNER, frozenset({"p"}), names=names, required_scopes=frozenset({"x"}))
+    login = OAuthBearerExchange((TrustedProvider(ours, POLICY), TrustedProvider(theirs, partner)))
+    return login, ours, theirs
+
+
+@pytest.mark.spec("A9")
+def test_the_issuer_of_a_token_chooses_keys_audience_and_names() -> None:
+    assert two_providers()[0].respond(first(token(NOW_S, key=OURS)), NOW) == ALICE
+
+    text = token(NOW_S, key=THEIRS, iss=PARTNER, aud="p", scope="x")
+    assert two_providers()[0].respond(first(text), NOW) == Accepted(
+        Principal("User", "partner-alice"), b"", NOW + 300_000
+    )
+    text = token(NOW_S, key=THEIRS, iss=PARTNER, aud="p")
+    told = two_providers()[0].respond(first(text), NOW)
+    assert told == Challenge(
+        b'{"status":"insufficient_scope", "scope":"x"}', "invalid token: without scope x"
+    )
+
+
+@pytest.mark.spec("A9")
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (token(NOW_S, key=THEIRS), "unknown key 'rsa-2'"),
+        (token(NOW_S, key=OURS, iss=PARTNER, aud="p"), "unknown key 'rsa-1'"),
+        (token(NOW_S, key=THEIRS, header={"kid": "rsa-1"}), "wrong signature"),
+        (token(NOW_S, key=THEIRS, iss=PARTNER), "meant for another audience"),
+    ],
+)
+def test_no_provider_speaks_for_another_one(text: str, reason: str) -> None:
+    login, ours, theirs = two_providers()
+    ours._asks = theirs._asks = False
+
+    assert login.respond(first(text), NOW) == Challenge(INVALID.encode(), f"invalid token: {reason}")
+
+
+@pytest.mark.spec("A9")
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (token(NOW_S, iss=f"{ISSUER}/"), f"issuer '{ISSUER}/' is not one of the expected ones"),
+        (token(NOW_S, iss=f" {ISSUER}"), f"issuer ' {ISSUER}' is not one of the expected ones"),
+        (token(NOW_S, iss="x" * 200), f"issuer '{'x' * 128}…' is not one of the expected ones"),
+        (token(NOW_S, iss=ABSENT), "no iss claim, or iss is not a string"),
+        (token(NOW_S, iss=[ISSUER]), "no iss claim, or iss is not a string"),
+        ("a.b", "not a signed JWT: 2 parts instead of 3"),
+        ("a.!.c", "payload is not base64url"),
+        (f"a.{part(b'[')}.c", "payload is not JSON, or names a member twice"),
+        (f"a.{part(b'[1]')}.c", "payload is not a JSON object"),
+        ("x" * 16_385, "a token of 16385 bytes, limit 16384"),
+    ],
+)
+def test_a_token_of_no_known_issuer_is_rejected_before_any_key_is_looked_up(text: str, reason: str) -> None:
+    login, ours, theirs = two_providers()
+    message = b"n,,\x01auth=Bearer " + text.encode() + b"\x01\x01"
+    if "!" in text:
+        # The message allows no such token; a provider is chosen all the same.
+        providers = (TrustedProvider(ours, POLICY), TrustedProvider(theirs, POLICY))
+        assert provider_of(text, providers) == Invalid(reason)
+    else:
+        assert login.respond(message, NOW) == Challenge(INVALID.encode(), f"invalid token: {reason}")
+    assert ours.asked == theirs.asked == []
 
 
 async def test_a_token_with_a_new_key_waits_for_it() -> None:
