@@ -96,6 +96,7 @@ def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.Argume
             _restart,
             "replace a running proxy by a new process and print the outcome; connections wait meanwhile",
         ),
+        ("connections", _connections, "show who is connected to a running proxy, from where, with what"),
         ("shell", _shell, "show the metadata log as a tree of paths"),
     ):
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
@@ -116,6 +117,8 @@ def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.Argume
             command.add_argument("--worker", help=argparse.SUPPRESS)  # For workers that a supervisor starts.
         if name in ("reload", "restart"):
             _signal_arguments(command, name)
+        if name == "connections":
+            _connections_arguments(command)
         if name == "shell":
             _shell_arguments(command)
         if name == "check":
@@ -240,6 +243,19 @@ def _shell_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("path", nargs="?", default="/", help="a path; may contain * ? [...]; default: /")
     command.add_argument("pattern", nargs="?", help="for find: a name or a whole path; may contain * ? [...]")
+
+
+def _connections_arguments(command: argparse.ArgumentParser) -> None:
+    command.epilog = "Exit code 0: success; 1: no response, or not of all workers; 2: invalid arguments."
+    for name, of in (
+        ("principal", "of this principal: User:alice"),
+        ("listener", "at this listener"),
+        ("client-software", "of this software: a name, or a name and a version in quotes"),
+        ("address", "from this address or network: 10.0.3.0/24"),
+        ("api-version", "that have used an API in a version or versions: Fetch:4 or Fetch:0-3"),
+    ):
+        command.add_argument(f"--{name}", metavar=name.upper(), help=f"only connections {of}")
+    command.add_argument("--json", action="store_true", help="print one JSON object a line")
 
 
 def _signal_arguments(command: argparse.ArgumentParser, name: str) -> None:
@@ -413,6 +429,13 @@ def _restart(arguments: argparse.Namespace) -> int:
     from proxy.commands.reload_and_restart import restart
 
     return restart(arguments.config, arguments.spool_dir, arguments.timeout_ms)
+
+
+def _connections(arguments: argparse.Namespace) -> int:
+    from proxy.commands.connections import FILTERS, show_connections
+
+    given = {name: value for name in FILTERS if (value := getattr(arguments, name)) is not None}
+    return show_connections(arguments.config, given, as_json=arguments.json)
 
 
 def _shell(arguments: argparse.Namespace) -> int:

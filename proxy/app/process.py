@@ -41,6 +41,7 @@ from proxy.net.kafka.topic_lookups import TopicLookupSeries
 from proxy.net.metadata.acl_ends import end_acls
 from proxy.net.metadata.quorum import CLUSTER_METADATA
 from proxy.net.pages import audit_page
+from proxy.net.pages.connection_page import ConnectionQuery, connection_page
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpServer, PreparedAccess
 from proxy.net.pages.quota_page import quota_page
@@ -349,9 +350,8 @@ class ProxyProcess:
 
     def _pages(self) -> Pages:
         """Return what a supervisor may request."""
-        return worker_pages(
-            self._frame.registry, self.readiness, self._quota_page, self._audit_page, self._reload_page
-        )
+        pages = self._quota_page, self._audit_page, self._reload_page
+        return worker_pages(self._frame.registry, self.readiness, *pages, self._connection_page)
 
     async def _reload_page(self) -> bytes:
         assert self._frame.reloading is not None
@@ -450,7 +450,11 @@ class ProxyProcess:
 
     def _http_server(self, access: HttpAccess | None) -> HttpServer:
         pages = {"/quotas": self._quota_page, "/audit": self._audit_page}
-        return HttpServer(access, self._frame.registry, self.readiness, pages)
+        queries = {"/connections": self._connection_page}
+        return HttpServer(access, self._frame.registry, self.readiness, pages, queries=queries)
+
+    async def _connection_page(self, query: str) -> bytes:
+        return await connection_page(ConnectionQuery.parsed(query), list(self._listeners.connections()))
 
     async def _audit_page(self) -> bytes:
         return await audit_page.audit_page(self._audit)

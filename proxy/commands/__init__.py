@@ -5,6 +5,8 @@ check               what is wrong with a configuration file
 connection_check    `check --connect`: what is wrong at brokers, controllers and identity providers
 proposal_check      `check --proposal`: what a proposed change of policy does
 reload_and_restart  the commands to a running process
+connections         who is connected to a running proxy, from its HTTP port
+http_port           requests to the HTTP port of a running proxy
 shell/              the metadata log as a tree of paths
 init                example files to begin from
 hash_password       the line of a PLAIN user for a users file

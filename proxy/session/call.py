@@ -247,6 +247,8 @@ class Call(Authorization):
             self.denials.recorded()
 
     def _event(self, action: Action, decision: Decision, by_type: bool) -> AuditEvent:
+        if self.client.use is not None:
+            self.client.use.note(self.api_key, self.version)
         return events.authorization(
             method=ApiKey.name_of(self.api_key),
             api_version=self.version,

@@ -13,6 +13,7 @@ from proxy.quota.keys import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PER
 from proxy.quota.throttle import UNLIMITED, Bucket, ClientQuotas, percent
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.session.accounting.summaries import OBSERVE, Summary, SummaryRoom, Throttled, Unchecked, time_used
+from proxy.session.connection_use import ConnectionUse
 from proxy.session.gate import Basis
 from proxy.wire.api_keys import ApiKey
 
@@ -56,6 +57,7 @@ class ClientState:
         "raw_id",
         "reads",
         "request",
+        "use",
         "writes",
     )
 
@@ -66,11 +68,14 @@ class ClientState:
         basis: Basis,
         quotas: ClientQuotas | None,
         now_ms: int = 0,
+        use: ConnectionUse | None = None,
     ) -> None:
         """`raw_id`: the client id as in the request header, None before the first request.
 
-        `basis`: what decisions depend on. `quotas` None: the state only adds up the counts of others.
+        `basis`: what decisions depend on. `quotas` and `use` None: the state only adds up the counts of
+        others.
         """
+        self.use = use
         self.raw_id = raw_id
         self.context = context
         self.basis = basis
@@ -173,6 +178,8 @@ class ClientState:
         found = self._by_action.get(key)
         if found is None or (found.decision is not decision and found.decision != decision):
             found = self._by_action[key] = Summary(*key, decision, now_ms)
+            if self.use is not None:
+                self.use.note(api_key, api_version)
             self._name_characters += len(action.resource_name)
         return found
 
@@ -237,6 +244,8 @@ class ClientState:
         entry = self._unchecked.get(api)
         if entry is None:
             entry = self._unchecked[api] = Unchecked(*api, now_ms)
+            if self.use is not None:
+                self.use.note(*api)
         entry.count += 1
         entry.request_bytes += size_bytes
 

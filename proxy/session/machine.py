@@ -26,6 +26,7 @@ from proxy.session.apis.table import TABLE
 from proxy.session.authentication import Authentication
 from proxy.session.call import Call
 from proxy.session.client_state import ClientState
+from proxy.session.connection_use import ConnectionUse
 from proxy.session.data.fast_lane import FastLane
 from proxy.session.effects import Close, LookUpTopics, MuteClient, Recorded, ToClient, ToController, Verify
 from proxy.session.former_clients import FormerClients
@@ -140,6 +141,7 @@ class Machine:
         self.observer = observer
         self.pipeline = Pipeline([] if observer is None else observer.queue)
         self.remembered = Remembered()
+        self.use = ConnectionUse(listener.counts, authentication)
         self.client = self._new_client(None, None)
         """The state that requests use now."""
         self.lane = FastLane(gate, listener, authentication, self.pipeline, self.remembered, self.client)
@@ -154,7 +156,7 @@ class Machine:
         self.pass_response = self.lane.response
         self.on_turn_due: Callable[[], None] = _nothing
         """Called when a turn is due without anything having come in."""
-        self._handshake = Handshake(gate, listener, authentication)
+        self._handshake = Handshake(gate, listener, authentication, self.use)
         self._former = FormerClients(self.pipeline)
         self._room = SummaryRoom()
 
@@ -168,6 +170,7 @@ class Machine:
             self.move(DISCONNECT)
         self.on_turn_due = _nothing
         self.memory.leave()
+        self.use.close()
         if self.observer is not None:
             self.observer.closed()
 
@@ -412,7 +415,7 @@ class Machine:
             settings_generation=basis.settings_generation,
         )
         context = with_deciding_groups(basis.authorizer, context)
-        return ClientState(raw_id, context, basis, self.gate.quotas, self.now_ms)
+        return ClientState(raw_id, context, basis, self.gate.quotas, self.now_ms, self.use)
 
     def spent_on_requests(self, spent_ns: int, now_ms: int) -> None:
         """Charge the time spent on what the client sent, and for sending it on."""

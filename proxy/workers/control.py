@@ -7,6 +7,7 @@ without a supervisor drains, so that the ports are free when the proxy is starte
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from urllib.parse import quote, unquote
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -17,6 +18,7 @@ from proxy.workers.exposition import snapshot
 from proxy.workers.group import Pages
 
 METRICS, QUOTAS, READY, AUDIT, RELOAD = "metrics", "quotas", "ready", "audit", "reload"
+CONNECTIONS = "connections"
 
 log = structlog.get_logger(__name__)
 
@@ -27,18 +29,20 @@ def worker_pages(
     quotas: Callable[[], Awaitable[bytes]],
     audit: Callable[[], Awaitable[bytes]],
     reload: Callable[[], Awaitable[bytes]],
+    connections: Callable[[str], Awaitable[bytes]],
 ) -> Pages:
     """The pages that a supervisor can request from a worker."""
 
-    async def ready() -> bytes:
+    async def ready(_argument: str) -> bytes:
         return readiness().encoded()
 
     return {
-        METRICS: lambda: snapshot(registry),
+        METRICS: lambda _: snapshot(registry),
         READY: ready,
-        QUOTAS: quotas,
-        AUDIT: audit,
-        RELOAD: reload,
+        QUOTAS: lambda _: quotas(),
+        AUDIT: lambda _: audit(),
+        RELOAD: lambda _: reload(),
+        CONNECTIONS: connections,
     }
 
 
@@ -49,9 +53,9 @@ async def answer(control: int, pages: Pages) -> None:
     reader, writer = await asyncio.open_unix_connection(sock=ours)
     try:
         while line := await reader.readline():
-            number, wanted = line.split()
-            page = await pages[wanted.decode()]()
-            writer.write(b"%s %d\n" % (number, len(page)) + page)
+            number, wanted, *argument = line.decode().split()
+            page = await pages[wanted](unquote("".join(argument)))
+            writer.write(f"{number} {len(page)}\n".encode() + page)
             await writer.drain()
     except ConnectionError as error:
         log.warning("supervisor closed the control connection", error=text_of(error))
@@ -68,14 +72,14 @@ class Asker:
         self._count = 0
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
 
-    async def ask(self, page: str, timeout_ms: int) -> bytes | None:
+    async def ask(self, page: str, timeout_ms: int, argument: str = "") -> bytes | None:
         """Requests a page. None if the worker is gone or does not respond within `timeout_ms`."""
         self._count += 1
         number = self._count
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answered
         try:
-            self._writer.write(f"{number} {page}\n".encode())
+            self._writer.write(f"{number} {page} {quote(argument)}\n".encode())
             async with asyncio.timeout(timeout_ms / 1000):
                 return await answered
         except (OSError, TimeoutError) as error:

@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from proxy.net.pages.connection_page import ConnectionQuery, merged_connections
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpServer
 from proxy.net.pages.quota_page import MAX_ROWS
@@ -22,7 +23,7 @@ from proxy.net.pages.readiness import Note, Readiness, ReadinessSeries
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 from proxy.workers.child import Child
-from proxy.workers.control import AUDIT, METRICS, QUOTAS, READY
+from proxy.workers.control import AUDIT, CONNECTIONS, METRICS, QUOTAS, READY
 from proxy.workers.exposition import Exposition, snapshot
 
 
@@ -130,7 +131,8 @@ class Front(Collector):
     def server(self, access: HttpAccess | None) -> HttpServer:
         """The HTTP server for the configured address."""
         pages = {"/quotas": self._merged_quotas, "/audit": self._audit, "/workers": self._workers}
-        return HttpServer(access, self._registry, self.readiness, pages, before=self._ask_for)
+        queries = {"/connections": self._merged_connections}
+        return HttpServer(access, self._registry, self.readiness, pages, self._ask_for, queries)
 
     async def ask_all(self) -> None:
         """Requests readiness and metrics from all workers."""
@@ -205,9 +207,9 @@ class Front(Collector):
                 if self.children.get(child.number) is child:
                     self.exposition.update(child.number, page, now_ms())
 
-    async def _answers(self, page: str) -> list[tuple[Child, bytes]]:
+    async def _answers(self, page: str, argument: str = "") -> list[tuple[Child, bytes]]:
         children = list(self.children.values())
-        answers = await asyncio.gather(*(child.asker.ask(page, ASK_MS) for child in children))
+        answers = await asyncio.gather(*(child.asker.ask(page, ASK_MS, argument) for child in children))
         return [
             (child, answer) for child, answer in zip(children, answers, strict=True) if answer is not None
         ]
@@ -215,6 +217,11 @@ class Front(Collector):
     async def _audit(self) -> bytes:
         page = {"workers": [{"worker": number} | dict(page) for number, page in self._audits]}
         return json.dumps(page, indent=1).encode() + b"\n"
+
+    async def _merged_connections(self, query: str) -> bytes:
+        wanted = ConnectionQuery.parsed(query)  # Before workers are asked: it may be invalid.
+        answers = await self._answers(CONNECTIONS, query)
+        return merged_connections(wanted, [page for _, page in answers], workers=len(self.children))
 
     async def _merged_quotas(self) -> bytes:
         return merged_quotas(self._quotas)

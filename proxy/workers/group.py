@@ -17,8 +17,8 @@ from proxy.quota.connections import ConnectionCounts, ProcessCounts
 from proxy.quota.rate import Rate, unshared
 from proxy.session.member_hosts import SharedHosts
 
-Pages = Mapping[str, Callable[[], Awaitable[bytes]]]
-"""By name, what a supervisor may request."""
+Pages = Mapping[str, Callable[[str], Awaitable[bytes]]]
+"""By name, what a supervisor may request; each gets an argument, which most ignore."""
 
 
 class Feed(Protocol):

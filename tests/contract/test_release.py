@@ -83,7 +83,8 @@ def test_a_release_has_all_its_files(tmp_path: Path) -> None:
             "SHA256SUMS",
         ]
     )
-    sums = dict(reversed(line.split("  ")) for line in (files / "SHA256SUMS").read_text().splitlines())
+    lines = (files / "SHA256SUMS").read_text().splitlines()
+    sums = {name: value for value, name in (line.split("  ") for line in lines)}
     assert sums == {
         name: hashlib.sha256((files / name).read_bytes()).hexdigest()
         for name in named

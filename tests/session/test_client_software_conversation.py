@@ -116,3 +116,46 @@ def test_a_denied_request_does_not_hide_that_it_is_one_of_this_version() -> None
     talk.asks(PRODUCE, 3, produce("orders"))
 
     assert [(event.granted, event.api_version) for event in talk.events] == [(False, 3)]
+
+
+def used(talk: Conversation) -> tuple[dict[str, int], dict[tuple[int, int], int]]:
+    counts = talk.listener.counts
+    return counts.connections_by_software, counts.connections_by_version
+
+
+def test_a_connection_counts_under_its_software_and_versions_until_it_is_closed() -> None:
+    talk = Conversation("WRITE TOPIC orders", sasl_listener=sasl())
+    talk.asks(API_VERSIONS, 3, software())
+    talk.heard_bytes()
+    talk.logs_in()
+    assert used(talk) == ({}, {})  # Nothing that anybody can invent before a login.
+
+    talk.asks(PRODUCE, 9, produce("orders"))
+    talk.answers(PRODUCE, 9, produced("orders"))
+    talk.asks(PRODUCE, 9, produce("secrets"))
+    talk.asks(METADATA, 1, t.MetadataRequest(topics=None))
+    talk.answers(METADATA, 1, t.MetadataResponse())
+    assert used(talk) == ({"librdkafka 2.3.0": 1}, {(PRODUCE, 9): 1, (METADATA, 1): 1})
+
+    talk.asks(API_VERSIONS, 3, software(version="2.4.0"))
+    assert used(talk)[0] == {"librdkafka 2.4.0": 1}
+    talk.session.closed()
+    assert used(talk) == ({}, {})
+
+
+def test_a_client_that_does_not_say_its_software_is_counted_as_unknown() -> None:
+    talk = Conversation()
+
+    talk.asks(FETCH, 4, fetch("orders"))
+
+    assert used(talk) == ({"unknown unknown": 1}, {(FETCH, 4): 1})
+
+
+def test_what_is_counted_survives_a_new_state_of_the_cluster_and_another_client_id() -> None:
+    talk = Conversation("WRITE TOPIC orders", "READ TOPIC orders")
+    talk.asks(PRODUCE, 9, produce("orders"))
+    talk.gate.forget_decisions()
+    talk.asks(FETCH, 12, fetch("orders"), client_id="another")
+    talk.asks(PRODUCE, 9, produce("orders"))
+
+    assert used(talk)[1] == {(PRODUCE, 9): 1, (FETCH, 12): 1}

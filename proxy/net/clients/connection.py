@@ -125,13 +125,14 @@ class Connection(RelayProtocol):
         "_early",
         "_host",
         "_in_turns",
-        "_last_activity_ms",
         "_linger",
         "_logs_in_since_ms",
         "_renewal",
         "_renewal_late",
         "_rest",
+        "last_activity_ms",
         "session",
+        "since_ms",
         "slot",
         "upstream",
     )
@@ -147,7 +148,7 @@ class Connection(RelayProtocol):
         self._connecting = False
         self._early: list[bytes] = []  # For the broker, until the connection to it is open.
         self._close_reason: str | None = None
-        self._last_activity_ms = host.now_ms()
+        self.since_ms = self.last_activity_ms = host.now_ms()
         self._linger: asyncio.TimerHandle | None = None
         self._logs_in_since_ms = 0  # Since when a drain waits for messages of a login.
         self._renewal: asyncio.TimerHandle | None = None
@@ -172,7 +173,7 @@ class Connection(RelayProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._close_reason is not None:
             return
-        now_ms = self._last_activity_ms = self._host.now_ms()
+        now_ms = self.last_activity_ms = self._host.now_ms()
         data = self._buffers.current[:nbytes]
         upstream = self.upstream
         if upstream is not None and self.session.forward_request(data, now_ms):
@@ -189,7 +190,7 @@ class Connection(RelayProtocol):
     def broker_sent(self, nbytes: int) -> None:
         """Handle so many bytes of the broker in the receive buffer."""
         if self._close_reason is None:
-            now_ms = self._last_activity_ms = self._host.now_ms()
+            now_ms = self.last_activity_ms = self._host.now_ms()
             data = self._buffers.current[:nbytes]
             if self.session.forward_response(data, now_ms):
                 self.write(data)
@@ -383,7 +384,7 @@ class Connection(RelayProtocol):
             # neither completes a request nor reads its responses.
             since_ms = self.session.incomplete_since_ms
             waits_for_client = self.session.closing or self.full or since_ms is not None
-            if self._last_activity_ms < idle_since_ms and (self.quiet or waits_for_client):
+            if self.last_activity_ms < idle_since_ms and (self.quiet or waits_for_client):
                 self.close("idle")
             elif since_ms is not None and since_ms < incomplete_since_ms:
                 self.close("request_incomplete")

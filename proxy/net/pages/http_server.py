@@ -141,6 +141,10 @@ class TlsStream:
             await self._writer.drain()
 
 
+class BadRequest(ValueError):
+    """A page's parameters are invalid; the message says which, and what is valid."""
+
+
 class _ErrorResponse(Exception):
     """Ends a request with a response other than 200."""
 
@@ -161,15 +165,18 @@ class HttpServer:
         readiness: Callable[[], Readiness],
         pages: Mapping[str, Callable[[], Awaitable[bytes]]] | None = None,
         before: Callable[[str], Awaitable[None]] | None = None,
+        queries: Mapping[str, Callable[[str], Awaitable[bytes]]] | None = None,
     ) -> None:
         """`access`: address and credentials; None: closed. `pages`: JSON by path.
 
-        `before`: awaited with the path of each request, to collect the state of other processes.
+        `before`: awaited with the path of each request, to collect the state of other processes. `queries`:
+        JSON by path, of pages that get the query of the URL; they raise BadRequest.
         """
         self._access = access
         self._registry = registry
         self._readiness = readiness
         self._pages = pages or {}
+        self._queries = queries or {}
         self._before = before
         self._server: asyncio.Server | None = None
         self._open = 0
@@ -299,7 +306,7 @@ class HttpServer:
         """Return content type and body; _ErrorResponse for every other status than 200."""
         if request.method not in (b"GET", b"HEAD"):
             raise _ErrorResponse(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", Allow="GET, HEAD")
-        path = request.target.decode("latin-1").partition("?")[0]
+        path, _, query = request.target.decode("latin-1").partition("?")
         if path in _ALIVE:
             return _PLAIN, b"alive\n"
         authorization = dict(request.headers).get(b"authorization", b"")
@@ -319,7 +326,13 @@ class HttpServer:
             return CONTENT_TYPE_LATEST, await exposition(self._registry)
         if path in self._pages:
             return _JSON, await self._pages[path]()
-        raise _ErrorResponse(HTTPStatus.NOT_FOUND, " ".join((_METRICS, _ALIVE[0], _READY, *self._pages)))
+        if path in self._queries:
+            try:
+                return _JSON, await self._queries[path](query)
+            except BadRequest as error:
+                raise _ErrorResponse(HTTPStatus.BAD_REQUEST, str(error)) from error
+        paths = (_METRICS, _ALIVE[0], _READY, *self._pages, *self._queries)
+        raise _ErrorResponse(HTTPStatus.NOT_FOUND, " ".join(paths))
 
     def _ready(self, *, detailed: bool) -> bytes:
         readiness = self._readiness()

@@ -60,6 +60,10 @@ class RequestCounts:
     """Durations of those in `through` at the broker, from sending the request to the broker's response."""
     errors: dict[tuple[int, int], int] = field(default_factory=dict)
     """Responses by API key and error code."""
+    connections_by_software: dict[str, int] = field(default_factory=dict)
+    """Open connections by name and version of their clients' software (connection_use)."""
+    connections_by_version: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Open connections by API key and version that their clients have used."""
 
     def request_durations(self) -> dict[int, Durations]:
         """Return by API: from taking a request to sending its response."""

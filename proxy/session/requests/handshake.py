@@ -21,6 +21,7 @@ from proxy.audit.classes import AUTHENTICATION
 from proxy.security.sasl.exchange import Settled
 from proxy.session.authentication import Authentication, Phase, Step
 from proxy.session.client_state import ClientState
+from proxy.session.connection_use import ConnectionUse
 from proxy.session.effects import Close, MuteClient, Recorded, Verify
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.session.plan import End, LoggedIn, Plan, SendResponse
@@ -143,12 +144,15 @@ class Handshake:
     """One connection's own requests. Returns plans; changes only the authentication and what it remembers
     here."""
 
-    __slots__ = ("_authentication", "_gate", "_listener", "_verifying")
+    __slots__ = ("_authentication", "_gate", "_listener", "_use", "_verifying")
 
-    def __init__(self, gate: Gate, listener: ListenerPolicy, authentication: Authentication) -> None:
+    def __init__(
+        self, gate: Gate, listener: ListenerPolicy, authentication: Authentication, use: ConnectionUse
+    ) -> None:
         self._gate = gate
         self._listener = listener
         self._authentication = authentication
+        self._use = use
         # The request whose token is being verified, and when it was taken; the header is None for a bare
         # token.
         self._verifying: tuple[RequestHeader | None, int] | None = None
@@ -200,7 +204,9 @@ class Handshake:
         error_code, response, software = api_versions_response(
             self._gate, header, frame, throttle_time_ms, listener
         )
-        self._authentication.client_software = software or self._authentication.client_software
+        if software:
+            self._authentication.client_software = software
+            self._use.count()
         if error_code == ErrorCode.NONE and self._authentication.phase is Phase.VERSIONS:
             self._authentication.phase = Phase.HANDSHAKE
         self._listener.counts.error(ApiKey.API_VERSIONS, error_code)
