@@ -120,6 +120,7 @@ OBJECT = struct(
 OBJECTS = _field("objects", T.ArrayType(OBJECT), late=True)
 BALANCER = _field("balancer", _STRING, late=True)
 CLIENT_SOFTWARE = _field("client_software", _STRING, late=True)
+GROUPS = _field("groups", T.ArrayType(_STRING), late=True)
 
 BOOT_KEY = (PROXY_ID, BOOT_ID)
 RECORD_KEY = (*BOOT_KEY, SEQUENCE)

@@ -57,6 +57,7 @@ class ForwardedAuthorization(Authorization):
             listener=context.listener,
             host=context.host,
             principal=str(context.principal),
+            groups=context.groups or None,
             forwarding_principal=None if forwarding is None else str(forwarding),
             client_id=context.client_id,
             method=self.method,

@@ -56,7 +56,7 @@ class Mutations:
         header, user = forwarded.header, forwarded.principal.name
         controller_api = CONTROLLER_APIS.get(header.api_key)
         charge = None if controller_api is None else controller_api.charge
-        if charge is None or self._quotas.excludes(str(forwarded.principal)):
+        if charge is None or self._quotas.excludes(forwarded.principal.principals):
             return await send(request)
         strict = charge.is_strict(header.api_version)
         quota = self._quotas.of_request(strict, image.quotas, user, header.client_id, self._now_ms())

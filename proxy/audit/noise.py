@@ -41,6 +41,7 @@ _COMMON = (
     "listener",
     "host",
     "principal",
+    "groups",
     "forwarding_principal",
     "client_id",
     "method",

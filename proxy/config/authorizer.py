@@ -68,7 +68,7 @@ class AuthorizerConfig(Part):
     the path of another class, package.module.Class; see [authorizers](authorizers.md). Required if a listener
     authenticates clients. Set to the empty string to allow everything."""
     super_users: Annotated[PrincipalsText, LIVE] = ""
-    """The principals that may do everything, even before the log is loaded: `User:alice;User:bob`."""
+    """The principals that may do everything, even before the log is loaded: `User:alice;Group:admins`."""
     allow_everyone_if_no_acl_found: Annotated[bool | None, LIVE, Unset("the class's own")] = None
     """Whether a resource without ACLs is open: by default no with StandardAuthorizer, as in Kafka, and yes
     with SimpleAclAuthorizer, as in KIP-11."""

@@ -349,7 +349,7 @@ class QuotaRules(Part):
     """`observe`: the proxy counts rates and records what it would throttle (`throttled` with the rule
     `observe`), but throttles no client."""
     quota_excluded_principals: Annotated[PrincipalsText, LIVE] = ""
-    """Principals that are never limited: `User:a;User:b`."""
+    """Principals that are never limited: `User:a;Group:b`."""
     quota_cluster_topic: Annotated[str, Field(min_length=1), RESTART] = DEFAULT_SHARES_TOPIC
     """The topic over which proxies agree on their shares, the same at all proxies and controllers. Clients
     cannot write it."""

@@ -5,7 +5,7 @@ calls it for CreateTopics, CreatePartitions and DeleteTopics.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from proxy.metadata.image import QuotasImage
@@ -146,9 +146,9 @@ class MutationQuotas:
         """Use other settings from the next request on. What was used still counts."""
         self.enforced, self._excluded, self._generation = enforced, frozenset(excluded), generation
 
-    def excludes(self, principal: str) -> bool:
-        """Whether this principal ("User:alice") has no quotas."""
-        return principal in self._excluded
+    def excludes(self, principals: Iterable[str]) -> bool:
+        """Whether a session with these principals ("User:alice", "Group:ops") has no quotas."""
+        return not self._excluded.isdisjoint(principals)
 
     def used(self, now_ms: int) -> list[tuple[Governing, TokenBucket]]:
         """Return the buckets that are not full, with the quotas of their last requests, for display."""

@@ -7,7 +7,7 @@ was used before a change of the limit still counts. The session mutes the channe
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol, TypeAlias
 from weakref import ref
 
@@ -294,7 +294,7 @@ class ClientQuotas:
         """
         self.enforced = enforced
         self._rates_of = rates_of
-        self._excluded = frozenset(excluded)
+        self.excluded = frozenset(excluded)
         self._window_ms = settings.quota_window_size_seconds * 1000
         self._samples = settings.quota_window_num
         self._static_defaults = _static_defaults(settings)
@@ -344,13 +344,13 @@ class ClientQuotas:
 
         The windows do not change, because what was used is measured in them.
         """
-        self.enforced, self._excluded = enforced, frozenset(excluded)
+        self.enforced, self.excluded = enforced, frozenset(excluded)
         self._static_defaults, self._generation = _static_defaults(settings), generation
         self._resolved = {}
 
-    def excludes(self, principal: str) -> bool:
-        """Whether this principal ("User:alice") has no quotas."""
-        return principal in self._excluded
+    def excludes(self, principals: Iterable[str]) -> bool:
+        """Whether a session with these principals ("User:alice", "Group:ops") has no quotas."""
+        return not self.excluded.isdisjoint(principals)
 
     def active(self, now_ms: int) -> list[Bucket]:
         """Return the limited buckets with traffic within the last hour, for metrics."""

@@ -56,6 +56,11 @@ class Principal:
         return f"{self.principal_type}:{self.name}"
 
     @property
+    def principals(self) -> tuple[str, ...]:
+        """The session as ACLs and lists of principals name it: "User:alice", "Group:ops"."""
+        return (str(self), *[f"{GROUP_TYPE}:{name}" for name in self.groups])
+
+    @property
     def is_bare(self) -> bool:
         """Whether it carries nothing that an authorizer could see besides the fields of this class."""
         return type(self) is Principal and len(vars(self)) == _FIELDS

@@ -14,7 +14,7 @@ log contains password verifiers, so ACLs on `*` or on a prefix do not allow to r
 allow.everyone.if.no.acl.found (decision 0042).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from proxy.metadata.acl import Operation, PatternType, ResourceType
@@ -29,6 +29,7 @@ from proxy.security.authorizer import (
     GuardedAuthorizer,
     RequestContext,
 )
+from proxy.security.principal import GROUP_TYPE
 from proxy.security.simple import SimpleAclAuthorizer
 
 PROTECTED_TOPIC = "protected.topic"
@@ -184,12 +185,21 @@ def underlying(authorizer: Authorizer) -> Authorizer:
     return inner.authorizer if isinstance(inner, GuardedAuthorizer) else inner
 
 
-def with_deciding_groups(authorizer: Authorizer, context: RequestContext) -> RequestContext:
-    """Return the context with the groups of its principal that decide; itself if it has none."""
+def with_deciding_groups(
+    authorizer: Authorizer, context: RequestContext, excluded: Container[str] = ()
+) -> RequestContext:
+    """Return the context with the groups of its principal that decide; itself if it has none.
+
+    `excluded`: the principals without quotas, which are groups that decide, too.
+    """
     guarded = unprotected(authorizer)
     if not context.principal.groups or not isinstance(guarded, GuardedAuthorizer):
         return context
-    return replace(context, groups=guarded.deciding_groups(context))
+    groups = guarded.deciding_groups(context)
+    if groups is None:
+        return context
+    also = (name for name in context.principal.groups if f"{GROUP_TYPE}:{name}" in excluded)
+    return replace(context, groups=tuple(sorted({*groups, *also})))
 
 
 def acls_in_log(authorizer: Authorizer) -> bool:

@@ -149,6 +149,7 @@ class Authentication:
         self.expires_at_ms = expires_at_ms
         return events.authentication(
             principal=str(self.principal),
+            groups=self.principal.groups or None,
             mechanism=self.mechanism,
             error_code=ErrorCode.NONE,
             session_lifetime_ms=0 if expires_at_ms is None else max(expires_at_ms - now_ms, 0),
@@ -361,6 +362,7 @@ class Authentication:
         # A client of version 0 gets no lifetime, and is disconnected all the same (R4).
         self.expires_at_ms = session_end_ms(limit_ms, accepted.expires_at_ms, now_ms)
         event = self._event("reauthentication" if again else "authentication")
+        event.groups = self.principal.groups or None
         event.session_lifetime_ms = lifetime_ms
         # A request of version 1 or later shows that the client can re-authenticate.
         event.api_version = max(self._client_version, 0)

@@ -82,7 +82,7 @@ class ClientState:
         self.image = context.image
         user, client_id = context.principal.name, context.client_id
         image = context.image
-        if image is None or quotas is None or quotas.excludes(str(context.principal)):
+        if image is None or quotas is None or quotas.excludes(context.principal.principals):
             self.producer: Bucket = UNLIMITED
             self.consumer: Bucket = UNLIMITED
             self.request: Bucket = UNLIMITED

@@ -414,7 +414,7 @@ class Machine:
             image=basis.image,
             settings_generation=basis.settings_generation,
         )
-        context = with_deciding_groups(basis.authorizer, context)
+        context = with_deciding_groups(basis.authorizer, context, self.gate.quotas.excluded)
         return ClientState(raw_id, context, basis, self.gate.quotas, self.now_ms, self.use)
 
     def spent_on_requests(self, spent_ns: int, now_ms: int) -> None:
@@ -456,6 +456,8 @@ class Machine:
         if event.settings_generation is None:
             event.settings_generation = context.settings_generation
         event.settings_generation = event.settings_generation or None
+        if event.granted is not None:
+            event.groups = context.groups or None
         return event
 
     # Responses.

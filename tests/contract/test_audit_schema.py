@@ -22,12 +22,14 @@ SPARK_TYPES: dict[object, T.DataType] = {
     Mapping[str, str]: T.MapType(T.StringType(), T.StringType()),
     Sequence[Mapping[str, object]]: T.ArrayType(S.OBJECT),
     Sequence[Sequence[str | None]]: T.ArrayType(T.ArrayType(T.StringType())),
+    Sequence[str]: T.ArrayType(T.StringType()),
 }
 WORDS = {
     "string": "text",
     "bigint": "long",
     "map<string,string>": "map",
     "array<array<string>>": "lists",
+    "array<string>": "texts",
     T.ArrayType(S.OBJECT).simpleString(): "objects",
     **{name: name for name in ("int", "double", "boolean")},
 }

@@ -302,7 +302,7 @@ async def test_other_quotas_are_in_effect_for_the_next_request_and_connection(tm
         quotas = process._gate.quotas
         bucket = quotas.bucket(PRODUCER_BYTE_RATE, MetadataImage.EMPTY.quotas, "alice", "app")
         assert (bucket.limit, bucket.enforced, bucket.settings_generation) == (500, True, 1)
-        assert quotas.excludes("User:backup")
+        assert quotas.excludes(["User:backup"])
         assert process._listeners._connection_quotas.enforced
 
 

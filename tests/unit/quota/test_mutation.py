@@ -257,4 +257,4 @@ def test_other_settings_hold_from_the_next_request_and_what_was_used_counts() ->
     assert (before.enforced, before.settings_generation) == (False, 0)
     assert (after.enforced, after.settings_generation) == (True, 3)
     assert not after.record(1, NOW)
-    assert (quotas.excludes("User:bob"), quotas.excludes("User:alice")) == (True, False)
+    assert (quotas.excludes(["User:bob"]), quotas.excludes(["User:alice"])) == (True, False)
