@@ -6,6 +6,7 @@ security/      authentication and authorization: principals, SASL mechanisms, au
 quota/         which quota governs a client, and how long the client has to wait
 audit/         one audit record and its encoding
 admin/         which administrative requests are rejected: the same rules for the proxy and the controller
+policy/        what a policy decides about all requests there can be
 session/       one client connection without a socket: bytes in, effects out
 net/           everything that waits: sockets, the metadata log, the audit spool, metrics
 config/        the configuration file

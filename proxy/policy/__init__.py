@@ -1,0 +1,7 @@
+"""What a policy decides about all requests there can be (SPEC D18, decision 0144).
+
+names        sets of resource names, of literal names and prefixes
+hosts        sets of client addresses, of networks
+policy       an authorizer with its ACLs and settings, as far as requests can differ by them
+differences  the regions of requests that two policies decide differently
+"""

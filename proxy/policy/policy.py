@@ -1,0 +1,218 @@
+"""A policy: an authorizer with its ACLs and settings, as far as requests can differ by them.
+
+The authorizer decides, nothing here does. What this module knows of it is what a decision depends on: the
+ACLs of the caller and of all principals on patterns that cover the name, whether the caller is a super user
+or the owner of the topic, and, if allow.everyone.if.no.acl.found is true, whether some ACL covers the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+from proxy.metadata.acl import Acl, Operation, PermissionType, ResourceType, uuid_text
+from proxy.metadata.acls_image import AclsImage
+from proxy.metadata.delta import AclsDelta
+from proxy.metadata.image import MetadataImage, TopicsImage
+from proxy.policy.names import EVERY_NAME, Pattern, pattern_of
+from proxy.security.authorizer import (
+    ALLOW_EVERYONE,
+    NOT_READY,
+    Action,
+    Authorizer,
+    Decision,
+    RequestContext,
+    parse_boolean,
+    super_users,
+)
+from proxy.security.principal import GROUP_TYPE, Principal, parse_principal
+from proxy.security.simple import ResourceRules, SimpleAclAuthorizer, parse_acl_file
+from proxy.security.standard import StandardAuthorizer
+
+REQUESTED: Mapping[ResourceType, tuple[Operation, ...]] = {
+    ResourceType.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+    ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT),
+    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+}
+"""The operations that requests need on resources of each type (AclEntry.supportedOperations)."""
+
+BY_TYPE = (Operation.WRITE, ResourceType.TOPIC)
+"""The only right that requests need on any resource of a type: that of an idempotent producer (KIP-679)."""
+
+_ACTIONS = {kind: [(one, 1 << one) for one in operations] for kind, operations in REQUESTED.items()}
+
+
+class AccessRequest(NamedTuple):
+    """`resource_name` None: by resource type."""
+
+    principal: str
+    host: str
+    operation: Operation
+    resource_type: ResourceType
+    resource_name: str | None
+
+    def __str__(self) -> str:
+        name = "any" if self.resource_name is None else self.resource_name
+        return f"{self.principal} {self.host} {self.operation.name} {self.resource_type.name} {name}"
+
+
+class AclEntry(NamedTuple):
+    """An ACL without its pattern and principal."""
+
+    host: str
+    operation: Operation
+    allow: bool
+
+
+@dataclass(slots=True)
+class TypeAcls:
+    """The ACLs on one resource type."""
+
+    of_principal: dict[str, dict[Pattern, set[AclEntry]]] = field(default_factory=dict)
+    counts: dict[Pattern, int] = field(default_factory=dict)
+    """The number of ACLs on each pattern that has any."""
+    owned: dict[str, set[str]] = field(default_factory=dict)
+    """The topics of each owner."""
+
+    def add(self, principal: str, pattern: Pattern, entry: AclEntry) -> None:
+        self.of_principal.setdefault(principal, {}).setdefault(pattern, set()).add(entry)
+        self.counts[pattern] = self.counts.get(pattern, 0) + 1
+
+
+def caller(principal: str) -> Principal:
+    """Return the principal of a request.
+
+    For a group, it is that of a member that no ACL names otherwise.
+    """
+    found = parse_principal(principal)
+    if found.principal_type != GROUP_TYPE:
+        return found
+    return Principal(GROUP_TYPE, found.name, groups=(found.name,))
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What decides. Make it with `of_image` or `of_file`."""
+
+    authorizer: Authorizer
+    image: MetadataImage
+    super_users: frozenset[str]
+    everyone: bool
+    """allow.everyone.if.no.acl.found"""
+    acls: Mapping[ResourceType, TypeAcls]
+
+    def allowed(self, principal: Principal, host: str, resource_type: ResourceType, name: str) -> int:
+        """Return the allowed operations as the sum of 1 << operation."""
+        bits = _ACTIONS[resource_type]
+        actions = [Action(operation, resource_type, name) for operation, _ in bits]
+        decisions = self.authorizer.authorize(self._context(principal, host), actions)
+        return sum(bit for (_, bit), decision in zip(bits, decisions, strict=True) if decision.allowed)
+
+    def decide(self, request: AccessRequest) -> Decision:
+        context = self._context(caller(request.principal), request.host)
+        operation, kind, name = request.operation, request.resource_type, request.resource_name
+        if name is not None:
+            return self.authorizer.authorize(context, [Action(operation, kind, name)])[0]
+        while True:
+            decision = self.authorizer.authorize_by_resource_type(context, operation, kind)
+            if decision.rule != NOT_READY:
+                return decision
+
+    def _context(self, principal: Principal, host: str) -> RequestContext:
+        return RequestContext(principal, host, "", None, image=self.image)
+
+
+def of_image(image: MetadataImage, settings: Mapping[str, str] | None = None) -> Policy:
+    """Return the policy of the ACLs of an image. `settings`: StandardAuthorizer's, by Kafka's names."""
+    settings = settings or {}
+    authorizer = StandardAuthorizer()
+    authorizer.configure(settings)
+    acls = {kind: TypeAcls() for kind in REQUESTED}
+    for acl in image.acls.by_id.each_value():
+        _index(acls, acl.enforced(image.acls.networks))
+    for owner, names in image.topics.owned.items():
+        acls[ResourceType.TOPIC].owned[owner] = {name for name, _ in names}
+    return Policy(
+        authorizer, image, super_users(settings), parse_boolean(settings, ALLOW_EVERYONE, default=False), acls
+    )
+
+
+def _index(acls: Mapping[ResourceType, TypeAcls], acl: Acl) -> None:
+    entry = AclEntry(acl.host, acl.operation, acl.permission_type is PermissionType.ALLOW)
+    pattern = pattern_of(acl.resource_name, acl.pattern_type)
+    on_all = acl.resource_type is ResourceType.ANY
+    for kind in acls if on_all else (acl.resource_type,) if acl.resource_type in acls else ():
+        acls[kind].add(acl.principal, pattern, entry)
+
+
+def of_acls(
+    acls: Iterable[Acl], settings: Mapping[str, str] | None = None, topics: TopicsImage = TopicsImage.EMPTY
+) -> Policy:
+    """Return the policy of some ACLs without ids, each of which is counted once."""
+    delta = AclsDelta(AclsImage.EMPTY, compacted=False)
+    for acl in acls:
+        delta.add(acl)
+    return of_image(MetadataImage(0, delta.apply(), topics=topics), settings)
+
+
+def numbered_id(number: int) -> str:
+    """Return the id of an ACL of a file. Kafka's ids are random: none is such a small number."""
+    return uuid_text(number.to_bytes(16, "little"))
+
+
+def of_file(content: bytes, settings: Mapping[str, str] | None = None) -> Policy:
+    """Return the policy of an ACL file of SimpleAclAuthorizer; ValueError has the place of an error.
+
+    `settings`: as of `of_image`; without it, allow.everyone.if.no.acl.found is true.
+    """
+    settings = settings or {}
+    authorizer = SimpleAclAuthorizer()
+    authorizer.configure(settings)
+    authorizer.load_file(Path(), content)
+    file = parse_acl_file(content)
+    acls = {kind: TypeAcls() for kind in REQUESTED}
+    for kind, found in acls.items():
+        # Its rules for the cluster decide on types without names, and on CREATE.
+        _index_rules(found, EVERY_NAME, file.cluster)
+        for name, rules in file.named(kind).items():
+            _index_rules(found, Pattern(name, True), rules)
+            if rules.owner is not None:
+                found.owned.setdefault(rules.owner, set()).add(name)
+    everyone = parse_boolean(settings, ALLOW_EVERYONE, default=True)
+    return Policy(authorizer, MetadataImage.EMPTY, super_users(settings), everyone, acls)
+
+
+def _index_rules(found: TypeAcls, pattern: Pattern, rules: ResourceRules) -> None:
+    for acl in rules.acls:
+        for host, operation in product(acl.hosts, acl.operations):
+            entry = AclEntry(host, operation, acl.permission_type is PermissionType.ALLOW)
+            found.add(acl.principal, pattern, entry)
