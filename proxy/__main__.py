@@ -18,7 +18,7 @@ from proxy.net.runtime.operator_signals import HANGUP, RESTART
 from proxy.net.telemetry import log_lines
 
 if TYPE_CHECKING:
-    from proxy.commands.check import Config
+    from proxy.commands.check import Checked, Config
     from proxy.commands.proposal_check import CheckedProposal
 
 EXIT_CONFIG = 2
@@ -204,6 +204,15 @@ def _check_arguments(command: argparse.ArgumentParser) -> None:
         help="kafka-acls and kafka-configs commands and settings to check, not to run; compared with the"
         " metadata log if -c or --log names one",
     )
+    for kind, content in (("token", "a token (JWT)"), ("certificate", "a client's certificate, PEM or DER")):
+        command.add_argument(
+            f"--{kind}",
+            type=Path,
+            metavar="FILE",
+            help=f"{content}, or - for standard input: print whether a listener of -c accepts it, principal,"
+            " groups, when the session ends, and with --connect or --log the ACLs",
+        )
+    command.add_argument("--listener", metavar="NAME", help="the listener for --token or --certificate")
     command.add_argument("--log", metavar="topic|kraft|PATH", help="the log, as for penstock shell")
     command.add_argument(
         "--questions",
@@ -323,16 +332,11 @@ def _configs_to_check(arguments: argparse.Namespace) -> list[Path]:
 def _check(arguments: argparse.Namespace) -> int:
     from proxy.commands.check import checked, checked_users, compared
 
-    configs, users = _configs_to_check(arguments), arguments.users or []
-    if not configs and not users and arguments.proposal is None:
-        print(
-            "penstock check: name a configuration file with -c, a users file with --users or a proposal with"
-            " --proposal",
-            file=sys.stderr,
-        )
-        return EXIT_CONFIG
-    if arguments.connect and not configs:
-        print("penstock check: --connect needs a configuration file; name one with -c", file=sys.stderr)
+    arguments.config = _configs_to_check(arguments)
+    configs, users = arguments.config, arguments.users or []
+    missing = _missing_words(arguments)
+    if missing is not None:
+        print(f"penstock check: {missing}", file=sys.stderr)
         return EXIT_CONFIG
     all_checked = [*map(checked, configs), *map(checked_users, users)]
     problems = [problem for each in all_checked for problem in (*each.problems, *each.unusable)]
@@ -356,6 +360,7 @@ def _check(arguments: argparse.Namespace) -> int:
         proposed = _check_proposal(arguments, all_checked[0].config if configs else None)
         problems, warnings = proposed.problems, warnings + proposed.warnings
         lines += [f"{arguments.proposal}: ok", *proposed.lines]
+    problems += _check_credentials(arguments, all_checked[:1])
     for problem in problems:
         print(problem, file=sys.stderr)
     for warning in warnings:
@@ -365,6 +370,35 @@ def _check(arguments: argparse.Namespace) -> int:
     if not problems:
         print("\n".join(lines))
     return EXIT_CONFIG if problems else 0
+
+
+def _missing_words(arguments: argparse.Namespace) -> str | None:
+    """Returns what the command line lacks; None if nothing."""
+    if not arguments.config and not arguments.users and arguments.proposal is None:
+        return "name a configuration file with -c, a users file with --users or a proposal with --proposal"
+    if (arguments.token or arguments.certificate) and len(arguments.config or ()) != 1:
+        return "--token and --certificate need one configuration file; name it with -c"
+    if arguments.connect and not arguments.config:
+        return "--connect needs a configuration file; name one with -c"
+    return None
+
+
+def _check_credentials(arguments: argparse.Namespace, all_checked: "Sequence[Checked]") -> list[str]:
+    """Prints what a listener makes of the credentials, and returns each reason why one is invalid."""
+    from proxy.commands.credential_check import check_credential, log_of
+    from proxy.net.runtime.clock import now_ms
+
+    problems = []
+    for kind in ("token", "certificate"):
+        path = getattr(arguments, kind)
+        config = all_checked[0].config if path is not None and not all_checked[0].problems else None
+        if config is not None:
+            log = arguments.log or (log_of(config) if arguments.connect else None)
+            found = check_credential(config, kind, path, arguments.listener, now_ms())
+            found.add_rights(config.authorizer, log, arguments.config[0])
+            print("\n".join(found.lines))
+            problems += [f"{path}: {reason}" for reason in found.reasons]
+    return problems
 
 
 def _check_proposal(arguments: argparse.Namespace, config: "Config | None") -> "CheckedProposal":

@@ -3,6 +3,7 @@
 run_proxy           one proxy: from its file, as a worker, or as the successor of a running proxy
 check               what is wrong with a configuration file
 connection_check    `check --connect`: what is wrong at brokers, controllers and identity providers
+credential_check    `check --token`, `--certificate`: what a listener makes of a credential
 proposal_check      `check --proposal`: what a proposed change of policy does
 reload_and_restart  the commands to a running process
 connections         who is connected to a running proxy, from its HTTP port

@@ -8,8 +8,10 @@ unverified part of it except the names of its key, its algorithm and its issuer.
 import json
 import re
 from base64 import urlsafe_b64decode
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from joserfc.errors import JoseError
 from joserfc.jws import JWSRegistry
@@ -18,6 +20,7 @@ from proxy.security.claims import SUB, GroupsClaim, NameClaim
 from proxy.security.jwk_set import ALGORITHMS, JwkSet
 from proxy.security.sasl.exchange import shown
 
+Value = TypeVar("Value")
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]+")
 _MAX_SECONDS = (2**63 - 1) // 1000
 """A later time does not fit into the session_lifetime_ms of a response."""
@@ -76,22 +79,74 @@ def verify(token: str, keys: JwkSet, policy: JwtPolicy, now_ms: int) -> Claims |
     """Verify a token. The signature comes first: an unverified payload is never read."""
     try:
         claims = _json_object(_verified_payload(token, keys, policy), "payload")
-        # RFC 7519, section 4.1: the types of these claims, used or not.
-        for name in ("iss", "sub", "jti"):
-            if not isinstance(claims.get(name, ""), str):
-                raise _InvalidToken(f"{name} is not a string")
+        _check_types(claims)
         _check_issuer(claims, policy)
         _check_audience(claims, policy)
         expires_at_s = _check_times(claims, policy.clock_skew_s, now_ms // 1000)
         subject = _name(claims, policy.names)
-        scopes = _scopes(claims.get(policy.scope_claim), policy.scope_claim)
-        missing = policy.required_scopes - scopes
-        if missing:
-            raise _InvalidToken(f"without scope {', '.join(sorted(missing))}", insufficient_scope=True)
+        scopes = _granted_scopes(claims, policy)
         groups = _groups(claims, policy.groups)
         return Claims(subject, expires_at_s * 1000, scopes, groups)
     except _InvalidToken as wrong:
         return wrong.invalid
+
+
+@dataclass(slots=True)
+class Examined:
+    """What a token says, and every reason why it is invalid; None: it does not say it."""
+
+    reasons: list[str] = field(default_factory=list)
+    name: str | None = None
+    groups: tuple[str, ...] | None = None
+    expires_at_s: int | None = None
+
+
+def examine(token: str, keys: JwkSet, policy: JwtPolicy, now_ms: int) -> Examined:
+    """Look at a token as `verify` does, and go on after a fault. For people, never for a login."""
+    found = Examined()
+
+    def tried(check: Callable[[], Value]) -> Value | None:
+        try:
+            return check()
+        except _InvalidToken as wrong:
+            found.reasons.append(wrong.invalid.reason)
+            return None
+
+    content = tried(lambda: _verified_payload(token, keys, policy))
+    try:
+        parts = _parts(token, policy.max_bytes)
+        claims = _json_object(_decoded(parts[1], "payload") if content is None else content, "payload")
+    except _InvalidToken as wrong:
+        found.reasons = list(dict.fromkeys([*found.reasons, wrong.invalid.reason]))
+        return found
+    for check in (
+        lambda: _check_types(claims),
+        lambda: _check_issuer(claims, policy),
+        lambda: _check_audience(claims, policy),
+        lambda: _check_times(claims, policy.clock_skew_s, now_ms // 1000),
+        lambda: _granted_scopes(claims, policy),
+    ):
+        tried(check)
+    found.name = tried(lambda: _name(claims, policy.names))
+    found.groups = tried(lambda: _groups(claims, policy.groups))
+    with suppress(_InvalidToken):
+        found.expires_at_s = _seconds(claims, "exp")
+    return found
+
+
+def _check_types(claims: dict[str, object]) -> None:
+    # RFC 7519, section 4.1: the types of these claims, used or not.
+    for name in ("iss", "sub", "jti"):
+        if not isinstance(claims.get(name, ""), str):
+            raise _InvalidToken(f"{name} is not a string")
+
+
+def _granted_scopes(claims: dict[str, object], policy: JwtPolicy) -> frozenset[str]:
+    scopes = _scopes(claims.get(policy.scope_claim), policy.scope_claim)
+    missing = policy.required_scopes - scopes
+    if missing:
+        raise _InvalidToken(f"without scope {', '.join(sorted(missing))}", insufficient_scope=True)
+    return scopes
 
 
 def issuer_of(token: str, max_bytes: int) -> str | Invalid:

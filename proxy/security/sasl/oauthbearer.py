@@ -8,7 +8,7 @@ Extensions are accepted and ignored, as by Kafka's validator.
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from proxy.security.jwk_set import JwkSet
 from proxy.security.jwt import Claims, Invalid, JwtPolicy, issuer_of, verify
@@ -50,7 +50,15 @@ class TrustedProvider:
         return verify(token, keys, self.policy, now_ms)
 
 
-def provider_of(token: str, providers: Sequence[TrustedProvider]) -> TrustedProvider | Invalid:
+class _HasPolicy(Protocol):
+    @property
+    def policy(self) -> JwtPolicy: ...
+
+
+Chosen = TypeVar("Chosen", bound=_HasPolicy)
+
+
+def provider_of(token: str, providers: Sequence[Chosen]) -> Chosen | Invalid:
     """Return the provider that a token claims to be from: with several of them, each has an issuer."""
     if len(providers) == 1:
         return providers[0]  # It may have no issuer; `verify` compares it.
