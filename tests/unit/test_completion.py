@@ -2,11 +2,13 @@
 
 import shutil
 import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from proxy.__main__ import main
+from tests.lab.cluster.node import CHECKOUT
 
 pytestmark = pytest.mark.spec("O2")
 
@@ -18,9 +20,10 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 
 
-def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
-    assert main(["completion", shell]) == 0
-    return capsys.readouterr().out
+@cache
+def script(shell: str) -> str:
+    command = (sys.executable, "-m", "proxy", "completion", shell)
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize(
@@ -32,11 +35,9 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
         ("penstock completion f", ["fish"]),
     ],
 )
-def test_bash_completes_commands_and_options(
-    words: str, found: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bash_completes_commands_and_options(words: str, found: list[str], tmp_path: Path) -> None:
     file = tmp_path / "penstock.bash"
-    file.write_text(script("bash", capsys))
+    file.write_text(script("bash"))
     commands = COMPLETE.format(words=words, last=len(words.split()) - 1)
 
     done = subprocess.run(
@@ -48,10 +49,8 @@ def test_bash_completes_commands_and_options(
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_get_every_command_and_can_read_the_script(
-    shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = script(shell, capsys)
+def test_other_shells_get_every_command_and_can_read_the_script(shell: str, tmp_path: Path) -> None:
+    text = script(shell)
 
     assert all(word in text for word in ("reload", "hash-password", "reconcile", "least-privilege"))
     if shutil.which(shell) is not None:

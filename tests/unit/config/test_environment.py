@@ -1,13 +1,15 @@
 """Configuration files whose values name variables of the environment, and the file that one names."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from proxy.__main__ import main
 from proxy.config.document import read_document
+from tests.lab.cluster.node import CHECKOUT
 
 pytestmark = pytest.mark.spec("O2")
 
@@ -53,31 +55,32 @@ listeners:
 """
 
 
-def test_all_variables_that_are_missing_are_errors_with_their_lines(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def check(*words: str, **environment: str) -> str:
+    """What the command says of an invalid configuration."""
+    command = (sys.executable, "-m", "proxy", "check", *words)
+    variables = {**os.environ, "PYTHONPATH": str(CHECKOUT), **environment}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    return done.stderr
+
+
+def test_all_variables_that_are_missing_are_errors_with_their_lines(tmp_path: Path) -> None:
     file = tmp_path / "proxy.yaml"
     file.write_text(CONFIG)
 
-    assert main(["check", "-c", str(file)]) != 0
-    said = capsys.readouterr().err
-    assert (
-        f"{file}:1: proxy.id: the environment has no variable ID; set it, or write ${{ID:-DEFAULT}}\n" in said
-    )
+    said = check("-c", str(file))
+
+    missing = "the environment has no variable ID; set it, or write ${ID:-DEFAULT}"
+    assert f"{file}:1: proxy.id: {missing}\n" in said
     assert f"{file}:4: listeners[0] > bind: after ${{ comes no NAME}}; write $${{ for the characters" in said
 
 
-def test_the_environment_names_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_names_the_file(tmp_path: Path) -> None:
     file, other = tmp_path / "proxy.yaml", tmp_path / "other.yaml"
     for each in (file, other):
         each.write_text("proxy.id: [")
-    monkeypatch.setitem(os.environ, "PENSTOCK_CONFIG", str(file))
 
-    assert main(["check"]) != 0
-    assert str(file) in capsys.readouterr().err
-    assert main(["check", "-c", str(other)]) != 0
-    said = capsys.readouterr().err
+    assert str(file) in check(PENSTOCK_CONFIG=str(file))
+    said = check("-c", str(other), PENSTOCK_CONFIG=str(file))
     assert str(other) in said
     assert str(file) not in said
