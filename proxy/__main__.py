@@ -37,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["audit"]:
         return _audit(words[1:])
+    if words[:1] == ["acl"]:
+        return _acl(words[1:])
     if words[:1] in (["proxy"], ["controller"]):
         HANGUP.install()  # Before the imports that take long.
         RESTART.install()
@@ -73,8 +75,15 @@ def _audit(words: Sequence[str]) -> int:
         return EXIT_CONFIG
 
 
+def _acl(words: Sequence[str]) -> int:
+    from proxy.commands.acl import run_acl
+
+    log_lines.configure("WARNING", {}, queued=False)
+    return run_acl(words)
+
+
 def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.ArgumentParser:
-    """The parser for all subcommands. `jobs`: that of audit, which reads its words itself."""
+    """The parser for all subcommands. acl and audit read their words themselves; `jobs`: the parser of audit."""
     parser = argparse.ArgumentParser(
         prog="penstock",
         description="A Kafka-aware proxy in front of each broker, its controller and its audit jobs.",
@@ -140,6 +149,7 @@ def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.Argume
     )
     completion.add_argument("shell", choices=("bash", "zsh", "fish"))
     completion.set_defaults(run=_completion)
+    commands.add_parser("acl", help="add, remove and list ACLs as kafka-acls does, also ACLs with an end")
     text = "run the Spark jobs: ingest, reconcile and report the audit trail"
     if jobs is None:
         commands.add_parser("audit", help=text)

@@ -3,6 +3,7 @@
 Each line is a kafka-acls command, a kafka-configs command that changes quotas, or a setting of a proxy:
 
     kafka-acls --remove --allow-principal User:alice --operation Read --topic '*'
+    penstock acl --add --allow-principal User:bob --operation Read --topic t --until 2027-01-31T18:00Z
     kafka-configs --alter --add-config producer_byte_rate=1048576 --entity-type users --entity-name bob
     allow.everyone.if.no.acl.found=false
 
@@ -16,6 +17,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from difflib import get_close_matches
 from ipaddress import IPv6Address, ip_address
 from itertools import product
@@ -123,6 +125,8 @@ class Proposal:
     """The changes in the order of the file, each with its place, `FILE:LINE`."""
 
     added: dict[ProposedAcl, str] = field(default_factory=dict)
+    ends: dict[ProposedAcl, int | None] = field(default_factory=dict)
+    """When each added ACL ends, in ms since the epoch; None: it does not."""
     removed: dict[Removal, str] = field(default_factory=dict)
     quotas: dict[Quota, tuple[float | None, str]] = field(default_factory=dict)
     """The limit, None if the quota is removed, and the place."""
@@ -200,6 +204,8 @@ def _take(proposal: Proposal, place: str, line: str) -> None:
     command = program.rpartition("/")[2].removesuffix(".sh").removesuffix(".bat")
     if command == "kafka-acls":
         _take_acls(proposal, place, words)
+    elif command == "penstock" and words[:1] == ["acl"]:
+        _take_acls(proposal, place, words[1:])
     elif command == "kafka-configs":
         _take_quotas(proposal, place, words)
     else:
@@ -249,22 +255,49 @@ class _Options(argparse.ArgumentParser):
         return options
 
 
-_ACLS = _Options(
+ACL_OPTIONS = _Options(
     "--add --remove --force --cluster --producer --consumer --idempotent",
     "--topic --group --transactional-id --delegation-token --user-principal --resource-pattern-type"
-    " --operation --allow-principal --deny-principal --allow-host --deny-host",
+    " --operation --allow-principal --deny-principal --allow-host --deny-host --until",
 )
 _RESOURCES = ("topic", "group", "transactional_id", "delegation_token")
 
 
 def _take_acls(proposal: Proposal, place: str, words: Sequence[str]) -> None:
-    options = _ACLS.parse(words)
+    command = acl_command(words)
+    for acl in command.added:
+        proposal.added.setdefault(acl, place)
+        if proposal.ends.setdefault(acl, command.until_ms) != command.until_ms:
+            raise ValueError(f"the same ACL has another end, or none, at {proposal.added[acl]}")
+    for removal in command.removed:
+        proposal.removed.setdefault(removal, place)
+
+
+class AclCommand(NamedTuple):
+    """What a kafka-acls command adds or removes."""
+
+    added: list[ProposedAcl]
+    removed: list[Removal]
+    until_ms: int | None
+    """When what it adds ends, in ms since the epoch."""
+
+
+def acl_command(words: Sequence[str]) -> AclCommand:
+    """Returns what the options of a kafka-acls command mean, or of `penstock acl`, which has --until too.
+
+    ValueError says what is wrong with them.
+    """
+    options = ACL_OPTIONS.parse(words)
     if options.add == options.remove:
         raise ValueError("write either --add or --remove")
     pattern, *others = [kind.upper() for kind in options.resource_pattern_type] or ["LITERAL"]
     if others or pattern not in ("LITERAL", "PREFIXED", *(("ANY", "MATCH") if options.remove else ())):
         raise ValueError("--resource-pattern-type is literal or prefixed; with --remove also any or match")
-    for resource, operations in _operations(options, pattern):
+    if options.until and (options.remove or options.deny_principal or len(options.until) > 1):
+        raise ValueError("--until is the end of ACLs that --add --allow-principal adds, once")
+    until_ms = moment_ms(options.until[0]) if options.until else None
+    command = AclCommand([], [], until_ms)
+    for resource, operations in acl_resources(options, pattern):
         entries = list(_entries(options, operations))
         if not entries and options.add:
             raise ValueError("--add needs --allow-principal or --deny-principal")
@@ -272,10 +305,21 @@ def _take_acls(proposal: Proposal, place: str, words: Sequence[str]) -> None:
             _require_supported(resource[0], entry[2])
             if options.add:
                 _require_address(entry[1])
-                proposal.added.setdefault(ProposedAcl(*resource, pattern, *entry), place)
+                command.added.append(ProposedAcl(*resource, pattern, *entry))
         if options.remove:
-            for each in entries or (None,):
-                proposal.removed.setdefault(Removal(*resource, pattern, each), place)
+            command.removed.extend(Removal(*resource, pattern, each) for each in entries or (None,))
+    return command
+
+
+def moment_ms(text: str) -> int:
+    """Returns a time of ISO 8601 with a zone, such as 2027-01-31T18:00Z, in ms since the epoch."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or moment.year < FIRST_YEAR:
+        raise ValueError(f"{text!r} is no time with a zone; write 2027-01-31T18:00Z or ...T18:00+01:00")
+    return round(moment.timestamp() * 1000)
 
 
 def _require_address(host: str) -> None:
@@ -299,9 +343,10 @@ def _require_address(host: str) -> None:
 
 Resource = tuple[str, str]
 """Type and name."""
+FIRST_YEAR = 1971
 
 
-def _operations(options: argparse.Namespace, pattern: str) -> Iterator[tuple[Resource, Sequence[str]]]:
+def acl_resources(options: argparse.Namespace, pattern: str) -> Iterator[tuple[Resource, Sequence[str]]]:
     """Yields each resource with its operations: those of --operation, --producer or --consumer."""
     named = [(kind.upper(), name.strip()) for kind in _RESOURCES for name in getattr(options, kind)]
     named += [("USER", name.strip()) for name in options.user_principal]
@@ -432,6 +477,8 @@ class Resolved:
     added: list[ProposedAcl] = field(default_factory=list)
     removed: dict[str, ProposedAcl] = field(default_factory=dict)
     """By id."""
+    ends: dict[ProposedAcl, int] = field(default_factory=dict)
+    """When an added ACL ends, in ms since the epoch, if it does."""
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -455,6 +502,9 @@ def resolve(
         if not matching:
             near = [str(acl) for acl in acls.values() if acl.resource_type == removal.resource_type]
             found.problems.append(f"{place}: there is no such ACL: {removal}{_near(str(removal), near)}")
+    found.ends = {acl: until_ms for acl, until_ms in proposal.ends.items() if until_ms is not None}
+    # An ACL that is there already gets the end.
+    found.removed |= {acl_id: acl for acl in found.ends for acl_id in ids.get(acl, ())}
     for acl, place in proposal.added.items():
         if acl in ids and not found.removed.keys() >= set(ids[acl]):
             found.warnings.append(f"{place}: there is this ACL already: {acl}")

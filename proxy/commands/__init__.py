@@ -10,5 +10,7 @@ connections         who is connected to a running proxy, from its HTTP port
 http_port           requests to the HTTP port of a running proxy
 shell/              the metadata log as a tree of paths
 init                example files to begin from
+acl                 kafka-acls with ends of ACLs
+properties          the .properties file of a Kafka client
 hash_password       the line of a PLAIN user for a users file
 """

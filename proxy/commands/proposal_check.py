@@ -125,7 +125,8 @@ def _compare(
 
 
 def _resolved(proposal: Proposal, image: MetadataImage, settings: Mapping[str, str]) -> Resolved:
-    acls = {acl.id: _texts(acl) for acl in image.acls.by_id.each_value()}
+    stored = image.acls.by_id.each_value()
+    acls = {acl.id: _texts(acl) for acl in stored if image.acls.in_effect(acl)}
     quotas: set[Quota] = set()
     for entity in image.quotas.limits:
         limits = image.quotas.limits.get(entity) or {}
@@ -164,6 +165,7 @@ def _with_changes(image: MetadataImage, changes: Resolved) -> AclsImage:
                 acl.host,
                 Operation[acl.operation],
                 PermissionType[acl.permission_type],
+                until_ms=changes.ends.get(acl),
             )
         )
     return delta.apply()

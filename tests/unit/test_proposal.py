@@ -295,3 +295,57 @@ def test_an_acl_for_what_is_no_address_is_no_proposal_but_one_that_is_there_may_
         parse_proposal(f"kafka-acls --add {words}", "p")
     assert parse_proposal(f"kafka-acls --remove {words}", "p").removed
     assert parse_proposal(f"kafka-acls --add {words}".replace(host, "0:0:0:0:0:0:0:1"), "p").added
+
+
+UNTIL = "penstock acl --add --allow-principal User:alice --operation Read --topic orders --until"
+
+
+@pytest.mark.spec("A11")
+@pytest.mark.parametrize(
+    ("text", "until_ms"),
+    [
+        ("2027-01-31T18:00Z", 1_801_418_400_000),
+        ("2027-01-31T19:00+01:00", 1_801_418_400_000),
+        ("2027-01-31T18:00:00.250Z", 1_801_418_400_250),
+    ],
+)
+def test_an_added_acl_may_have_an_end(text: str, until_ms: int) -> None:
+    proposal = parse_proposal(f"{UNTIL} {text}", "p")
+    (added,) = proposal.added
+
+    assert proposal.ends == {added: until_ms}
+    assert resolve(proposal, {}, (), ("User:alice",)).ends == {added: until_ms}
+
+
+@pytest.mark.spec("A11")
+def test_an_acl_that_is_there_is_replaced_by_the_one_with_an_end() -> None:
+    proposal = parse_proposal(f"{UNTIL} 2027-01-31T18:00Z", "p")
+    (added,) = proposal.added
+
+    found = resolve(proposal, {"7": added, "8": added._replace(host="10.0.0.1")}, (), ("User:alice",))
+
+    assert (found.added, found.removed, found.warnings) == ([added], {"7": added}, [])
+
+
+@pytest.mark.spec("A11")
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (f"{UNTIL} 2027-01-31T18:00", "no time with a zone"),
+        (f"{UNTIL} 2027-13-31T18:00Z", "no time with a zone"),
+        (f"{UNTIL} 0001-01-01T00:00Z", "no time with a zone"),
+        (f"{UNTIL} tomorrow", "no time with a zone"),
+        (f"{UNTIL} 2027-01-31T18:00Z --until 2028-01-31T18:00Z", "once"),
+        (f"{UNTIL} 2027-01-31T18:00Z --deny-principal User:bob", "--add --allow-principal"),
+        (f"{UNTIL} 2027-01-31T18:00Z".replace("--add", "--remove"), "--add --allow-principal"),
+        (f"{UNTIL} 2027-01-31T18:00Z\n{UNTIL} 2028-01-31T18:00Z", "another end, or none, at p:1"),
+        (
+            f"{UNTIL} 2027-01-31T18:00Z\n"
+            "kafka-acls --add --allow-principal User:alice --operation Read --topic orders",
+            "another end, or none, at p:1",
+        ),
+    ],
+)
+def test_an_end_that_means_nothing_is_a_problem(line: str, fault: str) -> None:
+    with pytest.raises(ProposalError, match=fault):
+        parse_proposal(line, "p")

@@ -124,12 +124,15 @@ def decide_describe(call: Call, request: types.DescribeAclsRequest) -> Verdict:
     by_pattern: defaultdict[Pattern, list[Acl]] = defaultdict(list)
     for acl in call.image.acls.select(wanted):
         by_pattern[acl.resource_type, acl.resource_name, acl.pattern_type].append(acl)
+    has_tags = call.version >= FIRST_WITH_TAGS
     return Respond(
         response(
+            # So that a client knows that the cluster ends ACLs.
+            unknown_tags={UNTIL_TAG: b""} if has_tags and call.gate.ends_acls else None,
             resources=[
-                _resource(response, pattern, by_pattern.pop(pattern), call.version >= FIRST_WITH_TAGS)
+                _resource(response, pattern, by_pattern.pop(pattern), has_tags)
                 for pattern in paced_sorted(by_pattern)
-            ]
+            ],
         )
     )
 

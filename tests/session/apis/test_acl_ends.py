@@ -108,6 +108,9 @@ def test_acls_are_described_with_their_ends_to_clients_whose_version_has_tagged_
     (described,) = resource.acls
 
     assert end_of_tags(described.unknown_tags) == (END_MS if version >= 2 else None)
+    assert asking.for_(wanted).answer.unknown_tags == ({UNTIL_TAG: b""} if version >= 2 else None)
+    asking.gate.ends_acls = False
+    assert asking.for_(wanted).answer.unknown_tags is None
 
     asking.image = without_ended(asking.image, END_MS)
     assert asking.for_(wanted).answer.resources == []
