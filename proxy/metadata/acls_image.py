@@ -130,7 +130,8 @@ class AclsImage:
 
     @property
     def count(self) -> int:
-        return len(self.by_id)
+        """The number of ACLs in effect."""
+        return len(self.by_id) - len(self.ended)
 
     def select(self, acl_filter: AclFilter) -> Iterator[Acl]:
         """Yield every ACL in effect that the filter matches, in no particular order.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from proxy.metadata.acl import Acl
+from proxy.metadata.acl import Acl, end_text
 from proxy.metadata.image import OWNER, DelegationToken, MetadataImage, Topic
 from proxy.metadata.quota_entity import sanitize
 
@@ -81,6 +81,7 @@ def _acl_leaves(image: MetadataImage) -> Leaves:
 
 
 def _acl_fields(acl: Acl) -> Fields:
+    end = {} if acl.until_ms is None else {"until": end_text(acl.until_ms)}
     return {
         "id": acl.id,
         "resourceType": acl.resource_type.name,
@@ -90,6 +91,7 @@ def _acl_fields(acl: Acl) -> Fields:
         "host": acl.host,
         "operation": acl.operation.name,
         "permissionType": acl.permission_type.name,
+        **end,
     }
 
 

@@ -67,7 +67,7 @@ async def test_a_clock_that_is_set_forward_ends_acls_soon_and_set_back_brings_no
         await asyncio.sleep(0.02)
 
         assert len(loader.image.acls.ends) == 1
-        assert loader.image.acls.count == 2
+        assert (loader.image.acls.count, len(loader.image.acls.by_id)) == (1, 2)
 
 
 async def test_others_have_a_turn_between_the_steps_of_many_that_end_at_once() -> None:

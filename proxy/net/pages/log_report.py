@@ -123,6 +123,17 @@ class LogReport(Collector):
             int.from_bytes(self._image.digest[:6], "big"),
             merge="max",
         )
+        acls = self._image.acls
+        yield GaugeMetricFamily(
+            "penstock_acls_with_end", "ACLs in effect that have an end", len(acls.ends), merge="max"
+        )
+        if acls.next_end_ms is not None:
+            yield GaugeMetricFamily(
+                "penstock_acl_next_end_timestamp_seconds",
+                "When the next ACL ends; absent if none does",
+                acls.next_end_ms / 1000,
+                merge="min",
+            )
         if self._verifier is not None:
             yield CounterMetricFamily(
                 "penstock_metadata_unsigned_records",

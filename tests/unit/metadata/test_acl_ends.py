@@ -4,12 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from proxy.metadata.acl import UNTIL_TAG, Acl, AclFilter, Operation, PatternType, PermissionType, ResourceType
 from proxy.metadata.delta import STEP_ENDS, MetadataError, acl_from_record
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.topic_acls import topic_acls
+from proxy.net.pages.log_report import LogReport
 from proxy.security.authorizer import Action, RequestContext
 from proxy.security.principal import Principal
 from proxy.security.standard import StandardAuthorizer
@@ -108,7 +110,7 @@ def test_ended_acls_do_not_come_back_with_a_clock_that_is_set_back_nor_with_othe
     followed.offset = -1
     followed.append(acl_record(first), acl_record(later), acl_record(acl("third")))
     assert not followed.allows()
-    assert followed.loader.image.acls.count == 3
+    assert len(followed.loader.image.acls.by_id) == 3
 
 
 def test_what_ends_during_a_batch_is_not_in_effect_after_it() -> None:
@@ -137,7 +139,7 @@ def test_many_that_end_at_once_end_in_steps_and_an_image_shown_meanwhile_has_non
     followed.append(acl_record(acl("another")))
 
     assert len(followed.loader.image.acls.ends) == 0
-    assert followed.loader.image.acls.count == count + 1
+    assert len(followed.loader.image.acls.by_id) == count + 1
     assert not followed.loader.end_acls()
 
 
@@ -245,3 +247,24 @@ def test_nothing_ends_for_who_has_no_clock_nor_after_a_fault() -> None:
     followed.at(END_MS)
     assert len(followed.shown) == shown
     assert followed.loader.next_end_ms is None
+
+
+@pytest.mark.spec("O2")
+def test_metrics_say_how_many_acls_have_an_end_and_when_the_next_one_is() -> None:
+    followed = Followed(
+        END_MS - 1, acl_record(ending()), acl_record(ending("b", END_MS + 5)), acl_record(acl("c"))
+    )
+    report = LogReport(lambda _event: None, CollectorRegistry())
+
+    def shown() -> list[float | None]:
+        report.update(followed.loader.image)
+        found = {family.name: family.samples[0].value for family in report.collect()}
+        return [found.get(f"penstock_acl{name}") for name in ("s_with_end", "_next_end_timestamp_seconds")]
+
+    assert shown() == [2, END_MS / 1000]
+    assert followed.loader.image.acls.count == 3
+    followed.at(END_MS)
+    assert shown() == [1, (END_MS + 5) / 1000]
+    assert followed.loader.image.acls.count == 2
+    followed.at(END_MS + 5)
+    assert shown() == [0, None]

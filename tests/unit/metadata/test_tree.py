@@ -1,11 +1,12 @@
 """The image as the shell walks it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from proxy.metadata.acl import PatternType
-from proxy.metadata.delta import MetadataDelta
+from proxy.metadata.delta import MetadataDelta, without_ended
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.metadata.scram import ScramMechanism, credential_from_password
@@ -142,3 +143,12 @@ def test_directories_that_are_always_there_may_be_empty() -> None:
         [],
         [],
     ]
+
+
+@pytest.mark.spec("A11")
+def test_an_acl_is_shown_with_its_end_and_also_when_it_has_ended() -> None:
+    over = replace(acl("orders"), until_ms=1_801_418_400_250)
+    delta = MetadataDelta(MetadataImage.EMPTY)
+    delta.replay(acl_record(over))
+    for shown in (image := delta.apply(1), without_ended(image, 1_801_418_400_250)):
+        assert json.loads(cat(shown, f"/acl/id/{over.id}") or "")["until"] == "2027-01-31T18:00:00.250Z"
