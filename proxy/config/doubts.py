@@ -79,7 +79,7 @@ def warns_of_issuers(config: Part) -> Iterator[Caution]:
                 if any(a.startswith(b) or b.startswith(a) for a in prefixes for b in others):
                     yield (
                         (*at, *other_place),
-                        f"its tokens can make the same {what} as those of {place[-1]}, whoever that is there;"
+                        f"its tokens can make the same {what} as those of {place[-1]}, with the same rights;"
                         " give one of them a prefix that no name of the other begins with",
                     )
 
