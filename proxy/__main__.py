@@ -83,7 +83,7 @@ def _acl(words: Sequence[str]) -> int:
 
 
 def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.ArgumentParser:
-    """The parser for all subcommands. acl and audit read their words themselves; `jobs`: the parser of audit."""
+    """The parser for all subcommands. acl and audit read their words themselves; `jobs`: that of audit."""
     parser = argparse.ArgumentParser(
         prog="penstock",
         description="A Kafka-aware proxy in front of each broker, its controller and its audit jobs.",
@@ -106,6 +106,7 @@ def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.Argume
             "replace a running proxy by a new process and print the outcome; connections wait meanwhile",
         ),
         ("connections", _connections, "show who is connected to a running proxy, from where, with what"),
+        ("disconnect", _disconnect, "end a connection to a running proxy, or all of a principal"),
         ("shell", _shell, "show the metadata log as a tree of paths"),
     ):
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
@@ -128,6 +129,8 @@ def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.Argume
             _signal_arguments(command, name)
         if name == "connections":
             _connections_arguments(command)
+        if name == "disconnect":
+            _disconnect_arguments(command)
         if name == "shell":
             _shell_arguments(command)
         if name == "check":
@@ -275,6 +278,23 @@ def _connections_arguments(command: argparse.ArgumentParser) -> None:
     ):
         command.add_argument(f"--{name}", metavar=name.upper(), help=f"only connections {of}")
     command.add_argument("--json", action="store_true", help="print one JSON object a line")
+
+
+def _disconnect_arguments(command: argparse.ArgumentParser) -> None:
+    command.epilog = (
+        "The client may connect again: revoke its credential first. Exit code 0: they have ended; 1: no"
+        " response, or not of all workers; 2: invalid arguments or token."
+    )
+    whom = command.add_mutually_exclusive_group(required=True)
+    whom.add_argument("--principal", metavar="PRINCIPAL", help="all connections of it: User:alice")
+    whom.add_argument("--connection", metavar="ID", help="the connection, as penstock connections shows it")
+    command.add_argument("--why", required=True, metavar="REASON", help="the reason, for the audit trail")
+    command.add_argument(
+        "--as",
+        dest="administrator",
+        metavar="NAME",
+        help="whose token of http.admin.tokens.file to send; default: the only one",
+    )
 
 
 def _signal_arguments(command: argparse.ArgumentParser, name: str) -> None:
@@ -480,6 +500,14 @@ def _connections(arguments: argparse.Namespace) -> int:
 
     given = {name: value for name in FILTERS if (value := getattr(arguments, name)) is not None}
     return show_connections(arguments.config, given, as_json=arguments.json)
+
+
+def _disconnect(arguments: argparse.Namespace) -> int:
+    from proxy.commands.disconnect import disconnect
+
+    whom = {"principal": arguments.principal, "connection_id": arguments.connection}
+    wanted = {name: value for name, value in whom.items() if value is not None} | {"why": arguments.why}
+    return disconnect(arguments.config, wanted, arguments.administrator)
 
 
 def _shell(arguments: argparse.Namespace) -> int:

@@ -42,6 +42,7 @@ from proxy.net.metadata.acl_ends import end_acls
 from proxy.net.metadata.quorum import CLUSTER_METADATA
 from proxy.net.pages import audit_page
 from proxy.net.pages.connection_page import ConnectionQuery, connection_page
+from proxy.net.pages.disconnecting import DisconnectRequest
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpServer, PreparedAccess
 from proxy.net.pages.quota_page import quota_page
@@ -351,7 +352,8 @@ class ProxyProcess:
     def _pages(self) -> Pages:
         """Return what a supervisor may request."""
         pages = self._quota_page, self._audit_page, self._reload_page
-        return worker_pages(self._frame.registry, self.readiness, *pages, self._connection_page)
+        of_connections = self._connection_page, self._disconnect
+        return worker_pages(self._frame.registry, self.readiness, *pages, *of_connections)
 
     async def _reload_page(self) -> bytes:
         assert self._frame.reloading is not None
@@ -451,7 +453,15 @@ class ProxyProcess:
     def _http_server(self, access: HttpAccess | None) -> HttpServer:
         pages = {"/quotas": self._quota_page, "/audit": self._audit_page}
         queries = {"/connections": self._connection_page}
-        return HttpServer(access, self._frame.registry, self.readiness, pages, queries=queries)
+
+        async def disconnect(body: bytes, by: str) -> bytes:
+            return await self._disconnect(DisconnectRequest.parsed(body, by).encoded())
+
+        return HttpServer(access, self._frame.registry, self.readiness, pages, None, queries, disconnect)
+
+    async def _disconnect(self, request: str) -> bytes:
+        wanted = DisconnectRequest.decoded(request)
+        return await wanted.carry_out(list(self._listeners.connections()), self._audit.allows_change)
 
     async def _connection_page(self, query: str) -> bytes:
         return await connection_page(ConnectionQuery.parsed(query), list(self._listeners.connections()))

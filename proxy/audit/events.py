@@ -254,6 +254,11 @@ def session_revoked(
     """A connection is closed because its credential was changed or removed."""
 
 
+@_event(ADMIN)
+def session_disconnected(*, mechanism: str | None, message: str) -> None:
+    """An administrator ends a connection. `message`: why, who, and from where."""
+
+
 # Decisions and requests
 
 

@@ -59,7 +59,7 @@ from proxy.net.audit.outside_witness import is_url
 from proxy.net.audit.writer import Fsync
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.metadata.quorum import CLUSTER_METADATA
-from proxy.net.pages.http_access import BearerToken, HttpAccess, TokenFileError
+from proxy.net.pages.http_access import AdminTokens, BearerToken, HttpAccess, TokenFileError
 from proxy.quota.connections import UNLIMITED, same_address
 from proxy.quota.keys import ScopedQuota
 from proxy.quota.precedence import Scope, Scopes
@@ -292,12 +292,18 @@ class Http(Part):
     bearer_token_file: Annotated[SecretFile | None, LIVE] = None
     """A file with one word of at least 16 characters (`openssl rand -hex 32`), for `Authorization: Bearer …`;
     reloaded when it changes."""
+    admin_tokens_file: Annotated[SecretFile | None, LIVE] = None
+    """Who may [end connections](connections.md#end-connections): a file with a name and a token of at least
+    16 characters on each line, for `Authorization: Bearer …`; reloaded when it changes. Without it no one
+    may."""
 
     @model_validator(mode="after")
     def _token_can_be_used(self) -> "Http":
         try:
             if self.bearer_token_file is not None:
                 BearerToken(self.bearer_token_file)
+            if self.admin_tokens_file is not None:
+                AdminTokens(self.admin_tokens_file)
         except TokenFileError as error:
             raise ValueError(str(error)) from error
         return self
@@ -307,7 +313,8 @@ class Http(Part):
         host, port = split_host_port(self.bind)
         tls = None if self.ssl is None else self.ssl.server_tls()
         token = None if self.bearer_token_file is None else BearerToken(self.bearer_token_file)
-        return HttpAccess(host=host, port=port, tls=tls, token=token)
+        admins = None if self.admin_tokens_file is None else AdminTokens(self.admin_tokens_file)
+        return HttpAccess(host=host, port=port, tls=tls, token=token, admins=admins)
 
     def exposure(self) -> str | None:
         """A warning if the network can read the port or its token; otherwise None."""

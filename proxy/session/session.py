@@ -262,6 +262,12 @@ class Session:
             return []
         return self.machine.apply(termination.revoked(self.authentication, reason))
 
+    def disconnect(self, message: str) -> Effects:
+        """End the session at once, for an administrator. `message`: why, and who it is."""
+        if self.machine.flags & CLOSING:
+            return []
+        return self.machine.apply(termination.disconnected(self.authentication, message))
+
     def drain(self) -> Effects:
         """Take no further request; the session's Close comes once what is in flight has its responses.
 

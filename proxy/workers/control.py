@@ -18,7 +18,7 @@ from proxy.workers.exposition import snapshot
 from proxy.workers.group import Pages
 
 METRICS, QUOTAS, READY, AUDIT, RELOAD = "metrics", "quotas", "ready", "audit", "reload"
-CONNECTIONS = "connections"
+CONNECTIONS, DISCONNECT = "connections", "disconnect"
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +30,7 @@ def worker_pages(
     audit: Callable[[], Awaitable[bytes]],
     reload: Callable[[], Awaitable[bytes]],
     connections: Callable[[str], Awaitable[bytes]],
+    disconnect: Callable[[str], Awaitable[bytes]],
 ) -> Pages:
     """The pages that a supervisor can request from a worker."""
 
@@ -43,6 +44,7 @@ def worker_pages(
         AUDIT: lambda _: audit(),
         RELOAD: lambda _: reload(),
         CONNECTIONS: connections,
+        DISCONNECT: disconnect,
     }
 
 

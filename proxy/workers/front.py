@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proxy.net.pages.connection_page import ConnectionQuery, merged_connections
+from proxy.net.pages.disconnecting import DisconnectRequest, merged_disconnects
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpServer
 from proxy.net.pages.quota_page import MAX_ROWS
@@ -23,7 +24,7 @@ from proxy.net.pages.readiness import Note, Readiness, ReadinessSeries
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 from proxy.workers.child import Child
-from proxy.workers.control import AUDIT, CONNECTIONS, METRICS, QUOTAS, READY
+from proxy.workers.control import AUDIT, CONNECTIONS, DISCONNECT, METRICS, QUOTAS, READY
 from proxy.workers.exposition import Exposition, snapshot
 
 
@@ -132,7 +133,9 @@ class Front(Collector):
         """The HTTP server for the configured address."""
         pages = {"/quotas": self._merged_quotas, "/audit": self._audit, "/workers": self._workers}
         queries = {"/connections": self._merged_connections}
-        return HttpServer(access, self._registry, self.readiness, pages, self._ask_for, queries)
+        return HttpServer(
+            access, self._registry, self.readiness, pages, self._ask_for, queries, self._disconnect
+        )
 
     async def ask_all(self) -> None:
         """Requests readiness and metrics from all workers."""
@@ -222,6 +225,11 @@ class Front(Collector):
         wanted = ConnectionQuery.parsed(query)  # Before workers are asked: it may be invalid.
         answers = await self._answers(CONNECTIONS, query)
         return merged_connections(wanted, [page for _, page in answers], workers=len(self.children))
+
+    async def _disconnect(self, body: bytes, by: str) -> bytes:
+        wanted = DisconnectRequest.parsed(body, by)
+        answers = await self._answers(DISCONNECT, wanted.encoded())
+        return merged_disconnects([page for _, page in answers], workers=len(self.children))
 
     async def _merged_quotas(self) -> bytes:
         return merged_quotas(self._quotas)

@@ -1,8 +1,8 @@
 """(e) Traffic after the end of a session: requests that were served after the deadline of the last login.
 
 A login or re-authentication with a session_lifetime_ms sets a deadline, and the next one moves it.
-`session_expired`, `session_expired_idle` and `session_revoked` end the connection. Takes the audit records,
-each once.
+`session_expired`, `session_expired_idle`, `session_revoked` and `session_disconnected` end the connection.
+Takes the audit records, each once.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -20,7 +20,7 @@ sessions.overrun (critical): Requests were served after the end of a session.
 """
 )
 
-ENDS = ("session_expired", "session_expired_idle", "session_revoked")
+ENDS = ("session_expired", "session_expired_idle", "session_revoked", "session_disconnected")
 LOGINS = ("authentication", "reauthentication")
 TRAFFIC = ("authorization", "authorization_summary", "request_summary", "admin_request")
 GRACE_MS = 1_000

@@ -52,7 +52,7 @@ LONGEST_WAIT_MS = 3_600_000
 BUSIEST_MS = 600_000
 """The use of a quota is compared with its limit over stretches of ten minutes."""
 _FAILED_LOGINS = ("authentication_failed", "reauthentication_failed", "authentication_collapsed")
-_ENDED = ("session_expired", "session_expired_idle", "session_revoked")
+_ENDED = ("session_expired", "session_expired_idle", "session_revoked", "session_disconnected")
 READ = (
     *(S.DATE, *S.BOOT_KEY, S.SEQUENCE, S.ROLE, S.TIME_MS, S.EVENT, S.CONNECTION_ID, S.LISTENER, S.HOST),
     *(S.PRINCIPAL, S.FORWARDING_PRINCIPAL, S.CLIENT_ID, S.METHOD, S.API_VERSION, S.CORRELATION_ID),

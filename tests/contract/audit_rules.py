@@ -40,6 +40,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "session_expired": (*WHO, "principal"),
     "session_expired_idle": (*WHO, "principal"),
     "session_revoked": (*WHO, "principal"),
+    "session_disconnected": (*WHO, "message"),
     "authorization": ("listener", "host", "principal", *ASKED, *DECIDED),
     # With an interval it counts what was beyond a rate, and has only what is the same in all of it.
     "authorization_collapsed": ("granted", "count"),

@@ -399,6 +399,16 @@ class Connection(RelayProtocol):
         if self._close_reason is None:
             self.carry_out(self.session.end_if_revoked())
 
+    def disconnect(self, message: str) -> bool:
+        """End the connection for an administrator; return False if it has ended already.
+
+        `message`: why, and who it is.
+        """
+        effects = [] if self._close_reason is not None else self.session.disconnect(message)
+        if effects:
+            self.carry_out(effects)
+        return bool(effects)
+
     def drain(self) -> bool:
         """Accept no more requests; end after the responses in flight (proxy.session.requests.termination).
 

@@ -7,5 +7,6 @@ log_report   what of the metadata log is not understood: its record, metric and 
 same_id      that another process runs under the same proxy.id
 audit_page   /audit: the state of the audit trail
 quota_page   /quotas: limited and throttled users, client ids and addresses
+disconnecting  POST /disconnect: ends connections for an administrator
 connection_page  /connections: who is connected, from where, with what
 """

@@ -163,7 +163,7 @@ async def connection_page(query: ConnectionQuery, connections: Iterable[Connecte
     first: list[
         tuple[int, int, ConnectedClient]
     ] = []  # The lowest ids behind `after`, negated: the heap's top is
-    matching = 0  # the highest of them. The second number tells equal ids apart.
+    matching = 0  # the highest of them. The second number orders equal ids.
     async for connection in iterate_in_slices(connections):
         if not query.matches(connection.session):
             continue

@@ -1,9 +1,9 @@
 """Serves /metrics, /livez, /readyz and JSON pages over HTTP/1.1, for Prometheus, the kubelet and operators.
 
-The process runs it beside its listeners; h11 reads and writes the messages (docs/decisions/0051). Only GET
-and HEAD, one response per connection. /livez and /readyz are public; the other pages need a credential, if
-one is configured. The TLS handshake is made here, not by the loop, so that limits on connections and time
-count from the first byte.
+The process runs it beside its listeners; h11 reads and writes the messages (docs/decisions/0051). GET and
+HEAD, and POST by administrators to end connections; one response per connection. /livez and /readyz are
+public; the other pages need a credential, if one is configured. The TLS handshake is made here, not by the
+loop, so that limits on connections and time count from the first byte.
 
 A proxy, a supervisor of workers and a controller have one `HttpPort` each, with their own pages: the port of
 the configuration in effect, and the files of its credentials. A reload opens, moves, protects or closes it.
@@ -39,13 +39,14 @@ Done = TypeVar("Done")
 
 MAX_CONNECTIONS = 64
 """Prometheus and a kubelet have one connection each."""
-_MAX_HEAD_BYTES = 8_192
+_MAX_HEAD_BYTES = _MAX_BODY_BYTES = 8_192
 _TIMEOUT_S = 5
 _PLAIN = "text/plain; charset=utf-8"
 _JSON = "application/json"
 _ALIVE = ("/livez", "/healthz")
 _READY = "/readyz"
 _METRICS = "/metrics"
+_DISCONNECT = b"/disconnect"
 
 MAX_SAMPLES = 250
 """Of one slice; they take about three milliseconds."""
@@ -166,17 +167,20 @@ class HttpServer:
         pages: Mapping[str, Callable[[], Awaitable[bytes]]] | None = None,
         before: Callable[[str], Awaitable[None]] | None = None,
         queries: Mapping[str, Callable[[str], Awaitable[bytes]]] | None = None,
+        disconnect: Callable[[bytes, str], Awaitable[bytes]] | None = None,
     ) -> None:
         """`access`: address and credentials; None: closed. `pages`: JSON by path.
 
         `before`: awaited with the path of each request, to collect the state of other processes. `queries`:
-        JSON by path, of pages that get the query of the URL; they raise BadRequest.
+        JSON by path, of pages that get the query of the URL; they raise BadRequest. `disconnect`: POST of
+        JSON, and the administrator who sends it; raises BadRequest.
         """
         self._access = access
         self._registry = registry
         self._readiness = readiness
         self._pages = pages or {}
         self._queries = queries or {}
+        self._disconnect = disconnect
         self._before = before
         self._server: asyncio.Server | None = None
         self._open = 0
@@ -283,7 +287,11 @@ class HttpServer:
                 return
             method = request.method
             self._idle.pop(writer, None)
-            content_type, body = await self._found(request, stream, access)
+            if request.method == b"POST" and request.target == _DISCONNECT and self._disconnect is not None:
+                by = _administrator(request, access, writer)
+                content_type, body = _JSON, await _done(self._disconnect, await _body(http, stream), by)
+            else:
+                content_type, body = await self._found(request, stream, access)
             headers, status = {"Content-Type": content_type}, HTTPStatus.OK
         except h11.RemoteProtocolError as error:
             status, headers, body = HTTPStatus(error.error_status_hint), {}, b"not HTTP/1.1\n"
@@ -349,6 +357,49 @@ class HttpServer:
         del self._idle[oldest]
         oldest.transport.abort()
         return True
+
+
+def _administrator(request: h11.Request, access: HttpAccess, writer: asyncio.StreamWriter) -> str:
+    """Return who sends it, and from where; _ErrorResponse unless it is an administrator.
+
+    No credential that a browser sends by itself counts, such as a certificate, and no type of content that a
+    page of another site may post.
+    """
+    headers = dict(request.headers)
+    if access.admins is None:
+        text = "no one may end connections: set http.admin.tokens.file"
+        raise _ErrorResponse(HTTPStatus.FORBIDDEN, text)
+    host = writer.get_extra_info("peername")[0]
+    name = access.admins.name_in(headers.get(b"authorization", b""))
+    if name is None:
+        log.warning("HTTP request to end connections without an administrator's token rejected", host=host)
+        text = "send a token of http.admin.tokens.file as a bearer token"
+        raise _ErrorResponse(HTTPStatus.UNAUTHORIZED, text, **{"WWW-Authenticate": "Bearer"})
+    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _JSON.encode():
+        raise _ErrorResponse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type has to be {_JSON}")
+    return f"{name} from {host}"
+
+
+async def _done(function: Callable[[bytes, str], Awaitable[bytes]], body: bytes, by: str) -> bytes:
+    try:
+        return await function(body, by)
+    except BadRequest as error:
+        raise _ErrorResponse(HTTPStatus.BAD_REQUEST, str(error)) from error
+
+
+async def _body(http: h11.Connection, stream: PlainStream | TlsStream) -> bytes:
+    """Return the body of the request; _ErrorResponse if it is too large. RemoteProtocolError."""
+    body = b""
+    while True:
+        event = http.next_event()
+        if isinstance(event, h11.Data):
+            body += event.data
+            if len(body) > _MAX_BODY_BYTES:
+                raise _ErrorResponse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {_MAX_BODY_BYTES} bytes")
+        elif event is h11.NEED_DATA:
+            http.receive_data(await stream.read())
+        else:
+            return body
 
 
 async def _request(http: h11.Connection, stream: PlainStream | TlsStream) -> h11.Request | None:

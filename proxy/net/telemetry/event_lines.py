@@ -32,6 +32,7 @@ WARNINGS = frozenset(
         "authentication_incomplete",
         "session_expired",
         "session_revoked",
+        "session_disconnected",
         "request_refused",
     )
 )

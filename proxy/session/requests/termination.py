@@ -21,6 +21,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 
 DRAINED, EXPIRED_IDLE, REVOKED = "drained", "session_expired_idle", "session_revoked"
+DISCONNECTED = "session_disconnected"
 
 _REPEATABLE = REPEATABLE_APIS | {ApiKey.FETCH, ApiKey.API_VERSIONS}
 """Requests that a client repeats on its next connection as if nothing had happened: they need no response.
@@ -51,6 +52,12 @@ def revoked(authentication: Authentication, reason: str) -> Plan:
         message=reason,
     )
     return [Recorded(event), CutOff(Close(REVOKED))]
+
+
+def disconnected(authentication: Authentication, message: str) -> Plan:
+    """An administrator ends the session: at once, whatever is in flight."""
+    event = events.session_disconnected(mechanism=authentication.mechanism, message=message)
+    return [Recorded(event), CutOff(Close(DISCONNECTED))]
 
 
 def expired_midway(authentication: Authentication) -> Plan:
