@@ -4,7 +4,7 @@
 #
 #   deploy/secrets.sh [DIRECTORY] [NAME...]   defaults: deploy/config/secrets localhost proxy
 #
-# NAME: host names for the proxy's certificate. Existing files are not replaced.
+# NAME: host names for the proxy's certificate. CONTROLLER_NAME: a further one for the controller's. Existing files are not replaced.
 set -euo pipefail
 
 directory=${1:-"$(dirname "${BASH_SOURCE[0]}")/config/secrets"}
@@ -46,7 +46,7 @@ certificate() { # STEM NAME...
   openssl req -x509 -new -key ca.key -days 3650 -out ca.crt -subj "/CN=Penstock example CA"
 }
 certificate proxy "${names[@]}"
-certificate controller controller '*.penstock-controller.kafka.svc' localhost
+certificate controller controller '*.penstock-controller.kafka.svc' localhost ${CONTROLLER_NAME:+"$CONTROLLER_NAME"}
 
 # The key that signs the metadata log, in a directory of its own: only controllers get it. All get the public keys.
 mkdir -p signing
@@ -64,6 +64,9 @@ password broker.password
 password controller.password
 password grafana.password
 password http.token
+
+# The id of the chart's own brokers' cluster: as `kafka-storage.sh random-uuid`, which begins with no hyphen either.
+[[ -s cluster.id ]] || openssl rand -base64 16 | tr '+/' '-_' | tr -d '=\n' | sed 's/^-/A/' >cluster.id
 
 # The users of the example broker. No other user can log in to it.
 [[ -s broker.jaas ]] || cat >broker.jaas <<END

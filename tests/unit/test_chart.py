@@ -3,14 +3,25 @@
 Skipped where helm is not in the cache; `make check-helm` builds it, and nothing is skipped then.
 """
 
+import contextlib
+import copy
 import json
 import os
+import socketserver
+import ssl
+import struct
+import subprocess
+import sys
+import threading
 import tomllib
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
+import trustme
 import yaml
 
 from proxy.commands.check import check, warnings
@@ -22,41 +33,25 @@ from tests.support.helm import helm, installed
 from tests.unit.test_deploy import KUBERNETES_VERSIONS, values_of, with_secrets
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
-CUSTOM = ("monitoring.coreos.com/v1", "cert-manager.io/v1")
+CUSTOM = ("monitoring.coreos.com/v1", "cert-manager.io/v1", "gateway.networking.k8s.io/v1alpha2")
 """Kubernetes has no schema for these: what we write of them is compared instead."""
-EVERYTHING = {
-    "image": {"digest": DIGEST},
-    "imagePullSecrets": [{"name": "registry"}],
-    "brokers": {
-        "replicas": 5,
-        "nodeSelector": {"disk": "ssd"},
-        "tolerations": [{"key": "kafka", "operator": "Exists"}],
-        "storage": {"size": "1Ti", "storageClassName": "fast"},
-    },
-    "controller": {"replicas": 3, "nodeSelector": {"disk": "ssd"}},
-    "proxy": {"config": {"workers": 4, "limits": {"max.connections": 500}}},
-    "networkPolicy": {"clients": [{"namespaceSelector": {"matchLabels": {"kafka": "client"}}}]},
-    "monitoring": {"podMonitor": True, "rules": True, "dashboard": True, "labels": {"release": "prometheus"}},
-    "certManager": {"enabled": True, "dnsNames": ["kafka.example.org"]},
-    "audit": {
-        "enabled": True,
-        "image": {"digest": DIGEST},
-        "jobs": [
-            {"name": "ingest", "command": "ingest", "schedule": "*/10 * * * *"},
-            {"name": "reconcile", "command": "reconcile"},
-            {"name": "page", "command": "report"},
-            {"name": "service", "command": "run", "continuous": True, "args": ["--retain-days=30"]},
-        ],
-    },
+BUNDLED = {"mode": "bundled"}
+STANDALONE = {
+    "cluster": {"brokers": [{"id": 7, "address": "b-7:9096"}, {"id": 8, "address": "b-8:9096"}]},
 }
-BY_CERTIFICATE = {
+BY_CERTIFICATE = BUNDLED | {
     "http": {"authentication": "certificate"},
     "monitoring": {"serviceMonitor": True},
 }
-KRAFT = {
-    "controller": {"enabled": False},
-    "proxy": {"config": {"controller": {"mode": "kraft", "endpoints": ["kafka-0.kafka:9095"]}}},
-}
+SETS = pytest.mark.parametrize("values", chart.VALUE_SETS, ids=lambda file: file.stem)
+
+
+def of_set(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((chart.CHART / "ci" / f"{name}-values.yaml").read_text("utf-8"))
+    return found
+
+
+EVERYTHING = of_set("bundled")
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +64,19 @@ def program() -> Path:
     return found
 
 
+KUBERNETES = ("--namespace", "kafka", "--kube-version", "1.29.0")
+PODS = {"proxy": "kafka-1", "controller": "penstock-controller-1"}
+
+
 def rendered(program: Path, directory: Path, values: dict[str, Any]) -> list[dict[str, Any]]:
     file = directory / "values.yaml"
     file.write_text(json.dumps(values), encoding="utf-8")
     return chart.objects(program, "--values", str(file))
+
+
+@cache
+def of_file(program: Path, values: Path) -> list[dict[str, Any]]:
+    return chart.objects(program, "--values", str(values))
 
 
 def named(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
@@ -92,7 +96,15 @@ def test_the_plain_manifests_were_made_of_the_chart_as_it_is() -> None:
     ]
 
     assert stale == [], "run `make manifests`"
-    assert len(files) == 6
+    assert len(files) == 7
+
+
+@pytest.mark.spec("O15")
+def test_the_page_of_the_values_and_the_keys_that_need_a_restart_were_made_of_what_is_there() -> None:
+    """Needs no helm either."""
+    different = [file.name for file, text in chart.made_files() if file.read_text(encoding="utf-8") != text]
+
+    assert different == [], "run `make manifests`"
 
 
 @pytest.mark.tooling
@@ -122,37 +134,55 @@ def test_the_plain_manifests_are_what_the_chart_renders(program: Path) -> None:
     assert different == [], "run `make manifests`"
 
 
-@pytest.mark.spec("O1")
-def test_helm_finds_nothing_wrong_with_the_chart(program: Path) -> None:
-    linted = chart.run(program, "lint", "--strict", str(chart.CHART))
+@pytest.mark.spec("O1", "O15")
+@SETS
+def test_helm_finds_nothing_wrong_with_the_chart(program: Path, values: Path) -> None:
+    kubernetes = ("--kube-version", "1.29.0")
+    linted = chart.run(program, "lint", "--strict", str(chart.CHART), "--values", str(values), *kubernetes)
 
     assert linted.returncode == 0, linted.stdout + linted.stderr
 
 
-@pytest.mark.spec("O1")
-@pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
-@pytest.mark.parametrize(
-    "values",
-    [{}, EVERYTHING, KRAFT, BY_CERTIFICATE],
-    ids=["defaults", "everything", "kraft", "certificate"],
-)
-def test_what_the_chart_renders_is_what_kubernetes_takes(
-    program: Path, tmp_path: Path, values: dict[str, Any], version: str
-) -> None:
-    for each in rendered(program, tmp_path, values):
+@pytest.mark.spec("O1", "O15")
+@SETS
+def test_what_the_chart_renders_is_what_kubernetes_takes(program: Path, values: Path) -> None:
+    objects = of_file(program, values)
+    kinds = {each["kind"] for each in objects}
+
+    assert {"ConfigMap", "ServiceAccount", "Pod"} <= kinds
+    for each in objects:
         if each["apiVersion"] not in CUSTOM:
-            kubernetes_validate.validate(each, version, strict=True)
+            for version in KUBERNETES_VERSIONS:
+                kubernetes_validate.validate(each, version, strict=True)
+
+
+@pytest.mark.spec("O5", "O15")
+@SETS
+def test_penstock_check_finds_nothing_wrong_with_what_each_process_reads(
+    program: Path, tmp_path: Path, values: Path
+) -> None:
+    objects = of_file(program, values)
+    data = {
+        name: text
+        for each in objects
+        if each["kind"] == "ConfigMap"
+        for name, text in each["data"].items()
+        if name.endswith(".yaml") and name != "patch.yaml"
+    }
+    directory = with_secrets(
+        tmp_path, {"users.yaml": "users: {a: {password.file: secrets/a.password}}"} | data
+    )
+    processes = [name for name in data if name.endswith("-0.yaml")]
+
+    assert [problem for name in processes for problem in check(directory / name)] == []
+    assert len(processes) == 2 - (values.stem == "plain-values")
 
 
 @pytest.mark.spec("O5")
-def test_penstock_check_finds_nothing_wrong_with_what_the_values_add(program: Path, tmp_path: Path) -> None:
+def test_values_of_the_configuration_are_added_to_those_of_the_chart(program: Path, tmp_path: Path) -> None:
     data = named(rendered(program, tmp_path, EVERYTHING), "ConfigMap", "penstock-proxy")["data"]
-    filled_in = {name: text.replace("@NAME@", "kafka-4").replace("@ID@", "4") for name, text in data.items()}
-    directory = with_secrets(tmp_path, filled_in)
+    proxy = load(with_secrets(tmp_path, data) / "kafka-4.yaml", ProxyConfig)
 
-    proxy = load(directory / "proxy.yaml", ProxyConfig)
-
-    assert check(directory / "proxy.yaml") == []
     assert (proxy.workers, proxy.limits.max_connections, proxy.limits.drain_timeout_ms) == (4, 500, 30_000)
     assert sorted(proxy.upstream.advertised_brokers) == [0, 1, 2, 3, 4]
 
@@ -164,16 +194,185 @@ def test_images_are_named_by_digest_where_one_is_given(program: Path, tmp_path: 
     assert images == {f"penstock@{DIGEST}", f"penstock-audit@{DIGEST}", "apache/kafka:4.4.0"}
 
 
-@pytest.mark.spec("O1", "O4")
-def test_a_changed_configuration_restarts_the_pods(program: Path, tmp_path: Path) -> None:
-    def checksums(values: dict[str, Any]) -> list[str]:
-        return list(values_of(rendered(program, tmp_path, values), "checksum/configuration"))
+USERS = {"users": {"bob": {"password.hash": "scrypt$..."}}}
+CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "a user": ({"proxy": USERS}, set()),
+    "a key of the proxies that a reload changes": (
+        {"proxy": {"config": {"quota": {"producer.default": 1000}, "log": {"level": "DEBUG"}}}},
+        set(),
+    ),
+    "a key of the controllers that a reload changes": (
+        {"controller": {"config": {"authorizer": {"super.users": "User:root"}}}},
+        set(),
+    ),
+    "another broker": (
+        {"cluster": {"brokers": [*STANDALONE["cluster"]["brokers"], {"id": 9, "address": "b-9:9096"}]}},
+        {"controller"},
+    ),
+    "a key of the controllers that needs a restart": (
+        {"controller": {"config": {"metadata": {"transactional.id": "another"}}}},
+        {"controller"},
+    ),
+    "a key of the proxies that needs a restart": ({"proxy": {"config": {"workers": 2}}}, {"proxy"}),
+}
+"""What changes -> the components whose pods restart."""
 
-    before = checksums({})
-    after = checksums({"proxy": {"config": {"workers": 2}}})
 
-    assert len(before) == 2
-    assert set(before).isdisjoint(after)
+@pytest.mark.spec("O15", "O4")
+@pytest.mark.parametrize("changed", CHANGES)
+@pytest.mark.parametrize("mode", ["standalone", "bundled"])
+def test_only_what_needs_a_restart_restarts_pods(
+    program: Path, tmp_path: Path, changed: str, mode: str
+) -> None:
+    def templates(values: dict[str, Any]) -> dict[str, Any]:
+        sets = (each for each in rendered(program, tmp_path, values) if each["kind"] == "StatefulSet")
+        return {
+            each["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"]: each["spec"]["template"]
+            for each in sets
+        }
+
+    extra, restarted = CHANGES[changed]
+    base = STANDALONE | {"mode": mode}
+    before, after = templates(base), templates(base | extra)
+
+    component = {"bundled": "broker"}.get(mode, "proxy")
+    expected = {component if each == "proxy" else each for each in restarted}
+    if mode == "bundled" and "cluster" in extra:
+        expected = set()
+    assert set(before) == {component, "controller"}
+    assert {each for each in before if before[each] != after[each]} == expected
+
+
+@pytest.mark.spec("O15")
+@SETS
+def test_what_a_process_reloads_is_mounted_as_a_directory(program: Path, values: Path) -> None:
+    """A file mounted by `subPath` never changes."""
+    objects = of_file(program, values)
+    objects = [*objects, *(yaml.safe_load(text) for text in values_of(objects, "patch.yaml"))]
+    mounts = [mount for each in values_of(objects, "volumeMounts") for mount in each]
+    by_file = {mount["mountPath"] for mount in mounts if "subPath" in mount or "subPathExpr" in mount}
+
+    assert "/etc/penstock" in {mount["mountPath"] for mount in mounts}
+    # A broker of the demo reads its file at its start only.
+    assert by_file <= {"/mnt/shared/config/server.properties"}
+
+
+@pytest.mark.spec("O15")
+def test_two_releases_in_one_namespace_share_nothing(program: Path) -> None:
+    def of_release(name: str) -> list[dict[str, Any]]:
+        values = chart.CHART / "ci" / "strimzi-values.yaml"
+        done = chart.run(program, "template", name, str(chart.CHART), "--values", str(values), *KUBERNETES)
+        assert done.returncode == 0, done.stderr
+        return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+    one, other = of_release("penstock"), of_release("second")
+    names = [{(each["kind"], each["metadata"]["name"]) for each in both} for both in (one, other)]
+    labels = [
+        {json.dumps(each, sort_keys=True) for each in values_of(both, "matchLabels")} for both in (one, other)
+    ]
+
+    assert names[0].isdisjoint(names[1])
+    # All but that of the namespace with the monitoring.
+    assert len(labels[0] & labels[1]) == 1
+    assert ("StatefulSet", "second-penstock-proxy") in names[1]
+
+
+@pytest.mark.spec("O15")
+@SETS
+def test_objects_have_the_labels_that_tools_group_by(program: Path, values: Path) -> None:
+    objects = of_file(program, values)
+    common = {
+        f"app.kubernetes.io/{each}" for each in ("name", "instance", "version", "component", "managed-by")
+    }
+
+    for each in objects:
+        assert {*common, "helm.sh/chart"} <= set(each["metadata"]["labels"]), each["metadata"]["name"]
+    for each in objects:
+        if each["kind"] in ("StatefulSet", "Deployment"):
+            chosen = set(each["spec"]["selector"]["matchLabels"])
+            assert chosen == {f"app.kubernetes.io/{key}" for key in ("name", "instance", "component")}
+    images = set(values_of(objects, "image"))
+    assert not any(image.endswith((":latest", ":")) for image in images)
+
+
+@pytest.mark.spec("O15")
+def test_brokers_that_exist_get_a_proxy_each_under_their_node_ids(program: Path, tmp_path: Path) -> None:
+    objects = rendered(program, tmp_path, of_set("msk"))
+    data = named(objects, "ConfigMap", "penstock-proxy")["data"]
+    directory = with_secrets(tmp_path, data)
+    proxies = [load(directory / f"penstock-proxy-{number}.yaml", ProxyConfig) for number in range(3)]
+
+    assert named(objects, "StatefulSet", "penstock-proxy")["spec"]["replicas"] == 3
+    assert [proxy.proxy_id for proxy in proxies] == ["proxy-1", "proxy-2", "proxy-3"]
+    assert [proxy.upstream.node_id for proxy in proxies] == [1, 2, 3]
+    for proxy in proxies:
+        own = {listener.name: listener.advertised for listener in proxy.listeners}
+        assert proxy.upstream.node_id is not None
+        assert proxy.upstream.advertised_brokers[proxy.upstream.node_id] == own
+        assert own["EXTERNAL"] == f"b-{proxy.upstream.node_id}.kafka.example.org:9093"
+        assert {listener.name: bool(listener.proxy_protocol_networks) for listener in proxy.listeners} == {
+            "SASL_SSL": False,
+            "EXTERNAL": True,
+        }
+
+
+EXTERNAL = {
+    "LoadBalancer": ("Service", [(9093, None), (9093, None), (9093, None)]),
+    "NodePort": ("Service", [(9096, 32100), (9096, 32101), (9096, 32102)]),
+    "TLSRoute": ("TLSRoute", [(443, None), (443, None), (443, None)]),
+    "Ingress": ("Ingress", [(443, None), (443, None), (443, None)]),
+}
+"""Type -> the kind that has clients' names; port and node port of the Services, that of all proxies first."""
+
+
+@pytest.mark.spec("O15")
+@pytest.mark.parametrize("kind", EXTERNAL)
+def test_clients_outside_reach_each_proxy_where_it_says_that_it_is(
+    program: Path, tmp_path: Path, kind: str
+) -> None:
+    external: dict[str, Any] = {"type": kind, "host": "b{id}.example.org", "bootstrapHost": "all.example.org"}
+    external["tlsRoute"] = {"parentRefs": [{"name": "kafka"}]}
+    objects = rendered(program, tmp_path, STANDALONE | {"external": external})
+    names = ["penstock-bootstrap", "penstock-7", "penstock-8"]
+    services = [named(objects, "Service", name)["spec"] for name in names]
+    pods = [service["selector"].get("statefulset.kubernetes.io/pod-name") for service in services]
+    ports = [(port["port"], port.get("nodePort")) for each in services for port in each["ports"]]
+    data = named(objects, "ConfigMap", "penstock-proxy")["data"]
+    told = [yaml.safe_load(data[f"{pod}.yaml"])["listeners"][1]["advertised"] for pod in pods[1:]]
+
+    holder, expected = EXTERNAL[kind]
+    assert pods == [None, "penstock-proxy-0", "penstock-proxy-1"]
+    assert services[0]["selector"]["app.kubernetes.io/component"] == "proxy"
+    assert ports == expected
+    reached = [node or port for port, node in ports[1:]]
+    assert told == [f"b{number}.example.org:{port}" for number, port in zip((7, 8), reached, strict=True)]
+    if holder != "Service":
+        routes = [str(named(objects, holder, name)["spec"]) for name in names]
+        hosts = ["all.example.org", "b7.example.org", "b8.example.org"]
+        assert all(host in route for host, route in zip(hosts, routes, strict=True))
+    assert {service["type"] for service in services} == {kind if holder == "Service" else "ClusterIP"}
+
+
+@pytest.mark.spec("O15")
+def test_the_patch_adds_a_proxy_to_the_pods_of_a_statefulset(program: Path, tmp_path: Path) -> None:
+    objects = rendered(program, tmp_path, of_set("sidecar"))
+    patch = yaml.safe_load(named(objects, "ConfigMap", "penstock-sidecar")["data"]["patch.yaml"])
+    pod = patch["spec"]["template"]["spec"]
+    sidecar = next(each for each in pod["initContainers"] if each["name"] == "penstock")
+    [broker] = pod["containers"]
+
+    # A patch of a StatefulSet: with what only the StatefulSet has, it is one that Kubernetes takes.
+    whole = copy.deepcopy(patch)
+    whole["spec"] |= {"serviceName": "kafka-headless", "selector": {"matchLabels": {"app": "kafka"}}}
+    whole["spec"]["template"]["metadata"]["labels"] = {"app": "kafka"}
+    whole["spec"]["template"]["spec"]["volumes"].append({"name": "penstock-spool", "emptyDir": {}})
+    for version in KUBERNETES_VERSIONS:
+        kubernetes_validate.validate(whole, version, strict=True)
+    assert "StatefulSet" not in [each["kind"] for each in objects if "proxy" in each["metadata"]["name"]]
+    assert sidecar["restartPolicy"] == "Always"
+    assert (broker["name"], "9190" in str(broker["lifecycle"])) == ("kafka", True)
+    mounted = {mount["name"] for mount in sidecar["volumeMounts"]}
+    assert mounted - {volume["name"] for volume in pod["volumes"]} == {"penstock-spool"}
 
 
 @pytest.mark.spec("O2")
@@ -181,13 +380,15 @@ def test_a_changed_configuration_restarts_the_pods(program: Path, tmp_path: Path
 def test_monitors_scrape_under_the_names_that_the_alerts_select(
     program: Path, tmp_path: Path, monitor: str, port: str
 ) -> None:
-    objects = rendered(program, tmp_path, {"monitoring": {monitor: True}})
+    objects = rendered(program, tmp_path, BUNDLED | {"monitoring": {monitor: True}})
     kind = monitor[0].upper() + monitor[1:]
     monitors = [each for each in objects if each["kind"] == kind]
     endpoints = [
         end for each in monitors for key in each["spec"] if "ndpoints" in key for end in each["spec"][key]
     ]
-    apps = [each["spec"]["selector"]["matchLabels"]["app"] for each in monitors]
+    chosen = [each["spec"]["selector"]["matchLabels"] for each in monitors]
+    components = [each["app.kubernetes.io/component"] for each in chosen]
+    apps = [{"broker": "kafka"}.get(each, f"penstock-{each}") for each in components]
     jobs = [rule["replacement"] for end in endpoints for rule in end["relabelings"] if "replacement" in rule]
     ports = [
         {each["name"] for each in part}
@@ -206,7 +407,7 @@ def test_monitors_scrape_under_the_names_that_the_alerts_select(
 
 
 @pytest.mark.spec("O2", "O3")
-@pytest.mark.parametrize("values", [{}, BY_CERTIFICATE], ids=["token", "certificate"])
+@pytest.mark.parametrize("values", [BUNDLED, BY_CERTIFICATE], ids=["token", "certificate"])
 def test_monitors_show_what_the_processes_ask_for_and_check_whom_they_scrape(
     program: Path, tmp_path: Path, values: dict[str, Any]
 ) -> None:
@@ -215,14 +416,15 @@ def test_monitors_show_what_the_processes_ask_for_and_check_whom_they_scrape(
     endpoints = {each["metadata"]["name"]: each["spec"]["endpoints"][0] for each in monitors}
     configurations = {
         f"penstock-{process}": yaml.safe_load(
-            named(objects, "ConfigMap", f"penstock-{process}")["data"][f"{process}.yaml"]
+            named(objects, "ConfigMap", f"penstock-{process}")["data"][f"{pod}.yaml"]
         )["http"]
-        for process in ("proxy", "controller")
+        for process, pod in PODS.items()
     }
     mounted = {
-        (source["secret"]["name"], item["key"], f"secrets/{item['path']}")
+        (source["secret"]["name"], item["key"], f"/etc/penstock/{item['path']}")
         for volume in values_of(objects, "projected")
         for source in volume["sources"]
+        if "secret" in source
         for item in source["secret"]["items"]
     }
 
@@ -234,7 +436,7 @@ def test_monitors_show_what_the_processes_ask_for_and_check_whom_they_scrape(
         assert tls["ca"]["secret"] == {"name": "penstock", "key": "ca.crt"}
         app = {"penstock-proxy": "kafka"}.get(name, name)
         assert tls["serverName"] == f"{app}-0.{app}.kafka.svc"
-        if values:
+        if values is BY_CERTIFICATE:
             assert ("penstock-monitoring", "ca.crt", http["ssl"]["ca"]) in mounted
             assert {tls["cert"]["secret"]["name"], tls["keySecret"]["name"]} == {"penstock-monitoring"}
             assert "authorization" not in endpoint
@@ -248,12 +450,9 @@ def test_monitors_show_what_the_processes_ask_for_and_check_whom_they_scrape(
 @pytest.mark.spec("O5")
 def test_penstock_check_takes_the_http_port_for_closed(program: Path, tmp_path: Path) -> None:
     objects = rendered(program, tmp_path, BY_CERTIFICATE)
-    for process in ("proxy", "controller"):
+    for process, pod in PODS.items():
         data = named(objects, "ConfigMap", f"penstock-{process}")["data"]
-        filled_in = {
-            name: text.replace("@NAME@", "kafka-1").replace("@ID@", "1") for name, text in data.items()
-        }
-        file = with_secrets(tmp_path, filled_in) / f"{process}.yaml"
+        file = with_secrets(tmp_path, data) / f"{pod}.yaml"
         assert check(file) == []
         assert [told for told in warnings(file) if "http" in told] == []
 
@@ -282,20 +481,25 @@ def test_cert_manager_issues_what_the_processes_mount(program: Path, tmp_path: P
         source["secret"]["name"]: {item["path"] for item in source["secret"].get("items", ())}
         for volume in values_of(objects, "projected")
         for source in volume["sources"]
+        if "secret" in source
     }
 
     assert {name: spec["dnsNames"] for name, spec in certificates.items()} == {
-        "penstock-proxy": ["*.kafka.kafka.svc", "kafka.example.org"],
+        "penstock-proxy": ["*.kafka.kafka.svc", "kafka.kafka.svc", "kafka.example.org"],
         "penstock-controller": ["*.penstock-controller.kafka.svc"],
     }
     for process in ("proxy", "controller"):
         secret = certificates[f"penstock-{process}"]["secretName"]
-        assert mounted[secret] == {f"{process}.crt", f"{process}.key", "ca.crt"}
+        assert mounted[secret] == {
+            f"secrets/{each}" for each in (f"{process}.crt", f"{process}.key", "ca.crt")
+        }
 
 
 @pytest.mark.spec("O2")
 def test_only_the_monitoring_namespace_reaches_the_metrics(program: Path, tmp_path: Path) -> None:
-    objects = rendered(program, tmp_path, {"networkPolicy": {"monitoringNamespace": "observability"}})
+    objects = rendered(
+        program, tmp_path, STANDALONE | {"networkPolicy": {"monitoringNamespace": "observability"}}
+    )
     rules = [rule for each in objects if each["kind"] == "NetworkPolicy" for rule in each["spec"]["ingress"]]
     to_metrics = [rule.get("from") for rule in rules if {"port": 9190} in rule["ports"]]
     namespace = {"matchLabels": {"kubernetes.io/metadata.name": "observability"}}
@@ -325,6 +529,78 @@ def test_audit_jobs_are_deployments_cron_jobs_or_jobs(program: Path, tmp_path: P
     assert arguments[-4:] == [f"--out={out}", "--continuous", "--http=0.0.0.0:9190", "--retain-days=30"]
 
 
+@pytest.fixture
+def listener() -> Iterator[tuple[str, Path, list[bytes]]]:
+    """Its address, its CA, and what it responds to the request of each connection."""
+    authority, responses = trustme.CA(), list[bytes]()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+
+    class ListenerOfATest(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with (
+                contextlib.suppress(ssl.SSLError),
+                context.wrap_socket(self.request, server_side=True) as stream,
+            ):
+                stream.recv(100)
+                stream.sendall(responses[0])
+
+    with (
+        socketserver.ThreadingTCPServer(("127.0.0.1", 0), ListenerOfATest) as server,
+        authority.cert_pem.tempfile() as ca,
+    ):
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"localhost:{server.server_address[1]}", Path(ca), responses
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.spec("O15")
+@pytest.mark.parametrize(
+    ("response", "exit_code", "printed"),
+    [
+        (struct.pack(">iihihhh", 16, 7, 0, 1, 18, 0, 4), 0, ": ok, 1 APIs"),
+        (struct.pack(">iihihhh", 16, 7, 35, 0, 0, 0, 0), 1, "error 35, 0 APIs"),
+        (struct.pack(">iihihhh", 16, 8, 0, 1, 18, 0, 4), 1, "correlation id 8"),
+        (b"HTTP", 1, ": failed: "),
+        (b"", 1, ": failed: "),
+    ],
+    ids=["a proxy", "an error", "another response", "another server", "nothing"],
+)
+def test_the_script_of_helm_test_fails_at_what_does_not_respond_as_a_proxy(
+    listener: tuple[str, Path, list[bytes]], response: bytes, exit_code: int, printed: str
+) -> None:
+    address, ca, responses = listener
+    responses.append(response)
+
+    done = connection_test(ca, address)
+
+    assert (done.returncode, printed in done.stdout) == (exit_code, True), done
+
+
+@pytest.mark.spec("O15", "O3")
+def test_the_script_of_helm_test_checks_the_certificate(
+    listener: tuple[str, Path, list[bytes]], tmp_path: Path
+) -> None:
+    address, ca, responses = listener
+    responses.append(struct.pack(">iihihhh", 16, 7, 0, 1, 18, 0, 4))
+    another = tmp_path / "ca.crt"
+    another.write_bytes(trustme.CA().cert_pem.bytes())
+
+    for done in (
+        connection_test(another, address),
+        connection_test(ca, address.replace("localhost", "127.0.0.1")),
+    ):
+        assert (done.returncode, "certificate verify failed" in done.stdout) == (1, True), done
+
+
+def connection_test(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    script = chart.CHART / "files" / "connection_test.py"
+    command = [sys.executable, str(script), *map(str, arguments)]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
 @pytest.mark.spec("O5")
 @pytest.mark.parametrize(
     ("values", "named_in_the_error"),
@@ -336,7 +612,13 @@ def test_audit_jobs_are_deployments_cron_jobs_or_jobs(program: Path, tmp_path: P
         ({"monitoring": {"podMonitor": True, "serviceMonitor": True}}, "monitoring"),
         ({"audit": {"jobs": [{"name": "a", "command": "drop"}]}}, "command"),
         ({"audit": {"jobs": [{"name": "a", "command": "ingest", "continuous": True}]}}, "command"),
-        ({"controller": {"enabled": False}}, "proxy.config.controller"),
+        (BUNDLED | {"controller": {"enabled": False}}, "proxy.config.controller"),
+        ({}, "cluster.brokers is empty"),
+        (STANDALONE | {"external": {"type": "LoadBalancer"}}, "external.host"),
+        (STANDALONE | {"external": {"type": "TLSRoute", "host": "a"}}, "parentRefs"),
+        ({"mode": "operator"}, "mode"),
+        ({"cluster": {"brokers": [{"address": "kafka-0:9093"}]}}, "id"),
+        ({"proxy": {"extraEnv": {"TZ": "UTC"}}}, "extraEnv"),
     ],
 )
 def test_a_wrong_value_is_an_error_that_names_it(

@@ -1,51 +1,152 @@
-{{/* repository@digest if there is a digest, else repository:tag */}}
+{{/* repository@digest if there is a digest, else repository:tag, by default of the chart's appVersion.
+     Arguments: the root context and an image. */}}
 {{- define "penstock.image" -}}
-{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag }}{{ end }}
+{{- $image := index . 1 -}}
+{{- if $image.digest }}{{ $image.repository }}@{{ $image.digest }}
+{{- else }}{{ $image.repository }}:{{ $image.tag | default (index . 0).Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{/* The labels of an object. Selectors use only `app`, because a selector cannot be changed later. */}}
+{{- define "penstock.name" -}}
+{{ .Values.nameOverride | default .Chart.Name | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "penstock.fullname" -}}
+{{- $name := include "penstock.name" . -}}
+{{- .Values.fullnameOverride | default (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{/* What selectors select by; they cannot be changed later. Arguments: the root context and a component: proxy, broker (with its
+     proxy), controller, audit. */}}
+{{- define "penstock.selector" -}}
+app.kubernetes.io/name: {{ include "penstock.name" (index . 0) }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
 {{- define "penstock.labels" -}}
-app.kubernetes.io/part-of: penstock
-app.kubernetes.io/instance: {{ .Release.Name }}
+{{ include "penstock.selector" . }}
+{{- with index . 0 }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.account" -}}
+{{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "penstock.fullname" .) }}
+{{- else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
 {{- end }}
 
 {{- define "penstock.controller" -}}
-{{ .Release.Name }}-controller
+{{ include "penstock.fullname" . }}-controller
 {{- end }}
 
-{{/* Every broker by its number, and the address of its proxy. */}}
-{{- define "penstock.advertised" -}}
-{{- $brokers := .Values.brokers.name }}
+{{/* The StatefulSet whose pods have the proxies, its headless Service, and the labels of its pods. */}}
+{{- define "penstock.proxy.set" -}}
+{{- if eq .Values.mode "bundled" }}{{ .Values.brokers.name }}
+{{- else if eq .Values.mode "sidecar" }}{{ .Values.sidecar.statefulSet }}
+{{- else }}{{ include "penstock.fullname" . }}-proxy{{ end }}
+{{- end }}
+
+{{- define "penstock.proxy.service" -}}
+{{- if eq .Values.mode "sidecar" }}{{ .Values.sidecar.serviceName }}{{ else }}{{ include "penstock.proxy.set" . }}{{ end }}
+{{- end }}
+
+{{- define "penstock.proxy.component" -}}
+{{ eq .Values.mode "bundled" | ternary "broker" "proxy" }}
+{{- end }}
+
+{{- define "penstock.proxy.selector" -}}
+{{- if eq .Values.mode "sidecar" }}{{ toYaml .Values.sidecar.podLabels }}
+{{- else }}{{ include "penstock.selector" (list . (include "penstock.proxy.component" .)) }}{{ end }}
+{{- end }}
+
+{{/* The proxies, as the list `proxies`: `pod`, the node `id` of the broker behind it, the `address` of that broker, and
+     `external`, the host and port that clients outside connect to. */}}
+{{- define "penstock.proxies" -}}
+{{- $set := include "penstock.proxy.set" . }}{{- $brokers := .Values.cluster.brokers }}
+{{- if eq .Values.mode "bundled" }}
+{{- $brokers = list }}
 {{- range $id := until (int .Values.brokers.replicas) }}
-{{ $id | quote }}: {SASL_SSL: "{{ $brokers }}-{{ $id }}.{{ $brokers }}.{{ $.Release.Namespace }}.svc:9093"}
+{{- $brokers = append $brokers (dict "id" $id "address" (printf "%s-%d.%s:9091" $set $id $set)) }}
+{{- end }}
+{{- end }}
+{{- if not $brokers }}
+{{- fail "cluster.brokers is empty: list the brokers of your cluster, [{id: 0, address: \"kafka-0.kafka.svc:9093\"}]; for a demo with brokers of its own set mode: bundled" }}
+{{- end -}}
+proxies:
+{{- range $index, $broker := $brokers }}
+  - pod: {{ $set }}-{{ $index }}
+    id: {{ $broker.id }}
+    address: {{ $broker.address | quote }}
+{{- if $.Values.external.type }}
+{{- $host := required "external.host is empty: the name of each proxy, as in \"broker-{id}.kafka.example.org\"" $.Values.external.host | replace "{id}" (toString $broker.id) }}
+    host: {{ $host }}
+    external: "{{ $host }}:{{ include "penstock.external.port" (list $ $index) }}"
+{{- end }}
 {{- end }}
 {{- end }}
 
-{{/* proxy.yaml: the keys of the chart, overridden by those of proxy.config */}}
+{{/* The port that clients outside connect to. Arguments: the root context and the number of the proxy. */}}
+{{- define "penstock.external.port" -}}
+{{- $external := (index . 0).Values.external }}
+{{- if eq $external.type "NodePort" }}{{ add (int $external.nodePort) 1 (index . 1) }}
+{{- else if $external.port }}{{ int $external.port }}
+{{- else }}{{ eq $external.type "LoadBalancer" | ternary 9093 443 }}{{ end }}
+{{- end }}
+
+{{/* How proxies and controllers log in at the brokers. Arguments: the root context, and the user of the bundled brokers. */}}
+{{- define "penstock.cluster.login" -}}
+{{- $cluster := (index . 0).Values.cluster }}
+{{- if eq (index . 0).Values.mode "bundled" -}}
+security.protocol: SASL_PLAINTEXT
+sasl: {mechanism: PLAIN, username: {{ index . 1 }}, password.file: secrets/broker.password}
+{{- else -}}
+security.protocol: {{ $cluster.securityProtocol }}
+{{- if hasPrefix "SASL" $cluster.securityProtocol }}
+sasl: {mechanism: {{ $cluster.saslMechanism }}, username: {{ $cluster.username | quote }}, password.file: secrets/broker.password}
+{{- end }}
+{{- if $cluster.caSecret.key }}
+ssl: {ca: secrets/brokers-ca.crt}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* proxy.yaml of one proxy: the keys of the chart, overridden by those of proxy.config.
+     Arguments: the root context, the proxies, and one of them. */}}
 {{- define "penstock.proxy.config" -}}
+{{- $root := index . 0 }}{{- $proxy := index . 2 }}{{- $domain := printf "%s.%s.svc" (include "penstock.proxy.service" $root) $root.Release.Namespace }}
+{{- with $root -}}
 proxy.id: proxy-@ID@
 listeners:
   - name: SASL_SSL
     bind: 0.0.0.0:9093
-    advertised: "@NAME@.{{ .Values.brokers.name }}.{{ .Release.Namespace }}.svc:9093"
-    security.protocol: SASL_SSL
-    sasl.enabled.mechanisms: [PLAIN, SCRAM-SHA-256, SCRAM-SHA-512]
-    connections.max.reauth.ms: 3600000
-    ssl: {certificate: secrets/proxy.crt, key: secrets/proxy.key}
-users.file: users.yaml
+    advertised: "@NAME@.{{ $domain }}:9093"
+    {{- include "penstock.listener" . | nindent 4 }}
+{{- if .Values.external.type }}
+  - name: EXTERNAL
+    bind: 0.0.0.0:9096
+    advertised: {{ $proxy.external | quote }}
+    {{- include "penstock.listener" . | nindent 4 }}
+{{- with .Values.external.proxyProtocolNetworks }}
+    proxy.protocol.networks: {{ toJson . }}
+{{- end }}
+{{- end }}
+users.file: {{ if .Values.proxy.usersSecret }}/etc/penstock-users/users.yaml{{ else }}/etc/penstock/users.yaml{{ end }}
 upstream:
-  bootstrap: "@NAME@.{{ .Values.brokers.name }}:9091"
-  node.id: "@ID@"
-  security.protocol: SASL_PLAINTEXT
-  sasl: {mechanism: PLAIN, username: penstock-proxy, password.file: secrets/broker.password}
-  advertised.brokers: {{- include "penstock.advertised" . | nindent 4 }}
+  bootstrap: {{ $proxy.address | quote }}
+  node.id: {{ $proxy.id }}
+  {{- include "penstock.cluster.login" (list . "penstock-proxy") | nindent 2 }}
+  advertised.brokers:
+{{- range index $ 1 }}
+    "{{ .id }}": {SASL_SSL: "{{ .pod }}.{{ $domain }}:9093"{{ with .external }}, EXTERNAL: {{ . | quote }}{{ end }}}
+{{- end }}
 {{- if .Values.controller.enabled }}
 controller:
   mode: penstock
   endpoints:
-{{- range $id := until (int .Values.controller.replicas) }}
-    - {{ include "penstock.controller" $ }}-{{ $id }}.{{ include "penstock.controller" $ }}.{{ $.Release.Namespace }}.svc:9094
+{{- range $number := until (int .Values.controller.replicas) }}
+    - {{ include "penstock.controller" $root }}-{{ $number }}.{{ include "penstock.controller" $root }}.{{ $root.Release.Namespace }}.svc:9094
 {{- end }}
   security.protocol: SASL_SSL
   sasl: {mechanism: PLAIN, username: proxy-@ID@, password.file: secrets/controller.password}
@@ -61,8 +162,19 @@ audit: {spool.dir: /var/lib/penstock/spool}
 limits: {drain.timeout.ms: 30000}
 http: {{- include "penstock.http.config" (list . "proxy") | nindent 2 }}
 {{- end }}
+{{- end }}
 
+{{- define "penstock.listener" -}}
+security.protocol: SASL_SSL
+sasl.enabled.mechanisms: [PLAIN, SCRAM-SHA-256, SCRAM-SHA-512]
+connections.max.reauth.ms: 3600000
+ssl: {certificate: secrets/proxy.crt, key: secrets/proxy.key}
+{{- end }}
+
+{{/* Arguments: the root context and the proxies. */}}
 {{- define "penstock.controller.config" -}}
+{{- $proxies := index . 1 }}
+{{- with index . 0 -}}
 controller.id: "@NAME@"
 listener:
   name: CONTROLLER
@@ -70,11 +182,14 @@ listener:
   security.protocol: SASL_SSL
   sasl.enabled.mechanisms: [PLAIN]
   ssl: {certificate: secrets/controller.crt, key: secrets/controller.key}
-users.file: controller-users.yaml
+users.file: /etc/penstock/controller-users.yaml
 broker:
+{{- if eq .Values.mode "bundled" }}
   bootstrap: {{ .Values.brokers.name }}:9091
-  security.protocol: SASL_PLAINTEXT
-  sasl: {mechanism: PLAIN, username: penstock-controller, password.file: secrets/broker.password}
+{{- else }}
+  bootstrap: {{ range $index, $proxy := $proxies }}{{ if $index }},{{ end }}{{ $proxy.address }}{{ end }}
+{{- end }}
+  {{- include "penstock.cluster.login" (list . "penstock-controller") | nindent 2 }}
 metadata:
   topic: __penstock_metadata
   transactional.id: penstock-controller
@@ -84,9 +199,30 @@ metadata:
 {{- end }}
 authorizer:
   class.name: proxy.security.standard.StandardAuthorizer
-  super.users: User:admin{{ range $id := until (int .Values.brokers.replicas) }};User:proxy-{{ $id }}{{ end }}
+  super.users: User:admin{{ range $proxies }};User:proxy-{{ .id }}{{ end }}
 audit: {spool.dir: /var/lib/penstock/spool}
 http: {{- include "penstock.http.config" (list . "controller") | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* A file as its pod mounts it. Arguments: its keys, the name of the pod, and the node id of a proxy's broker. A symbolic link leads
+     to a mounted file, so that paths relative to the file would end with the next change of the volume. */}}
+{{- define "penstock.mounted" -}}
+{{ index . 0 | toYaml | replace ": secrets/" ": /etc/penstock/secrets/" | replace "@NAME@" (index . 1) | replace "@ID@" (toString (index . 2)) }}
+{{- end }}
+
+{{/* Changes with the values of keys that need a restart, and only with these. Arguments: the root context, `proxy` or
+     `controller`, and the keys of its file. */}}
+{{- define "penstock.restarts" -}}
+{{- $config := index . 2 }}{{- $found := list }}
+{{- range index ((index . 0).Files.Get "files/restart-keys.yaml" | fromYaml) (index . 1) }}
+{{- $value := $config }}
+{{- range . }}
+{{- if kindIs "map" $value }}{{- $value = get $value . }}{{- else }}{{- $value = "" }}{{- end }}
+{{- end }}
+{{- $found = append $found $value }}
+{{- end }}
+{{- toJson $found | sha256sum }}
 {{- end }}
 
 {{/* The HTTP port. Arguments: the root context and "proxy" or "controller". */}}
@@ -101,25 +237,11 @@ ssl: {certificate: secrets/{{ $process }}.crt, key: secrets/{{ $process }}.key, 
 {{- end }}
 {{- end }}
 
-{{/* The files to check credentials at the HTTP port; never a monitor's own key. */}}
-{{- define "penstock.http.source" -}}
-- secret:
-{{- if eq .Values.http.authentication "token" }}
-    name: {{ .Values.http.tokenSecret.name | default .Values.secretName }}
-    items:
-      - {key: {{ .Values.http.tokenSecret.key }}, path: http.token}
-{{- else }}
-    name: {{ .Values.http.clientSecret.name }}
-    items:
-      - {key: {{ .Values.http.clientSecret.ca }}, path: monitoring-ca.crt}
-{{- end }}
-{{- end }}
-
-{{/* The credentials of a PodMonitor or ServiceMonitor. Arguments: the root context, "proxy" or "controller", and the name of its
+{{/* The credentials of a PodMonitor or ServiceMonitor. Arguments: the root context, "proxy" or "controller", and the names of its
      StatefulSet and Service. Prometheus connects to pods by their addresses, and all of them show one certificate: it is checked
      by the name of the first. */}}
 {{- define "penstock.monitor.access" -}}
-{{- $root := index . 0 }}{{ $process := index . 1 }}{{ $app := index . 2 }}{{ $client := $root.Values.http.clientSecret -}}
+{{- $root := index . 0 }}{{ $process := index . 1 }}{{ $client := $root.Values.http.clientSecret -}}
 scheme: https
 {{- if eq $root.Values.http.authentication "token" }}
 authorization:
@@ -129,10 +251,10 @@ authorization:
     key: {{ $root.Values.http.tokenSecret.key }}
 {{- end }}
 tlsConfig:
-  serverName: {{ $app }}-0.{{ $app }}.{{ $root.Release.Namespace }}.svc
+  serverName: {{ index . 2 }}-0.{{ index . 3 }}.{{ $root.Release.Namespace }}.svc
   ca:
     secret:
-      name: {{ if $root.Values.certManager.enabled }}{{ $root.Release.Name }}-{{ $process }}-tls{{ else }}{{ $root.Values.secretName }}{{ end }}
+      name: {{ include "penstock.certificate" (list $root $process) }}
       key: ca.crt
 {{- if eq $root.Values.http.authentication "certificate" }}
   cert: {secret: {name: {{ $client.name }}, key: {{ $client.certificate }}}}
@@ -165,6 +287,7 @@ min.insync.replicas: {{ min 2 (int .Values.brokers.replicas) | quote }}
 {{/* A container that can write only to its volumes. */}}
 {{- define "penstock.locked" -}}
 runAsUser: 10001
+runAsNonRoot: true
 readOnlyRootFilesystem: true
 allowPrivilegeEscalation: false
 capabilities: {drop: [ALL]}
@@ -176,43 +299,10 @@ fsGroup: 10001
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
-{{/* The init container that writes the pod's name and number into the files. */}}
-{{- define "penstock.configure" -}}
-name: configure
-image: {{ include "penstock.image" .Values.image }}
-imagePullPolicy: {{ .Values.image.pullPolicy }}
-command: [sh, -euc]
-args:
-  - |
-    for file in /templates/*/*; do
-      sed -e "s/@NAME@/$POD_NAME/g" -e "s/@ID@/${POD_NAME##*-}/g" "$file" > "/rendered/${file##*/}"
-    done
-env:
-  - name: POD_NAME
-    valueFrom:
-      fieldRef: {fieldPath: metadata.name}
-securityContext: {{- include "penstock.locked" . | nindent 2 }}
-resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
-{{- end }}
-
-{{/* Certificate and key under the names in the configuration, from cert-manager's Secret or from secretName.
-     Arguments: the root context and "proxy" or "controller". */}}
-{{- define "penstock.certificate.source" -}}
-{{- $root := index . 0 }}{{ $process := index . 1 -}}
-- secret:
-{{- if $root.Values.certManager.enabled }}
-    name: {{ $root.Release.Name }}-{{ $process }}-tls
-    items:
-      - {key: tls.crt, path: {{ $process }}.crt}
-      - {key: tls.key, path: {{ $process }}.key}
-      - {key: ca.crt, path: ca.crt}
-{{- else }}
-    name: {{ $root.Values.secretName }}
-    items:
-      - {key: {{ $process }}.crt, path: {{ $process }}.crt}
-      - {key: {{ $process }}.key, path: {{ $process }}.key}
-      - {key: ca.crt, path: ca.crt}
-{{- end }}
+{{/* The Secret with a process's certificate. Arguments: the root context and "proxy" or "controller". */}}
+{{- define "penstock.certificate" -}}
+{{- $root := index . 0 -}}
+{{- if $root.Values.certManager.enabled }}{{ include "penstock.fullname" $root }}-{{ index . 1 }}-tls{{ else }}{{ $root.Values.secretName }}{{ end }}
 {{- end }}
 
 {{- define "penstock.claim" -}}
@@ -221,18 +311,4 @@ accessModes: [ReadWriteOnce]
 storageClassName: {{ . }}
 {{- end }}
 resources: {requests: {storage: {{ .size }}}}
-{{- end }}
-
-{{/* Arguments: the root context and the values of brokers or controller. */}}
-{{- define "penstock.placement" -}}
-automountServiceAccountToken: false
-{{- with (index . 0).Values.imagePullSecrets }}
-imagePullSecrets: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with (index . 1).nodeSelector }}
-nodeSelector: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with (index . 1).tolerations }}
-tolerations: {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- end }}
