@@ -3,6 +3,7 @@
 Skipped where the engine is not in the cache; `make check-rules` builds it, and nothing is skipped then.
 """
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -329,3 +330,57 @@ def test_an_alert_waits_for_its_time(engine: Path) -> None:
 
     assert fired(engine, series, "6m") == set()
     assert fired(engine, series, "6m15s") == {"PenstockDown"}
+
+
+HISTOGRAM = "penstock_request_duration_seconds_bucket"
+SCRAPED = {
+    "penstock_connections": ({"listener": "L"}, [3] * 41),
+    "penstock_connections_total": ({"listener": "L"}, [30 * n for n in range(41)]),
+    "penstock_authentication_total": (
+        {"listener": "L", "mechanism": "PLAIN", "outcome": "failed"},
+        list(range(41)),
+    ),
+    "penstock_requests_total": ({"listener": "L", "api": "Produce"}, [2 * n for n in range(41)]),
+}
+RECORDED = {
+    "kafka_server_socket_server_metrics_connection_count": ({"listener": "L"}, 3),
+    "kafka_server_socket_server_metrics_connection_creation_rate": ({"listener": "L"}, 2),
+    "kafka_server_socket_server_metrics_failed_authentication_total": ({"listener": "L"}, 40),
+    "kafka_network_requestmetrics_requests_total": ({"request": "Produce"}, 80),
+}
+"""The name that is recorded -> its labels besides job and instance, and its value after 10 minutes."""
+
+
+@pytest.mark.spec("O15")
+def test_recording_rules_give_the_values_of_kafkas_names(engine: Path, tmp_path: Path) -> None:
+    at, own = [15_000 * n for n in range(41)], {"job": "penstock-proxy", "instance": "kafka-0"}
+    samples = [
+        {"labels": {"__name__": name, **own, **labels}, "at": at, "values": [str(value) for value in values]}
+        for name, (labels, values) in SCRAPED.items()
+    ]
+    # Half of the requests take up to 10 ms, the other half up to 100 ms.
+    samples += [
+        {
+            "labels": {"__name__": HISTOGRAM, **own, "listener": "L", "api": "Produce", "le": le},
+            "at": at,
+            "values": [str(each * n) for n in range(41)],
+        }
+        for le, each in (("0.01", 1), ("0.1", 2), ("+Inf", 2))
+    ]
+    file = tmp_path / "samples.json"
+    file.write_text(json.dumps(samples), encoding="utf-8")
+    compat = yaml.safe_load(RULES.with_name("kafka-compat.yaml").read_text(encoding="utf-8"))["groups"]
+    assert promql.evaluate(engine, RULES.with_name("kafka-compat.yaml"), {})["errors"] == []
+
+    queries = {
+        rule["record"] + rule["labels"].get("quantile", ""): rule["expr"] for rule in compat[0]["rules"]
+    }
+    found = promql.ranges(engine, file, queries, start_ms=600_000, end_ms=600_000, step_ms=15_000)
+
+    for name, (labels, value) in RECORDED.items():
+        [line] = found[name]
+        assert {key: line["labels"][key] for key in line["labels"] if key != "__name__"} == own | labels
+        assert line["points"] == [[600_000, pytest.approx(value)]]
+    [line] = found["kafka_network_requestmetrics_totaltimems0.50"]
+    assert line["points"] == [[600_000, pytest.approx(10)]]
+    assert {key: line["labels"][key] for key in own | {"request": ""}} == own | {"request": "Produce"}

@@ -471,6 +471,19 @@ def test_the_prometheus_rule_and_the_dashboard_are_those_of_the_project(
     assert found["metadata"]["labels"]["release"] == "prometheus"
 
 
+@pytest.mark.spec("O2", "O15")
+def test_alerts_have_a_url_where_the_chart_knows_where_the_pages_are(program: Path) -> None:
+    objects = of_file(program, chart.CHART / "ci" / "strimzi-values.yaml")
+    rules = named(objects, "PrometheusRule", "penstock")["spec"]
+    recorded = named(objects, "PrometheusRule", "penstock-kafka-compat")["spec"]
+    urls = set(values_of(rules, "runbook_url"))
+
+    assert "https://wiki.example.org/penstock/docs/alerts.md#penstockdown" in urls
+    assert len(urls) == len(list(values_of(rules, "alert")))
+    assert list(values_of(rules, "runbook")) == []
+    assert recorded == yaml.safe_load(example("prometheus/kafka-compat.yaml"))
+
+
 @pytest.mark.spec("O3")
 def test_cert_manager_issues_what_the_processes_mount(program: Path, tmp_path: Path) -> None:
     objects = rendered(program, tmp_path, EVERYTHING)

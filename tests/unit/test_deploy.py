@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from forwarding.config import ControllerConfig
 from proxy.commands.check import check, warnings
 from proxy.config import ProxyConfig, UsersFile, load
+from tests.support import alert_descriptions
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -89,7 +90,8 @@ def expressions() -> list[str]:
     """Every PromQL expression of the alerts and of the dashboard, with Grafana's variables filled in."""
     rules = yaml.safe_load(example_file("prometheus/rules.yaml"))
     dashboard = json.loads(example_file("grafana/penstock.json"))
-    found = [*values_of(rules, "expr"), *values_of(dashboard, "expr")]
+    compat = yaml.safe_load(example_file("prometheus/kafka-compat.yaml"))
+    found = [each for file in (rules, compat, dashboard) for each in values_of(file, "expr")]
     return [expression.replace("$__rate_interval", "1m") for expression in found]
 
 
@@ -276,6 +278,9 @@ def test_every_alert_has_its_section_in_the_runbook() -> None:
     alerts = list(values_of(rules, "alert"))
 
     assert sections == alerts
+    assert alert_descriptions.RULES.read_text(encoding="utf-8") == alert_descriptions.made()
+    annotations = list(values_of(rules, "annotations"))
+    assert {frozenset(each) for each in annotations} == {frozenset(("summary", "description", "runbook"))}
     assert list(values_of(rules, "runbook")) == [f"docs/alerts.md#{alert.lower()}" for alert in alerts]
 
 

@@ -14,6 +14,7 @@ from tests.support.metrics_page import FOLDERS, metrics
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "proxy" / "examples" / "grafana" / "penstock.json"
 RULES = ROOT / "proxy" / "examples" / "prometheus" / "rules.yaml"
+COMPAT = RULES.with_name("kafka-compat.yaml")
 NAMED = re.compile(r"\b(?:penstock|process)_\w+")
 
 
@@ -31,7 +32,7 @@ def named_in(path: Path) -> set[str]:
 
 
 @pytest.mark.spec("O2")
-@pytest.mark.parametrize("path", [DASHBOARD, RULES], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [DASHBOARD, RULES, COMPAT], ids=lambda path: path.name)
 def test_only_metrics_that_are_exported_are_named(path: Path) -> None:
     assert sorted(named_in(path) - series()) == []
 
