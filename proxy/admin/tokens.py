@@ -48,11 +48,13 @@ def named_owner(request: types.CreateDelegationTokenRequest, requester: Principa
 def creation_denial(authorization: Authorization, may_request: bool, owner: Principal) -> ErrorCode | None:
     """Return why the token may not be created, or None.
 
-    It needs CREATE_TOKENS on an owner other than oneself.
+    It needs CREATE_TOKENS on an owner other than oneself. Sessions with groups get no token: one by the token
+    would be without them, and a DENY for a group would not reach it.
     """
-    if not may_request:
+    requester = authorization.context.principal
+    if not may_request or (owner == requester and requester.groups):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    if owner == authorization.context.principal:
+    if owner == requester:
         return None
     allowed = authorization.allows(Operation.CREATE_TOKENS, ResourceType.USER, str(owner))
     return None if allowed else ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED

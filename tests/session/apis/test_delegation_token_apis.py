@@ -1,10 +1,12 @@
 """Delegation tokens: who may ask for one, what goes to the controller, whose are described."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from proxy.admin.tokens import creation_denial
 from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import ANONYMOUS, Principal
 from proxy.session.call import ForwardToController
@@ -66,6 +68,17 @@ def test_a_token_of_ones_own_needs_no_right(version: int) -> None:
 
     assert isinstance(sent.verdict, ForwardToController)
     assert sent.forwarded == request
+
+
+@pytest.mark.spec("R9", "A8")
+def test_a_session_with_groups_gets_no_token_of_its_own() -> None:
+    alice, bob = Principal("User", "alice"), Principal("User", "bob")
+    member: Any = SimpleNamespace(
+        context=SimpleNamespace(principal=replace(alice, groups=("payments",))), allows=lambda *_: True
+    )
+
+    assert creation_denial(member, True, alice) is ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    assert creation_denial(member, True, bob) is None
 
 
 @pytest.mark.spec("R9", "O7")
