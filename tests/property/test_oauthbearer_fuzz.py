@@ -6,6 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from proxy.security.claims import ClaimPath, GroupsClaim, NameClaim
+from proxy.security.groups import group_names
 from proxy.security.jwk_set import JwkSet, JwkSetError
 from proxy.security.jwt import Claims, Invalid, JwtPolicy, verify
 from proxy.security.principal import Principal
@@ -19,7 +21,12 @@ pytestmark = pytest.mark.spec("R9")
 NOW_S = 1_700_000_000
 NOW = NOW_S * 1000
 KEYS = JwkSet.parse(jwks(rsa(), ec(), ed25519()))
-POLICY = JwtPolicy(ISSUER, frozenset({AUDIENCE}))
+POLICY = JwtPolicy(
+    ISSUER,
+    frozenset({AUDIENCE}),
+    names=(NameClaim(ClaimPath.parse("/act/sub")), NameClaim(ClaimPath.parse("sub"))),
+    groups=GroupsClaim(ClaimPath.parse("/act/groups"), ","),
+)
 GOOD = token(NOW_S)
 MESSAGE = ClientFirst(GOOD).encode()
 JSON = st.recursive(
@@ -28,7 +35,9 @@ JSON = st.recursive(
     max_leaves=12,
 )
 CLAIMS = st.dictionaries(
-    st.sampled_from(["iss", "aud", "sub", "exp", "iat", "nbf", "scope", "jti"]), JSON, max_size=4
+    st.sampled_from(["iss", "aud", "sub", "exp", "iat", "nbf", "scope", "jti", "act", "_claim_names"]),
+    JSON | st.dictionaries(st.sampled_from(["sub", "groups"]), JSON | st.lists(st.text(max_size=4))),
+    max_size=4,
 )
 HEADERS = st.dictionaries(st.sampled_from(["alg", "kid", "typ", "crit", "b64", "jwk", "x5c", "jku"]), JSON)
 
@@ -84,7 +93,10 @@ def test_signed_claims_of_any_kind_are_judged_without_a_crash(claims: dict[str, 
     found = verify(text, KEYS, POLICY, NOW)
 
     if isinstance(found, Claims):
-        assert found.subject == str((usual | claims)["sub"]).strip()
+        actor = (usual | claims).get("act") or {}
+        named = actor.get("sub") if isinstance(actor, dict) else None
+        assert found.subject == str((usual | claims)["sub"] if named is None else named).strip()
+        assert found.groups == group_names(found.groups)
         assert found.expires_at_ms > NOW - POLICY.clock_skew_s * 1000
         found.subject.encode()
     else:
