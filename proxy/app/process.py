@@ -148,6 +148,7 @@ class ProxyProcess:
             verifications=self._logins.verifications,
             holds=lambda certificate: not_revoked(certificate, lambda: self._listeners.tls),
             tracing=self._recording.traces.tracing,
+            announces_software=config.upstream.client_software_announced,
         )
         credentials = self._logins.credentials
         self._listeners = Listeners(config, services, credentials, rates_of, group, inherited)

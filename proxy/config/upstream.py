@@ -44,6 +44,10 @@ class UpstreamConfig(PeerConfig):
     """The mechanism of these logins; the broker's listener has to enable it."""
     identity_token_idle_ms: Annotated[int, Field(ge=1_000), RESTART] = 600_000
     """The proxy expires a user's token after this time without use."""
+    client_software_announced: Annotated[bool, RESTART] = True
+    """Whether the broker gets the name and version of the client's software (KIP-511) on the connection that
+    serves it, for its metrics by `clientSoftwareName`. Without it, and for clients that do not say it, these
+    are Penstock's. See [the broker](connections.md#the-broker)."""
 
     @property
     def passes_addresses(self) -> bool:

@@ -276,7 +276,11 @@ class Listener:
         try:
             login = await self._login(connection)
             broker = self._services.broker
-            endpoint = broker if login is broker.sasl else replace(broker, sasl=login)
+            named = connection.session.authentication.client_software
+            name, _, version = (named or "").partition(" ")
+            software = (name, version) if named is not None and self._services.announces_software else None
+            is_own = login is broker.sasl and software is None
+            endpoint = broker if is_own else replace(broker, sasl=login, software=software)
             await connect(endpoint, connection, Upstream(connection, self.buffers))
             if self._upstream_line.cause is not None:
                 self._upstream_line.is_up(listener=self.policy.name)

@@ -79,6 +79,8 @@ class Services:
     are no revocation lists."""
     tracing: Tracing | None = None
     """None: requests have no spans, at no cost."""
+    announces_software: bool = True
+    """Whether the broker gets the name of the software of the client that a connection serves."""
     turns: Turns = field(init=False)
     lookups: TopicLookups = field(init=False)
 

@@ -19,13 +19,17 @@ from proxy.wire.api_keys import ApiKey
 
 
 async def connect(endpoint: EndpointSettings, connection: Connection, upstream: Upstream) -> None:
-    """Connect and log in, then call `connection.upstream_ready`. ChannelError."""
-    if endpoint.sasl is not None:
+    """Connect, name the client's software and log in, then call `connection.upstream_ready`. ChannelError.
+
+    Without a login, and without the name of any software, nothing is sent before the client's requests.
+    """
+    if endpoint.sasl is not None or endpoint.software is not None:
         channel = await Channel.open(endpoint)
         upstream.session_lifetime_ms = channel.session_lifetime_ms
-        upstream.authenticate_version = channel.version(
-            ApiKey.SASL_AUTHENTICATE, (0, SASL_AUTHENTICATE_VERSION)
-        )
+        if endpoint.sasl is not None:
+            upstream.authenticate_version = channel.version(
+                ApiKey.SASL_AUTHENTICATE, (0, SASL_AUTHENTICATE_VERSION)
+            )
         transport = channel.detach()
         # The loop chooses how to read when reading starts: a BufferedProtocol is set while it is paused.
         transport.pause_reading()

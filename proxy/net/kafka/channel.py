@@ -44,6 +44,7 @@ Protocol = TypeVar("Protocol", bound=asyncio.BaseProtocol)
 _NO_TLS_THERE = "the port is one without TLS, or another server's: see security.protocol and the address"
 
 API_VERSIONS_VERSION = 3
+OWN_SOFTWARE = "penstock", "0.1"
 SASL_AUTHENTICATE_VERSION = 2
 MIN_REAUTHENTICATION_INTERVAL_S = 1.05
 """A Kafka server rejects a second login within a second of the first (KIP-368)."""
@@ -233,6 +234,9 @@ class EndpointSettings:
     """The owner of `ssl`, if its files are watched."""
     sasl: SaslLogin | None = None
     client_id: str = "penstock"
+    software: tuple[str, str] | None = None
+    """Name and version of the client's software whose requests the connection carries (KIP-511); None:
+    Penstock's own."""
     request_timeout_ms: int = 30_000
     max_response_bytes: int = 100 * 1024 * 1024
 
@@ -431,7 +435,10 @@ class Channel:
         return f": perhaps the server requires {lacks}"
 
     async def _negotiate(self) -> None:
-        request = types.ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1")
+        name, software_version = self.endpoint.software or OWN_SOFTWARE
+        request = types.ApiVersionsRequest(
+            client_software_name=name, client_software_version=software_version
+        )
         version = API_VERSIONS_VERSION
         encoded = codecs.of(types.ApiVersionsRequest, version).encode(request)
         body = await self._exchange(ApiKey.API_VERSIONS, version, self.endpoint.client_id, encoded, None)

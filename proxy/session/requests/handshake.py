@@ -75,7 +75,8 @@ def api_versions_response(
         if is_half_meant or not all(_SOFTWARE.fullmatch(name) for name in names):
             error_code = ErrorCode.INVALID_REQUEST
         else:
-            software = " ".join(name[:_SHOWN_CHARACTERS] for name in names)
+            # What is left after the cut has to be valid for the broker, too.
+            software = " ".join(name[:_SHOWN_CHARACTERS].rstrip("-.") for name in names)
             if listener is not None and _is_elsewhere(gate, listener, request):
                 error_code = ErrorCode.REBOOTSTRAP_REQUIRED
         if error_code != ErrorCode.NONE:
