@@ -152,6 +152,9 @@ def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.Argume
     )
     completion.add_argument("shell", choices=("bash", "zsh", "fish"))
     completion.set_defaults(run=_completion)
+    _policy_arguments(
+        commands.add_parser("policy", help="prove what ACLs allow, and what a change of them changes")
+    )
     commands.add_parser("acl", help="add, remove and list ACLs as kafka-acls does, also ACLs with an end")
     text = "run the Spark jobs: ingest, reconcile and report the audit trail"
     if jobs is None:
@@ -297,6 +300,39 @@ def _disconnect_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _policy_arguments(command: argparse.ArgumentParser) -> None:
+    command.description = (
+        "Prove what ACLs allow, and what a change of them changes, for all requests there can be."
+    )
+    subcommands = command.add_subparsers(dest="policy_command", required=True, metavar="COMMAND")
+    source = (
+        "live, topic or kraft (with -c; topic@N: as of offset N), a file or directory of a metadata log, the"
+        " output of kafka-acls --list, an ACL file, or a proposal"
+    )
+    diff = subcommands.add_parser("diff", help="print all requests that two policies decide differently")
+    diff.add_argument("old", metavar="OLD", help=source)
+    diff.add_argument("new", metavar="NEW", help="the same; a proposal changes OLD")
+    diff.epilog = "Exit code 0: no difference; 1: differences; 2: a policy cannot be read."
+    prove = subcommands.add_parser(
+        "assert", help="prove assertions about a policy, or print a counterexample"
+    )
+    prove.add_argument("file", type=Path, metavar="FILE", help="assertions, one a line")
+    prove.add_argument("policy", metavar="POLICY", help=source)
+    prove.epilog = "Exit code 0: all are proved; 1: some do not hold; 2: a file cannot be read."
+    for each in (diff, prove):
+        each.add_argument(
+            "-c", "--config", type=Path, metavar="FILE", help="a proxy's or controller's configuration file"
+        )
+        each.add_argument("--super-users", metavar="A;B", help="in place of the configuration's super.users")
+        each.add_argument(
+            "--allow-everyone",
+            choices=("true", "false"),
+            help="in place of the configuration's allow.everyone.if.no.acl.found",
+        )
+        each.add_argument("--json", action="store_true", help="print one JSON object")
+        each.set_defaults(run=_policy)
+
+
 def _signal_arguments(command: argparse.ArgumentParser, name: str) -> None:
     timeout_ms = 60_000
     command.epilog = (
@@ -440,6 +476,30 @@ def _check_proposal(arguments: argparse.Namespace, config: "Config | None") -> "
     # Without the setting, each class has its own default.
     known = {name: value for name, value in settings.items() if value}
     return check_proposal(arguments.proposal, log, path, known, arguments.questions)
+
+
+def _policy(arguments: argparse.Namespace) -> int:
+    from proxy.commands.check import checked
+    from proxy.commands.policy.run import run_policy
+
+    settings: dict[str, str] = {}
+    if arguments.config is not None:
+        found = checked(arguments.config)
+        if found.config is None:
+            print("\n".join(found.problems), file=sys.stderr)
+            return EXIT_CONFIG
+        settings = found.config.authorizer.settings()
+    settings |= {"super.users": arguments.super_users} if arguments.super_users is not None else {}
+    settings |= (
+        {"allow.everyone.if.no.acl.found": arguments.allow_everyone} if arguments.allow_everyone else {}
+    )
+    # Without the setting, each class has its own default.
+    outcome = run_policy(arguments, {name: value for name, value in settings.items() if value})
+    for line in (*outcome.problems, *(f"note: {note}" for note in outcome.notes)):
+        print(line, file=sys.stderr)
+    for line in outcome.lines:
+        print(line)
+    return outcome.exit_code
 
 
 def _init(arguments: argparse.Namespace) -> int:

@@ -106,12 +106,7 @@ def _compare(
     found.warnings += changes.warnings
     if found.problems:
         return
-    proposed = dict(settings)
-    if proposal.super_users is not None:
-        proposed[SUPER_USERS] = ";".join(proposal.super_users)
-    if proposal.allow_everyone is not None:
-        proposed[ALLOW_EVERYONE] = str(proposal.allow_everyone).lower()
-    changed = MetadataImage(image.offset, _with_changes(image, changes), topics=image.topics)
+    changed, proposed = _carried_out(proposal, changes, image, settings)
     found.lines.append(
         f"at offset {image.offset}: {len(changes.added)} ACLs to add, {len(changes.removed)} to remove,"
         f" {len(proposal.quotas)} quotas and {len(proposal.settings)} settings to change"
@@ -122,6 +117,39 @@ def _compare(
         found.lines.append(
             f"{question}: {effect}: {_outcome(now)} ({now.rule}) -> {_outcome(then)} ({then.rule})"
         )
+
+
+@dataclass(slots=True)
+class ProposedState:
+    """What a proposal leads to; as before if there are problems."""
+
+    image: MetadataImage
+    settings: dict[str, str]
+    problems: list[str]
+    warnings: list[str] = field(default_factory=list)
+
+
+def carried_out(text: str, name: str, image: MetadataImage, settings: Mapping[str, str]) -> ProposedState:
+    """Carries out the ACLs and settings of a proposal, whose file is `name`, on an image."""
+    try:
+        proposal = parse_proposal(text, name)
+    except ProposalError as error:
+        return ProposedState(image, dict(settings), list(error.problems))
+    changes = _resolved(proposal, image, settings)
+    if changes.problems:
+        return ProposedState(image, dict(settings), changes.problems)
+    return ProposedState(*_carried_out(proposal, changes, image, settings), [], changes.warnings)
+
+
+def _carried_out(
+    proposal: Proposal, changes: Resolved, image: MetadataImage, settings: Mapping[str, str]
+) -> tuple[MetadataImage, dict[str, str]]:
+    proposed = dict(settings)
+    if proposal.super_users is not None:
+        proposed[SUPER_USERS] = ";".join(proposal.super_users)
+    if proposal.allow_everyone is not None:
+        proposed[ALLOW_EVERYONE] = str(proposal.allow_everyone).lower()
+    return MetadataImage(image.offset, _with_changes(image, changes), topics=image.topics), proposed
 
 
 def _resolved(proposal: Proposal, image: MetadataImage, settings: Mapping[str, str]) -> Resolved:

@@ -4,4 +4,5 @@ names        sets of resource names, of literal names and prefixes
 hosts        sets of client addresses, of networks
 policy       an authorizer with its ACLs and settings, as far as requests can differ by them
 differences  the regions of requests that two policies decide differently
+assertions   what a policy has to allow or deny, proved or refuted
 """

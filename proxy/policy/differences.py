@@ -3,7 +3,7 @@
 A request has a principal, a host, an operation, a resource type and a name. For each type and principal, the
 ACLs that differ say which names can be decided differently. There the patterns of the ACLs of this principal
 and of `User:*` cut the names into parts, and in each part the hosts of these ACLs cut the addresses. The
-policies' own authorizers decide one request of each part. Principals that no ACL of these names tells apart
+policies' own authorizers decide one request of each part. Principals that no ACL on these names concerns
 are one, "any other".
 
 Equal results are joined: first operations, then hosts, then names, then principals. So no two regions of one
@@ -65,6 +65,14 @@ class Scope:
     hosts: HostScope = ANY_HOST
     principals: frozenset[str] | None = None
     """None: all."""
+    by_type: bool = False
+    """Whether decisions by resource type are compared too, for all hosts."""
+
+
+def everything(kind: ResourceType) -> Scope:
+    """Return the scope of all requests about a resource type."""
+    bits = sum(1 << each for each in REQUESTED[kind])
+    return Scope(kind, Area([EVERY_NAME]), bits, by_type=kind is BY_TYPE[1])
 
 
 Changed = Mapping[ResourceType, Mapping[str, Collection[Pattern]]]
@@ -124,12 +132,12 @@ class Comparison:
     def regions(self, scope: Scope | None = None, changed: Changed | None = None) -> list[Region]:
         """See `differences`."""
         found: list[Region] = []
-        for kind, operations in REQUESTED.items():
+        for kind in REQUESTED:
             if scope is None or scope.resource_type is kind:
-                within = scope or Scope(kind, Area([EVERY_NAME]), sum(1 << each for each in operations))
+                within = scope or everything(kind)
                 of_type = _OfType(self, within, None if changed is None else changed.get(kind, {}))
                 found += of_type.regions()
-                if scope is None and kind is BY_TYPE[1]:
+                if within.by_type:
                     found += of_type.by_type()
         for region in found:
             self._verify(region)
@@ -178,8 +186,6 @@ class _OfType:
         old, new = self._acls = tuple(policy.acls[scope.resource_type] for policy in comparison.policies)
         self._changed = _changed(old, new) if changed is None else changed
         self._for_all = tuple(acls.of_principal.get(WILDCARD_PRINCIPAL, {}) for acls in self._acls)
-        prefixes = (each.name for acls in self._acls for each in acls.counts if not each.literal)
-        self._lengths = sorted({len(name) for name in prefixes})
         cutting, changed_for_all = (
             {*self._for_all[0], *self._for_all[1]},
             {*self._changed.get(WILDCARD_PRINCIPAL, ())},
@@ -195,13 +201,12 @@ class _OfType:
         if scope.resource_type is ResourceType.CLUSTER:
             self._names = scope.names.common(Area([Pattern(CLUSTER_NAME, True)]))
         self._area_of_others = Area(changed_for_all).common(self._names)
-        self._principals = [
-            each
-            for each in sorted(
-                {name for acls in self._acls for name in _named(acls)} | comparison.super_users
-            )
-            if each != WILDCARD_PRINCIPAL or each in comparison.super_users
-        ]
+        self._lengths = {len(each.name) for each in cutting if not each.literal}
+
+    def _principals(self) -> list[str]:
+        """Return those that the policies name."""
+        named = {name for acls in self._acls for name in _named(acls)} - {WILDCARD_PRINCIPAL}
+        return sorted(named | self._of.super_users)
 
     def regions(self) -> list[Region]:
         """Return the regions of this type, by name."""
@@ -210,7 +215,7 @@ class _OfType:
                 {each: self._changes(each, EVERY_PATTERN) for each in sorted(self._scope.principals)}
             )
         others = self._changes(_OTHERS, EVERY_PATTERN)
-        found = {each: self._changes_of(each, others) for each in self._principals if self._is_apart(each)}
+        found = {each: self._changes_of(each, others) for each in self._principals() if self._is_apart(each)}
         return self._joined(found | {_OTHERS: others})
 
     def _is_apart(self, principal: str) -> bool:
@@ -256,16 +261,19 @@ class _OfType:
         found: _Changes = {}
         changed = Area(self._changed_for(principal)).common(self._names)
         area = Area([*within.common(self._area_of_others).roots, *within.common(changed).roots])
-        for part in name_parts(area, self._cutting, self._patterns_of(principal)):
-            situations = self._situations(principal, part.example)
+        own = self._patterns_of(principal)
+        lengths = sorted(self._lengths.union(len(each.name) for each in own if not each.literal))
+        for part in name_parts(area, self._cutting, own):
+            name = part.example
+            covering = [Pattern(name, True), *(Pattern(name[:n], False) for n in lengths if n <= len(name))]
+            situations = self._situations(principal, name, covering)
             if situations is not None:
                 for key in self._of.keys(situations, principal, part.example, self._scope):
                     found.setdefault(key, set()).symmetric_difference_update(part.names)
         return found
 
-    def _situations(self, principal: str, name: str) -> _Situations | None:
+    def _situations(self, principal: str, name: str, covering: list[Pattern]) -> _Situations | None:
         """Return what the decisions depend on; None if it is the same for both policies."""
-        covering = [Pattern(name, True), *(Pattern(name[:n], False) for n in self._lengths if n <= len(name))]
         was, is_now = (
             _Situation(
                 frozenset(
@@ -287,7 +295,8 @@ class _OfType:
     def by_type(self) -> list[Region]:
         """Return the regions of decisions by resource type."""
         found = {}
-        for principal in (*self._principals, _OTHERS):
+        asked = self._scope.principals
+        for principal in (*self._principals(), _OTHERS) if asked is None else asked:
             if self._area_of_others.roots or self._changed_for(principal):
                 found[principal] = self._changes_by_type(principal)
             else:

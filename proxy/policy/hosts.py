@@ -91,7 +91,7 @@ def _parts_of(family: Range, ranges: Iterable[Range]) -> list[HostPart]:
         parent, example = parents[node], example_of(rest[node])
         if example is not None:
             found.append(HostPart(example, joined(rest[node])))
-        elif parent is not None:  # No client is in it alone, so it need not be told apart.
+        elif parent is not None:  # No client is in it alone, so it need not be a part.
             rest[parent] += rest[node]
     return found[::-1]
 

@@ -5,6 +5,7 @@ border membership changes: a name is in it if an odd number of them cover the na
 character, so no patterns cover all names of a prefix, and equal sets of names have equal sets of patterns.
 """
 
+import json
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from string import ascii_lowercase, digits
@@ -25,7 +26,11 @@ class Pattern(NamedTuple):
     def __str__(self) -> str:
         if self == EVERY_NAME:
             return WILDCARD
-        return self.name or '""' if self.literal else f"{self.name}*"
+        if not self.literal:
+            return f"{self.name}*"
+        # Without quotes it would read as a prefix.
+        is_plain = self.name and not self.name.endswith(WILDCARD)
+        return self.name if is_plain else json.dumps(self.name, ensure_ascii=False)
 
 
 EVERY_NAME = Pattern("", False)

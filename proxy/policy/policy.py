@@ -185,8 +185,8 @@ def of_acls(
 
 
 def numbered_id(number: int) -> str:
-    """Return the id of an ACL of a file. Kafka's ids are random: none is such a small number."""
-    return uuid_text(number.to_bytes(16, "little"))
+    """Return the id of an ACL without one, from 1 on. Neither a log nor a proposal has it."""
+    return uuid_text(number.to_bytes(16, "big"))
 
 
 def of_file(content: bytes, settings: Mapping[str, str] | None = None) -> Policy:

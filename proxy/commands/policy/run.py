@@ -1,0 +1,140 @@
+"""`penstock policy diff` and `penstock policy assert`. They return what proxy.__main__ prints."""
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from proxy.commands.policy.sources import PolicyReader, SourceError
+from proxy.policy.assertions import AssertionFault, Violation, parse_assertions, violations
+from proxy.policy.differences import Region, differences
+from proxy.policy.hosts import branches_of_hosts
+from proxy.policy.names import Branch, branches_of_names
+from proxy.policy.policy import REQUESTED, AccessRequest, Policy
+from proxy.security.authorizer import Decision
+
+EQUAL, DIFFERENT, FAILED = 0, 1, 2
+
+
+@dataclass(slots=True)
+class PolicyOutcome:
+    """`lines` are the results; `notes` and `problems` go to standard error."""
+
+    exit_code: int = EQUAL
+    lines: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def run_policy(arguments: argparse.Namespace, settings: dict[str, str]) -> PolicyOutcome:
+    """Runs a subcommand. `settings`: those of the authorizer, by Kafka's names."""
+    reader = PolicyReader(arguments.config, settings)
+    try:
+        outcome = _COMMANDS[arguments.policy_command](arguments, reader)
+    except SourceError as error:
+        outcome = PolicyOutcome(FAILED, problems=[str(error)])
+    outcome.notes = list(dict.fromkeys(reader.notes))
+    return outcome
+
+
+def _diff(arguments: argparse.Namespace, reader: PolicyReader) -> PolicyOutcome:
+    old = reader.read(arguments.old)
+    new = reader.read(arguments.new, old)
+    regions = differences(old, new)
+    exit_code = DIFFERENT if regions else EQUAL
+    if arguments.json:
+        found = [_region_fields(region, old, new) for region in regions]
+        return PolicyOutcome(exit_code, [json.dumps({"equal": not regions, "regions": found}, indent=2)])
+    lines = [f"{_region_text(each)}\n    {_witness_text(each, old, new)}" for each in regions]
+    allowed = sum(region.allowed for region in regions)
+    if regions:
+        lines.append(
+            f"{len(regions)} regions: {allowed} newly allowed, {len(regions) - allowed} newly denied"
+        )
+    return PolicyOutcome(exit_code, lines or ["equal: every request is decided as before"])
+
+
+def _region_text(region: Region) -> str:
+    effect = "NEWLY ALLOWED" if region.allowed else "NEWLY DENIED"
+    named = ", ".join(region.principals)
+    who = (f"any principal but {named}" if named else "any principal") if region.others else named
+    hosts = "; ".join(map(str, branches_of_hosts(region.hosts)))
+    names = "any" if region.names is None else "; ".join(map(str, branches_of_names(region.names)))
+    operations = ", ".join(each.name for each in region.operations)
+    if region.operations == REQUESTED[region.resource_type] and len(region.operations) > 1:
+        operations = "ALL"
+    return f"{effect}: {who} from {hosts}: {operations} {region.resource_type.name} {names}"
+
+
+def _witness_text(region: Region, old: Policy, new: Policy) -> str:
+    was, is_now = (_decision_text(policy.decide(region.witness)) for policy in (old, new))
+    return f"{region.witness}: {was} -> {is_now}"
+
+
+def _decision_text(decision: Decision) -> str:
+    return f"{'allowed' if decision.allowed else 'denied'} ({decision.rule})"
+
+
+def _region_fields(region: Region, old: Policy, new: Policy) -> dict[str, object]:
+    was, is_now = old.decide(region.witness), new.decide(region.witness)
+    return {
+        "effect": "newly_allowed" if region.allowed else "newly_denied",
+        "any_principal_but" if region.others else "principals": list(region.principals),
+        "hosts": [_tree(each) for each in branches_of_hosts(region.hosts)],
+        "operations": [each.name for each in region.operations],
+        "resource_type": region.resource_type.name,
+        "names": None if region.names is None else [_tree(each) for each in branches_of_names(region.names)],
+        "witness": _request_fields(region.witness) | {"old_rule": was.rule, "new_rule": is_now.rule},
+    }
+
+
+def _tree(branch: Branch) -> dict[str, object]:
+    return {"of": branch.of, "but": [_tree(each) for each in branch.but]}
+
+
+def _request_fields(request: AccessRequest) -> dict[str, object]:
+    return {
+        "principal": request.principal,
+        "host": request.host,
+        "operation": request.operation.name,
+        "resource_type": request.resource_type.name,
+        "resource_name": request.resource_name,
+    }
+
+
+def _assert(arguments: argparse.Namespace, reader: PolicyReader) -> PolicyOutcome:
+    path: Path = arguments.file
+    try:
+        assertions = parse_assertions(path.read_text(encoding="utf-8"))
+    except AssertionFault as error:
+        raise SourceError(f"{path}: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path}: {error}") from error
+    if not assertions:
+        raise SourceError(f"{path}: the file asserts nothing")
+    broken = violations(reader.read(arguments.policy), assertions)
+    exit_code = DIFFERENT if broken else EQUAL
+    if arguments.json:
+        fields = {"proved": not broken, "violations": [_violation_fields(each) for each in broken]}
+        return PolicyOutcome(exit_code, [json.dumps(fields, indent=2)])
+    by_name = {each.assertion.name: each for each in broken}
+    return PolicyOutcome(
+        exit_code, [str(by_name.get(each.name) or f"{each.name}: proved") for each in assertions]
+    )
+
+
+def _violation_fields(found: Violation) -> dict[str, object]:
+    return {
+        "name": found.assertion.name,
+        "assertion": found.assertion.text,
+        "counterexample": _request_fields(found.counterexample),
+        "allowed": found.decision.allowed,
+        "rule": found.decision.rule,
+    }
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace, PolicyReader], PolicyOutcome]] = {
+    "diff": _diff,
+    "assert": _assert,
+}
