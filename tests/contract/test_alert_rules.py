@@ -333,7 +333,7 @@ def test_an_alert_waits_for_its_time(engine: Path) -> None:
 
 
 HISTOGRAM = "penstock_request_duration_seconds_bucket"
-SCRAPED = {
+SCRAPED: dict[str, tuple[dict[str, str], list[int]]] = {
     "penstock_connections": ({"listener": "L"}, [3] * 41),
     "penstock_connections_total": ({"listener": "L"}, [30 * n for n in range(41)]),
     "penstock_authentication_total": (
@@ -342,7 +342,7 @@ SCRAPED = {
     ),
     "penstock_requests_total": ({"listener": "L", "api": "Produce"}, [2 * n for n in range(41)]),
 }
-RECORDED = {
+RECORDED: dict[str, tuple[dict[str, str], int]] = {
     "kafka_server_socket_server_metrics_connection_count": ({"listener": "L"}, 3),
     "kafka_server_socket_server_metrics_connection_creation_rate": ({"listener": "L"}, 2),
     "kafka_server_socket_server_metrics_failed_authentication_total": ({"listener": "L"}, 40),
@@ -354,7 +354,7 @@ RECORDED = {
 @pytest.mark.spec("O15")
 def test_recording_rules_give_the_values_of_kafkas_names(engine: Path, tmp_path: Path) -> None:
     at, own = [15_000 * n for n in range(41)], {"job": "penstock-proxy", "instance": "kafka-0"}
-    samples = [
+    samples: list[dict[str, Any]] = [
         {"labels": {"__name__": name, **own, **labels}, "at": at, "values": [str(value) for value in values]}
         for name, (labels, values) in SCRAPED.items()
     ]

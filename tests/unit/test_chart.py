@@ -7,6 +7,7 @@ import contextlib
 import copy
 import json
 import os
+import re
 import socketserver
 import ssl
 import struct
@@ -105,6 +106,24 @@ def test_the_page_of_the_values_and_the_keys_that_need_a_restart_were_made_of_wh
     different = [file.name for file, text in chart.made_files() if file.read_text(encoding="utf-8") != text]
 
     assert different == [], "run `make manifests`"
+
+
+@pytest.mark.spec("O15")
+def test_there_is_a_path_with_values_for_each_kind_of_cluster() -> None:
+    page = (chart.DEPLOY / "README.md").read_text(encoding="utf-8")
+    paths = dict(re.findall(r"^### ([^\n]+)\n(.+?)(?=^##)", page, re.MULTILINE | re.DOTALL))
+    linked = {name: re.findall(r"helm/penstock/ci/(\w+)-values\.yaml", text) for name, text in paths.items()}
+    guide = (chart.DEPLOY.parent / "docs" / "guide.md").read_text(encoding="utf-8")
+
+    assert {name: files for name, files in linked.items() if files} == {
+        "Strimzi": ["strimzi"],
+        "Amazon MSK": ["msk"],
+        "Confluent": ["confluent"],
+        "Plain brokers": ["plain"],
+        "As a sidecar": ["sidecar"],
+    }
+    for name in ("Strimzi", "Amazon MSK", "Confluent", "Plain brokers"):
+        assert f"deploy/README.md#{name.lower().replace(' ', '-')})" in guide
 
 
 @pytest.mark.tooling
