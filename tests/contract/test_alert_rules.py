@@ -353,7 +353,8 @@ RECORDED: dict[str, tuple[dict[str, str], int]] = {
 
 @pytest.mark.spec("O15")
 def test_recording_rules_give_the_values_of_kafkas_names(engine: Path, tmp_path: Path) -> None:
-    at, own = [15_000 * n for n in range(41)], {"job": "penstock-proxy", "instance": "kafka-0"}
+    at = [15_000 * n for n in range(41)]
+    own = {"job": "penstock-proxy", "instance": "kafka-0"}
     samples: list[dict[str, Any]] = [
         {"labels": {"__name__": name, **own, **labels}, "at": at, "values": [str(value) for value in values]}
         for name, (labels, values) in SCRAPED.items()
