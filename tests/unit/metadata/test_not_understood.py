@@ -131,7 +131,7 @@ class Report:
 
     @property
     def metric(self) -> float:
-        family, _ = self.report.collect()
+        family, *_ = self.report.collect()
         return float(family.samples[0].value)
 
 
