@@ -172,6 +172,17 @@ def test_who_gets_other_groups_logs_in_with_these_and_an_older_login_is_not_vali
     assert not before.still_valid()
 
 
+@pytest.mark.spec("R9", "R10")
+def test_a_remembered_password_is_wrong_once_another_one_is_in_effect() -> None:
+    known = PlainUsers({"alice": StoredUser(keyed_password("a-secret"))})
+    assert known.verify("alice", "a-secret") is not None
+    assert known.remembered("alice", "a-secret") is not None
+
+    known.replace({"alice": StoredUser(keyed_password("another"))})
+    assert known.remembered("alice", "a-secret") is None
+    assert known.verify("alice", "a-secret") is None
+
+
 async def logged_in(edge: Edge, user: str) -> Client:
     client = await edge.client()
     client.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))

@@ -168,6 +168,7 @@ def test_no_provider_speaks_for_another_one(text: str, reason: str) -> None:
     ("text", "reason"),
     [
         (token(NOW_S, iss=f"{ISSUER}/"), f"issuer '{ISSUER}/' is not one of the expected ones"),
+        (token(NOW_S, iss=ISSUER[:-1]), f"issuer '{ISSUER[:-1]}' is not one of the expected ones"),
         (token(NOW_S, iss=f" {ISSUER}"), f"issuer ' {ISSUER}' is not one of the expected ones"),
         (token(NOW_S, iss="x" * 200), f"issuer '{'x' * 128}…' is not one of the expected ones"),
         (token(NOW_S, iss=ABSENT), "no iss claim, or iss is not a string"),
