@@ -319,7 +319,12 @@ def _policy_arguments(command: argparse.ArgumentParser) -> None:
     prove.add_argument("file", type=Path, metavar="FILE", help="assertions, one a line")
     prove.add_argument("policy", metavar="POLICY", help=source)
     prove.epilog = "Exit code 0: all are proved; 1: some do not hold; 2: a file cannot be read."
-    for each in (diff, prove):
+    useless = subcommands.add_parser(
+        "useless", help="print ACLs without which every request is decided as before"
+    )
+    useless.add_argument("policy", metavar="POLICY", help=source)
+    useless.epilog = "Exit code 0: there is none; 1: there are some; 2: the policy cannot be read."
+    for each in (diff, prove, useless):
         each.add_argument(
             "-c", "--config", type=Path, metavar="FILE", help="a proxy's or controller's configuration file"
         )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from proxy.metadata.acl import CLUSTER_NAME, WILDCARD_PRINCIPAL, Operation, ResourceType
@@ -124,10 +125,15 @@ class Comparison:
         self.differs_in_all = type(old.authorizer) is not type(new.authorizer) or old.everyone != new.everyone
         self.super_users = old.super_users | new.super_users
         self._keys: dict[tuple[object, ...], list[_Key]] = {}
+
+    @cached_property
+    def stranger(self) -> str:
+        """A principal that neither policy names."""
         named = {name for policy in self.policies for acls in policy.acls.values() for name in _named(acls)}
-        self.stranger = "User:someone"
-        while self.stranger in named | self.super_users:
-            self.stranger += "-else"
+        found = "User:someone"
+        while found in named | self.super_users:
+            found += "-else"
+        return found
 
     def regions(self, scope: Scope | None = None, changed: Changed | None = None) -> list[Region]:
         """See `differences`."""

@@ -208,3 +208,23 @@ def test_assertions_are_proved_or_have_a_counterexample(
     (files / "asserted").write_text("User:alice must READ topic orders\n")
     assert main(["policy", "assert", "asserted", "listed.txt"]) == 2
     assert capsys.readouterr().err.endswith("asserted: line 1, column 12: expected 'may' or 'never'\n")
+
+
+def test_useless_acls_are_listed_with_the_reason(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "added.txt").write_text(
+        "kafka-acls --add --allow-principal User:alice --operation Read --topic payroll-2026"
+        " --topic payroll- --resource-pattern-type prefixed\n"
+    )
+
+    assert main(["policy", "useless", "added.txt"]) == 1
+    assert capsys.readouterr().out == (
+        "ALLOW User:alice from * READ TOPIC PREFIXED payroll-2026\n"
+        "    covered by another ACL: ALLOW User:alice from * READ TOPIC PREFIXED payroll-\n"
+    )
+    assert main(["policy", "useless", "added.txt", "--json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)["useless"]
+    assert found["because_of"] == "ALLOW User:alice from * READ TOPIC PREFIXED payroll-"
+    assert main(["policy", "useless", "listed.txt"]) == 0
+
+    (files / "acls.json").write_text('{"version": 1, "acls": []}')
+    assert main(["policy", "useless", "acls.json"]) == 2

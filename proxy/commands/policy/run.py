@@ -1,4 +1,4 @@
-"""`penstock policy diff` and `penstock policy assert`. They return what proxy.__main__ prints."""
+"""`penstock policy diff`, `assert` and `useless`. They return what proxy.__main__ prints."""
 
 import argparse
 import json
@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from proxy.commands.policy.sources import PolicyReader, SourceError
+from proxy.commands.policy.sources import PolicyReader, SourceError, in_words
 from proxy.policy.assertions import AssertionFault, Violation, parse_assertions, violations
 from proxy.policy.differences import Region, differences
 from proxy.policy.hosts import branches_of_hosts
 from proxy.policy.names import Branch, branches_of_names
 from proxy.policy.policy import REQUESTED, AccessRequest, Policy
+from proxy.policy.useless import useless_acls
 from proxy.security.authorizer import Decision
+from proxy.security.standard import StandardAuthorizer
 
 EQUAL, DIFFERENT, FAILED = 0, 1, 2
 
@@ -134,7 +136,37 @@ def _violation_fields(found: Violation) -> dict[str, object]:
     }
 
 
+def _useless(arguments: argparse.Namespace, reader: PolicyReader) -> PolicyOutcome:
+    policy = reader.read(arguments.policy)
+    if not isinstance(policy.authorizer, StandardAuthorizer):
+        raise SourceError(
+            f"{arguments.policy}: useless ACLs are those of StandardAuthorizer, not of an ACL file"
+        )
+    found = useless_acls(policy)
+    exit_code = DIFFERENT if found else EQUAL
+    if arguments.json:
+        fields = [
+            {
+                "acl": in_words(each.acl),
+                "id": each.acl.id,
+                "reason": each.reason,
+                "because_of": None if each.because_of is None else in_words(each.because_of),
+            }
+            for each in found
+        ]
+        return PolicyOutcome(exit_code, [json.dumps({"useless": fields}, indent=2)])
+    lines = [
+        f"{in_words(each.acl)}\n    {each.reason}"
+        + ("" if each.because_of is None else f": {in_words(each.because_of)}")
+        for each in found
+    ]
+    return PolicyOutcome(
+        exit_code, lines or ["no ACL is useless: without any of them some request is decided otherwise"]
+    )
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace, PolicyReader], PolicyOutcome]] = {
     "diff": _diff,
     "assert": _assert,
+    "useless": _useless,
 }
