@@ -43,7 +43,7 @@ def test_a_proposal_is_compared_with_what_kafka_acls_has_listed(capsys: pytest.C
     assert capsys.readouterr().out == (
         "NEWLY DENIED: User:alice from *: READ TOPIC payroll-* but payroll-reports-*\n"
         "    User:alice 192.0.2.1 READ TOPIC payroll-x: allowed (acl) -> denied (default.deny)\n"
-        "1 regions: 0 newly allowed, 1 newly denied\n"
+        "1 region: 0 newly allowed, 1 newly denied\n"
     )
 
 
@@ -88,7 +88,7 @@ def test_two_offsets_of_a_log_are_compared(files: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == (
         "NEWLY ALLOWED: User:alice from 10.0.0.0/8: READ, DESCRIBE TOPIC bills\n"
         "    User:alice 10.0.0.1 READ TOPIC bills: denied (default.deny) -> allowed (acl)\n"
-        "1 regions: 1 newly allowed, 0 newly denied\n"
+        "1 region: 1 newly allowed, 0 newly denied\n"
     )
 
 

@@ -51,9 +51,8 @@ def _diff(arguments: argparse.Namespace, reader: PolicyReader) -> PolicyOutcome:
     lines = [f"{_region_text(each)}\n    {_witness_text(each, old, new)}" for each in regions]
     allowed = sum(region.allowed for region in regions)
     if regions:
-        lines.append(
-            f"{len(regions)} regions: {allowed} newly allowed, {len(regions) - allowed} newly denied"
-        )
+        count = "1 region" if len(regions) == 1 else f"{len(regions)} regions"
+        lines.append(f"{count}: {allowed} newly allowed, {len(regions) - allowed} newly denied")
     return PolicyOutcome(exit_code, lines or ["equal: every request is decided as before"])
 
 
