@@ -646,6 +646,8 @@ def connection_test(*arguments: object) -> "subprocess.CompletedProcess[str]":
         ({"audit": {"jobs": [{"name": "a", "command": "ingest", "continuous": True}]}}, "command"),
         (BUNDLED | {"controller": {"enabled": False}}, "proxy.config.controller"),
         ({}, "cluster.brokers is empty"),
+        (BUNDLED | {"proxy": {"check": {"connect": True}}}, "proxy.check.connect"),
+        (STANDALONE | {"mode": "sidecar"}, "sidecar.podLabels"),
         (STANDALONE | {"external": {"type": "LoadBalancer"}}, "external.host"),
         (STANDALONE | {"external": {"type": "TLSRoute", "host": "a"}}, "parentRefs"),
         ({"mode": "operator"}, "mode"),
