@@ -8,6 +8,7 @@ import copy
 import json
 import os
 import re
+import shutil
 import socketserver
 import ssl
 import struct
@@ -27,7 +28,7 @@ import yaml
 
 from proxy.commands.check import check, warnings
 from proxy.commands.init import example
-from proxy.config import ProxyConfig, load
+from proxy.config import ProxyConfig, UsersFile, load
 from tests.lab.cluster.errors import SetupError
 from tests.support import chart
 from tests.support.helm import helm, installed
@@ -274,6 +275,47 @@ def test_what_a_process_reloads_is_mounted_as_a_directory(program: Path, values:
     assert "/etc/penstock" in {mount["mountPath"] for mount in mounts}
     # A broker of the demo reads its file at its start only.
     assert by_file <= {"/mnt/shared/config/server.properties"}
+
+
+@pytest.mark.spec("O15", "O9")
+def test_the_files_that_a_process_watches_survive_a_change_of_the_volume(
+    program: Path, tmp_path: Path
+) -> None:
+    """A kubelet writes a new directory, turns a symbolic link to it, and deletes the old one."""
+    data = named(rendered(program, tmp_path, STANDALONE), "ConfigMap", "penstock-proxy")["data"]
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+
+    def write(version: str) -> None:
+        directory = mounted / version
+        directory.mkdir()
+        files = {name: text.replace("/etc/penstock/", f"{mounted}/") for name, text in data.items()}
+        with_secrets(directory, files)
+        secrets = {found for text in data.values() for found in re.findall(r"secrets/[\w.-]+", text)}
+        assert {f"secrets/{file.name}" for file in (directory / "secrets").iterdir()} == secrets
+        turned = mounted / "turned"
+        turned.symlink_to(version)
+        turned.replace(mounted / "..data")
+
+    write("..1")
+    for name in (*data, "secrets"):
+        (mounted / name).symlink_to(f"..data/{name}")
+    file = mounted / "penstock-proxy-0.yaml"
+    before = load(file, ProxyConfig)
+    [listener] = before.listeners
+    assert listener.ssl is not None
+    assert before.users_file is not None
+    users = load(before.users_file, UsersFile)
+
+    write("..2")
+    shutil.rmtree(mounted / "..1")
+
+    watched = [listener.ssl.certificate, listener.ssl.key, before.users_file]
+    watched += [user.password_file for user in users.users.values() if user.password_file is not None]
+    assert [path for path in watched if not path.exists()] == []
+    assert len(watched) == 4
+    assert check(file) == []
+    assert load(file, ProxyConfig) == before
 
 
 @pytest.mark.spec("O15")
