@@ -74,7 +74,7 @@ def test_kafka_decides_differently_exactly_in_the_regions(kafka_libs: Path) -> N
             sides.append(list(of_side.values()))
             settings = {"super.users": users, "allow.everyone.if.no.acl.found": everyone}
             policies.append(of_acls(sides[-1], settings))
-        regions = differences(*policies)
+        regions = differences(policies[0], policies[1])
         requests = [
             each.witness for each in regions if not (each.witness.resource_name or "").startswith("*")
         ]

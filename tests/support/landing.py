@@ -2,7 +2,7 @@
 
 `python -m tests.support.landing RING`. The tests run beside others; the few that fail run once more, alone.
 
-Four parts of the suite share the cores, and each starts brokers and JVMs. A test that fails there and passes
+Five parts of the suite share the cores, and each starts brokers and JVMs. A test that fails there and passes
 alone is reported as flaky, and does not keep a change from landing. More than MAX_FLAKY failures are no
 coincidence: nothing is run again (docs/decisions/0047-flaky-tests.md).
 """
@@ -16,7 +16,7 @@ CACHE = Path(".pytest_cache/v/cache/lastfailed")
 WITHOUT_JVM = ("tests/unit", "tests/session", "tests/property", "tests/contract")
 RINGS = {
     "fast": ("-n", "2", "-m", "not (kafka or spark or slow or long)", *WITHOUT_JVM),
-    "landing": ("-n", "4", "-m", "not long"),
+    "landing": ("-n", "5", "-m", "not long"),
     "all": ("-n", "4"),
 }
 """By name, the options of pytest. Where brokers and JVMs are started much of the time is waiting."""

@@ -42,7 +42,7 @@ INSTRUCTIONS = {
 """Case -> the most instructions of one round trip that is like the ones before, but not equal to them."""
 
 
-CONNECTION = 4_340
+CONNECTION = 4_440
 """The most instructions of a session with one produce request, from its beginning to its summary."""
 
 
