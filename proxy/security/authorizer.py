@@ -268,9 +268,10 @@ def super_users(settings: Mapping[str, str]) -> frozenset[str]:
     return frozenset(users)
 
 
-def is_super_user(context: RequestContext, users: frozenset[str]) -> bool:
-    """Whether `super.users` names the principal, or a group of the session."""
-    return str(context.principal) in users or not users.isdisjoint(context.group_principals)
+def is_super_user(context: RequestContext, principal: str, users: frozenset[str]) -> bool:
+    """Whether `super.users` names the principal, whose text is `principal`, or a group of the session."""
+    has_groups = bool(context.principal.groups)
+    return principal in users or (has_groups and not users.isdisjoint(context.group_principals))
 
 
 def named_groups(

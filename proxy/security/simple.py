@@ -296,12 +296,13 @@ class SimpleAclAuthorizer:
 
     def authorize(self, context: RequestContext, actions: Sequence[Action]) -> list[Decision]:
         """Return one decision for each action, in order, all by the same state of the file."""
-        if is_super_user(context, self._super_users):
+        principal = str(context.principal)
+        if is_super_user(context, principal, self._super_users):
             return [_SUPER_USER] * len(actions)
         if context.image is None:
             # Early-start listeners serve super users only, with every authorizer (KIP-801).
             return [_NOT_READY] * len(actions)
-        principals = (str(context.principal), WILDCARD_PRINCIPAL, *context.group_principals)
+        principals = (principal, WILDCARD_PRINCIPAL, *context.group_principals)
         return [self._decide(principals, context.host, action) for action in actions]
 
     def deciding_groups(self, context: RequestContext) -> tuple[str, ...]:

@@ -233,11 +233,12 @@ class StandardAuthorizer:
 
     def authorize(self, context: RequestContext, actions: Sequence[Action]) -> list[Decision]:
         """Return one decision for each action, in order, all on the image of the context."""
-        if is_super_user(context, self._super_users):
+        principal = str(context.principal)
+        if is_super_user(context, principal, self._super_users):
             return [_SUPER_USER] * len(actions)
         if context.image is None:
             return [_NOT_READY] * len(actions)
-        image, subjects = context.image, _subjects(context, context.image.acls)
+        image, subjects = context.image, _subjects(context, principal, context.image.acls)
         return [self._decide(image, subjects, action) for action in actions]
 
     def deciding_groups(self, context: RequestContext) -> tuple[str, ...]:
@@ -271,7 +272,7 @@ class StandardAuthorizer:
             image.topics.owned_by(principal) if _is_owners(operation, resource_type) else SortedNames.EMPTY
         )
         resource = image.acls.resources.get(resource_type, _NO_ACLS)
-        subjects = _subjects(context, image.acls)
+        subjects = _subjects(context, principal, image.acls)
         found = caller_acls(resource, subjects, sorted(DENYING[operation]), owned)
         if known is None or not known.caller_acls.is_same(found):
             known = Search(found)
@@ -331,8 +332,10 @@ def _matching(
     return allow
 
 
-def _subjects(context: RequestContext, acls: AclsImage) -> tuple[Subject, ...]:
-    """Return the subjects of ACLs that match the client: its principal first, without duplicates."""
-    principals = dict.fromkeys((str(context.principal), WILDCARD_PRINCIPAL, *context.group_principals))
+def _subjects(context: RequestContext, principal: str, acls: AclsImage) -> tuple[Subject, ...]:
+    """Return the subjects of ACLs that match the client: its principal first."""
+    principals = (principal, WILDCARD_PRINCIPAL) if principal != WILDCARD_PRINCIPAL else (principal,)
+    if context.principal.groups:
+        principals += context.group_principals
     hosts = acls.hosts_of(context.host)
     return tuple((each, at) for each in principals for at in hosts)
