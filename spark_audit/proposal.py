@@ -1,11 +1,13 @@
 """A proposed change of policy, read from a file of the commands that an operator would run.
 
-Each line is a kafka-acls command, a kafka-configs command that changes quotas, or a setting of a proxy:
+Each line is a kafka-acls command, a kafka-configs command that changes quotas, a setting of a proxy, or a
+member who joins or leaves a group:
 
     kafka-acls --remove --allow-principal User:alice --operation Read --topic '*'
     penstock acl --add --allow-principal User:bob --operation Read --topic t --until 2027-01-31T18:00Z
     kafka-configs --alter --add-config producer_byte_rate=1048576 --entity-type users --entity-name bob
     allow.everyone.if.no.acl.found=false
+    member User:alice leaves Group:payments
 
 Options mean what they mean to Kafka's AclCommand and ConfigCommand (a contract test compares the former).
 Options that only say where the cluster is are ignored. `penstock check` and the audit jobs both read
@@ -27,6 +29,7 @@ from spark_audit.policy.networks import network_bits
 from spark_audit.quota_keys import KEYS
 
 WILDCARD = "*"
+GROUP = "Group:"
 CLUSTER_NAME = "kafka-cluster"
 SUPER_USERS = "super.users"
 ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
@@ -132,6 +135,8 @@ class Proposal:
     """The limit, None if the quota is removed, and the place."""
     settings: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Key of SETTINGS -> value and place."""
+    members: dict[tuple[str, str], tuple[bool, str]] = field(default_factory=dict)
+    """Principal and the name of a group -> whether it joins, and place."""
 
     def setting(self, key: str) -> str | None:
         return self.settings[key][0] if key in self.settings else None
@@ -154,8 +159,11 @@ class Proposal:
 
     @property
     def principals(self) -> dict[str, str]:
-        """The principals of added ACLs and super users, and the users of quotas; each with its place."""
+        """The principals of added ACLs and super users, users of quotas, members and their groups; each with
+        its place."""
         named = {acl.principal: place for acl, place in self.added.items()}
+        for (member, group), (_, place) in self.members.items():
+            named |= {member: place, GROUP + group: place}
         for (entity, _), (_, place) in self.quotas.items():
             named |= {f"User:{name}": place for kind, name in entity if kind == USER and name is not None}
         place = self.settings.get(SUPER_USERS, ("", ""))[1]
@@ -173,7 +181,8 @@ def parse_proposal(text: str, name: str) -> Proposal:
     for removal, place in found.removed.items():
         if removal.acl in found.added:
             problems.append(f"{place}: {removal} is removed here and added at {found.added[removal.acl]}")
-    if not problems and not (found.added or found.removed or found.quotas or found.settings):
+    changes = found.added, found.removed, found.quotas, found.settings, found.members
+    if not problems and not any(changes):
         problems.append(f"{name}: the file proposes nothing; write a kafka-acls command, for example")
     if problems:
         raise ProposalError(problems)
@@ -208,8 +217,22 @@ def _take(proposal: Proposal, place: str, line: str) -> None:
         _take_acls(proposal, place, words[1:])
     elif command == "kafka-configs":
         _take_quotas(proposal, place, words)
+    elif command == "member":
+        _take_member(proposal, place, words)
     else:
-        raise ValueError(f"{program!r} is no change; write kafka-acls, kafka-configs or KEY=VALUE")
+        raise ValueError(f"{program!r} is no change; write kafka-acls, kafka-configs, member or KEY=VALUE")
+
+
+def _take_member(proposal: Proposal, place: str, words: Sequence[str]) -> None:
+    if len(words) != 3 or words[1] not in ("joins", "leaves") or not words[2].startswith(GROUP):
+        raise ValueError(
+            "write member PRINCIPAL joins GROUP or member PRINCIPAL leaves GROUP:"
+            " member User:alice leaves Group:payments"
+        )
+    change = _principal(words[0]), words[2].removeprefix(GROUP)
+    joins, earlier = proposal.members.setdefault(change, (words[1] == "joins", place))
+    if joins != (words[1] == "joins"):
+        raise ValueError(f"the same member does the opposite at {earlier}")
 
 
 def _take_setting(proposal: Proposal, place: str, key: str, value: str) -> None:

@@ -8,7 +8,7 @@ image and on the image with the proposal.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ from spark_audit.proposal import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _QUESTION = "PRINCIPAL HOST OPERATION RESOURCE-TYPE NAME"
 
@@ -112,7 +112,15 @@ def _compare(
         f" {len(proposal.quotas)} quotas and {len(proposal.settings)} settings to change"
     )
     for question in asked:
-        now, then = _decide(question, image, settings), _decide(question, changed, proposed)
+        left, joined = (
+            [
+                group
+                for (who, group), (joins, _) in proposal.members.items()
+                if who == question.principal and joins is after
+            ]
+            for after in (False, True)
+        )
+        now, then = _decide(question, image, settings, left), _decide(question, changed, proposed, joined)
         effect = "unchanged" if now.allowed == then.allowed else f"NEWLY {_outcome(then).upper()}"
         found.lines.append(
             f"{question}: {effect}: {_outcome(now)} ({now.rule}) -> {_outcome(then)} ({then.rule})"
@@ -199,10 +207,13 @@ def _with_changes(image: MetadataImage, changes: Resolved) -> AclsImage:
     return delta.apply()
 
 
-def _decide(question: _Question, image: MetadataImage, settings: Mapping[str, str]) -> Decision:
+def _decide(
+    question: _Question, image: MetadataImage, settings: Mapping[str, str], groups: Iterable[str]
+) -> Decision:
     authorizer = StandardAuthorizer()
     authorizer.configure(settings)
-    context = RequestContext(parse_principal(question.principal), question.host, "", None, image=image)
+    principal = replace(parse_principal(question.principal), groups=tuple(sorted(groups)))
+    context = RequestContext(principal, question.host, "", None, image=image)
     return authorizer.authorize(context, [question.action])[0]
 
 

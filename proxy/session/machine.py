@@ -456,7 +456,7 @@ class Machine:
         if event.settings_generation is None:
             event.settings_generation = context.settings_generation
         event.settings_generation = event.settings_generation or None
-        if event.granted is not None:
+        if event.granted is not None or event.quota_key is not None:
             event.groups = context.groups or None
         return event
 

@@ -1,6 +1,7 @@
 """The policy in effect at an offset of the metadata log, as the checks, what-if and least privilege read it.
 
 acl_history      the offsets between which each ACL was in effect
+principals       what ACLs and lists call a session
 networks         networks as hosts of ACLs
 enforced_acls    ACLs as decisions read them, where part of one is not understood
 acl_matches      the ACLs that decide a question, on one resource or on any of a type

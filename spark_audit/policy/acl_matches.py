@@ -1,6 +1,7 @@
 """The ACLs of a past image that decide a question, as Kafka's StandardAuthorizer finds them.
 
-A question is (principal, host, resource type, resource name, operation, epoch). The result is which ACLs
+A question is (principal, groups, host, resource type, resource name, operation, epoch); groups is an array
+that is empty for a session without any, never null. The result is which ACLs
 allow, which deny, and whether any ACL is on the resource at all. Super users and the default are left to the
 caller. Only joins and expressions are used. An ACL is found by the patterns that a name can match (the name
 itself, `*`, each of its prefixes), so that joins are on equality and the cost grows with the number of
@@ -19,9 +20,10 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.policy import acl_history as H
 from spark_audit.policy.enforced_acls import NETWORK, WILDCARD, WILDCARD_PRINCIPAL, address_bits
+from spark_audit.policy.principals import session_principals
 from spark_audit.tables.plans import coalesce_small, is_held
 
-_WITHOUT_EPOCH = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
+_WITHOUT_EPOCH = (S.PRINCIPAL, S.GROUPS, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
 QUESTION = (*_WITHOUT_EPOCH, H.EPOCH)
 _RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME)
 ALLOWING, DENYING, ON_RESOURCE = "allowing_acls", "denying_acls", "acls_on_resource"
@@ -64,7 +66,7 @@ def with_acl_matches(questions: DataFrame, intervals: DataFrame, *, counted: boo
 
 def _deciding(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
     """Returns the ACLs that ever decided each question: allowing_acls, denying_acls, with their offsets."""
-    names = F.array_distinct(F.array(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL)))
+    names = F.array_union(session_principals(), F.array(F.lit(WILDCARD_PRINCIPAL)))
     by_principal = questions.withColumn(H.ACL_PRINCIPAL, F.explode(names))
     allows = (F.col(S.PERMISSION_TYPE) == "ALLOW") & _allows_operation()
     denies = (F.col(S.PERMISSION_TYPE) == "DENY") & same_operation()
@@ -118,8 +120,9 @@ def patterns_of(resources: DataFrame, intervals: DataFrame) -> DataFrame:
 
 
 def concerns_session() -> Column:
-    """Returns whether the ACL is for this principal (or all) and this host (or all, or a network)."""
-    for_principal = F.col(H.ACL_PRINCIPAL).isin(F.col(S.PRINCIPAL), F.lit(WILDCARD_PRINCIPAL))
+    """Returns whether the ACL is for this session (or all) and this host (or all, or a network)."""
+    for_all = F.col(H.ACL_PRINCIPAL) == WILDCARD_PRINCIPAL
+    for_principal = for_all | F.array_contains(session_principals(), F.col(H.ACL_PRINCIPAL))
     without_zone = F.substring_index(S.HOST, "%", 1)
     is_within = F.col(NETWORK).isNotNull() & F.startswith(address_bits(without_zone), F.col(NETWORK))
     is_none = F.col(S.HOST) == IN_NO_NETWORK
@@ -142,7 +145,7 @@ def _pattern(pattern_type: str, name: Column) -> Column:
     return F.struct(F.lit(pattern_type).alias(S.PATTERN_TYPE), name.alias(H.PATTERN_NAME))
 
 
-TYPE_QUESTION = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.OPERATION, H.EPOCH)
+TYPE_QUESTION = (S.PRINCIPAL, S.GROUPS, S.HOST, S.RESOURCE_TYPE, S.OPERATION, H.EPOCH)
 BY_NAME, BY_TYPE, UNPROTECTED = "probe_allowed", "type_allowed", "probe_unprotected"
 
 _PROBE = "hardcode"

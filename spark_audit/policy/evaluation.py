@@ -10,6 +10,7 @@ from spark_audit import schema as S
 from spark_audit.policy import acl_matches as M
 from spark_audit.policy.acl_history import acl_intervals
 from spark_audit.policy.enforced_acls import enforced, networks_from
+from spark_audit.policy.principals import session_principals
 from spark_audit.policy.topic_owners import OWNS, OWNS_SOME, owner_intervals, owners, owners_of_some
 from spark_audit.tables.plans import coalesce_small, held
 from spark_audit.trail.processes import ALLOW_EVERYONE, AUTHORIZER, SUPER_USERS
@@ -60,7 +61,7 @@ def expectations() -> list[Column]:
 
     For rows of `with_evidence` that have S.RULE and the settings of their process.
     """
-    super_user = F.array_contains(SUPER_USERS, F.col(S.PRINCIPAL))
+    super_user = F.arrays_overlap(SUPER_USERS, session_principals())
     unprotected = F.coalesce(M.ON_RESOURCE, F.lit(0)) == 0
     by_acl = F.col(M.BY_NAME) | F.col(M.BY_TYPE) | F.coalesce(OWNS_SOME, F.lit(False))
     by_type = by_acl | (F.col(M.UNPROTECTED) & F.col(ALLOW_EVERYONE))

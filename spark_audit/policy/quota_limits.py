@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.policy.acl_history import NEVER
+from spark_audit.policy.principals import no_groups, session_principals
 from spark_audit.quota_keys import CONSUMER, PRODUCER
 from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST, any_hole, unknown_ranges
 from spark_audit.trail.processes import BY_SETTINGS, recorded_settings, with_generation
@@ -40,7 +41,8 @@ _CUT, _SURELY_KEPT = 8_192, 8_000
 def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Adds EXPECTED_LIMIT and EXPECTED_ID, null if there is no limit, IS_CLUSTER and `quota_settings`.
 
-    Leaves out offsets at which the log has a hole: the limit is not known there.
+    A client is not limited if it, or a group of its session, has no quotas; without a column `groups` it is
+    as if no session had any. Leaves out offsets at which the log has a hole: the limit is not known there.
     """
     if any_hole(metadata_log):
         unknown = F.col(S.METADATA_OFFSET).between(F.col(UNKNOWN_FIRST), F.col(UNKNOWN_LAST) - 1)
@@ -52,7 +54,9 @@ def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) ->
     default = F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(PRODUCER_DEFAULT)).when(
         F.col(S.QUOTA_KEY) == CONSUMER, F.col(CONSUMER_DEFAULT)
     )
-    limited = ~F.coalesce(F.array_contains(EXCLUDED, F.col(S.PRINCIPAL)), F.lit(False))
+    groups = F.coalesce(S.GROUPS, no_groups()) if S.GROUPS in clients.columns else no_groups()
+    joined = joined.withColumn(S.GROUPS, groups)
+    limited = ~F.coalesce(F.arrays_overlap(EXCLUDED, session_principals()), F.lit(False))
     of_default = F.when(default.isNotNull(), F.concat(F.lit(":"), F.col(S.CLIENT_ID)))
     return joined.withColumns(
         {

@@ -17,9 +17,8 @@ from spark_audit.policy.acl_history import (
     epochs,
     missing_history,
 )
-from spark_audit.policy.acl_matches import (
-    QUESTION,
-)
+from spark_audit.policy.acl_matches import QUESTION
+from spark_audit.policy.principals import no_groups
 from spark_audit.policy.topic_owners import owner_changes
 from spark_audit.reconcile.finding import fault, findings, or_else, register, sentence, with_first_fault
 from spark_audit.tables.plans import held
@@ -97,11 +96,14 @@ def coverage(judged: DataFrame) -> DataFrame:
 def decision_findings(judged: DataFrame) -> DataFrame:
     """Returns the findings of the verdicts."""
     decision = sentence(
-        "process {proxy_id}/{boot_id} {decided} {operation} on {resource_type} {name} to {who} from"
+        "process {proxy_id}/{boot_id} {decided} {operation} on {resource_type} {name} to {who}{groups} from"
         " {address} (rule {rule}{acl}), {records} record(s) {at}",
         decided=F.when(F.col(S.GRANTED), "granted").when(~F.col(S.GRANTED), "denied").otherwise("decided"),
         name=F.coalesce(S.RESOURCE_NAME, F.lit("(any)")),
         who=F.nullif(S.PRINCIPAL, F.lit("")),
+        groups=or_else(
+            F.when(F.size(S.GROUPS) > 0, F.concat(F.lit(" in "), F.array_join(S.GROUPS, ", "))), ""
+        ),
         address=F.nullif(S.HOST, F.lit("")),
         acl=or_else(F.concat(F.lit(", ACL "), S.ACL_ID), ""),
         at=or_else(
@@ -117,7 +119,10 @@ def decision_findings(judged: DataFrame) -> DataFrame:
     by_settings = F.when(F.col(S.SETTINGS_GENERATION) > 0, sentence(", settings {settings_generation}"))
     reason = F.concat(F.lit("; it cannot be checked: "), F.col(UNVERIFIABLE))
     outcome = F.when(F.col(UNVERIFIABLE).isNull(), expected).otherwise(reason)
-    group = [named_generation() if name == S.SETTINGS_GENERATION else name for name in _GROUP]
+    # As the records have them.
+    groups = F.when(F.size(S.GROUPS) > 0, F.col(S.GROUPS)).alias(S.GROUPS)
+    recorded = {S.SETTINGS_GENERATION: named_generation(), S.GROUPS: groups}
+    group = [recorded.get(name, name) for name in _GROUP]
     evidence = [*group, RECORDS, FIRST, LAST, LOWEST, HIGHEST, E.EXPECTED, UNVERIFIABLE]
     return findings(
         with_first_fault(judged, _faults()),
@@ -132,6 +137,7 @@ def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     decided = with_generation(records.where(F.col(S.EVENT).isin(*DECISION_EVENTS)))
     # A join does not match null. No principal or host has an empty name, so it can stand for null.
     not_null = {name: F.coalesce(name, F.lit("")) for name in (S.PRINCIPAL, S.HOST)}
+    not_null[S.GROUPS] = F.coalesce(S.GROUPS, no_groups())
     placed = decided.join(moments, S.METADATA_OFFSET, "left").withColumns(not_null)
     several = F.col(S.RESOURCE_NAME).isNull() & F.col(S.RESOURCE_COUNT).isNotNull()
     return placed.groupBy(*_GROUP, several.alias(_OF_SEVERAL)).agg(

@@ -219,7 +219,7 @@ def _charged(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> Dat
     second = F.floor(from_ms / 1000).alias(_SECOND)
     added = held(
         Q.with_key(records.where(_counts()).withColumn(S.QUOTA_KEY, waits))
-        .groupBy(*BY_SETTINGS, *Q.CLIENT, S.CONNECTION_ID, second)
+        .groupBy(*BY_SETTINGS, *Q.CLIENT, S.GROUPS, S.CONNECTION_ID, second)
         .agg(
             F.min(S.DATE).alias(S.DATE),
             F.sum(U.counted()).alias(_USED),

@@ -148,7 +148,7 @@ def reconcile(
         "decisions": decision_findings(judged),
         "forwarded": forwarded(to_penstock_controllers(few), of_topic(log), until_ms),
         "quotas": quotas(near, log, few, until_ms),
-        "sessions": sessions(records, few),
+        "sessions": sessions(records, few, of_days),
         "settings": known_settings(index, few),
         "changes": changes(few, of_topic(log), until_ms),
         "times": times(audit, index, of_topic(log)),

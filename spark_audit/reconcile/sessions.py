@@ -1,14 +1,16 @@
-"""(e) Traffic after the end of a session: requests that were served after the deadline of the last login.
+"""(e) Sessions: requests after the deadline of the last login, and decisions by groups that it does not have.
 
 A login or re-authentication with a session_lifetime_ms sets a deadline, and the next one moves it.
 `session_expired`, `session_expired_idle`, `session_revoked` and `session_disconnected` end the connection.
-Takes the audit records, each once.
+Takes the audit records, each once. A member who has left a group has lost it with the next login on the
+connection (SPEC A8).
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.policy.principals import no_groups
 from spark_audit.reconcile.finding import findings, register, sample, sentence
 from spark_audit.tables.plans import held
 
@@ -17,6 +19,8 @@ register(
 sessions: No request was served after the deadline of its session.
 sessions.overrun (critical): Requests were served after the end of a session.
     Find out what they read or wrote, and replace the proxy.
+sessions.other_groups (critical): Decisions depended on groups that the session did not have by its login.
+    Find out what was read or written with their rights, and replace the proxy.
 """
 )
 
@@ -27,12 +31,57 @@ GRACE_MS = 1_000
 """A record has the time at which it was written, a little after its request was checked."""
 
 
-def sessions(records: DataFrame, few: DataFrame | None = None) -> DataFrame:
-    """Returns one finding per connection and deadline that was exceeded.
+UNDER_WAY_MS = 60_000
+"""What was requested before a login may be decided in part with the broker's response, after it."""
+_LOGINS, _NOT_OF_LOGIN = "logins", "groups_not_of_login"
 
-    `few` has all records but traffic, if it is known.
+
+def sessions(records: DataFrame, few: DataFrame | None = None, of_days: DataFrame | None = None) -> DataFrame:
+    """Returns the findings of both checks.
+
+    `few` has all records but traffic, `of_days` those of the days in question, if they are known.
     """
-    suspicious = _suspicious(records, records if few is None else few)
+    rest, decided = records if few is None else few, records if of_days is None else of_days
+    return overruns(records, rest).unionByName(other_groups(decided, rest))
+
+
+def other_groups(records: DataFrame, few: DataFrame) -> DataFrame:
+    """Returns one finding per connection and groups that its login did not have.
+
+    Connections whose login is not among the records are not judged.
+    """
+    connection = (*S.BOOT_KEY, S.CONNECTION_ID)
+    login = F.struct(S.SEQUENCE, S.TIME_MS, F.coalesce(S.GROUPS, no_groups()).alias(S.GROUPS))
+    logins = few.where(_is(*LOGINS) & F.col(S.CONNECTION_ID).isNotNull())
+    by_connection = logins.groupBy(*connection).agg(F.array_sort(F.collect_list(login)).alias(_LOGINS))
+    decided = records.where((F.size(S.GROUPS) > 0) & _is("authorization", "authorization_summary"))
+    before = F.filter(_LOGINS, lambda each: each[S.SEQUENCE] < F.col(S.SEQUENCE))
+    last = F.try_element_at(before, F.lit(-1))
+    any_before = F.flatten(F.transform(before, lambda each: each[S.GROUPS]))
+    is_soon = _moment() <= last[S.TIME_MS] + UNDER_WAY_MS
+    of_login = F.when(is_soon, any_before).otherwise(last[S.GROUPS])
+    judged = decided.where(_is_served()).join(by_connection, list(connection))
+    wrong = judged.withColumn(_NOT_OF_LOGIN, F.array_except(S.GROUPS, of_login))
+    by_session = wrong.where(F.size(_NOT_OF_LOGIN) > 0).groupBy(*connection, S.PRINCIPAL, _NOT_OF_LOGIN)
+    return findings(
+        by_session.agg(
+            F.min(S.DATE).alias(S.DATE),
+            F.sum(F.coalesce(S.COUNT, F.lit(1))).alias("requests"),
+            sample(S.SEQUENCE).alias("sequences"),
+        ),
+        check="sessions.other_groups",
+        explanation=sentence(
+            "process {proxy_id}/{boot_id} decided {requests} request(s) of {principal} on connection"
+            " {connection_id} by {groups}, which the login before did not have",
+            groups=F.array_join(_NOT_OF_LOGIN, ", "),
+        ),
+        evidence=[*connection, S.PRINCIPAL, _NOT_OF_LOGIN, "requests", "sequences"],
+    )
+
+
+def overruns(records: DataFrame, few: DataFrame) -> DataFrame:
+    """Returns one finding per connection and deadline that was exceeded."""
+    suspicious = _suspicious(records, few)
     overrun = _with_deadline(suspicious).where(F.col("moment_ms") > F.col("deadline_ms") + GRACE_MS)
     by_session = overrun.groupBy(*S.BOOT_KEY, S.CONNECTION_ID, S.PRINCIPAL, "deadline_ms").agg(
         F.min(S.DATE).alias(S.DATE),

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.policy.principals import no_groups, session_principals
 from spark_audit.proposal import Proposal
 from spark_audit.report.plots import bucket_for
 from spark_audit.trail.audit_records import deduplicate, later_copies, sequence_index
@@ -72,8 +73,9 @@ class RecordedDays:
     @property
     def principals(self) -> set[str]:
         """All that the trail has ever seen."""
-        seen = self.audit.select(S.PRINCIPAL).distinct().collect()
-        return {row[0] for row in seen if row[0]}
+        sessions = self.audit.select(S.PRINCIPAL, F.coalesce(S.GROUPS, no_groups()).alias(S.GROUPS))
+        names = sessions.distinct().select(F.explode(session_principals())).distinct().collect()
+        return {row[0] for row in names if row[0]}
 
     def decided(self, log: DataFrame, proposed: int, proposal: Proposal) -> DataFrame:
         """Returns what `access` does. The proposal is in effect at offset `proposed` of `log`."""

@@ -25,7 +25,7 @@ from spark_audit.tables.delta import Tables
 from spark_audit.trail.audit_records import deduplicate
 from spark_audit.what_if import traffic
 
-FORMAT = 1
+FORMAT = 2
 """Raised when a release makes other summaries of the same records."""
 BUCKET_MS = 3_600_000
 _STATE = "state"
@@ -51,7 +51,7 @@ class Summaries:
             if (first is None or day >= first) and (last is None or day <= last)
         }
         if not wanted:
-            return traffic.measured(traffic.decisions(audit).limit(0), BUCKET_MS)
+            return traffic.measured(traffic.decisions(audit, audit).limit(0), BUCKET_MS)
         missing = wanted.items() - self._present(audit).items()
         if missing:
             with delta.sole_writer(audit.sparkSession, Tables(self.root)):
@@ -80,8 +80,8 @@ class Summaries:
         """Replaces the summaries of these days, all or none."""
         near = {other for day in states for other in _beside(day)}
         once = deduplicate(audit.where(F.col(S.DATE).isin(*near)))
-        days = traffic.decisions(once).where(F.col(S.DATE).isin(*states))
-        earlier = traffic.decisions(audit.where(F.col(S.DATE) < max(states)))
+        days = traffic.decisions(once, audit).where(F.col(S.DATE).isin(*states))
+        earlier = traffic.decisions(audit.where(F.col(S.DATE) < max(states)), audit)
         before = traffic.fetched_before_each_day(earlier, days)
         rows = traffic.measured(days.unionByName(before), BUCKET_MS)
         named = delta.frame_of(audit.sparkSession, states.items(), _STATES)

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.policy.evaluation import EVALUATED, FAILED, PROTECTED
+from spark_audit.policy.principals import no_groups
 from spark_audit.trail.processes import (
     ALLOW_EVERYONE,
     AUTHORIZER,
@@ -37,7 +38,7 @@ UNKNOWN_BECAUSE = "unknown_because"
 OF_RECORD = "of_record"
 """Why the record itself does not say enough, null if it does."""
 RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
-QUESTION = (S.PROXY_ID, S.PRINCIPAL, S.HOST, S.CLIENT_ID, S.METHOD, *RESOURCE, S.RULE, S.GRANTED)
+QUESTION = (S.PROXY_ID, S.PRINCIPAL, S.GROUPS, S.HOST, S.CLIENT_ID, S.METHOD, *RESOURCE, S.RULE, S.GRANTED)
 """What makes a question. `rule` is one of PROTECTED, else null: no other rule is decided again."""
 EITHER = "either"
 """The rights of a question, an array of RESOURCE: each of them allows it."""
@@ -46,6 +47,8 @@ _SUMMARY, _COLLAPSED, _UNCHECKED = "authorization_summary", "authorization_colla
 _COARSE, _FAILED = "coarse", "failed"
 _ON_TOPICS_OR_CLUSTER = ("CreateTopics", "DeleteTopics")
 _CLUSTER = "kafka-cluster"
+_CONNECTION = (*S.BOOT_KEY, S.CONNECTION_ID)
+_LOGINS = "logins"
 
 
 def rows(records: DataFrame, first: date | None, last: date | None, bucket_ms: int) -> DataFrame:
@@ -54,7 +57,7 @@ def rows(records: DataFrame, first: date | None, last: date | None, bucket_ms: i
     `records` has each record of all days once. `bucket_ms` is the length of an interval; a summary counts in
     the one in which it begins.
     """
-    decided = decisions(records)
+    decided = decisions(records, records)
     days = of_period(decided, first, last)
     if first is not None:
         days = days.unionByName(fetched_before_each_day(of_period(decided, None, last), days))
@@ -123,20 +126,28 @@ def newest_policies(audit: DataFrame) -> DataFrame:
     return known.dropDuplicates([S.PROXY_ID])
 
 
-def decisions(audit: DataFrame) -> DataFrame:
-    """Returns the records of decisions that can be decided again, one right each."""
+def decisions(audit: DataFrame, logins: DataFrame) -> DataFrame:
+    """Returns the records of decisions that can be decided again, one right each.
+
+    A record has only the groups that decided then, so all groups are those of the connection's last login
+    before it, among the records `logins`.
+    """
     init = (F.col(S.EVENT) == _UNCHECKED) & (F.col(S.METHOD) == "InitProducerId")
     decided = F.col(S.EVENT).isin("authorization", _SUMMARY, _COLLAPSED) | init
     # The controller decides again what a proxy has forwarded, and records it too.
     own = F.col(S.FORWARDING_PRINCIPAL).isNull()
     cluster = {S.RESOURCE_TYPE: "CLUSTER", S.RESOURCE_NAME: _CLUSTER, S.OPERATION: "IDEMPOTENT_WRITE"}
-    return audit.where(decided & own).select(
+    chosen = audit.where(decided & own).join(_groups_of_logins(logins), list(_CONNECTION), "left")
+    earlier = F.filter(_LOGINS, lambda login: login[S.SEQUENCE] < F.col(S.SEQUENCE))
+    groups = F.coalesce(F.array_max(earlier)[S.GROUPS], S.GROUPS, no_groups())
+    return chosen.select(
         S.DATE,
         S.EVENT,
         S.TIME_MS,
         *S.BOOT_KEY,
         S.CONNECTION_ID,
         *(F.coalesce(name, F.lit("")).alias(name) for name in (S.PRINCIPAL, S.HOST)),
+        groups.alias(S.GROUPS),
         S.CLIENT_ID,
         S.METHOD,
         *(F.when(init, value).otherwise(F.col(name)).alias(name) for name, value in cluster.items()),
@@ -148,20 +159,27 @@ def decisions(audit: DataFrame) -> DataFrame:
     )
 
 
+def _groups_of_logins(records: DataFrame) -> DataFrame:
+    """Returns the groups at each login of connections that have had any, as an array of structs."""
+    is_login = F.col(S.EVENT).isin("authentication", "reauthentication")
+    login = F.struct(S.SEQUENCE, F.coalesce(S.GROUPS, no_groups()).alias(S.GROUPS))
+    by_connection = records.where(is_login).groupBy(*_CONNECTION).agg(F.collect_list(login).alias(_LOGINS))
+    return by_connection.where(F.exists(_LOGINS, lambda login: F.size(login[S.GROUPS]) > 0))
+
+
 def fetched_before_each_day(decided: DataFrame, days: DataFrame) -> DataFrame:
     """Returns what connections that fetched on a day had fetched on days before it, with that date.
 
     `days` are the decisions of the days in question. A topic that a connection has fetched often is one row.
     """
-    connection = [*S.BOOT_KEY, S.CONNECTION_ID]
-    open_on = days.where(_of_fetch()).select(F.col(S.DATE).alias("open_on"), *connection).distinct()
+    open_on = days.where(_of_fetch()).select(F.col(S.DATE).alias("open_on"), *_CONNECTION).distinct()
     what = [name for name in decided.columns if name not in (S.TIME_MS, FIRST_MS, REQUESTS, BYTES)]
     once = (
         decided.where(_of_fetch())
         .groupBy(*what)
         .agg(F.min(S.TIME_MS).alias(S.TIME_MS), F.min(FIRST_MS).alias(FIRST_MS))
     )
-    before = once.join(open_on, connection).where(F.col(S.DATE) < F.col("open_on"))
+    before = once.join(open_on, list(_CONNECTION)).where(F.col(S.DATE) < F.col("open_on"))
     nothing = F.lit(0).cast("long")
     return before.withColumns({S.DATE: F.col("open_on"), REQUESTS: nothing, BYTES: nothing}).drop("open_on")
 

@@ -102,6 +102,7 @@ class Process:
         event = fields.pop("event", "authorization")
         shape = {
             S.PRINCIPAL: question.principal,
+            S.GROUPS: list(question.groups) or None,
             S.HOST: question.host,
             S.RESOURCE_TYPE: question.resource_type,
             S.RESOURCE_NAME: question.resource_name,
@@ -231,7 +232,9 @@ class Trail:
     def ask(self, text: str, proxy: Process | None = None, **fields: Any) -> Record:
         """`User:alice 10.0.0.1 WRITE TOPIC payments`, decided by the oracle and recorded."""
         principal, host, operation, resource_type, *name = text.split()
-        question = Question(principal, host, resource_type, name[0] if name else None, operation)
+        asked = name[0] if name else None
+        groups = tuple(fields.pop("groups", ()))
+        question = Question(principal, host, resource_type, asked, operation, groups)
         proxy = proxy or self.proxy
         super_users = [user.strip() for user in proxy.settings["super.users"].split(";")]
         everyone = proxy.settings["allow.everyone.if.no.acl.found"] == "true"

@@ -21,6 +21,7 @@ Found = Mapping[str, tuple[str, Mapping[str, Any]]]
 
 NAMES = ("a", "ab", "abc", "b", "ba", "*", "hardcode", "h")
 PRINCIPALS = ("User:u", "User:v", "User:*", "Group:u")
+GROUPS = ((), (), ("u",), ("*", "u"), ("other",))
 HOSTS = ("10.0.0.1", "10.0.0.2", "2001:db8:0:0:0:0:0:1")
 NETWORKS = ("10.0.0.0/31", "10.9.9.9/8", "2001:db8::/32", "::/0")
 OPERATIONS = ("READ", "WRITE", "DELETE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "ALL")
@@ -50,7 +51,8 @@ def a_random_acl(chance: random.Random) -> str:
 def ask_at_random(trail: Trail, chance: random.Random, proxy: Process) -> None:
     name = chance.choice((*NAMES, "abcd", "bab", "zz", None, None))
     asked = (chance.choice(PRINCIPALS[:2]), chance.choice(HOSTS), chance.choice(OPERATIONS[:-1]), "TOPIC")
-    trail.ask(" ".join(asked if name is None else (*asked, name)), proxy)
+    groups = chance.choice(GROUPS)
+    trail.ask(" ".join(asked if name is None else (*asked, name)), proxy, groups=groups)
 
 
 def test_the_joins_decide_as_the_oracle_does_while_acls_come_and_go(spark: SparkSession) -> None:

@@ -332,19 +332,20 @@ def test_long_names_and_shared_buckets_are_no_other_limit(spark: SparkSession, p
 STATIC = {
     "quota.mode": "enforce",
     "quota.producer.default": "1000.0",
-    "quota.excluded.principals": "User:backup;User:admin",
+    "quota.excluded.principals": "User:backup;User:admin;Group:batch",
     "quota.window.num": "11",
     "quota.window.size.seconds": "1",
 }
 
 
-@pytest.mark.spec("Q2")
+@pytest.mark.spec("Q2", "A8")
 def test_where_the_log_has_no_quota_the_default_that_the_process_told_governs(spark: SparkSession) -> None:
     trail = Trail()
     trail.proxy.records[0]["settings"].update(STATIC)
     trail.set_quota({"user": "rich"}, RATE, 5_000.0)
     for user, per_second in (("frugal", 1_000), ("greedy", 1_300), ("rich", 1_300), ("backup", 10**6)):
         busy(trail, user, per_second, client_id=f"{user} app")
+    busy(trail, "nightly", 10**6, client_id="nightly app", groups=["batch", "staff"])
     told = {"quota_key": RATE, "metadata_offset": trail.offset, "client_id": "an app"}
     trail.proxy.write("throttled", principal="User:frugal", quota_id=":an app", quota_limit=1_000.0, **told)
     trail.proxy.write("throttled", principal="User:rich", quota_id=":an app", quota_limit=1_000.0, **told)

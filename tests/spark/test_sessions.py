@@ -56,3 +56,38 @@ def test_only_requests_after_the_deadline_in_force_are_found(spark: SparkSession
             "up to 15000 ms after its session ended",
         ),
     ]
+
+
+@pytest.mark.spec("A8")
+def test_decisions_by_groups_that_the_login_does_not_have_are_found(spark: SparkSession) -> None:
+    process = Process("proxy-1", Clock())
+
+    def at(second: int, event: str, connection: str, *groups: str, **fields: object) -> None:
+        process.clock.now_ms = NOON_MS + second * 1_000 - process.clock.step_ms
+        named = {"connection_id": connection, "principal": f"User:{connection}"}
+        process.write(event, groups=list(groups) or None, **named, **fields)
+
+    at(0, "authentication", "member", "payments", "staff")
+    at(10, "authorization", "member", "payments")
+    at(600, "authorization_summary", "member", "payments", "staff", count=9)
+    at(0, "authentication", "leaves", "payments")
+    at(10, "authorization", "leaves", "payments")
+    at(60, "reauthentication", "leaves")
+    # Requested before.
+    at(90, "authorization", "leaves", "payments")
+    at(900, "authorization_summary", "leaves", "payments", count=0)
+    at(0, "authentication", "stays", "payments", "staff")
+    at(60, "reauthentication", "stays", "staff")
+    at(300, "authorization", "stays", "payments", "staff")
+    at(310, "authorization_summary", "stays", "payments", count=4)
+    at(0, "authentication", "forged")
+    at(5, "authorization", "forged", "admins")
+    at(5, "authorization", "of an earlier day", "admins")
+
+    rows = audit_frame(spark, process.records).transform(sessions).orderBy("explanation").collect()
+
+    told = "process proxy-1/boot-1 decided {} request(s) of User:{} on connection {} by {}, which the login"
+    assert [(row["check"], row["explanation"]) for row in rows] == [
+        ("sessions.other_groups", f"{told.format(*what)} before did not have")
+        for what in ((1, "forged", "forged", "admins"), (5, "stays", "stays", "payments"))
+    ]

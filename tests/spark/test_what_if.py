@@ -255,3 +255,94 @@ def test_the_command_writes_the_document_and_fails_on_what_it_is_told(
     proposal.write_text("kafka-acl --add\n", encoding="utf-8")
     assert command_line.main(common) == 2
     assert f"{proposal}:1: 'kafka-acl' is no change" in capsys.readouterr().err
+
+
+def members() -> Trail:
+    """Alice is in payments, which may read orders, and in staff, which no ACL names; bob is in no group."""
+    trail = Trail()
+    trail.add_acl(1, "ALLOW Group:payments * READ TOPIC LITERAL orders")
+    alice = {"connection_id": "a", "principal": "User:alice"}
+    trail.proxy.write("authentication", groups=["payments", "staff"], **alice)
+    for topic in ("orders", "secrets"):
+        ask = f"User:alice 10.0.0.1 READ TOPIC {topic}"
+        trail.ask(ask, groups=["payments"], method="Fetch", client_id="app", connection_id="a")
+    trail.proxy.write("reauthentication", groups=None, **alice)
+    trail.ask("User:alice 10.0.0.1 READ TOPIC orders", method="Fetch", client_id="app", connection_id="a")
+    trail.ask("User:bob 10.0.0.2 READ TOPIC orders", method="Fetch", client_id="bobs", connection_id="b")
+    return trail
+
+
+READ_ORDERS = "READ", "orders"
+
+
+@pytest.mark.long
+@pytest.mark.spec("A8")
+@pytest.mark.parametrize(
+    ("proposal", "expected"),
+    [
+        (
+            "member User:alice leaves Group:payments",
+            {("newly_denied", "User:alice", *READ_ORDERS)},
+        ),
+        (
+            "member User:bob joins Group:payments",
+            {("newly_allowed", "User:bob", *READ_ORDERS)},
+        ),
+        (
+            "kafka-acls --add --deny-principal Group:staff --operation Read --topic orders",
+            {("newly_denied", "User:alice", *READ_ORDERS)},
+        ),
+        (
+            "super.users=User:admin;Group:staff",
+            {("newly_allowed", "User:alice", "READ", "secrets")},
+        ),
+        (
+            "kafka-acls --remove --allow-principal Group:payments --operation Read --topic orders\n"
+            "kafka-acls --add --allow-principal User:alice --operation Read --topic orders",
+            # Also what she asked for when she had left.
+            {("newly_allowed", "User:alice", *READ_ORDERS)},
+        ),
+    ],
+)
+def test_groups_are_those_of_the_login_before(
+    spark: SparkSession, proposal: str, expected: set[tuple[object, ...]]
+) -> None:
+    found = tried(spark, members(), proposal)
+
+    assert changed(found) == expected
+    assert found["warnings"] == []
+    assert sum(found["requests"].values()) == 4
+
+
+@pytest.mark.long
+@pytest.mark.spec("A8")
+def test_what_if_a_member_leaves_is_what_happens_when_the_member_has_left(spark: SparkSession) -> None:
+    before, after = Trail(), Trail()
+    for trail, groups in ((before, ["payments"]), (after, [])):
+        trail.add_acl(1, "ALLOW Group:payments * READ TOPIC LITERAL orders")
+        trail.add_acl(2, "ALLOW User:alice * READ TOPIC LITERAL own")
+        trail.add_acl(3, "DENY Group:payments * READ TOPIC LITERAL secrets")
+        trail.add_acl(4, "ALLOW User:alice * READ TOPIC LITERAL secrets")
+        trail.proxy.write("authentication", groups=groups, connection_id="a", principal="User:alice")
+        for topic in ("orders", "own", "secrets", "others"):
+            ask = f"User:alice 10.0.0.1 READ TOPIC {topic}"
+            trail.ask(ask, groups=groups, method="Fetch", client_id="app", connection_id="a")
+
+    found = tried(spark, before, "member User:alice leaves Group:payments")
+
+    outcomes = [
+        {r["resource_name"]: r["granted"] for r in t.audit if r["method"] == "Fetch"} for t in (before, after)
+    ]
+    happened = {
+        ("newly_allowed" if outcomes[1][name] else "newly_denied", "User:alice", "READ", name)
+        for name in outcomes[0]
+        if outcomes[0][name] != outcomes[1][name]
+    }
+    assert (
+        changed(found)
+        == happened
+        == {
+            ("newly_denied", "User:alice", "READ", "orders"),
+            ("newly_allowed", "User:alice", "READ", "secrets"),
+        }
+    )

@@ -48,7 +48,7 @@ def test_commands_and_settings_become_changes() -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("kafka-acl --add", "'kafka-acl' is no change; write kafka-acls, kafka-configs or KEY=VALUE"),
+        ("kafka-acl --add", "'kafka-acl' is no change; write kafka-acls, kafka-configs, member or KEY=VALUE"),
         ("kafka-acls --add --topics t", "--topics is unknown; did you mean --topic?"),
         ("kafka-acls --topic t", "write either --add or --remove"),
         ("kafka-acls --add --topic t", "--add needs --allow-principal or --deny-principal"),
@@ -99,6 +99,13 @@ def test_an_error_names_the_line_and_what_to_write(line: str, problem: str) -> N
     ("text", "problem"),
     [
         ("", "the file proposes nothing"),
+        ("member User:alice left Group:x", "write member PRINCIPAL joins GROUP or member PRINCIPAL leaves"),
+        ("member User:alice joins payments", "write member PRINCIPAL joins GROUP"),
+        ("member alice joins Group:x", "'alice' is no principal"),
+        (
+            "member User:a joins Group:x\nmember User:a leaves Group:x",
+            "p:2: the same member does the opposite at p:1",
+        ),
         (
             "kafka-acls --add --topic t --allow-principal User:a\n"
             "kafka-acls --remove --topic t --allow-principal User:a",
