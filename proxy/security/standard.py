@@ -333,9 +333,9 @@ def _matching(
 
 
 def _subjects(context: RequestContext, principal: str, acls: AclsImage) -> tuple[Subject, ...]:
-    """Return the subjects of ACLs that match the client: its principal first."""
-    principals = (principal, WILDCARD_PRINCIPAL) if principal != WILDCARD_PRINCIPAL else (principal,)
-    if context.principal.groups:
-        principals += context.group_principals
+    """Return the subjects of ACLs that match the client: its principal first, without duplicates."""
+    principals: tuple[str, ...] = (principal, WILDCARD_PRINCIPAL)
+    if principal == WILDCARD_PRINCIPAL or context.principal.groups:
+        principals = tuple(dict.fromkeys((*principals, *context.group_principals)))
     hosts = acls.hosts_of(context.host)
     return tuple((each, at) for each in principals for at in hosts)
