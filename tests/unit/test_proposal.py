@@ -240,6 +240,35 @@ def test_penstock_check_applies_proposed_settings(
     assert err == [f"warning: {proposal}:1: User:root is in no ACL, quota or login yet"]
 
 
+@pytest.mark.spec("A8")
+@pytest.mark.parametrize(
+    ("change", "effect"),
+    [
+        ("leaves", "NEWLY DENIED: allowed (super.users) -> denied (default.deny)"),
+        ("joins", "NEWLY ALLOWED: denied (default.deny) -> allowed (super.users)"),
+    ],
+)
+def test_penstock_check_decides_without_and_with_a_member(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, log: Path, change: str, effect: str
+) -> None:
+    proposal, questions = tmp_path / "proposal", tmp_path / "questions"
+    proposal.write_text(f"member User:x {change} Group:ops\n")
+    questions.write_text("User:x h Read Topic t\nUser:y h Read Topic t\n")
+    write_examples(Wanted(tmp_path, "controller"))
+    config = tmp_path / "controller.yaml"
+    lines = config.read_text().splitlines(keepends=True)
+    config.write_text("".join(line for line in lines if not line.startswith("metadata:")))
+    config.write_text(
+        config.read_text().replace("super.users: User:admin", "super.users: Group:ops;User:admin")
+    )
+
+    code, out, _ = check(capsys, "--proposal", proposal, "--log", log, "--questions", questions, "-c", config)
+
+    assert code == 0
+    assert out[-2] == f"User:x h READ TOPIC t: {effect}"
+    assert out[-1].startswith("User:y h READ TOPIC t: unchanged")
+
+
 @pytest.mark.parametrize(
     ("proposal", "questions", "words", "problem"),
     [
