@@ -19,7 +19,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from ipaddress import IPv6Address, ip_address
 from itertools import product
@@ -362,6 +362,11 @@ def _require_address(host: str) -> None:
     written = str(mapped) if mapped else ":".join(groups) or host
     if written != host:
         raise ValueError(f"host {host!r} has to be written as {written}; the ACL would be rejected")
+
+
+def moment_text(moment_ms: int) -> str:
+    """Returns a time as `moment_ms` reads it."""
+    return datetime.fromtimestamp(moment_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 Resource = tuple[str, str]

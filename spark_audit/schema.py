@@ -259,7 +259,8 @@ Of Kafka's own log only records whose fields are decoded have them. Rows of an e
 ID = "id"
 PERMISSION_TYPE = "permission_type"
 _ACL_FIELDS = (RESOURCE_TYPE, RESOURCE_NAME, PATTERN_TYPE, PRINCIPAL, HOST, OPERATION, PERMISSION_TYPE)
-ACL_BODY = struct(*((name, _STRING) for name in (ID, *_ACL_FIELDS)))
+UNTIL_MS = "until_ms"
+ACL_BODY = struct(*((name, _STRING) for name in (ID, *_ACL_FIELDS)), (UNTIL_MS, _LONG))
 """`body` of AccessControlEntryRecord. RemoveAccessControlEntryRecord has only the id."""
 
 QUOTA_BODY = struct(

@@ -17,8 +17,9 @@ from proxy.error_text import text_of
 from proxy.metadata.acl import Acl as ImageAcl
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType, uuid_text
 from proxy.metadata.acls_image import AclsImage
-from proxy.metadata.delta import AclsDelta
+from proxy.metadata.delta import AclsDelta, without_ended
 from proxy.metadata.image import MetadataImage
+from proxy.net.runtime.clock import now_ms
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.security.principal import parse_principal
 from proxy.security.standard import StandardAuthorizer
@@ -88,7 +89,7 @@ def check_proposal(
         found.problems.append(f"{path}: the metadata log cannot be read: {error or 'no response in time'}")
     else:
         if image is not None:
-            _compare(found, proposal, image, dict(settings or {}), asked)
+            _compare(found, proposal, _at_present(image), dict(settings or {}), asked)
         elif asked:
             found.problems.append(f"{questions}: questions need the log; add -c FILE or --log")
     return found
@@ -157,7 +158,15 @@ def _carried_out(
         proposed[SUPER_USERS] = ";".join(proposal.super_users)
     if proposal.allow_everyone is not None:
         proposed[ALLOW_EVERYONE] = str(proposal.allow_everyone).lower()
-    return MetadataImage(image.offset, _with_changes(image, changes), topics=image.topics), proposed
+    changed = MetadataImage(image.offset, _with_changes(image, changes), topics=image.topics)
+    return _at_present(changed), proposed
+
+
+def _at_present(image: MetadataImage) -> MetadataImage:
+    """Returns the image without the ACLs that have ended."""
+    while (current := without_ended(image, now_ms())) is not image:
+        image = current
+    return image
 
 
 def _resolved(proposal: Proposal, image: MetadataImage, settings: Mapping[str, str]) -> Resolved:

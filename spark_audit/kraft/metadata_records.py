@@ -60,6 +60,10 @@ SCRAM_MECHANISMS = ("UNKNOWN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 Fields = dict[str, object]
 
 
+UNTIL_TAG = 10_000
+"""Tagged field of AccessControlEntryRecord: Penstock's own, when the ACL ends."""
+LAST_UNTIL_MS = 253_402_300_799_999
+
 NEWER = "of a later Kafka than this release knows: "
 
 
@@ -271,10 +275,18 @@ def decode(value: bytes | bytearray | None) -> MetadataRecord:
     if version != 0:
         raise NewerRecordError(f"{name} of version {version}, known is 0")
     fields = read(reader)
-    reader.tags()
+    tags = reader.tags()
+    if name == "AccessControlEntryRecord" and UNTIL_TAG in tags:
+        fields = fields | {"until_ms": _until_ms(tags[UNTIL_TAG])}
     if reader.left:
         raise RecordError(f"{name} with {reader.left} bytes after its end")
     return MetadataRecord(api_key, name, version, fields)
+
+
+def _until_ms(raw: bytes) -> int:
+    """Returns the end of an ACL in ms since the epoch; -1 if it is malformed (decision 0141)."""
+    until_ms = int.from_bytes(raw, "big", signed=True) if len(raw) == 8 else -1
+    return until_ms if 0 <= until_ms <= LAST_UNTIL_MS else -1
 
 
 def decode_row(

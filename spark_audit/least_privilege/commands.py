@@ -2,7 +2,7 @@
 
 import shlex
 
-from spark_audit.proposal import OPERATIONS, Entity, ProposedAcl
+from spark_audit.proposal import OPERATIONS, Entity, ProposedAcl, moment_text
 
 _FLAGS = {
     "TOPIC": "--topic",
@@ -14,10 +14,14 @@ _FLAGS = {
 _ENTITIES = {"user": "users", "client-id": "clients"}
 
 
-def acl_command(action: str, acl: ProposedAcl) -> str:
-    """Returns the kafka-acls line that adds or removes exactly this ACL. `action` is `add` or `remove`."""
+def acl_command(action: str, acl: ProposedAcl, until_ms: int | None = None) -> str:
+    """Returns the kafka-acls line that adds or removes exactly this ACL. `action` is `add` or `remove`.
+
+    One that ends is added with `penstock acl`.
+    """
     permission = acl.permission_type.lower()
-    words = ["kafka-acls", f"--{action}", f"--{permission}-principal", acl.principal]
+    program = ["kafka-acls"] if until_ms is None else ["penstock", "acl"]
+    words = [*program, f"--{action}", f"--{permission}-principal", acl.principal]
     if acl.host != "*":
         words += [f"--{permission}-host", acl.host]
     words += ["--operation", OPERATIONS[acl.operation]]
@@ -25,6 +29,8 @@ def acl_command(action: str, acl: ProposedAcl) -> str:
     words += ["--cluster"] if flag is None else _option(flag, acl.resource_name)
     if acl.pattern_type != "LITERAL":
         words += ["--resource-pattern-type", acl.pattern_type.lower()]
+    if until_ms is not None:
+        words += ["--until", moment_text(until_ms)]
     return shlex.join(words)
 
 

@@ -20,8 +20,9 @@ from spark_audit.least_privilege.narrowing import (
     is_exact,
     narrower,
 )
-from spark_audit.proposal import CLUSTER_NAME, ProposedAcl
+from spark_audit.proposal import CLUSTER_NAME, ProposedAcl, moment_text
 from spark_audit.what_if.access import NOW
+from spark_audit.what_if.proposed_log import NO_ENDS
 from spark_audit.what_if.traffic import FIRST_MS, LAST_MS, REQUESTS
 
 UNUSED, WIDE = "unused-grant", "wide-grant"
@@ -54,11 +55,15 @@ def uses(decided: DataFrame) -> dict[str, list[Use]]:
 def grant_rows(
     acls: Mapping[str, ProposedAcl],
     used: Mapping[str, Sequence[Use]],
+    ends: Mapping[str, int] = NO_ENDS,
     *,
     narrows_hosts: bool = False,
     networks: PrefixLengths = NO_NETWORKS,
 ) -> list[Plain]:
-    """Returns one row for each grant that could be narrowed or removed."""
+    """Returns one row for each grant that could be narrowed or removed.
+
+    `ends`: when a grant ends, by its id; what is narrower ends then too.
+    """
     exact = {acl_id for acl_id, acl in acls.items() if is_exact(acl)}
     rows = []
     for acl_id, acl in sorted(acls.items(), key=lambda item: (item[1].principal, str(item[1]), item[0])):
@@ -66,14 +71,14 @@ def grant_rows(
         if acl.permission_type != "ALLOW":
             continue
         if not of_grant:
-            rows.append(_row(UNUSED, acl_id, acl, (), [], []))
+            rows.append(_row(UNUSED, acl_id, acl, (), [], [], ends.get(acl_id)))
             continue
         needed = of_grant if acl_id in exact else [use for use in of_grant if exact.isdisjoint(use.acls)]
         ways, instead = narrower(acl, needed, narrows_hosts=narrows_hosts, networks=networks)
         if len(of_grant) > MOST_USES:
             ways, instead = [], [acl]
         if instead != [acl]:
-            rows.append(_row(WIDE, acl_id, acl, of_grant, ways, instead))
+            rows.append(_row(WIDE, acl_id, acl, of_grant, ways, instead, ends.get(acl_id)))
     return rows
 
 
@@ -84,15 +89,17 @@ def _row(
     used: Iterable[Use],
     ways: list[str],
     instead: Sequence[ProposedAcl],
+    until_ms: int | None,
 ) -> Plain:
     used = list(used)
     moments = [moment for use in used for moment in (use.first_ms, use.last_ms) if moment is not None]
-    additions = [acl_command("add", each) for each in instead]
+    additions = [acl_command("add", each, until_ms) for each in instead]
     return {
         "kind": kind,
         "subject": str(acl),
         "principal": acl.principal,
         S.ACL_ID: acl_id,
+        "until": None if until_ms is None else moment_text(until_ms),
         "requests": sum(use.requests for use in used),
         "first_ms": min(moments, default=None),
         "last_ms": max(moments, default=None),

@@ -78,7 +78,7 @@ def document(
     named = {acl.principal for acl in of.state.acls.values() if acl.permission_type == "ALLOW"}
     rows = [
         *grants.grant_rows(
-            of.state.acls, grants.uses(decided), narrows_hosts=narrows_hosts, networks=networks
+            of.state.acls, grants.uses(decided), of.state.ends, narrows_hosts=narrows_hosts, networks=networks
         ),
         *people.principals_without_grant(decided, named),
         *people.users_without_login(people.scram_users(of.log), people.seen_principals(of)),
@@ -224,6 +224,8 @@ def lines(found: LeastPrivilegeDocument) -> Iterator[str]:
 
 def _line(row: Plain) -> str:
     effect, text = row.get("what_if"), f"{row['kind']}: {row['subject']}"
+    if row.get("until"):
+        text += f" until {row['until']}"
     if "requests" in row:
         text += f": {row['requests']} requests"
     if "peak" in row:

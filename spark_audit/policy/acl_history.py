@@ -3,9 +3,12 @@
 An image at offset n has replayed record n. So an ACL that was added at a and removed at r is in effect for
 images with a <= n < r. All images between two changes hold the same ACLs. Such a range is an epoch; its name
 is the offset of the change that it begins with, -1 before the first change.
+
+An ACL may also end at a time (decision 0141). So each question has the latest end that had passed when it was
+decided, and all ACLs that end by then have no effect on it.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
@@ -15,6 +18,9 @@ ADDED, REMOVED = "added_offset", "removed_offset"
 PATTERN_NAME = "pattern_name"
 ACL_PRINCIPAL, ACL_HOST, ACL_OPERATION = "acl_principal", "acl_host", "acl_operation"
 EPOCH = "epoch"
+ENDED = "ended_ms"
+"""The latest end of an ACL that had passed, in ms since the epoch; NONE_ENDED: none had."""
+NONE_ENDED = -1
 NEVER = 2**63 - 1
 BEFORE_THE_FIRST = -1
 UNKNOWN = "unknown"
@@ -37,6 +43,7 @@ def acl_changes(metadata_log: DataFrame) -> DataFrame:
         F.col(f"acl.{S.HOST}").alias(ACL_HOST),
         F.col(f"acl.{S.OPERATION}").alias(ACL_OPERATION),
         f"acl.{S.PERMISSION_TYPE}",
+        f"acl.{S.UNTIL_MS}",
     )
 
 
@@ -56,7 +63,23 @@ def acl_intervals(metadata_log: DataFrame) -> DataFrame:
         ACL_HOST,
         ACL_OPERATION,
         S.PERMISSION_TYPE,
+        S.UNTIL_MS,
     )
+
+
+def ended_by(moment_ms: Column, metadata_log: DataFrame) -> Column:
+    """Returns ENDED for a moment, by the ends that the log has."""
+    known = acl_changes(metadata_log).where(F.col(S.UNTIL_MS) >= 0).select(S.UNTIL_MS).distinct().collect()
+    if not known:
+        return F.lit(NONE_ENDED).cast("long")
+    ends = F.array(*(F.lit(until_ms).cast("long") for (until_ms,) in sorted(known)))
+    return F.coalesce(F.array_max(F.filter(ends, lambda end: end <= moment_ms)), F.lit(NONE_ENDED))
+
+
+def ended_by_the_end(metadata_log: DataFrame) -> Column:
+    """Returns ENDED for the time of the last record of the log."""
+    last = metadata_log.agg(F.unix_millis(F.max(S.LOG_TIMESTAMP))).first()
+    return ended_by(F.lit(None if last is None else last[0]).cast("long"), metadata_log)
 
 
 def epochs(metadata_offsets: DataFrame, metadata_log: DataFrame, changes: DataFrame) -> DataFrame:

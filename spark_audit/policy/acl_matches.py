@@ -1,7 +1,7 @@
 """The ACLs of a past image that decide a question, as Kafka's StandardAuthorizer finds them.
 
-A question is (principal, groups, host, resource type, resource name, operation, epoch); groups is an array
-that is empty for a session without any, never null. The result is which ACLs
+A question is (principal, groups, host, resource type, resource name, operation, epoch, latest end that had
+passed); groups is an array that is empty for a session without any, never null. The result is which ACLs
 allow, which deny, and whether any ACL is on the resource at all. Super users and the default are left to the
 caller. Only joins and expressions are used. An ACL is found by the patterns that a name can match (the name
 itself, `*`, each of its prefixes), so that joins are on equality and the cost grows with the number of
@@ -24,8 +24,9 @@ from spark_audit.policy.principals import session_principals
 from spark_audit.tables.plans import coalesce_small, is_held
 
 _WITHOUT_EPOCH = (S.PRINCIPAL, S.GROUPS, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION)
-QUESTION = (*_WITHOUT_EPOCH, H.EPOCH)
+QUESTION = (*_WITHOUT_EPOCH, H.EPOCH, H.ENDED)
 _RESOURCE = (S.RESOURCE_TYPE, S.RESOURCE_NAME)
+_MOMENT = (H.EPOCH, H.ENDED)
 ALLOWING, DENYING, ON_RESOURCE = "allowing_acls", "denying_acls", "acls_on_resource"
 
 IN_NO_NETWORK = "0.0.0.0"  # noqa: S104  # Compared, and bound to nowhere.
@@ -61,7 +62,7 @@ def with_acl_matches(questions: DataFrame, intervals: DataFrame, *, counted: boo
     matched = matched.withColumns({name: _ids_in_effect(name) for name in (ALLOWING, DENYING)})
     if not counted:
         return matched.withColumn(ON_RESOURCE, F.lit(None).cast("long"))
-    return matched.join(_counted(named, on_resource), [*_RESOURCE, H.EPOCH], "left")
+    return matched.join(_counted(named, on_resource), [*_RESOURCE, *_MOMENT], "left")
 
 
 def _deciding(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
@@ -71,7 +72,7 @@ def _deciding(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
     allows = (F.col(S.PERMISSION_TYPE) == "ALLOW") & _allows_operation()
     denies = (F.col(S.PERMISSION_TYPE) == "DENY") & same_operation()
     pairs = by_principal.join(on_resource, [*_RESOURCE, H.ACL_PRINCIPAL]).where(concerns_session())
-    acl = F.struct(H.ADDED, H.REMOVED, S.ACL_ID)
+    acl = F.struct(H.ADDED, H.REMOVED, S.ACL_ID, S.UNTIL_MS)
     return (
         pairs.where(allows | denies)
         .groupBy(*_WITHOUT_EPOCH)
@@ -84,19 +85,27 @@ def _deciding(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
 
 def _ids_in_effect(acls: str) -> Column:
     epoch = F.col(H.EPOCH)
-    now = F.filter(acls, lambda acl: (acl[H.ADDED] <= epoch) & (epoch < acl[H.REMOVED]))
+    now = F.filter(
+        acls,
+        lambda acl: (acl[H.ADDED] <= epoch) & (epoch < acl[H.REMOVED]) & not_ended(acl[S.UNTIL_MS]),
+    )
     return F.sort_array(F.array_distinct(F.transform(now, lambda acl: acl[S.ACL_ID])))
 
 
 def _counted(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
-    moments = questions.select(*_RESOURCE, H.EPOCH).distinct()
-    present = moments.join(on_resource, list(_RESOURCE)).where(in_effect())
-    return present.groupBy(*_RESOURCE, H.EPOCH).agg(F.count(F.lit(1)).alias(ON_RESOURCE))
+    moments = questions.select(*_RESOURCE, *_MOMENT).distinct()
+    present = moments.join(on_resource, list(_RESOURCE)).where(in_effect() & not_ended(F.col(S.UNTIL_MS)))
+    return present.groupBy(*_RESOURCE, *_MOMENT).agg(F.count(F.lit(1)).alias(ON_RESOURCE))
 
 
 def in_effect() -> Column:
     """Returns whether a row's interval [added_offset, removed_offset) contains its epoch."""
     return (F.col(H.ADDED) <= F.col(H.EPOCH)) & (F.col(H.EPOCH) < F.col(H.REMOVED))
+
+
+def not_ended(until_ms: Column) -> Column:
+    """Returns whether an ACL with this end, or none, had not ended at the moment of its row's question."""
+    return until_ms.isNull() | (until_ms > F.col(H.ENDED))
 
 
 def patterns_of(resources: DataFrame, intervals: DataFrame) -> DataFrame:
@@ -145,7 +154,7 @@ def _pattern(pattern_type: str, name: Column) -> Column:
     return F.struct(F.lit(pattern_type).alias(S.PATTERN_TYPE), name.alias(H.PATTERN_NAME))
 
 
-TYPE_QUESTION = (S.PRINCIPAL, S.GROUPS, S.HOST, S.RESOURCE_TYPE, S.OPERATION, H.EPOCH)
+TYPE_QUESTION = (S.PRINCIPAL, S.GROUPS, S.HOST, S.RESOURCE_TYPE, S.OPERATION, H.EPOCH, H.ENDED)
 BY_NAME, BY_TYPE, UNPROTECTED = "probe_allowed", "type_allowed", "probe_unprotected"
 
 _PROBE = "hardcode"
@@ -175,7 +184,7 @@ def _probe(questions: DataFrame, intervals: DataFrame) -> DataFrame:
 
 def _second_step(questions: DataFrame, intervals: DataFrame) -> DataFrame:
     concerned = questions.join(intervals, S.RESOURCE_TYPE).where(
-        in_effect() & concerns_session() & same_operation()
+        in_effect() & not_ended(F.col(S.UNTIL_MS)) & concerns_session() & same_operation()
     )
     gathered = concerned.groupBy(*TYPE_QUESTION).agg(
         _names("ALLOW", "LITERAL").alias("allowed"),

@@ -90,6 +90,7 @@ def _enforced(acls: DataFrame) -> DataFrame:
     allows = F.col(S.PERMISSION_TYPE) == "ALLOW"
     is_type, is_pattern = F.col(S.RESOURCE_TYPE).isin(*RESOURCE_TYPES), F.col(S.PATTERN_TYPE).isin(*PATTERNS)
     is_principal = F.col(H.ACL_PRINCIPAL).contains(":")
+    is_end = F.coalesce(F.col(S.UNTIL_MS) >= 0, F.lit(True))
     every_type = F.array(*map(F.lit, RESOURCE_TYPES))
     types = F.when(allows | is_type, F.array(F.col(S.RESOURCE_TYPE))).otherwise(every_type)
     wider = {
@@ -100,10 +101,12 @@ def _enforced(acls: DataFrame) -> DataFrame:
             denied_host(F.col(H.ACL_HOST))
         ),
         # No question has the operation UNKNOWN.
-        H.ACL_OPERATION: F.when(allows & ~(is_type & is_pattern & is_principal), "UNKNOWN")
+        H.ACL_OPERATION: F.when(allows & ~(is_type & is_pattern & is_principal & is_end), "UNKNOWN")
         .when(~allows & F.col(H.ACL_OPERATION).rlike(NOT_AN_OPERATION), "ALL")
         .otherwise(F.col(H.ACL_OPERATION)),
         S.PERMISSION_TYPE: F.when(allows, "ALLOW").otherwise("DENY"),
+        # A DENY does not end.
+        S.UNTIL_MS: F.when(allows, F.col(S.UNTIL_MS)),
     }
     return acls.withColumns(wider).withColumn(S.RESOURCE_TYPE, F.explode(types))
 

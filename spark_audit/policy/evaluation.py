@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.policy import acl_matches as M
-from spark_audit.policy.acl_history import acl_intervals
+from spark_audit.policy.acl_history import ENDED, acl_intervals, ended_by_the_end
 from spark_audit.policy.enforced_acls import enforced, networks_from
 from spark_audit.policy.principals import session_principals
 from spark_audit.policy.topic_owners import OWNS, OWNS_SOME, owner_intervals, owners, owners_of_some
@@ -30,8 +30,10 @@ EXPECTED = "expected"
 def with_evidence(questions: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Adds the matching ACLs and owners to rows that have a QUESTION and ALLOW_EVERYONE.
 
-    Plans no joins for questions that do not occur.
+    Plans no joins for questions that do not occur. Without ENDED they are of the time of the last log record.
     """
+    if ENDED not in questions.columns:
+        questions = questions.withColumn(ENDED, ended_by_the_end(metadata_log))
     rows, any_unnamed, any_open = _overview(questions)
     few = coalesce_small(questions, rows)
     intervals = held(enforced(acl_intervals(metadata_log), networks_from(metadata_log)))

@@ -12,8 +12,10 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.policy import evaluation as E
 from spark_audit.policy.acl_history import (
+    ENDED,
     EPOCH,
     UNKNOWN,
+    ended_by,
     epochs,
     missing_history,
 )
@@ -51,6 +53,7 @@ decisions.unverifiable (medium): A decision cannot be made again.
 DECISION_EVENTS = ("authorization", "authorization_summary")
 RECORDS, LOWEST, HIGHEST = "records", "lowest_offset", "highest_offset"
 FIRST, LAST = "first_sequence", "last_sequence"
+END_SLACK_MS = 1_000
 UNVERIFIABLE, NOT_EVALUATED, LOG_END = "unverifiable", "not_evaluated", "log_end"
 LOST_BEFORE = "lost_before"
 _OF_SEVERAL = "of_several"
@@ -138,6 +141,7 @@ def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     # A join does not match null. No principal or host has an empty name, so it can stand for null.
     not_null = {name: F.coalesce(name, F.lit("")) for name in (S.PRINCIPAL, S.HOST)}
     not_null[S.GROUPS] = F.coalesce(S.GROUPS, no_groups())
+    not_null[ENDED] = ended_by(_decided_ms(), metadata_log)
     placed = decided.join(moments, S.METADATA_OFFSET, "left").withColumns(not_null)
     several = F.col(S.RESOURCE_NAME).isNull() & F.col(S.RESOURCE_COUNT).isNotNull()
     return placed.groupBy(*_GROUP, several.alias(_OF_SEVERAL)).agg(
@@ -148,6 +152,19 @@ def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
         F.min(S.METADATA_OFFSET).alias(LOWEST),
         F.max(S.METADATA_OFFSET).alias(HIGHEST),
     )
+
+
+def _decided_ms() -> Column:
+    """Returns when a decision was made at the latest, as far as the end of an ACL matters.
+
+    An ACL may allow a request until END_SLACK_MS after its end: a process ends ACLs by a timer. What a
+    summary counts was decided on after its beginning; one without a request counts bytes of earlier ones.
+    """
+    begun = F.coalesce(S.INTERVAL_START_MS, S.TIME_MS)
+    counted = (F.col(S.EVENT) != "authorization_summary") | (F.coalesce(S.COUNT, F.lit(0)) > 0)
+    is_by_acl = F.col(S.GRANTED) & (F.col(S.RULE) == E.BY_ACL)
+    slack = F.when(is_by_acl, F.lit(END_SLACK_MS)).otherwise(F.lit(0))
+    return F.when(counted, begun - slack).otherwise(F.lit(-1))
 
 
 def _needs_acls() -> Column:

@@ -5,20 +5,32 @@ owners and quotas of an offset find the current ones at `now` and the proposed o
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.policy.acl_history import ADDED, NEVER, REMOVED, acl_intervals
+from spark_audit.policy.acl_history import (
+    ADDED,
+    ENDED,
+    NEVER,
+    REMOVED,
+    acl_intervals,
+    ended_by_the_end,
+)
+from spark_audit.policy.acl_matches import not_ended
 from spark_audit.policy.quota_limits import CLIENT_TAG, DEFAULT, UNSET, USER_TAG, VALUE, quota_intervals
 from spark_audit.proposal import Entity, Proposal, ProposedAcl, Quota, Resolved, resolve
 from spark_audit.tables.delta import frame_of
 from spark_audit.tables.files import AuditError
 from spark_audit.trail.metadata_log import HOLE_LAST, any_hole, holes, of_kafka
+
+NO_ENDS: Mapping[Any, int] = MappingProxyType({})
 
 LogRecord = tuple[int, str, dict[str, object]]
 """API key, name and body of a record."""
@@ -33,6 +45,8 @@ class ProposedState:
     """By id."""
     quotas: dict[Quota, float]
     """Limit of each quota."""
+    ends: dict[str, int] = field(default_factory=dict)
+    """When an ACL ends, by its id, in ms since the epoch, if it does."""
 
     @property
     def principals(self) -> set[str]:
@@ -51,29 +65,39 @@ def state_of(log: DataFrame) -> ProposedState:
                 " import the log of another node, or a snapshot"
             )
     end = log.agg(F.max(S.LOG_OFFSET)).collect()[0][0]
-    rows = acl_intervals(log).where(F.col(REMOVED) == NEVER).drop(ADDED, REMOVED).collect()
-    acls = {acl_id: ProposedAcl(*fields) for acl_id, *fields in rows}
+    in_effect = acl_intervals(log).where(F.col(REMOVED) == NEVER).withColumn(ENDED, ended_by_the_end(log))
+    rows = in_effect.where(not_ended(F.col(S.UNTIL_MS))).drop(ADDED, REMOVED, ENDED).collect()
+    acls = {acl_id: ProposedAcl(*fields) for acl_id, *fields, _ in rows}
+    ends = {acl_id: until_ms for acl_id, *_, until_ms in rows if until_ms is not None}
     limits = quota_intervals(log).where(F.col(UNSET) == NEVER)
     quotas = {
         (entity_of(row[USER_TAG], row[CLIENT_TAG]), row[S.QUOTA_KEY]): row[VALUE] for row in limits.collect()
     }
-    return ProposedState(-1 if end is None else int(end), acls, quotas)
+    return ProposedState(-1 if end is None else int(end), acls, quotas, ends)
 
 
-def acl_records(added: Iterable[ProposedAcl], removed: Iterable[str]) -> list[LogRecord]:
-    """Returns the records that add ACLs and remove others by id. Ids of added ACLs are `proposed-<n>`."""
+def acl_records(
+    added: Iterable[ProposedAcl], removed: Iterable[str], ends: Mapping[ProposedAcl, int] = NO_ENDS
+) -> list[LogRecord]:
+    """Returns the records that add ACLs and remove others by id. Ids of added ACLs are `proposed-<n>`.
+
+    `ends`: of added ACLs, in ms since the epoch.
+    """
     records: list[LogRecord] = [
         (S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD, "RemoveAccessControlEntryRecord", {S.ID: acl_id})
         for acl_id in removed
     ]
-    return records + [acl_record(f"proposed-{number}", acl) for number, acl in enumerate(added)]
+    return records + [
+        acl_record(f"proposed-{number}", acl, ends.get(acl)) for number, acl in enumerate(added)
+    ]
 
 
-def acl_record(acl_id: str, acl: ProposedAcl) -> LogRecord:
+def acl_record(acl_id: str, acl: ProposedAcl, until_ms: int | None = None) -> LogRecord:
+    end = {} if until_ms is None else {S.UNTIL_MS: until_ms}
     return (
         S.ACCESS_CONTROL_ENTRY_RECORD,
         "AccessControlEntryRecord",
-        {S.ID: acl_id, **acl._asdict()},
+        {S.ID: acl_id, **acl._asdict(), **end},
     )
 
 

@@ -73,7 +73,9 @@ def effects(of: RecordedDays, proposal: Proposal) -> WhatIfDocument:
     changes = resolved(proposal, of.state, of.principals)
     if changes.problems:
         raise AuditError("; ".join(changes.problems))
-    log, proposed = of.proposed_log(acl_records(changes.added, changes.removed) + quota_records(proposal))
+    log, proposed = of.proposed_log(
+        acl_records(changes.added, changes.removed, changes.ends) + quota_records(proposal)
+    )
     log = log.persist()
     decided = of.decided(log, proposed, proposal).persist()
     changed = decided.where(F.col(A.OUTCOME) != A.UNCHANGED)

@@ -12,7 +12,13 @@ from tests.lab.cluster.stack import Stack
 from tests.lab.cluster.users import User, librdkafka_settings
 from tests.support.cluster_admin import ClusterAdmin
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long, pytest.mark.spec("A11")]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.spec("A11"),
+    pytest.mark.usefixtures("our_controller"),
+]
 
 GRANTED_S = 15
 AFTERWARDS_MS = 3_000

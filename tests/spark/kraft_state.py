@@ -26,7 +26,9 @@ KEPT = {14: ("entity", "key"), 11: ("name", "mechanism"), 22: ("name", "mechanis
 
 def state_in(log: DataFrame) -> ToldState:
     """ACLs as the checks' intervals have them at the end; quotas and users as their last records say."""
-    acls = acl_intervals(log).where(F.col(REMOVED) == NEVER).drop("added_offset", REMOVED, S.ACL_ID)
+    acls = (
+        acl_intervals(log).where(F.col(REMOVED) == NEVER).drop("added_offset", REMOVED, S.ACL_ID, S.UNTIL_MS)
+    )
     fields = (
         S.RESOURCE_TYPE,
         "pattern_name",

@@ -153,9 +153,9 @@ def test_a_network_is_the_proxys(spark: SparkSession) -> None:
 @pytest.mark.spec("S12")
 def test_in_kafkas_log_a_network_is_one_from_a_level_on(spark: SparkSession) -> None:
     host = "10.0.0.0/8"
-    acl = (3, 9, "a", "TOPIC", "orders", "LITERAL", "User:alice", host, "READ", "DENY")
+    acl = (3, 9, "a", "TOPIC", "orders", "LITERAL", "User:alice", host, "READ", "DENY", None)
     names = ", ".join(f"{name} string" for name in (S.ACL_ID, *COLUMNS))
-    acls = spark.createDataFrame([acl], f"{ADDED} int, {REMOVED} int, {names}")
+    acls = spark.createDataFrame([acl], f"{ADDED} int, {REMOVED} int, {names}, {S.UNTIL_MS} long")
 
     def read(start: int | None) -> list[tuple[object, ...]]:
         rows = enforced(acls, start).select(ADDED, REMOVED, ACL_HOST, NETWORK).collect()
@@ -200,10 +200,12 @@ def test_every_part_that_is_not_understood_widens_a_deny_and_voids_an_allow(spar
             {"pattern_type": PatternType.PREFIXED},
             {"resource_type": ResourceType.UNKNOWN},
             {"principal": "alice"},
+            {"until_ms": -1},
         )
     ]
 
-    read = spark.createDataFrame([_row(acl) for acl in faulty], ", ".join(f"{c} string" for c in COLUMNS))
+    schema = ", ".join((*(f"{c} string" for c in COLUMNS), f"{S.UNTIL_MS} long"))
+    read = spark.createDataFrame([(*_row(acl), acl.until_ms) for acl in faulty], schema)
     found = sorted(tuple(row) for row in enforced(read).select(*COLUMNS).collect())
 
     expected = []

@@ -62,7 +62,7 @@ def reconciled(spark: SparkSession, tables: Tables, findings: int, only: str | N
 
 @pytest.mark.spec("D4")
 def test_what_explains_the_metadata_log_never_expires() -> None:
-    claims = {"forwarded_received", "tokens_expired", "topics_gone", "log_written_again"}
+    claims = {"forwarded_received", "tokens_expired", "acls_ended", "topics_gone", "log_written_again"}
 
     assert claims <= set(NEVER_EXPIRED)
 

@@ -6,6 +6,7 @@ import pytest
 
 from proxy.__main__ import command_line
 from proxy.commands.init import Wanted, write_examples
+from spark_audit.least_privilege.commands import acl_command
 from spark_audit.proposal import ProposalError, ProposedAcl, Removal, parse_proposal, resolve
 from tests.support.images import acl_record, quota_record, scram_record
 from tests.support.log_files import batch, segment
@@ -385,3 +386,28 @@ def test_an_acl_that_is_there_is_replaced_by_the_one_with_an_end() -> None:
 def test_an_end_that_means_nothing_is_a_problem(line: str, fault: str) -> None:
     with pytest.raises(ProposalError, match=fault):
         parse_proposal(line, "p")
+
+
+@pytest.mark.spec("A11", "D11")
+def test_the_command_of_a_narrower_grant_has_the_end_of_the_wider_one() -> None:
+    command = acl_command("add", ALICE_READS, 1_801_418_400_250)
+
+    assert parse_proposal(command, "p").ends == {ALICE_READS: 1_801_418_400_250}
+    assert acl_command("add", ALICE_READS).startswith("kafka-acls --add")
+
+
+@pytest.mark.spec("A11")
+@pytest.mark.parametrize(
+    ("year", "effect"), [(2020, "NEWLY DENIED"), (2200, "unchanged")], ids=["past", "later"]
+)
+def test_penstock_check_decides_by_the_end_of_a_proposed_acl(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, log: Path, year: int, effect: str
+) -> None:
+    proposal, questions = tmp_path / "proposal", tmp_path / "questions"
+    proposal.write_text(f"{UNTIL} {year}-01-31T18:00Z\n")
+    questions.write_text("User:alice 10.0.0.1 Read Topic orders\n")
+
+    code, out, _ = check(capsys, "--proposal", proposal, "--log", log, "--questions", questions)
+
+    assert code == 0
+    assert f"User:alice 10.0.0.1 READ TOPIC orders: {effect}: allowed (acl)" in out[-1]
