@@ -19,7 +19,7 @@ from tests.spark.oracle import Answer, Question
 from tests.spark.test_decisions import NAMES, a_random_acl, ask_at_random
 from tests.support.metadata_log import acl, acl_record, values
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("A11", "D5")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.spec("A11", "D5")]
 
 READ = Question("User:u", "10.0.0.1", "TOPIC", "orders", "READ")
 RIGHT = "ALLOW User:u * READ TOPIC LITERAL orders"
