@@ -206,7 +206,8 @@ class ControllerConfig(Part):
 
     def _some_keys_are_not_for_controllers(self) -> None:
         keys = ("connections.max.age.ms", "max.connection.creation.rate", "proxy.protocol.networks")
-        for key in (*keys, "sasl.scram.nonce.check"):
+        keepalive = [f"tcp.keepalive.{name}" for name in ("idle.seconds", "interval.seconds", "probes")]
+        for key in (*keys, "sasl.scram.nonce.check", *keepalive):
             if key.replace(".", "_") in self.listener.model_fields_set:
                 raise KeyProblem(("listener", key), f"{key} is for a proxy's listeners; remove it")
         if self.listener.ssl is not None and self.listener.ssl.client_certificate_expiry_enforced:

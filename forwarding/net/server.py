@@ -22,6 +22,7 @@ from proxy.net.clients.turns import Turns
 from proxy.net.files.tls import ServerTls
 from proxy.net.logins.unfinished_logins import IncompleteLogins
 from proxy.net.logins.verification import NotChecked
+from proxy.net.runtime.keepalive import SYSTEM
 from proxy.net.runtime.listening import listening_socket
 from proxy.quota.connections import ConnectionLimits, ConnectionQuotas, Slot
 from proxy.security.authorizer import host_address
@@ -87,6 +88,7 @@ class Server:
 
     tasks: asyncio.TaskGroup
     balancers: Networks = ()
+    keepalive = SYSTEM
     """proxy.protocol.networks is for a proxy's listeners."""
 
     def __init__(

@@ -388,6 +388,7 @@ def _for_new_connections(entry: ListenerConfig, config: ProxyConfig) -> tuple[ob
         entry.principal_builder_class,
         entry.principal_builder_settings,
         entry.proxy_protocol_networks,
+        entry.keepalive,
         entry.connections_max_age_ms,
         config.limits.login_timeout_ms,
     )
@@ -424,6 +425,7 @@ def _policy(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials
         max_age_ms=entry.connections_max_age_ms,
         ends_with_certificate=entry.ssl is not None and entry.ssl.client_certificate_expiry_enforced,
         balancers=entry.proxy_protocol_networks,
+        keepalive=entry.keepalive,
         failed_authentication_delay_ms=entry.connection_failed_authentication_delay_ms,
         login_timeout_ms=config.limits.login_timeout_ms,
         early_start=entry.name in config.authorizer.early_start_listeners,

@@ -438,12 +438,34 @@ class ListenerConfig(OAuthBearer, Gssapi):
     """The addresses of load balancers, such as `10.0.3.0/24`. Each connection then has to come from one of
     them and to begin with a header of the [PROXY protocol](addresses.md#behind-a-load-balancer), which says
     the client's address. Not at a controller."""
+    tcp_keepalive_idle_seconds: Annotated[
+        int | None, Field(ge=1, le=32_767), NEW_CONNECTIONS, Unset("the system's")
+    ] = None
+    """How long a client's connection is idle before the kernel probes whether it is still there
+    (`TCP_KEEPIDLE`, the system's `net.ipv4.tcp_keepalive_time`). All connections are probed, as at a broker
+    (`SO_KEEPALIVE`). Not at a controller."""
+    tcp_keepalive_interval_seconds: Annotated[
+        int | None, Field(ge=1, le=32_767), NEW_CONNECTIONS, Unset("the system's")
+    ] = None
+    """The time between two probes without a response (`TCP_KEEPINTVL`). Not at a controller."""
+    tcp_keepalive_probes: Annotated[
+        int | None, Field(ge=1, le=127), NEW_CONNECTIONS, Unset("the system's")
+    ] = None
+    """After so many probes without a response the connection ends (`TCP_KEEPCNT`). Not at a controller."""
     ssl: Annotated[ServerSsl | None, Unset("required with SSL")] = None
     """TLS of the listener, PEM files."""
     principal_builder_class: Annotated[ClassPath | None, NEW_CONNECTIONS, Unset("as Kafka's")] = None
     """A [principal builder](logins.md#certificates) of your own, package.module.Class."""
     principal_builder_settings: Annotated[PluginSettings, NEW_CONNECTIONS] = Field(default_factory=dict)
     """The argument of the builder's `configure`: `{key: "value"}`."""
+
+    @property
+    def keepalive(self) -> tuple[int | None, int | None, int | None]:
+        return (
+            self.tcp_keepalive_idle_seconds,
+            self.tcp_keepalive_interval_seconds,
+            self.tcp_keepalive_probes,
+        )
 
     @property
     def uses_sasl(self) -> bool:

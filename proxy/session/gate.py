@@ -231,6 +231,8 @@ class ListenerPolicy:
     balancers: Networks = ()
     """Of load balancers: each connection comes from one and begins with a PROXY protocol header. Empty: none
     does."""
+    keepalive: tuple[int | None, int | None, int | None] = (None, None, None)
+    """Of the sockets of clients: seconds until the first probe, seconds between two, and their number."""
     counts: RequestCounts = field(default_factory=RequestCounts)
 
 

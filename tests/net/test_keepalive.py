@@ -8,6 +8,7 @@ import pytest
 
 from forwarding.net import aiokafka_hooks
 from proxy.net.kafka.channel import Channel
+from proxy.session.gate import ListenerPolicy
 from proxy.wire.api_keys import ApiKey
 from tests.net.test_controller_server import nowhere
 from tests.net.test_tls_listener import Authority, a_tls_edge, tls_of
@@ -40,6 +41,29 @@ async def sides_of(edge: Edge, tls: Any = None) -> tuple[bool, bool]:
 async def test_a_clients_connection_and_that_to_the_broker_have_keepalive() -> None:
     async with an_edge_and_its_broker() as (edge, _):
         assert await sides_of(edge) == (True, True)
+
+
+@on_uvloop
+@pytest.mark.spec("O13")
+async def test_a_listener_has_its_own_times_of_keepalive() -> None:
+    policy = ListenerPolicy("PLAIN", None, keepalive=(17, None, 4))
+    async with an_edge_and_its_broker(policy=policy) as (edge, _):
+        client = await edge.client()
+        client.asks(ApiKey.PRODUCE, 9, produce("orders"))
+        await client.hears(ApiKey.PRODUCE, 9)
+        accepted: Any = edge.connection.transport
+        upstream: Any = edge.connection.upstream
+        options = [
+            [
+                each.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, option)
+                for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            ]
+            for each in (accepted, upstream.transport)
+        ]
+
+    (idle_s, interval_s, probes), system = options
+    assert (idle_s, interval_s, probes) == (17, system[1], 4)
+    assert system[0] != 17
 
 
 @on_uvloop

@@ -22,7 +22,7 @@ from proxy.error_text import text_of
 from proxy.net.clients.proxy_protocol import ProxyProtocolError, header_in_time, is_in, readable
 from proxy.net.clients.turns import Turns
 from proxy.net.files.tls import HANDSHAKE_FAILED, ServerTls, reason_of_failure
-from proxy.net.runtime.keepalive import set_keepalive
+from proxy.net.runtime.keepalive import Keepalive, set_keepalive
 from proxy.quota.connections import Slot
 from proxy.session.gate import Networks
 from proxy.wire.protocols import in_place_of_tls
@@ -65,6 +65,9 @@ class AcceptorHost(Protocol):
     balancers: Networks
     """Of load balancers: each connection comes from one and begins with a PROXY protocol header. Empty: none
     does."""
+
+    keepalive: Keepalive
+    """When the kernel probes clients that are idle."""
 
     def enter(self, host: str, close: Callable[[], None]) -> Slot | None:
         """Return a slot for a connection from this address; None: it is rejected, and `close` is called."""
@@ -211,7 +214,7 @@ class Acceptor:
         slot = self._host.enter(host, client.close)
         if slot is not None:
             slot.balancer = balancer
-            set_keepalive(client)
+            set_keepalive(client, self._host.keepalive)
             self._track(self._beginning, self._begin(client, host, slot))
 
     def _track(self, tasks: set[asyncio.Task[None]], work: Coroutine[None, None, None]) -> None:

@@ -29,6 +29,7 @@ from proxy.net.files.tls import ServerTls
 from proxy.net.kafka.channel import ChannelError, SaslLogin
 from proxy.net.runtime.chunked import call_in_slices
 from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.keepalive import Keepalive
 from proxy.net.runtime.listening import listening_socket
 from proxy.net.runtime.reachability import StateLine, cause_of
 from proxy.net.telemetry.request_tracer import traced_session
@@ -87,6 +88,7 @@ class Listener:
         self._services = services
         self.policy = policy
         self.balancers = policy.balancers
+        self.keepalive = Keepalive(*policy.keepalive)
         self._admission = admission
         self.tasks = tasks
         self.lookups = services.lookups
