@@ -56,6 +56,7 @@ from proxy.net.runtime.operator_signals import HANGUP
 from proxy.net.runtime.reachability import link
 from proxy.net.runtime.replaceable import ReplaceableTask
 from proxy.net.telemetry import log_lines
+from proxy.net.telemetry.client_metrics import ClientSeries
 from proxy.net.telemetry.event_metrics import RequestSeries, StateCollector, Telemetry
 from proxy.net.telemetry.quota_metrics import AcceptSeries, OthersSeries
 from proxy.security.authorizer import Authorizer
@@ -188,6 +189,7 @@ class ProxyProcess:
                 lambda: self._plane.forwarder.connected,
             ),
             RequestSeries(listeners.policies),
+            ClientSeries(listeners.policies, now_ms),
             AcceptSeries(listeners.accept_waited_ms),
             OthersSeries(listeners.sharing_counts),
             self._group.series(self.readiness),

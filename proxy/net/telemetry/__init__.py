@@ -1,6 +1,7 @@
 """Metrics, log lines and trace spans.
 
 event_metrics    metrics of audit events, logins and requests, and of the proxy's counts at each scrape
+client_metrics   connections by the clients' software and versions of APIs
 event_lines      log lines of audit events
 quota_metrics    rates and limits of active quota-ids
 process_metrics  CPU, memory and open files of the process; the lag of its event loop
