@@ -102,8 +102,11 @@ def _counterexample(assertion: Assertion, region: Region, spared: frozenset[str]
     if assertion.together and set(region.operations) != set(assertion.operations):
         return None
     if region.others:
-        return region.witness
-    principal = next((each for each in region.principals if each not in spared), None)
+        principal: str | None = region.witness.principal
+        while principal in spared:
+            principal += "-else"
+    else:
+        principal = next((each for each in region.principals if each not in spared), None)
     return None if principal is None else region.witness._replace(principal=principal)
 
 

@@ -47,6 +47,7 @@ PAYMENTS = of_acls(
         ),
         ("no principal but super users may READ topic payroll-key", None),
         ("no principal may READ topic payroll", "User:someone 192.0.2.1 READ TOPIC payroll"),
+        ("no principal but User:someone may READ topic payroll", "User:someone-else 192.0.2.1 READ"),
         ("User:ci never READ topic prefix prod-", "User:ci 192.0.2.1 READ TOPIC prod-x"),
         ("User:ci never WRITE, DELETE topic prefix prod-", None),
         ("User:ci and User:bob never CREATE cluster", "User:bob 192.0.2.1 CREATE CLUSTER kafka-cluster"),
