@@ -67,14 +67,13 @@ def test_kafka_decides_differently_exactly_in_the_regions(kafka_libs: Path) -> N
     for _ in range(PAIRS):
         common, users = random_acls(random, 14), random.choice(["", "", "User:bob"])
         everyone = random.choice(["false", "false", "true"])
-        policies = []
         sides = []
+        settings = {"super.users": users, "allow.everyone.if.no.acl.found": everyone}
         for _ in range(2):
             of_side = {each.binding: each for each in [*common, *random_acls(random, 4)]}
             sides.append(list(of_side.values()))
-            settings = {"super.users": users, "allow.everyone.if.no.acl.found": everyone}
-            policies.append(of_acls(sides[-1], settings))
-        regions = differences(policies[0], policies[1])
+        old, new = (of_acls(side, settings) for side in sides)
+        regions = differences(old, new)
         requests = [
             each.witness for each in regions if not (each.witness.resource_name or "").startswith("*")
         ]
