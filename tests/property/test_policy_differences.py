@@ -33,7 +33,7 @@ def shape(region: Region) -> tuple[object, ...]:
     return (region.others, region.principals), region.hosts, region.names, region.operations
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(pairs_of_policies())
 @example(
     (
@@ -54,7 +54,7 @@ def test_the_same_for_many_policies(pair: tuple[Policy, Policy]) -> None:
     check_all_requests(*pair)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(policies_of_files(), policies_of_files(), pairs_of_policies())
 def test_acl_files_are_compared_with_each_other_and_with_acls_of_the_log(
     one: Policy, other: Policy, pair: tuple[Policy, Policy]
@@ -63,7 +63,7 @@ def test_acl_files_are_compared_with_each_other_and_with_acls_of_the_log(
     check_all_requests(one, pair[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pairs_of_policies())
 def test_no_two_regions_can_be_joined_and_each_witness_is_in_its_region(pair: tuple[Policy, Policy]) -> None:
     regions = differences(*pair)
@@ -84,7 +84,7 @@ def test_no_two_regions_can_be_joined_and_each_witness_is_in_its_region(pair: tu
             assert alike.count(False) > 1, (one, other)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(pairs_of_policies())
 def test_a_policy_does_not_differ_from_itself_and_the_other_way_round_is_the_opposite(
     pair: tuple[Policy, Policy],

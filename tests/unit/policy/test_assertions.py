@@ -146,7 +146,7 @@ def lines(draw: st.DrawFn) -> tuple[str, str, str, bool, str]:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(pairs_of_policies(), lines())
 def test_what_is_proved_holds_for_all_requests_and_what_is_not_has_one_for_which_it_does_not(
     pair: tuple[Policy, Policy], line: tuple[str, str, str, bool, str]

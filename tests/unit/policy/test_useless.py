@@ -75,7 +75,7 @@ def test_an_acl_that_closes_a_resource_to_others_is_needed() -> None:
     assert useless_acls(of_acls([READS], settings_of_old_clusters)) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(acls, max_size=10), st.sampled_from(["false", "false", "true"]))
 def test_without_all_of_them_every_request_is_decided_as_before(all_acls: list[Acl], everyone: str) -> None:
     settings_of = {"super.users": "User:root", "allow.everyone.if.no.acl.found": everyone}
