@@ -129,7 +129,7 @@ def _compare(
 
 
 @dataclass(slots=True)
-class ProposedState:
+class CarriedOut:
     """What a proposal leads to; as before if there are problems."""
 
     image: MetadataImage
@@ -138,16 +138,16 @@ class ProposedState:
     warnings: list[str] = field(default_factory=list)
 
 
-def carried_out(text: str, name: str, image: MetadataImage, settings: Mapping[str, str]) -> ProposedState:
+def carried_out(text: str, name: str, image: MetadataImage, settings: Mapping[str, str]) -> CarriedOut:
     """Carries out the ACLs and settings of a proposal, whose file is `name`, on an image."""
     try:
         proposal = parse_proposal(text, name)
     except ProposalError as error:
-        return ProposedState(image, dict(settings), list(error.problems))
+        return CarriedOut(image, dict(settings), list(error.problems))
     changes = _resolved(proposal, image, settings)
     if changes.problems:
-        return ProposedState(image, dict(settings), changes.problems)
-    return ProposedState(*_carried_out(proposal, changes, image, settings), [], changes.warnings)
+        return CarriedOut(image, dict(settings), changes.problems)
+    return CarriedOut(*_carried_out(proposal, changes, image, settings), [], changes.warnings)
 
 
 def _carried_out(

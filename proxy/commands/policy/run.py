@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from proxy.commands.policy.sources import PolicyReader, SourceError, in_words
+from proxy.error_text import text_of
 from proxy.policy.assertions import AssertionFault, Violation, parse_assertions, violations
 from proxy.policy.differences import Region, differences
 from proxy.policy.hosts import branches_of_hosts
@@ -111,7 +112,7 @@ def _assert(arguments: argparse.Namespace, reader: PolicyReader) -> PolicyOutcom
     except AssertionFault as error:
         raise SourceError(f"{path}: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path}: {error}") from error
+        raise SourceError(f"{path}: {text_of(error)}") from error
     if not assertions:
         raise SourceError(f"{path}: the file asserts nothing")
     broken = violations(reader.read(arguments.policy), assertions)
