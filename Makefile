@@ -20,7 +20,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help lab setup-fast setup fetch demo test test-fast test-all kafka-away differential pipelines envelopes model chaos soak what-if hostile mutants tamper rolling pictures quota-cluster quota-cluster-clients ingest-kills service-kills kraft-quorum upstreams browser check check-format check-lint check-types check-imports check-house \
-	check-helm check-rules check-otel manifests format schemas lock conformance bench bench-spark interop kerberos clean distclean
+	check-helm apply-chart check-rules check-otel manifests format schemas lock conformance bench bench-spark interop kerberos clean distclean
 
 help: ## List the targets of every day
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -189,6 +189,10 @@ check-house:
 # Not part of `check`: a cold build of helm takes four minutes of CPU time, one of the rules' engine not quite two.
 check-helm: $(INSTALLED) ##@ Lint and render the Helm chart, compare it with Kubernetes' schemas (Go builds helm, once)
 	PENSTOCK_REQUIRE_HELM=1 CI=1 $(BIN)/pytest --quiet tests/unit/test_chart.py
+
+# A cold build of the API server takes half an hour of CPU time. Needs etcd (Debian: etcd-server).
+apply-chart: $(INSTALLED) ##@ Apply what the Helm chart renders to a real Kubernetes API server (Go builds it and helm, once)
+	$(BIN)/python -m tests.lab.kubernetes
 
 check-rules: $(INSTALLED) ##@ Evaluate the alert rules in Prometheus' own engine (Go builds it, once)
 	PENSTOCK_REQUIRE_PROMETHEUS=1 CI=1 $(BIN)/pytest --quiet tests/contract/test_alert_rules.py

@@ -1,0 +1,1 @@
+"""The chart on a real Kubernetes API server: see __main__."""
