@@ -14,6 +14,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import yaml
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -31,6 +33,16 @@ from tests.lab.cluster.ports import free_addresses
 VERSION = "33.5"
 """Of Kubernetes 1, and of its staging modules 0. Later ones need an etcd that Debian 12 does not have."""
 START_S = 60
+DEFINITIONS = {
+    "github.com/prometheus-operator/prometheus-operator@v0.83.0": (
+        "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
+        "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+        "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+    ),
+    "github.com/cert-manager/cert-manager@v1.17.2": ("deploy/crds/crd-certificates.yaml",),
+    "sigs.k8s.io/gateway-api@v1.3.0": ("config/crd/experimental/gateway.networking.k8s.io_tlsroutes.yaml",),
+}
+"""Module -> its files with the kinds that the chart renders and an operator defines."""
 _STAGING = re.compile(r"^\s*(k8s\.io/[a-z-]+) v0\.0\.0$", re.MULTILINE)
 
 
@@ -47,11 +59,27 @@ def api_server() -> Path:
     return program
 
 
-def _build(source: Path, program: Path) -> Path:
-    """`go install` takes no module with replace directives: a copy has the published ones of staging."""
+def definitions() -> Iterator[dict[str, Any]]:
+    """The definitions of the operators' kinds. cert-manager's are templates: such lines are left out."""
+    for module, files in DEFINITIONS.items():
+        with tempfile.TemporaryDirectory() as work:
+            directory = Path(json.loads(_run([_go(), "mod", "download", "-json", module], Path(work)))["Dir"])
+        for file in files:
+            text = (directory / file).read_text(encoding="utf-8")
+            found = yaml.safe_load("\n".join(line for line in text.splitlines() if "{{" not in line))
+            yield found
+
+
+def _go() -> str:
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:
         raise SetupError("no `go` in PATH: kube-apiserver cannot be built")
+    return go
+
+
+def _build(source: Path, program: Path) -> Path:
+    """`go install` takes no module with replace directives: a copy has the published ones of staging."""
+    go = _go()
     downloaded = _run([go, "mod", "download", "-json", f"k8s.io/kubernetes@v1.{VERSION}"], source.parent)
     shutil.copytree(json.loads(downloaded)["Dir"], source, ignore=shutil.ignore_patterns("vendor", "go.work"))
     _run(["chmod", "-R", "u+w", str(source)], source)
@@ -148,6 +176,22 @@ def _process(log: Path, command: list[str]) -> Iterator["subprocess.Popen[bytes]
             yield process
         finally:
             process.terminate()
+
+
+def define(api: Api, definition: dict[str, Any]) -> None:
+    """Define a kind, and wait until the server knows it."""
+    name = definition["metadata"]["name"]
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    status, found, _ = api.request("POST", path, definition)
+    for _ in range(START_S * 2):
+        conditions = found["status"].get("conditions") or () if status in (200, 201) else ()
+        if any((each["type"], each["status"]) == ("Established", "True") for each in conditions):
+            return
+        if status not in (200, 201):
+            break
+        threading.Event().wait(0.5)
+        status, found, _ = api.request("GET", f"{path}/{name}")
+    raise SetupError(f"{name} cannot be defined: {status} {found.get('message')}")
 
 
 def _wait(api: Api, server: "subprocess.Popen[bytes]", log: Path) -> None:
