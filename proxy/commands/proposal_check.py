@@ -89,7 +89,7 @@ def check_proposal(
         found.problems.append(f"{path}: the metadata log cannot be read: {error or 'no response in time'}")
     else:
         if image is not None:
-            _compare(found, proposal, _at_present(image), dict(settings or {}), asked)
+            _compare(found, proposal, at_present(image), dict(settings or {}), asked)
         elif asked:
             found.problems.append(f"{questions}: questions need the log; add -c FILE or --log")
     return found
@@ -159,10 +159,10 @@ def _carried_out(
     if proposal.allow_everyone is not None:
         proposed[ALLOW_EVERYONE] = str(proposal.allow_everyone).lower()
     changed = MetadataImage(image.offset, _with_changes(image, changes), topics=image.topics)
-    return _at_present(changed), proposed
+    return at_present(changed), proposed
 
 
-def _at_present(image: MetadataImage) -> MetadataImage:
+def at_present(image: MetadataImage) -> MetadataImage:
     """Returns the image without the ACLs that have ended."""
     while (current := without_ended(image, now_ms())) is not image:
         image = current

@@ -158,7 +158,8 @@ def of_image(image: MetadataImage, settings: Mapping[str, str] | None = None) ->
     authorizer.configure(settings)
     acls = {kind: TypeAcls() for kind in REQUESTED}
     for acl in image.acls.by_id.each_value():
-        _index(acls, acl.enforced(image.acls.networks))
+        if image.acls.in_effect(acl):
+            _index(acls, acl.enforced(image.acls.networks))
     for owner, names in image.topics.owned.items():
         acls[ResourceType.TOPIC].owned[owner] = {name for name, _ in names}
     return Policy(

@@ -47,11 +47,38 @@ def test_a_proposal_is_compared_with_what_kafka_acls_has_listed(capsys: pytest.C
     )
 
 
+LISTED_WITH_END = LISTED.replace(
+    "operation=READ, permissionType=ALLOW)", "operation=READ, permissionType=ALLOW, until={})"
+)
+
+
+@pytest.mark.spec("A11")
+def test_another_end_is_a_difference_and_what_has_ended_allows_nothing(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    later, ended = "2999-01-31T18:00:00.000Z", "2001-01-31T18:00:00.000Z"
+    (files / "later.txt").write_text(LISTED_WITH_END.format(later), encoding="utf-8")
+    (files / "ended.txt").write_text(LISTED_WITH_END.format(ended), encoding="utf-8")
+    acl = "ALLOW User:alice from * READ TOPIC PREFIXED payroll-"
+
+    assert main(["policy", "diff", "listed.txt", "later.txt"]) == 1
+    assert capsys.readouterr().out == f"OTHER END: {acl}: never -> {later}\n"
+    assert main(["policy", "diff", "listed.txt", "later.txt", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["ends"] == [{"acl": acl, "old": "never", "new": later}]
+    assert main(["policy", "diff", "later.txt", "later.txt"]) == 0
+    assert capsys.readouterr().out.startswith("equal")
+    assert main(["policy", "diff", "listed.txt", "ended.txt"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("NEWLY DENIED: User:alice from *: READ TOPIC payroll-*\n")
+    assert "OTHER END" not in said
+
+
 def test_json_has_the_same_regions(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "diff", "listed.txt", "narrowed.txt", "--json"]) == 1
 
     assert json.loads(capsys.readouterr().out) == {
         "equal": False,
+        "ends": [],
         "regions": [
             {
                 "effect": "newly_denied",

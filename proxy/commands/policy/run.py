@@ -2,12 +2,14 @@
 
 import argparse
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from proxy.commands.policy.sources import PolicyReader, SourceError, in_words
 from proxy.error_text import text_of
+from proxy.metadata.acl import Acl, end_text
 from proxy.policy.assertions import AssertionFault, Violation, parse_assertions, violations
 from proxy.policy.differences import Region, differences
 from proxy.policy.hosts import branches_of_hosts
@@ -44,17 +46,47 @@ def run_policy(arguments: argparse.Namespace, settings: dict[str, str]) -> Polic
 def _diff(arguments: argparse.Namespace, reader: PolicyReader) -> PolicyOutcome:
     old = reader.read(arguments.old)
     new = reader.read(arguments.new, old)
-    regions = differences(old, new)
-    exit_code = DIFFERENT if regions else EQUAL
+    regions, ends = differences(old, new), _changed_ends(old, new)
+    exit_code = DIFFERENT if regions or ends else EQUAL
     if arguments.json:
-        found = [_region_fields(region, old, new) for region in regions]
-        return PolicyOutcome(exit_code, [json.dumps({"equal": not regions, "regions": found}, indent=2)])
+        found = {
+            "equal": exit_code == EQUAL,
+            "regions": [_region_fields(region, old, new) for region in regions],
+            "ends": [{"acl": each.acl, "old": each.old, "new": each.new} for each in ends],
+        }
+        return PolicyOutcome(exit_code, [json.dumps(found, indent=2)])
     lines = [f"{_region_text(each)}\n    {_witness_text(each, old, new)}" for each in regions]
     allowed = sum(region.allowed for region in regions)
     if regions:
         count = "1 region" if len(regions) == 1 else f"{len(regions)} regions"
         lines.append(f"{count}: {allowed} newly allowed, {len(regions) - allowed} newly denied")
+    lines += [f"OTHER END: {each.acl}: {each.old} -> {each.new}" for each in ends]
     return PolicyOutcome(exit_code, lines or ["equal: every request is decided as before"])
+
+
+class _ChangedEnd(NamedTuple):
+    """An ACL that is in effect in both policies, and ends at another time in each."""
+
+    acl: str
+    old: str
+    new: str
+
+
+def _changed_ends(old: Policy, new: Policy) -> list[_ChangedEnd]:
+    """Return what `differences` does not see, since it compares the policies at one moment."""
+    was, will = ({acl.binding: acl for acl in _in_effect(policy)} for policy in (old, new))
+    return sorted(
+        _ChangedEnd(
+            in_words(replace(acl, until_ms=None)), end_text(was[binding].until_ms), end_text(acl.until_ms)
+        )
+        for binding, acl in will.items()
+        if binding in was and was[binding].until_ms != acl.until_ms
+    )
+
+
+def _in_effect(policy: Policy) -> Iterator[Acl]:
+    acls = policy.image.acls
+    return (acl for acl in acls.by_id.each_value() if acls.in_effect(acl))
 
 
 def _region_text(region: Region) -> str:

@@ -14,11 +14,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from proxy.commands.proposal_check import carried_out
+from proxy.commands.proposal_check import at_present, carried_out
 from proxy.commands.shell.source import KRAFT, SEGMENT, SNAPSHOT, TOPIC, LogError, UsageError, broker_of, find
 from proxy.config import ConfigError
 from proxy.error_text import text_of
-from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.acl import (
+    Acl,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+    end_of_tags,
+    end_text,
+)
 from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.delta import AclsDelta
 from proxy.metadata.image import MetadataImage
@@ -28,6 +36,7 @@ from proxy.policy.policy import Policy, numbered_id, of_file, of_image
 from proxy.security.standard import StandardAuthorizer
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
+from spark_audit.proposal import moment_ms
 
 LIVE = "live"
 DESCRIBE_VERSIONS = (1, 3)
@@ -71,7 +80,7 @@ class PolicyReader:
         if log in (TOPIC, KRAFT) or Path(log).is_dir() or Path(log).suffix in (SEGMENT, SNAPSHOT):
             found = find(log, self.config, offset)
             self.notes += found.notes
-            return of_image(found.image, self.settings)
+            return of_image(at_present(found.image), self.settings)
         content = Path(source).read_bytes()
         text = content.decode("utf-8")
         if text.lstrip().startswith("{"):
@@ -95,7 +104,7 @@ def _image(acls: Iterator[Acl]) -> MetadataImage:
     delta = AclsDelta(AclsImage.EMPTY, compacted=False)
     for acl in acls:
         delta.add(acl)
-    return MetadataImage(0, delta.apply())
+    return at_present(MetadataImage(0, delta.apply()))
 
 
 def in_words(acl: Acl) -> str:
@@ -103,6 +112,7 @@ def in_words(acl: Acl) -> str:
     return (
         f"{acl.permission_type.name} {acl.principal} from {acl.host} {acl.operation.name}"
         f" {acl.resource_type.name} {acl.pattern_type.name} {acl.resource_name}"
+        + ("" if acl.until_ms is None else f" until {end_text(acl.until_ms)}")
     )
 
 
@@ -110,7 +120,9 @@ _LISTED = "Current ACLs for resource"
 _RESOURCE = re.compile(
     _LISTED + r" `ResourcePattern\(resourceType=(\w+), name=(.*), patternType=(\w+)\)`:\s*"
 )
-_ACL = re.compile(r"\s*\(principal=(.*), host=(.*), operation=(\w+), permissionType=(\w+)\)\s*")
+_ACL = re.compile(
+    r"\s*\(principal=(.*), host=(.*), operation=(\w+), permissionType=(\w+)(?:, until=([^ ,)]+))?\)\s*"
+)
 
 
 def listed_acls(text: str) -> Iterator[Acl]:
@@ -133,6 +145,7 @@ def listed_acls(text: str) -> Iterator[Acl]:
                     acl[2],
                     Operation[acl[3]],
                     PermissionType[acl[4]],
+                    until_ms=None if acl[5] is None else moment_ms(acl[5]),
                 )
             except KeyError as error:
                 raise ValueError(f"line {number}: {error.args[0]} is unknown") from error
@@ -166,6 +179,7 @@ async def _described(config: Path) -> Iterator[Acl]:
                 acl.host,
                 Operation(acl.operation),
                 PermissionType(acl.permission_type),
+                until_ms=end_of_tags(acl.unknown_tags),
             )
             for number, (resource, acl) in enumerate(pairs, 1)
         ]
