@@ -58,6 +58,8 @@ class Principal:
     @property
     def principals(self) -> tuple[str, ...]:
         """The session as ACLs and lists of principals name it: "User:alice", "Group:ops"."""
+        if not self.groups:
+            return (str(self),)
         return (str(self), *[f"{GROUP_TYPE}:{name}" for name in self.groups])
 
     @property

@@ -414,7 +414,8 @@ class Machine:
             image=basis.image,
             settings_generation=basis.settings_generation,
         )
-        context = with_deciding_groups(basis.authorizer, context, self.gate.quotas.excluded)
+        if context.principal.groups:
+            context = with_deciding_groups(basis.authorizer, context, self.gate.quotas.excluded)
         return ClientState(raw_id, context, basis, self.gate.quotas, self.now_ms, self.use)
 
     def spent_on_requests(self, spent_ns: int, now_ms: int) -> None:
