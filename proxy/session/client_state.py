@@ -82,7 +82,8 @@ class ClientState:
         self.image = context.image
         user, client_id = context.principal.name, context.client_id
         image = context.image
-        if image is None or quotas is None or quotas.excludes(context.principal.principals):
+        excluded = quotas is not None and quotas.excluded
+        if image is None or quotas is None or (excluded and quotas.excludes(context.principal.principals)):
             self.producer: Bucket = UNLIMITED
             self.consumer: Bucket = UNLIMITED
             self.request: Bucket = UNLIMITED
