@@ -149,9 +149,18 @@ def warns_of_principals(config: ProxyConfig) -> Iterator[Caution]:
 
 
 def warns_of_groups(config: ProxyConfig) -> Iterator[Caution]:
-    """Warns of groups in super.users where Kafka's controllers decide: they get the user only."""
+    """Warns of groups where Kafka's controllers decide: they get the user only."""
     if config.controller.mode == "penstock":
         return
+    for place, listener in enumerate(config.listeners):
+        if any(provider.group_prefixes for provider in listener.providers.values()) or (
+            listener.ssl is not None and listener.ssl.principal_groups_from
+        ):
+            yield (
+                ("listeners", place),
+                "its clients have groups, which Kafka's controllers do not get; an ALLOW for a group gives no"
+                " right to what the controllers carry out, such as the creation of topics",
+            )
     for name in principal_names(config.authorizer.super_users):
         if parse_principal(name).principal_type == GROUP_TYPE:
             yield (

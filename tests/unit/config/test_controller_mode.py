@@ -79,3 +79,29 @@ def test_groups_among_the_super_users_are_warned_of_where_kafkas_controllers_dec
         (("authorizer", "super.users"), "Group")
     ] * warnings
     assert [line["key"] for line in logged] == ["authorizer > super.users"] * warnings
+
+
+@pytest.mark.spec("A8")
+@pytest.mark.parametrize(("mode", "warnings"), [("kraft", 1), ("penstock", 0)])
+def test_groups_of_tokens_are_warned_of_where_kafkas_controllers_decide(
+    tmp_path: Path, mode: str, warnings: int
+) -> None:
+    listener = {
+        "name": "TOKENS",
+        "bind": "127.0.0.1:19099",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": "https://idp.acme.org/keys",
+        "sasl.oauthbearer.expected.issuer": "https://idp.acme.org",
+        "sasl.oauthbearer.expected.audience": "kafka",
+        "sasl.oauthbearer.groups.claim": "groups",
+    }
+    content = document(
+        controller={"mode": mode, "endpoints": ["127.0.0.1:19093"]},
+        authorizer={"class.name": "StandardAuthorizer"},
+    )
+    content["listeners"] = [*content["listeners"], listener]
+
+    found = [location for location, _ in warns_of_groups(load(written(tmp_path, content), ProxyConfig))]
+
+    assert found == [("listeners", 1)] * warnings
