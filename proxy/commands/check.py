@@ -292,6 +292,9 @@ def _warnings_of_users(path: Path) -> Iterator[str]:
     secrets = [*secret_files(users), *([((), path)] if has_hashes else [])]
     for _, text in machine.warns_of_secrets(secrets):
         yield f"{path}: {text}"
+    for name, user in users.users.items():
+        if user.until is not None and user.until <= now_ms():
+            yield f"{path}: users > {name} > until: is past, so {name} cannot log in; remove the user"
 
 
 def _cautions(config: Config) -> Iterator[machine.Caution]:

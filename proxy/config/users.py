@@ -5,11 +5,12 @@ Runs in the TaskGroup of a process, and watches the files that `password.file` n
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from proxy.config.parts import ConfigError, Listed, Part, SecretFile
 from proxy.config.reading import parse
@@ -22,12 +23,25 @@ from proxy.security.passwords import check_hash
 FILE_KIND = "users"
 
 
+def _moment_ms(value: object) -> int:
+    """Read a time, which YAML may have read already."""
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ValueError("expected a time with its zone, such as 2027-01-31T18:00Z")
+    return int(moment.timestamp() * 1000)
+
+
 class PlainUser(Part):
-    """A user of PLAIN: the hash of its password, or a file with the password; and its groups."""
+    """A user of PLAIN: the hash of its password, or a file with the password; its groups, and its end."""
 
     password_hash: Annotated[str, AfterValidator(check_hash)] | None = None
     password_file: SecretFile | None = None
     groups: Annotated[tuple[str, ...], Listed, AfterValidator(group_names)] = ()
+    until: Annotated[int, BeforeValidator(_moment_ms)] | None = None
+    """When it can no longer log in and its sessions end, in ms since the epoch; in the file an ISO time."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "PlainUser":
@@ -116,9 +130,9 @@ class WatchedUsers:
 
     def _stored(self, user: PlainUser) -> StoredUser:
         if user.password_file is not None:
-            return StoredUser(self._passwords[user.password_file], user.groups)
+            return StoredUser(self._passwords[user.password_file], user.groups, user.until)
         assert user.password_hash is not None
-        return StoredUser(user.password_hash, user.groups)
+        return StoredUser(user.password_hash, user.groups, user.until)
 
 
 def _load(file: WatchedFile) -> None:

@@ -2,19 +2,21 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
 from proxy.app.logins import Revocations
+from proxy.commands.check import checked_users
 from proxy.config import ConfigError, WatchedUsers
 from proxy.config import ListenerConfig as ListenerSettings
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.logins.credentials import Credentials, PlainUsers, StoredUser, keyed_password, sasl_listener
 from proxy.security.passwords import cost_of, hash_password
 from proxy.security.principal import Principal
-from proxy.security.sasl.exchange import Accepted, Deferred
+from proxy.security.sasl.exchange import Accepted, Deferred, Rejected
 from proxy.security.sasl.plain import PlainExchange
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -100,6 +102,14 @@ def test_an_unknown_user_costs_what_most_known_ones_cost() -> None:
         ("users: {alice: {password.file: empty}}", "the file is empty"),
         ('users: {alice: {password.file: bob.password, groups: ["a\\0"]}}', "groups: .*control character"),
         ("users: {alice: {password.file: bob.password, groups: [7]}}", "groups"),
+        (
+            "users: {alice: {password.file: bob.password, until: 2027-01-31}}",
+            "until: expected a time with its",
+        ),
+        (
+            'users: {alice: {password.file: bob.password, until: "2027-01-31T18"}}',
+            "until: expected a time",
+        ),
         ("[", "not valid YAML"),
     ],
 )
@@ -132,6 +142,59 @@ async def test_changes_are_taken_and_a_broken_file_leaves_the_last_good_one(tmp_
         assert knows(users, "bob", "another")
         assert not knows(users, "bob", "b-secret")
         run.cancel()
+
+
+@pytest.mark.spec("A11", "R2")
+@pytest.mark.parametrize("until", ["2027-01-31T18:00Z", "2027-01-31T18:00:00Z", "2027-01-31T19:00+01:00"])
+def test_a_user_logs_in_until_the_end_of_its_credential(tmp_path: Path, until: str) -> None:
+    files = Users(tmp_path)
+    files.put(f"users: {{bob: {{password.file: bob.password, until: {until}}}}}", files.path)
+    users, end_ms = files.watched(), 1_801_418_400_000
+
+    def outcome(now_ms: int) -> Any:
+        checked = PlainExchange(users.known).respond(plain_token("bob"), now_ms)
+        return checked.work() if isinstance(checked, Deferred) else checked
+
+    for _ in ("verified", "remembered"):
+        accepted = outcome(end_ms - 1)
+        assert isinstance(accepted, Accepted)
+        assert accepted.expires_at_ms == end_ms
+        rejected = outcome(end_ms)
+        assert isinstance(rejected, Rejected)
+        assert rejected.message == "Authentication failed: Invalid username or password"
+        assert rejected.reason == "the credential of 'bob' has ended"
+
+
+@pytest.mark.spec("A11", "O8")
+def test_check_warns_of_a_user_whose_credential_has_ended(tmp_path: Path) -> None:
+    files = Users(tmp_path)
+    files.secret.chmod(0o600)
+    entries = "".join(
+        f"  {name}: {{password.file: bob.password, until: {year}-01-31T18:00Z}}\n"
+        for name, year in (("bob", 2001), ("carol", 2999))
+    )
+    files.put(f"users:\n{entries}", files.path)
+
+    assert checked_users(files.path).warnings == [
+        f"{files.path}: users > bob > until: is past, so bob cannot log in; remove the user"
+    ]
+
+
+@pytest.mark.spec("A11", "R10")
+@pytest.mark.parametrize(
+    ("before", "after", "holds"),
+    [(7, 8, True), (7, 7, True), (7, None, True), (None, None, True), (7, 6, False), (None, 7, False)],
+)
+def test_only_an_earlier_end_ends_the_sessions_of_a_user(
+    before: int | None, after: int | None, holds: bool
+) -> None:
+    known = PlainUsers({"alice": StoredUser(keyed_password("a-secret"), (), before)})
+    login = known.verify("alice", "a-secret")
+    assert login is not None
+    assert login.still_valid is not None
+    known.replace({"alice": StoredUser(keyed_password("a-secret"), (), after)})
+
+    assert login.still_valid() is holds
 
 
 @pytest.mark.spec("A8")

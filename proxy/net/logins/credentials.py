@@ -59,6 +59,17 @@ class StoredUser:
 
     password: str = field(repr=False)
     groups: tuple[str, ...] = ()
+    until_ms: int | None = None
+    """When it can no longer log in, and its sessions end; None: never."""
+
+    def holds(self, present: "StoredUser | None") -> bool:
+        """Whether a session by this entry may go on under the present one: a later end is no change.
+
+        With other groups it may not: `sessions.revoke.immediately` ends the session of who has left a group.
+        """
+        if present is None or (present.password, present.groups) != (self.password, self.groups):
+            return False
+        return present.until_ms is None or (self.until_ms is not None and self.until_ms <= present.until_ms)
 
 
 class PlainUsers:
@@ -107,8 +118,7 @@ class PlainUsers:
         return self._verified_now(username, stored)
 
     def _verified_now(self, username: str, stored: StoredUser) -> Verified:
-        # With other groups too: `sessions.revoke.immediately` ends the session of who has left a group.
-        return Verified(still_valid=lambda: self._stored.get(username) == stored, groups=stored.groups)
+        return Verified(lambda: stored.holds(self._stored.get(username)), stored.groups, stored.until_ms)
 
     def _matches(self, password: str, stored: str) -> bool:
         if not stored.startswith(_KEYED):

@@ -25,6 +25,8 @@ class Verified:
 
     still_valid: Callable[[], bool] | None = None
     groups: tuple[str, ...] = ()
+    expires_at_ms: int | None = None
+    """When the user's credential ends; None: never."""
 
 
 class PlainVerifier(Protocol):
@@ -59,11 +61,14 @@ class PlainExchange:
             message = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
             return Rejected(message, f"{len(parts)} parts instead of 3")
         try:
-            return self._check(*(part.decode() for part in parts))
+            authzid, username, password = (part.decode() for part in parts)
         except UnicodeDecodeError:
             return Rejected(_WRONG, "the token is not UTF-8")
+        return self._check(authzid, username, password, now_ms)
 
-    def _check(self, authzid: str, username: str, password: str) -> Accepted | Rejected | Deferred:
+    def _check(
+        self, authzid: str, username: str, password: str, now_ms: int
+    ) -> Accepted | Rejected | Deferred:
         if not username:
             return Rejected("Authentication failed: username not specified", "no username")
         if not password:
@@ -72,21 +77,24 @@ class PlainExchange:
             )
         verified = self._verifier.remembered(username, password)
         if verified is not None:
-            return _outcome(authzid, username, verified)
-        work = partial(self._verify, authzid, username, password)
+            return _outcome(authzid, username, verified, now_ms)
+        work = partial(self._verify, authzid, username, password, now_ms)
         return Deferred(work, user=username, hashes=self._verifier.hashes)
 
-    def _verify(self, authzid: str, username: str, password: str) -> Accepted | Rejected:
-        return _outcome(authzid, username, self._verifier.verify(username, password))
+    def _verify(self, authzid: str, username: str, password: str, now_ms: int) -> Accepted | Rejected:
+        return _outcome(authzid, username, self._verifier.verify(username, password), now_ms)
 
 
-def _outcome(authzid: str, username: str, verified: Verified | None) -> Accepted | Rejected:
+def _outcome(authzid: str, username: str, verified: Verified | None, now_ms: int) -> Accepted | Rejected:
     if verified is None:
         return Rejected(_WRONG, f"wrong credentials for {shown(username)}", user=username)
     if authzid not in ("", username):
         return Rejected(WRONG_AUTHZID, f"{shown(username)} asked to act as {shown(authzid)}")
+    expires_at_ms = verified.expires_at_ms
+    if expires_at_ms is not None and expires_at_ms <= now_ms:
+        return Rejected(_WRONG, f"the credential of {shown(username)} has ended")
     principal = Principal(USER_TYPE, username, groups=verified.groups)
-    return Accepted(principal, b"", still_valid=verified.still_valid)
+    return Accepted(principal, b"", expires_at_ms, verified.still_valid)
 
 
 VERIFIER_CLASS = "sasl.plain.verifier.class"
