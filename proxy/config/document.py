@@ -121,7 +121,9 @@ def read_document(content: bytes, environment: Mapping[str, str] | None = None) 
 
 def _filled_in(root: yaml.Node, loader: _Loader, environment: Mapping[str, str]) -> Iterator[NotSet]:
     """Put variables into the values of the document, and yield those that are missing."""
-    for location, node in _values(root):
+    for location, node in _nodes(root):
+        if not isinstance(node, yaml.ScalarNode):
+            continue
         for found in _VARIABLE.finditer(node.value):
             name = found["name"]
             if name is not None and name not in environment and found["default"] is None:
@@ -140,23 +142,6 @@ def _value(found: re.Match[str], environment: Mapping[str, str]) -> str:
     return environment.get(found["name"], "") or found["default"] or ""
 
 
-def _values(root: yaml.Node) -> Iterator[tuple[Location, yaml.ScalarNode]]:
-    """Yield the scalars of a document that are no keys."""
-    seen: set[int] = set()  # An alias leads to the same node again.
-    waiting: list[tuple[Location, yaml.Node]] = [((), root)]
-    while waiting:
-        location, node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.ScalarNode):
-            yield location, node
-        elif isinstance(node, yaml.SequenceNode):
-            waiting += [((*location, place), item) for place, item in enumerate(node.value)]
-        elif isinstance(node, yaml.MappingNode):
-            waiting += [((*location, _text(key)), value) for key, value in node.value]
-
-
 def _not_yaml(error: yaml.MarkedYAMLError) -> NotYaml:
     mark = error.problem_mark or error.context_mark
     problem = error.problem or error.context or "it cannot be parsed"
@@ -164,18 +149,25 @@ def _not_yaml(error: yaml.MarkedYAMLError) -> NotYaml:
 
 
 def _twice(root: yaml.Node) -> Iterator[Twice]:
+    for location, node in _nodes(root):
+        if isinstance(node, yaml.MappingNode):
+            yield from _equal_keys(node, location)
+
+
+def _nodes(root: yaml.Node) -> Iterator[tuple[Location, yaml.Node]]:
+    """Yield each node of a document that is no key, once."""
     seen: set[int] = set()  # An alias leads to the same node again, possibly in a cycle.
-    waiting: list[tuple[yaml.Node, Location]] = [(root, ())]
+    waiting: list[tuple[Location, yaml.Node]] = [((), root)]
     while waiting:
-        node, location = waiting.pop()
+        location, node = waiting.pop()
         if id(node) in seen:
             continue
         seen.add(id(node))
+        yield location, node
         if isinstance(node, yaml.SequenceNode):
-            waiting += [(item, (*location, place)) for place, item in enumerate(node.value)]
+            waiting += [((*location, place), item) for place, item in enumerate(node.value)]
         elif isinstance(node, yaml.MappingNode):
-            yield from _equal_keys(node, location)
-            waiting += [(value, (*location, _text(key))) for key, value in node.value]
+            waiting += [((*location, _text(key)), value) for key, value in node.value]
 
 
 def _equal_keys(node: yaml.MappingNode, location: Location) -> Iterator[Twice]:

@@ -86,12 +86,12 @@ def warns_of_issuers(config: Part) -> Iterator[Caution]:
 
 def report_rules(config: Part) -> None:
     """Logs the warnings about rules, at the start of a process: clients may get other principals."""
-    for location, reason in warns_of_rules(config):
-        log.warning(
-            "a mapping rule seems to be copied with doubled backslashes",
-            key=" > ".join(map(str, location)),
-            reason=reason,
-        )
+    _report("a mapping rule seems to be copied with doubled backslashes", warns_of_rules(config))
+
+
+def _report(event: str, warnings: Iterator[Caution]) -> None:
+    for location, reason in warnings:
+        log.warning(event, key=" > ".join(map(str, location)), reason=reason)
 
 
 def warns_of_detours(config: ProxyConfig) -> Iterator[Caution]:
@@ -172,9 +172,4 @@ def warns_of_groups(config: ProxyConfig) -> Iterator[Caution]:
 
 def report_groups(config: ProxyConfig) -> None:
     """Logs these warnings at the start of a process."""
-    for location, reason in warns_of_groups(config):
-        log.warning(
-            "a group has no effect at Kafka's controllers",
-            key=" > ".join(map(str, location)),
-            reason=reason,
-        )
+    _report("a group has no effect at Kafka's controllers", warns_of_groups(config))
