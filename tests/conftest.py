@@ -1,6 +1,6 @@
 """What all tests share: real Kafka and Penstock processes as fixtures (tests.support), and who runs what.
 
-`make test` runs four parts side by side (pytest-xdist), for much of the time is waiting for processes. A
+`make test` runs five parts side by side (pytest-xdist), for much of the time is waiting for processes. A
 file is never divided, so that its fixtures are made once.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from proxy.net.telemetry import log_lines
 from tests.lab.cluster.node import BYTECODE
 
 # The processes that tests start: hundreds of them, which would all compile the same sources again.
@@ -27,6 +28,12 @@ pytest_plugins = [
 ]
 
 HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def _the_log_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that is called in this process must not send the lines of later tests to its own stderr."""
+    monkeypatch.setattr(log_lines, "configure", lambda *_, **__: None)
 
 
 LONGEST = (

@@ -25,7 +25,7 @@ class SlowWorker(Child):
         self.first_may_go = asyncio.Event()
         self.asker = self  # type: ignore[assignment] # it is asked itself
 
-    async def ask(self, page: str, _timeout_ms: int) -> bytes:
+    async def ask(self, page: str, _timeout_ms: int, _argument: str = "") -> bytes:
         if page != METRICS:
             return Readiness().encoded()
         self.count += 1
