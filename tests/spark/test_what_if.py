@@ -38,6 +38,7 @@ def a_trail() -> Trail:
     return trail
 
 
+@pytest.mark.long
 def test_what_counts_many_resources_cannot_be_said(spark: SparkSession) -> None:
     trail = Trail()
     trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL *")
@@ -121,6 +122,7 @@ def test_exactly_the_decisions_that_change_are_named(
     assert (newly, found["requests"]["unchanged"]) == (len(expected), 5 - len(expected))
 
 
+@pytest.mark.long
 def test_a_denial_that_names_no_resource_cannot_be_said(spark: SparkSession) -> None:
     found = tried(spark, a_trail(), "kafka-acls --add --allow-principal User:bob --operation Read --topic x")
 

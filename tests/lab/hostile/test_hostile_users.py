@@ -13,6 +13,7 @@ COSTLY = {
     *("descriptions-of-tokens", "a-large-request-of-one-million-names", "requests-with-a-tiny-timeout"),
     *("large-denied-requests", "more-elements-than-the-limit", "large-requests-of-an-administrator"),
     *("a-flood-of-denials", "a-forged-claim-of-the-highest-epoch", "produces-that-never-end"),
+    "unknown-topic-ids",
 }
 """Run by `make test-all`; others of their kind guard a landing."""
 ATTACKS = [
