@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from proxy.commands.properties import SettingError, endpoint_of, properties_of
 from proxy.error_text import text_of
@@ -159,13 +160,7 @@ async def _add(channel: Channel, added: Sequence[ProposedAcl], until_ms: int | N
         for acl in added
     ]
     response = await channel.send(types.CreateAclsRequest(creations=creations), versions)
-    faults = [
-        f"{acl}: {_fault(result.error_code, result.error_message)}"
-        for acl, result in zip(added, response.results, strict=True)
-        if result.error_code
-    ]
-    if faults:
-        raise RequestFailed("\n".join(faults))
+    _require_success(added, response.results)
 
 
 async def _remove(channel: Channel, removed: Sequence[Removal]) -> None:
@@ -184,9 +179,14 @@ async def _remove(channel: Channel, removed: Sequence[Removal]) -> None:
             )
         )
     response = await channel.send(types.DeleteAclsRequest(filters=filters), DELETE_VERSIONS)
+    _require_success(removed, response.filter_results)
+
+
+def _require_success(parts: Sequence[ProposedAcl | Removal], results: Sequence[Any]) -> None:
+    """Raise RequestFailed with a line for each part of the request that has failed."""
     faults = [
         f"{each}: {_fault(result.error_code, result.error_message)}"
-        for each, result in zip(removed, response.filter_results, strict=True)
+        for each, result in zip(parts, results, strict=True)
         if result.error_code
     ]
     if faults:
