@@ -17,6 +17,7 @@ from proxy.metadata.acl import Acl, Operation, PermissionType, ResourceType, uui
 from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.delta import AclsDelta
 from proxy.metadata.image import MetadataImage, TopicsImage
+from proxy.metadata.topic_acls import TOPIC_OPERATIONS
 from proxy.policy.names import EVERY_NAME, Pattern, pattern_of
 from proxy.security.authorizer import (
     ALLOW_EVERYONE,
@@ -33,16 +34,7 @@ from proxy.security.simple import ResourceRules, SimpleAclAuthorizer, parse_acl_
 from proxy.security.standard import StandardAuthorizer
 
 REQUESTED: Mapping[ResourceType, tuple[Operation, ...]] = {
-    ResourceType.TOPIC: (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    ),
+    ResourceType.TOPIC: tuple(each for each in TOPIC_OPERATIONS if each is not Operation.ALL),
     ResourceType.GROUP: (
         Operation.READ,
         Operation.DELETE,
