@@ -37,6 +37,7 @@ from spark_audit.ingest.topics import kafka_options
 from spark_audit.jobs import (
     RECONCILE_STEPS,
     REPORT_STEPS,
+    TopicOfWitness,
     acknowledge,
     differences_from_topics,
     differences_from_witness,
@@ -281,6 +282,12 @@ def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
         faults += differences_from_topics(spark, tables, _topics(arguments))
     if arguments.witness:
         faults += differences_from_witness(spark, tables, arguments.witness, key)
+    if arguments.witness_topic:
+        if not arguments.witness_bootstrap:
+            raise AuditError("--witness-topic: pass --witness-bootstrap, the brokers of its cluster")
+        options = kafka_options(arguments.witness_options)
+        topic = TopicOfWitness(arguments.witness_bootstrap, arguments.witness_topic, options)
+        faults += differences_from_witness(spark, tables, topic, key)
     for fault in faults:
         print(f"penstock audit: {fault[S.EXPLANATION]}", file=sys.stderr)
     if arguments.accept:

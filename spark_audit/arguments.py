@@ -193,6 +193,9 @@ REPORT = (
 VERIFY = (
     option("--accept", "sign the tables as they are, if the differences are explained"),
     option("--witness DIR", "copy of audit.witness, made before the last ingest; compare with it"),
+    option("--witness-topic T", "topic of audit.witness.cluster; compare with it"),
+    option("--witness-bootstrap HOST:PORT", "brokers of its cluster, separated by commas"),
+    option("--witness-options FILE", "properties file of a Kafka client for that cluster"),
     *_KEYS,
     *_KAFKA_TOO,
     *_TABLES,

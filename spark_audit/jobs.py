@@ -7,8 +7,10 @@ a job reads one version of each table.
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.ingest import decode
@@ -19,6 +21,7 @@ from spark_audit.ingest.topics import (
     UNCOMMITTED,
     kafka_records,
     require_reachable,
+    topic_ids,
     topic_of,
 )
 from spark_audit.reconcile.chain import columns
@@ -254,14 +257,25 @@ def differences_from_topics(spark: SparkSession, tables: Tables, topics: IngestT
     return found.orderBy(S.CHECK, S.ID).collect()
 
 
-def differences_from_witness(spark: SparkSession, tables: Tables, directory: str, key: Key) -> list[Row]:
-    """Returns the findings of `against_witness`, with the checkpoints in the files of a directory."""
+@dataclass(frozen=True, slots=True)
+class TopicOfWitness:
+    """A topic of another cluster that gets checkpoints; `options`: as `kafka_options` reads them."""
+
+    bootstrap: str
+    topic: str
+    options: Mapping[str, str]
+
+
+def differences_from_witness(
+    spark: SparkSession, tables: Tables, witness: str | TopicOfWitness, key: Key
+) -> list[Row]:
+    """Returns the findings of `against_witness`, with the checkpoints in a directory or a topic."""
     if not isinstance(key, Keys):
         raise AuditError("--witness: pass --public-keys, with which its checkpoints are verified")
-    names = [name for name in files.names_in(spark, directory) if name.endswith(".checkpoint")]
-    if not names:
-        raise AuditError(f"--witness {directory}: has no file *.checkpoint")
-    notes = [(name, files.read_text(spark, f"{directory.rstrip('/')}/{name}")) for name in sorted(names)]
+    if isinstance(witness, TopicOfWitness):
+        notes = _notes_in_topic(spark, witness)
+    else:
+        notes = _notes_in_directory(spark, witness)
     audit, _, _ = trail(spark, tables, delta.versions(spark, tables))
     index = sequence_index(audit)
     expired = delta.read_state(spark, tables.expired, S.EXPIRED)
@@ -269,6 +283,30 @@ def differences_from_witness(spark: SparkSession, tables: Tables, directory: str
         notes, deduplicate(audit, later_copies(audit, index)), boots(index), expired, key.public
     )
     return found.orderBy(S.CHECK, S.ID).collect()
+
+
+def _notes_in_directory(spark: SparkSession, directory: str) -> list[tuple[str, str]]:
+    """Returns name and text of each file."""
+    names = [name for name in files.names_in(spark, directory) if name.endswith(".checkpoint")]
+    if not names:
+        raise AuditError(f"--witness {directory}: has no file *.checkpoint")
+    return [(name, files.read_text(spark, f"{directory.rstrip('/')}/{name}")) for name in sorted(names)]
+
+
+def _notes_in_topic(spark: SparkSession, witness: TopicOfWitness) -> list[tuple[str, str]]:
+    """Returns place and text of the longest checkpoint of each boot."""
+    # The longest and not the last: an older checkpoint that somebody has written once more hides nothing.
+    text = F.decode("value", "utf-8")
+    note = F.struct(F.concat_ws("-", "topic", "partition", "offset").alias("place"), text.alias("text"))
+    origin, size = (F.get(F.split(text, "\n"), line) for line in (0, 1))
+    topic_ids(spark, witness.bootstrap, [witness.topic], witness.options)  # AuditError if it is missing.
+    records = kafka_records(spark, witness.bootstrap, witness.topic, witness.options, UNCOMMITTED)
+    longest = F.max_by(note, F.coalesce(size.try_cast("long"), F.lit(-1))).alias("note")
+    boots = records.groupBy(origin).agg(longest).select("note.*")
+    notes = sorted((row["place"], row["text"]) for row in boots.collect())
+    if not notes:
+        raise AuditError(f"--witness-topic {witness.topic}: has no checkpoint")
+    return notes
 
 
 def verified(

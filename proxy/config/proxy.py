@@ -14,6 +14,7 @@ from proxy.audit.chain import MIN_KEY_BYTES
 from proxy.audit.classes import ADMIN, AUTHENTICATION, CLASSES, DENIAL
 from proxy.config.addresses import (
     Bind,
+    Bootstrap,
     HostPort,
     Peers,
     is_loopback,
@@ -49,13 +50,13 @@ from proxy.config.parts import (
     relative,
     without,
 )
-from proxy.config.peer import ControllerPeer
+from proxy.config.peer import ControllerPeer, PeerConfig, endpoint
 from proxy.config.telemetry import TelemetryConfig
 from proxy.config.upstream import UpstreamConfig, require_addresses
 from proxy.error_text import text_of
 from proxy.metadata.signatures import LogVerifier
 from proxy.net.audit.capacity import QUEUE_MAX_BYTES, RATE_PER_PRINCIPAL, AuditPolicy
-from proxy.net.audit.outside_witness import is_url
+from proxy.net.audit.outside_witness import WitnessTopic, is_url
 from proxy.net.audit.writer import Fsync
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.metadata.quorum import CLUSTER_METADATA
@@ -83,6 +84,19 @@ if TYPE_CHECKING:
 SYNCED = (ADMIN, DENIAL, AUTHENTICATION)
 """The classes of records that a response can wait for."""
 Policy = Literal["refuse", "drop-and-count"]
+
+
+class WitnessClusterConfig(PeerConfig):
+    """Another cluster, a topic of which gets checkpoints, and how to reach it."""
+
+    topic: Annotated[str, Field(min_length=1), RESTART]
+    """The topic's name. It is created if it is missing."""
+    bootstrap: Annotated[Bootstrap, RESTART]
+    """`host:port` of brokers of that cluster."""
+
+    def target(self) -> WitnessTopic:
+        """TlsError names an invalid file."""
+        return WitnessTopic(endpoint(self, self.bootstrap, "penstock-witness"), self.topic)
 
 
 class Audit(Part):
@@ -141,6 +155,8 @@ class Audit(Part):
     witness: Annotated[str | None, Field(min_length=1), RESTART] = None
     """With `audit.signing.key.file`: a directory, or a URL with `http:` or `https:`, that gets a checkpoint
     each minute ([a witness outside](audit.md#a-witness-outside))."""
+    witness_cluster: WitnessClusterConfig | None = None
+    """In place of `audit.witness`: a topic of another cluster gets the checkpoints."""
 
     @field_validator("chain_key_file")
     @classmethod
@@ -160,7 +176,7 @@ class Audit(Part):
             None if self.chain_key_file is None else _key(self.chain_key_file),
             self.rate_per_principal,
             self.signing_key(),
-            self.witness,
+            self.witness if self.witness_cluster is None else self.witness_cluster.target(),
         )
 
     def signing_key(self) -> "SigningKey | None":
@@ -177,7 +193,10 @@ class Audit(Part):
         self.signing_key()
         if self.signing_key_file is not None and self.chain_key_file is not None:
             raise ValueError("chain.key.file: with signing.key.file the chain needs no secret; remove it")
-        if self.witness is not None and self.signing_key_file is None:
+        if self.witness is not None and self.witness_cluster is not None:
+            raise ValueError("witness and witness.cluster are both set; a process has one witness")
+        has_witness = self.witness is not None or self.witness_cluster is not None
+        if has_witness and self.signing_key_file is None:
             raise ValueError("witness: it gets signed checkpoints; set signing.key.file, too")
         return self
 

@@ -17,9 +17,13 @@ from proxy.audit.record import Author
 from proxy.net.audit import outside_witness
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.capacity import AuditPolicy
+from proxy.net.audit.outside_witness import WitnessTopic
 from proxy.net.audit.spool import Spool
 from proxy.net.pages.audit_page import concerns
+from proxy.wire.error_codes import ErrorCode
 from tests.net.test_audit_log_and_http import Sink
+from tests.support.controllers import endpoint_of
+from tests.support.fake_audit_topic import FakeAuditTopic, Fault
 from tests.support.signing import public_key, signing_key
 from tests.support.waiting import turns_until
 
@@ -214,6 +218,39 @@ async def test_a_url_that_does_not_take_it_is_counted_and_named(
 
     assert audit.faults["witness"] == 1
     assert f"the witness does not get the checkpoints: {reason}" in concerns(audit)
+
+
+async def test_a_topic_of_another_cluster_gets_the_checkpoint_as_a_record(tmp_path: Path) -> None:
+    topic = FakeAuditTopic()
+    async with topic.broker:
+        audit = an_audit_log(tmp_path, witness=WitnessTopic(endpoint_of(topic.broker.address), "ends"))
+        audit.start({})
+        await audit.close(5_000)
+
+    assert topic.values == [audit.end.encode()]
+    assert audit.faults["witness"] == 0
+
+
+async def test_a_topic_that_refuses_the_checkpoint_gets_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outside_witness, "RETRY_S", 0.0)
+    topic = FakeAuditTopic()
+    topic.fails(
+        Fault(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, True), Fault(ErrorCode.INVALID_RECORD, False)
+    )
+    async with topic.broker:
+        audit = an_audit_log(tmp_path, witness=WitnessTopic(endpoint_of(topic.broker.address), "ends"))
+        audit.start({})
+        async with asyncio.TaskGroup() as tasks:
+            run = tasks.create_task(audit.run())
+            await turns_until(lambda: audit.faults["witness"] == 2 and audit.witness.cause is None)
+            run.cancel()
+        await audit.close(5_000)
+
+    # The first was appended, although the broker responded with an error: it does not replace the next one.
+    assert len(topic.values) == 3
+    assert topic.values[-1] == audit.end.encode()
 
 
 async def test_a_witness_that_failed_is_tried_again_soon(

@@ -29,7 +29,7 @@ from proxy.config import (
 )
 from proxy.config.listener import Gssapi, OAuthBearer
 from proxy.config.parts import Effect, Part, Unset, section_of
-from proxy.config.proxy import DelegationTokens, ProxyAudit, ProxyLimits
+from proxy.config.proxy import DelegationTokens, ProxyAudit, ProxyLimits, WitnessClusterConfig
 from proxy.config.telemetry import Otlp
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +46,7 @@ TABLES: dict[str, tuple[type[Part], str]] = {
     "Delegation tokens": (DelegationTokens, "delegation.token."),
     "Quotas": (QuotaConfig, "quota."),
     "Audit": (ProxyAudit, "audit."),
+    "The cluster of a witness": (WitnessClusterConfig, "audit.witness.cluster."),
     "Limits": (ProxyLimits, "limits."),
     "The HTTP port": (Http, "http."),
     "Traces": (Otlp, "telemetry.otlp."),

@@ -15,6 +15,7 @@ from proxy.net.audit.writer import AuditWriter, Fsync
 
 if TYPE_CHECKING:
     from proxy.metadata.signing_keys import SigningKey
+    from proxy.net.audit.outside_witness import WitnessTopic
 
 REFUSE, DROP_AND_COUNT = "refuse", "drop-and-count"
 QUEUE_MAX_BYTES = 8 * 1024 * 1024
@@ -43,8 +44,8 @@ class AuditPolicy:
     """See proxy.audit.noise; 0: no limit."""
     signing_key: "SigningKey | None" = field(default=None, repr=False)
     """With which the process signs its checkpoints."""
-    witness: str | None = None
-    """The directory or URL of a witness outside, which gets the checkpoints."""
+    witness: "str | WitnessTopic | None" = None
+    """The directory, URL or topic of a witness outside, which gets the checkpoints."""
 
 
 DROP_ALL_BUT_ADMIN = AuditPolicy({ADMIN: REFUSE})
