@@ -119,8 +119,8 @@ tamper: setup ##@ Edit audit trails in every way and compare docs/tampering.md w
 
 UPGRADE ?=
 
-rolling: setup ##@ Restart proxies, controller and brokers, and change certificates and configurations, under five kinds of clients; UPGRADE="3.9.2 4.2.1": upgrade the brokers instead, over these releases
-	$(BIN)/python -m tests.lab.rolling $(if $(UPGRADE),--upgrade $(UPGRADE)) $(if $(KEEP),--keep $(KEEP)) $(if $(HELD),--held) $(if $(PLAIN),--plain)
+rolling: setup ##@ Restart proxies, controller and brokers, and change certificates and configurations, under five kinds of clients; UPGRADE="3.9.2 4.2.1": upgrade the brokers instead, over these releases; KRAFT=1: with Kafka's controllers
+	$(BIN)/python -m tests.lab.rolling $(if $(KRAFT),--kraft) $(if $(UPGRADE),--upgrade $(UPGRADE)) $(if $(KEEP),--keep $(KEEP)) $(if $(HELD),--held) $(if $(PLAIN),--plain)
 
 kraft-quorum: setup ##@ Import Kafka's metadata log from three nodes whose leader dies with uncommitted records, and reconcile
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_KRAFT_QUORUM=all $(BIN)/pytest -v tests/spark/test_kraft_quorum.py

@@ -42,13 +42,21 @@ def main(argv: Sequence[str]) -> int:
         help="upgrade the brokers from the first release over the others to the newest, then its features,"
         " instead of restarting everything",
     )
+    parser.add_argument(
+        "--kraft", action="store_true", help="with controller.mode kraft, and so without a controller of ours"
+    )
     arguments = parser.parse_args(argv)
     first, *later = arguments.upgrade or [Release.chosen()]
     with tempfile.TemporaryDirectory() as directory:
         place = arguments.keep or Path(directory)
         stack = Stack(
             StackSettings(
-                directory=place, libs=kafka.libs(), release=first, brokers=3, holds_sockets=arguments.held
+                directory=place,
+                libs=kafka.libs(),
+                release=first,
+                brokers=3,
+                controller="kraft" if arguments.kraft else "penstock",
+                holds_sockets=arguments.held,
             )
         )
         kinds = {**JAVA, **KINDS, **FRANZ_GO, **KAFKA_PYTHON}

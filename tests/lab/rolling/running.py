@@ -297,7 +297,7 @@ def roll(stack: Stack, kinds: Kinds, say: Say, *, plain: bool = False) -> list[s
             second,
             rolling.reload(changing.calmer, by_signal=True),
             third,
-            rolling.controller(),
+            *([] if stack.kraft else [rolling.controller()]),
             new_certificate,
             *map(rolling.broker, stack.nodes),
         ]
