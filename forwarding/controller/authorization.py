@@ -7,6 +7,7 @@ Denials, and allowed actions that change nothing, are recorded one by one up to 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from proxy.admin.authorization import Authorization, Denials
 from proxy.audit import events
@@ -47,8 +48,7 @@ class ForwardedAuthorization(Authorization):
             self._count(action, decision)
 
     def _count(self, action: Action, decision: Decision) -> None:
-        if not self.counts.only_counts(action, decision.allowed):
-            self.counts.take(action, self._event(action, decision), self.events)
+        self.counts.take(action, decision.allowed, partial(self._event, action, decision), self.events)
 
     def _event(self, action: Action, decision: Decision) -> AuditEvent:
         context = self.context

@@ -4,7 +4,7 @@ proxy.session.call.Call authorizes a client, forwarding.controller.authorization
 They differ in how they record a decision (`note`), never in what is allowed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from proxy.audit.record import AuditEvent
@@ -135,17 +135,16 @@ class Denials:
         self._counts: dict[_Kind, int] = {}
         self._collapsed: dict[_Kind, AuditEvent] = {}
 
-    def only_counts(self, action: Action, granted: bool = False) -> bool:
-        """Count a decision in the collapsed event; False: there is none yet."""
-        collapsed = self._collapsed.get((action.operation, action.resource_type, granted))
-        if collapsed is None:
-            return False
-        collapsed.count = (collapsed.count or 0) + 1
-        return True
-
-    def take(self, action: Action, event: AuditEvent, events: list[AuditEvent]) -> None:
-        """Add the event of a decision to `events`, as it is or as a collapsed one."""
-        key = action.operation, action.resource_type, bool(event.granted)
+    def take(
+        self, action: Action, granted: bool, event_of: Callable[[], AuditEvent], events: list[AuditEvent]
+    ) -> None:
+        """Add the event of a decision to `events`, or count it in the collapsed one that is there already."""
+        key = action.operation, action.resource_type, granted
+        collapsed = self._collapsed.get(key)
+        if collapsed is not None:
+            collapsed.count = (collapsed.count or 0) + 1
+            return
+        event = event_of()
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if count > MAX_SINGLE:
             # Without the fields that differ between denials.

@@ -267,7 +267,7 @@ def authorization(
     *,
     listener: str | None = None,
     host: str | None = None,
-    principal: str,
+    principal: str | None = None,
     groups: Sequence[str] | None = None,
     forwarding_principal: str | None = None,
     client_id: str | None = None,

@@ -7,6 +7,7 @@ of the table of APIs: what those files state about one.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from proxy.admin.authorization import Authorization, Denials
@@ -218,15 +219,13 @@ class Call(Authorization):
 
     def note(self, action: Action, decision: Decision, by_type: bool = False) -> None:
         """Count an allowed decision, unless the request is administrative; record all others."""
-        if decision.allowed and not self.admin and not by_type:
-            self.counted.append((action, decision))
-            return
-        if decision.allowed:
+        if not decision.allowed:
+            self.denials = self.denials or Denials()
+            self.denials.take(action, False, partial(self._event, action, decision, by_type), self.events)
+        elif self.admin or by_type:
             self.events.append(self._event(action, decision, by_type))
-            return
-        self.denials = self.denials or Denials()
-        if not self.denials.only_counts(action):
-            self.denials.take(action, self._event(action, decision, by_type), self.events)
+        else:
+            self.counted.append((action, decision))
 
     @property
     def is_undecided(self) -> bool:
@@ -247,16 +246,13 @@ class Call(Authorization):
             self.denials.recorded()
 
     def _event(self, action: Action, decision: Decision, by_type: bool) -> AuditEvent:
+        """The machine adds who requested it, and at which image."""
         if self.client.use is not None:
             self.client.use.note(self.api_key, self.version)
         return events.authorization(
             method=ApiKey.name_of(self.api_key),
             api_version=self.version,
             correlation_id=self.correlation_id,
-            client_id=self.context.client_id,
-            principal=str(self.context.principal),
-            host=self.context.host,
-            listener=self.context.listener,
             resource_type=action.resource_type.name,
             resource_name=None if by_type else action.resource_name,
             pattern_type=None if by_type else PatternType.LITERAL.name,
@@ -264,8 +260,6 @@ class Call(Authorization):
             granted=decision.allowed,
             rule=decision.rule,
             acl_id=decision.acl_id,
-            metadata_offset=None if self.context.image is None else self.context.image.offset,
-            settings_generation=self.context.settings_generation or None,
         )
 
 

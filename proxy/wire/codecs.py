@@ -12,7 +12,7 @@ that is absent is None.
 """
 
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
 from proxy.wire import catalog
@@ -157,6 +157,7 @@ def request_versions(api_key: int, unstable: bool = False) -> range:
     return offered[:-1] if schema.latest_version_unstable and not unstable else offered
 
 
+@lru_cache(maxsize=1_024)  # Clients choose the numbers.
 def is_flexible(api_key: int, version: int) -> bool:
     """Whether requests and responses of this version are flexible; False for unknown APIs."""
     first = catalog.first_flexible_versions().get(api_key)

@@ -183,7 +183,8 @@ def _completed(outcome: Outcome, now_ms: int) -> Plan:
     if entry.handler is not None:
         entry.handler(message)
     entry.call.listener.counts.errors_of(entry.api_key, message)
-    throttled, owed_ms = throttle_longer(entry.call.client, message, now_ms)
+    client = entry.call.client
+    throttled, owed_ms = throttle_longer(client, message, now_ms) if client.request.limited else ([], 0)
     if outcome.message is None or response.body is None or entry.handler is not None or owed_ms > 0:
         body = codecs.response(entry.api_key, entry.version).encode(message)
     else:

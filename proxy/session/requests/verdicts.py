@@ -62,13 +62,6 @@ def _request_event(call: Call, error_code: int | None, objects: list[Object] | N
     )
 
 
-def _error_of(verdict: Verdict) -> int | None:
-    """None: there is no response yet."""
-    if isinstance(verdict, Respond) and verdict.message is not None:
-        return response_errors.error_of(verdict.message)
-    return None
-
-
 def plan(call: Call, request: Any, verdict: Verdict, frame: memoryview | None = None) -> Plan:
     """Record what was decided, then carry the verdict out.
 
@@ -135,11 +128,12 @@ def recorded(call: Call, verdict: Verdict) -> Plan:
 
     A request that was decided without the authorizer is recorded or counted too.
     """
-    if call.events and isinstance(verdict, Respond) and verdict.message is not None:
-        response_errors.set_error_codes(call.events, verdict.message)
+    response = verdict.message if isinstance(verdict, Respond) else None
+    if call.events and response is not None:
+        response_errors.set_error_codes(call.events, response)
     if call.is_undecided and not isinstance(verdict, _QUERIES):
         # Before it is carried out, as all administrative requests are: with its error if that is known.
-        error_code = _error_of(verdict)
+        error_code = None if response is None else response_errors.error_of(response)
         if call.admin and not (ApiKey.name_of(call.api_key) in READS and error_code == ErrorCode.NONE):
             call.events.append(_request_event(call, error_code))
         elif not isinstance(verdict, Forward) or verdict.on_response is None:
@@ -151,7 +145,8 @@ def respond(call: Call, verdict: Respond) -> Plan:
     """Send the proxy's own response, and close the connection if the verdict says so."""
     steps: Plan = []
     if verdict.message is not None:
-        steps += throttle_own(call, verdict.message)
+        if call.client.request.limited:
+            steps += throttle_own(call, verdict.message)
         call.listener.counts.errors_of(call.api_key, verdict.message)
         body = codecs.response(call.api_key, call.version).encode(verdict.message)
         response = encode_response(call.api_key, call.version, call.correlation_id, body)

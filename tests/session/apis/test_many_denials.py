@@ -7,17 +7,20 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import Asked, Asking
+from tests.session.conversation import Conversation
 
 DESCRIBE_TOPIC = Operation.DESCRIBE, ResourceType.TOPIC
 
 pytestmark = pytest.mark.spec("D1", "O6")
 
 
-def list_offsets(*names: str) -> Asked:
+def request_for(*names: str) -> t.ListOffsetsRequest:
     topic = t.ListOffsetsRequest.ListOffsetsTopic
-    return Asking(ApiKey.LIST_OFFSETS, 7, "READ TOPIC orders").for_(
-        t.ListOffsetsRequest(topics=[topic(name=name) for name in names])
-    )
+    return t.ListOffsetsRequest(topics=[topic(name=name) for name in names])
+
+
+def list_offsets(*names: str) -> Asked:
+    return Asking(ApiKey.LIST_OFFSETS, 7, "READ TOPIC orders").for_(request_for(*names))
 
 
 def test_up_to_a_limit_each_denial_has_a_record_of_its_own() -> None:
@@ -30,8 +33,11 @@ def test_up_to_a_limit_each_denial_has_a_record_of_its_own() -> None:
 
 
 def test_beyond_it_one_record_tells_who_was_denied_what_and_how_often() -> None:
-    events = list_offsets(*(f"t{number}" for number in range(MAX_SINGLE + 5_000))).call.events
+    talk = Conversation("READ TOPIC orders")
 
+    talk.asks(ApiKey.LIST_OFFSETS, 7, request_for(*(f"t{number}" for number in range(MAX_SINGLE + 5_000))))
+
+    events = talk.told("authorization") + talk.told("authorization_collapsed")
     assert len(events) == MAX_SINGLE + 1
     last = events[-1]
     assert (last.event, last.granted, last.count, last.message) == (
