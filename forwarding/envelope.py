@@ -187,12 +187,11 @@ def wrap_response(
     return types.EnvelopeResponse(response_data=frame[LENGTH_PREFIX_BYTES:], unknown_tags=tags)
 
 
-def error_response(error_code: int, envelope_version: int) -> types.EnvelopeResponse:
-    """Return an EnvelopeResponse that holds only an envelope-level error."""
-    if error_code >= OWN_CODES_FROM and envelope_version < 1:
-        # KIP-801: an older sender gets an error that it knows.
-        error_code = ErrorCode.UNKNOWN_SERVER_ERROR
-    return types.EnvelopeResponse(error_code=error_code)
+def as_known(response: types.EnvelopeResponse, envelope_version: int) -> types.EnvelopeResponse:
+    """Return the response with an error that a sender of this version knows (KIP-801)."""
+    if response.error_code >= OWN_CODES_FROM and envelope_version < 1:
+        return types.EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    return response
 
 
 def forward_id(envelope: types.EnvelopeRequest) -> str | None:

@@ -38,7 +38,7 @@ from forwarding.envelope import (
     ForwardedRequest,
     RejectedEnvelope,
     Sender,
-    error_response,
+    as_known,
     wrap_response,
 )
 from forwarding.net.broker import Broker
@@ -87,6 +87,7 @@ REGAIN_TIMEOUT_MS = 2_000
 NOT_CONTROLLER = RejectedEnvelope(ErrorCode.NOT_CONTROLLER, "not the active controller")
 UNRECORDED_ERRORS = (ErrorCode.NOT_CONTROLLER, AUTHORIZER_NOT_READY)
 """The proxy retries after these, here or at another controller: they are counted, not recorded."""
+UNRECORDABLE = "The audit trail of the controller is full: no change can be recorded, so none is made."
 WRITTEN_AGAIN = 200
 """Records of one transaction when a part of the state, or all of it, is written again."""
 MANY_EVENTS = 50
@@ -216,15 +217,14 @@ class RequestProcessor:
             if not self.active:
                 return
             keys, verifier.overwritten = verifier.overwritten, set()
-            records = await call_in_slices(partial(self._overwritten, keys, self._loader.image))
+            image = self._loader.image
+            records = await call_in_slices(
+                lambda: [types.NoOpRecord(), *(r for r in state_records(image) if key_of(r).encode() in keys)]
+            )
             if not await self._write_again(records):
                 verifier.overwritten |= keys
                 return
         log.warning("wrote again what unsigned records had overwritten", records=len(records))
-
-    def _overwritten(self, keys: Collection[bytes], image: MetadataImage) -> list[Message]:
-        begin = types.NoOpRecord()
-        return [begin, *(each for each in state_records(image) if key_of(each).encode() in keys)]
 
     async def _write_again(self, records: Sequence[Message]) -> bool:
         """Commit records that change nothing; return whether all were committed."""
@@ -249,10 +249,10 @@ class RequestProcessor:
         self, envelope: types.EnvelopeRequest, envelope_version: int, sender: Sender
     ) -> types.EnvelopeResponse:
         """Return the EnvelopeResponse once the audit records of the request are durable."""
-        response = await self._processed(envelope, envelope_version, sender)
+        response = await self._processed(envelope, sender)
         # If the records are late the response is sent anyway: the change is made, and the audit log warns.
         await self._trail.wait_until_durable(CLASSES)
-        return response
+        return as_known(response, envelope_version)
 
     def envelope_error(self, sender: Sender) -> int:
         """Return the error that an Envelope of this sender would get now; nothing is recorded."""
@@ -264,28 +264,24 @@ class RequestProcessor:
             return AUTHORIZER_NOT_READY
         return ErrorCode.NONE if self.active else ErrorCode.NOT_CONTROLLER
 
-    async def _processed(
-        self, envelope: types.EnvelopeRequest, envelope_version: int, sender: Sender
-    ) -> types.EnvelopeResponse:
+    async def _processed(self, envelope: types.EnvelopeRequest, sender: Sender) -> types.EnvelopeResponse:
         image = self._loader.image if self._loader.ready else None
         opened, events = await call_in_slices(partial(self._controller.open, envelope, sender, image))
         await self._record_all(events)
         if isinstance(opened, RejectedEnvelope):
-            return self._reject(opened, envelope_version, sender)
+            return self._reject(opened, sender)
         if image is None:
             fault = RejectedEnvelope(AUTHORIZER_NOT_READY, "the metadata log is not loaded yet")
-            return self._reject(fault, envelope_version, sender)
+            return self._reject(fault, sender)
         if not self.active and not await self._wait_until_active():
-            return self._reject(NOT_CONTROLLER, envelope_version, sender)
-        return await self._deduplicated(opened, sender, envelope_version)
+            return self._reject(NOT_CONTROLLER, sender)
+        return await self._deduplicated(opened, sender)
 
-    async def _deduplicated(
-        self, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
-    ) -> types.EnvelopeResponse:
+    async def _deduplicated(self, forwarded: ForwardedRequest, sender: Sender) -> types.EnvelopeResponse:
         """Carry out the same forward once, however often it arrives."""
         key = forward_key(sender, forwarded)
         if key is None:
-            return await self._carry_out(forwarded, sender, envelope_version)
+            return await self._carry_out(forwarded, sender)
         running = self._running.get(key)
         if running is not None:
             # A retry whose connection ends must not cancel the first attempt.
@@ -293,23 +289,21 @@ class RequestProcessor:
         earlier = self._responses.get(key)
         if earlier is not None:
             return earlier
-        return await self._first_attempt(key, forwarded, sender, envelope_version)
+        return await self._first_attempt(key, forwarded, sender)
 
     async def _first_attempt(
-        self, key: ForwardKey, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
+        self, key: ForwardKey, forwarded: ForwardedRequest, sender: Sender
     ) -> types.EnvelopeResponse:
         self._running[key] = result = asyncio.get_running_loop().create_future()
-        response = error_response(ErrorCode.UNKNOWN_SERVER_ERROR, envelope_version)
+        response = types.EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
         try:
-            response = await self._carry_out(forwarded, sender, envelope_version)
+            response = await self._carry_out(forwarded, sender)
             until_ms = self._now_ms() + REGAIN_TIMEOUT_MS
             while response.error_code == ErrorCode.NOT_CONTROLLER and self._now_ms() < until_ms:
                 if not await self._wait_until_active():
                     break
                 # After a new claim the log is read to its end, so a commit of this request is known.
-                response = self._responses.get(key) or await self._carry_out(
-                    forwarded, sender, envelope_version
-                )
+                response = self._responses.get(key) or await self._carry_out(forwarded, sender)
         finally:
             del self._running[key]
             result.set_result(response)
@@ -318,9 +312,7 @@ class RequestProcessor:
             self._responses.put(key, response)
         return response
 
-    async def _carry_out(
-        self, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
-    ) -> types.EnvelopeResponse:
+    async def _carry_out(self, forwarded: ForwardedRequest, sender: Sender) -> types.EnvelopeResponse:
         try:
             keys = await call_in_slices(partial(self._controller.topics_to_look_up, forwarded))
             existing = await self._broker.existing(keys)
@@ -333,10 +325,12 @@ class RequestProcessor:
         # The look-ups above are outside the lock: a slow broker must not delay other requests.
         if not await self._trail.allows_change():
             # D3: a change that cannot be recorded is not made. The attempt is recorded once there is room.
-            return await self._respond_in_slices(forwarded, sender, partial(_unrecordable, forwarded))
+            return await self._respond_in_slices(
+                forwarded, sender, partial(_rejected, forwarded, ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDABLE)
+            )
         async with self._turn:
             if not self.active:
-                return self._reject(NOT_CONTROLLER, envelope_version, sender)
+                return self._reject(NOT_CONTROLLER, sender)
             image = self._loader.image
             forwarded = replace(forwarded, known=self._controller.known(image, existing))
             verdict = await call_in_slices(
@@ -350,8 +344,8 @@ class RequestProcessor:
                 committed = self._committed_forwards.find(forwarded.forward_id)
                 if committed is not None:
                     return await self._respond_to_duplicate(decision, committed, forwarded, sender)
-                return await self._commit(decision, forwarded, sender, envelope_version)
-        return await self._send_to_broker(decision, forwarded, sender, image, envelope_version)
+                return await self._commit(decision, forwarded, sender)
+        return await self._send_to_broker(decision, forwarded, sender, image)
 
     def _decide(
         self,
@@ -367,21 +361,24 @@ class RequestProcessor:
         return self._controller.decide(forwarded, sender, image, names, self._now_ms(), ids, dry_run_results)
 
     async def _commit(
-        self, outcome: ControllerOutcome, forwarded: ForwardedRequest, sender: Sender, envelope_version: int
+        self, outcome: ControllerOutcome, forwarded: ForwardedRequest, sender: Sender
     ) -> types.EnvelopeResponse:
         if not outcome.records:
             return await self._respond_in_slices(forwarded, sender, lambda: outcome.response)
         entries = await call_in_slices(partial(self._entries, outcome.records))
         largest = max(len(entry.key) + len(entry.value) for entry in entries)
         if largest > MAX_RECORD_BYTES:
-            return await self._respond_in_slices(forwarded, sender, partial(_too_large, forwarded, largest))
+            message = f"A metadata record of {largest} bytes, the limit is {MAX_RECORD_BYTES}."
+            return await self._respond_in_slices(
+                forwarded, sender, partial(_rejected, forwarded, ErrorCode.POLICY_VIOLATION, message)
+            )
         unknown_commit = UnknownCommit(
             outcome.records, partial(self._on_commit_found, forwarded, sender, outcome)
         )
         committed = await self._append(entries, forwarded.forward_id, unknown_commit)
         if committed is None:
             # The proxy retries with the same id, and by then the log was read.
-            return self._reject(NOT_CONTROLLER, envelope_version, sender)
+            return self._reject(NOT_CONTROLLER, sender)
         await self._record_all(list(quotas_changed(outcome.records, committed.last_offset)))
         return await self._respond_in_slices(forwarded, sender, lambda: outcome.response, committed)
 
@@ -425,16 +422,13 @@ class RequestProcessor:
                 self._unknown_commit = unknown_commit
                 self._lose_claim(f"commit outcome unknown: {error}", fenced=False)
                 return None
-            await self._replayed(committed)
+            try:
+                await self._feed.wait_for(committed.last_offset, REPLAY_TIMEOUT_MS)
+            except FeedTimeout as error:
+                # The change is committed and may be acknowledged, but no other may be decided on an image
+                # that lacks it.
+                self._lose_claim(str(error), fenced=False)
         return committed
-
-    async def _replayed(self, committed: CommittedOffsets) -> None:
-        try:
-            await self._feed.wait_for(committed.last_offset, REPLAY_TIMEOUT_MS)
-        except FeedTimeout as error:
-            # The change is committed and may be acknowledged, but no other may be decided on an image that
-            # lacks it.
-            self._lose_claim(str(error), fenced=False)
 
     async def _send_to_broker(
         self,
@@ -442,7 +436,6 @@ class RequestProcessor:
         forwarded: ForwardedRequest,
         sender: Sender,
         image: MetadataImage,
-        envelope_version: int,
     ) -> types.EnvelopeResponse:
         header = forwarded.header
         timeout_ms = getattr(decision.request, "timeout_ms", None) or DEFAULT_BROKER_TIMEOUT_MS
@@ -451,9 +444,7 @@ class RequestProcessor:
             if not low <= header.api_version <= high:
                 name = ApiKey.name_of(header.api_key)
                 fault = f"{name} v{header.api_version}: the broker supports v{low}-v{high}"
-                return self._reject(
-                    RejectedEnvelope(ErrorCode.UNSUPPORTED_VERSION, fault), envelope_version, sender
-                )
+                return self._reject(RejectedEnvelope(ErrorCode.UNSUPPORTED_VERSION, fault), sender)
             send = partial(self._broker.request, header.api_key, header.api_version, timeout_ms=timeout_ms)
             response = await self._mutations.carry_out(forwarded, sender, decision.request, image, send)
             if decision.follow_up is None:
@@ -468,13 +459,11 @@ class RequestProcessor:
         async with self._turn:
             if not self.active:
                 # The broker has made its change. That the topic has no owner is the safe side.
-                return self._reject(NOT_CONTROLLER, envelope_version, sender)
+                return self._reject(NOT_CONTROLLER, sender)
             records = await call_in_slices(
                 partial(decision.follow_up.records, response, self._loader.image, topic_ids)
             )
-            return await self._commit(
-                ControllerOutcome(records, response), forwarded, sender, envelope_version
-            )
+            return await self._commit(ControllerOutcome(records, response), forwarded, sender)
 
     def _resolve_unknown_commit(self) -> None:
         """Look for the commit with the unknown outcome, now that the log was read to its end."""
@@ -574,9 +563,7 @@ class RequestProcessor:
         self._metrics.requests.labels(method, _error_name(error_code)).inc()
         return wrap_response(forwarded.header, response, offsets[1])
 
-    def _reject(
-        self, fault: RejectedEnvelope, envelope_version: int, sender: Sender
-    ) -> types.EnvelopeResponse:
+    def _reject(self, fault: RejectedEnvelope, sender: Sender) -> types.EnvelopeResponse:
         error = _error_name(fault.error_code)
         self._metrics.envelopes_refused.labels(error).inc()
         if fault.error_code not in UNRECORDED_ERRORS:
@@ -584,7 +571,7 @@ class RequestProcessor:
                 "envelope rejected", principal=str(sender.principal), error=error, message=fault.message
             )
             self._record(envelope_rejected(sender, fault.error_code, fault.message))
-        return error_response(fault.error_code, envelope_version)
+        return types.EnvelopeResponse(error_code=fault.error_code)
 
     async def _wait_until_active(self) -> bool:
         """Wait until the log is claimed again or given up; return whether this controller is active."""
@@ -619,16 +606,6 @@ def _broker_timeout(forwarded: ForwardedRequest, error: ChannelError) -> Message
     log.warning("broker did not respond", method=ApiKey.name_of(header.api_key), error=str(error))
     # The outcome is unknown: Kafka's clients have this error code for it.
     return _rejected(forwarded, ErrorCode.REQUEST_TIMED_OUT)
-
-
-def _too_large(forwarded: ForwardedRequest, size_bytes: int) -> Message:
-    message = f"A metadata record of {size_bytes} bytes, the limit is {MAX_RECORD_BYTES}."
-    return _rejected(forwarded, ErrorCode.POLICY_VIOLATION, message)
-
-
-def _unrecordable(forwarded: ForwardedRequest) -> Message:
-    message = "The audit trail of the controller is full: no change can be recorded, so none is made."
-    return _rejected(forwarded, ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
 
 def _error_name(error_code: int) -> str:

@@ -153,7 +153,7 @@ async def test_the_error_of_the_response_inside_is_the_spans() -> None:
 @pytest.mark.parametrize("request_data", [b"", b"\x00", b"\xff" * 40])
 async def test_an_envelope_that_cannot_be_opened_has_a_span_that_says_so(request_data: bytes) -> None:
     async def serve(_message: Any, _version: int, _sender: Sender) -> Any:
-        return envelope.error_response(ErrorCode.UNSUPPORTED_VERSION, 0)
+        return types.EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
 
     message = an_envelope(None)
     message.request_data, message.request_principal = request_data, None

@@ -11,8 +11,8 @@ from forwarding.envelope import (
     ClientError,
     ForwardedRequest,
     RejectedEnvelope,
+    as_known,
     client_error,
-    error_response,
     last_offset,
     throttled,
     unwrap,
@@ -214,7 +214,7 @@ def test_a_senders_forward_id_is_not_trusted_to_be_text_or_short() -> None:
     ("version", "told"), [(0, ErrorCode.UNKNOWN_SERVER_ERROR), (1, AUTHORIZER_NOT_READY)]
 )
 def test_authorizer_not_ready_is_told_only_to_senders_that_know_it(version: int, told: int) -> None:
-    assert error_response(AUTHORIZER_NOT_READY, version).error_code == told
+    assert as_known(types.EnvelopeResponse(error_code=AUTHORIZER_NOT_READY), version).error_code == told
 
 
 @pytest.mark.spec("E6")
