@@ -5,7 +5,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,6 @@ import uvloop
 from prometheus_client import disable_created_metrics
 
 from forwarding.config import ControllerConfig, process_settings, server_limits
-from forwarding.net.mutations import mutation_page
 from forwarding.net.process import ControllerProcess, DecisionRules
 from proxy.audit.record import Author
 from proxy.config import ConfigError, WatchedUsers, effects, load
@@ -162,8 +161,8 @@ class ControllerApp:
         self._process.end_at_once()
 
     def _http_server(self, access: HttpAccess | None) -> HttpServer:
-        pages = {
-            "/quotas": partial(mutation_page, self._process.mutation_quotas, now_ms),
+        pages: dict[str, Callable[[], Awaitable[bytes]]] = {
+            "/quotas": self._process.processor.mutations.page,
             "/audit": partial(audit_page.audit_page, self._audit),
         }
         return HttpServer(access, self._frame.registry, self.readiness, pages)

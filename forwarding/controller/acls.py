@@ -38,7 +38,6 @@ from proxy.metadata.image import MetadataImage
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
 
 
 def create_acls(
@@ -86,12 +85,12 @@ def delete_acls(request: types.DeleteAclsRequest, image: MetadataImage) -> Contr
         removed.update((acl.id, acl) for acl in matching)
         results.append(
             response.DeleteAclsFilterResult(
-                error_message=None, matching_acls=[_matching_acl(acl) for acl in paced(matching)]
+                error_message=None, matching_acls=[_matching_acl(acl) for acl in matching]
             )
         )
     if len(removed) > MAX_RECORDS_PER_REQUEST:
         return over_limit(ApiKey.DELETE_ACLS, request, f"Unable to perform a batch of {len(removed)} records")
-    records = tuple(map(removal_record, paced(list(removed.values()))))
+    records = tuple(map(removal_record, removed.values()))
     return ControllerOutcome(records, response(filter_results=results))
 
 

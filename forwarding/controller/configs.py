@@ -39,22 +39,17 @@ from proxy.metadata.topic_acls import stripped, topic_acls
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
 
 Resource = tuple[int, str]
 Altering: TypeAlias = "types.AlterConfigsRequest | types.IncrementalAlterConfigsRequest"
 Fault = tuple[ErrorCode, str]
-_RESOURCE_UNITS = 4
-"""The cost of a resource, in the units of proxy.wire.work."""
 
 
 def _topics_to_look_up(request: Altering) -> list[TopicKey]:
     """Return the topics whose `owner` or `acls` a request changes."""
     resources: Sequence[Alterable] = request.resources
     return [
-        (resource.resource_name, NO_TOPIC_ID)
-        for resource in paced(resources)
-        if _changes_owner_or_acls(resource)
+        (resource.resource_name, NO_TOPIC_ID) for resource in resources if _changes_owner_or_acls(resource)
     ]
 
 
@@ -63,17 +58,14 @@ def alter_configs(inputs: DecisionInputs[Altering]) -> Decision:
     request, authorization = inputs.request, inputs.authorization
     image, topic_ids = inputs.image, inputs.topic_ids
     requested: Sequence[Alterable] = request.resources
-    times = Counter(resource_key(resource) for resource in paced(requested))
-    faults = {
-        resource: _fault(resource, count, authorization)
-        for resource, count in paced(list(times.items()), _RESOURCE_UNITS)
-    }
-    for resource in paced(requested, _RESOURCE_UNITS):
+    times = Counter(resource_key(resource) for resource in requested)
+    faults = {resource: _fault(resource, count, authorization) for resource, count in times.items()}
+    for resource in requested:
         key = resource_key(resource)
         if faults[key] is None:
             faults[key] = inputs.policies.alteration_fault(resource, authorization)
     changes: dict[str, OwnerAndAcls] = {}
-    for resource in filter(_changes_owner_or_acls, paced(requested, _RESOURCE_UNITS)):
+    for resource in filter(_changes_owner_or_acls, requested):
         key = resource_key(resource)
         if faults[key] is None:
             change = _requested_change(resource, authorization, image, topic_ids)
@@ -84,7 +76,7 @@ def alter_configs(inputs: DecisionInputs[Altering]) -> Decision:
     incremental = isinstance(request, types.IncrementalAlterConfigsRequest)
     response = types.IncrementalAlterConfigsResponse if incremental else types.AlterConfigsResponse
     rejected = {resource: _part(response, resource, *fault) for resource, fault in faults.items() if fault}
-    resources = [resource for resource in paced(requested) if resource_key(resource) not in rejected]
+    resources = [resource for resource in requested if resource_key(resource) not in rejected]
     alteration = Alteration(changes, topic_ids, inputs.new_id)
     for_broker: list[Any] = [resource for resource in resources if _concerns_broker(resource)]
     without_broker = [
@@ -104,7 +96,7 @@ def alter_configs(inputs: DecisionInputs[Altering]) -> Decision:
             () if request.validate_only else alteration.records(altered, image, {}), altered
         )
     to_send = []
-    for resource in paced(for_broker, 2):
+    for resource in for_broker:
         # A copy: the record of the request names all that was requested.
         to_send.append(copy(resource))
         if _changes_owner_or_acls(resource):

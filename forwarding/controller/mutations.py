@@ -15,10 +15,6 @@ from proxy.admin.topics import NO_TOPIC_ID, TopicKey, deletion_of, topics_to_del
 from proxy.quota.mutation import MutationQuota
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
-
-_TOPIC_UNITS = 4
-"""The cost of a charged topic, in the units of proxy.wire.work."""
 
 
 class ErrorFields(TypedDict):
@@ -83,9 +79,9 @@ def charge_creation(
 ) -> ChargedMutations:
     """Charge CreateTopics. `dry_run_results`: the response to the same request with validate_only."""
     result = types.CreateTopicsResponse.CreatableTopicResult
-    outcomes = {topic.name: topic for topic in paced(dry_run_results.topics)}
+    outcomes = {topic.name: topic for topic in dry_run_results.topics}
     failed, remaining = [], []
-    for topic in paced(request.topics, _TOPIC_UNITS):
+    for topic in request.topics:
         outcome = outcomes.get(topic.name)
         if outcome is not None and outcome.error_code != ErrorCode.NONE:
             failed.append(outcome)
@@ -102,7 +98,7 @@ def charge_deletion(
     """Charge DeleteTopics. A topic that does not exist is free: the broker reports the error."""
     result = types.DeleteTopicsResponse.DeletableTopicResult
     failed, remaining = [], []
-    for key in paced(topics_to_delete(request), _TOPIC_UNITS):
+    for key in topics_to_delete(request):
         topic = topics.get(key)
         if topic is None or quota.record(topic.partitions, now_ms):
             remaining.append(key)
@@ -117,7 +113,7 @@ def charge_partitions(
     """Charge CreatePartitions. A topic whose count does not grow is free: the broker reports the error."""
     result = types.CreatePartitionsResponse.CreatePartitionsTopicResult
     failed, remaining = [], []
-    for topic in paced(request.topics, _TOPIC_UNITS):
+    for topic in request.topics:
         added = _added(topic, topics.get((topic.name, NO_TOPIC_ID)))
         if added is None or quota.record(added, now_ms):
             remaining.append(topic)
@@ -165,5 +161,5 @@ NEW_PARTITIONS = Charge(
     response="CreatePartitionsResponse",
     results="results",
     charge=charge_partitions,
-    topics=lambda request: [(topic.name, NO_TOPIC_ID) for topic in paced(request.topics)],
+    topics=lambda request: [(topic.name, NO_TOPIC_ID) for topic in request.topics],
 )

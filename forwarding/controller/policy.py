@@ -17,7 +17,6 @@ from proxy.error_text import text_of
 from proxy.security.plugin import plugin
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
 
 CREATE_KEY, ALTER_KEY = "create.topic.policy.class.name", "alter.config.policy.class.name"
 RESOURCE_TYPES = {2: "TOPIC", 4: "BROKER", 16: "CLIENT_METRICS", 32: "GROUP"}
@@ -107,7 +106,7 @@ class Policies:
             topic(
                 name=each.name, num_partitions=each.num_partitions, replication_factor=each.replication_factor
             )
-            for each in paced(request.topics)
+            for each in request.topics
             if not each.assignments and -1 in (each.num_partitions, each.replication_factor)
         ]
         if not unsized:

@@ -20,10 +20,7 @@ from proxy.quota.keys import KEYS
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
 
-_ENTITY_UNITS = 12
-"""Of work (proxy.wire.work) for one entity."""
 Part: TypeAlias = "types.AlterClientQuotasRequest.EntityData"
 
 
@@ -33,13 +30,13 @@ def alter_client_quotas(request: types.AlterClientQuotasRequest, image: Metadata
     times: Counter[frozenset[tuple[str, str | None]]] = Counter()
     # An entity that is named twice has one result, as in Kafka.
     last_of_entity = {}
-    for entry in paced(request.entries, _ENTITY_UNITS):
+    for entry in request.entries:
         entry.entity = last_of_each_type(entry.entity)
         identity = frozenset((part.entity_type, part.entity_name) for part in entry.entity)
         times[identity] += 1
         last_of_entity[identity] = entry
     entries, records = [], []
-    for identity, entry in paced(list(last_of_entity.items()), _ENTITY_UNITS):
+    for identity, entry in last_of_entity.items():
         fault = _fault(entry, times[identity])
         if fault is None:
             records += _records(entry, image)

@@ -29,10 +29,6 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
-from proxy.wire.work import paced
-
-_ALTERATION_UNITS = 64
-"""The largest cost of deriving the keys, in the units of proxy.wire.work."""
 
 Deletion: TypeAlias = "types.AlterUserScramCredentialsRequest.ScramCredentialDeletion"
 Upsertion: TypeAlias = "types.AlterUserScramCredentialsRequest.ScramCredentialUpsertion"
@@ -52,7 +48,7 @@ def alter_user_scram_credentials(
         return over_limit(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request, f"{len(names)} users in one request")
     accepted: dict[str, Deletion | Upsertion] = {}
     faults: dict[str, Fault] = {}
-    for alteration in paced(alterations):
+    for alteration in alterations:
         name = alteration.name
         fault = faults.get(name) or _twice(name in accepted) or _fault(alteration, image)
         if fault is None:
@@ -63,7 +59,7 @@ def alter_user_scram_credentials(
     # Only now, as in Kafka: a user that is altered twice has that fault.
     faults |= {name: NO_KEY for name, alteration in accepted.items() if _makes_no_key(alteration)}
     stored = [alteration for name, alteration in accepted.items() if name not in faults]
-    records = tuple(_record(alteration) for alteration in paced(stored, _ALTERATION_UNITS))
+    records = tuple(_record(alteration) for alteration in stored)
     results = [_result(name, *faults.get(name, NO_FAULT)) for name in names]
     return ControllerOutcome(records, types.AlterUserScramCredentialsResponse(results=results))
 

@@ -21,10 +21,6 @@ from proxy.metadata.signatures import LogVerifier
 from proxy.metadata.signing_keys import SigningKey
 from proxy.wire import types
 from proxy.wire.message import Message
-from proxy.wire.work import paced
-
-_SIGNATURE_UNITS = 16
-"""The cost of a signature, in the units of proxy.wire.work."""
 
 
 class LogSigner:
@@ -52,10 +48,7 @@ class LogSigner:
         for record in records:
             delta.replay(record)
         digest, number = delta.apply(image.offset).digest, self._verifier.number + 1
-        return [
-            self._key.sign(self._topic, number, digest, key, value)
-            for key, value in paced(entries, _SIGNATURE_UNITS)
-        ]
+        return [self._key.sign(self._topic, number, digest, key, value) for key, value in entries]
 
 
 def state_records(image: MetadataImage) -> Iterator[Message]:

@@ -25,14 +25,11 @@ from proxy.metadata.topic_acls import topic_acls_text
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
-from proxy.wire.work import paced
 
 DYNAMIC_TOPIC_CONFIG = 1
 """Kafka's number for the source of a config that was set for this topic."""
 OF_TOPICS = ("TopicRecord", "ConfigRecord", "RemoveTopicRecord")
 """The records of topics, their owners and ACLs."""
-_TOPIC_UNITS = 4
-"""The cost of a topic's records, in the units of proxy.wire.work."""
 
 
 Altered: TypeAlias = "types.AlterConfigsResponse | types.IncrementalAlterConfigsResponse"
@@ -58,7 +55,7 @@ class Creation:
     ) -> tuple[Message, ...]:
         return tuple(
             record
-            for topic in paced(self._done(response), _TOPIC_UNITS)
+            for topic in self._done(response)
             for record in self._of_topic(topic, image, topic_ids.get(topic.name))
         )
 
@@ -81,7 +78,7 @@ class Creation:
     ) -> list[types.CreateTopicsResponse.CreatableTopicResult]:
         return [
             topic
-            for topic in paced(response.topics)
+            for topic in response.topics
             if topic.error_code == ErrorCode.NONE and topic.name in self.changes
         ]
 
@@ -98,9 +95,9 @@ class Deletion:
     def records(
         self, response: types.DeleteTopicsResponse, image: MetadataImage, topic_ids: Mapping[str, bytes]
     ) -> tuple[Message, ...]:
-        deleted = [topic.name for topic in paced(response.responses) if topic.error_code == ErrorCode.NONE]
-        names = [name for name in paced(deleted) if name is not None and self._is(name, image)]
-        return tuple(record for name in paced(names, _TOPIC_UNITS) for record in removal_records(name, image))
+        deleted = [topic.name for topic in response.responses if topic.error_code == ErrorCode.NONE]
+        names = [name for name in deleted if name is not None and self._is(name, image)]
+        return tuple(record for name in names for record in removal_records(name, image))
 
     def _is(self, name: str, image: MetadataImage) -> bool:
         """Whether the image still has the same topic: a new one of its name may exist by now."""
@@ -125,7 +122,7 @@ class Alteration:
         parts: Sequence[AlteredResource] = response.responses
         return tuple(
             record
-            for part in paced(parts, _TOPIC_UNITS)
+            for part in parts
             if part.resource_type == TOPIC_CONFIG and part.error_code == ErrorCode.NONE
             for record in self.of_topic(part.resource_name, image)
         )

@@ -41,22 +41,18 @@ from proxy.admin.topics import (
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
-from proxy.wire.work import paced
-
-_TOPIC_UNITS = 4
-"""The cost of a new topic, in the units of proxy.wire.work."""
 
 
 def create_topics(inputs: DecisionInputs[types.CreateTopicsRequest]) -> Decision:
     """Decide CreateTopics. Configs of a created topic are shown to principals with DESCRIBE_CONFIGS on it."""
     request, authorization = inputs.request, inputs.authorization
     errors = creation_errors(authorization, request)
-    creatable = [topic for topic in paced(request.topics) if topic.name not in errors]
+    creatable = [topic for topic in request.topics if topic.name not in errors]
     names = [topic.name for topic in creatable]
     describable = authorization.shows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names)
     dry = bool(request.validate_only)
     changes: dict[str, OwnerAndAcls] = {}
-    for topic in paced(creatable, _TOPIC_UNITS):
+    for topic in creatable:
         change = inputs.policies.creation_fault(
             topic, authorization, inputs.dry_run_results, dry
         ) or creation_change(topic, authorization, inputs.owners)
@@ -71,16 +67,16 @@ def create_topics(inputs: DecisionInputs[types.CreateTopicsRequest]) -> Decision
     named = {topic.name: {config.name for config in topic.configs} for topic in creatable}
 
     def finish(response: types.CreateTopicsResponse) -> types.CreateTopicsResponse:
-        for topic in paced(response.topics):
+        for topic in response.topics:
             add_configs(topic, changes.get(topic.name), named.get(topic.name, ()))
         hide_configs(response.topics, describable)
         return merge.into(response)
 
     # Copies: the record of the request names all that was requested.
-    topics = [copy(topic) for topic in paced(creatable, 2) if topic.name in changes]
+    topics = [copy(topic) for topic in creatable if topic.name in changes]
     if not topics:
         return ControllerOutcome((), merge.alone())
-    for topic in paced(topics):
+    for topic in topics:
         topic.configs = broker_configs(topic.configs)
     known = any(change.is_any or name in inputs.image.topics.by_name for name, change in changes.items())
     follow_up = Creation(changes, inputs.new_id) if known and not dry else None
@@ -91,7 +87,7 @@ def create_partitions(inputs: DecisionInputs[types.CreatePartitionsRequest]) -> 
     request = inputs.request
     errors = partition_errors(inputs.authorization, request)
     merge: Merge[types.CreatePartitionsResponse] = Merge(CREATE_PARTITIONS, request, errors)
-    topics = [topic for topic in paced(request.topics) if topic.name not in errors]
+    topics = [topic for topic in request.topics if topic.name not in errors]
     return (
         SendToBroker(with_topics(request, topics), merge.into)
         if topics
@@ -104,7 +100,7 @@ def delete_topics(inputs: DecisionInputs[types.DeleteTopicsRequest]) -> Decision
     request, topic_names = inputs.request, inputs.topic_names
     times = Counter(topics_to_delete(request))
     # An empty name counts as a name: a broker reports that there is no such topic.
-    names = {key: topic_names.get(key) if key[0] is None else key[0] for key in paced(list(times))}
+    names = {key: topic_names.get(key) if key[0] is None else key[0] for key in times}
     errors, perhaps_missing = deletion_errors(inputs.authorization, names, times)
     errors |= {key: missing_topic(name) for key, name in perhaps_missing.items() if key not in topic_names}
     merge = DeletionMerge(list(times), errors)
@@ -116,7 +112,7 @@ def delete_topics(inputs: DecisionInputs[types.DeleteTopicsRequest]) -> Decision
 
 
 def _topics_to_look_up(request: types.DeleteTopicsRequest) -> list[TopicKey]:
-    return [key for key in paced(topics_to_delete(request)) if (key[0] is None) == any(key[1])]
+    return [key for key in topics_to_delete(request) if (key[0] is None) == any(key[1])]
 
 
 CONTROLLER_APIS = (

@@ -23,7 +23,6 @@ from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.logins.bearer_token import TokenError, TokenSource
 from proxy.wire import metadata_records
 from proxy.wire.message import Message
-from proxy.wire.work import paced
 
 FORWARD_ID_HEADER = "penstock.forward.id"
 """Record header: the id of the forward that made the record. It ties the log to the audit trail."""
@@ -31,8 +30,6 @@ PARTITION = 0
 MAX_BATCH_BYTES = 900_000
 """As few batches per request as the broker's default message.max.bytes allows."""
 MAX_RECORD_BYTES = MAX_BATCH_BYTES - 10_000
-_ENTRY_UNITS = 16
-"""The cost of an entry, in the units of proxy.wire.work."""
 
 FAILURES = (KafkaError, OSError, TimeoutError, RuntimeError, AssertionError)
 """The exceptions of aiokafka when it cannot continue; it guards its states with assertions."""
@@ -76,8 +73,7 @@ class CommittedOffsets:
 def log_entries(records: Iterable[Message]) -> list[WrittenRecord]:
     """Encode metadata records as entries of the log."""
     return [
-        WrittenRecord(key_of(record).encode(), metadata_records.encode_record(record))
-        for record in paced(list(records), _ENTRY_UNITS)
+        WrittenRecord(key_of(record).encode(), metadata_records.encode_record(record)) for record in records
     ]
 
 

@@ -18,7 +18,7 @@ from forwarding.envelope import ForwardedRequest, Sender
 from forwarding.net.broker import Broker
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
-from proxy.net.runtime.chunked import call_in_slices
+from proxy.net.runtime.threads import OneThread
 from proxy.quota.keys import CONTROLLER_MUTATION_RATE
 from proxy.quota.mutation import MutationQuota, MutationQuotas, TokenBucket
 from proxy.quota.precedence import Governing
@@ -30,7 +30,10 @@ SendRequest = Callable[[Request[Response]], Awaitable[Response]]
 
 
 class Mutations:
-    """Charges and sends the requests of one controller."""
+    """Charges and sends the requests of one controller.
+
+    The token buckets are used in the thread only.
+    """
 
     def __init__(
         self,
@@ -38,11 +41,14 @@ class Mutations:
         broker: Broker,
         record: Callable[[AuditEvent], None],
         now_ms: Callable[[], int],
+        thread: OneThread,
     ) -> None:
+        """`thread`: for what grows with the request."""
         self._quotas = quotas
         self._broker = broker
         self._record = record
         self._now_ms = now_ms
+        self._thread = thread
 
     async def carry_out(
         self,
@@ -59,7 +65,9 @@ class Mutations:
         if charge is None or self._quotas.excludes(forwarded.principal.principals):
             return await send(request)
         strict = charge.is_strict(header.api_version)
-        quota = self._quotas.of_request(strict, image.quotas, user, header.client_id, self._now_ms())
+        quota = await self._thread.run(
+            partial(self._quotas.of_request, strict, image.quotas, user, header.client_id, self._now_ms())
+        )
         if quota is None:
             return await send(request)
         charged = await self._charged(charge, request, quota)
@@ -82,29 +90,19 @@ class Mutations:
         found: Any = (
             await self._broker.dry_run(request)
             if charge.topics is None
-            else await self._broker.existing(await call_in_slices(partial(charge.topics, request)))
+            else await self._broker.existing(await self._thread.run(partial(charge.topics, request)))
         )
-        return await call_in_slices(partial(charge.charge, request, found, quota, self._now_ms()))
+        return await self._thread.run(partial(charge.charge, request, found, quota, self._now_ms()))
+
+    async def page(self) -> bytes:
+        """Return the page /quotas: the buckets that are not full."""
+        return await self._thread.run(partial(_page, self._quotas, self._now_ms()))
 
 
 MAX_ROWS = 1_000
 """Rows of one page; those furthest over their quota come first."""
 
 Row = dict[str, str | int | float | None]
-
-
-async def mutation_page(quotas: MutationQuotas, now_ms: Callable[[], int]) -> bytes:
-    """Return the buckets that are not full."""
-    moment_ms = now_ms()
-    used = quotas.used(moment_ms)
-    used.sort(key=lambda entry: entry[1].tokens(moment_ms) / entry[0].limit)
-    page = {
-        "mode": "enforce" if quotas.enforced else "observe",
-        "time_ms": moment_ms,
-        "active": len(used),
-        "quotas": [_row(found, bucket, moment_ms) for found, bucket in used[:MAX_ROWS]],
-    }
-    return json.dumps(page, indent=1).encode() + b"\n"
 
 
 def _row(found: Governing, bucket: TokenBucket, now_ms: int) -> Row:
@@ -121,3 +119,15 @@ def _row(found: Governing, bucket: TokenBucket, now_ms: int) -> Row:
         "throttled_for_ms": throttled_ms,
         "governed_by": None if found.entity is None else f"/config/{found.entity.path}",
     }
+
+
+def _page(quotas: MutationQuotas, now_ms: int) -> bytes:
+    used = quotas.used(now_ms)
+    used.sort(key=lambda entry: entry[1].tokens(now_ms) / entry[0].limit)
+    page = {
+        "mode": "enforce" if quotas.enforced else "observe",
+        "time_ms": now_ms,
+        "active": len(used),
+        "quotas": [_row(found, bucket, now_ms) for found, bucket in used[:MAX_ROWS]],
+    }
+    return json.dumps(page, indent=1).encode() + b"\n"

@@ -3,6 +3,9 @@
 forwarding.net.server calls `serve` with Envelopes. A decision is made on the newest image, which has all
 earlier commits of this process; the response is sent when the change was replayed from the log. The log
 decides which controller is active: a fenced one responds NOT_CONTROLLER (KIP-801).
+
+What grows with a request and only computes (decoding, decisions, records, responses) runs in a thread, one
+call at a time. Images are immutable; state of this process changes on the event loop only.
 """
 
 from __future__ import annotations
@@ -68,8 +71,9 @@ from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.offset_waiters import FeedTimeout
 from proxy.net.metadata.topic_feed import TopicFeed
-from proxy.net.runtime.chunked import call_in_slices, iterate_in_slices
+from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import set_within
+from proxy.net.runtime.threads import OneThread
 from proxy.quota.mutation import MutationQuotas
 from proxy.session.accounting.response_errors import error_of
 from proxy.session.apis.table import rejection
@@ -77,7 +81,6 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message, Response
-from proxy.wire.work import paced
 
 REPLAY_TIMEOUT_MS = 10_000
 """How long the replay of a committed change may take."""
@@ -105,6 +108,34 @@ class UnknownCommit:
     records: tuple[Message, ...]
     on_committed: Callable[[CommittedOffsets], None]
     """Called if the log has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedResponse:
+    """A response in its Envelope, and the audit event of the request."""
+
+    response: types.EnvelopeResponse
+    event: AuditEvent
+    method: str
+    error_code: int
+
+    @classmethod
+    def of(
+        cls,
+        forwarded: ForwardedRequest,
+        sender: Sender,
+        response: Message,
+        committed: CommittedOffsets | None,
+        metadata_offset: int,
+    ) -> RecordedResponse:
+        error_code = error_of(response)
+        offsets = (None, None) if committed is None else (committed.first_offset, committed.last_offset)
+        return cls(
+            wrap_response(forwarded.header, response, offsets[1]),
+            forwarded_received(sender, forwarded, error_code, offsets, metadata_offset, None, response),
+            ApiKey.name_of(forwarded.header.api_key),
+            error_code,
+        )
 
 
 class DecisionTrail(Protocol):
@@ -151,7 +182,8 @@ class RequestProcessor:
     ) -> None:
         self._signer = access.signer
         self._committed_forwards = access.committed_forwards
-        self._mutations = Mutations(mutation_quotas, broker, trail.append, now_ms)
+        self._thread = OneThread("decisions")
+        self.mutations = Mutations(mutation_quotas, broker, trail.append, now_ms, self._thread)
         self._trail = trail
         self._now_ms = now_ms
         self._controller = controller
@@ -200,7 +232,7 @@ class RequestProcessor:
         If the claim is lost meanwhile, the rest remains without signatures of its own. The digest covers it.
         """
         image = self._loader.image
-        records = await call_in_slices(lambda: list(state_records(image)))
+        records = await self._thread.run(lambda: list(state_records(image)))
         if await self._write_again(records):
             log.info("signed what the metadata log had", records=len(records), digest=image.digest.hex())
 
@@ -218,7 +250,7 @@ class RequestProcessor:
                 return
             keys, verifier.overwritten = verifier.overwritten, set()
             image = self._loader.image
-            records = await call_in_slices(
+            records = await self._thread.run(
                 lambda: [types.NoOpRecord(), *(r for r in state_records(image) if key_of(r).encode() in keys)]
             )
             if not await self._write_again(records):
@@ -231,7 +263,7 @@ class RequestProcessor:
         for first in range(0, len(records), WRITTEN_AGAIN):
             some = records[first : first + WRITTEN_AGAIN]
             unknown_commit = UnknownCommit(tuple(some), partial(self._unrequested, some, log_written_again))
-            entries = await call_in_slices(partial(self._entries, some))
+            entries = await self._thread.run(partial(self._entries, some, self._loader.image))
             committed = await self._append(entries, None, unknown_commit)
             if committed is None:
                 return False
@@ -266,7 +298,7 @@ class RequestProcessor:
 
     async def _processed(self, envelope: types.EnvelopeRequest, sender: Sender) -> types.EnvelopeResponse:
         image = self._loader.image if self._loader.ready else None
-        opened, events = await call_in_slices(partial(self._controller.open, envelope, sender, image))
+        opened, events = await self._thread.run(partial(self._controller.open, envelope, sender, image))
         await self._record_all(events)
         if isinstance(opened, RejectedEnvelope):
             return self._reject(opened, sender)
@@ -314,18 +346,20 @@ class RequestProcessor:
 
     async def _carry_out(self, forwarded: ForwardedRequest, sender: Sender) -> types.EnvelopeResponse:
         try:
-            keys = await call_in_slices(partial(self._controller.topics_to_look_up, forwarded))
+            keys, dry_run = await self._thread.run(
+                lambda: (
+                    self._controller.topics_to_look_up(forwarded),
+                    self._controller.dry_run_request(forwarded),
+                )
+            )
             existing = await self._broker.existing(keys)
-            dry_run = await call_in_slices(partial(self._controller.dry_run_request, forwarded))
             dry_run_results = await self._broker.dry_run_results(dry_run)
         except ChannelError as error:
-            return await self._respond_in_slices(
-                forwarded, sender, partial(_broker_timeout, forwarded, error)
-            )
+            return await self._respond(forwarded, sender, _broker_timeout(forwarded, error))
         # The look-ups above are outside the lock: a slow broker must not delay other requests.
         if not await self._trail.allows_change():
             # D3: a change that cannot be recorded is not made. The attempt is recorded once there is room.
-            return await self._respond_in_slices(
+            return await self._respond(
                 forwarded, sender, partial(_rejected, forwarded, ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDABLE)
             )
         async with self._turn:
@@ -333,7 +367,7 @@ class RequestProcessor:
                 return self._reject(NOT_CONTROLLER, sender)
             image = self._loader.image
             forwarded = replace(forwarded, known=self._controller.known(image, existing))
-            verdict = await call_in_slices(
+            verdict = await self._thread.run(
                 partial(self._decide, forwarded, sender, image, existing, dry_run_results)
             )
             await self._record_all(verdict.events)
@@ -355,21 +389,20 @@ class RequestProcessor:
         existing: Topics,
         dry_run_results: Mapping[str, DryRunResult],
     ) -> Verdict:
-        found = list(existing.items())
-        names = {key: topic.name for key, topic in paced(found)}
-        ids = {topic.name: topic.topic_id for _, topic in paced(found) if any(topic.topic_id)}
+        names = {key: topic.name for key, topic in existing.items()}
+        ids = {topic.name: topic.topic_id for topic in existing.values() if any(topic.topic_id)}
         return self._controller.decide(forwarded, sender, image, names, self._now_ms(), ids, dry_run_results)
 
     async def _commit(
         self, outcome: ControllerOutcome, forwarded: ForwardedRequest, sender: Sender
     ) -> types.EnvelopeResponse:
         if not outcome.records:
-            return await self._respond_in_slices(forwarded, sender, lambda: outcome.response)
-        entries = await call_in_slices(partial(self._entries, outcome.records))
+            return await self._respond(forwarded, sender, lambda: outcome.response)
+        entries = await self._thread.run(partial(self._entries, outcome.records, self._loader.image))
         largest = max(len(entry.key) + len(entry.value) for entry in entries)
         if largest > MAX_RECORD_BYTES:
             message = f"A metadata record of {largest} bytes, the limit is {MAX_RECORD_BYTES}."
-            return await self._respond_in_slices(
+            return await self._respond(
                 forwarded, sender, partial(_rejected, forwarded, ErrorCode.POLICY_VIOLATION, message)
             )
         unknown_commit = UnknownCommit(
@@ -380,7 +413,7 @@ class RequestProcessor:
             # The proxy retries with the same id, and by then the log was read.
             return self._reject(NOT_CONTROLLER, sender)
         await self._record_all(list(quotas_changed(outcome.records, committed.last_offset)))
-        return await self._respond_in_slices(forwarded, sender, lambda: outcome.response, committed)
+        return await self._respond(forwarded, sender, lambda: outcome.response, committed)
 
     async def _respond_to_duplicate(
         self, decided: ControllerOutcome, committed: Transaction, forwarded: ForwardedRequest, sender: Sender
@@ -394,17 +427,15 @@ class RequestProcessor:
             committed.removed,
             self._now_ms(),
         )
-        return await self._respond_in_slices(
-            forwarded, sender, response, CommittedOffsets(*committed.offsets)
-        )
+        return await self._respond(forwarded, sender, response, CommittedOffsets(*committed.offsets))
 
-    def _entries(self, records: Sequence[Message]) -> list[WrittenRecord]:
-        """Return the records as entries of the log, signed if it is signed."""
+    def _entries(self, records: Sequence[Message], image: MetadataImage) -> list[WrittenRecord]:
+        """Return the records as entries of the log, signed if it is signed. `image`: before them."""
         entries = log_entries(records)
         if self._signer is None:
             return entries
         pairs = [(entry.key, entry.value) for entry in entries]
-        signatures = self._signer.sign(records, pairs, self._loader.image)
+        signatures = self._signer.sign(records, pairs, image)
         return [replace(entry, signature=each) for entry, each in zip(entries, signatures, strict=True)]
 
     async def _append(
@@ -446,21 +477,19 @@ class RequestProcessor:
                 fault = f"{name} v{header.api_version}: the broker supports v{low}-v{high}"
                 return self._reject(RejectedEnvelope(ErrorCode.UNSUPPORTED_VERSION, fault), sender)
             send = partial(self._broker.request, header.api_key, header.api_version, timeout_ms=timeout_ms)
-            response = await self._mutations.carry_out(forwarded, sender, decision.request, image, send)
+            response = await self.mutations.carry_out(forwarded, sender, decision.request, image, send)
             if decision.follow_up is None:
-                return await self._respond_in_slices(forwarded, sender, partial(decision.merge, response))
-            response = await call_in_slices(partial(decision.merge, response))
-            unknown_ids = await call_in_slices(partial(decision.follow_up.unknown_ids, response))
+                return await self._respond(forwarded, sender, partial(decision.merge, response))
+            response = await self._thread.run(partial(decision.merge, response))
+            unknown_ids = await self._thread.run(partial(decision.follow_up.unknown_ids, response))
             topic_ids = await self._broker.topic_ids(unknown_ids)
         except ChannelError as error:
-            return await self._respond_in_slices(
-                forwarded, sender, partial(_broker_timeout, forwarded, error)
-            )
+            return await self._respond(forwarded, sender, _broker_timeout(forwarded, error))
         async with self._turn:
             if not self.active:
                 # The broker has made its change. That the topic has no owner is the safe side.
                 return self._reject(NOT_CONTROLLER, sender)
-            records = await call_in_slices(
+            records = await self._thread.run(
                 partial(decision.follow_up.records, response, self._loader.image, topic_ids)
             )
             return await self._commit(ControllerOutcome(records, response), forwarded, sender)
@@ -486,8 +515,10 @@ class RequestProcessor:
         """Record a commit that the log was found to have, and cache its response for the retry."""
         for event in quotas_changed(outcome.records, committed.last_offset):
             self._record(event)
-        response = self._respond(forwarded, sender, outcome.response, committed)
-        self._responses.put(forward_key(sender, forwarded), response)
+        recorded = RecordedResponse.of(
+            forwarded, sender, outcome.response, committed, self._loader.image.offset
+        )
+        self._responses.put(forward_key(sender, forwarded), self._responded(recorded))
 
     async def remove_expired_tokens(self) -> bool:
         """Remove some expired tokens from the log; return whether there may be more."""
@@ -520,11 +551,14 @@ class RequestProcessor:
     ) -> bool:
         """Commit records that no client requested; return whether there were any."""
         async with self._turn:
-            records = records_at(self._loader.image) if self.active else ()
+            image = self._loader.image
+            records = await self._thread.run(partial(records_at, image)) if self.active else ()
             if not records or not await self._trail.allows_change():
                 return False
             unknown_commit = UnknownCommit(records, partial(self._unrequested, records, event))
-            committed = await self._append(self._entries(records), None, unknown_commit)
+            committed = await self._append(
+                await self._thread.run(partial(self._entries, records, image)), None, unknown_commit
+            )
             if committed is not None:
                 unknown_commit.on_committed(committed)
             return committed is not None
@@ -535,7 +569,7 @@ class RequestProcessor:
         offsets = committed.first_offset, committed.last_offset
         self._record(event(records, offsets, self._loader.image.offset))
 
-    async def _respond_in_slices(
+    async def _respond(
         self,
         forwarded: ForwardedRequest,
         sender: Sender,
@@ -543,25 +577,16 @@ class RequestProcessor:
         committed: CommittedOffsets | None = None,
     ) -> types.EnvelopeResponse:
         """Make the response, record it and return it in an Envelope."""
-        return await call_in_slices(lambda: self._respond(forwarded, sender, response(), committed))
-
-    def _respond(
-        self,
-        forwarded: ForwardedRequest,
-        sender: Sender,
-        response: Message,
-        committed: CommittedOffsets | None = None,
-    ) -> types.EnvelopeResponse:
-        """Record the response and return it in an Envelope."""
-        error_code = error_of(response)
-        offsets = (None, None) if committed is None else (committed.first_offset, committed.last_offset)
-        metadata_offset = self._loader.image.offset
-        self._record(
-            forwarded_received(sender, forwarded, error_code, offsets, metadata_offset, None, response)
+        image = self._loader.image
+        recorded = await self._thread.run(
+            lambda: RecordedResponse.of(forwarded, sender, response(), committed, image.offset)
         )
-        method = ApiKey.name_of(forwarded.header.api_key)
-        self._metrics.requests.labels(method, _error_name(error_code)).inc()
-        return wrap_response(forwarded.header, response, offsets[1])
+        return self._responded(recorded)
+
+    def _responded(self, recorded: RecordedResponse) -> types.EnvelopeResponse:
+        self._record(recorded.event)
+        self._metrics.requests.labels(recorded.method, _error_name(recorded.error_code)).inc()
+        return recorded.response
 
     def _reject(self, fault: RejectedEnvelope, sender: Sender) -> types.EnvelopeResponse:
         error = _error_name(fault.error_code)
@@ -601,11 +626,11 @@ class RequestProcessor:
             self._record(event)
 
 
-def _broker_timeout(forwarded: ForwardedRequest, error: ChannelError) -> Message:
-    header = forwarded.header
-    log.warning("broker did not respond", method=ApiKey.name_of(header.api_key), error=str(error))
+def _broker_timeout(forwarded: ForwardedRequest, error: ChannelError) -> Callable[[], Message]:
+    method = ApiKey.name_of(forwarded.header.api_key)
+    log.warning("broker did not respond", method=method, error=str(error))
     # The outcome is unknown: Kafka's clients have this error code for it.
-    return _rejected(forwarded, ErrorCode.REQUEST_TIMED_OUT)
+    return partial(_rejected, forwarded, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _error_name(error_code: int) -> str:

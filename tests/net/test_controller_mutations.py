@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from forwarding.net.forwarder import Forwarder
-from forwarding.net.mutations import mutation_page
 from proxy.audit.record import AuditEvent
-from proxy.net.runtime.clock import now_ms
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.broker import Broker
@@ -136,7 +134,7 @@ async def test_an_observed_quota_refuses_nothing_and_an_excluded_principal_is_no
             names = [f"{topic_name}-{number}" for number in range(3)]
             made = await create(forwarder, *names)
             told.append([event.rule for event in controller.told("throttled")])
-            page = json.loads(await mutation_page(controller.process.mutation_quotas, now_ms))
+            page = json.loads(await controller.process.processor.mutations.page())
             await limit(forwarder, None)
             await delete(forwarder, *names)
         assert (outcomes(made.topics), made.throttle_time_ms) == ([0, 0, 0], 0)
@@ -150,7 +148,7 @@ async def test_the_page_of_a_controller_tells_who_owes_mutations(kafka: Broker, 
         await limit(forwarder, RATE)
         names = [f"{topic_name}-{number}" for number in range(2)]
         await create(forwarder, *names)
-        page = json.loads(await mutation_page(controller.process.mutation_quotas, now_ms))
+        page = json.loads(await controller.process.processor.mutations.page())
         await limit(forwarder, None)
         await delete(forwarder, *names)
 

@@ -6,6 +6,7 @@ controller over a real broker's topic, in the same event loop.
 
 import asyncio
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -16,6 +17,7 @@ from typing import Any
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.security.authorizer import AllowAll
 from proxy.security.standard import StandardAuthorizer
+from proxy.session.gate import Gate
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.conversation import fetch, produce
@@ -37,26 +39,45 @@ Trace = list[str]
 """Paths below the checkout, in the order in which the request first comes to each file."""
 
 
-@contextmanager
-def traced() -> Iterator[Trace]:
-    """The files of the product in which functions are called meanwhile, in this thread."""
-    files: dict[str, None] = {}
+class Tracing:
+    """Traces the event loop's thread, and those that begin in `threads_too`."""
 
-    def note(frame: FrameType, event: str, _argument: object) -> None:
+    files: dict[str, None] | None = None
+    """None: nothing is traced now."""
+
+    def note(self, frame: FrameType, event: str, _argument: object) -> None:
         if (
-            event == "call"
+            self.files is not None
+            and event == "call"
             and (path := _of_the_product(frame)) is not None
             and not _is_called_by_others(frame)
         ):
-            files[path] = None
+            self.files[path] = None
 
-    trace: Trace = []
-    sys.setprofile(note)
-    try:
-        yield trace
-    finally:
-        sys.setprofile(None)
-        trace += files
+    @contextmanager
+    def threads_too(self) -> Iterator[None]:
+        threading.setprofile(self.note)
+        try:
+            yield
+        finally:
+            threading.setprofile(None)
+
+    @contextmanager
+    def traced(self) -> Iterator[Trace]:
+        """The files of the product in which functions are called meanwhile."""
+        trace: Trace = []
+        files: dict[str, None] = {}
+        self.files = files
+        sys.setprofile(self.note)
+        try:
+            yield trace
+        finally:
+            sys.setprofile(None)
+            self.files = None
+            trace += files
+
+
+TRACING = Tracing()
 
 
 def _of_the_product(frame: FrameType) -> str | None:
@@ -87,7 +108,7 @@ async def _traced(
     traces = []
     for _ in range(TRACES):
         client.asks(api_key, version, request())
-        with traced() as trace:
+        with TRACING.traced() as trace:
             await client.hears(api_key, version)
             await asyncio.sleep(follows_s)
         traces.append(trace)
@@ -120,6 +141,13 @@ async def alter_client_quotas(kafka: EndpointSettings, topic: str) -> list[Trace
 
     gate = a_gate()
     gate.authorizer = AllowAll()
+    with TRACING.threads_too():
+        return await _altered_client_quotas(kafka, topic, gate, change)
+
+
+async def _altered_client_quotas(
+    kafka: EndpointSettings, topic: str, gate: Gate, change: Callable[[], Any]
+) -> list[Trace]:
     async with (
         a_controller(kafka, topic) as controller,
         a_forwarder(controller.endpoint) as forwarder,

@@ -11,7 +11,6 @@ from proxy.metadata.image import MetadataImage
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from tests.support.images import image_of, quota_record
-from tests.support.sliced import in_slices
 
 request_of = types.AlterClientQuotasRequest
 
@@ -205,18 +204,3 @@ def test_validate_only_finds_faults_and_writes_nothing() -> None:
 
     assert [code for code, _ in errors(outcome)] == [0, ErrorCode.INVALID_REQUEST]
     assert outcome.records == ()
-
-
-@pytest.mark.spec("O8")
-def test_the_decision_about_many_entities_stops_as_it_goes() -> None:
-    few, many = (
-        [entry([("user", f"u-{number}")], op("no_quota", 1.0)) for number in range(count)]
-        for count in (10, 2_000)
-    )
-
-    _, stops_of_few = in_slices(lambda: altered(*few))
-    outcome, stops = in_slices(lambda: altered(*many))
-
-    assert len(errors(outcome)) == 2_000
-    # Twice for some ten entities each, in the two passes over them.
-    assert stops > 2_000 // 10 > stops_of_few
