@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from proxy.metadata.acl import CLUSTER_NAME, WILDCARD_PRINCIPAL, Operation, PatternType, ResourceType
 from proxy.metadata.image import TopicsImage
-from proxy.policy.differences import NotReproduced, Region, Scope, differences
+from proxy.policy.differences import NotReproduced, Region, Scope, Session, differences, is_group
 from proxy.policy.hosts import ANY_HOST, HostScope, range_of
 from proxy.policy.names import EVERY_NAME, Area, Pattern, pattern_of
 from proxy.policy.policy import REQUESTED, AccessRequest, Policy, of_acls
@@ -42,7 +42,7 @@ class Assertion:
 
     name: str
     text: str
-    principals: tuple[str, ...] | None
+    sessions: tuple[Session, ...] | None
     """Those that it is about; None: all but the exceptions."""
     exceptions: frozenset[str]
     but_super_users: bool
@@ -81,7 +81,7 @@ def _violation(policy: Policy, assertion: Assertion) -> Violation | None:
         Area([assertion.pattern]),
         sum(1 << each for each in assertion.operations),
         assertion.hosts,
-        None if assertion.principals is None else frozenset(assertion.principals),
+        None if assertion.sessions is None else frozenset(assertion.sessions),
     )
     if assertion.granted:
         regions = differences(policy, _ALLOWING, scope)
@@ -190,7 +190,7 @@ def _assertion(words: _Words) -> Assertion:
     first = words.word or ""
     if len(first) > 1 and first.endswith(":") and not first.startswith('"'):
         name = words.next("a name")[:-1]
-    principals: tuple[str, ...] | None = None
+    sessions: tuple[Session, ...] | None = None
     exceptions: list[str] = []
     super_users = owners = granted = False
     if words.take("no", "principal"):
@@ -199,7 +199,7 @@ def _assertion(words: _Words) -> Assertion:
         if not words.take("may"):
             raise words.fault("expected 'may', or 'but' and its exceptions")
     else:
-        principals = tuple(_principals(words))
+        sessions = tuple(_sessions(words))
         granted = words.take("may")
         if not granted and not words.take("never"):
             raise words.fault("expected 'may' or 'never'")
@@ -212,7 +212,7 @@ def _assertion(words: _Words) -> Assertion:
     return Assertion(
         name,
         text,
-        principals,
+        sessions,
         frozenset(exceptions),
         super_users,
         owners,
@@ -239,15 +239,28 @@ def _exceptions(words: _Words) -> tuple[list[str], bool, bool]:
             return principals, super_users, owners
 
 
-def _principals(words: _Words) -> list[str]:
-    found = [_principal(words)]
+def _sessions(words: _Words) -> list[Session]:
+    found = [_session(words)]
     while words.take("and"):
-        found.append(_principal(words))
+        found.append(_session(words))
     return found
 
 
+def _session(words: _Words) -> Session:
+    principal = _principal(words)
+    if not words.take("in"):
+        return (principal,)
+    groups = [_checked(words, each) for each in words.listed("a group, such as Group:team")]
+    if not all(is_group(each) for each in groups):
+        raise words.fault("a session is in groups, such as Group:team", before=1)
+    return (principal, *groups)
+
+
 def _principal(words: _Words) -> str:
-    text = words.next("'no principal' or a principal, such as User:alice")
+    return _checked(words, words.next("'no principal' or a principal, such as User:alice"))
+
+
+def _checked(words: _Words, text: str) -> str:
     try:
         found = str(written_principal(text))
     except ValueError as error:

@@ -6,6 +6,15 @@ and of `User:*` cut the names into parts, and in each part the hosts of these AC
 policies' own authorizers decide one request of each part. Principals that no ACL on these names concerns
 are one, "any other".
 
+A session is a principal and any number of groups. To an authorizer each of them has one of four ranks for a
+host, operation and name: nothing, an ALLOW (or the topic), a DENY, super user. The highest one decides, with
+that of `User:*`, which all have. (The owner of a topic in an ACL file ranks as a super user of it.) So two
+policies decide about a session as about at most two of its principals: one with its highest rank in the
+first, one with that in the second. If these are two, each has the higher rank in one policy only, so each has
+ACLs on the name, and those of at least one differ: only such pairs with a group are decided, and those
+requests returned that change for neither alone. By resource type, a session needs one name that it may
+write, so what changes by type changes by name (but for allow.everyone.if.no.acl.found).
+
 Equal results are joined: first operations, then hosts, then names, then principals. So no two regions of one
 direction and type agree in all but one of these.
 """
@@ -22,6 +31,7 @@ from proxy.policy.hosts import ANY_HOST, Hosts, HostScope, Range, example_of, ha
 from proxy.policy.names import EVERY_NAME, Area, Names, Pattern, is_in, name_parts
 from proxy.policy.names import example_of as example_of_names
 from proxy.policy.policy import BY_TYPE, REQUESTED, AccessRequest, AclEntry, Policy, TypeAcls, caller
+from proxy.security.principal import GROUP_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,8 @@ class Region:
     others: bool
     """True: of any principal but `principals`; False: of `principals`."""
     principals: tuple[str, ...]
+    groups: tuple[str, ...]
+    """"Group:x", those that each of the principals is in besides."""
     hosts: Hosts
     names: Names | None
     """None: by resource type."""
@@ -46,6 +58,7 @@ class Region:
             self.resource_type is request.resource_type
             and request.operation in self.operations
             and (request.principal in self.principals) is not self.others
+            and request.groups == self.groups
             and (self.names is None if named is None else self.names is not None and is_in(self.names, named))
             and has_host(self.hosts, request.host)
         )
@@ -53,6 +66,10 @@ class Region:
 
 class NotReproduced(Exception):
     """The authorizers decide the witness of a region alike: an error of this module."""
+
+
+Session = tuple[str, ...]
+"""A principal, and the groups that it is in besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +81,10 @@ class Scope:
     operations: int
     """The sum of 1 << operation."""
     hosts: HostScope = ANY_HOST
-    principals: frozenset[str] | None = None
-    """None: all."""
+    sessions: frozenset[Session] | None = None
+    """None: all principals."""
+    pairs: bool = False
+    """Whether sessions with a group besides are compared too, as far as they differ from both alone."""
     by_type: bool = False
     """Whether decisions by resource type are compared too, for all hosts."""
 
@@ -73,7 +92,7 @@ class Scope:
 def everything(kind: ResourceType) -> Scope:
     """Return the scope of all requests about a resource type."""
     bits = sum(1 << each for each in REQUESTED[kind])
-    return Scope(kind, Area([EVERY_NAME]), bits, by_type=kind is BY_TYPE[1])
+    return Scope(kind, Area([EVERY_NAME]), bits, pairs=True, by_type=kind is BY_TYPE[1])
 
 
 Changed = Mapping[ResourceType, Mapping[str, Collection[Pattern]]]
@@ -108,10 +127,10 @@ _Key = tuple[bool, int, Hosts]
 
 
 _Changes = dict[_Key, set[Pattern]]
-"""What changes for one principal, and for which names."""
+"""What changes for one session, and for which names."""
 
-_OTHERS = ""
-"""In place of a principal: any that is not named."""
+_OTHERS: Session = ("",)
+"""In place of a session: any principal that is not named."""
 
 
 class Comparison:
@@ -122,7 +141,8 @@ class Comparison:
         self.decided = 0
         """The number of decisions that were requested of authorizers, in lists of all operations."""
         self.is_default_open = old.everyone or new.everyone
-        self.differs_in_all = type(old.authorizer) is not type(new.authorizer) or old.everyone != new.everyone
+        self.differs_in_kind = type(old.authorizer) is not type(new.authorizer)
+        self.differs_in_all = self.differs_in_kind or old.everyone != new.everyone
         self.super_users = old.super_users | new.super_users
         self._keys: dict[tuple[object, ...], list[_Key]] = {}
 
@@ -143,6 +163,8 @@ class Comparison:
                 within = scope or everything(kind)
                 of_type = _OfType(self, within, None if changed is None else changed.get(kind, {}))
                 found += of_type.regions()
+                if within.pairs:
+                    found += of_type.pairs()
                 if within.by_type:
                     found += of_type.by_type()
         for region in found:
@@ -154,32 +176,48 @@ class Comparison:
         if was is is_now or is_now is not region.allowed:
             raise NotReproduced(f"{region.witness}: {was} -> {is_now}")
 
-    def is_super(self, principal: str) -> tuple[bool, bool]:
-        old, new = self.policies
-        return principal in old.super_users, principal in new.super_users
+    def is_super(self, session: Session) -> tuple[bool, bool]:
+        old, new = (not policy.super_users.isdisjoint(session) for policy in self.policies)
+        return old, new
 
-    def keys(self, situations: _Situations, principal: str, name: str, scope: Scope) -> list[_Key]:
-        """Return what changes for a principal and a name, by a decision about each part of the hosts."""
-        asked = situations, scope.resource_type, scope.operations, scope.hosts
+    def keys(
+        self, sessions: tuple[Session, ...], situations: tuple[_Situations, ...], name: str, scope: Scope
+    ) -> list[_Key]:
+        """Return what changes on a name for the first session and for none of the others.
+
+        `situations`: all that the decisions about the sessions depend on.
+        """
+        asked = situations, len(sessions), scope.resource_type, scope.operations, scope.hosts
         known = self._keys.get(asked)
         if known is None:
-            known = self._keys[asked] = self._decide(situations, principal, name, scope)
+            known = self._keys[asked] = self._decide(sessions, situations, name, scope)
         return known
 
-    def _decide(self, situations: _Situations, principal: str, name: str, scope: Scope) -> list[_Key]:
-        who = caller(principal or self.stranger)
+    def _decide(
+        self, sessions: tuple[Session, ...], situations: tuple[_Situations, ...], name: str, scope: Scope
+    ) -> list[_Key]:
         found: dict[tuple[bool, int], list[Range]] = {}
-        texts = frozenset(entry.host for each in situations for entry in each.entries)
+        texts = frozenset(entry.host for pair in situations for each in pair for entry in each.entries)
         for part in host_parts(texts, scope.hosts):
-            self.decided += 2
-            was, is_now = (
-                policy.allowed(who, part.example, scope.resource_type, name) & scope.operations
-                for policy in self.policies
+            (allowed, denied), *others = (
+                self._newly(each, part.example, scope.resource_type, name) for each in sessions
             )
-            for allowed, operations in ((True, is_now & ~was), (False, was & ~is_now)):
+            for is_now, operations, others_too in (
+                (True, allowed, [each[0] for each in others]),
+                (False, denied, [each[1] for each in others]),
+            ):
+                for bits in (scope.operations, *(~each for each in others_too)):
+                    operations &= bits
                 if operations:
-                    found.setdefault((allowed, operations), []).extend(part.hosts)
+                    found.setdefault((is_now, operations), []).extend(part.hosts)
         return [(*key, joined(ranges)) for key, ranges in found.items()]
+
+    def _newly(self, session: Session, host: str, kind: ResourceType, name: str) -> tuple[int, int]:
+        """Return the operations that are newly allowed and newly denied."""
+        who = caller(session[0] or self.stranger, session[1:])
+        self.decided += 2
+        was, is_now = (policy.allowed(who, host, kind, name) for policy in self.policies)
+        return is_now & ~was, was & ~is_now
 
 
 class _OfType:
@@ -190,6 +228,8 @@ class _OfType:
     ):
         self._of, self._scope = comparison, scope
         old, new = self._acls = tuple(policy.acls[scope.resource_type] for policy in comparison.policies)
+        if comparison.differs_in_kind:
+            changed = {each: self._patterns_of((each,)) for acls in self._acls for each in _named(acls)}
         self._changed = _changed(old, new) if changed is None else changed
         self._for_all = tuple(acls.of_principal.get(WILDCARD_PRINCIPAL, {}) for acls in self._acls)
         cutting, changed_for_all = (
@@ -209,46 +249,51 @@ class _OfType:
         self._area_of_others = Area(changed_for_all).common(self._names)
         self._lengths = {len(each.name) for each in cutting if not each.literal}
 
-    def _principals(self) -> list[str]:
+    def _principals(self) -> list[Session]:
         """Return those that the policies name."""
         named = {name for acls in self._acls for name in _named(acls)} - {WILDCARD_PRINCIPAL}
-        return sorted(named | self._of.super_users)
+        return [(each,) for each in sorted(named | self._of.super_users)]
 
     def regions(self) -> list[Region]:
         """Return the regions of this type, by name."""
-        if self._scope.principals is not None:
+        if self._scope.sessions is not None:
             return self._joined(
-                {each: self._changes(each, EVERY_PATTERN) for each in sorted(self._scope.principals)}
+                {each: self._changes(each, EVERY_PATTERN) for each in sorted(self._scope.sessions)}
             )
         others = self._changes(_OTHERS, EVERY_PATTERN)
         found = {each: self._changes_of(each, others) for each in self._principals() if self._is_apart(each)}
         return self._joined(found | {_OTHERS: others})
 
-    def _is_apart(self, principal: str) -> bool:
+    def _is_apart(self, principal: Session) -> bool:
         """Whether a principal may be decided otherwise than others."""
-        if principal in self._of.super_users or self._changed_for(principal):
+        if not self._of.super_users.isdisjoint(principal) or self._changed_for(principal):
             return True
         return any(self._area_of_others.meets(pattern) for pattern in self._patterns_of(principal))
 
-    def _changed_for(self, principal: str) -> list[Pattern]:
-        """Return the patterns on which something differs that concerns only this principal."""
-        was, is_now = self._of.is_super(principal)
-        old, new = (acls.owned.get(principal, set()) for acls in self._acls)
+    def _changed_for(self, session: Session) -> list[Pattern]:
+        """Return the patterns on which something differs that concerns only this session."""
+        was, is_now = self._of.is_super(session)
+        old, new = self._acls
         return [
-            *self._changed.get(principal, ()),
-            *(Pattern(name, True) for name in old ^ new),
+            *(pattern for each in session for pattern in self._changed.get(each, ())),
+            *(
+                Pattern(name, True)
+                for each in session
+                for name in old.owned.get(each, set()) ^ new.owned.get(each, set())
+            ),
             *([EVERY_NAME] if was is not is_now else ()),
         ]
 
-    def _patterns_of(self, principal: str) -> list[Pattern]:
-        """Return all patterns that say something about this principal, in order."""
+    def _patterns_of(self, session: Session) -> list[Pattern]:
+        """Return all patterns that say something about this session, in order."""
         patterns: set[Pattern] = set()
         for acls in self._acls:
-            patterns.update(acls.of_principal.get(principal, ()))
-            patterns.update(Pattern(name, True) for name in acls.owned.get(principal, ()))
+            for principal in session:
+                patterns.update(acls.of_principal.get(principal, ()))
+                patterns.update(Pattern(name, True) for name in acls.owned.get(principal, ()))
         return sorted(patterns)
 
-    def _changes_of(self, principal: str, others: _Changes) -> _Changes:
+    def _changes_of(self, principal: Session, others: _Changes) -> _Changes:
         """Return what changes for a principal: as for others, but for the names on which it has ACLs."""
         was, is_now = self._of.is_super(principal)
         if was is not is_now:
@@ -262,89 +307,117 @@ class _OfType:
                 found.setdefault(key, set()).symmetric_difference_update(names)
         return {key: names for key, names in found.items() if names}
 
-    def _changes(self, principal: str, within: Area) -> _Changes:
-        """Return what changes for a principal on the names of an area."""
+    def _changes(self, session: Session, within: Area, of: tuple[Session, ...] = ()) -> _Changes:
+        """Return what changes for a session on the names of an area, and for none of the sessions `of`."""
         found: _Changes = {}
-        changed = Area(self._changed_for(principal)).common(self._names)
+        changed = Area(self._changed_for(session)).common(self._names)
         area = Area([*within.common(self._area_of_others).roots, *within.common(changed).roots])
-        own = self._patterns_of(principal)
+        own = self._patterns_of(session)
         lengths = sorted(self._lengths.union(len(each.name) for each in own if not each.literal))
         for part in name_parts(area, self._cutting, own):
             name = part.example
             covering = [Pattern(name, True), *(Pattern(name[:n], False) for n in lengths if n <= len(name))]
-            situations = self._situations(principal, name, covering)
-            if situations is not None:
-                for key in self._of.keys(situations, principal, part.example, self._scope):
+            situations = tuple(self._situations(each, name, covering) for each in of or (session,))
+            if self._of.differs_in_all or any(was != is_now for was, is_now in situations):
+                for key in self._of.keys((session, *of), situations, name, self._scope):
                     found.setdefault(key, set()).symmetric_difference_update(part.names)
         return found
 
-    def _situations(self, principal: str, name: str, covering: list[Pattern]) -> _Situations | None:
-        """Return what the decisions depend on; None if it is the same for both policies."""
+    def _situations(self, session: Session, name: str, covering: list[Pattern]) -> _Situations:
+        """Return what the decisions of the two policies depend on."""
         was, is_now = (
             _Situation(
                 frozenset(
                     entry
-                    for patterns in (acls.of_principal.get(principal, {}), for_all)
+                    for patterns in (*(acls.of_principal.get(each, {}) for each in session), for_all)
                     for pattern in covering
                     for entry in patterns.get(pattern, ())
                 ),
                 is_super,
-                name in acls.owned.get(principal, ()),
+                name in acls.owned.get(session[0], ()),
                 sum(pattern in acls.counts for pattern in covering) if self._of.is_default_open else 0,
             )
             for acls, for_all, is_super in zip(
-                self._acls, self._for_all, self._of.is_super(principal), strict=True
+                self._acls, self._for_all, self._of.is_super(session), strict=True
             )
         )
-        return None if was == is_now and not self._of.differs_in_all else (was, is_now)
+        return was, is_now
+
+    def pairs(self) -> list[Region]:
+        """Return what changes for a session with a group besides, and for neither of the two alone."""
+        old, new = self._of.policies
+        pairs: set[Session] = set()
+        for (one,) in self._principals() if self._scope.sessions is None else self._scope.sessions:
+            changed = Area(self._changed_for((one,))).common(self._names).roots
+            if not changed:
+                continue
+            # One of the two has a higher rank in the first policy, so it has ACLs there or was a super user.
+            others = self._acls[0].naming(changed) | (old.super_users ^ new.super_users)
+            for other in others - {one, WILDCARD_PRINCIPAL}:
+                if is_group(one) or is_group(other):
+                    first, second = sorted((one, other), key=_users_first)
+                    pairs.add((first, second))
+        return self._joined({pair: self._changes_of_pair(*pair) for pair in sorted(pairs)})
+
+    def _changes_of_pair(self, *pair: str) -> _Changes:
+        alone = tuple((each,) for each in pair)
+        within = EVERY_PATTERN
+        for each in alone:
+            was, is_now = self._of.is_super(each)
+            if was and is_now:
+                return {}
+            if was is is_now:
+                within = within.common(Area(self._patterns_of(each)))
+        return self._changes(pair, within, alone)
 
     def by_type(self) -> list[Region]:
         """Return the regions of decisions by resource type."""
-        found = {}
-        asked = self._scope.principals
-        for principal in (*self._principals(), _OTHERS) if asked is None else asked:
-            if self._area_of_others.roots or self._changed_for(principal):
-                found[principal] = self._changes_by_type(principal)
+        found: dict[Session, _Changes] = {}
+        asked = self._scope.sessions
+        for session in (*self._principals(), _OTHERS) if asked is None else asked:
+            if self._area_of_others.roots or self._changed_for(session):
+                found[session] = self._changes_by_type(session)
             else:
-                found[principal] = {}
+                found[session] = {}
         return self._joined(found)
 
-    def _changes_by_type(self, principal: str) -> _Changes:
+    def _changes_by_type(self, session: Session) -> _Changes:
         operation, kind = BY_TYPE
-        if all(self._of.is_super(principal)):
+        if all(self._of.is_super(session)):
             return {}
         texts = frozenset(
             entry.host
             for acls in self._acls
-            for name in (principal, WILDCARD_PRINCIPAL)
+            for name in (*session, WILDCARD_PRINCIPAL)
             for entries in acls.of_principal.get(name, {}).values()
             for entry in entries
             if entry.operation in (operation, Operation.ALL)
         )
+        principal = session[0] or self._of.stranger
         found: dict[bool, list[Range]] = {}
         for part in host_parts(texts):
-            request = AccessRequest(principal or self._of.stranger, part.example, operation, kind, None)
+            request = AccessRequest(principal, part.example, operation, kind, None, session[1:])
             self._of.decided += 2
             was, is_now = (policy.decide(request).allowed for policy in self._of.policies)
             if was is not is_now:
                 found.setdefault(is_now, []).extend(part.hosts)
         return {(allowed, 1 << operation, joined(ranges)): set() for allowed, ranges in found.items()}
 
-    def _joined(self, changes: Mapping[str, _Changes]) -> list[Region]:
+    def _joined(self, changes: Mapping[Session, _Changes]) -> list[Region]:
         """Return regions, in each of which the same changes for several principals."""
-        groups: dict[tuple[_Key, Names], set[str]] = {}
-        for principal, of_principal in changes.items():
-            for key, names in of_principal.items():
-                groups.setdefault((key, frozenset(names)), set()).add(principal)
-        return sorted(
-            (self._region(*group, members, changes) for group, members in groups.items()), key=_order
-        )
+        joined_by: dict[tuple[_Key, Names, Session], set[str]] = {}
+        for (principal, *groups), of_session in changes.items():
+            for key, names in of_session.items():
+                joined_by.setdefault((key, frozenset(names), tuple(groups)), set()).add(principal)
+        return sorted((self._region(*by, members, changes) for by, members in joined_by.items()), key=_order)
 
-    def _region(self, key: _Key, names: Names, members: set[str], compared: Collection[str]) -> Region:
+    def _region(
+        self, key: _Key, names: Names, groups: Session, members: set[str], compared: Collection[Session]
+    ) -> Region:
         allowed, bits, hosts = key
         kind = self._scope.resource_type
-        others = _OTHERS in members
-        named = sorted(set(compared) - members if others else members)
+        others = _OTHERS[0] in members
+        named = sorted({each[0] for each in compared} - members if others else members)
         operations = tuple(each for each in REQUESTED[kind] if bits >> each & 1)
         host = example_of(hosts)
         assert host is not None, "a region has hosts of clients"
@@ -354,11 +427,20 @@ class _OfType:
             operations[0],
             kind,
             example_of_names(names) if names else None,
+            groups,
         )
-        return Region(allowed, kind, others, tuple(named), hosts, names or None, operations, witness)
+        return Region(allowed, kind, others, tuple(named), groups, hosts, names or None, operations, witness)
 
 
 EVERY_PATTERN = Area([EVERY_NAME])
+
+
+def is_group(principal: str) -> bool:
+    return principal.startswith(f"{GROUP_TYPE}:")
+
+
+def _users_first(principal: str) -> tuple[bool, str]:
+    return is_group(principal), principal
 
 
 def _named(acls: TypeAcls) -> Iterator[str]:
@@ -377,4 +459,5 @@ def _changed(old: TypeAcls, new: TypeAcls) -> dict[str, list[Pattern]]:
 
 def _order(region: Region) -> tuple[object, ...]:
     names = sorted(region.names or ())
-    return region.names is None, region.allowed, region.others, region.principals, names, region.hosts
+    who = region.groups, region.others, region.principals
+    return region.names is None, region.allowed, who, names, region.hosts

@@ -18,7 +18,7 @@ from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.delta import AclsDelta
 from proxy.metadata.image import MetadataImage, TopicsImage
 from proxy.metadata.topic_acls import TOPIC_OPERATIONS
-from proxy.policy.names import EVERY_NAME, Pattern, pattern_of
+from proxy.policy.names import EVERY_NAME, Pattern, covered, pattern_of
 from proxy.security.authorizer import (
     ALLOW_EVERYONE,
     NOT_READY,
@@ -64,17 +64,24 @@ _ACTIONS = {kind: [(one, 1 << one) for one in operations] for kind, operations i
 
 
 class AccessRequest(NamedTuple):
-    """`resource_name` None: by resource type."""
+    """`resource_name` None: by resource type. `groups`: "Group:x", those that the client is in besides."""
 
     principal: str
     host: str
     operation: Operation
     resource_type: ResourceType
     resource_name: str | None
+    groups: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         name = "any" if self.resource_name is None else self.resource_name
-        return f"{self.principal} {self.host} {self.operation.name} {self.resource_type.name} {name}"
+        who = session_text(self.principal, self.groups)
+        return f"{who} {self.host} {self.operation.name} {self.resource_type.name} {name}"
+
+
+def session_text(principals: str, groups: Iterable[str]) -> str:
+    """Return what a session is decided by, in words: "User:alice in Group:team"."""
+    return " in ".join((principals, *([", ".join(groups)] if groups else ())))
 
 
 class AclEntry(NamedTuple):
@@ -94,21 +101,42 @@ class TypeAcls:
     """The number of ACLs on each pattern that has any."""
     owned: dict[str, set[str]] = field(default_factory=dict)
     """The topics of each owner."""
+    _naming: dict[Pattern, set[str]] | None = field(default=None, init=False, repr=False, compare=False)
 
     def add(self, principal: str, pattern: Pattern, entry: AclEntry) -> None:
         self.of_principal.setdefault(principal, {}).setdefault(pattern, set()).add(entry)
         self.counts[pattern] = self.counts.get(pattern, 0) + 1
 
+    def naming(self, areas: Iterable[Pattern]) -> set[str]:
+        """Return the principals with ACLs or topics on names of some patterns."""
+        if self._naming is None:
+            self._naming = {}
+            for principal, patterns in self.of_principal.items():
+                for pattern in patterns:
+                    self._naming.setdefault(pattern, set()).add(principal)
+            for owner, names in self.owned.items():
+                for name in names:
+                    self._naming.setdefault(Pattern(name, True), set()).add(owner)
+            # Sorted, as `covered` needs them.
+            self._naming = dict(sorted(self._naming.items()))
+        ordered = list(self._naming)
+        found: set[str] = set()
+        for area in areas:
+            around = (Pattern(area.name[:length], False) for length in range(len(area.name) + 1))
+            for pattern in (*around, *covered(ordered, area)):
+                found |= self._naming.get(pattern, set())
+        return found
 
-def caller(principal: str) -> Principal:
-    """Return the principal of a request.
+
+def caller(principal: str, groups: Iterable[str] = ()) -> Principal:
+    """Return the principal of a request. `groups`: "Group:x", those that the client is in besides.
 
     For a group, it is that of a member that no ACL names otherwise.
     """
     found = parse_principal(principal)
-    if found.principal_type != GROUP_TYPE:
-        return found
-    return Principal(GROUP_TYPE, found.name, groups=(found.name,))
+    own = [found] if found.principal_type == GROUP_TYPE else []
+    names = {each.name for each in (*own, *map(parse_principal, groups))}
+    return Principal(found.principal_type, found.name, groups=tuple(sorted(names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +158,7 @@ class Policy:
         return sum(bit for (_, bit), decision in zip(bits, decisions, strict=True) if decision.allowed)
 
     def decide(self, request: AccessRequest) -> Decision:
-        context = self._context(caller(request.principal), request.host)
+        context = self._context(caller(request.principal, request.groups), request.host)
         operation, kind, name = request.operation, request.resource_type, request.resource_name
         if name is not None:
             return self.authorizer.authorize(context, [Action(operation, kind, name)])[0]

@@ -104,7 +104,7 @@ def _differs(policy: Policy, without: Policy, acl: Acl) -> bool:
     scope = everything(acl.resource_type)
     if acl.principal != WILDCARD_PRINCIPAL and not policy.everyone:
         # It says nothing about other principals.
-        scope = replace(scope, principals=frozenset((acl.principal,)))
+        scope = replace(scope, sessions=frozenset(((acl.principal,),)))
     changed = {acl.resource_type: {acl.principal: [_indexed(acl)[0]]}}
     return bool(Comparison(policy, without).regions(scope, changed))
 

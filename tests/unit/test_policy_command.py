@@ -83,12 +83,14 @@ def test_json_has_the_same_regions(capsys: pytest.CaptureFixture[str]) -> None:
             {
                 "effect": "newly_denied",
                 "principals": ["User:alice"],
+                "groups": [],
                 "hosts": [{"of": "*", "but": []}],
                 "operations": ["READ"],
                 "resource_type": "TOPIC",
                 "names": [{"of": "payroll-*", "but": [{"of": "payroll-reports-*", "but": []}]}],
                 "witness": {
                     "principal": "User:alice",
+                    "groups": [],
                     "host": "192.0.2.1",
                     "operation": "READ",
                     "resource_type": "TOPIC",

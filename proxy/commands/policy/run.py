@@ -14,7 +14,7 @@ from proxy.policy.assertions import AssertionFault, Violation, parse_assertions,
 from proxy.policy.differences import Region, differences
 from proxy.policy.hosts import branches_of_hosts
 from proxy.policy.names import Branch, branches_of_names
-from proxy.policy.policy import REQUESTED, AccessRequest, Policy
+from proxy.policy.policy import REQUESTED, AccessRequest, Policy, session_text
 from proxy.policy.useless import useless_acls
 from proxy.security.authorizer import Decision
 from proxy.security.standard import StandardAuthorizer
@@ -93,6 +93,7 @@ def _region_text(region: Region) -> str:
     effect = "NEWLY ALLOWED" if region.allowed else "NEWLY DENIED"
     named = ", ".join(region.principals)
     who = (f"any principal but {named}" if named else "any principal") if region.others else named
+    who = session_text(who, region.groups)
     hosts = "; ".join(map(str, branches_of_hosts(region.hosts)))
     names = "any" if region.names is None else "; ".join(map(str, branches_of_names(region.names)))
     operations = ", ".join(each.name for each in region.operations)
@@ -115,6 +116,7 @@ def _region_fields(region: Region, old: Policy, new: Policy) -> dict[str, object
     return {
         "effect": "newly_allowed" if region.allowed else "newly_denied",
         "any_principal_but" if region.others else "principals": list(region.principals),
+        "groups": list(region.groups),
         "hosts": [_tree(each) for each in branches_of_hosts(region.hosts)],
         "operations": [each.name for each in region.operations],
         "resource_type": region.resource_type.name,
@@ -130,6 +132,7 @@ def _tree(branch: Branch) -> dict[str, object]:
 def _request_fields(request: AccessRequest) -> dict[str, object]:
     return {
         "principal": request.principal,
+        "groups": list(request.groups),
         "host": request.host,
         "operation": request.operation.name,
         "resource_type": request.resource_type.name,

@@ -63,6 +63,9 @@ PAYMENTS = of_acls(
         ("User:bob may WRITE topic payroll-out from 10.0.0.0/8", None),
         ("User:x may READ every topic", "User:x 192.0.2.1 READ TOPIC payroll-key"),
         ("no principal but super users may DESCRIBE every transactional-id", None),
+        ("User:bob in Group:payments may WRITE topic payroll", None),
+        ("User:bob in Group:payments may WRITE topic prefix pay", "User:bob in Group:payments 192.0.2.1"),
+        ("User:ci in Group:payments, Group:ops never WRITE topic payroll", "User:ci in Group:payments, Gr"),
     ],
 )
 def test_a_line_is_proved_or_has_a_counterexample(line: str, counterexample: str | None) -> None:
@@ -107,6 +110,7 @@ def test_a_line_is_proved_or_has_a_counterexample(line: str, counterexample: str
         ("User:a may ANY topic t", "'may ANY' would say nothing"),
         ("User:a must READ topic t", "column 8: expected 'may' or 'never'"),
         ("User:* never READ topic t", "column 1: no client is User:*"),
+        ("User:a in User:b may READ topic t", "column 11: a session is in groups, such as Group:team"),
         ("user:a never READ topic t", "column 1: no client has the principal 'user:a'"),
         ("no principal may READ topic t from", "column 35: expected an address or a network"),
         ("no principal may READ topic t from db-1", "column 36: 'db-1' is neither an address"),

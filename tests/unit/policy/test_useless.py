@@ -97,3 +97,11 @@ def test_without_all_of_them_every_request_is_decided_as_before(all_acls: list[A
             if one.permission_type is PermissionType.ALLOW and is_understood:
                 others = [each for each in left if each is not one]
                 assert differences(of_acls(left, settings_of), of_acls(others, settings_of)) != []
+
+
+@pytest.mark.spec("A8")
+def test_a_deny_for_a_group_is_needed_for_members_that_are_allowed_by_their_own_name() -> None:
+    deny = acl("orders", permission_type=DENY, principal="Group:crew")
+
+    assert [each.acl for each in useless_acls(of_acls([READS, deny]))] == []
+    assert [each.acl for each in useless_acls(of_acls([deny]))] == [deny]
