@@ -17,8 +17,8 @@ RUN /opt/penstock/bin/pip install --no-cache-dir --no-deps --no-build-isolation 
     && /opt/penstock/bin/pip uninstall --yes setuptools pip
 
 FROM python:${PYTHON}-slim
-# `docker build --build-arg VERSION=...`: of a release.
-ARG VERSION=unreleased
+# Written by `make cut`.
+ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="Penstock" \
     org.opencontainers.image.description="A gate in front of Kafka brokers, and its controller" \
     org.opencontainers.image.licenses="Apache-2.0" \

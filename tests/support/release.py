@@ -1,8 +1,9 @@
-"""Makes the files of a release: `make release VERSION=0.9.0` writes them to dist/.
+"""Cuts a release and makes its files: `make cut VERSION=0.9.0`, `make release VERSION=0.9.0`.
 
-wheel and sdist, the chart as a package, the context of the image, a bill of materials of what the image
-installs (CycloneDX), the notes from CHANGELOG.md, and the checksums of all of these. The version stands in
-pyproject.toml and in the chart; a release of anything else than what is committed is rejected.
+`cut` makes two commits: "Release 0.9.0", with the version in all its places and the unreleased part of
+CHANGELOG.md as the version's, and one that opens the next minor version. `release`, in a checkout of the
+first, writes to dist/: wheel and sdist, the chart as a package, the context of the image, a bill of materials
+of what the image installs (CycloneDX), the notes from CHANGELOG.md, and the checksums of all of these.
 """
 
 import hashlib
@@ -10,10 +11,8 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
-
-import yaml
 
 from tests.lab.cluster.node import CHECKOUT
 from tests.support.helm import helm
@@ -29,13 +28,32 @@ IMAGE_CONTEXT = (
     "deploy/requirements.lock",
 )
 PACKAGES = ("proxy", "forwarding", "spark_audit")
+UNRELEASED = "## [Unreleased]\n"
+
+
+def semantic(version: str) -> str:
+    """Return a version of PEP 440 as Semantic Versioning writes it, for the chart and images."""
+    return re.sub(r"\.?(a|b|rc|dev)(\d+)$", r"-\1.\2", version)
+
+
+PLACES = (
+    ("pyproject.toml", r'(?m)^(version = ")(.+)(?=")', str),
+    ("Dockerfile", r"(?m)^(ARG VERSION=)(.+)", semantic),
+    ("deploy/helm/penstock/Chart.yaml", r"(?m)^(version: )(.+)", semantic),
+    ("deploy/helm/penstock/Chart.yaml", r"(?m)^(appVersion: )(.+)", semantic),
+    ("deploy/kubernetes/kustomization.yaml", r"(?m)^(    newTag: )(.+)", semantic),
+)
+"""Each place of the version: a file, what finds it, and how it is written there.
+
+The manifests have it from the chart, and the installed program from pyproject.toml.
+"""
 
 
 class ReleaseError(Exception):
     """The release cannot be made; the message says what to do."""
 
 
-def main(version: str, directory: Path) -> None:
+def release(version: str, directory: Path) -> None:
     """Write all files of the release into the directory, which is made."""
     _require_release(version)
     directory.mkdir(parents=True, exist_ok=True)
@@ -64,22 +82,52 @@ def notes_of(version: str, changelog: str) -> str:
     found = re.search(rf"^## \[{re.escape(version)}\].*?(?=^## \[|\Z)", changelog, re.M | re.S)
     if found is None:
         raise ReleaseError(
-            f"CHANGELOG.md has no section for {version};"
-            f" write `## [{version}] - DATE` below `## [Unreleased]`"
+            f"CHANGELOG.md has no section for {version}; check out the commit that `make cut` made"
         )
     return found[0].rstrip() + "\n"
 
 
+def cut(version: str) -> None:
+    """Commit the release, then the opening of the next minor version."""
+    _require_committed()
+    changelog = CHECKOUT / "CHANGELOG.md"
+    text = changelog.read_text(encoding="utf-8")
+    opened = f"{UNRELEASED}\n## [{version}] - {datetime.now(UTC).date()}\n"
+    changelog.write_text(text.replace(UNRELEASED, opened, 1), encoding="utf-8")
+    _commit(version, f"Release {version}")
+    major, minor = version.split(".")[:2]
+    upcoming = f"{major}.{int(minor) + 1}.0.dev0"
+    _commit(upcoming, f"Open {upcoming}")
+
+
+def _commit(version: str, subject: str) -> None:
+    for name, pattern, written in PLACES:
+        file = CHECKOUT / name
+        text = re.sub(pattern, rf"\g<1>{written(version)}", file.read_text(encoding="utf-8"), count=1)
+        file.write_text(text, encoding="utf-8")
+    _run(sys.executable, "-m", "tests.support.chart")
+    _run("git", "commit", "--quiet", "--all", "--message", subject)
+
+
+def other_versions(version: str) -> list[str]:
+    """Return each place that has another version, with what it has."""
+    found = []
+    for name, pattern, written in PLACES:
+        match = re.search(pattern, (CHECKOUT / name).read_text(encoding="utf-8"))
+        if match is None or match[2] != written(version):
+            found.append(f"{name} has {match and match[2]}")
+    return found
+
+
 def _require_release(version: str) -> None:
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    chart = yaml.safe_load((CHECKOUT / "deploy/helm/penstock/Chart.yaml").read_text(encoding="utf-8"))
-    for where, named in (
-        ("version in pyproject.toml", project),
-        ("version in Chart.yaml", chart["version"]),
-        ("appVersion in Chart.yaml", chart["appVersion"]),
-    ):
-        if named != version:
-            raise ReleaseError(f"{where} is {named}; write {version}, and commit it")
+    if others := other_versions(version):
+        raise ReleaseError(
+            f"not the commit that `make cut VERSION={version}` made; check that out: {', '.join(others)}"
+        )
+    _require_committed()
+
+
+def _require_committed() -> None:
     if changed := _output("git", "status", "--porcelain").strip():
         raise ReleaseError(f"the work tree differs from its commit; commit or remove:\n{changed}")
 
@@ -98,6 +146,9 @@ def _sha256(file: Path) -> str:
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1], Path(sys.argv[2]))
+        if sys.argv[1] == "cut":
+            cut(sys.argv[2])
+        else:
+            release(sys.argv[2], Path(sys.argv[3]))
     except ReleaseError as error:
-        sys.exit(f"make release: {error}")
+        sys.exit(f"make {sys.argv[1]}: {error}")

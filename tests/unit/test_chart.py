@@ -15,7 +15,6 @@ import struct
 import subprocess
 import sys
 import threading
-import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -125,14 +124,6 @@ def test_there_is_a_path_with_values_for_each_kind_of_cluster() -> None:
     }
     for name in ("Strimzi", "Amazon MSK", "Confluent", "Plain brokers"):
         assert f"deploy/README.md#{name.lower().replace(' ', '-')})" in guide
-
-
-@pytest.mark.tooling
-def test_the_chart_is_of_the_projects_version() -> None:
-    project = tomllib.loads((chart.DEPLOY.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    metadata = yaml.safe_load((chart.CHART / "Chart.yaml").read_text(encoding="utf-8"))
-
-    assert (metadata["version"], metadata["appVersion"]) == (project["version"], project["version"])
 
 
 @pytest.mark.spec("O1")
