@@ -1,10 +1,6 @@
 """A log of the second edition is signed once on command, and verified by proxies and by the audit jobs."""
 
-import io
 import shutil
-import subprocess
-import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +11,7 @@ from tests.lab.cluster.node import CHECKOUT, READY_TIMEOUT_MS, penstock
 from tests.lab.cluster.process import ChildProcess
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.support.cluster_admin import ClusterAdmin
+from tests.support.earlier_release import audit_with, code_of, extracted
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
@@ -23,7 +20,7 @@ SECOND_EDITION = "0a5cf906"
 
 @pytest.mark.spec("S14", "D13")
 def test_the_log_of_the_second_edition_is_signed_once_and_verified(kafka_libs: Path, tmp_path: Path) -> None:
-    old = {"PYTHONPATH": str(second_edition(tmp_path / "second")), "PYTHONSAFEPATH": "1"}
+    old = code_of(extracted(SECOND_EDITION, tmp_path / "second", "proxy", "forwarding"))
     stack = Stack(
         StackSettings(
             directory=tmp_path / "stack",
@@ -61,29 +58,18 @@ def test_the_log_of_the_second_edition_is_signed_once_and_verified(kafka_libs: P
             assert "name=orders" in listed
             assert "permissionType=DENY" in listed
             assert "no signature; in effect" not in rejects.log.read_text()
-            audit("ingest", "--bootstrap", stack.broker.plaintext, "--tables", str(tmp_path / "tables"))
+            places = ("--tables", str(tmp_path / "tables"))
+            audit_with(CHECKOUT, "ingest", "--bootstrap", stack.broker.plaintext, *places)
         finally:
             rejects.stop()
             proxy.stop()
 
-    told = audit(
-        *("reconcile", "--tables", str(tmp_path / "tables"), "--out", str(tmp_path / "out")),
-        *("--public-keys", str(public_keys)),
+    told = audit_with(
+        CHECKOUT,
+        *("reconcile", *places, "--out", str(tmp_path / "out"), "--public-keys", str(public_keys)),
     )
     assert "findings: 0 critical, 0 high, 0 medium" in told
     assert "verified with 1 public keys up to transaction 1" in told
-
-
-def second_edition(directory: Path) -> Path:
-    packages = subprocess.run(
-        ["git", "archive", SECOND_EDITION, "proxy", "forwarding"],
-        cwd=CHECKOUT,
-        check=True,
-        capture_output=True,
-    ).stdout
-    with tarfile.open(fileobj=io.BytesIO(packages)) as files:
-        files.extractall(directory, filter="data")
-    return directory
 
 
 def metadata(file: Path) -> dict[str, str]:
@@ -104,11 +90,3 @@ def restarted(stack: Stack, role: str, file: Path, name: str) -> ChildProcess:
     http = yaml.safe_load(file.read_text())["http"]["bind"]
     process.wait_until(lambda: probe.is_ready(http), READY_TIMEOUT_MS)
     return process
-
-
-def audit(*arguments: str) -> str:
-    ran = subprocess.run(
-        [sys.executable, "-m", "spark_audit", *arguments], cwd=CHECKOUT, capture_output=True, text=True
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout + ran.stderr
