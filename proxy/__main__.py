@@ -306,8 +306,8 @@ def _policy_arguments(command: argparse.ArgumentParser) -> None:
     )
     subcommands = command.add_subparsers(dest="policy_command", required=True, metavar="COMMAND")
     source = (
-        "live, topic or kraft (with -c; topic@N: as of offset N), a file or directory of a metadata log, the"
-        " output of kafka-acls --list, an ACL file, or a proposal"
+        "live (with --bootstrap-server), topic or kraft (with -c; topic@N: as of offset N), a file or"
+        " directory of a metadata log, the output of kafka-acls --list, an ACL file, or a proposal"
     )
     diff = subcommands.add_parser("diff", help="print all requests that two policies decide differently")
     diff.add_argument("old", metavar="OLD", help=source)
@@ -328,6 +328,7 @@ def _policy_arguments(command: argparse.ArgumentParser) -> None:
         each.add_argument(
             "-c", "--config", type=Path, metavar="FILE", help="a proxy's or controller's configuration file"
         )
+        _cluster_arguments(each, required=False)
         each.add_argument("--super-users", metavar="A;B", help="in place of the configuration's super.users")
         each.add_argument(
             "--allow-everyone",
@@ -336,6 +337,22 @@ def _policy_arguments(command: argparse.ArgumentParser) -> None:
         )
         each.add_argument("--json", action="store_true", help="print one JSON object")
         each.set_defaults(run=_policy)
+
+
+def _cluster_arguments(command: argparse.ArgumentParser, *, required: bool) -> None:
+    command.add_argument(
+        "--bootstrap-server",
+        required=required,
+        metavar="HOST:PORT,...",
+        help="the cluster: a proxy's address",
+    )
+    command.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="a .properties file of a Kafka client: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, and TLS with PEM"
+        " files",
+    )
 
 
 def _signal_arguments(command: argparse.ArgumentParser, name: str) -> None:

@@ -13,6 +13,7 @@ policy/             `policy`: what is proved about ACLs
 shell/              the metadata log as a tree of paths
 init                example files to begin from
 acl                 kafka-acls with ends of ACLs
+acl_requests        ACLs on the wire, for `acl`, `policy` and `rights`
 properties          the .properties file of a Kafka client
 hash_password       the line of a PLAIN user for a users file
 """

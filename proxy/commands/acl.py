@@ -10,24 +10,25 @@ import asyncio
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from proxy.commands.properties import SettingError, endpoint_of, properties_of
-from proxy.error_text import text_of
-from proxy.metadata.acl import (
-    UNTIL_TAG,
-    Operation,
-    PatternType,
-    PermissionType,
-    ResourceType,
-    end_of_tags,
-    end_text,
-    tags_of_end,
+from proxy.commands.acl_requests import (
+    CREATE_VERSIONS,
+    DELETE_VERSIONS,
+    EVERY,
+    WITH_TAGS,
+    Ends,
+    Pattern,
+    RequestFailed,
+    creating,
+    deleting,
+    described_acls,
+    faults_of,
 )
+from proxy.commands.properties import SettingError, cluster_at
+from proxy.error_text import text_of
+from proxy.metadata.acl import end_text
 from proxy.net.files.tls import TlsError
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
-from proxy.wire import types
-from proxy.wire.error_codes import ErrorCode
 from spark_audit.proposal import ACL_OPTIONS, ProposedAcl, Removal, acl_command, acl_resources
 
 USAGE = """usage: penstock acl --bootstrap-server HOST:PORT[,...] [--command-config FILE]
@@ -50,16 +51,6 @@ Add, remove or list ACLs. The options are those of kafka-acls; --until is Pensto
 
 Exit code 0: success; 1: the cluster has rejected something, or does not respond; 2: invalid arguments."""
 
-CREATE_VERSIONS, DELETE_VERSIONS, DESCRIBE_VERSIONS = (1, 3), (1, 3), (1, 3)
-WITH_TAGS = (2, 3)
-
-Pattern = tuple[str, str | None, str]
-"""Resource type, name (None: every) and pattern type."""
-
-
-class RequestFailed(Exception):
-    """The cluster has rejected the request."""
-
 
 def run_acl(words: Sequence[str]) -> int:
     """Runs the command; returns the exit code."""
@@ -71,7 +62,7 @@ def run_acl(words: Sequence[str]) -> int:
         if len(options.bootstrap_server) != 1 or len(options.command_config) > 1:
             raise ValueError("write --bootstrap-server HOST:PORT, and --command-config at most once")
         file = Path(options.command_config[0]) if options.command_config else None
-        endpoint = endpoint_of(options.bootstrap_server[0], {} if file is None else properties_of(file))
+        endpoint = cluster_at(options.bootstrap_server[0], file)
         if "--list" in words:
             work = _list(endpoint, list(_patterns(words)))
         else:
@@ -99,7 +90,7 @@ def _patterns(words: Sequence[str]) -> Iterable[Pattern]:
         raise ValueError("--resource-pattern-type is literal, prefixed, any or match")
     named = options.topic + options.group + options.transactional_id + options.delegation_token
     if not named and not options.user_principal and not options.cluster:
-        return [("ANY", None, "ANY")]
+        return [EVERY]
     return [(kind_of, name, kind) for (kind_of, name), _ in acl_resources(options, kind)]
 
 
@@ -142,96 +133,29 @@ async def _add(channel: Channel, added: Sequence[ProposedAcl], until_ms: int | N
     versions = CREATE_VERSIONS
     if until_ms is not None:
         versions = WITH_TAGS
-        if not (await _described(channel, (added[0][0], added[0][1], added[0][2]), WITH_TAGS))[1]:
+        if not (await described_acls(channel, (added[0][0], added[0][1], added[0][2]), WITH_TAGS))[1]:
             raise RequestFailed(
                 f"{channel.endpoint.address}: this cluster knows no ACLs with an end; nothing was added"
             )
-    creations = [
-        types.CreateAclsRequest.AclCreation(
-            resource_type=ResourceType[acl.resource_type],
-            resource_name=acl.resource_name,
-            resource_pattern_type=PatternType[acl.pattern_type],
-            principal=acl.principal,
-            host=acl.host,
-            operation=Operation[acl.operation],
-            permission_type=PermissionType[acl.permission_type],
-            unknown_tags=tags_of_end(until_ms),
-        )
-        for acl in added
-    ]
-    response = await channel.send(types.CreateAclsRequest(creations=creations), versions)
-    _require_success(added, response.results)
+    acls = dict.fromkeys(added, until_ms)
+    response = await channel.send(creating(acls), versions)
+    _require_all(faults_of(list(acls), response.results))
 
 
 async def _remove(channel: Channel, removed: Sequence[Removal]) -> None:
-    filters = []
-    for each in removed:
-        principal, host, operation, permission = each.entry or (None, None, "ANY", "ANY")
-        filters.append(
-            types.DeleteAclsRequest.DeleteAclsFilter(
-                resource_type_filter=ResourceType[each.resource_type],
-                resource_name_filter=each.resource_name,
-                pattern_type_filter=PatternType[each.pattern_type],
-                principal_filter=principal,
-                host_filter=host,
-                operation=Operation[operation],
-                permission_type=PermissionType[permission],
-            )
-        )
-    response = await channel.send(types.DeleteAclsRequest(filters=filters), DELETE_VERSIONS)
-    _require_success(removed, response.filter_results)
+    response = await channel.send(deleting(removed), DELETE_VERSIONS)
+    _require_all(faults_of(removed, response.filter_results))
 
 
-def _require_success(parts: Sequence[ProposedAcl | Removal], results: Sequence[Any]) -> None:
-    """Raise RequestFailed with a line for each part of the request that has failed."""
-    faults = [
-        f"{each}: {_fault(result.error_code, result.error_message)}"
-        for each, result in zip(parts, results, strict=True)
-        if result.error_code
-    ]
+def _require_all(faults: Sequence[str]) -> None:
     if faults:
         raise RequestFailed("\n".join(faults))
 
 
-Described = dict[ProposedAcl, int | None]
-"""ACL -> when it ends, in ms since the epoch."""
-
-
-async def _described(
-    channel: Channel, pattern: Pattern, versions: tuple[int, int] = DESCRIBE_VERSIONS
-) -> tuple[Described, bool]:
-    """Returns the ACLs, and whether the cluster knows ends."""
-    resource_type, name, pattern_type = pattern
-    request = types.DescribeAclsRequest(
-        resource_type_filter=ResourceType[resource_type],
-        resource_name_filter=name,
-        pattern_type_filter=PatternType[pattern_type],
-        principal_filter=None,
-        host_filter=None,
-        operation=Operation.ANY,
-        permission_type=PermissionType.ANY,
-    )
-    response = await channel.send(request, versions)
-    if response.error_code:
-        raise RequestFailed(_fault(response.error_code, response.error_message))
-    found: Described = {}
-    for resource in response.resources:
-        place = (
-            ResourceType(resource.resource_type).name,
-            resource.resource_name,
-            PatternType(resource.pattern_type).name,
-        )
-        for acl in resource.acls:
-            entry = acl.principal, acl.host, Operation(acl.operation).name
-            key = ProposedAcl(*place, *entry, PermissionType(acl.permission_type).name)
-            found[key] = end_of_tags(acl.unknown_tags)
-    return found, UNTIL_TAG in (response.unknown_tags or ())
-
-
-async def _print_current(channel: Channel, patterns: Sequence[Pattern]) -> Described:
-    found: Described = {}
+async def _print_current(channel: Channel, patterns: Sequence[Pattern]) -> Ends:
+    found: dict[ProposedAcl, int | None] = {}
     for pattern in patterns:
-        found |= (await _described(channel, pattern))[0]
+        found |= (await described_acls(channel, pattern))[0]
     by_resource: dict[Pattern, list[str]] = {}
     for acl, until_ms in found.items():
         end = "" if until_ms is None else f", until={end_text(until_ms)}"
@@ -244,8 +168,3 @@ async def _print_current(channel: Channel, patterns: Sequence[Pattern]) -> Descr
         print(f"Current ACLs for resource `ResourcePattern({resource})`: ")
         print("".join(f" \t{entry}\n" for entry in sorted(entries)))
     return found
-
-
-def _fault(error_code: int, message: str | None) -> str:
-    name = ErrorCode.name_of(error_code)
-    return f"{name}: {message}" if message else name

@@ -34,6 +34,11 @@ def properties_of(path: Path) -> dict[str, str]:
     return found
 
 
+def cluster_at(servers: str, file: Path | None) -> EndpointSettings:
+    """Return how to connect to --bootstrap-server with --command-config, or without one. As `endpoint_of`."""
+    return endpoint_of(servers, {} if file is None else properties_of(file))
+
+
 def endpoint_of(servers: str, settings: Mapping[str, str]) -> EndpointSettings:
     """Return how to connect. SettingError, ValueError or TlsError say what cannot be used."""
     (host, port), *others = map(split_host_port, servers.split(","))

@@ -199,21 +199,25 @@ def _with_changes(image: MetadataImage, changes: Resolved) -> AclsImage:
     for acl_id in changes.removed:
         delta.remove(acl_id)
     for number, acl in enumerate(changes.added):
-        delta.add(
-            ImageAcl(
-                # Kafka's ids are random: none is such a small number.
-                uuid_text(number.to_bytes(16, "little")),
-                ResourceType[acl.resource_type],
-                acl.resource_name,
-                PatternType[acl.pattern_type],
-                acl.principal,
-                acl.host,
-                Operation[acl.operation],
-                PermissionType[acl.permission_type],
-                until_ms=changes.ends.get(acl),
-            )
-        )
+        # Kafka's ids are random: none is such a small number.
+        acl_id = uuid_text(number.to_bytes(16, "little"))
+        delta.add(image_acl(acl_id, acl, changes.ends.get(acl)))
     return delta.apply()
+
+
+def image_acl(acl_id: str, acl: ProposedAcl, until_ms: int | None) -> ImageAcl:
+    """Returns the ACL of an image. `until_ms`: when it ends; None: it does not."""
+    return ImageAcl(
+        acl_id,
+        ResourceType[acl.resource_type],
+        acl.resource_name,
+        PatternType[acl.pattern_type],
+        acl.principal,
+        acl.host,
+        Operation[acl.operation],
+        PermissionType[acl.permission_type],
+        until_ms=until_ms,
+    )
 
 
 def _decide(

@@ -1,11 +1,10 @@
-"""`penstock policy ... live`: the ACLs that a broker describes, with the settings of a configuration."""
+"""`penstock policy ... live`: the ACLs that a cluster describes."""
 
 import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from proxy.__main__ import main
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
@@ -39,21 +38,8 @@ def described(request: Request) -> Any:
     )
 
 
-def configuration(directory: Path, broker: FakeBroker) -> Path:
-    path = directory / "controller.yaml"
-    path.write_text(
-        yaml.safe_dump(
-            {
-                "controller.id": "c",
-                "listener": {"name": "C", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"},
-                "broker": {"bootstrap": broker.address},
-                "authorizer": {"super.users": "User:root"},
-                "audit": {"spool.dir": "spool"},
-            }
-        ),
-        encoding="utf-8",
-    )
-    return path
+def at(broker: FakeBroker) -> tuple[str, ...]:
+    return "--bootstrap-server", broker.address, "--super-users", "User:root"
 
 
 async def test_a_running_cluster_is_compared_with_a_proposal(
@@ -66,7 +52,7 @@ async def test_a_running_cluster_is_compared_with_a_proposal(
         encoding="utf-8",
     )
     async with FakeBroker({ApiKey.DESCRIBE_ACLS: described}) as broker:
-        words = ["policy", "diff", "live", str(proposal), "-c", str(configuration(tmp_path, broker))]
+        words = ["policy", "diff", "live", str(proposal), *at(broker)]
         exit_code = await asyncio.to_thread(main, words)
 
     assert (exit_code, capsys.readouterr().out) == (
@@ -78,13 +64,13 @@ async def test_a_running_cluster_is_compared_with_a_proposal(
 
 
 async def test_a_cluster_that_does_not_describe_its_acls_has_exit_code_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def denied(_: Request) -> Any:
         return types.DescribeAclsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     async with FakeBroker({ApiKey.DESCRIBE_ACLS: denied}) as broker:
-        words = ["policy", "useless", "live", "-c", str(configuration(tmp_path, broker))]
+        words = ["policy", "useless", "live", *at(broker)]
         exit_code = await asyncio.to_thread(main, words)
 
     assert exit_code == 2

@@ -8,6 +8,7 @@ import pytest
 
 from proxy.__main__ import main
 from proxy.commands import acl
+from proxy.commands.acl_requests import RequestFailed
 from proxy.commands.properties import SettingError, endpoint_of, properties_of
 from proxy.metadata.acl import UNTIL_TAG, tags_of_end
 from proxy.net.kafka.channel import Channel
@@ -134,11 +135,11 @@ def test_an_acl_with_an_end_is_made_and_shown(
 def test_a_cluster_that_knows_no_ends_is_sent_no_acl_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     channel = Answering(knows_ends=False)
 
-    with pytest.raises(acl.RequestFailed, match="knows no ACLs with an end; nothing was added"):
+    with pytest.raises(RequestFailed, match="knows no ACLs with an end; nothing was added"):
         adds(channel, monkeypatch)
     assert channel.created == []
 
 
 def test_an_end_that_was_not_made_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(acl.RequestFailed, match="the end was not made"):
+    with pytest.raises(RequestFailed, match="the end was not made"):
         adds(Answering(knows_ends=True, makes_ends=False), monkeypatch)

@@ -179,7 +179,7 @@ def test_what_cannot_be_read_has_exit_code_2(
     ("words", "problem"),
     [
         (["missing", "listed.txt"], "missing: "),
-        (["live", "listed.txt"], "live: live needs --config"),
+        (["live", "listed.txt"], "live: live needs --bootstrap-server"),
         (["topic", "listed.txt"], "topic: --log topic needs --config"),
     ],
 )

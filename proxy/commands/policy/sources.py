@@ -1,6 +1,6 @@
 """Reads a policy from what an argument names.
 
-    live                  the ACLs of the cluster, by DescribeAcls at the broker of --config
+    live                  the ACLs of the cluster, by DescribeAcls at --bootstrap-server
     topic, kraft          the metadata log, as for `penstock shell`; with @N as of offset N
     PATH                  a segment, a snapshot or a directory of a log (also with @N), the output of
                           kafka-acls --list, an ACL file of SimpleAclAuthorizer, or a proposal
@@ -14,8 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from proxy.commands.proposal_check import at_present, carried_out
-from proxy.commands.shell.source import KRAFT, SEGMENT, SNAPSHOT, TOPIC, LogError, UsageError, broker_of, find
+from proxy.commands.acl_requests import RequestFailed, described_acls
+from proxy.commands.properties import SettingError, cluster_at
+from proxy.commands.proposal_check import at_present, carried_out, image_acl
+from proxy.commands.shell.source import KRAFT, SEGMENT, SNAPSHOT, TOPIC, LogError, UsageError, find
 from proxy.config import ConfigError
 from proxy.error_text import text_of
 from proxy.metadata.acl import (
@@ -24,22 +26,18 @@ from proxy.metadata.acl import (
     PatternType,
     PermissionType,
     ResourceType,
-    end_of_tags,
     end_text,
 )
 from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.delta import AclsDelta
 from proxy.metadata.image import MetadataImage
 from proxy.net.files.tls import TlsError
-from proxy.net.kafka.channel import Channel, ChannelError
+from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.policy.policy import Policy, numbered_id, of_file, of_image
 from proxy.security.standard import StandardAuthorizer
-from proxy.wire import types
-from proxy.wire.error_codes import ErrorCode
 from spark_audit.proposal import moment_ms
 
 LIVE = "live"
-DESCRIBE_VERSIONS = (1, 3)
 _LIVE_TIMEOUT_S = 60
 
 
@@ -53,15 +51,19 @@ class PolicyReader:
 
     config: Path | None
     settings: Mapping[str, str]
+    bootstrap_server: str | None = None
+    """Of the cluster whose ACLs are `live`: HOST:PORT,..."""
+    command_config: Path | None = None
+    """A .properties file that says how to connect to it."""
     notes: list[str] = field(default_factory=list)
 
     def read(self, source: str, before: Policy | None = None) -> Policy:
         """Return the policy that `source` names. `before`: what a proposal changes. SourceError."""
         try:
             policy = self._read(source, before)
-        except (OSError, UnicodeDecodeError, ValueError, ConfigError, TlsError) as error:
+        except (OSError, UnicodeDecodeError, ValueError, ConfigError, TlsError, SettingError) as error:
             raise SourceError(f"{source}: {text_of(error)}") from error
-        except (LogError, UsageError, ChannelError, TimeoutError) as error:
+        except (LogError, UsageError, ChannelError, RequestFailed, TimeoutError) as error:
             raise SourceError(f"{source}: {error or 'no response in time'}") from error
         for acl in policy.image.acls.by_id.each_value():
             self.notes += [
@@ -71,9 +73,10 @@ class PolicyReader:
 
     def _read(self, source: str, before: Policy | None) -> Policy:
         if source == LIVE:
-            if self.config is None:
-                raise UsageError(f"{LIVE} needs --config, the configuration file of a proxy or a controller")
-            return of_image(_image(asyncio.run(_described(self.config))), self.settings)
+            if self.bootstrap_server is None:
+                raise UsageError(f"{LIVE} needs --bootstrap-server, the address of a proxy")
+            cluster = cluster_at(self.bootstrap_server, self.command_config)
+            return of_image(_image(asyncio.run(_described(cluster))), self.settings)
         name, at, digits = source.rpartition("@")
         has_offset = bool(at) and digits.isdecimal() and not Path(source).exists()
         log, offset = (name, int(digits)) if has_offset else (source, None)
@@ -151,36 +154,11 @@ def listed_acls(text: str) -> Iterator[Acl]:
                 raise ValueError(f"line {number}: {error.args[0]} is unknown") from error
 
 
-async def _described(config: Path) -> Iterator[Acl]:
-    """The ACLs that the broker of a configuration file responds with."""
-    every = types.DescribeAclsRequest(
-        resource_type_filter=ResourceType.ANY,
-        resource_name_filter=None,
-        pattern_type_filter=PatternType.ANY,
-        principal_filter=None,
-        host_filter=None,
-        operation=Operation.ANY,
-        permission_type=PermissionType.ANY,
-    )
-    broker = broker_of(config)
-    async with asyncio.timeout(_LIVE_TIMEOUT_S), await Channel.open(broker) as channel:
-        response = await channel.send(every, DESCRIBE_VERSIONS)
-    if response.error_code != ErrorCode.NONE:
-        raise ChannelError(f"{broker.address}: DescribeAcls: {ErrorCode.name_of(response.error_code)}")
-    pairs = ((resource, acl) for resource in response.resources for acl in resource.acls)
-    return iter(
-        [
-            Acl(
-                numbered_id(number),
-                ResourceType(resource.resource_type),
-                resource.resource_name,
-                PatternType(resource.pattern_type),
-                acl.principal,
-                acl.host,
-                Operation(acl.operation),
-                PermissionType(acl.permission_type),
-                until_ms=end_of_tags(acl.unknown_tags),
-            )
-            for number, (resource, acl) in enumerate(pairs, 1)
-        ]
+async def _described(cluster: EndpointSettings) -> Iterator[Acl]:
+    """The ACLs that a proxy or a broker responds with."""
+    async with asyncio.timeout(_LIVE_TIMEOUT_S), await Channel.open(cluster) as channel:
+        acls, _ = await described_acls(channel)
+    return (
+        image_acl(numbered_id(number), acl, until_ms)
+        for number, (acl, until_ms) in enumerate(acls.items(), 1)
     )

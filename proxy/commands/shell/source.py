@@ -326,11 +326,6 @@ def _topic_of(config: Path) -> tuple[EndpointSettings, FollowedLog]:
     return endpoint(proxy.upstream, proxy.upstream.own_bootstrap, CLIENT_ID), proxy.metadata
 
 
-def broker_of(config: Path) -> EndpointSettings:
-    """The broker in the configuration file of a proxy or a controller. ConfigError."""
-    return _topic_of(config)[0]
-
-
 def _required(config: Path | None, log: str) -> Path:
     if config is None:
         whose = "a proxy" if log == KRAFT else "a proxy or a controller"
