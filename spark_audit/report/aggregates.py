@@ -29,6 +29,8 @@ LATEST = 100
 """Rows of a list that is ordered by time."""
 OBJECTS = 5
 """Objects that are shown of one request."""
+GROUPS_SHOWN = 20
+"""Groups that are shown of one session, which may have a thousand."""
 NEW = 50
 """Rows of the list of newcomers."""
 LONGEST_NAME, KEPT = 255, 100
@@ -403,7 +405,8 @@ def sampled(records: DataFrame, bucket_ms: int, number: int) -> DataFrame:
     each row of a table (who did what to which object from where), two of each principal in each column, and
     the latest changes. Which two is a matter of their hash.
     """
-    shown = records.drop(S.SETTINGS).withColumn(S.OBJECTS, F.slice(S.OBJECTS, 1, OBJECTS))
+    first = {S.OBJECTS: F.slice(S.OBJECTS, 1, OBJECTS), S.GROUPS: first_groups()}
+    shown = records.drop(S.SETTINGS).withColumns(first)
     hashed = shown.select("*", kind().alias(KIND), F.xxhash64(*S.RECORD_KEY).alias(_HASH))
     if number <= SAMPLED:
         return hashed.orderBy(_HASH)
@@ -415,6 +418,12 @@ def sampled(records: DataFrame, bucket_ms: int, number: int) -> DataFrame:
     )
     each = wanted.groupBy(_HASH).agg(F.min("place").alias("place")).orderBy("place", _HASH).limit(SAMPLED)
     return hashed.join(F.broadcast(each), _HASH).orderBy("place", _HASH)
+
+
+def first_groups() -> Column:
+    """Returns the first GROUPS_SHOWN groups of a session, and that there are more."""
+    cut_off = F.concat(F.slice(S.GROUPS, 1, GROUPS_SHOWN), F.array(F.lit("…")))
+    return F.when(F.size(S.GROUPS) > GROUPS_SHOWN, cut_off).otherwise(F.col(S.GROUPS))
 
 
 def _picked(hashed: DataFrame, *key: Column | str) -> DataFrame:

@@ -175,6 +175,8 @@ def _outcome(row: Row) -> str:
         words += [row[S.LISTENER], row[S.MECHANISM]]
     if row[S.GRANTED] is not None:
         words.append(f"{'allowed' if row[S.GRANTED] else 'denied'} by {row[S.RULE]}")
+    if row[S.GROUPS]:
+        words.append(f"groups: {' '.join(row[S.GROUPS])}")
     if row[S.QUOTA_KEY] is not None:
         words.append(f"{row[S.QUOTA_KEY]} of {row[S.QUOTA_ID]}: {number(row[S.QUOTA_LIMIT])}")
     if row[S.THROTTLE_TIME_MS]:

@@ -121,6 +121,8 @@ def test_a_record_is_told_in_words_with_the_moments_at_which_it_is_plotted() -> 
     assert formatting.record(Row(**(waited.asDict() | quota)))[-2] == (
         "4 times, producer_byte_rate of a:: 1,048,576, throttled for 8 s"
     )
+    login = a_row(event="authentication", kind="login", listener="SSL", mechanism="SSL", groups=["a", "b c"])
+    assert formatting.record(login)[-2] == "SSL, SSL, groups: a b c"
     # An interval that begins after its record is forged.
     denied = {"granted": False, "rule": "default.deny", "error_code": 29, "interval_start_ms": 11_000}
     place = {"resource_type": "GROUP", "principal": "User:\u202ea", "operation": "READ"}

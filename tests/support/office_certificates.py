@@ -48,13 +48,14 @@ class OfficeCertificates:
         common_name: str | None = None,
         hosts: tuple[str, ...] = ("127.0.0.1", "localhost"),
         not_after: datetime | None = None,
+        unit: str = "office",
     ) -> Issued:
         """For a server on loopback or, with a common name, for a client; written over when it is there."""
         leaf = self._authority.issue_cert(
             *hosts,
             common_name=common_name,
             not_after=not_after,
-            organization_unit_name="office",
+            organization_unit_name=unit,
             organization_name="acme",
         )
         issued = Issued(*(self._directory / f"{name}.{suffix}" for suffix in ("crt", "key", "pem")))

@@ -28,9 +28,9 @@ def played(directory: Path, libs: Path, minutes: float, say: Say) -> tuple[list[
         proposal = directory / "proposal.txt"
         proposal.write_text(traffic.PROPOSAL, encoding="utf-8")
         tables = str(directory / "tables")
-        say(_spark(stack, "ingest", "--bootstrap", stack.broker.plaintext, "--tables", tables))
+        say(spark_job(stack, "ingest", "--bootstrap", stack.broker.plaintext, "--tables", tables))
         wanted = ["--proposal", str(proposal), "--out", str(directory)]
-        say(_spark(stack, "what-if", "--tables", tables, *wanted))
+        say(spark_job(stack, "what-if", "--tables", tables, *wanted))
     return records, json.loads((directory / "what-if.json").read_text(encoding="utf-8"))
 
 
@@ -51,7 +51,7 @@ def _play(
         raise SetupError("; ".join(faults))
     # Its last summaries and all that waits in the spool are in the topic then.
     stack.proxy.stop()
-    return _records(stack)
+    return proxy_records(stack)
 
 
 def _carry_out(stack: Stack) -> None:
@@ -63,7 +63,7 @@ def _carry_out(stack: Stack) -> None:
     traffic.wait_for_acls(stack, traffic.PAYMENTS)
 
 
-def _records(stack: Stack) -> list[Record]:
+def proxy_records(stack: Stack) -> list[Record]:
     """Returns the `data` of each record that the proxy has written to the audit topic."""
     consumer = Consumer({"bootstrap.servers": stack.broker.plaintext, "group.id": "what-if"})
     found: dict[tuple[str, str, int], Record] = {}
@@ -84,7 +84,8 @@ def _records(stack: Stack) -> list[Record]:
     return list(found.values())
 
 
-def _spark(stack: Stack, command: str, *arguments: str) -> str:
+def spark_job(stack: Stack, command: str, *arguments: str) -> str:
+    """Returns what the audit job has printed; SetupError if its exit code is not 0."""
     done = run(
         [sys.executable, "-m", "spark_audit", command, "--master", "local[2]", *arguments],
         timeout_ms=SPARK_MS,
