@@ -226,7 +226,7 @@ lock: $(INSTALLED) ## Resolve the dependencies into the lock files
 conformance: $(INSTALLED) ## Write build/conformance.md, and its summary in docs/dev, from the tests' spec markers
 	$(BIN)/python -m tests.support.conformance
 
-bench: setup ##@ Measure CPU per request, GiB and decision, memory per connection and ACL; write build/*.json and docs/pictures/bench.svg
+bench: setup ##@ Measure CPU per request, GiB and decision, memory per connection and ACL; write build/*.json and build/bench.svg
 	$(BIN)/python -m tests.lab.bench
 	$(BIN)/python -m tests.lab.bench.picture
 	$(BIN)/python -m tests.lab.bench.decisions

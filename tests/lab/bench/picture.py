@@ -1,10 +1,14 @@
 """The picture of docs/performance.md: `python -m tests.lab.bench.picture` draws build/bench.json.
 
+It writes build/bench.svg, and with `--publish` docs/pictures/bench.svg, which is a part of the page.
+
 Each figure of each workload has three bars: the broker alone (`direct`), the relay and the proxy. A bar is
 the median of the rounds, and the line across its end goes from the smallest to the largest of them.
 """
 
+import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
@@ -12,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
-RESULTS, PICTURE = ROOT / "build" / "bench.json", ROOT / "docs" / "pictures" / "bench.svg"
+RESULTS, PICTURE = ROOT / "build" / "bench.json", ROOT / "build" / "bench.svg"
+PUBLISHED = ROOT / "docs" / "pictures" / "bench.svg"
 COLOURS = {"direct": "#9aa0a6", "relay": "#8ab8ff", "proxy": "#3274d9"}
 _COLUMNS, _WIDTH, _LABELS, _NUMBERS = 2, 600, 230, 110
 _BAR, _GAP, _MARGIN = 12, 16, 40
@@ -80,9 +85,12 @@ _NAMES = {
 }
 
 
-def main() -> None:
-    PICTURE.write_text(draw(json.loads(RESULTS.read_text(encoding="utf-8"))), encoding="utf-8")
+def main(argv: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.lab.bench.picture", description=__doc__)
+    parser.add_argument("--publish", action="store_true", help="write the picture of docs/performance.md")
+    picture = PUBLISHED if parser.parse_args(argv).publish else PICTURE
+    picture.write_text(draw(json.loads(RESULTS.read_text(encoding="utf-8"))), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

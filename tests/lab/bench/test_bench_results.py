@@ -9,6 +9,7 @@ from proxy.wire import codecs, skim
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import decode_request_header
 from tests.lab.bench import picture, results, templates
+from tests.lab.bench.__main__ import sizes_for
 from tests.lab.bench.results import Measured
 
 pytestmark = pytest.mark.tooling
@@ -85,3 +86,25 @@ def test_the_small_requests_are_whole_and_of_the_shape_that_streams(tmp_path: Pa
         1,
         len(request),
     )
+
+
+def test_the_picture_of_the_page_is_drawn_only_if_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results.write(tmp_path / "bench.json", [])
+    for name, file in (("RESULTS", "bench.json"), ("PICTURE", "build.svg"), ("PUBLISHED", "docs.svg")):
+        monkeypatch.setattr(picture, name, tmp_path / file)
+
+    picture.main([])
+    drawn = [(tmp_path / name).exists() for name in ("build.svg", "docs.svg")]
+    picture.main(["--publish"])
+
+    assert drawn == [True, False]
+    assert (tmp_path / "docs.svg").read_text() == (tmp_path / "build.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("rounds", "files", "connections"), [(3, 20_000, 1_000), (7, 20_000, 880), (20, 1 << 20, 450)]
+)
+def test_idle_connections_of_all_rounds_fit(rounds: int, files: int, connections: int) -> None:
+    assert sizes_for(False, rounds, files).idle_connections == connections
