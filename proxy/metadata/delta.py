@@ -10,10 +10,11 @@ removes it; neither makes an owner.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from proxy.metadata.acl import (
     Acl,
@@ -152,7 +153,7 @@ def _indexed(before: AclsImage, networks: bool, removed: list[Acl], added: list[
         )
     remaining = {kind: acls for kind, acls in resources.items() if acls.acls_of_subject}
     in_order = tuple(sorted(lengths, reverse=True))
-    groups = _changed_groups(before.acls_of_group, removed, added)
+    groups = _recounted(before.acls_of_group, _groups(removed), _groups(added))
     numbers = networks, counts, in_order, lengths
     return AclsImage(before.by_id, MappingProxyType(remaining), *numbers, ends, before.ended, groups)
 
@@ -180,38 +181,43 @@ def _changed_networks(
     image: AclsImage, removed: Iterable[Acl], added: Iterable[Acl]
 ) -> tuple[ShardedMap[str, int], MappingProxyType[tuple[int, int], int]]:
     """Return the number of ACLs of each network, and the number of networks of each length."""
-    before = image.acls_of_network
-    touched: dict[str, int] = {}
-    for acls, step in ((removed, -1), (added, 1)):
-        for acl in acls:
-            if "/" in acl.host and network_text(acl.host) == acl.host:
-                touched[acl.host] = touched.get(acl.host, 0) + step
-    if not touched:
+    before, gone, new = image.acls_of_network, _networks(removed), _networks(added)
+    if not gone and not new:
         return before, image.networks_of_length
-    counts = before.updated({name: (before.get(name) or 0) + step or None for name, step in touched.items()})
+    counts = _recounted(before, gone, new)
     lengths = dict(image.networks_of_length)
-    for name in touched:
+    for name in {*gone, *new}:
         length = length_of(name)
         lengths[length] = lengths.get(length, 0) + (name in counts) - (name in before)
     return counts, MappingProxyType({length: count for length, count in lengths.items() if count})
 
 
-def _changed_groups(
-    counts: ShardedMap[str, int], removed: Iterable[Acl], added: Iterable[Acl]
-) -> ShardedMap[str, int]:
-    touched: dict[str, int] = {}
-    for acls, step in ((removed, -1), (added, 1)):
-        for acl in acls:
-            kind, _, name = acl.principal.partition(":")
-            if kind == _GROUP:
-                touched[name] = touched.get(name, 0) + step
-    if not touched:
-        return counts
-    return counts.updated({name: (counts.get(name) or 0) + step or None for name, step in touched.items()})
+def _networks(acls: Iterable[Acl]) -> list[str]:
+    return [acl.host for acl in acls if "/" in acl.host and network_text(acl.host) == acl.host]
 
 
-_GROUP = "Group"
-"""The type of the principals that stand for groups of a session."""
+def _groups(acls: Iterable[Acl]) -> list[str]:
+    return [acl.principal.removeprefix(_GROUP) for acl in acls if acl.principal.startswith(_GROUP)]
+
+
+def _subjects(acls: Iterable[Acl]) -> list[Subject]:
+    return [(acl.principal, acl.host) for acl in acls]
+
+
+K = TypeVar("K")
+
+
+def _recounted(counts: ShardedMap[K, int], gone: Iterable[K], new: Iterable[K]) -> ShardedMap[K, int]:
+    """Return how many ACLs each key has after these changes; a key without one has no count."""
+    touched = Counter(new)
+    touched.subtract(gone)
+    return counts.updated(
+        {key: (counts.get(key) or 0) + step or None for key, step in touched.items() if step}
+    )
+
+
+_GROUP = "Group:"
+"""Begins the principals that stand for groups of a session."""
 _RESOURCE_TYPES = tuple(kind for kind in ResourceType if kind > ResourceType.ANY)
 
 
@@ -224,7 +230,7 @@ def _changed_resource(resource: ResourceAcls, outdated: list[Acl], current: list
         prefixed=prefixed,
         prefix_lengths=tuple(sorted(lengths)),
         prefixes_of_length=MappingProxyType(lengths),
-        acls_of_subject=_changed_counts(resource.acls_of_subject, outdated, current),
+        acls_of_subject=_recounted(resource.acls_of_subject, _subjects(outdated), _subjects(current)),
         names=_changed_names(resource.names, outdated, current),
     )
 
@@ -261,26 +267,10 @@ def _changed_patterns(
 def _changed_pattern(
     pattern: PatternAcls | None, subjects: dict[Subject, dict[str, Acl]]
 ) -> PatternAcls | None:
-    changed = (pattern if pattern is not None else PatternAcls()).updated(
-        {
-            subject: tuple(sorted(by_id.values(), key=_deny_first)) or None
-            for subject, by_id in subjects.items()
-        }
+    changed = (PatternAcls() if pattern is None else pattern).updated(
+        {subject: tuple(sorted(acls.values(), key=_deny_first)) or None for subject, acls in subjects.items()}
     )
-    return changed if changed else None
-
-
-def _changed_counts(
-    counts: ShardedMap[Subject, int], outdated: list[Acl], current: list[Acl]
-) -> ShardedMap[Subject, int]:
-    touched: dict[Subject, int] = {}
-    for acls, step in ((outdated, -1), (current, 1)):
-        for acl in acls:
-            subject = (acl.principal, acl.host)
-            touched[subject] = touched.get(subject, 0) + step
-    return counts.updated(
-        {subject: (counts.get(subject) or 0) + step or None for subject, step in touched.items() if step}
-    )
+    return changed or None
 
 
 def _changed_names(
@@ -294,8 +284,7 @@ def _changed_names(
             touched.setdefault(entry, ([], []))[place].append((acl.resource_name, acl.id))
     changes: dict[Entry, SortedNames | None] = {}
     for entry, (removed, added) in touched.items():
-        changed = (names.get(entry) or SortedNames.EMPTY).updated(removed, added)
-        changes[entry] = changed if changed else None
+        changes[entry] = (names.get(entry) or SortedNames.EMPTY).updated(removed, added) or None
     return names.updated(changes)
 
 

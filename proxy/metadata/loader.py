@@ -278,7 +278,10 @@ class Loader:
             return
         image = self._settled if self._in_transaction else self._built(self._next_offset - 1)
         self._applied_offset = image.offset
-        if self._caught_up and self._is_shown(image):
+        is_shown = (
+            image.offset == self._image.offset if self._every_offset else image.same_content(self._image)
+        )
+        if self._caught_up and is_shown:
             return
         changed = yield from self._changed_since_shown(image)
         if not self._in_transaction:
@@ -293,11 +296,6 @@ class Loader:
             self._build_on(image)
         self._image, self._caught_up, self._ready = image, True, True
         self._on_image(image, changed)
-
-    def _is_shown(self, image: MetadataImage) -> bool:
-        if self._every_offset:
-            return image.offset == self._image.offset
-        return image.same_content(self._image)
 
     def _changed_since_shown(self, image: MetadataImage) -> Generator[None, None, tuple[str, ...]]:
         """Return the paths of the quota entities that differ, without those of an open transaction."""

@@ -74,12 +74,8 @@ def topic_acls(image: MetadataImage, topic: str) -> list[Acl]:
     pattern = None if resource is None else resource.patterns(PatternType.LITERAL).get(topic)
     # A DENY that is not understood may be here without being on exactly this topic.
     stored = () if pattern is None else (image.acls.by_id[a.id] for acls in pattern.values() for a in acls)
-    return [acl for acl in stored if _is_on(acl, topic)]
-
-
-def _is_on(acl: Acl, topic: str) -> bool:
     wanted = ResourceType.TOPIC, topic, PatternType.LITERAL
-    return (acl.resource_type, acl.resource_name, acl.pattern_type) == wanted
+    return [acl for acl in stored if (acl.resource_type, acl.resource_name, acl.pattern_type) == wanted]
 
 
 def stripped(acl: Acl) -> TopicAcl:
