@@ -108,7 +108,9 @@ class Handovers:
     async def _restart(self) -> None:
         self._attempts += 1
         try:
-            self._require_possible()
+            reason = ends_successors(os.environ, os.getpid(), os.getppid())
+            if reason is not None:
+                raise SuccessorFailed(reason)
             successor = await self._ready_successor()
         except (OSError, SuccessorFailed) as error:
             log.error("not restarted: this process serves on", error=text_of(error))
@@ -118,11 +120,6 @@ class Handovers:
         log.info("new process is ready: draining", successor_pid=successor.pid)
         self._report(successor=successor.pid)
         self._stop.draining.set()
-
-    def _require_possible(self) -> None:
-        reason = ends_successors(os.environ, os.getpid(), os.getppid())
-        if reason is not None:
-            raise SuccessorFailed(reason)
 
     async def _ready_successor(self) -> Successor:
         """OSError, SuccessorFailed: there is no new process any more."""

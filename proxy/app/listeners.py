@@ -176,9 +176,11 @@ class Listeners:
     def open_sockets(self, prepared: Prepared) -> None:
         """Listen at the new addresses. ConfigError when one cannot be used; then all are closed again."""
         successors = {self._successor(entry, prepared) for entry in self._entries.values() if entry.listener}
+        early = prepared.config.authorizer.early_start_listeners
         try:
             for wanted in prepared.config.listeners:
-                if self._opens_now(wanted.name, prepared.config) and wanted.name not in successors:
+                opens_now = self._tasks is not None and (self._all_open or wanted.name in early)
+                if opens_now and wanted.name not in successors:
                     prepared.sockets[wanted.name] = self._socket(wanted)
         except OSError as error:
             prepared.close_sockets()
@@ -267,10 +269,6 @@ class Listeners:
 
     def _all_policies(self) -> list[ListenerPolicy]:
         return [*self.policies, *(listener.policy for listener in self._former)]
-
-    def _opens_now(self, name: str, config: ProxyConfig) -> bool:
-        early = name in config.authorizer.early_start_listeners
-        return self._tasks is not None and (self._all_open or early)
 
     def _socket(self, entry: ListenerConfig) -> socket.socket:
         host, port = split_host_port(entry.bind)
@@ -401,12 +399,8 @@ def _policy_settings(entry: ListenerConfig, config: ProxyConfig) -> tuple[object
 
 def _continue(policy: ListenerPolicy, old: ListenerPolicy) -> None:
     """Copy what the old listener has learned and counted to the one in its place."""
-    policy.addresses, policy.advertised_except, policy.unreachable = (
-        old.addresses,
-        old.advertised_except,
-        old.unreachable,
-    )
-    policy.counts = old.counts
+    policy.addresses, policy.advertised_except = old.addresses, old.advertised_except
+    policy.unreachable, policy.counts = old.unreachable, old.counts
 
 
 def _renew(policy: ListenerPolicy, new: ListenerPolicy) -> None:

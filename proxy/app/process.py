@@ -196,10 +196,6 @@ class ProxyProcess:
         ):
             registry.register(series)
 
-    @property
-    def _has_successor(self) -> bool:
-        return self._restarting is not None and self._restarting.has_successor
-
     def _state(self) -> StateInEffect | None:
         image, config = self._gate.image, self._frame.config
         if image is None or not self._plane.loader.ready:
@@ -254,7 +250,8 @@ class ProxyProcess:
             log.warning("tasks of disconnected clients cancelled at the end")
         self._quota_changes.flush()
         self._record_shares()
-        await self._recording.close(SUCCESSOR_WAITS_MS if self._has_successor else AUDIT_CLOSE_MS)
+        waits_for_this = self._restarting is not None and self._restarting.has_successor
+        await self._recording.close(SUCCESSOR_WAITS_MS if waits_for_this else AUDIT_CLOSE_MS)
         await frame.http.close()
         log.info("proxy stopped")
         return self._restarting is None or await self._restarting.hand_over()

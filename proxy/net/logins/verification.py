@@ -157,10 +157,6 @@ class NotChecked(Exception):
         self.reason = reason
 
 
-def _always() -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Client:
     """The client that waits for the outcome of a check."""
@@ -171,7 +167,7 @@ class Client:
     """In the form of proxy.security.authorizer.host_address."""
     principal: str | None = None
     """Of a client that renews its login; None for a stranger."""
-    is_there: Callable[[], bool] = _always
+    is_there: Callable[[], bool] = lambda: True
     """Called when the client's turn comes: the check of a disconnected client is dropped."""
 
     def path(self, user: str) -> Path:

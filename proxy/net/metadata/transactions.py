@@ -225,7 +225,8 @@ class QuorumLog:
             values: list[bytes] = []
             if not batch.is_control_batch:
                 yield from _values(batch, self.position, values)
-            self._uncommitted.append(ReplayedBatch(batch.next_offset - 1, _epoch(raw), tuple(values)))
+            epoch = int.from_bytes(raw[LENGTH_END:EPOCH_END], "big", signed=True)
+            self._uncommitted.append(ReplayedBatch(batch.next_offset - 1, epoch, tuple(values)))
             yield
 
     def committed(self, high_watermark: int) -> list[ReplayedBatch]:
@@ -317,7 +318,3 @@ def _value(record: LogRecord) -> bytes:
     if record.value is None:
         raise BrokenBatch(f"the record at offset {record.offset} has no value")
     return bytes(record.value)
-
-
-def _epoch(raw: bytes) -> int:
-    return int.from_bytes(raw[LENGTH_END:EPOCH_END], "big", signed=True)

@@ -41,7 +41,10 @@ async def quota_page(
     `addresses`: those with a limited connection rate that have connected recently. `shares`: None: no quota
     has the scope `cluster`.
     """
-    holders = await _holders(list(sessions))
+    holders: Counter[int] = Counter()
+    """Bucket's id() -> the sessions that hold it."""
+    async for session in iterate_in_slices(list(sessions)):
+        holders.update(map(id, session.machine.client.buckets))
     buckets = quotas.active(now_ms)
     rates = [bucket.byte_rate(now_ms) async for bucket in iterate_in_slices(buckets)]
     waits = [max(bucket.throttled_until_ms - now_ms, 0) for bucket in buckets]
@@ -50,13 +53,11 @@ async def quota_page(
         _row(buckets[at], rates[at], holders[id(buckets[at])], now_ms, shares)
         async for at in iterate_in_slices(shown)
     ]
-    mode = "enforce" if quotas.enforced else "observe"
-    limited = await _addresses(addresses)
     head: dict[str, object] = {
-        "mode": mode,
+        "mode": "enforce" if quotas.enforced else "observe",
         "time_ms": now_ms,
         "active": len(buckets),
-        "addresses": limited,
+        "addresses": await _addresses(addresses),
     }
     if shares is not None:
         head["cluster"] = shares.page()
@@ -77,14 +78,6 @@ async def _addresses(addresses: Iterable[AddressQuota]) -> list[Row]:
         }
         for each in shown
     ]
-
-
-async def _holders(sessions: list[Session]) -> Counter[int]:
-    """Return how many sessions hold each bucket, by the bucket's id()."""
-    holders: Counter[int] = Counter()
-    async for session in iterate_in_slices(sessions):
-        holders.update(map(id, session.machine.client.buckets))
-    return holders
 
 
 def _row(bucket: Bucket, rate: float, connections: int, now_ms: int, shares: Shares | None) -> str:

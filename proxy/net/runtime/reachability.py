@@ -134,7 +134,10 @@ class StateLine:
         changed = self.cause is not None or not self._was_up
         # If "down" was left out, because the peer comes and goes, "up" is left out too.
         if self._is_logged or not self._was_up:
-            log.info(self._up, after_ms=self._after_ms(), **fields)
+            since_s, after_ms = self._down_since_s, None
+            if since_s is not None:
+                after_ms = int((asyncio.get_running_loop().time() - since_s) * 1000)
+            log.info(self._up, after_ms=after_ms, **fields)
         self.cause, self._down_since_s, self._is_logged, self._was_up = None, None, False, True
         return changed
 
@@ -154,11 +157,6 @@ class StateLine:
         self._logged_s[cause.reason] = now_s
         self._is_logged = True
         getattr(log, level)(self._down, reason=cause.reason, error=cause.detail, **fields)
-
-    def _after_ms(self) -> int | None:
-        if self._down_since_s is None:
-            return None
-        return int((asyncio.get_running_loop().time() - self._down_since_s) * 1000)
 
 
 class Reachability:
