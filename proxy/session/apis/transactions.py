@@ -58,7 +58,9 @@ _FIRST_COMMIT_WITH_TOPIC_IDS = 6
 
 def decide_init_producer_id(call: Call, request: types.InitProducerIdRequest) -> Verdict:
     if request.transactional_id is None:
-        if _may_be_idempotent(call):
+        if call.shows(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
+            return Forward()
+        if call.allows_by_type(Operation.WRITE, ResourceType.TOPIC):
             return Forward()
         return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     needed = [Operation.WRITE] + ([Operation.TWO_PHASE_COMMIT] if request.enable2_pc else [])
@@ -66,12 +68,6 @@ def decide_init_producer_id(call: Call, request: types.InitProducerIdRequest) ->
         if not call.allows(operation, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
             return deny(call, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return Forward()
-
-
-def _may_be_idempotent(call: Call) -> bool:
-    if call.shows(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
-        return True
-    return call.allows_by_type(Operation.WRITE, ResourceType.TOPIC)
 
 
 def decide_add_partitions(call: Call, request: types.AddPartitionsToTxnRequest) -> Verdict:
