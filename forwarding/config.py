@@ -215,7 +215,10 @@ class ControllerConfig(Part):
             raise KeyProblem(("listener", "ssl", key), f"{key} is for a proxy's listeners; remove it")
 
     def _owners_are_known(self) -> None:
-        if self.topics.topic_owner_creator and not _knows_owners(self.authorizer):
+        name = self.authorizer.authorizer_class_name
+        if self.topics.topic_owner_creator and not (
+            name and acls_in_log(load_authorizer(name, self.authorizer.settings()))
+        ):
             raise KeyProblem(
                 ("topics", "owner.creator"),
                 "topic.owner.creator: the configured authorizer knows no owners of topics",
@@ -233,11 +236,6 @@ class ControllerConfig(Part):
         if "early_start_listeners" not in self.authorizer.model_fields_set:
             return True
         return self.listener.name in self.authorizer.early_start_listeners
-
-
-def _knows_owners(authorizer: AuthorizerConfig) -> bool:
-    name = authorizer.authorizer_class_name
-    return bool(name) and acls_in_log(load_authorizer(name or "", authorizer.settings()))
 
 
 def process_settings(config: ControllerConfig, files: int = sys.maxsize) -> ProcessSettings:

@@ -61,14 +61,9 @@ def for_clients(
     """
     offered = {}
     for api_key, own in proxy.items():
-        peer = own if api_key in local_apis else _served_by(api_key, upstream, controller).get(api_key)
+        served = (controller or {}) if api_key in FORWARDED else upstream
+        peer = own if api_key in local_apis else served.get(api_key)
         spoken_by_both = common(own, peer) if peer is not None else None
         if spoken_by_both is not None:
             offered[api_key] = spoken_by_both
     return offered
-
-
-def _served_by(
-    api_key: int, upstream: Mapping[int, VersionRange], controller: Mapping[int, VersionRange] | None
-) -> Mapping[int, VersionRange]:
-    return (controller or {}) if api_key in FORWARDED else upstream

@@ -130,58 +130,48 @@ def _quota(quota: MutationQuota) -> _Quota:
     }
 
 
-def tokens_expired(
-    records: Collection[Message], offsets: tuple[int | None, int], metadata_offset: int
-) -> AuditEvent:
-    """Expired delegation tokens that the controller removed, and the offsets of the removals."""
+class LogPlace(TypedDict):
+    """Where the log has the records of a change, and the offset of the image that has it."""
+
+    first_offset: int | None
+    last_offset: int
+    metadata_offset: int
+
+
+def tokens_expired(records: Collection[Message], at: LogPlace) -> AuditEvent:
+    """Expired delegation tokens that the controller removed."""
     names = [record.token_id for record in records if isinstance(record, types.RemoveDelegationTokenRecord)]
     return events.tokens_expired(
         method=ApiKey.name_of(ApiKey.EXPIRE_DELEGATION_TOKEN),
         count=len(records),
-        first_offset=offsets[0],
-        last_offset=offsets[1],
-        metadata_offset=metadata_offset,
+        **at,
         objects=bounded((named("TOKEN", name, "EXPIRE") for name in names), MAX_BYTES),
     )
 
 
-def acls_ended(acls: Collection[Acl], offsets: tuple[int | None, int], metadata_offset: int) -> AuditEvent:
-    """ACLs that had ended and that the controller removed, and the offsets of the removals."""
+def acls_ended(acls: Collection[Acl], at: LogPlace) -> AuditEvent:
+    """ACLs that had ended and that the controller removed."""
     return events.acls_ended(
         method=ApiKey.name_of(ApiKey.DELETE_ACLS),
         count=len(acls),
-        first_offset=offsets[0],
-        last_offset=offsets[1],
-        metadata_offset=metadata_offset,
+        **at,
         objects=bounded((ended_object(acl) for acl in acls), MAX_BYTES),
     )
 
 
-def log_written_again(
-    records: Collection[Message], offsets: tuple[int | None, int], metadata_offset: int
-) -> AuditEvent:
+def log_written_again(records: Collection[Message], at: LogPlace) -> AuditEvent:
     """What was in effect, written again: unsigned records hid it, or the log was not signed before."""
-    return events.log_written_again(
-        method="MetadataLog",
-        count=len(records),
-        first_offset=offsets[0],
-        last_offset=offsets[1],
-        metadata_offset=metadata_offset,
-    )
+    return events.log_written_again(method="MetadataLog", count=len(records), **at)
 
 
-def topics_deleted(
-    records: Collection[Message], offsets: tuple[int | None, int], metadata_offset: int
-) -> AuditEvent:
+def topics_deleted(records: Collection[Message], at: LogPlace) -> AuditEvent:
     """Topics that were deleted directly at a broker: the log's records of them are removed."""
     # Of each topic there is a removed config; the record that removes it has only its id.
     names = dict.fromkeys(each.resource_name for each in records if isinstance(each, types.ConfigRecord))
     return events.topics_gone(
         method=ApiKey.name_of(ApiKey.DELETE_TOPICS),
         count=sum(isinstance(record, types.RemoveTopicRecord) for record in records),
-        first_offset=offsets[0],
-        last_offset=offsets[1],
-        metadata_offset=metadata_offset,
+        **at,
         objects=bounded((named("TOPIC", name, "DELETE") for name in names), MAX_BYTES),
     )
 

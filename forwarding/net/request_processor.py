@@ -21,6 +21,7 @@ import structlog
 from forwarding.controller.acls import ended_acls, removal_record
 from forwarding.controller.api import ControllerOutcome, SendToBroker
 from forwarding.controller.audit_events import (
+    LogPlace,
     acls_ended,
     envelope_rejected,
     forwarded_received,
@@ -96,7 +97,7 @@ WRITTEN_AGAIN = 200
 MANY_EVENTS = 50
 """A request with more events records them in slices."""
 
-MaintenanceEvent = Callable[[Sequence[Message], tuple[int | None, int], int], AuditEvent]
+MaintenanceEvent = Callable[[Sequence[Message], LogPlace], AuditEvent]
 
 log = structlog.get_logger(__name__)
 
@@ -534,7 +535,7 @@ class RequestProcessor:
             ended[:] = ended_acls(image, self._now_ms())
             return tuple(map(removal_record, ended))
 
-        return await self._commit_unrequested(removals, lambda _records, *at: acls_ended(ended, *at))
+        return await self._commit_unrequested(removals, lambda _records, at: acls_ended(ended, at))
 
     async def remove_deleted_topics(self, deleted: DeletedTopics) -> None:
         """Remove topics from the log that a broker no longer has."""
@@ -566,8 +567,9 @@ class RequestProcessor:
     def _unrequested(
         self, records: Sequence[Message], event: MaintenanceEvent, committed: CommittedOffsets
     ) -> None:
-        offsets = committed.first_offset, committed.last_offset
-        self._record(event(records, offsets, self._loader.image.offset))
+        first, last = committed.first_offset, committed.last_offset
+        at = LogPlace(first_offset=first, last_offset=last, metadata_offset=self._loader.image.offset)
+        self._record(event(records, at))
 
     async def _respond(
         self,

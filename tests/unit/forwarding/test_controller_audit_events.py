@@ -114,11 +114,17 @@ def test_mutations_are_recorded_with_the_quota_and_the_request_that_was_charged(
 @pytest.mark.spec("R8", "A6")
 def test_what_the_controller_writes_by_itself_is_recorded_with_its_offsets() -> None:
     expired = [types.RemoveDelegationTokenRecord(token_id=name) for name in ("t1", "t2")]
-    tokens = audit_events.tokens_expired(expired, (5, 6), 6)
+    tokens = audit_events.tokens_expired(
+        expired, audit_events.LogPlace(first_offset=5, last_offset=6, metadata_offset=6)
+    )
     owner = types.ConfigRecord(resource_type=2, resource_name="orders", name="owner")
     records = [owner, types.RemoveTopicRecord(), types.RemoveTopicRecord()]
-    topics = audit_events.topics_deleted(records, (7, 9), 9)
-    again = audit_events.log_written_again(records, (10, 12), 12)
+    topics = audit_events.topics_deleted(
+        records, audit_events.LogPlace(first_offset=7, last_offset=9, metadata_offset=9)
+    )
+    again = audit_events.log_written_again(
+        records, audit_events.LogPlace(first_offset=10, last_offset=12, metadata_offset=12)
+    )
 
     assert fields(tokens) == {
         "event": "tokens_expired",
@@ -152,7 +158,11 @@ def test_what_the_controller_writes_by_itself_is_recorded_with_its_offsets() -> 
 def test_the_removal_of_acls_that_have_ended_names_them_and_their_ends() -> None:
     over = replace(acl("orders"), until_ms=NOW_MS)
 
-    assert fields(audit_events.acls_ended([over], (5, 5), 4)) == {
+    assert fields(
+        audit_events.acls_ended(
+            [over], audit_events.LogPlace(first_offset=5, last_offset=5, metadata_offset=4)
+        )
+    ) == {
         "event": "acls_ended",
         "method": "DeleteAcls",
         "count": 1,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forwarding.controller.audit_events import quotas_changed, tokens_expired
+from forwarding.controller.audit_events import LogPlace, quotas_changed, tokens_expired
 from forwarding.controller.records import already_applied, key_of
 from proxy.metadata.acl import tags_of_end
 from proxy.metadata.image import MetadataImage
@@ -120,7 +120,10 @@ def test_each_changed_entity_is_notified_once_in_the_words_of_kip_55() -> None:
 
 @pytest.mark.spec("D1")
 def test_the_audit_is_told_of_tokens_that_expired_and_where_the_log_says_so() -> None:
-    event = tokens_expired([removed_token_record("t-1"), removed_token_record("t-2")], (8, 9), 10)
+    event = tokens_expired(
+        [removed_token_record("t-1"), removed_token_record("t-2")],
+        LogPlace(first_offset=8, last_offset=9, metadata_offset=10),
+    )
 
     assert (event.event, event.method, event.count) == ("tokens_expired", "ExpireDelegationToken", 2)
     assert (event.first_offset, event.last_offset, event.metadata_offset) == (8, 9, 10)
