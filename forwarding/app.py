@@ -15,6 +15,7 @@ import uvloop
 from prometheus_client import disable_created_metrics
 
 from forwarding.config import ControllerConfig, process_settings, server_limits
+from forwarding.net.policy_guard import PolicyGuard
 from forwarding.net.process import ControllerProcess, DecisionRules
 from proxy.audit.record import Author
 from proxy.config import ConfigError, WatchedUsers, effects, load
@@ -117,6 +118,8 @@ class ControllerApp:
             now_ms,
             None if isinstance(recording.traces, NoTraces) else recording.traces.spans,
         )
+        self._guard = PolicyGuard(config.policy.assertions, self._settings, frame.reloads)
+        self._process.processor.refusal = self._guard.refusal
         self._audit.state = self._process.state
         frame.registry.register(ReadinessSeries(self.readiness))
         frame.serve_http(config.http, self._http_server)
@@ -151,6 +154,7 @@ class ControllerApp:
         yield from self._recording.background()
         yield self._upkeep.run()
         yield self._users.run()
+        yield self._guard.run(lambda: self._process.loader.image, self._process.processor.activated)
         for run in self._logins.background:
             yield run()
 
@@ -159,6 +163,9 @@ class ControllerApp:
         self._process.drain()
         await self._frame.stop.at_once.wait()
         self._process.end_at_once()
+
+    def _settings(self) -> dict[str, str]:
+        return self._frame.config.authorizer.settings()
 
     def _http_server(self, access: HttpAccess | None) -> HttpServer:
         pages: dict[str, Callable[[], Awaitable[bytes]]] = {

@@ -38,7 +38,7 @@ from proxy.config import (
     split_host_port,
 )
 from proxy.config.addresses import Bind, require_different_ports, require_other_processes
-from proxy.config.authorizer import require_early_start_listeners
+from proxy.config.authorizer import PolicyConfig, require_early_start_listeners, require_provable
 from proxy.config.parts import (
     LIVE,
     RESTART,
@@ -173,6 +173,7 @@ class ControllerConfig(Part):
     """[As in proxy.yaml](#the-authorizer). By default the listener is one of the `early.start.listeners`:
     super users are served before the log is loaded. The proxies need CLUSTER_ACTION: name them in
     `super.users` or add the ACL."""
+    policy: PolicyConfig = PolicyConfig()
     delegation_token: DelegationTokens = DelegationTokens()
     """See [delegation tokens](#delegation-tokens)."""
     quota: MutationQuotaConfig = MutationQuotaConfig()
@@ -197,6 +198,7 @@ class ControllerConfig(Part):
             partial(require_users_file, (self.listener,), self.users_file),
             partial(require_authorizer, (self.listener,), self.authorizer),
             partial(require_early_start_listeners, (self.listener,), self.authorizer),
+            partial(require_provable, self.policy, self.authorizer),
             partial(require_different_ports, self.binds),
             partial(require_other_processes, self.binds, ((("broker", "bootstrap"), self.broker.bootstrap),)),
             self._some_keys_are_not_for_controllers,

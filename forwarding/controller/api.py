@@ -56,6 +56,10 @@ Seen = TypeVar("Seen", bound=Message, contravariant=True)
 class FollowUp(Protocol[Seen]):
     """The records to commit after a broker has carried out its part."""
 
+    def acl_records(self, image: MetadataImage) -> Sequence[Message]:
+        """Return the ACL records that there will be if the broker carries out all of its part."""
+        ...
+
     def unknown_ids(self, response: Seen) -> list[str]:
         """Return the topics whose ids the records need and the merged response lacks."""
         ...

@@ -22,6 +22,7 @@ from proxy.session.apis.acls import ended_object
 from proxy.session.apis.table import TABLE
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 
 
@@ -62,6 +63,18 @@ def envelope_rejected(sender: Sender, error_code: int, message: str) -> AuditEve
         client_id=sender.client_id,
         method="Envelope",
         error_code=error_code,
+        message=message,
+    )
+
+
+def assertion_broken(
+    sender: Sender, forwarded: ForwardedRequest, metadata_offset: int, message: str
+) -> AuditEvent:
+    """A change of ACLs was rejected: an assertion about the policy would not hold after it."""
+    return events.request_refused(
+        **requester(sender, forwarded),
+        error_code=int(ErrorCode.POLICY_VIOLATION),
+        metadata_offset=metadata_offset,
         message=message,
     )
 

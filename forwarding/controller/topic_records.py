@@ -46,6 +46,9 @@ class Creation:
     changes: Mapping[str, OwnerAndAcls]
     new_id: Callable[[], bytes]
 
+    def acl_records(self, image: MetadataImage) -> list[Message]:
+        return [record for name in self.changes for record in self._acls(name, image)]
+
     def unknown_ids(self, response: types.CreateTopicsResponse) -> list[str]:
         """CreateTopics returns ids from version 7 on."""
         return [topic.name for topic in self._done(response) if not any(topic.topic_id)]
@@ -70,8 +73,10 @@ class Creation:
             # It was deleted meanwhile.
             return []
         change = self.changes[topic.name]
-        acls = acl_records(topic.name, change.acls or (), image, self.new_id, keep_existing=True)
-        return [*creation_records(topic.name, topic_id, change, image), *acls]
+        return [*creation_records(topic.name, topic_id, change, image), *self._acls(topic.name, image)]
+
+    def _acls(self, name: str, image: MetadataImage) -> list[Message]:
+        return acl_records(name, self.changes[name].acls or (), image, self.new_id, keep_existing=True)
 
     def _done(
         self, response: types.CreateTopicsResponse
@@ -88,6 +93,9 @@ class Deletion:
     """Deleted topics by name, as the image had them at the decision."""
 
     known: Mapping[str, Topic]
+
+    def acl_records(self, image: MetadataImage) -> list[Message]:
+        return []
 
     def unknown_ids(self, response: Message) -> list[str]:
         return []
@@ -112,6 +120,9 @@ class Alteration:
     changes: Mapping[str, OwnerAndAcls]
     topic_ids: Mapping[str, bytes]
     new_id: Callable[[], bytes]
+
+    def acl_records(self, image: MetadataImage) -> list[Message]:
+        return [record for name in self.changes for record in self.of_topic(name, image)]
 
     def unknown_ids(self, response: Message) -> list[str]:
         return []

@@ -19,10 +19,11 @@ from typing import Protocol
 import structlog
 
 from forwarding.controller.acls import ended_acls, removal_record
-from forwarding.controller.api import ControllerOutcome, SendToBroker
+from forwarding.controller.api import ControllerOutcome, Decision, SendToBroker
 from forwarding.controller.audit_events import (
     LogPlace,
     acls_ended,
+    assertion_broken,
     envelope_rejected,
     forwarded_received,
     log_written_again,
@@ -200,6 +201,8 @@ class RequestProcessor:
         # Forwards in progress: a retry waits for the response to the first attempt.
         self._running: dict[ForwardKey, asyncio.Future[types.EnvelopeResponse]] = {}
         self._unknown_commit: UnknownCommit | None = None
+        self.refusal: Callable[[MetadataImage, Sequence[Message]], Awaitable[str | None]] = _refuses_nothing
+        """Why records must not change the image (`PolicyGuard.refusal`)."""
         self.active = False
         """Whether this process may write, and its image has everything that was committed."""
         self.activated = asyncio.Event()
@@ -372,15 +375,31 @@ class RequestProcessor:
                 partial(self._decide, forwarded, sender, image, existing, dry_run_results)
             )
             await self._record_all(verdict.events)
+            decision = verdict.decision
+            committed = self._committed_forwards.find(forwarded.forward_id)
+            if committed is None:
+                decision = await self._guarded(decision, forwarded, sender, image)
             # Requester and decision are durable before the change is.
             await self._trail.wait_until_durable(CLASSES)
-            decision = verdict.decision
             if isinstance(decision, ControllerOutcome):
-                committed = self._committed_forwards.find(forwarded.forward_id)
                 if committed is not None:
                     return await self._respond_to_duplicate(decision, committed, forwarded, sender)
                 return await self._commit(decision, forwarded, sender)
         return await self._send_to_broker(decision, forwarded, sender, image)
+
+    async def _guarded(
+        self, decision: Decision, forwarded: ForwardedRequest, sender: Sender, image: MetadataImage
+    ) -> Decision:
+        """Return the decision, or a rejection if its ACLs break an assertion about the policy."""
+        if isinstance(decision, ControllerOutcome):
+            records: Sequence[Message] = decision.records
+        else:
+            records = () if decision.follow_up is None else decision.follow_up.acl_records(image)
+        fault = await self.refusal(image, records)
+        if fault is None:
+            return decision
+        self._record(assertion_broken(sender, forwarded, image.offset, fault))
+        return ControllerOutcome((), _rejected(forwarded, ErrorCode.POLICY_VIOLATION, fault))
 
     def _decide(
         self,
@@ -626,6 +645,10 @@ class RequestProcessor:
             return
         async for event in iterate_in_slices(events):
             self._record(event)
+
+
+async def _refuses_nothing(_image: MetadataImage, _records: Sequence[Message]) -> None:
+    """Without assertions."""
 
 
 def _broker_timeout(forwarded: ForwardedRequest, error: ChannelError) -> Callable[[], Message]:

@@ -7,6 +7,7 @@ logins                users, keys and tokens, and who checks them
 quota_changes         records whose limits have changed
 gate_setup            from the configuration to what all sessions share
 control_plane         where a proxy's metadata comes from and where its clients' administrative requests go
+guarded_acls          changes of ACLs that break an assertion, with Kafka's own controller
 handover              SIGUSR2: a running proxy starts its successor, and hands its clients over
 quota_shares          quotas that hold for all proxies together, over a topic
 witnessing            proxies that witness each other's audit trail, with Kafka's own controller

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -66,6 +67,9 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.workers.control import worker_pages
 from proxy.workers.group import Group, GroupOfOne, Pages
 from proxy.workers.spools import ship_left_over
+
+if TYPE_CHECKING:
+    from proxy.app.guarded_acls import GuardedAcls
 
 SUCCESSOR_WAITS_MS = 500
 """Time to ship records and spans if a successor waits, and clients with it. It ships what is in the spool."""
@@ -124,6 +128,7 @@ class ProxyProcess:
         self._plane = ControlPlane(
             frame, self._recording, internal, group, self._on_image, self._on_controller
         )
+        self._guard = _guard(frame)
         self._witnessing = witnessing(config, internal, self._audit, self._plane.same_id.told)
         self._own_topics = gate_setup.own_topics(
             config, internal, self._audit.append, frame.registry, is_first=group.number == 0
@@ -273,6 +278,8 @@ class ProxyProcess:
             self._quota_changes,
         ):
             yield part.run()
+        if self._guard is not None:
+            yield self._guard.run(lambda: self._plane.loader.image, self._plane.feed.loaded)
         if self._shares is not None:
             yield self._shares.run()
         if self._witnessing is not None:
@@ -396,12 +403,17 @@ class ProxyProcess:
                 self._audit.append(event)
 
     async def _forward(self, request: ToController) -> ControllerResponse:
+        author = self._audit.author
+        refused_id = f"{author.proxy_id}/{author.boot_id}/refused-{secrets.token_hex(8)}"
         if not await self._audit.allows_change():
             # D3: a change that could not be recorded is not made (docs/decisions/0004).
             log.error("admin request rejected", reason="audit records cannot be written")
-            author = self._audit.author
-            rejected_id = f"{author.proxy_id}/{author.boot_id}/refused-{secrets.token_hex(8)}"
-            return ControllerResponse(ErrorCode.UNKNOWN_SERVER_ERROR, None, rejected_id)
+            return ControllerResponse(ErrorCode.UNKNOWN_SERVER_ERROR, None, refused_id)
+        if self._guard is not None:
+            image, serde = self._plane.loader.image, self._gate.serde
+            refused = await self._guard.refused(request, image, refused_id, serde, self._audit.append)
+            if refused is not None:
+                return refused
         return await self._plane.forward(request)
 
     def _on_image(self, image: MetadataImage, changed_quota_paths: tuple[str, ...]) -> None:
@@ -474,6 +486,16 @@ class ProxyProcess:
         image, moment_ms = self._gate.image or MetadataImage.EMPTY, now_ms()
         addresses = self._listeners.limited_addresses(image.quotas, moment_ms)
         return await quota_page(self._gate.quotas, sessions, moment_ms, addresses, self._shares)
+
+
+def _guard(frame: Frame[ProxyConfig]) -> "GuardedAcls | None":
+    """Return the guard of the ACLs, if the file names assertions. ValueError names an error in them."""
+    path = frame.config.policy.assertions
+    if path is None:
+        return None
+    from proxy.app.guarded_acls import GuardedAcls
+
+    return GuardedAcls(path, lambda: frame.config.authorizer.settings(), frame.reloads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from proxy.config import (
     machine,
 )
 from proxy.config.addresses import Bind, file_of, require_different_ports
+from proxy.config.authorizer import PolicyConfig
 from proxy.config.certificates import facts
 from proxy.config.document import Location, NotYaml, read_document
 from proxy.config.kinds import KINDS
@@ -37,6 +38,7 @@ from proxy.config.parts import KeyProblem, secret_files
 from proxy.config.peer import Login, client_tls
 from proxy.config.proxy_principals import proxy_principals
 from proxy.config.reading import Reading, RightParts, content_of, read, right_parts
+from proxy.error_text import text_of
 from proxy.net.audit.spool_lock import Holder, holder_of, last_holder, locked_by_another
 from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.tls import TlsError, client_context
@@ -204,6 +206,9 @@ def _trials(right: RightParts) -> Iterator[Trial]:
         yield ("users.file",), partial(WatchedUsers, right["users_file"], reloads)
     if isinstance(right.get("authorizer"), AuthorizerConfig):
         yield ("authorizer",), partial(_authorizer, right["authorizer"], reloads)
+    policy = right.get("policy")
+    if isinstance(policy, PolicyConfig) and policy.assertions is not None:
+        yield ("policy", "assertions"), partial(_assertions, policy.assertions)
     keys = key_sources(registry, reloads, now_ms)
     credentials = Credentials(PlainUsers({}), lambda: None, keys=keys)
     for location, listener in _listeners(right):
@@ -231,6 +236,15 @@ def _listener_trials(
         if ca is not None:
             at = (*location, *place, provider.key("jwks_endpoint_ca"))
             yield at, partial(client_context, ca, None, None, True)
+
+
+def _assertions(path: Path) -> None:
+    from proxy.policy.assertions import parse_assertions
+
+    try:
+        parse_assertions(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: {text_of(error)}") from error
 
 
 def _login(login: Login) -> None:

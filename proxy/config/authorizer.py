@@ -8,6 +8,7 @@ from pydantic.functional_validators import AfterValidator, BeforeValidator
 from proxy.config.listener import ListenerConfig
 from proxy.config.parts import (
     LIVE,
+    RESTART,
     ExistingFile,
     KeyProblem,
     Listed,
@@ -105,6 +106,23 @@ class AuthorizerConfig(Part):
             "broker.acl.file.path": str(self.broker_acl_file_path or ""),
             "early.start.listeners": ",".join(self.early_start_listeners),
         }
+
+
+class PolicyConfig(Part):
+    """The `policy:` section."""
+
+    assertions: Annotated[ExistingFile | None, RESTART] = None
+    """A file of [assertions](policy.md#assertions) that ACLs have to keep: a change that breaks one is
+    [rejected](policy.md#a-guard). At the controller, or with `controller.mode: kraft` at each proxy. Reloaded
+    when it changes."""
+
+
+def require_provable(policy: PolicyConfig, authorizer: AuthorizerConfig) -> None:
+    """Assertions are proved of Kafka's ACLs, not of what decides otherwise."""
+    if policy.assertions is not None and authorizer.authorizer_class_name != STANDARD:
+        raise KeyProblem(
+            ("policy", "assertions"), "assertions are about the ACLs of StandardAuthorizer; configure it"
+        )
 
 
 def require_authorizer(listeners: tuple[ListenerConfig, ...], authorizer: AuthorizerConfig) -> None:

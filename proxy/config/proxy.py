@@ -24,9 +24,11 @@ from proxy.config.addresses import (
 )
 from proxy.config.authorizer import (
     AuthorizerConfig,
+    PolicyConfig,
     SerdeClass,
     require_authorizer,
     require_early_start_listeners,
+    require_provable,
 )
 from proxy.config.listener import ListenerConfig, require_users_file
 from proxy.config.parts import (
@@ -667,6 +669,7 @@ class ProxyConfig(Part):
     metadata: Annotated[Metadata, Field(validate_default=True)] = Metadata()
     authorizer: AuthorizerConfig = AuthorizerConfig()
     """See [the authorizer](#the-authorizer)."""
+    policy: PolicyConfig = PolicyConfig()
     principal_serde_class: Annotated[SerdeClass, RESTART, Unset("Kafka's")] = DEFAULT_SERDE_CLASS
     """How principals are encoded in Envelopes: [a class](logins.md#certificates) with `serialize` and
     `deserialize`, the same at proxies and controllers."""
@@ -721,12 +724,20 @@ class ProxyConfig(Part):
             partial(require_users_file, self.listeners, self.users_file),
             partial(require_authorizer, self.listeners, self.authorizer),
             partial(require_early_start_listeners, self.listeners, self.authorizer),
+            partial(require_provable, self.policy, self.authorizer),
+            self._guards_only_where_no_controller_does,
             partial(require_addresses, self.listeners, self.upstream),
             partial(require_different_ports, self.binds),
             partial(require_other_processes, self.binds, self.peers),
             self._workers_can_share_ports,
         )
         return self
+
+    def _guards_only_where_no_controller_does(self) -> None:
+        if self.policy.assertions is not None and self.controller.mode != "kraft":
+            raise KeyProblem(
+                ("policy", "assertions"), "the controller proves assertions; move the key to its file"
+            )
 
     def _workers_can_share_ports(self) -> None:
         if self.workers > 1 and sys.platform != "linux":

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from proxy.metadata.acl import CLUSTER_NAME, WILDCARD_PRINCIPAL, Operation, PatternType, ResourceType
@@ -69,13 +69,18 @@ class Violation:
         return f"{self.assertion.name}: {self.counterexample} is {outcome} ({self.decision.rule})"
 
 
-def violations(policy: Policy, assertions: Iterable[Assertion]) -> list[Violation]:
-    """Return the first counterexample of each assertion that does not hold, in their order."""
-    found = (_violation(policy, assertion) for assertion in assertions)
+def violations(
+    policy: Policy, assertions: Iterable[Assertion], before: Policy | None = None
+) -> list[Violation]:
+    """Return the first counterexample of each assertion that does not hold, in their order.
+
+    `before`: the policy that this one replaces, where only what is worse than in it counts.
+    """
+    found = (_violation(policy, assertion, before) for assertion in assertions)
     return [each for each in found if each is not None]
 
 
-def _violation(policy: Policy, assertion: Assertion) -> Violation | None:
+def _violation(policy: Policy, assertion: Assertion, before: Policy | None) -> Violation | None:
     scope = Scope(
         assertion.resource_type,
         Area([assertion.pattern]),
@@ -83,12 +88,8 @@ def _violation(policy: Policy, assertion: Assertion) -> Violation | None:
         assertion.hosts,
         None if assertion.sessions is None else frozenset(assertion.sessions),
     )
-    if assertion.granted:
-        regions = differences(policy, _ALLOWING, scope)
-    else:
-        regions = differences(_DENYING, _without_owners(policy) if assertion.but_owners else policy, scope)
     spared = assertion.exceptions | (policy.super_users if assertion.but_super_users else frozenset())
-    for region in regions:
+    for region in _regions(policy, assertion, before, scope):
         request = _counterexample(assertion, region, spared)
         if request is not None:
             decision = policy.decide(request)
@@ -96,6 +97,39 @@ def _violation(policy: Policy, assertion: Assertion) -> Violation | None:
                 raise NotReproduced(f"{assertion.name}: {request}")
             return Violation(assertion, request, decision)
     return None
+
+
+def _regions(policy: Policy, assertion: Assertion, before: Policy | None, scope: Scope) -> Iterator[Region]:
+    """Yield what the policy decides otherwise than the assertion says, and `before` did not."""
+    if assertion.granted:
+        found = differences(policy, before or _ALLOWING, scope)
+        yield from (each for each in found if each.allowed)
+        return
+    if assertion.but_owners:
+        policy, before = _without_owners(policy), None if before is None else _without_owners(before)
+    if before is None or not assertion.together:
+        found = differences(before or _DENYING, policy, scope)
+        yield from (each for each in found if each.allowed)
+        return
+    # Who gets one more operation may have all of them now.
+    was = {_of_one(each) for each in _each_principal(differences(_DENYING, before, scope))}
+    for region in _each_principal(differences(_DENYING, policy, scope)):
+        if _of_one(region) not in was:
+            yield region
+
+
+def _each_principal(regions: Iterable[Region]) -> Iterator[Region]:
+    for region in regions:
+        if region.others:
+            yield region
+        for principal in () if region.others else region.principals:
+            yield replace(
+                region, principals=(principal,), witness=region.witness._replace(principal=principal)
+            )
+
+
+def _of_one(region: Region) -> tuple[object, ...]:
+    return region.operations, region.hosts, region.names, None if region.others else region.principals
 
 
 def _counterexample(assertion: Assertion, region: Region, spared: frozenset[str]) -> AccessRequest | None:

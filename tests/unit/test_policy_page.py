@@ -21,7 +21,7 @@ def test_the_commands_of_the_page_print_what_it_says(
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text(encoding="utf-8")
     runs = RUN.findall(text)
-    assert len(runs) == text.count("```sh\n") == 4
+    assert len(runs) == text.count("```sh\n") == 6
 
     for commands, expected in runs:
         for name, content in FILE.findall(commands):

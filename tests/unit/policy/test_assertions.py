@@ -180,3 +180,49 @@ def test_what_is_proved_holds_for_all_requests_and_what_is_not_has_one_for_which
         assert (found[0].counterexample.principal == who) is not (form == "no principal")
     else:
         assert wrong == []
+
+
+@settings(max_examples=15, deadline=None)
+@given(pairs_of_policies(), st.lists(lines(), min_size=1, max_size=3), st.booleans())
+def test_after_a_change_only_what_is_worse_than_before_counts(
+    pair: tuple[Policy, Policy], drawn: list[tuple[str, str, str, bool, str]], together: bool
+) -> None:
+    before, policy = pair
+    words = {"no principal": "no principal but {} may", "never": "{} never", "may": "{} may"}
+    assertions = [
+        parse_assertions(
+            f"{words[form].format(who)} {'ALL' if together else operation} "
+            + resource.replace(" ", ' prefix "' if prefixed else ' "')
+            + '"'
+        )[0]
+        for form, who, operation, prefixed, resource in drawn
+    ]
+
+    for assertion in assertions:
+        was, found = violations(before, [assertion]), violations(policy, [assertion], before)
+
+        assert violations(policy, [assertion], policy) == []
+        if not was:
+            assert bool(found) is bool(violations(policy, [assertion]))
+        for each in found:
+            assert policy.decide(each.counterexample).allowed is not assertion.granted
+            if not assertion.together:
+                assert before.decide(each.counterexample).allowed is assertion.granted
+
+
+def test_one_operation_more_may_be_the_last_that_was_missing() -> None:
+    def operator(*operations: Operation) -> Policy:
+        on_cluster = ResourceType.CLUSTER
+        return of_acls(
+            [
+                acl("kafka-cluster", each, principal="User:ops", resource_type=on_cluster)
+                for each in operations
+            ]
+        )
+
+    every, assertions = REQUESTED[ResourceType.CLUSTER], parse_assertions("no principal may ALL cluster")
+
+    assert violations(operator(*every[:-1]), assertions, operator(*every[:-2])) == []
+    (found,) = violations(operator(*every), assertions, operator(*every[:-1]))
+    assert found.counterexample.principal == "User:ops"
+    assert violations(operator(*every), assertions, operator(*every)) == []
