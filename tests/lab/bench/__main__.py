@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from tests.lab.bench import load, results, templates
+from tests.lab.bench import capacity, load, results, templates
 from tests.lab.bench.results import Measured
 from tests.lab.bench.stage import PARTITIONS, SMALL_TOPIC, Target, targets
 from tests.lab.bench.workloads import QUICK, Cost, Sizes, Workloads
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
         sizes = sizes_for(arguments.quick, arguments.rounds, files)
         measured = _measure(Path(directory), sizes, arguments.rounds, arguments.only)
     results.write(BUILD / "bench.json", measured)
-    sys.stdout.write("\n" + results.table(measured))
+    sys.stdout.write("\n" + results.table(measured) + "\n" + capacity.table(capacity.of_proxy(measured)))
     return 0
 
 
