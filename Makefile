@@ -20,7 +20,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help lab setup-fast setup fetch demo test test-fast test-all kafka-away differential pipelines envelopes model chaos soak what-if hostile mutants tamper rolling pictures quota-cluster quota-cluster-clients ingest-kills service-kills kraft-quorum upstreams browser check check-format check-lint check-types check-imports check-house \
-	check-helm apply-chart check-rules check-otel manifests format schemas lock conformance bench bench-spark interop kerberos cut release clean distclean
+	check-helm apply-chart check-rules check-otel manifests format schemas lock conformance bench bench-spark interop kerberos cut release site clean distclean
 
 help: ## List the targets of every day
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -200,10 +200,13 @@ check-rules: $(INSTALLED) ##@ Evaluate the alert rules in Prometheus' own engine
 check-otel: $(INSTALLED) ##@ Send traces to the OpenTelemetry Collector's own receiver (Go builds it, once)
 	PENSTOCK_REQUIRE_OTLP=1 CI=1 $(BIN)/pytest --quiet tests/contract/test_otlp_collector.py
 
+site: $(INSTALLED) ##@ Build the documentation as a site, build/site; a dead link or anchor is an error
+	$(BIN)/python -m tests.support.site
+
 cut: $(INSTALLED) ##@ Commit the release VERSION=0.9.0, with its number in all places, and open the next version
 	$(BIN)/python -m tests.support.release cut "$(VERSION)"
 
-release: $(INSTALLED) ##@ Make the files of a release in dist/: VERSION=0.9.0 (wheel, sdist, chart, image context, bill of materials, notes, checksums)
+release: $(INSTALLED) ##@ Make the files of a release in dist/: VERSION=0.9.0 (wheel, sdist, chart, image context, bill of materials, docs, notes, checksums)
 	$(BIN)/python -m tests.support.release release "$(VERSION)" dist
 
 manifests: $(INSTALLED) ##@ Render deploy/kubernetes and deploy/spark/service.yaml from the Helm chart

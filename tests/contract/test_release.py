@@ -100,6 +100,7 @@ def test_a_release_that_was_cut_has_all_its_files(tmp_path: Path) -> None:
             f"penstock-{VERSION}.tgz",
             f"penstock-image-{VERSION}.tar.gz",
             f"penstock-{VERSION}.cdx.json",
+            f"penstock-docs-{VERSION}.tar.gz",
             "RELEASE.md",
             "SHA256SUMS",
         ]
@@ -118,6 +119,10 @@ def test_a_release_that_was_cut_has_all_its_files(tmp_path: Path) -> None:
     assert {"aiokafka", "cryptography", "uvloop"} <= {each["name"] for each in bill["components"]}
     with tarfile.open(files / f"penstock-image-{VERSION}.tar.gz") as context:
         assert {"Dockerfile", "proxy/__main__.py", "deploy/requirements.lock"} <= set(context.getnames())
+    with tarfile.open(files / f"penstock-docs-{VERSION}.tar.gz") as pages:
+        assert {"./index.html", "./docs/guide/index.html", "./search/search_index.json"} <= set(
+            pages.getnames()
+        )
     installed = tmp_path / "installed"
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(installed))
     subprocess.run([*pip, str(wheel)], check=True)

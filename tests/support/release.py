@@ -3,7 +3,8 @@
 `cut` makes two commits: "Release 0.9.0", with the version in all its places and the unreleased part of
 CHANGELOG.md as the version's, and one that opens the next minor version. `release`, in a checkout of the
 first, writes to dist/: wheel and sdist, the chart as a package, the context of the image, a bill of materials
-of what the image installs (CycloneDX), the notes from CHANGELOG.md, and the checksums of all of these.
+of what the image installs (CycloneDX), the documentation as a site, the notes from CHANGELOG.md, and the
+checksums of all of these.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.lab.cluster.node import CHECKOUT
+from tests.support import site
 from tests.support.helm import helm
 
 SBOM_TOOL = "cyclonedx-bom==7.5.0"
@@ -73,6 +75,9 @@ def release(version: str, directory: Path) -> None:
     tool = ("tool", "run", "--quiet", "--from", SBOM_TOOL, "cyclonedx-py")
     options = ("--output-reproducible", "--pyproject", "pyproject.toml", "--output-file", str(bill))
     _run(uv, *tool, "requirements", *options, "deploy/requirements.lock")
+    pages = site.build({"SOURCE_DATE_EPOCH": commit_s})
+    same = ("--sort=name", f"--mtime=@{commit_s}", "--owner=0", "--group=0", "--use-compress-program=gzip -n")
+    _run("tar", "-c", *same, "-f", str(directory / f"penstock-docs-{version}.tar.gz"), "-C", str(pages), ".")
     sums = [f"{_sha256(file)}  {file.name}\n" for file in sorted(directory.iterdir())]
     (directory / "SHA256SUMS").write_text("".join(sums))
 
