@@ -155,6 +155,7 @@ def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.Argume
     _policy_arguments(
         commands.add_parser("policy", help="prove what ACLs allow, and what a change of them changes")
     )
+    _rights_arguments(commands)
     commands.add_parser("acl", help="add, remove and list ACLs as kafka-acls does, also ACLs with an end")
     text = "run the Spark jobs: ingest, reconcile and report the audit trail"
     if jobs is None:
@@ -337,6 +338,57 @@ def _policy_arguments(command: argparse.ArgumentParser) -> None:
         )
         each.add_argument("--json", action="store_true", help="print one JSON object")
         each.set_defaults(run=_policy)
+
+
+def _rights_arguments(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    rights = "ACLs, quotas, SCRAM users and owners of topics"
+    for name, text, codes in (
+        ("export", f"print {rights} of a cluster as one YAML file", "0: success; 2: error"),
+        ("diff", f"print what apply would change of {rights}", "0: nothing; 1: something; 2: error"),
+        (
+            "apply",
+            f"make {rights} of a cluster as a file says",
+            "0: all is as the file says; 1: not all was done, and standard error names what; 2: error, and"
+            " nothing was changed",
+        ),
+    ):
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        command.epilog = f"Exit code {codes}."
+        _cluster_arguments(command, required=True)
+        command.set_defaults(run=_rights, config=None)
+        if name == "export":
+            command.add_argument(
+                "--as",
+                dest="form",
+                choices=("yaml", "commands"),
+                default="yaml",
+                help="commands: kafka-acls, penstock acl and kafka-configs commands",
+            )
+            command.add_argument(
+                "--only",
+                action="append",
+                choices=("acls", "quotas", "users", "owners"),
+                help="only this section; repeatable",
+            )
+            continue
+        command.add_argument("file", type=Path, metavar="FILE", help="the file, as penstock export prints it")
+        command.add_argument(
+            "--prune", action="store_true", help="delete what is not in the sections of the file"
+        )
+        command.add_argument(
+            "--proposal",
+            type=Path,
+            metavar="FILE",
+            help="write the changes there, for penstock check --proposal, policy diff and audit what-if",
+        )
+        command.add_argument("--json", action="store_true", help="print one JSON object")
+        if name == "apply":
+            command.add_argument("--dry-run", action="store_true", help="print the changes, and make none")
+            command.add_argument(
+                "--expect-state",
+                metavar="STATE",
+                help="change nothing unless the cluster is as penstock diff has found it",
+            )
 
 
 def _cluster_arguments(command: argparse.ArgumentParser, *, required: bool) -> None:
@@ -522,6 +574,12 @@ def _policy(arguments: argparse.Namespace) -> int:
     for line in outcome.lines:
         print(line)
     return outcome.exit_code
+
+
+def _rights(arguments: argparse.Namespace) -> int:
+    from proxy.commands.rights.run import run_rights
+
+    return run_rights(arguments)
 
 
 def _init(arguments: argparse.Namespace) -> int:

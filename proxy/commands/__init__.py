@@ -10,6 +10,7 @@ connections         who is connected to a running proxy, from its HTTP port
 disconnect          ends connections of a running proxy, through its HTTP port
 http_port           requests to the HTTP port of a running proxy
 policy/             `policy`: what is proved about ACLs
+rights/             `export`, `diff`, `apply`: ACLs, quotas, users and owners as a file
 shell/              the metadata log as a tree of paths
 init                example files to begin from
 acl                 kafka-acls with ends of ACLs

@@ -31,7 +31,11 @@ def _moment_ms(value: object) -> int:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise ValueError("expected a time with its zone, such as 2027-01-31T18:00Z")
-    return int(moment.timestamp() * 1000)
+    return round(moment.timestamp() * 1000)
+
+
+Moment = Annotated[int, BeforeValidator(_moment_ms)]
+"""In ms since the epoch; in the file an ISO time with its zone."""
 
 
 class PlainUser(Part):
@@ -40,8 +44,8 @@ class PlainUser(Part):
     password_hash: Annotated[str, AfterValidator(check_hash)] | None = None
     password_file: SecretFile | None = None
     groups: Annotated[tuple[str, ...], Listed, AfterValidator(group_names)] = ()
-    until: Annotated[int, BeforeValidator(_moment_ms)] | None = None
-    """When it can no longer log in and its sessions end, in ms since the epoch; in the file an ISO time."""
+    until: Moment | None = None
+    """When it can no longer log in and its sessions end."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "PlainUser":

@@ -11,7 +11,7 @@ _FLAGS = {
     "DELEGATION_TOKEN": "--delegation-token",
     "USER": "--user-principal",
 }
-_ENTITIES = {"user": "users", "client-id": "clients"}
+_ENTITIES = {"user": "users", "client-id": "clients", "ip": "ips"}
 
 
 def acl_command(action: str, acl: ProposedAcl, until_ms: int | None = None) -> str:
@@ -34,11 +34,10 @@ def acl_command(action: str, acl: ProposedAcl, until_ms: int | None = None) -> s
     return shlex.join(words)
 
 
-def quota_command(entity: Entity, key: str, limit: float) -> str:
-    """Returns the kafka-configs line that sets this quota."""
-    return shlex.join(
-        ["kafka-configs", "--alter", "--add-config", f"{key}={limit:.15g}", *_entity_words(entity)]
-    )
+def quota_command(entity: Entity, key: str, limit: float | None) -> str:
+    """Returns the kafka-configs line that sets this quota, or removes it if `limit` is None."""
+    config = ["--delete-config", key] if limit is None else ["--add-config", f"{key}={limit:.15g}"]
+    return shlex.join(["kafka-configs", "--alter", *config, *_entity_words(entity)])
 
 
 def user_command(name: str, mechanism: str) -> str:

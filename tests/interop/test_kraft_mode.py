@@ -16,6 +16,7 @@ from proxy.net.kafka.channel import EndpointSettings
 from proxy.wire.api_keys import ApiKey
 from tests.interop import test_kafka_tools as kafka_tools_tests
 from tests.interop import test_live_changes as live_changes
+from tests.interop import test_rights as rights
 from tests.lab.cluster import probe
 from tests.lab.cluster.release import Feature
 from tests.lab.cluster.stack import Stack
@@ -53,6 +54,10 @@ def cluster_admin(gate: Gate) -> ClusterAdmin:
 test_acls = kafka_tools_tests.test_acls_are_added_listed_and_removed_by_one_who_may
 test_scram_users = kafka_tools_tests.test_scram_users_are_added_described_used_and_deleted_by_one_who_may
 test_a_right_withdrawn = live_changes.test_a_consumer_whose_right_is_withdrawn_in_the_middle_gets_nothing_more
+test_rights_by_the_page = pytest.mark.long(rights.test_the_commands_of_the_page_work_as_they_stand)
+test_rights_pruned = pytest.mark.long(
+    rights.test_an_export_is_applied_without_a_change_and_what_was_added_since_is_pruned
+)
 test_a_transaction = live_changes.test_a_transaction_commits_for_one_who_may_write_under_its_id
 
 
