@@ -125,6 +125,8 @@ def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.Argume
         command.set_defaults(run=run)
         if name == "proxy":
             command.add_argument("--worker", help=argparse.SUPPRESS)  # For workers that a supervisor starts.
+        if name in ("check", "reload", "restart"):
+            command.add_argument("--json", action="store_true", help="print one JSON object")
         if name in ("reload", "restart"):
             _signal_arguments(command, name)
         if name == "connections":
@@ -484,6 +486,7 @@ def _check(arguments: argparse.Namespace) -> int:
     warnings = [warning for each in all_checked for warning in each.warnings]
     notes = [note for each in all_checked for note in each.notes]
     lines = [f"{each.path}: ok" for each in all_checked]
+    shown = []  # Also beside errors: what works narrows them down.
     if arguments.connect:
         from proxy.commands.connection_check import check_connections
 
@@ -494,21 +497,26 @@ def _check(arguments: argparse.Namespace) -> int:
         notes += [
             f"{each.path}: not connected, because of its errors" for each in all_checked if each not in usable
         ]
-        for line in found.lines:  # Also beside errors: what works narrows them down.
-            print(line)
+        shown += found.lines
     if arguments.proposal is not None and not problems:
         proposed = _check_proposal(arguments, all_checked[0].config if configs else None)
         problems, warnings = proposed.problems, warnings + proposed.warnings
         lines += [f"{arguments.proposal}: ok", *proposed.lines]
-    problems += _check_credentials(arguments, all_checked[:1])
+    of_credentials, reasons = _check_credentials(arguments, all_checked[:1])
+    problems += reasons
+    shown += of_credentials + ([] if problems else lines)
+    if arguments.json:
+        found_all = {"ok": not problems, "errors": problems, "warnings": warnings, "notes": notes}
+        print(json.dumps(found_all | {"results": shown}, indent=2))
+        return EXIT_CONFIG if problems else 0
     for problem in problems:
         print(problem, file=sys.stderr)
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
-    if not problems:
-        print("\n".join(lines))
+    for line in shown:
+        print(line)
     return EXIT_CONFIG if problems else 0
 
 
@@ -523,12 +531,14 @@ def _missing_words(arguments: argparse.Namespace) -> str | None:
     return None
 
 
-def _check_credentials(arguments: argparse.Namespace, all_checked: "Sequence[Checked]") -> list[str]:
-    """Prints what a listener makes of the credentials, and returns each reason why one is invalid."""
+def _check_credentials(
+    arguments: argparse.Namespace, all_checked: "Sequence[Checked]"
+) -> tuple[list[str], list[str]]:
+    """Returns what a listener makes of the credentials, and each reason why one is invalid."""
     from proxy.commands.credential_check import check_credential, log_of
     from proxy.net.runtime.clock import now_ms
 
-    problems = []
+    lines, problems = [], []
     for kind in ("token", "certificate"):
         path = getattr(arguments, kind)
         config = all_checked[0].config if path is not None and not all_checked[0].problems else None
@@ -536,9 +546,9 @@ def _check_credentials(arguments: argparse.Namespace, all_checked: "Sequence[Che
             log = arguments.log or (log_of(config) if arguments.connect else None)
             found = check_credential(config, kind, path, arguments.listener, now_ms())
             found.add_rights(config.authorizer, log, arguments.config[0])
-            print("\n".join(found.lines))
+            lines += found.lines
             problems += [f"{path}: {reason}" for reason in found.reasons]
-    return problems
+    return lines, problems
 
 
 def _check_proposal(arguments: argparse.Namespace, config: "Config | None") -> "CheckedProposal":
@@ -626,13 +636,13 @@ def _version() -> str:
 def _reload(arguments: argparse.Namespace) -> int:
     from proxy.commands.reload_and_restart import reload
 
-    return reload(arguments.config, arguments.spool_dir, arguments.timeout_ms)
+    return reload(arguments.config, arguments.spool_dir, arguments.timeout_ms, as_json=arguments.json)
 
 
 def _restart(arguments: argparse.Namespace) -> int:
     from proxy.commands.reload_and_restart import restart
 
-    return restart(arguments.config, arguments.spool_dir, arguments.timeout_ms)
+    return restart(arguments.config, arguments.spool_dir, arguments.timeout_ms, as_json=arguments.json)
 
 
 def _connections(arguments: argparse.Namespace) -> int:

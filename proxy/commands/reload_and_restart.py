@@ -5,6 +5,7 @@ would end a process without that file, so such a process gets none. SIGHUP makes
 file again; SIGUSR2 makes a proxy start its successor (decision 0066).
 """
 
+import json
 import os
 import signal
 import socket
@@ -35,26 +36,30 @@ class NotRestarted(Exception):
     """The running process serves on; the message says why."""
 
 
-def reload(path: Path, spool_dir: Path | None, timeout_ms: int) -> int:
+def reload(path: Path, spool_dir: Path | None, timeout_ms: int, *, as_json: bool = False) -> int:
     """Returns the exit code. 0: the whole file is in effect; 1: no outcome; 2: invalid; 3: needs a restart.
 
     `spool_dir` None: the directory in the file.
     """
-    problems = check(path)
-    if problems:
-        return _failed("\n".join([*problems, NOT_RELOADED]), EXIT_CONFIG)
+    outcome: dict[str, object] = {"config": str(path), "changed": [], "restart": []}
+    if problems := check(path):
+        return _failed([*problems, NOT_RELOADED], EXIT_CONFIG, outcome, as_json)
     try:
         status = _reloaded(spool_dir or _spool_dir_in(path), timeout_ms)
     except NoOutcome as error:
-        return _failed(str(error), EXIT_NO_OUTCOME)
+        return _failed([str(error)], EXIT_NO_OUTCOME, outcome, as_json)
     if status.error is not None:
-        return _failed(f"{status.error}\n{NOT_RELOADED}", EXIT_CONFIG)
+        return _failed([status.error, NOT_RELOADED], EXIT_CONFIG, outcome, as_json)
+    exit_code = EXIT_RESTART if status.restart else 0
+    if as_json:
+        _print_object(exit_code, outcome | {"changed": status.changed, "restart": status.restart}, [])
+        return exit_code
     for key in status.changed:
         print(f"{key}: in effect")
     for words in status.restart:
         print(words, file=sys.stderr)
     print(f"{status.config}: reloaded" + ("" if status.changed or status.restart else ", no changes"))
-    return EXIT_RESTART if status.restart else 0
+    return exit_code
 
 
 def _reloaded(spool_dir: Path, timeout_ms: int) -> ReloadStatus:
@@ -82,29 +87,39 @@ def _is_new(status: ReloadStatus, before: ReloadStatus, signalled_ms: int) -> bo
     return status.reloads > before.reloads and status.began_ms >= signalled_ms
 
 
-def restart(path: Path, spool_dir: Path | None, timeout_ms: int) -> int:
+def restart(path: Path, spool_dir: Path | None, timeout_ms: int, *, as_json: bool = False) -> int:
     """Returns the exit code. 0: a new process serves; 1: no outcome; 2: the running process serves on.
 
     `spool_dir`: of the running process; None: the directory in the file.
     """
-    problems = check(path)
-    if problems:
-        return _failed("\n".join([*problems, NOT_RESTARTED]), EXIT_NOT_RESTARTED)
+    outcome: dict[str, object] = {"config": str(path), "pid": None, "replaced_pid": None}
+    if problems := check(path):
+        return _failed([*problems, NOT_RESTARTED], EXIT_NOT_RESTARTED, outcome, as_json)
     try:
         wanted = _spool_dir_in(path)
         holder = _restartable(spool_dir or wanted)
         successor = _restarted(holder, spool_dir or wanted, wanted, timeout_ms)
     except NotRestarted as error:
-        return _failed(f"{error}\n{NOT_RESTARTED}", EXIT_NOT_RESTARTED)
+        return _failed([str(error), NOT_RESTARTED], EXIT_NOT_RESTARTED, outcome, as_json)
     except NoOutcome as error:
-        return _failed(str(error), EXIT_NO_OUTCOME)
-    print(f"{path}: restarted; process {successor} serves in place of {holder.pid}")
+        return _failed([str(error)], EXIT_NO_OUTCOME, outcome, as_json)
+    if as_json:
+        _print_object(0, outcome | {"pid": successor, "replaced_pid": holder.pid}, [])
+    else:
+        print(f"{path}: restarted; process {successor} serves in place of {holder.pid}")
     return 0
 
 
-def _failed(message: str, code: int) -> int:
-    print(message, file=sys.stderr)
+def _failed(errors: list[str], code: int, outcome: dict[str, object], as_json: bool) -> int:
+    if as_json:
+        _print_object(code, outcome, errors)
+    else:
+        print("\n".join(errors), file=sys.stderr)
     return code
+
+
+def _print_object(code: int, outcome: dict[str, object], errors: list[str]) -> None:
+    print(json.dumps({"exit_code": code, **outcome, "errors": errors}, indent=2))
 
 
 def _restartable(spool_dir: Path) -> Holder:

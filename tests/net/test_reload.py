@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,31 @@ async def test_a_changed_file_is_in_effect_and_connections_stay(tmp_path: Path) 
         assert await is_served(client)
         again = await lone.login()
         assert (await again.hears(ApiKey.SASL_AUTHENTICATE, 2)).session_lifetime_ms == 60_000
+
+
+@pytest.mark.spec("O15")
+async def test_the_outcome_is_one_object_with_the_same_exit_codes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def outcome(change: Callable[[dict[str, Any]], None]) -> tuple[int, dict[str, Any]]:
+        edit(tmp_path / "proxy.yaml", change)
+        exit_code = await asyncio.to_thread(
+            partial(reload, tmp_path / "proxy.yaml", None, int(1000 * SHOULD_NOT_TAKE_S), as_json=True)
+        )
+        told = json.loads(capsys.readouterr().out)
+        assert told["exit_code"] == exit_code
+        return exit_code, told
+
+    async with a_lone("proxy", tmp_path):
+        _, changed = await outcome(lambda document: document.update({"connections.max.reauth.ms": 60_000}))
+        exit_code, later = await outcome(
+            lambda document: document.update({"metadata": {"topic": "elsewhere"}})
+        )
+        invalid, errors = await outcome(lambda document: document.update({"proxy.idd": "p"}))
+
+    assert (changed["changed"], changed["restart"]) == (["connections.max.reauth.ms"], [])
+    assert (exit_code, len(later["restart"])) == (EXIT_RESTART, 1)
+    assert (invalid, "proxy.idd" in errors["errors"][0]) == (EXIT_CONFIG, True)
 
 
 @pytest.mark.spec("R11")

@@ -88,6 +88,17 @@ async def connects_until(lone: LoneProcess, over: asyncio.Event) -> int:
     return count
 
 
+@pytest.mark.spec("O15")
+def test_a_restart_without_a_process_is_told_as_an_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert restart(tmp_path / "none.yaml", None, TIMEOUT_MS, as_json=True) == EXIT_NOT_RESTARTED
+
+    told = json.loads(capsys.readouterr().out)
+    assert list(told) == ["exit_code", "config", "pid", "replaced_pid", "errors"]
+    assert (told["exit_code"], told["pid"], len(told["errors"])) == (EXIT_NOT_RESTARTED, None, 2)
+
+
 async def test_no_client_is_refused_during_two_restarts(tmp_path: Path) -> None:
     async with a_lone("proxy", tmp_path) as lone:
         over, pids = asyncio.Event(), [lone.process.pid]

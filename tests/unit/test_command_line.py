@@ -1,5 +1,6 @@
 """The command line: what it is, where its documentation is, and what to install for the rest of it."""
 
+import json
 import subprocess
 import sys
 from importlib.metadata import version
@@ -114,6 +115,8 @@ def test_init_and_check_lead_from_nothing_to_two_files_that_are_right(tmp_path: 
     assert done.stdout.splitlines() == [f"{path}: ok" for path in files]
 
     users = str(tmp_path / "users.yaml")
+    as_json = json.loads(penstock("check", "--users", users, "--json").stdout)
+    assert (as_json["ok"], as_json["errors"], as_json["results"]) == (True, [], [f"{users}: ok"])
     alone, nothing = penstock("check", "--users", users), penstock("check")
     assert (alone.returncode, alone.stdout) == (0, f"{users}: ok\n")
     assert (nothing.returncode, nothing.stdout) == (2, "")
