@@ -41,6 +41,7 @@ def test_every_page_is_installed(documentation: Path) -> None:
 
     assert {page.relative_to(documentation) for page in pages(documentation)} == ours
     assert (documentation / "docs" / "pictures" / "overview.svg").is_file()
+    assert (documentation.parents[1] / "man" / "man1" / "penstock.1").is_file()
 
 
 def test_every_link_of_an_installed_page_leads_to_an_installed_file(documentation: Path) -> None:
