@@ -13,6 +13,7 @@ from proxy.security.groups import group_names
 from proxy.security.mapping_rules import DEFAULT, MappingRules, NoMatchingRule
 from proxy.security.plugin import plugin
 from proxy.security.principal import ANONYMOUS, USER_TYPE, Principal
+from proxy.security.sasl.exchange import shown
 
 MAPPING_RULES = "ssl.principal.mapping.rules"
 FROM, ALTERNATIVE_NAME_RULES = "ssl.principal.from", "ssl.principal.san.mapping.rules"
@@ -97,12 +98,14 @@ class DefaultPrincipalBuilder:
             names = _mapped(certificate, source, rules)
             if len(names) > 1:
                 # Which one counts would depend on the order in the certificate.
-                raise ValueError(f"{source} of the certificate has several names: {', '.join(sorted(names))}")
+                raise ValueError(
+                    f"{source} of the certificate has several names: {shown(', '.join(sorted(names)))}"
+                )
             if names:
                 return names.pop()
         raise NoMatchingRule(
             f"no rule applies to {', '.join(self._sources)} of the certificate of"
-            f" {distinguished_name.subject(certificate)!r}"
+            f" {shown(distinguished_name.subject(certificate))}"
         )
 
     def _groups(self, certificate: bytes) -> Iterator[str]:

@@ -10,6 +10,8 @@ from proxy.security.jwt import JwtPolicy
 from proxy.security.sasl.oauthbearer import OAuthBearerExchange, TrustedProvider
 from proxy.security.sasl.oauthbearer_message import ClientFirst
 from proxy.session.authentication import SaslListener
+from proxy.wire import types as t
+from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.conversation import NOW_MS, Conversation
 from tests.support.identity_provider import AUDIENCE, ISSUER, jwks, rsa, token
@@ -103,3 +105,22 @@ def test_a_session_whose_new_token_has_groups_of_a_wrong_type_is_closed() -> Non
     assert talk.close_reason == "authentication_failed"
     (event,) = talk.told("reauthentication_failed")
     assert event.message == "invalid token: groups is neither a string nor a list of them"
+
+
+@pytest.mark.spec("A8", "O8")
+def test_a_group_that_is_named_like_an_acls_principal_is_no_other_group() -> None:
+    talk = conversation()
+    logs_in(talk, groups=["Group:payments", "User:root", "payments "])
+
+    assert talk.session.authentication.principal.groups == ("Group:payments", "User:root", "payments ")
+
+
+@pytest.mark.spec("A8", "O8")
+def test_a_token_of_100_000_groups_is_closed_before_it_is_read() -> None:
+    talk = conversation()
+    talk.shakes_hands("OAUTHBEARER")
+    message = ClientFirst(token(NOW_S, groups=[str(number) for number in range(100_000)])).encode()
+    talk.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=message))
+
+    assert talk.close_reason == "malformed_request"
+    assert talk.told("authentication") == []

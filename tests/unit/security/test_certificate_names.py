@@ -79,7 +79,9 @@ def test_a_certificate_from_which_no_rule_makes_a_name_is_nobody(certificate: by
 def test_two_names_of_one_kind_are_nobody_unless_the_rules_make_them_one() -> None:
     certificate = named("alice", [x509.DNSName("a.example.org"), x509.DNSName("localhost"), API])
 
-    with pytest.raises(ValueError, match=r"SAN:DNS of the certificate has several names: SAN:DNS:a\.example"):
+    with pytest.raises(
+        ValueError, match=r"SAN:DNS of the certificate has several names: 'SAN:DNS:a\.example"
+    ):
         principal(certificate, names_from="SAN:DNS,SUBJECT")
     rule = r"RULE:^SAN:DNS:([^.]+)\.example\.org$/$1/"
     assert str(principal(certificate, names_from="SAN:DNS", san_rules=rule)) == "User:a"
@@ -120,6 +122,50 @@ def test_more_groups_than_a_session_may_have_are_nobody() -> None:
 
     with pytest.raises(ValueError, match="1001 groups, limit 1000"):
         principal(named("alice", names), groups_from="SAN:URI")
+
+
+HUGE = "x" * 32_768
+"""Longer than a certificate may be of which more than the subject is read."""
+
+
+@pytest.mark.spec("A8", "O8")
+@pytest.mark.parametrize(
+    ("certificate", "settings", "reason"),
+    [
+        (
+            named("a", [uri(f"urn:{n}") for n in range(5_000)]),
+            {"groups_from": "SAN:URI"},
+            "SAN:URI of a cert",
+        ),
+        (named("a", [uri(HUGE)]), {"names_from": "SAN:URI"}, "SAN:URI of a certificate of"),
+        (named("a", (), [HUGE]), {"groups_from": "OU"}, "OU of a certificate of"),
+        (named("a", (), ["u"] * 2_000), {"groups_from": "OU"}, "OU of a certificate of"),
+        (named("a", (), [HUGE[:9_000]]), {"groups_from": "OU"}, "a group has 9003 bytes, limit 249"),
+        (named("a", (), [HUGE[:9_000] + "\x01"]), {"groups_from": "OU"}, "contains a control character"),
+        (named("a", [uri(HUGE[:7_000]), uri(HUGE[:7_001])]), {"names_from": "SAN:URI"}, "has several names"),
+    ],
+    ids=[
+        "many names",
+        "a huge name",
+        "a huge unit",
+        "many units",
+        "a long group",
+        "a control character",
+        "two",
+    ],
+)
+def test_a_certificate_with_many_or_huge_names_is_nobody_and_the_reason_is_short(
+    certificate: bytes, settings: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(ValueError, match=reason) as wrong:
+        principal(certificate, **settings)
+    assert len(str(wrong.value)) < 250
+
+
+@pytest.mark.spec("A8", "O8")
+def test_a_unit_that_looks_like_an_acls_principal_is_a_name_and_the_subject_alone_may_be_long() -> None:
+    assert principal(named("a", (), ["Group:payments"]), groups_from="OU").groups == ("OU=Group:payments",)
+    assert len(principal(named("a", (), [HUGE])).name) > len(HUGE)
 
 
 @given(st.binary(max_size=300))

@@ -1,17 +1,20 @@
 """OAUTHBEARER, server side: tokens in, challenges, principals and rejections out."""
 
+import json
+import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
-from proxy.security.claims import ClaimPath, NameClaim
+from proxy.security.claims import ClaimPath, GroupsClaim, NameClaim
 from proxy.security.jwk_set import JwkSet
 from proxy.security.jwt import Invalid, JwtPolicy
 from proxy.security.principal import Principal
 from proxy.security.sasl.exchange import Accepted, Challenge, Deferred, Rejected
 from proxy.security.sasl.oauthbearer import OAuthBearerExchange, TrustedProvider, provider_of
 from proxy.security.sasl.oauthbearer_message import ClientFirst
-from tests.support.identity_provider import ABSENT, AUDIENCE, ISSUER, jwks, part, rsa, token
+from tests.support.identity_provider import ABSENT, AUDIENCE, ISSUER, jwks, part, rsa, signed, token
 
 pytestmark = pytest.mark.spec("R9")
 
@@ -239,3 +242,51 @@ async def test_a_login_that_comes_before_the_first_keys_waits_for_them() -> None
     assert waiting.ready is not None
     await waiting.ready()
     assert waiting.work() == ALICE
+
+
+HUGE, SMALL = "g" * 32_768, "g" * 8_000
+
+
+@pytest.mark.spec("A8", "O8")
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        (f'"groups":{json.dumps([str(number) for number in range(5_000)])}', "bytes, limit 16384"),
+        (f'"groups":["{HUGE}"]', "bytes, limit 16384"),
+        (f'"groups":["{SMALL}"]', "the name of a group has 8000 bytes, limit 249"),
+        (f'"groups":{json.dumps([str(number) for number in range(1_500)])}', "1500 groups, limit 1000"),
+        (f'"groups":{"[" * 1_000}"a"{"]" * 1_000}', "payload is not JSON, or names a member twice"),
+        (f'"groups":{"[" * 100}"a"{"]" * 100}', "groups is neither a string nor a list of them"),
+        (f'"{SMALL}":1,"groups":[{{"{SMALL[:500]}":1}}]', "groups is neither a string nor a list of them"),
+        ('"groups":["a"],"groups":[]', "payload is not JSON, or names a member twice"),
+        (r'"groups":["a","b\u0000"]', "contains a control character or is not text"),
+        (r'"groups":["\ud800"]', "contains a control character or is not text"),
+        ('"groups":["*"]', r"a group is named \*"),
+        ('"groups":1e999', "payload is not JSON, or names a member twice|is neither a string nor a list"),
+    ],
+    ids=[
+        *("5,000 groups", "a name of 32 kB", "a name of 8 kB", "1,500 groups", "nested 1,000 deep"),
+        *(
+            "nested 100 deep",
+            "objects",
+            "twice",
+            "a control character",
+            "half a character",
+            "all",
+            "infinity",
+        ),
+    ],
+)
+def test_hostile_groups_are_an_invalid_token_with_a_short_reason(members: str, reason: str) -> None:
+    usual = f'"iss":"{ISSUER}","aud":"{AUDIENCE}","sub":"alice","iat":{NOW_S},"exp":{NOW_S + 300}'
+    payload = f"{{{usual},{members}}}".encode()
+    policy = replace(POLICY, groups=GroupsClaim(ClaimPath.parse("groups")))
+    login = exchange(policy=policy)
+
+    told = login.respond(first(signed({"alg": "RS256", "kid": "rsa-1"}, payload, rsa(), "RS256")), NOW)
+
+    assert isinstance(told, Challenge)
+    assert told.token == INVALID.encode()
+    assert re.search(reason, told.failure)
+    assert len(told.failure) < 200
+    assert isinstance(login.respond(b"\x01", NOW), Rejected)
