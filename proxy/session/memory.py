@@ -199,6 +199,10 @@ class RequestMemory:
             account.frame_bytes = 0
             self._grant_room(share)
 
+    def has_unread(self, *, stranger: bool) -> bool:
+        """Whether there are responses that clients have not read."""
+        return self._shares[stranger].unread.total > 0
+
     def may_respond(self, account: Account, granted: Callable[[], None]) -> bool:
         """Whether its owner has read enough responses; if not, `granted` is called once it has."""
         share = self._shares[account.stranger]
@@ -299,7 +303,10 @@ class SessionMemory:
 
     def may_respond(self, granted: Callable[[], None]) -> bool:
         """Whether a response may be made; if not, `granted` is called once others have been read."""
-        return self._memory.may_respond(self._named(self._requests), granted)
+        account, memory = self._requests, self._memory
+        if account.is_empty and not memory.has_unread(stranger=self._authentication.under_way):
+            return True  # Whose it is does not matter.
+        return memory.may_respond(self._named(account), granted)
 
     def may_hold(self, size_bytes: int, granted: Callable[[], None]) -> bool:
         """Whether there is room for a response of this size; if not, `granted` is called once there is."""

@@ -45,15 +45,14 @@ def decide(call: Call, request: types.MetadataRequest) -> Verdict:
     if request.topics is None or (call.version == 0 and not request.topics):
         return _forward(call, request, None, lambda response: _shown(call, response))
     assert request.topics is not None
-    if call.version < _FIRST_WITH_TOPIC_IDS and any(
-        topic.name is None or topic.topic_id != _NO_TOPIC_ID for topic in request.topics
-    ):
-        message = f"Version {call.version} supports topic names only."
-        return reject(call, request, ErrorCode.INVALID_REQUEST, message)
-    if any(topic.topic_id != _NO_TOPIC_ID for topic in request.topics):
+    if call.version < _FIRST_WITH_TOPIC_IDS:
+        if any(topic.name is None or topic.topic_id != _NO_TOPIC_ID for topic in request.topics):
+            message = f"Version {call.version} supports topic names only."
+            return reject(call, request, ErrorCode.INVALID_REQUEST, message)
+    elif any(topic.topic_id != _NO_TOPIC_ID for topic in request.topics):
         # If one topic has an id, a broker ignores names.
         return _forward(call, request, None, lambda response: _by_id(call, response))
-    if any(topic.name is None for topic in request.topics):
+    elif any(topic.name is None for topic in request.topics):
         return reject(call, request, ErrorCode.INVALID_REQUEST, "A topic has neither name nor id.")
     return _by_name(call, request)
 

@@ -195,6 +195,8 @@ def _in_flight(call: Call, verdict: Forward) -> InFlight:
     is_timed = client.request.limited
     entry: Passing | Produced | Rewritten
     common = (call.api_key, call.version, call.correlation_id, client, call.now_ms)
+    if verdict.on_response is None and not is_timed and verdict.consumes is None and call.api_key != _PRODUCE:
+        return Passing(*common, 0, call.listener.counts.passed[call.api_key])
     bucket, summary, request_bytes = None, None, 0
     if call.api_key == _PRODUCE:
         bucket, request_bytes = client.producer, call.size_bytes - 4
