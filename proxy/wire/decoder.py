@@ -8,6 +8,7 @@ The source never reads outside its buffer: positions only grow, every length is 
 bytes before it is used, and a count is rejected if its elements cannot fit.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from struct import Struct as PackedStruct
 from struct import calcsize
@@ -19,6 +20,9 @@ from proxy.wire.source import Generated, Source
 
 DECODING_FAULTS = (IndexError, StructError, ValueError)
 """The exceptions of generated source on malformed bytes; UnicodeDecodeError is a ValueError."""
+
+_SKIPPED_AT_ONCE = 65
+"""Fewer elements than this are skipped by one match."""
 
 _RUNTIME: dict[str, object] = {
     "new": object.__new__,
@@ -53,6 +57,19 @@ def write_decoder(
         return source.compiled("decode", {**namespace, "explain": explain})
 
     return source, compiled
+
+
+class _Skips(dict[int, Callable[..., object]]):
+    """Matches this many elements that are skipped; compiled when first needed."""
+
+    def __init__(self, pattern: bytes) -> None:
+        super().__init__()
+        self._pattern = pattern
+
+    def __missing__(self, count: int) -> Callable[..., object]:
+        match: Callable[..., object] = re.compile(b"(?:%b){%d}" % (self._pattern, count), re.DOTALL).match
+        self[count] = match
+        return match
 
 
 class _DecoderWriter:
@@ -255,6 +272,20 @@ class _DecoderWriter:
         elements = None if target is None else self._name("a")
         if elements is not None:
             self._source.line(f"{target} = {elements} = []")
+        pattern = self._layout.skipping_pattern(field) if target is None else None
+        if pattern is None:
+            self._each_element(field, count, elements)
+            return
+        # One match skips them all. What it does not match is rarer, or malformed.
+        skips, found = self._name("skips"), self._name("x")
+        self.structs[skips] = _Skips(pattern)
+        with self._source.block(f"if {count} < {_SKIPPED_AT_ONCE} and ({found} := {skips}[{count}](b, p)):"):
+            self._source.line(f"count_elements({count})")
+            self._source.line(f"p = {found}.end()")
+        with self._source.block("else:"):
+            self._each_element(field, count, elements)
+
+    def _each_element(self, field: Field, count: str, elements: str | None) -> None:
         with self._source.block(f"for _ in counted({count}):"):
             self._element(field, elements)
             self._flush()

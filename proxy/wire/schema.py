@@ -172,6 +172,10 @@ _EMPTY: dict[str, Default] = {
 }
 
 
+_USUAL_ELEMENTS = 8
+"""Replicas of a partition: so few are skipped by a regular expression."""
+
+
 class Layout:
     """The layout of one version."""
 
@@ -208,6 +212,27 @@ class Layout:
     def _least_struct_bytes(self, struct: Struct) -> int:
         tag_section = 1 if self.flexible else 0
         return tag_section + sum(self._least_bytes(f) for f in struct.present(self._version))
+
+    def skipping_pattern(self, array: Field) -> bytes | None:
+        """Return a regular expression for the usual elements of this array: without tagged fields, and with
+        few elements in arrays of their own. None if they are no structs of numbers and arrays of numbers."""
+        if array.struct is None:
+            return None
+        parts = [self._usual(field) for field in array.struct.present(self._version)]
+        if None in parts:
+            return None
+        return b"".join([*filter(None, parts), b"\\x00" if self.flexible else b""])
+
+    def _usual(self, field: Field) -> bytes | None:
+        size = FIXED_SIZES.get(field.type)
+        if size is None or not field.is_array:
+            return None if size is None else b".{%d}" % size
+        compact = self.is_compact(field)
+        counts = [(count + compact).to_bytes(1 if compact else 4) for count in range(_USUAL_ELEMENTS)]
+        usual = [re.escape(count) + b".{%d}" % (n * size) for n, count in enumerate(counts)]
+        if self._version in field.nullable:
+            usual.append(b"\\x00" if compact else rb"\xff\xff\xff\xff")
+        return b"(?:" + b"|".join(usual) + b")"
 
     def has_bytes(self, struct: Struct) -> bool:
         """Whether this version of the struct, or of one inside it, has bytes or records."""

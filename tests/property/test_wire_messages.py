@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.wire import catalog, codecs
-from proxy.wire.errors import WireError
+from proxy.wire import catalog, codecs, types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.errors import TooManyElements, WireError
 from proxy.wire.header import FrameDecoder, decode_request_header
 from proxy.wire.metadata_records import decode_record
+from proxy.wire.schema import Layout, MessageSchema
+from proxy.wire.work import Pace, Work
 from tests.support.wire_messages import MessageFiller
 
 CODECS = [
@@ -124,3 +127,54 @@ def test_frames_are_found_wherever_the_stream_is_cut(frames: list[bytes], random
         stream = stream[cut:]
 
     assert found == frames
+
+
+PROJECTIONS = [
+    (schema, version, raw)
+    for schema, raw in (
+        (catalog.response(ApiKey.METADATA), "topics.partitions"),
+        (catalog.response(ApiKey.DESCRIBE_TOPIC_PARTITIONS), "topics.partitions"),
+        (catalog.response(ApiKey.SHARE_FETCH), "responses.partitions"),
+    )
+    for version in schema.versions.range
+]
+
+
+@pytest.mark.spec("E1", "O6")
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(PROJECTIONS), some_random, st.data())
+def test_elements_skipped_by_one_match_end_where_they_end_one_by_one(
+    projection: tuple[MessageSchema, int, str], random: Random, data: st.DataObject
+) -> None:
+    schema, version, raw = projection
+    buffer = bytearray(encoded(codecs.data(schema.name, version), random))
+    for _ in range(data.draw(st.integers(0, 3))):
+        buffer[data.draw(st.integers(0, len(buffer) - 1))] = data.draw(st.integers(0, 255))
+    at_once, one_by_one = (codecs.AnyCodec(schema, version, (raw,)) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Layout, "skipping_pattern", lambda _self, _array: None)
+        expected = _outcome(one_by_one, bytes(buffer))
+
+    assert _outcome(at_once, bytes(buffer)) == expected
+
+
+@pytest.mark.spec("E1", "O6")
+def test_the_partitions_of_metadata_are_skipped_by_one_match_and_counted() -> None:
+    response = types.MetadataResponse
+    partition = response.MetadataResponsePartition(replica_nodes=[1, 2, 3], isr_nodes=[1])
+    topic = response.MetadataResponseTopic(name="t", partitions=[partition] * 64)
+    buffer = codecs.of(response, 12).encode(response(topics=[topic]))
+    codec = codecs.response(ApiKey.METADATA, 12, raw=("topics.partitions",))
+
+    work = Work.on(lambda: codec.decode(buffer), Pace(), max_elements=64)
+
+    with pytest.raises(TooManyElements):
+        work.go_on()
+
+
+def _outcome(codec: codecs.AnyCodec, buffer: bytes) -> object:
+    try:
+        message, end = codec.decode(buffer)
+    except WireError as error:
+        return str(error)
+    return message, end
