@@ -163,8 +163,7 @@ class Machine:
     def close(self) -> None:
         """The connection is over."""
         self.intake.close()
-        self.work = None
-        self.later.clear()
+        self._abandon_work()
         self.responses.close()
         if self.flags:
             self.move(DISCONNECT)
@@ -193,7 +192,7 @@ class Machine:
             # A sweep, which may come at any time: this is next.
             self.later.append(function)
             return []
-        work = Work(function, self.gate.pace, max_elements)
+        work = Work.on(function, self.gate.pace, max_elements)
         if work.go_on():
             effects: Effects = work.result
             return effects
@@ -655,7 +654,8 @@ class Machine:
         if self.observer is not None and call.denials is not None:
             self.observer.denied(call)
         effects: Effects = [Recorded(self.completed(each, client.context)) for each in call.events]
-        for action, decision in paced(call.counted, _SUMMARY_UNITS):
+        counted = call.counted
+        for action, decision in paced(counted, _SUMMARY_UNITS) if len(counted) > 1 else counted:
             summary = client.summary(call.api_key, call.version, action, decision, call.now_ms)
             summary.count += 1
             summary.request_bytes += call.uncounted_bytes
@@ -705,9 +705,14 @@ class Machine:
     def _cut_off(self, step: CutOff) -> Effects:
         self.move(CLOSE)
         self.parting = None
-        self.work = None
-        self.later.clear()
+        self._abandon_work()
         return [step.close]
+
+    def _abandon_work(self) -> None:
+        work, self.work = self.work, None
+        if work is not None:
+            work.abandon()
+        self.later.clear()
 
 
 def _nothing() -> None:

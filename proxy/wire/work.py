@@ -33,13 +33,15 @@ _PIECE = 64
 class Pace:
     """The time slice of the event loop. Without a clock no slice ever ends."""
 
-    __slots__ = ("_clock_ns", "_ends_ns", "_own_turn", "crowded", "since_ns", "slice_ns")
+    __slots__ = ("_clock_ns", "_ends_ns", "_own_turn", "crowded", "since_ns", "slice_ns", "spare")
 
     def __init__(self, clock_ns: Callable[[], int] | None = None, slice_ns: int = SLICE_NS) -> None:
         self._clock_ns = clock_ns
         self.slice_ns = slice_ns
         self.crowded = False
         """Whether other connections wait for a turn: then work may begin only in a turn."""
+        self.spare: Work | None = None
+        """A greenlet that has nothing to do."""
         self.since_ns = self._ends_ns = 0
         self._own_turn = False
 
@@ -74,29 +76,48 @@ class Pace:
 
 
 class Work(greenlet):
-    """A function that can be suspended between two elements."""
+    """A function that can be suspended between two elements.
 
-    def __init__(self, function: Callable[[], object], pace: Pace, max_elements: int | None = None) -> None:
-        """`max_elements`: the limit for all arrays of a request together; TooManyElements beyond it."""
-        super().__init__(function)
+    When it is done, the greenlet takes the next function of its Pace: a new one costs as much as a small
+    request.
+    """
+
+    def __init__(self, pace: Pace) -> None:
+        super().__init__(_call_one_after_the_other)
+        self.function: Callable[[], object] | None = None
+        """None: it is done."""
         self.result: Any = None
         self._pace = pace
         self._spent = 0
-        self._elements_left = max_elements
+        self._elements_left: int | None = None
+
+    @classmethod
+    def on(cls, function: Callable[[], object], pace: Pace, max_elements: int | None = None) -> "Work":
+        """`max_elements`: the limit for all arrays of a request together; TooManyElements beyond it."""
+        work, pace.spare = pace.spare, None
+        if work is None:
+            work = cls(pace)
+        work.function, work._spent, work._elements_left = function, 0, max_elements
+        return work
 
     def limit_elements(self, max_elements: int | None) -> None:
         self._elements_left = max_elements
 
     def go_on(self) -> bool:
-        """Continue until the slice is over; return whether `result` is there.
+        """Continue until the slice is over; return whether `result` is there, to be taken at once.
 
         Raises what the function raises.
         """
-        result = self.switch()
-        if not self.dead:
+        self.switch()
+        if self.function is not None:
             return False
-        self.result = result
+        self._pace.spare = self
         return True
+
+    def abandon(self) -> None:
+        """End it where it is suspended. A greenlet that is only forgotten would never be freed."""
+        if self is not getcurrent():
+            self.throw()
 
     def spend(self, units: int) -> None:
         self._spent += units
@@ -113,6 +134,16 @@ class Work(greenlet):
             if self._elements_left < 0:
                 raise TooManyElements("the request has more elements than decoded.request.max.elements")
         self.spend(elements)
+
+
+def _call_one_after_the_other() -> None:
+    work = getcurrent()
+    assert type(work) is Work
+    while work.function is not None:
+        work.result = work.function()
+        work.function = None
+        assert work.parent is not None
+        work.parent.switch()
 
 
 def spend(units: int) -> None:

@@ -4,6 +4,7 @@ Every conversation in this folder shows that short slices change nothing else: s
 session stops, what it holds meanwhile, and what ends it.
 """
 
+import weakref
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -323,3 +324,27 @@ def test_the_proxys_own_login_waits_for_a_request_that_is_unfinished() -> None:
     turns(talk)
 
     assert [request.header.api_key for request in talk.forwarded()] == [ApiKey.SASL_HANDSHAKE]
+
+
+def test_what_unfinished_work_held_is_freed_when_its_client_disconnects() -> None:
+    talk = paced()
+    talk.asks(DESCRIBE_GROUPS, 5, groups(20_000))
+    work = talk.session.machine.work
+    assert work is not None
+    held = weakref.ref(work)
+    del work
+
+    talk.session.closed()
+
+    assert held() is None
+
+
+def test_the_next_work_is_done_by_the_greenlet_of_the_last_one() -> None:
+    talk = paced(slice_looks=1 << 30)
+    talk.asks(DESCRIBE_GROUPS, 5, groups(1))
+    first = talk.gate.pace.spare
+
+    talk.asks(DESCRIBE_GROUPS, 5, groups(1))
+
+    assert first is not None
+    assert talk.gate.pace.spare is first

@@ -10,7 +10,7 @@ from proxy.wire.work import Pace, Work
 def in_slices(function: Callable[[], Any]) -> tuple[Any, int]:
     """What the function returns, and how often it stopped; each look at the clock is the end of a slice."""
     pace = Pace(count().__next__, 1)
-    work, stops = Work(function, pace), 0
+    work, stops = Work.on(function, pace), 0
     pace.begin()
     while not work.go_on():
         stops += 1

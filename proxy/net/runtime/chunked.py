@@ -47,13 +47,16 @@ async def run_in_slices(steps: Iterable[object], *, share: float = 1.0) -> None:
 async def call_in_slices(function: Callable[[], T]) -> T:
     """Return the result of `function`, which is paused at its calls of proxy.wire.work.Pace."""
     pace = Pace(thread_time_ns, SLICE_MS * 1_000_000)
-    work = Work(function, pace)
-    pace.begin()
-    while not work.go_on():
-        await _turn()
+    work = Work.on(function, pace)
+    try:
         pace.begin()
-    result: T = work.result
-    return result
+        while not work.go_on():
+            await _turn()
+            pace.begin()
+        result: T = work.result
+        return result
+    finally:
+        work.abandon()
 
 
 async def _turn() -> None:
