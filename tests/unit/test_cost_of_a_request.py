@@ -33,11 +33,11 @@ INSTRUCTIONS = {
     "Produce, 8 topics": 2310,
     "Fetch, 1 partition": 960,
     "Fetch, 50 partitions": 960,
-    "Metadata, 1 topic": 6425,
-    "Metadata, 100 topics": 102_500,
-    "OffsetCommit, 1 partition": 3730,
-    "OffsetCommit, 20 partitions": 5190,
-    "Heartbeat": 2950,
+    "Metadata, 1 topic": 5970,
+    "Metadata, 100 topics": 73_900,
+    "OffsetCommit, 1 partition": 3050,
+    "OffsetCommit, 20 partitions": 4520,
+    "Heartbeat": 2220,
 }
 """Case -> the most instructions of one round trip that is like the ones before, but not equal to them."""
 

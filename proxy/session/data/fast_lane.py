@@ -24,6 +24,8 @@ from proxy.session.in_flight import (
     FIRST_WITH_ENDPOINTS,
     MAX_IN_FLIGHT,
     Fetched,
+    InFlight,
+    Passing,
     Pipeline,
     PlainResponse,
     Produced,
@@ -39,6 +41,7 @@ Fields = Callable[[memoryview, int], tuple[int, bytes, int, bytes]]
 
 _HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
 _RESPONSE_HEAD = Struct(">ii").unpack_from  # length, correlation id
+_RESPONSE_HEAD_BYTES = 8
 _SESSION_ID = Struct(">i").unpack_from
 HEAD_BYTES = 14
 FETCH_HEAD_BYTES = 19  # length, correlation id, tags, throttle time, error, session id
@@ -428,8 +431,8 @@ class FastLane:
     def response(self, data: memoryview, now_ms: int) -> bool:
         """Let `data` pass if it is the response that is due, whole, unchanged, and nothing is due after it.
 
-        That is by far the most frequent case: a Produce that no quota throttles and that has no addresses, or
-        a Fetch that the quota has room for. Not while a response has begun.
+        That is by far the most frequent case: a Produce that no quota throttles and that has no addresses, a
+        Fetch that the quota has room for, or one that nobody reads. Not while a response has begun.
         """
         queue, size_bytes = self._queue, len(data)
         if not queue or (len(queue) > 1 and isinstance(queue[1], Ready)):
@@ -441,7 +444,7 @@ class FastLane:
         elif type(entry) is Fetched:
             if not self._fetch_response(data, entry, now_ms):
                 return False
-        elif type(entry) is not ProducedToSeveral or not passes_to_several(entry, data):
+        elif not _passes(entry, data):
             return False
         queue.pop(0)
         self._counts.response_bytes += size_bytes
@@ -507,6 +510,20 @@ def passes_to_several(entry: ProducedToSeveral, frame: memoryview) -> bool:
     if entry.version < FIRST_WITH_ENDPOINTS:
         return True
     return not frame[8] and skim.produced_without_error(frame, 9, entry.version)
+
+
+def _passes(entry: InFlight, data: memoryview) -> bool:
+    """Whether `data` is the whole response to a request that is neither a Produce to one partition nor a
+    Fetch, and passes as it is."""
+    if type(entry) is ProducedToSeveral:
+        return passes_to_several(entry, data)
+    size_bytes = len(data)
+    return (
+        type(entry) is Passing
+        and size_bytes >= _RESPONSE_HEAD_BYTES
+        and _RESPONSE_HEAD(data) == (size_bytes - 4, entry.correlation_id)
+        and not entry.queued_ms
+    )
 
 
 def decoded_name(topic: bytes) -> str | None:
