@@ -142,7 +142,7 @@ def refusals(stack: Stack, user: User) -> dict[str, str | None]:
     errors: dict[str, str | None] = {}
 
     def delivered(error: KafkaError | None, message: Message) -> None:
-        errors[message.topic() or ""] = error and error.name()
+        errors[message.topic() or ""] = None if error is None else error.name()
 
     producer = Producer(librdkafka_settings(user, stack.entrance()))
     for topic in ("ledger", "secret"):
