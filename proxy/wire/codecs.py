@@ -147,7 +147,6 @@ def _check_path(schema: MessageSchema, path: str) -> None:
 
 
 @cache
-@cache
 def request_versions(api_key: int, unstable: bool = False) -> range:
     """Return the versions that Kafka offers; WireError for a key without a live API.
 
