@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from proxy.admin.objects import Known
 from proxy.security.authorizer import host_address
@@ -73,15 +73,6 @@ LENGTH_PREFIX_BYTES = 4
 
 
 _NOTHING_KNOWN = Known()
-
-
-class HasThrottleTime(Protocol):
-    """A response with a throttle time."""
-
-    throttle_time_ms: int
-
-
-Throttled = TypeVar("Throttled", bound=HasThrottleTime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +222,6 @@ def client_error(envelope_error: int) -> ClientError:
     if envelope_error == ErrorCode.REQUEST_TIMED_OUT:
         return ClientError(ErrorCode.REQUEST_TIMED_OUT, close=False)
     return ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, close=False)
-
-
-def throttled(response: Throttled, local_ms: int) -> Throttled:
-    """Return the response with the larger of the controller's and the proxy's throttle_time_ms."""
-    response.throttle_time_ms = max(response.throttle_time_ms, local_ms)
-    return response
 
 
 def _principal(

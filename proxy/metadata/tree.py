@@ -5,7 +5,6 @@ Names in paths are sanitized, the default is `<default>`. No secret is shown: on
 credential.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,18 +52,6 @@ def tree_of(image: MetadataImage) -> TreeNode:
 def parts(path: str) -> Path:
     """Split a path: "/acl/id/" -> ("acl", "id")."""
     return tuple(part for part in path.split("/") if part)
-
-
-def children(image: MetadataImage, path: str) -> list[str] | None:
-    """Return the sorted names below `path`; None if it is not a directory."""
-    node = tree_of(image).below(parts(path))
-    return None if node is None else node.names()
-
-
-def cat(image: MetadataImage, path: str) -> str | None:
-    """Return the value at `path` as JSON; None if it has none."""
-    node = tree_of(image).below(parts(path))
-    return None if node is None or node.value is None else json.dumps(node.value(), ensure_ascii=False)
 
 
 def _node(root: TreeNode, path: Path) -> TreeNode:

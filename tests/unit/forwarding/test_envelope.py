@@ -14,7 +14,6 @@ from forwarding.envelope import (
     as_known,
     client_error,
     last_offset,
-    throttled,
     unwrap,
     wrap,
     wrap_response,
@@ -234,11 +233,3 @@ def test_authorizer_not_ready_is_told_only_to_senders_that_know_it(version: int,
 )
 def test_a_set_up_fault_is_not_shown_to_the_client(envelope_error: int, seen: ClientError) -> None:
     assert client_error(envelope_error) == seen
-
-
-@pytest.mark.spec("E4")
-@pytest.mark.parametrize(("inner_ms", "local_ms", "told_ms"), [(5, 0, 5), (5, 9, 9), (0, 0, 0)])
-def test_the_larger_throttle_counts(inner_ms: int, local_ms: int, told_ms: int) -> None:
-    response = types.CreateAclsResponse(throttle_time_ms=inner_ms)
-
-    assert throttled(response, local_ms).throttle_time_ms == told_ms

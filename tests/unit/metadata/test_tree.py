@@ -10,12 +10,22 @@ from proxy.metadata.delta import MetadataDelta, without_ended
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.metadata.scram import ScramMechanism, credential_from_password
-from proxy.metadata.tree import cat, children
+from proxy.metadata.tree import parts, tree_of
 from tests.support.metadata_log import acl, acl_record, owned, quota_record, scram_record, token, token_record
 
 pytestmark = pytest.mark.spec("S10")
 
 ACL = acl("ordérs", pattern_type=PatternType.PREFIXED, host="10.0.0.1")
+
+
+def children(image: MetadataImage, path: str) -> list[str] | None:
+    node = tree_of(image).below(parts(path))
+    return None if node is None else node.names()
+
+
+def cat(image: MetadataImage, path: str) -> str | None:
+    node = tree_of(image).below(parts(path))
+    return None if node is None or node.value is None else json.dumps(node.value(), ensure_ascii=False)
 
 
 def image() -> MetadataImage:
