@@ -28,7 +28,6 @@ from proxy.quota.connections import ConnectionLimits, ConnectionQuotas, Slot
 from proxy.security.authorizer import host_address
 from proxy.session.gate import Networks
 from proxy.wire.protocols import in_place_of_a_request
-from proxy.wire.work import Pace
 
 LENGTH_BYTES = 4
 
@@ -110,7 +109,7 @@ class Server:
         self._incomplete = IncompleteLogins(context.listener, context.record, context.now_ms)
         self._admission = Admission(ConnectionQuotas(_limits(limits)), lambda: None, metrics)
         self._acceptor = Acceptor(self) if tls is None else TlsAcceptor(self, None, tls)
-        self.turns = Turns(Pace())
+        self.turns = Turns()
         self.connections: set[_Peer] = set()
         self.listening = asyncio.Event()
         self.port = port

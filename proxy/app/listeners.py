@@ -10,7 +10,7 @@ them, and with its policy.
 
 import asyncio
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -208,7 +208,7 @@ class Listeners:
 
     async def renew_logins(self) -> None:
         """Apply the settings in effect to the next login of connected clients."""
-        async for connection in iterate_in_slices(list(self.connections())):
+        async for connection in self.each_connection():
             entry = self._entries.get(connection.session.listener.name)
             if entry is not None and entry.policy.sasl is not None:
                 connection.session.authentication.follow(entry.policy.sasl)
@@ -241,6 +241,10 @@ class Listeners:
         """Yield the connections of all listeners."""
         for listener in self._listeners():
             yield from listener.connections
+
+    def each_connection(self) -> AsyncIterator[Connection]:
+        """Yield the connections that are open now; the loop gets a turn between them."""
+        return iterate_in_slices(list(self.connections()))
 
     def update_addresses(self, facts: BrokerFacts) -> None:
         """Update the advertised addresses of the brokers, for clients of each listener."""

@@ -5,7 +5,7 @@ sessions whose credentials it has changed or removed, if `sessions.revoke.immedi
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
 from proxy.config import ProxyConfig, WatchedUsers
@@ -13,7 +13,6 @@ from proxy.frame import Frame
 from proxy.net.clients.connection import Connection
 from proxy.net.logins.credentials import Credentials, key_sources, token_logins
 from proxy.net.logins.verification import Verifications, hashing_threads
-from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.replaceable import ReplaceableTask
 from proxy.security.backoff import LoginBackoff
@@ -23,10 +22,10 @@ from proxy.session.gate import Gate
 class Revocations:
     """Ends sessions whose credentials were changed or removed (sessions.revoke.immediately).
 
-    After a change it checks each live session, in slices, so that the event loop serves clients in between.
+    After a change it checks each live session.
     """
 
-    def __init__(self, connections: Callable[[], Iterable[Connection]]) -> None:
+    def __init__(self, connections: Callable[[], AsyncIterator[Connection]]) -> None:
         self._connections = connections
         self._changed = asyncio.Event()
 
@@ -39,7 +38,7 @@ class Revocations:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            async for connection in iterate_in_slices(list(self._connections())):
+            async for connection in self._connections():
                 connection.end_if_revoked()
 
 
@@ -59,7 +58,7 @@ class Logins:
         self,
         frame: Frame[ProxyConfig],
         gate: Gate,
-        connections: Callable[[], Iterable[Connection]],
+        connections: Callable[[], AsyncIterator[Connection]],
         broker_checks_scram_nonce: Callable[[], bool],
     ) -> None:
         """ConfigError names what cannot be used. `connections`: of all clients, to end revoked sessions."""

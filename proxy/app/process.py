@@ -139,7 +139,7 @@ class ProxyProcess:
         self._logins = Logins(
             frame,
             self._gate,
-            lambda: self._listeners.connections(),
+            lambda: self._listeners.each_connection(),
             lambda: self._facts is None or self._facts.checks_scram_nonce,
         )
         self._identity = gate_setup.identity(config, self._broker)
@@ -473,7 +473,7 @@ class ProxyProcess:
 
     async def _disconnect(self, request: str) -> bytes:
         wanted = DisconnectRequest.decoded(request)
-        return await wanted.carry_out(list(self._listeners.connections()), self._audit.allows_change)
+        return await wanted.carry_out(self._listeners.each_connection(), self._audit.allows_change)
 
     async def _connection_page(self, query: str) -> bytes:
         return await connection_page(ConnectionQuery.parsed(query), list(self._listeners.connections()))

@@ -45,7 +45,6 @@ from proxy.metadata.sorted_names import Pair, SortedNames
 from proxy.metadata.state_digest import Sum, element
 from proxy.wire import catalog, types
 from proxy.wire.message import Message
-from proxy.wire.work import paced
 
 
 class MetadataError(Exception):
@@ -102,7 +101,7 @@ class AclsDelta:
         removed = [before.by_id[i] for i in changes if i in before.by_id]
         added = [acl for acl in changes.values() if acl is not None]
         if networks != before.networks:
-            others = [acl for acl in of_networks(before) if acl.id not in changes]
+            others = [acl for acl in before.of_networks() if acl.id not in changes]
             removed, added = removed + others, added + [acl for acl in others if before.in_effect(acl)]
         gone = [acl for acl in removed if not before.in_effect(acl)]
         removed = [acl for acl in removed if before.in_effect(acl)]
@@ -113,7 +112,7 @@ class AclsDelta:
 
     def of_networks(self) -> Iterator[Acl]:
         """Yield the ACLs whose host may be a network, after the changes so far."""
-        unchanged = (acl for acl in of_networks(self._image) if acl.id not in self._changes)
+        unchanged = (acl for acl in self._image.of_networks() if acl.id not in self._changes)
         changed = (acl for acl in self._changes.values() if acl is not None and "/" in acl.host)
         yield from (*unchanged, *changed)
 
@@ -160,11 +159,6 @@ def _indexed(before: AclsImage, networks: bool, removed: list[Acl], added: list[
 
 def _ends(acls: Iterable[Acl]) -> list[Pair]:
     return [acl.end for acl in acls if acl.end is not None]
-
-
-def of_networks(image: AclsImage) -> Iterator[Acl]:
-    """Yield the ACLs whose host may be a network."""
-    return (acl for acl in paced(list(image.by_id.each_value())) if "/" in acl.host)
 
 
 def _by_type(acls: Iterable[Acl]) -> dict[ResourceType, list[Acl]]:

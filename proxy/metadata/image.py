@@ -19,7 +19,6 @@ from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramCredential, ScramMechanism
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.sorted_names import SortedNames
-from proxy.wire.work import paced_sorted
 
 OWNER = "owner"
 """The topic config that names the owner, a principal as text: "User:alice"."""
@@ -124,9 +123,9 @@ class ScramImage:
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         return self.credentials.get((mechanism, user))
 
-    def users(self) -> list[str]:
-        """Return the users with a credential of any mechanism, sorted."""
-        return paced_sorted({user for _, user in self.credentials})
+    def users(self) -> set[str]:
+        """Return the users with a credential of any mechanism."""
+        return {user for _, user in self.credentials}
 
     def of_user(self, user: str) -> dict[ScramMechanism, ScramCredential]:
         """Return the credentials of one user."""

@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-from proxy.net.runtime.chunked import iterate_in_slices
+from proxy.net.pages.http_server import collected
 from proxy.net.runtime.merged_metrics import RULES, UNTIL_IDLE, rule_of
 from proxy.quota.bucket_table import IDLE_MS
 
@@ -26,7 +26,7 @@ Key = tuple[str, str, tuple[tuple[str, str], ...]]
 async def snapshot(registry: Collector) -> bytes:
     """Encodes the metrics of one process for `Exposition.update`, in slices, so that clients do not wait."""
     families: list[str] = []
-    async for metric in iterate_in_slices(registry.collect()):
+    async for metric in collected(registry):
         samples = [(each.name, list(each.labels.items()), each.value) for each in metric.samples]
         families.append(
             json.dumps((metric.name, metric.documentation, metric.type, rule_of(metric), samples))

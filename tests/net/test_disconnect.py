@@ -20,6 +20,7 @@ from proxy.net.pages.disconnecting import DisconnectRequest
 from proxy.net.pages.http_access import AdminTokens, BearerToken, HttpAccess, HttpFiles, TokenFileError
 from proxy.net.pages.http_server import HttpServer
 from proxy.net.pages.readiness import Readiness
+from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.workers import control
@@ -68,7 +69,9 @@ async def logged_in(edge: Edge, user: str) -> Client:
 async def ended(connections: Iterable[Connection], **wanted: str) -> dict[str, Any]:
     body = json.dumps({"why": WHY, **wanted}).encode()
     request = DisconnectRequest.parsed(body, "carla from 10.0.0.9")
-    outcome: dict[str, Any] = json.loads(await request.carry_out(list(connections), allowed))
+    outcome: dict[str, Any] = json.loads(
+        await request.carry_out(iterate_in_slices(list(connections)), allowed)
+    )
     return outcome
 
 
@@ -120,7 +123,9 @@ async def test_without_a_record_nobody_is_disconnected() -> None:
     async with edges(1) as (edge,):
         await logged_in(edge, "alice")
         request = DisconnectRequest(principal="User:alice", why=WHY, by="carla")
-        outcome = json.loads(await request.carry_out(list(edge.listener.connections), unrecorded))
+        outcome = json.loads(
+            await request.carry_out(iterate_in_slices(list(edge.listener.connections)), unrecorded)
+        )
 
         assert outcome["disconnected"] == 0
         assert outcome["errors"] == ["no connection was ended, because audit records cannot be written"]
@@ -149,7 +154,7 @@ async def serving(access: HttpAccess, done: list[tuple[bytes, str]]) -> AsyncIte
     async def disconnects(body: bytes, by: str) -> bytes:
         request = DisconnectRequest.parsed(body, by)
         done.append((body, by))
-        return await request.carry_out((), allowed)
+        return await request.carry_out(iterate_in_slices(()), allowed)
 
     server = HttpServer(access, CollectorRegistry(), Readiness, disconnect=disconnects)
     port = await server.start()
@@ -284,7 +289,7 @@ async def test_the_command_ends_them_at_every_worker(
         for number, edge in enumerate(workers):
 
             async def disconnects(request: str, edge: Edge = edge) -> bytes:
-                connections = list(edge.listener.connections)
+                connections = iterate_in_slices(list(edge.listener.connections))
                 return await DisconnectRequest.decoded(request).carry_out(connections, allowed)
 
             ours, theirs = socket.socketpair()

@@ -14,6 +14,7 @@ from proxy.config import ConfigError, WatchedUsers
 from proxy.config import ListenerConfig as ListenerSettings
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.logins.credentials import Credentials, PlainUsers, StoredUser, keyed_password, sasl_listener
+from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.security.passwords import cost_of, hash_password
 from proxy.security.principal import Principal
 from proxy.security.sasl.exchange import Accepted, Deferred, Rejected
@@ -265,7 +266,7 @@ async def test_who_is_taken_out_of_the_file_is_cut_off_at_once_where_that_is_wan
     )
     listener = sasl_listener(LISTENER, Credentials(users.known, lambda: None))
     async with a_broker() as broker, an_edge(a_gate(), broker.address, listener) as edge:
-        revocations = Revocations(lambda: edge.listener.connections)
+        revocations = Revocations(lambda: iterate_in_slices(list(edge.listener.connections)))
         alice, bob = await logged_in(edge, "alice"), await logged_in(edge, "bob")
         async with asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(part) for part in (users.run(), revocations.run())]

@@ -76,8 +76,9 @@ class _Waiting:
 class Turns:
     """The turns of one event loop."""
 
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
+    def __init__(self, pace: Pace | None = None) -> None:
+        """`pace`: None: each turn is one piece of work."""
+        self._pace = pace or Pace()
         self._queues = {True: _Queue(), False: _Queue()}
         self._strangers_next = False
         self._spent_ns = self._ended = 0

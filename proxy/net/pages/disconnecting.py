@@ -7,13 +7,12 @@ credential first.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from proxy.net.pages.connection_page import ConnectedClient, ConnectionQuery
 from proxy.net.pages.http_server import BadRequest
-from proxy.net.runtime.chunked import iterate_in_slices
 
 MAX_WHY_CHARACTERS = 500
 _KEYS = ("principal", "connection_id", "why")
@@ -66,7 +65,7 @@ class DisconnectRequest:
         return cls(**json.loads(text))
 
     async def carry_out(
-        self, connections: Iterable[EndingConnection], allows_change: Callable[[], Awaitable[bool]]
+        self, connections: AsyncIterable[EndingConnection], allows_change: Callable[[], Awaitable[bool]]
     ) -> bytes:
         """End those of these connections that are meant, and return how many as JSON.
 
@@ -75,7 +74,7 @@ class DisconnectRequest:
         if not await allows_change():
             return _outcome(0, [_UNRECORDED])
         ended, query = 0, ConnectionQuery(principal=self.principal)
-        async for connection in iterate_in_slices(connections):
+        async for connection in connections:
             is_meant = self.connection_id in (None, connection.session.peer.connection_id)
             if is_meant and query.matches(connection.session):
                 ended += connection.disconnect(f"{self.why} (by {self.by})")

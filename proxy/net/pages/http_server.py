@@ -11,7 +11,7 @@ the configuration in effect, and the files of its credentials. A reload opens, m
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -416,11 +416,17 @@ async def _request(http: h11.Connection, stream: PlainStream | TlsStream) -> h11
         http.receive_data(data)
 
 
+async def collected(registry: Collector) -> AsyncIterator[Metric]:
+    """Yield the metrics, large ones in parts; the loop gets a turn between them."""
+    async for metric in iterate_in_slices(_parts(registry.collect())):
+        yield metric
+
+
 async def exposition(registry: Collector) -> bytes:
     """Return the text that `generate_latest` would return, built in slices."""
     text: list[bytes] = []
     before = ""
-    async for metric in iterate_in_slices(_parts(registry.collect())):
+    async for metric in collected(registry):
         lines = generate_latest(_One(metric))
         # HELP and TYPE appear once for each metric.
         text.append(lines if metric.name != before else lines.split(b"\n", 2)[2])

@@ -53,7 +53,9 @@ SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 def decide_describe_scram(call: Call, request: types.DescribeUserScramCredentialsRequest) -> Verdict:
     if not call.allows_cluster(Operation.DESCRIBE):
         return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    requested = Counter(user.name for user in request.users or ()) or Counter(call.image.scram.users())
+    requested = Counter(user.name for user in request.users or ()) or Counter(
+        paced_sorted(call.image.scram.users())
+    )
     results = [_result(call, user, count) for user, count in requested.items()]
     return Respond(types.DescribeUserScramCredentialsResponse(results=results))
 

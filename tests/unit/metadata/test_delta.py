@@ -146,7 +146,7 @@ def test_scram_records_set_and_remove_credentials_of_one_mechanism() -> None:
     )
     removed = replayed(scram_record(SHA_256, "alice", None), onto=set_)
 
-    assert set_.scram.users() == ["alice", "bob"]
+    assert set_.scram.users() == {"alice", "bob"}
     assert set_.scram.credential(SHA_256, "alice") == CREDENTIAL
     assert removed.scram.credential(SHA_256, "alice") is None
     assert list(removed.scram.of_user("alice")) == [ScramMechanism.SCRAM_SHA_512]
