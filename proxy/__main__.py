@@ -46,10 +46,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     seat = getattr(arguments, "worker", None)
     # The other commands print results: their log lines would be noise.
     serves = arguments.command in ("proxy", "controller")
-    level, process = log_lines.read_settings(arguments.config) if serves else ("WARNING", {})
+    level, process, in_kafkas_form = (
+        log_lines.read_settings(arguments.config) if serves else ("WARNING", {}, False)
+    )
     if seat is not None:
         process["worker"] = json.loads(seat)["number"]
-    log_lines.configure(level, process, queued=serves)
+    log_lines.configure(level, process, queued=serves, with_authorizer_line=in_kafkas_form)
     try:
         return int(arguments.run(arguments))
     finally:

@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 from proxy.net.telemetry import log_lines
 file = Path(sys.argv[1])
-level, process = log_lines.read_settings(file)
+level, process, _ = log_lines.read_settings(file)
 log_lines.configure(level, process | {"worker": 1}, queued=True)
 structlog.get_logger("proxy.net.clients.listener").info("listening", port=9092, host=None)
 logging.getLogger("aiokafka.client").error("Group Coordinator Request failed: %s", "[Error 15]")
@@ -25,6 +25,44 @@ def fail(): raise ValueError("in a thread")
 thread = threading.Thread(target=fail); thread.start(); thread.join()
 raise KeyError("at the end")
 """
+
+
+A_DENIAL = """
+import sys
+from pathlib import Path
+from proxy.audit.record import AuditEvent
+from proxy.net.telemetry import log_lines
+from proxy.net.telemetry.event_lines import log_event
+level, process, in_kafkas_form = log_lines.read_settings(Path(sys.argv[1]))
+log_lines.configure(level, process, with_authorizer_line=in_kafkas_form)
+fields = dict(principal="User:x", host="10.0.0.7", operation="WRITE", resource_type="TRANSACTIONAL_ID",
+              resource_name="t", method="Produce", rule="default.deny", count=2)
+log_event(AuditEvent(event="authorization", granted=False, **fields))
+log_event(AuditEvent(event="authorization", granted=True, **fields))
+log_event(AuditEvent(event="request_refused", granted=False, principal="User:x"))
+"""
+
+
+@pytest.mark.spec("O15")
+@pytest.mark.parametrize("setting", ["true", "false"])
+def test_the_line_of_a_denial_has_the_text_of_kafkas_authorizer_log_if_it_is_asked_for(
+    setting: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "proxy.yaml"
+    file.write_text(f"log: {{authorizer.line: {setting}}}\n", encoding="utf-8")
+
+    ran = subprocess.run(
+        [sys.executable, "-c", A_DENIAL, str(file)], capture_output=True, text=True, check=True
+    )
+
+    lines = [json.loads(line) for line in ran.stderr.splitlines()]
+    text = (
+        "Principal = User:x is Denied operation = WRITE from host = 10.0.0.7 on resource ="
+        " TransactionalId:LITERAL:t for request = Produce with resourceRefCount = 2"
+        " based on rule default.deny"
+    )
+    expected = [text, None, None] if setting == "true" else [None] * 3
+    assert [line.get("kafka.authorizer.logger") for line in lines] == expected
 
 
 @pytest.mark.spec("O2")

@@ -62,17 +62,17 @@ _LEVEL_METHODS = tuple(
 )
 
 
-def read_settings(config_path: Path) -> tuple[str, dict[str, object]]:
-    """Return `log.level`, INFO if the file has none; and proxy_id or controller_id, if the file has one."""
+def read_settings(config_path: Path) -> tuple[str, dict[str, object], bool]:
+    """Return `log.level`, INFO if the file has none; proxy_id or controller_id, if the file has one; and
+    `log.authorizer.line`."""
     document = _document(config_path)
-    try:
-        level = document["log"]["level"]
-    except (KeyError, TypeError):
-        level = "INFO"
+    section = document.get("log")
+    settings = section if isinstance(section, dict) else {}
+    level = settings.get("level", "INFO")
     process: dict[str, object] = {
         field: str(document[key]) for key, field in IDS.items() if document.get(key) is not None
     }
-    return level if level in LEVELS else "INFO", process
+    return level if level in LEVELS else "INFO", process, settings.get("authorizer.line") is True
 
 
 def _document(config_path: Path) -> dict[str, Any]:
@@ -201,11 +201,17 @@ class Sampling:
 _sampling = Sampling()
 
 
-def configure(level: str, process: Mapping[str, object] | None = None, *, queued: bool = False) -> None:
+def configure(
+    level: str,
+    process: Mapping[str, object] | None = None,
+    *,
+    queued: bool = False,
+    with_authorizer_line: bool = False,
+) -> None:
     """Configure structlog and the standard library's loggers alike. `level`: DEBUG, INFO, WARNING or ERROR.
 
     `process`: fields of each line besides the pid: proxy_id or controller_id, worker.
-    `queued`: write through a queue, which never blocks.
+    `queued`: write through a queue, which never blocks. `with_authorizer_line`: see `_authorizer_line`.
     """
     identity = dict(process or {}) | {"pid": os.getpid()}
     file = _queue(identity) if queued else sys.stderr
@@ -217,7 +223,12 @@ def configure(level: str, process: Mapping[str, object] | None = None, *, queued
         partial(_finish, identity),
     ]
     structlog.configure(
-        processors=[_sampling, *shared, structlog.processors.JSONRenderer()],
+        processors=[
+            _sampling,
+            *([_authorizer_line] if with_authorizer_line else []),
+            *shared,
+            structlog.processors.JSONRenderer(),
+        ],
         wrapper_class=_Filtering,
         logger_factory=partial(_Logger, file),
         cache_logger_on_first_use=True,
@@ -257,6 +268,22 @@ class _Logger(structlog.WriteLogger):
     def __init__(self, file: TextIO, name: str = "penstock") -> None:
         super().__init__(file)
         self.name = name
+
+
+def _authorizer_line(
+    _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Add to the line of a denial what Kafka's StandardAuthorizer logs, by the name of its logger."""
+    if event.get("granted") is not False or event.get("resource_type") is None:
+        return event
+    kind = event["resource_type"].title().replace("_", "")
+    event["kafka.authorizer.logger"] = (
+        f"Principal = {event.get('principal')} is Denied operation = {event.get('operation')}"
+        f" from host = {event.get('host')} on resource = {kind}:LITERAL:{event.get('resource_name')}"
+        f" for request = {event.get('method')} with resourceRefCount = {event.get('count') or 1}"
+        f" based on rule {event.get('rule')}"
+    )
+    return event
 
 
 def _finish(
