@@ -96,14 +96,6 @@ class Broker:
         channel = await self._open()
         return await channel.send(tried, CREATE_TOPICS_VERSIONS, timeout_ms=request.timeout_ms)
 
-    async def dry_run_results(
-        self, creation: types.CreateTopicsRequest | None
-    ) -> dict[str, types.CreateTopicsResponse.CreatableTopicResult]:
-        """Return the results of a dry run by topic: they have the sizes that the broker chooses."""
-        if creation is None:
-            return {}
-        return {topic.name: topic for topic in (await self.dry_run(creation)).topics}
-
     async def ensure_topic(self, topic: str) -> None:
         """Create the metadata topic if it is absent; ChannelError if it can be neither found nor created."""
         for replication_factor in REPLICATION_FACTORS:

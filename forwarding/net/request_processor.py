@@ -11,7 +11,7 @@ call at a time. Images are immutable; state of this process changes on the event
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -356,8 +356,8 @@ class RequestProcessor:
                     self._controller.dry_run_request(forwarded),
                 )
             )
-            existing = await self._broker.existing(keys)
-            dry_run_results = await self._broker.dry_run_results(dry_run)
+            existing = await self._broker.existing(keys) if keys else {}
+            tried = [] if dry_run is None else (await self._broker.dry_run(dry_run)).topics
         except ChannelError as error:
             return await self._respond(forwarded, sender, _broker_timeout(forwarded, error))
         # The look-ups above are outside the lock: a slow broker must not delay other requests.
@@ -371,9 +371,7 @@ class RequestProcessor:
                 return self._reject(NOT_CONTROLLER, sender)
             image = self._loader.image
             forwarded = replace(forwarded, known=self._controller.known(image, existing))
-            verdict = await self._thread.run(
-                partial(self._decide, forwarded, sender, image, existing, dry_run_results)
-            )
+            verdict = await self._thread.run(partial(self._decide, forwarded, sender, image, existing, tried))
             await self._record_all(verdict.events)
             decision = verdict.decision
             committed = self._committed_forwards.find(forwarded.forward_id)
@@ -407,11 +405,13 @@ class RequestProcessor:
         sender: Sender,
         image: MetadataImage,
         existing: Topics,
-        dry_run_results: Mapping[str, DryRunResult],
+        tried: Sequence[DryRunResult],
     ) -> Verdict:
         names = {key: topic.name for key, topic in existing.items()}
         ids = {topic.name: topic.topic_id for topic in existing.values() if any(topic.topic_id)}
-        return self._controller.decide(forwarded, sender, image, names, self._now_ms(), ids, dry_run_results)
+        # They have the sizes that the broker chooses.
+        results = {topic.name: topic for topic in tried}
+        return self._controller.decide(forwarded, sender, image, names, self._now_ms(), ids, results)
 
     async def _commit(
         self, outcome: ControllerOutcome, forwarded: ForwardedRequest, sender: Sender

@@ -87,18 +87,6 @@ class Follower:
             self.loader.batch(step.last_offset, step.values)
 
 
-class _NoBroker:
-    """Nothing of what is asked here is about topics."""
-
-    async def existing(self, keys: Iterable[Any]) -> dict[Any, Any]:
-        assert not list(keys)
-        return {}
-
-    async def dry_run_results(self, creation: Any) -> dict[str, Any]:
-        assert creation is None
-        return {}
-
-
 class Node(Follower):
     """One controller."""
 
@@ -111,7 +99,6 @@ class Node(Follower):
         self.log = FakeLog(topic)
         self.events: list[Any] = []
         authorizer = load_authorizer(STANDARD, {"super.users": "User:admin;User:proxy-1"})
-        broker = broker or _NoBroker()
         self.processor = RequestProcessor(
             Controller(authorizer, deserialize, new_id, tokens=TokenSettings(SECRET)),
             LogAccess(cast(Any, self.log), cast(Any, self), self.loader, committed_forwards),
