@@ -130,19 +130,8 @@ def lock_spool(directory: Path, holder: Holder) -> SpoolLock:
 
 def holder_of(directory: Path) -> Holder | None:
     """Return the lock's holder; None if there is none, or if it may not be read."""
-    try:
-        file = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _holder(file)
-    except OSError:
-        return None
-    finally:
-        os.close(file)
-    return None
+    locked = _locked(directory)
+    return None if locked is None else locked.holder
 
 
 def last_holder(directory: Path) -> Holder | None:
@@ -159,6 +148,11 @@ def last_holder(directory: Path) -> Holder | None:
 
 def locked_by_another(directory: Path) -> str | None:
     """Return why a process could not take the lock now; None if it could. Changes nothing."""
+    locked = _locked(directory)
+    return None if locked is None else str(locked)
+
+
+def _locked(directory: Path) -> SpoolLocked | None:
     try:
         file = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -166,7 +160,7 @@ def locked_by_another(directory: Path) -> str | None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return str(SpoolLocked(directory, _holder(file)))
+        return SpoolLocked(directory, _holder(file))
     except OSError:
         return None
     finally:
