@@ -15,7 +15,6 @@ from proxy.metadata.acl import Operation, ResourceType
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
-from proxy.wire.work import paced
 
 ELECTIONS = TopicShape(
     response="ElectLeadersResponse",
@@ -46,7 +45,7 @@ def take_own_topics_out(
 
     None: there are none. The principal has ALTER on the cluster.
     """
-    names = [getattr(topic, shape.name) for topic in paced(shape.topics(request))]
+    names = [getattr(topic, shape.name) for topic in shape.topics(request)]
     allowed = authorization.within_cluster_right(Operation.ALTER, ResourceType.TOPIC, names)
     return take_out(request, shape, allowed, _DENIED, MESSAGES[_DENIED])
 

@@ -18,7 +18,7 @@ from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Response
-from proxy.wire.work import paced
+from proxy.wire.work import Elements, paced
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -29,8 +29,6 @@ NOT_HOSTED = "This server does not host this topic-partition."
 _MAX_NAME_LENGTH = 249
 _LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{_MAX_NAME_LENGTH}}}")
 _UNKNOWN_COUNT = -1
-_PART_UNITS = 4
-"""The cost of a rejected topic, in the units of proxy.wire.work."""
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 Topic: TypeAlias = (
@@ -61,30 +59,28 @@ def is_valid_name(name: str) -> bool:
 
 def creation_errors(authorization: Authorization, request: types.CreateTopicsRequest) -> Errors:
     """Return the errors of a request that needs CREATE on the cluster or on each topic."""
-    times = Counter(topic.name for topic in paced(request.topics))
+    times = Counter(topic.name for topic in request.topics)
     errors = _duplicates(times)
     if CLUSTER_METADATA_TOPIC in times:
         message = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
         errors.setdefault(CLUSTER_METADATA_TOPIC, (ErrorCode.INVALID_REQUEST, message))
-    once = [name for name in paced(list(times)) if name not in errors]
+    once = [name for name in times if name not in errors]
     creatable = authorization.allowed_topics(Operation.CREATE, once)
-    return errors | {
-        name: (_DENIED, "Authorization failed.") for name in paced(once) if name not in creatable
-    }
+    return errors | {name: (_DENIED, "Authorization failed.") for name in once if name not in creatable}
 
 
 def partition_errors(authorization: Authorization, request: types.CreatePartitionsRequest) -> Errors:
     """Return the errors of a request that needs ALTER on each topic."""
-    times = Counter(topic.name for topic in paced(request.topics))
+    times = Counter(topic.name for topic in request.topics)
     errors = _duplicates(times)
-    once = [name for name in paced(list(times)) if name not in errors]
+    once = [name for name in times if name not in errors]
     alterable = authorization.allowed_names(Operation.ALTER, ResourceType.TOPIC, once)
-    return errors | {name: (_DENIED, None) for name in paced(once) if name not in alterable}
+    return errors | {name: (_DENIED, None) for name in once if name not in alterable}
 
 
 def _duplicates(times: Mapping[str, int]) -> Errors:
     error = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-    return {name: error for name, count in paced(list(times.items())) if count > 1}
+    return {name: error for name, count in times.items() if count > 1}
 
 
 class Merge(Generic[Response]):
@@ -99,12 +95,10 @@ class Merge(Generic[Response]):
         """`request`: as the client sent it."""
         self._shape = shape
         topics: Sequence[Topic] = request.topics
-        self._requested = list(dict.fromkeys(topic.name for topic in paced(topics)))
-        first = {topic.name: topic for topic in paced(topics[::-1])}
-        rejected = [name for name in paced(self._requested) if name in errors]
-        self._rejected = [
-            shape.reject_topic(first[name], *errors[name]) for name in paced(rejected, _PART_UNITS)
-        ]
+        self._requested = list(dict.fromkeys(topic.name for topic in topics))
+        first = {topic.name: topic for topic in topics[::-1]}
+        rejected = [name for name in self._requested if name in errors]
+        self._rejected = [shape.reject_topic(first[name], *errors[name]) for name in rejected]
 
     def into(self, response: Response) -> Response:
         """Merge the rejected topics into the response, in the order of the request."""
@@ -123,7 +117,7 @@ def hide_configs(
     topics: Iterable[types.CreateTopicsResponse.CreatableTopicResult], describable: Collection[str]
 ) -> None:
     """Hide the configs of created topics from clients without DESCRIBE_CONFIGS on them (KIP-525)."""
-    for topic in paced(list(topics)):
+    for topic in topics:
         if topic.error_code == ErrorCode.NONE and topic.name not in describable:
             topic.topic_config_error_code = _DENIED
             topic.configs = []
@@ -132,8 +126,8 @@ def hide_configs(
 
 def topics_to_delete(request: types.DeleteTopicsRequest) -> list[TopicKey]:
     """Return the topics in the order of the request, with duplicates."""
-    named: list[TopicKey] = [(name, NO_TOPIC_ID) for name in paced(request.topic_names)]
-    return named + [(topic.name, bytes(topic.topic_id)) for topic in paced(request.topics)]
+    named: list[TopicKey] = [(name, NO_TOPIC_ID) for name in request.topic_names]
+    return Elements(named + [(topic.name, bytes(topic.topic_id)) for topic in request.topics])
 
 
 def deletion_errors(
@@ -145,6 +139,7 @@ def deletion_errors(
     were named by a client which may describe them; if one of them does not exist its error is `missing_topic`
     instead.
     """
+    # Some microseconds for each topic until the first is decided: too long in one go for 50,000.
     errors = {
         key: error
         for key in paced(list(times), 2)
@@ -158,7 +153,7 @@ def deletion_errors(
         # The name of an id is reported only to clients that may describe the topic.
         reported = name if key[0] is not None or name in describable else None
         errors[key] = reported, _DENIED, MESSAGES[_DENIED]
-    return errors, {key: name for key, name in paced(list(undeletable.items())) if key[0] in describable}
+    return errors, {key: name for key, name in undeletable.items() if key[0] in describable}
 
 
 def missing_topic(name: str) -> DeletionError:
@@ -181,7 +176,7 @@ def _malformed(key: TopicKey, count: int, known_as: str | None) -> DeletionError
 def _deletable(authorization: Authorization, topics: Mapping[TopicKey, str]) -> set[TopicKey]:
     allowed = authorization.allowed_topics(Operation.DELETE, topics.values())
     deletable = {key for key, name in paced(list(topics.items())) if name in allowed}
-    named = [name for key, name in topics.items() if key in deletable and key[0] is not None]
+    named = [name for key, name in paced(list(topics.items())) if key in deletable and key[0] is not None]
     describable = authorization.shows(Operation.DESCRIBE, ResourceType.TOPIC, named)
     hidden = [name for name in named if name not in describable]
     if not hidden or authorization.shows(Operation.DELETE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
@@ -200,14 +195,14 @@ class DeletionMerge:
         self._requested = requested
         self._rejected = [
             (key, result(name=name, topic_id=key[1], error_code=code, error_message=message))
-            for key, (name, code, message) in paced(list(errors.items()), _PART_UNITS)
+            for key, (name, code, message) in errors.items()
         ]
         self.allowed = [key for key in paced(requested) if key not in errors]
 
     def into(self, response: types.DeleteTopicsResponse) -> types.DeleteTopicsResponse:
         """Merge the rejected topics into the response, in the order of the request."""
         by_id = {topic_id for name, topic_id in self.allowed if name is None}
-        keyed = [(_key_of_result(topic, by_id), topic) for topic in paced(response.responses)]
+        keyed = [(_key_of_result(topic, by_id), topic) for topic in response.responses]
         ordered = in_request_order(self._requested, [*keyed, *self._rejected], lambda pair: pair[0])
         response.responses = [topic for _, topic in ordered]
         return response

@@ -26,7 +26,7 @@ from proxy.session.authentication import SaslListener
 from proxy.session.member_hosts import MemberHosts
 from proxy.session.memory import Limits, RequestMemory
 from proxy.wire.api_keys import ApiKey
-from proxy.wire.work import Pace, paced
+from proxy.wire.work import Pace
 
 Networks = tuple[IPv4Network | IPv6Network, ...]
 
@@ -195,7 +195,7 @@ class Gate:
         names = self.topic_names
         return [
             topic_id
-            for topic_id in paced(list(dict.fromkeys(topic_ids)))
+            for topic_id in dict.fromkeys(topic_ids)
             if names.name(topic_id) is None and any(topic_id) and not names.is_missing(topic_id, now_ms)
         ]
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from proxy.security.authorizer import host_address
-from proxy.wire.work import paced
 
 MAX_MEMBERS = 50_000
 """Beyond this the oldest is forgotten, and learnt again from its next heartbeat."""
@@ -65,7 +64,7 @@ class MemberHosts:
 
     def fill_in(self, group_id: str, members: list[Any]) -> None:
         """Write the known hosts into members of a group that was described."""
-        for member in paced(members):
+        for member in members:
             address = self._address(group_id, member.member_id)
             if address is not None:
                 # Kafka returns Java's text of an address without a host name, which begins with a slash.

@@ -36,6 +36,7 @@ _RUNTIME: dict[str, object] = {
     "bad_presence": primitives.bad_presence,
     "bad_tag_size": primitives.bad_tag_size,
     "past_end": primitives.past_end,
+    "Elements": work.Elements,
     "counted": work.counted,
     "count_elements": work.count_elements,
     **{f"read_{name}_array": readers for name, readers in primitives.ARRAY_READERS.items()},
@@ -261,7 +262,8 @@ class _DecoderWriter:
         elif target is not None:
             self._source.line(f"if {count} * {size} > end - p or {count} < 0: {rejection}")
             self._source.line(f"count_elements({count})")
-            self._source.line(f"{target} = list(read_{field.type}_array[{count}](b, p))")
+            kind = f"(list if {count} <= {work.PIECE} else Elements)"
+            self._source.line(f"{target} = {kind}(read_{field.type}_array[{count}](b, p))")
             self._source.line(f"p += {count} * {size}")
         else:
             # Skipping too far is detected at the next read, or at the end of the raw field.
@@ -271,7 +273,7 @@ class _DecoderWriter:
     def _element_loop(self, field: Field, count: str, target: str | None) -> None:
         elements = None if target is None else self._name("a")
         if elements is not None:
-            self._source.line(f"{target} = {elements} = []")
+            self._source.line(f"{target} = {elements} = [] if {count} <= {work.PIECE} else Elements()")
         pattern = self._layout.skipping_pattern(field) if target is None else None
         if pattern is None:
             self._each_element(field, count, elements)

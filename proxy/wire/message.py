@@ -54,7 +54,7 @@ def release(message: Message) -> None:
     """Free the elements of a message in pieces: freeing very many at once takes long."""
     for name in type(message).__slots__:
         elements = getattr(message, name)
-        if type(elements) is list:
+        if isinstance(elements, list):
             while len(elements) > _PIECE:
                 del elements[-_PIECE:]
                 work.spend(_PIECE)

@@ -134,7 +134,7 @@ def _collect(plan: _Plan, parts: list[Any], codes: set[int]) -> None:
     for values_of, below in plan.below:
         found: list[Any] = []
         for value in map(values_of, parts):
-            if type(value) is list:
+            if isinstance(value, list):
                 found += value
             elif isinstance(value, Message):  # Or null, or not decoded.
                 found.append(value)

@@ -51,7 +51,6 @@ from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
-from proxy.wire.work import paced
 
 NOT_STORED = (
     "The configs owner and acls of a topic are stored by Penstock's own controller; this cluster uses"
@@ -137,11 +136,9 @@ def _shown(topic: str, acls: list[Acl]) -> str:
 
 
 def _alter(call: Call, request: Any, response_type: Any, incremental: bool) -> Verdict:
-    requested = [resource_key(resource) for resource in paced(request.resources)]
+    requested = [resource_key(resource) for resource in request.resources]
     counts = Counter(requested)
-    errors = [
-        _alteration_error(call, r, counts[resource_key(r)], incremental) for r in paced(request.resources, 4)
-    ]
+    errors = [_alteration_error(call, r, counts[resource_key(r)], incremental) for r in request.resources]
     rejected = [
         response_type.AlterConfigsResourceResponse(
             error_code=error[0], error_message=error[1], resource_type=resource[0], resource_name=resource[1]
@@ -151,7 +148,7 @@ def _alter(call: Call, request: Any, response_type: Any, incremental: bool) -> V
     ]
     if not rejected:
         return _sent(request, None)
-    pairs = zip(paced(request.resources), errors, strict=True)
+    pairs = zip(request.resources, errors, strict=True)
     request.resources = [resource for resource, error in pairs if error is None]
     if not request.resources:
         return Respond(response_type(responses=rejected))
@@ -225,7 +222,7 @@ def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -
     if unknown:
         message = f"No config resource is of type {unknown[0]}."
         return reject(call, request, ErrorCode.INVALID_REQUEST, message)
-    requested = [resource_key(resource) for resource in paced(request.resources)]
+    requested = [resource_key(resource) for resource in request.resources]
     errors = {
         resource: denial(call, Operation.DESCRIBE_CONFIGS, resource) for resource in dict.fromkeys(requested)
     }
@@ -233,10 +230,10 @@ def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -
         types.DescribeConfigsResponse.DescribeConfigsResult(
             error_code=error[0], error_message=error[1], resource_type=resource[0], resource_name=resource[1]
         )
-        for resource in paced(requested)
+        for resource in requested
         if (error := errors[resource]) is not None
     ]
-    allowed = [r for r in paced(request.resources) if errors[resource_key(r)] is None]
+    allowed = [r for r in request.resources if errors[resource_key(r)] is None]
     additional = _penstock_configs(call, allowed)
     if not denials and not additional:
         return Forward()
@@ -245,7 +242,7 @@ def decide_describe_configs(call: Call, request: types.DescribeConfigsRequest) -
         return Respond(types.DescribeConfigsResponse(results=denials))
 
     def on_response(response: types.DescribeConfigsResponse) -> None:
-        for result in paced(response.results, 4):
+        for result in response.results:
             key = resource_key(result)
             if result.error_code == ErrorCode.NONE and key in additional:
                 result.configs = [
@@ -268,7 +265,7 @@ def _penstock_configs(
         resource_key(resource): penstock_configs(
             call.image, resource.resource_name, resource.configuration_keys or without_names
         )
-        for resource in paced(resources)
+        for resource in resources
         if resource.resource_type == TOPIC
     }
     return {resource: configs for resource, configs in found.items() if configs}

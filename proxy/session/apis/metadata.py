@@ -88,7 +88,7 @@ def _by_id(call: Call, response: types.MetadataResponse) -> list[Topic]:
 
 
 def _by_name(call: Call, request: types.MetadataRequest) -> Verdict:
-    requested = list(dict.fromkeys(topic.name or "" for topic in paced(request.topics or [])))
+    requested = list(dict.fromkeys(topic.name or "" for topic in request.topics or []))
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, requested)
     uncreatable = _uncreatable(call, allowed) if request.allow_auto_topic_creation else set()
     creatable = [name for name in paced(requested) if name in allowed and name not in uncreatable]
@@ -142,17 +142,17 @@ class _ByName:
 
 def _forwarded(call: Call, request: types.MetadataRequest, requested: _ByName) -> Verdict:
     changed = len(requested.allowed) < len(requested.names) or requested.switched_off
-    denied_topics = [_denied(name) for name in paced(requested.names) if name not in requested.allowed]
+    denied_topics = [_denied(name) for name in requested.names if name not in requested.allowed]
 
     def shown(response: types.MetadataResponse) -> list[Topic]:
         found = [
             topic
-            for topic in paced(response.topics)
+            for topic in response.topics
             if topic.name in requested.allowed and topic.error_code not in _MISSING
         ]
         record_creations(call, response, requested.created_by_broker)
         known = {topic.name for topic in found}
-        missing = [name for name in paced(requested.names) if name in requested.allowed and name not in known]
+        missing = [name for name in requested.names if name in requested.allowed and name not in known]
         for name in missing:
             call.gate.topic_names.forget(name)
         parts = [*found, *denied_topics, *_missing(call, missing, requested, response)]
@@ -168,7 +168,7 @@ def _missing(
     """Return topics that the broker does not have; a list of all topics lacks them."""
     if not names:
         return []
-    reported = {topic.name: topic for topic in paced(response.topics)}
+    reported = {topic.name: topic for topic in response.topics}
     denied = requested.uncreatable if call.gate.auto_creates_topics else set()
     # Decided for the record: now it is known that these topics would have been created.
     call.allowed_names(Operation.CREATE, ResourceType.TOPIC, [name for name in names if name in denied])
@@ -195,7 +195,7 @@ def _uncreatable(call: Call, names: set[str]) -> set[str]:
 def _narrowed(
     call: Call, request: types.MetadataRequest, allowed: set[str], switched_off: bool
 ) -> types.MetadataRequest:
-    request.topics = [topic for topic in paced(request.topics or []) if topic.name in allowed]
+    request.topics = [topic for topic in (request.topics or []) if topic.name in allowed]
     if not switched_off:
         return request
     if call.version < _FIRST_WITH_CREATION_SWITCH:
@@ -223,7 +223,7 @@ def _finish(
 ) -> None:
     """Complete the response. `hidden`: brokers that clients do not see; without any, partitions are raw."""
     no_partitions = b"\x01" if codecs.is_flexible(ApiKey.METADATA, call.version) else bytes(4)
-    for topic in paced(topics):
+    for topic in topics:
         if topic.name:
             call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
         if topic.error_code == ErrorCode.POLICY_VIOLATION and call.version < 10:
@@ -242,7 +242,7 @@ def _finish(
 def _hide_leaders(call: Call, topic: Topic, hidden: frozenset[int]) -> None:
     """Report partitions whose leader is hidden as a broker without the listener does; clients retry."""
     has_code = call.version >= _FIRST_WITH_LISTENER_NOT_FOUND
-    for partition in paced(topic.partitions):
+    for partition in topic.partitions:
         if partition.leader_id in hidden:
             partition.leader_id = NO_NODE
             partition.error_code = (
@@ -260,7 +260,7 @@ def _set_authorized_operations(
     """
     requested = request.include_cluster_authorized_operations
     response.cluster_authorized_operations = of_cluster(call) if requested else NOT_REQUESTED
-    for topic in paced(response.topics):
+    for topic in response.topics:
         topic.topic_authorized_operations = NOT_REQUESTED
         if request.include_topic_authorized_operations and topic.name and topic.error_code != _DENIED:
             topic.topic_authorized_operations = of_topic(call, topic.name)

@@ -19,7 +19,6 @@ from proxy.session.call import Call, NameTopics, QueryBroker, QueryController, V
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
 
 _FIRST_WITHOUT_CREATION = 4
 """The first version of Metadata in which a request can disable auto-creation."""
@@ -69,13 +68,13 @@ def _find(
         return then({})
 
     def responded(response: types.MetadataResponse) -> Verdict:
-        for topic in paced(response.topics):
+        for topic in response.topics:
             if topic.name:
                 call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
         return then(
             {
                 topic.name: {partition.partition_index for partition in topic.partitions}
-                for topic in paced(response.topics)
+                for topic in response.topics
                 if topic.name is not None and topic.error_code not in _MISSING
             }
         )
@@ -114,7 +113,7 @@ def create_at_broker(
 
 def record_creations(call: Call, response: types.MetadataResponse, requested: Container[str]) -> None:
     """Record the topics that the broker creates for this request: it reports them as missing meanwhile."""
-    reported = (topic.name or "" for topic in paced(response.topics) if topic.error_code in _BEING_CREATED)
+    reported = (topic.name or "" for topic in response.topics if topic.error_code in _BEING_CREATED)
     record_created(call, [name for name in reported if name in requested and is_valid_name(name)])
 
 

@@ -37,7 +37,6 @@ from proxy.session.apis.topic_existence import find_existing, with_names
 from proxy.session.call import Api, Call, Change, Respond, ResponseHandler, Verdict, forward_to_controller
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
-from proxy.wire.work import paced
 
 
 def decide_create_topics(call: Call, request: types.CreateTopicsRequest) -> Verdict:
@@ -77,9 +76,7 @@ def decide_delete_topics(call: Call, request: types.DeleteTopicsRequest) -> Verd
 
 def _delete(call: Call, request: types.DeleteTopicsRequest, requested: list[TopicKey]) -> Verdict:
     counts = Counter(requested)
-    names = {
-        key: call.gate.topic_names.name(key[1]) if key[0] is None else key[0] for key in paced(requested)
-    }
+    names = {key: call.gate.topic_names.name(key[1]) if key[0] is None else key[0] for key in requested}
     errors, perhaps_missing = deletion_errors(call, names, counts)
     if not perhaps_missing:
         return _delete_without(errors, request, list(counts))

@@ -22,7 +22,6 @@ from proxy.session.throttling import raise_to
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
 
 Requested: TypeAlias = "types.ProduceRequest.TopicProduceData"
 Denied: TypeAlias = "types.ProduceResponse.TopicProduceResponse"
@@ -46,16 +45,16 @@ def decide(call: Call, message: Any) -> Verdict:
         # As at a broker, the first batch of any partition says so.
         and any(
             has_transactional_batch(partition.records or b"")
-            for topic in paced(message.topic_data)
+            for topic in message.topic_data
             for partition in topic.partition_data
         )
         and not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id)
     ):
         return _rejected(message, lambda _: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    keys = list(dict.fromkeys(_key(call.version, topic) for topic in paced(message.topic_data)))
-    names = {key: call.gate.topic_names.name(key) if isinstance(key, bytes) else key for key in paced(keys)}
+    keys = list(dict.fromkeys(_key(call.version, topic) for topic in message.topic_data))
+    names = {key: call.gate.topic_names.name(key) if isinstance(key, bytes) else key for key in keys}
     if None in names.values():
-        unknown = [key for key, name in paced(list(names.items())) if name is None and isinstance(key, bytes)]
+        unknown = [key for key, name in names.items() if name is None and isinstance(key, bytes)]
         return NameTopics(unknown, lambda: _decide(call, message, names))
     return _decide(call, message, names)
 
@@ -76,16 +75,14 @@ def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -
         if name not in allowed
     }
     if not errors:
-        for key, name in paced(list(known.items())):
+        for key, name in known.items():
             topic = key if isinstance(key, bytes) else key.encode()
             call.client.allow_write(topic, call.version, name, call.now_ms)
         return Forward()
     requested = message.topic_data
-    message.topic_data = [topic for topic in paced(requested) if _key(call.version, topic) not in errors]
+    message.topic_data = [topic for topic in requested if _key(call.version, topic) not in errors]
     # A topic without a partition is in no response, and no error: with acks=0 it closes no connection.
-    denied = [
-        topic for topic in paced(requested) if topic.partition_data and _key(call.version, topic) in errors
-    ]
+    denied = [topic for topic in requested if topic.partition_data and _key(call.version, topic) in errors]
     if not message.topic_data:
         message.topic_data = requested
         rejected = _rejected(message, lambda topic: errors[_key(call.version, topic)])

@@ -1,4 +1,4 @@
-"""A sort of very many elements stops between pieces, as other work on a message does (O8)."""
+"""Sorts of very many elements, and loops over them, stop between pieces (O8)."""
 
 from collections.abc import Callable
 from random import Random
@@ -6,7 +6,9 @@ from random import Random
 import pytest
 
 from proxy.metadata.acl import AclFilter, Operation, PatternType, PermissionType, ResourceType
-from proxy.wire.work import paced_sorted
+from proxy.wire import codecs, types
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.work import PIECE, Elements, paced_sorted
 from tests.session.apis.asking import image_with
 from tests.support.sliced import in_slices
 
@@ -40,3 +42,19 @@ def test_a_search_through_all_acls_stops_between_pieces() -> None:
 
     assert len(found) == 2_000
     assert stops >= 2_000 // 64
+
+
+def test_a_long_array_of_a_decoded_message_is_iterated_in_slices_and_a_short_one_is_a_plain_list() -> None:
+    topic = types.MetadataRequest.MetadataRequestTopic
+    codec = codecs.request(ApiKey.METADATA, 12)
+
+    def decoded(count: int) -> list[object]:
+        body = codec.encode(types.MetadataRequest(topics=[topic(name=f"t{n}") for n in range(count)]))
+        topics: list[object] = codec.decode(body)[0].topics
+        return topics
+
+    short, long = decoded(PIECE), decoded(10 * PIECE)
+    in_order, stops = in_slices(lambda: [each for each in long])  # noqa: C416 - the loop is the subject
+
+    assert (type(short), type(long), stops) == (list, Elements, 10)
+    assert in_order == list(long) == long
