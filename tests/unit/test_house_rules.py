@@ -27,6 +27,9 @@ MAX_PARAMETERS = 7
 """Of a constructor. Records whose fields are named (dataclasses) have as many as they need."""
 CONSTRUCTORS_WITH_MORE = 1
 """Only falls: spark_audit.service.service.Service."""
+KNOWN_TO_WORK_IN_SLICES = 41
+"""Only falls (decision 0148): modules that pause work, or count what is done in it."""
+THE_SLICES = {"proxy.wire.work", "proxy.net.runtime.chunked"}
 PLACEHOLDER_DOCSTRING = "To be mapped."
 MAP_LINE = re.compile(r"^(?P<name>\w+)/? {2,}\S", re.MULTILINE)
 
@@ -235,6 +238,20 @@ def test_the_number_of_constructors_with_many_parameters_only_falls() -> None:
     ]
 
     assert len(with_more) <= CONSTRUCTORS_WITH_MORE, with_more
+
+
+def test_the_number_of_modules_that_know_of_slices_only_falls() -> None:
+    known = {
+        path
+        for path, tree in trees().items()
+        if not path.startswith("tests/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and not THE_SLICES.isdisjoint((node.module, *(f"{node.module}.{each.name}" for each in node.names)))
+    }
+
+    assert [path for path in known if path.startswith("forwarding/controller/")] == []
+    assert len(known) <= KNOWN_TO_WORK_IN_SLICES, sorted(known)
 
 
 def test_what_a_foreign_exception_says_is_read_by_one_function() -> None:
