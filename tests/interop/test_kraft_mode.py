@@ -58,6 +58,9 @@ test_rights_by_the_page = pytest.mark.long(rights.test_the_commands_of_the_page_
 test_rights_pruned = pytest.mark.long(
     rights.test_an_export_is_applied_without_a_change_and_what_was_added_since_is_pruned
 )
+test_rights_by_an_operator = pytest.mark.long(
+    rights.test_the_requests_of_strimzis_user_operator_reconcile_a_user_and_find_nothing_to_do_again
+)
 test_a_transaction = live_changes.test_a_transaction_commits_for_one_who_may_write_under_its_id
 
 

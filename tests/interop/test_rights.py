@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.cluster.java import java
 from tests.lab.cluster.stack import Stack
 from tests.lab.cluster.users import User
 from tests.support.cluster_admin import ClusterAdmin
@@ -100,3 +101,25 @@ def test_one_without_the_rights_changes_nothing(
     applied = penstock(stack, "apply", file, user=alice.name)
 
     assert (applied.returncode, "CLUSTER_AUTHORIZATION_FAILED" in applied.stderr) == (2, True), applied
+
+
+@pytest.mark.spec("O11")
+def test_the_requests_of_strimzis_user_operator_reconcile_a_user_and_find_nothing_to_do_again(
+    stack: Stack, kafka_libs: Path, topic: str
+) -> None:
+    tools = stack.tools("admin")
+    program = ROOT / "tests" / "lab" / "neighbours" / "java" / "UserOperator.java"
+    words = tools.bootstrap, str(tools.properties), "a-kafka-user", topic
+
+    ran = subprocess.run(
+        [java(), "-cp", f"{kafka_libs}/*", str(program), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    nothing = "acls 0, quotas 0, users 0"
+    changed = "acls 2, quotas 2, users 1"
+    assert ran.stdout.splitlines() == [changed, nothing, changed, nothing]
