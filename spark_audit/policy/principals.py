@@ -1,9 +1,14 @@
 """What ACLs, super.users and lists of principals call a session: its principal, and its groups (SPEC A8)."""
 
-from pyspark.sql import Column
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.trail.processes import SUPER_USERS
+
+_GROUP = "Group:"
 
 
 def no_groups() -> Column:
@@ -13,5 +18,19 @@ def no_groups() -> Column:
 
 def session_principals() -> Column:
     """Returns an array: `User:alice`, and `Group:payments` for each group. Columns must not be null."""
-    of_groups = F.transform(S.GROUPS, lambda name: F.concat(F.lit("Group:"), name))
+    of_groups = F.transform(S.GROUPS, lambda name: F.concat(F.lit(_GROUP), name))
     return F.concat(F.array(F.col(S.PRINCIPAL)), of_groups)
+
+
+def named_groups(metadata_log: DataFrame, settings: DataFrame) -> set[str]:
+    """Returns the groups that an ACL or a super user has ever named: no other one decides."""
+    principal = F.get_json_object(S.BODY, f"$.{S.PRINCIPAL}").alias(S.PRINCIPAL)
+    of_acls = metadata_log.where(F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD).select(principal)
+    both = of_acls.unionByName(settings.select(F.explode(SUPER_USERS).alias(S.PRINCIPAL)))
+    found = both.where(F.col(S.PRINCIPAL).startswith(_GROUP)).distinct().collect()
+    return {row[0].removeprefix(_GROUP) for row in found}
+
+
+def array_of(names: Iterable[str]) -> Column:
+    """Returns an array of these texts."""
+    return F.array(*map(F.lit, names)).cast("array<string>")

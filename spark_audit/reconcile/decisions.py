@@ -6,6 +6,8 @@ record. Decisions that cannot be evaluated are counted by reason (`coverage`). T
 evaluated are findings too.
 """
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -20,9 +22,10 @@ from spark_audit.policy.acl_history import (
     missing_history,
 )
 from spark_audit.policy.acl_matches import QUESTION
-from spark_audit.policy.principals import no_groups
+from spark_audit.policy.principals import array_of, named_groups, no_groups
 from spark_audit.policy.topic_owners import owner_changes
 from spark_audit.reconcile.finding import fault, findings, or_else, register, sentence, with_first_fault
+from spark_audit.reconcile.sessions import CERTAIN, DECISION_EVENTS, POSSIBLE, of_logins
 from spark_audit.tables.plans import held
 from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST
 from spark_audit.trail.processes import (
@@ -45,12 +48,13 @@ decisions.wrong_rule (medium): A decision is right, but names another rule.
     Check the settings of the process at that time.
 decisions.wrong_acl (medium): A decision is right, but names another ACL.
     Check what the process had loaded of the metadata log then.
+decisions.groups_left_out (critical): A decision is another one with groups of the login that it leaves out.
+    Find out what was read or written in spite of these groups, and replace the proxy.
 decisions.unverifiable (medium): A decision cannot be made again.
     Look at what the explanation says is missing, and ingest that.
 """
 )
 
-DECISION_EVENTS = ("authorization", "authorization_summary")
 RECORDS, LOWEST, HIGHEST = "records", "lowest_offset", "highest_offset"
 FIRST, LAST = "first_sequence", "last_sequence"
 END_SLACK_MS = 1_000
@@ -96,8 +100,8 @@ def coverage(judged: DataFrame) -> DataFrame:
     return judged.groupBy(outcome.alias("outcome")).agg(F.sum(RECORDS).alias(RECORDS))
 
 
-def decision_findings(judged: DataFrame) -> DataFrame:
-    """Returns the findings of the verdicts."""
+def decision_findings(judged: DataFrame, faults: Sequence[Column] | None = None) -> DataFrame:
+    """Returns the findings of the verdicts: those of `faults`, by default of a decision by its own groups."""
     decision = sentence(
         "process {proxy_id}/{boot_id} {decided} {operation} on {resource_type} {name} to {who}{groups} from"
         " {address} (rule {rule}{acl}), {records} record(s) {at}",
@@ -128,10 +132,34 @@ def decision_findings(judged: DataFrame) -> DataFrame:
     group = [recorded.get(name, name) for name in _GROUP]
     evidence = [*group, RECORDS, FIRST, LAST, LOWEST, HIGHEST, E.EXPECTED, UNVERIFIABLE]
     return findings(
-        with_first_fault(judged, _faults()),
+        with_first_fault(judged, _faults() if faults is None else faults),
         explanation=F.concat(decision, F.coalesce(by_settings, F.lit("")), outcome),
         evidence=evidence,
     )
+
+
+def left_out(
+    records: DataFrame, few: DataFrame, metadata_log: DataFrame, log_end: int | None = None
+) -> DataFrame:
+    """Returns the findings of decisions that are others by all groups of the login (SPEC A8).
+
+    A process records the groups that decide. What is wrong by these is found without the login.
+    """
+    named = array_of(sorted(named_groups(metadata_log, settings(few))))
+    decided = records.where(F.col(S.EVENT).isin(*DECISION_EVENTS))
+    members = few.where(F.arrays_overlap(S.GROUPS, named))
+    member = members.select(*S.BOOT_KEY, S.CONNECTION_ID).distinct()
+    of_members = decided.join(member, [*S.BOOT_KEY, S.CONNECTION_ID], "left_semi")
+    recorded = F.coalesce(S.GROUPS, no_groups())
+    deciding = F.array_intersect(CERTAIN, named)
+    other = of_logins(of_members, few).where(F.size(F.array_except(deciding, recorded)) > 0)
+    claimed = other.withColumn(S.GROUPS, F.array_sort(F.array_union(recorded, deciding)))
+    judged = verdicts(claimed.drop(POSSIBLE, CERTAIN), metadata_log, log_end, few)
+    is_judged = F.col(NOT_EVALUATED).isNull() & F.col(UNVERIFIABLE).isNull()
+    differs = F.col(S.GRANTED) != F.col(f"{E.EXPECTED}.granted")
+    # More groups change an outcome by an ACL or a super user only.
+    by_groups = F.coalesce(f"{E.EXPECTED}.rule", F.lit(E.BY_ACL)).isin(E.BY_ACL, E.SUPER_USER)
+    return decision_findings(judged, [fault(is_judged & differs & by_groups, "decisions.groups_left_out")])
 
 
 def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.checkpoints import checkpoints
 from spark_audit.reconcile.clocks import clocks, skews
 from spark_audit.reconcile.cosignatures import cosignatures
-from spark_audit.reconcile.decisions import coverage, decision_findings, verdicts
+from spark_audit.reconcile.decisions import coverage, decision_findings, left_out, verdicts
 from spark_audit.reconcile.finding import collected, register
 from spark_audit.reconcile.forwarded import forwarded
 from spark_audit.reconcile.gaps import gaps, with_twins
@@ -145,7 +145,7 @@ def reconcile(
         "checkpoints": checkpoints(
             *(few, records, ends, algorithms(few, chain_key), followed, until_ms, public_keys, logged)
         ),
-        "decisions": decision_findings(judged),
+        "decisions": decision_findings(judged).unionByName(left_out(of_days, few, log, log_end)),
         "forwarded": forwarded(to_penstock_controllers(few), of_topic(log), until_ms),
         "quotas": quotas(near, log, few, until_ms),
         "sessions": sessions(records, few, of_days),

@@ -26,13 +26,15 @@ sessions.other_groups (critical): Decisions depended on groups that the session 
 
 ENDS = ("session_expired", "session_expired_idle", "session_revoked", "session_disconnected")
 LOGINS = ("authentication", "reauthentication")
-TRAFFIC = ("authorization", "authorization_summary", "request_summary", "admin_request")
+DECISION_EVENTS = ("authorization", "authorization_summary")
+TRAFFIC = (*DECISION_EVENTS, "request_summary", "admin_request")
 GRACE_MS = 1_000
 """A record has the time at which it was written, a little after its request was checked."""
 
 
 UNDER_WAY_MS = 60_000
 """What was requested before a login may be decided in part with the broker's response, after it."""
+POSSIBLE, CERTAIN = "possible_groups", "certain_groups"
 _LOGINS, _NOT_OF_LOGIN = "logins", "groups_not_of_login"
 
 
@@ -45,23 +47,38 @@ def sessions(records: DataFrame, few: DataFrame | None = None, of_days: DataFram
     return overruns(records, rest).unionByName(other_groups(decided, rest))
 
 
+def of_logins(decided: DataFrame, few: DataFrame) -> DataFrame:
+    """Returns the records of connections with a login before them, with POSSIBLE and CERTAIN.
+
+    These are the groups that decided or may have, and those that did in any case: of the last login, or for
+    UNDER_WAY_MS after it of some and of all logins. `few` has the logins.
+    """
+    connection = (*S.BOOT_KEY, S.CONNECTION_ID)
+    login = F.struct(S.SEQUENCE, S.TIME_MS, F.coalesce(S.GROUPS, no_groups()).alias(S.GROUPS))
+    logins = few.where(_is(*LOGINS) & F.col(S.CONNECTION_ID).isNotNull())
+    by_connection = logins.groupBy(*connection).agg(F.array_sort(F.collect_list(login)).alias(_LOGINS))
+    joined = decided.where(_is_served()).join(by_connection, list(connection))
+    before = F.filter(_LOGINS, lambda each: each[S.SEQUENCE] < F.col(S.SEQUENCE))
+    placed = joined.withColumn(_LOGINS, before).where(F.size(_LOGINS) > 0)
+    last, groups = F.element_at(_LOGINS, -1), F.transform(_LOGINS, lambda each: each[S.GROUPS])
+    is_soon = _moment() <= last[S.TIME_MS] + UNDER_WAY_MS
+    of_all = F.aggregate(groups, last[S.GROUPS], F.array_intersect)
+    return placed.withColumns(
+        {
+            POSSIBLE: F.when(is_soon, F.flatten(groups)).otherwise(last[S.GROUPS]),
+            CERTAIN: F.when(is_soon, of_all).otherwise(last[S.GROUPS]),
+        }
+    ).drop(_LOGINS)
+
+
 def other_groups(records: DataFrame, few: DataFrame) -> DataFrame:
     """Returns one finding per connection and groups that its login did not have.
 
     Connections whose login is not among the records are not judged.
     """
     connection = (*S.BOOT_KEY, S.CONNECTION_ID)
-    login = F.struct(S.SEQUENCE, S.TIME_MS, F.coalesce(S.GROUPS, no_groups()).alias(S.GROUPS))
-    logins = few.where(_is(*LOGINS) & F.col(S.CONNECTION_ID).isNotNull())
-    by_connection = logins.groupBy(*connection).agg(F.array_sort(F.collect_list(login)).alias(_LOGINS))
-    decided = records.where((F.size(S.GROUPS) > 0) & _is("authorization", "authorization_summary"))
-    before = F.filter(_LOGINS, lambda each: each[S.SEQUENCE] < F.col(S.SEQUENCE))
-    last = F.try_element_at(before, F.lit(-1))
-    any_before = F.flatten(F.transform(before, lambda each: each[S.GROUPS]))
-    is_soon = _moment() <= last[S.TIME_MS] + UNDER_WAY_MS
-    of_login = F.when(is_soon, any_before).otherwise(last[S.GROUPS])
-    judged = decided.where(_is_served()).join(by_connection, list(connection))
-    wrong = judged.withColumn(_NOT_OF_LOGIN, F.array_except(S.GROUPS, of_login))
+    decided = records.where((F.size(S.GROUPS) > 0) & _is(*DECISION_EVENTS))
+    wrong = of_logins(decided, few).withColumn(_NOT_OF_LOGIN, F.array_except(S.GROUPS, POSSIBLE))
     by_session = wrong.where(F.size(_NOT_OF_LOGIN) > 0).groupBy(*connection, S.PRINCIPAL, _NOT_OF_LOGIN)
     return findings(
         by_session.agg(

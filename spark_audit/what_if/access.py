@@ -5,14 +5,13 @@ the difference is that of the proposal alone, whatever has changed since the tra
 requests had another outcome then is counted beside it.
 """
 
-from collections.abc import Iterable
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.policy.acl_history import EPOCH
 from spark_audit.policy.evaluation import EXPECTED, expectations, with_evidence
+from spark_audit.policy.principals import array_of, named_groups
 from spark_audit.proposal import GROUP, Proposal
 from spark_audit.trail.processes import ALLOW_EVERYONE, SUPER_USERS
 from spark_audit.what_if import traffic as T
@@ -42,7 +41,7 @@ def access(
     each = numbered.select(*_DECIDED, *(F.col(f"{_RIGHT}.{name}") for name in T.RESOURCE)).distinct()
     epochs = F.explode(F.array(*(F.lit(offset).cast("long") for offset in sorted({now, proposed}))))
     # A session may have a thousand groups, and each would be looked up.
-    deciding = F.array_intersect(S.GROUPS, _array(_named_groups(log, policies, proposal)))
+    deciding = F.array_intersect(S.GROUPS, array_of(_named_groups(log, policies, proposal)))
     at_both = each.withColumns({EPOCH: epochs, _GROUPS_THEN: F.col(S.GROUPS), S.GROUPS: deciding})
     decided = decide(at_both, policies, log, proposed, proposal).withColumn(S.GROUPS, F.col(_GROUPS_THEN))
     # Null in all rows of the other offset, so that one pass over the decisions is enough.
@@ -75,10 +74,10 @@ def decide(
     is_proposed = F.col(EPOCH) >= proposed
     for (member, group), (joins, _) in proposal.members.items():
         change = F.array_union if joins else F.array_except
-        changed = F.when(is_proposed & (F.col(S.PRINCIPAL) == member), change(S.GROUPS, _array([group])))
+        changed = F.when(is_proposed & (F.col(S.PRINCIPAL) == member), change(S.GROUPS, array_of([group])))
         known = known.withColumn(S.GROUPS, F.coalesce(changed, S.GROUPS))
     if proposal.super_users is not None:
-        named = _array(proposal.super_users)
+        named = array_of(proposal.super_users)
         known = known.withColumn(SUPER_USERS, F.when(is_proposed, named).otherwise(F.col(SUPER_USERS)))
     if proposal.allow_everyone is not None:
         default = F.when(is_proposed, F.lit(proposal.allow_everyone)).otherwise(F.col(ALLOW_EVERYONE))
@@ -88,18 +87,9 @@ def decide(
 
 def _named_groups(log: DataFrame, policies: DataFrame, proposal: Proposal) -> list[str]:
     """Returns the groups that an ACL, a super user or the proposal names."""
-    principal = F.get_json_object(S.BODY, f"$.{S.PRINCIPAL}").alias(S.PRINCIPAL)
-    of_acls = log.where(F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD).select(principal)
-    both = of_acls.unionByName(policies.select(F.explode(SUPER_USERS).alias(S.PRINCIPAL)))
-    found = both.where(F.col(S.PRINCIPAL).startswith(GROUP)).distinct().collect()
-    names = {row[0] for row in found} | {
-        name for name in proposal.super_users or () if name.startswith(GROUP)
-    }
-    return sorted({name.removeprefix(GROUP) for name in names} | {group for _, group in proposal.members})
-
-
-def _array(names: Iterable[str]) -> Column:
-    return F.array(*map(F.lit, names)).cast("array<string>")
+    named = {name.removeprefix(GROUP) for name in proposal.super_users or () if name.startswith(GROUP)}
+    members = {group for _, group in proposal.members}
+    return sorted(named_groups(log, policies) | named | members)
 
 
 def _outcomes(judged: DataFrame) -> DataFrame:

@@ -1,6 +1,7 @@
 """A day of a person who joins a group, works, leaves it and is denied; and lies about such a day."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ def day() -> tuple[Trail, Mapping[str, str]]:
         trail.proxy.write(event, groups=list(groups) or None, **who)
         trail.clock.now_ms += 2 * MINUTE_MS
 
+    trail.add_acl(2, "DENY Group:staff * READ TOPIC LITERAL salaries")
     logs_in("authentication", "staff")
     trail.ask("User:person 10.0.0.1 READ TOPIC orders", **FETCH)
     logs_in("reauthentication", "payments", "staff")
@@ -71,7 +73,7 @@ def test_the_true_day_has_no_finding_and_each_lie_about_it_has_one(spark: SparkS
     # It grants what the ACL of the group allows to a session without it.
     trail.proxy.decided(question, granted, trail.offset, **FETCH)
     # It hides that the person is in a group that is denied.
-    denying = trail.add_acl(2, "DENY Group:interns * READ TOPIC LITERAL orders")
+    denying = trail.add_acl(3, "DENY Group:interns * READ TOPIC LITERAL orders")
     trail.ask(
         "User:intern 10.0.0.2 READ TOPIC orders",
         groups=["interns", "payments"],
@@ -80,8 +82,26 @@ def test_the_true_day_has_no_finding_and_each_lie_about_it_has_one(spark: SparkS
     assert trail.proxy.records[-1]["acl_id"] == denying["id"]
     trail.proxy.records[-1]["groups"] = ["payments"]
 
-    checks = sorted(found(spark, trail))
+    # It hides the same of a person whom the ACL of another group allows.
+    trail.proxy.write(
+        "authentication", groups=["interns", "payments"], principal="User:intern", connection_id="e"
+    )
+    trail.clock.now_ms += 2 * MINUTE_MS
+    hidden = Question("User:intern", "10.0.0.2", "TOPIC", "orders", "READ", ("payments",))
+    trail.proxy.decided(hidden, granted, trail.offset, **(FETCH | {"connection_id": "e"}))
+    # Soon after a login, a request of before it may be decided without its groups, but not later.
+    trail.proxy.write("authentication", groups=["payments"], principal="User:late", connection_id="f")
+    trail.clock.now_ms += 2 * MINUTE_MS
+    both = {"groups": ["interns", "payments"], "principal": "User:late", "connection_id": "f"}
+    trail.proxy.write("reauthentication", **both)
+    soon = replace(hidden, principal="User:late")
+    trail.proxy.decided(soon, granted, trail.offset, **(FETCH | {"connection_id": "f"}))
 
+    left_out, *checks = sorted(found(spark, trail))
+
+    assert left_out[0] == "decisions.groups_left_out"
+    assert "granted READ on TOPIC orders to User:intern in interns, payments from 10.0.0.2" in left_out[1]
+    assert f"it is denied (rule acl, ACL {denying['id']})" in left_out[1]
     assert [check for check, _ in checks] == [
         "decisions.wrongly_denied",
         "decisions.wrongly_granted",
