@@ -20,12 +20,12 @@ from spark_audit.least_privilege.narrowing import (
     is_exact,
     narrower,
 )
-from spark_audit.proposal import CLUSTER_NAME, ProposedAcl, moment_text
+from spark_audit.proposal import CLUSTER_NAME, GROUP, ProposedAcl, moment_text
 from spark_audit.what_if.access import NOW
 from spark_audit.what_if.proposed_log import NO_ENDS
 from spark_audit.what_if.traffic import FIRST_MS, LAST_MS, REQUESTS
 
-UNUSED, WIDE = "unused-grant", "wide-grant"
+UNUSED, COVERED, WIDE = "unused-grant", "covered-grant", "wide-grant"
 MOST_USES = 1_000
 """A grant with more different uses is not narrowed."""
 Plain = dict[str, object]
@@ -65,6 +65,10 @@ def grant_rows(
     `ends`: when a grant ends, by its id; what is narrower ends then too.
     """
     exact = {acl_id for acl_id, acl in acls.items() if is_exact(acl)}
+    # What has an end may be gone tomorrow.
+    of_groups = {
+        acl_id: str(acl) for acl_id, acl in acls.items() if _is_of_a_group(acl) and acl_id not in ends
+    }
     rows = []
     for acl_id, acl in sorted(acls.items(), key=lambda item: (item[1].principal, str(item[1]), item[0])):
         of_grant = used.get(acl_id, ())
@@ -73,6 +77,10 @@ def grant_rows(
         if not of_grant:
             rows.append(_row(UNUSED, acl_id, acl, (), [], [], ends.get(acl_id)))
             continue
+        if covering := [] if _is_of_a_group(acl) else _covering(of_grant, of_groups):
+            row = _row(COVERED, acl_id, acl, of_grant, [], [], ends.get(acl_id))
+            rows.append(row | {"covered_by": covering})
+            continue
         needed = of_grant if acl_id in exact else [use for use in of_grant if exact.isdisjoint(use.acls)]
         ways, instead = narrower(acl, needed, narrows_hosts=narrows_hosts, networks=networks)
         if len(of_grant) > MOST_USES:
@@ -80,6 +88,18 @@ def grant_rows(
         if instead != [acl]:
             rows.append(_row(WIDE, acl_id, acl, of_grant, ways, instead, ends.get(acl_id)))
     return rows
+
+
+def _is_of_a_group(acl: ProposedAcl) -> bool:
+    return acl.permission_type == "ALLOW" and acl.principal.startswith(GROUP)
+
+
+def _covering(used: Sequence[Use], of_groups: Mapping[str, str]) -> list[str]:
+    """Returns the groups' grants that have allowed each of these uses too; none if one use had no such."""
+    each = [of_groups.keys() & use.acls for use in used]
+    if len(used) > MOST_USES or not all(each):
+        return []
+    return sorted({of_groups[acl_id] for acls in each for acl_id in acls})
 
 
 def _row(

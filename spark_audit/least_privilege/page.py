@@ -7,6 +7,7 @@ LISTED = 500
 """The page lists at most this many rows of a kind. least-privilege.json has all of them."""
 TITLES = {
     "unused-grant": ("Unused grants", "ALLOW ACLs that no recorded request needed."),
+    "covered-grant": ("Covered grants", "ALLOW ACLs of which each use was allowed by a group's ACL too."),
     "wide-grant": ("Wide grants", "ALLOW ACLs that allow more than what they were used for."),
     "no-grant": ("Principals without a grant", "Principals that try, of which no request is allowed."),
     "no-login": ("Users without a login", "SCRAM users of which the period has no record."),

@@ -21,12 +21,13 @@ from spark_audit.what_if.access import CANNOT_BE_SAID, NEWLY_DENIED, REASON
 from spark_audit.what_if.recorded import RecordedDays, recorded
 from spark_audit.what_if.throttling import THROTTLED
 
-KINDS = (grants.UNUSED, grants.WIDE, people.NO_GRANT, people.NO_LOGIN, limits.UNREACHED)
+KINDS = (grants.UNUSED, grants.COVERED, grants.WIDE, people.NO_GRANT, people.NO_LOGIN, limits.UNREACHED)
 """What a pipeline may fail on."""
 FILE = "least-privilege.proposal"
 SHOWN = 20
 _OWN_REASONS = {
     grants.UNUSED: (COLLAPSED,),
+    grants.COVERED: (COLLAPSED,),
     grants.WIDE: (COLLAPSED,),
     people.NO_GRANT: (COLLAPSED,),
     limits.UNREACHED: (SEVERAL,),
@@ -224,8 +225,11 @@ def lines(found: LeastPrivilegeDocument) -> Iterator[str]:
 
 def _line(row: Plain) -> str:
     effect, text = row.get("what_if"), f"{row['kind']}: {row['subject']}"
+    covering = row.get("covered_by")
     if row.get("until"):
         text += f" until {row['until']}"
+    if isinstance(covering, list):
+        text += f", covered by {', '.join(covering)}"
     if "requests" in row:
         text += f": {row['requests']} requests"
     if "peak" in row:

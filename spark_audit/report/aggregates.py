@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from spark_audit import schema as S
 from spark_audit.policy import quota_limits as Q
 from spark_audit.policy import quota_use as U
+from spark_audit.policy.acl_history import ADDED, REMOVED, acl_intervals
 from spark_audit.report.history import done
 from spark_audit.report.plots import MOST_SERIES, OTHERS
 from spark_audit.tables.delta import empty_frame, frame_of
@@ -58,8 +59,8 @@ _ENDED = ("session_expired", "session_expired_idle", "session_revoked", "session
 READ = (
     *(S.DATE, *S.BOOT_KEY, S.SEQUENCE, S.ROLE, S.TIME_MS, S.EVENT, S.CONNECTION_ID, S.LISTENER, S.HOST),
     *(S.PRINCIPAL, S.FORWARDING_PRINCIPAL, S.CLIENT_ID, S.METHOD, S.API_VERSION, S.CORRELATION_ID),
-    *(S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.GRANTED, S.RULE, S.METADATA_OFFSET, S.ERROR_CODE),
-    *(S.COUNT, S.REQUEST_BYTES, S.RESPONSE_BYTES, S.THROTTLE_TIME_MS, S.QUOTA_ID, S.QUOTA_KEY),
+    *(S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.GRANTED, S.RULE, S.ACL_ID, S.METADATA_OFFSET),
+    *(S.ERROR_CODE, S.COUNT, S.REQUEST_BYTES, S.RESPONSE_BYTES, S.THROTTLE_TIME_MS, S.QUOTA_ID, S.QUOTA_KEY),
     *(S.QUOTA_LIMIT, S.FORWARD_ID, S.FIRST_OFFSET, S.LAST_OFFSET, S.MECHANISM, S.SESSION_LIFETIME_MS),
     *(S.INTERVAL_START_MS, S.SETTINGS_GENERATION, S.GROUPS, S.KAFKA_PARTITION, S.KAFKA_OFFSET),
     *(S.MESSAGE, S.SETTINGS, S.OBJECTS),
@@ -329,6 +330,38 @@ def _places(evidence: object) -> Iterator[tuple[str, str, int]]:
     if isinstance(proxy_id, str) and isinstance(boot_id, str):
         for sequence in list(sequences)[:PROOFS]:
             yield proxy_id, boot_id, sequence
+
+
+def grants(records: DataFrame, log: DataFrame, first_ms: int, last_ms: int) -> DataFrame | None:
+    """Returns the ACLs that ended since `first_ms` or have an end, the earliest first; None if there is none.
+
+    All is as at `last_ms`: `state` is ended, removed (before its end) or in effect; `before_ms` is the
+    end that it had before, `by` and S.RECORD_KEY are those of the request that has set the last one. `used`
+    counts the requests that name it: one that several ACLs allow names one of them.
+    """
+    written = log.withColumn("at_ms", F.unix_millis(S.LOG_TIMESTAMP)).where(F.col("at_ms") <= last_ms)
+    intervals = acl_intervals(written)
+    if intervals.where(F.col(S.UNTIL_MS) >= 0).isEmpty():
+        return None
+    each = F.array_sort(F.collect_list(F.struct(ADDED, S.UNTIL_MS)))
+    newest = intervals.groupBy(S.ACL_ID).agg(
+        F.max_by(F.struct(*intervals.columns), ADDED).alias("acl"), each.alias("ends")
+    )
+    until_ms = F.col(f"acl.{S.UNTIL_MS}")
+    others = F.filter("ends", lambda end: ~end[S.UNTIL_MS].eqNullSafe(until_ms))
+    removals = written.select(F.col(S.LOG_OFFSET).alias(REMOVED), F.col("at_ms").alias("removed_ms"))
+    timed = newest.select("acl.*", F.try_element_at(others, F.lit(-1))[S.UNTIL_MS].alias("before_ms"))
+    timed = timed.where(F.greatest(S.UNTIL_MS, "before_ms") >= first_ms).join(removals, REMOVED, "left")
+    by_acl = records.where(granted()).groupBy(S.ACL_ID)
+    used = by_acl.agg(_sum(requests()).alias("used"), F.max(S.TIME_MS).alias("last_ms"))
+    requested = records.where(is_event("forwarded_received")).select(
+        *S.RECORD_KEY, F.col(S.PRINCIPAL).alias("by"), S.FIRST_OFFSET, S.LAST_OFFSET
+    )
+    is_ended = (F.col(S.UNTIL_MS) <= last_ms) & (F.coalesce("removed_ms", S.UNTIL_MS) >= F.col(S.UNTIL_MS))
+    state = F.when(is_ended, "ended").when(F.col("removed_ms").isNotNull(), "removed").otherwise("in effect")
+    shown = timed.join(used, S.ACL_ID, "left").na.fill(0, ["used"])
+    shown = shown.join(requested, F.col(ADDED).between(F.col(S.FIRST_OFFSET), F.col(S.LAST_OFFSET)), "left")
+    return shown.withColumn("state", state).orderBy(S.UNTIL_MS, S.ACL_ID).limit(LATEST)
 
 
 def processes(records: DataFrame) -> DataFrame:

@@ -174,7 +174,9 @@ def _outcome(row: Row) -> str:
     if row[S.MECHANISM]:
         words += [row[S.LISTENER], row[S.MECHANISM]]
     if row[S.GRANTED] is not None:
-        words.append(f"{'allowed' if row[S.GRANTED] else 'denied'} by {row[S.RULE]}")
+        words.append(
+            f"{'allowed' if row[S.GRANTED] else 'denied'} by {row[S.RULE]} {row[S.ACL_ID] or ''}".rstrip()
+        )
     if row[S.GROUPS]:
         words.append(f"groups: {' '.join(row[S.GROUPS])}")
     if row[S.QUOTA_KEY] is not None:

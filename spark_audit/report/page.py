@@ -88,6 +88,7 @@ def collected(
         waited_ms = {row[S.DATE]: row["ms"] for row in aggregates.waited(judged).collect()}
         totals["waited_ms"] = sum(ms for day, ms in waited_ms.items() if not dates or day in dates)
         bucket_ms = plots.bucket_for(totals["first_ms"] or 0, totals["last_ms"] or 0)
+        ends = aggregates.grants(records, log, totals["first_ms"] or 0, totals["last_ms"] or 0)
         tables = {
             "principals": aggregates.principals(by_connection, dates, compared),
             "denials": aggregates.denials(records),
@@ -102,6 +103,7 @@ def collected(
             "compared": _compared(aggregates.totals(by_connection, S.DATE), waited_ms, compared),
             "until_ms": until_ms,
             "newcomers": newcomers,
+            "grants": [] if ends is None else _rows(ends),
             "quotas": _quotas(aggregates.quotas(records, log), aggregates.throttling(records)),
             "records": _searched(aggregates.sampled(records, bucket_ms, totals["records"])),
             "proofs": _proofs(records, findings),

@@ -235,7 +235,7 @@ def _judge_page(page: str) -> None:
     rows: list[list[Any]] = json.loads(found[1])["rows"]
     for principal, login in ((BY_TOKEN, "TOKENS, OAUTHBEARER"), (BY_CERTIFICATE, "MUTUAL, SSL")):
         of_person = sorted(row for row in rows if row[5] == principal)
-        told = [(row[3], re.sub(r"^\d+ times, ", "", row[-2])) for row in of_person]
+        told = [(row[3], re.sub(r"^\d+ times, |(?<=by acl) [^ ,]+", "", row[-2])) for row in of_person]
         steps = [
             ("login", f"{login}, groups: staff"),
             ("denied", "denied by default.deny, groups: staff, error 29"),

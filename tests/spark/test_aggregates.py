@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.report import aggregates, page
 from spark_audit.tables.delta import empty_frame
-from tests.spark.audit_trail import DAY, NOON_MS, Clock, Process, Trail
+from tests.spark.audit_trail import DAY, NOON_MS, Clock, Process, Trail, acl_id, an_acl
 from tests.spark.busy_week import administer, an_object, busy_week
 from tests.spark.frames import audit_frame, log_frame
 
@@ -214,3 +214,49 @@ def test_a_day_that_may_not_be_over_is_compared_up_to_its_last_record(
     (alice,) = found["principals"]
     assert (alice["denied"], alice["before_0"], alice["before_1"]) == (2, 3 if is_over else 2, 0)
     assert {(row["kind"], row["name"]) for row in found["newcomers"]} == set()
+
+
+@pytest.mark.long
+@pytest.mark.spec("A11")
+def test_grants_with_an_end_are_listed_with_what_became_of_them(spark: SparkSession) -> None:
+    trail = Trail()
+    clock = trail.clock
+    day_before_ms = NOON_MS - 86_400_000
+
+    def grant(number: int, name: str, until_ms: int | None) -> None:
+        given: dict[str, Any] = an_acl(number, f"ALLOW User:{name} * READ TOPIC LITERAL orders")
+        trail.forward("CreateAcls", [(18, "AccessControlEntryRecord", given | {"until_ms": until_ms})])
+        trail.acls[given["id"]] = given
+
+    clock.now_ms = day_before_ms
+    grant(1, "long-gone", day_before_ms + 60_000)
+    grant(2, "used", NOON_MS + 60_000)
+    clock.now_ms = NOON_MS
+    grant(3, "extended", NOON_MS + 60_000)
+    grant(4, "removed", NOON_MS + 7_200_000)
+    grant(5, "for-ever", None)
+    trail.ask("User:used 10.0.0.1 READ TOPIC orders", method="Fetch")
+    summary = {"event": "authorization_summary", "count": 9, "method": "Fetch"}
+    trail.ask("User:used 10.0.0.1 READ TOPIC orders", **summary)
+    grant(3, "extended", NOON_MS + 7_200_000)
+    extended = trail.controller.records[-1]
+    trail.remove_acl(trail.acls[acl_id(4)])
+    clock.now_ms = NOON_MS + 3_600_000
+    trail.proxy.high_water()
+    audit, log = audit_frame(spark, trail.audit), log_frame(spark, trail.log)
+
+    content = page.collected(audit, empty_frame(spark, S.QUARANTINE), log, [DAY])
+
+    seen = [(row["acl_principal"], row["state"], row["used"], row["before_ms"]) for row in content["grants"]]
+    extension = content["grants"][1]
+    assert (extension["by"], extension[S.SEQUENCE]) == ("User:admin", extended[S.SEQUENCE])
+    assert seen == [
+        ("User:used", "ended", 10, None),
+        ("User:extended", "in effect", 0, NOON_MS + 60_000),
+        ("User:removed", "removed", 0, None),
+    ]
+    by_acl = [row for row in content["records"] if acl_id(2) in row[-2]]
+    assert [row[-2] for row in by_acl] == [
+        f"9 times, allowed by acl {acl_id(2)}",
+        f"allowed by acl {acl_id(2)}",
+    ]

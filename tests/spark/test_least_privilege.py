@@ -63,6 +63,7 @@ def test_what_is_not_needed_is_listed_with_commands_that_deny_nothing(spark: Spa
 
     assert found["counts"] == {
         "unused-grant": 1,
+        "covered-grant": 0,
         "wide-grant": 2,
         "no-grant": 1,
         "no-login": 1,
@@ -231,7 +232,7 @@ def test_the_command_writes_page_document_and_proposal(
     failing = ["--fail-on", "no-login", "--fail-on", "unreached-quota"]
     assert command_line.main([*common, "--period", "30d", "--to", "2026-11-23", *failing]) == 1
     said = capsys.readouterr().out
-    assert "1 unused-grant, 2 wide-grant, 1 no-grant, 1 no-login, 0 unreached-quota" in said
+    assert "1 unused-grant, 0 covered-grant, 2 wide-grant, 1 no-grant, 1 no-login, 0 unreached-quota" in said
     assert "the trail cannot see: the period has 30 days" in said
     written: LeastPrivilegeDocument = json.loads(
         (tmp_path / "least-privilege.json").read_text(encoding="utf-8")

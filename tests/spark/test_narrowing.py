@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from spark_audit.arguments import LEAST_PRIVILEGE
 from spark_audit.least_privilege.commands import acl_command, quota_command
+from spark_audit.least_privilege.grants import grant_rows
 from spark_audit.least_privilege.narrowing import Use, narrower
 from spark_audit.proposal import SUPPORTED, ProposedAcl, Removal, constant, parse_proposal
 
@@ -207,3 +208,35 @@ def test_the_command_for_a_quota_sets_it() -> None:
     assert {quota: limit for quota, (limit, _) in proposal.quotas.items()} == {
         (entity, "producer_byte_rate"): 1_500_000.0
     }
+
+
+@pytest.mark.spec("A8", "A11")
+def test_a_grant_of_a_user_that_groups_have_too_is_covered_by_theirs() -> None:
+    acls = {
+        "user": an_acl("ALLOW User:a * READ TOPIC LITERAL orders"),
+        "group": an_acl("ALLOW Group:staff * READ TOPIC PREFIXED o"),
+        "other": an_acl("ALLOW Group:payments * READ TOPIC LITERAL orders"),
+        "denied": an_acl("DENY Group:staff * WRITE TOPIC LITERAL orders"),
+    }
+
+    def covered(*acls_of_uses: tuple[str, ...], **ends: int) -> list[object]:
+        used = [
+            Use("User:a", f"10.0.0.{n}", "READ", "orders", 1, 0, 0, each)
+            for n, each in enumerate(acls_of_uses)
+        ]
+        found = grant_rows(acls, {"user": used, "group": used, "other": used}, ends)
+        return [
+            row["covered_by"] for row in found if row["kind"] == "covered-grant" and row["acl_id"] == "user"
+        ]
+
+    both = ("group", "other", "user")
+    by_groups = [str(acls["other"]), str(acls["group"])]
+    assert covered(both) == [by_groups]
+    assert covered(both, ("group", "user")) == [by_groups]
+    assert covered(both, ("group", "user"), group=1_000) == covered(("user",), both) == []
+    (row,) = (
+        each
+        for each in grant_rows(acls, {"user": [Use("User:a", "h", "READ", "orders", 1, 0, 0, both)]})
+        if each["kind"] == "covered-grant"
+    )
+    assert row["commands"] == [acl_command("remove", acls["user"])]

@@ -7,7 +7,8 @@ from pyspark.sql import Row
 
 from spark_audit import schema as S
 from spark_audit.reconcile.reconciliation import ORDER
-from spark_audit.report import coverage, formatting
+from spark_audit.report import coverage, formatting, page, plots
+from tests.spark.audit_trail import DAY, NOON_MS, acl_id
 
 pytestmark = pytest.mark.spec("D6")
 
@@ -242,3 +243,38 @@ def test_a_table_that_was_written_since_is_named() -> None:
     document = a_document() | {"summary": {"versions": {"audit": 3, "metadata_log": 4}}}
 
     assert coverage.newer(document, {"audit": 5, "metadata_log": 4, "quarantine": 1}) == ["audit"]
+
+
+def a_page(**tables: Any) -> str:
+    """A page of one day without findings, with these tables."""
+    names = ("records", "allowed", "denied", "throttled", "expired", "failed_logins", "logins", "changes")
+    totals = dict.fromkeys((*names, "unknown_events", "dropped", "principals", "waited_ms"), 0)
+    times = {"first_ms": NOON_MS, "last_ms": NOON_MS + 1}
+    empty = ("compared", "quotas", "records", "principals", "denials", "logins", "changes", "processes")
+    no_plot = plots.stacked({}, 60_000, NOON_MS, NOON_MS + 1)
+    content: dict[str, Any] = {name: [] for name in (*empty, "unreadable", "kinds", "grants")}
+    content |= {"totals": totals | times, "until_ms": None, "newcomers": None, "proofs": {}}
+    content["plots"] = dict.fromkeys(("allowed", "denied", "throttled", "logins"), no_plot)
+    document = a_document(checked_days=(DAY,))
+    document["summary"] |= {"decisions": {"evaluated": 1}, "metadata_records": 1, "schema_version": 1}
+    return page.fill(document, content | {"unit_of_throttling": "Seconds"} | tables, [DAY], {})
+
+
+@pytest.mark.spec("A11")
+def test_grants_with_an_end_say_what_became_of_them() -> None:
+    acl = {"acl_principal": "User:a", "acl_operation": "READ", "acl_host": "*", "acl_id": acl_id(2)}
+    right = {"resource_type": "TOPIC", "pattern_type": "LITERAL", "pattern_name": "orders"}
+    request = {"by": "User:admin", "proxy_id": "controller-1", "boot_id": "boot-1", "sequence": 3}
+    ends = {"until_ms": NOON_MS + 60_000, "before_ms": None, "state": "ended", "used": 10, "last_ms": NOON_MS}
+    ended = acl | right | request | ends
+    extended = ended | {"state": "in effect", "before_ms": NOON_MS, "used": 0, "last_ms": None, "by": None}
+
+    shown = a_page(grants=[ended, extended, extended | {"until_ms": None}, extended | {"until_ms": 1}])
+
+    # The number leads to the records that name the ACL, the administrator to the request.
+    assert f'<a href="#records?kind=allowed&amp;q={acl_id(2)}">10</a>' in shown
+    assert '<a href="#records?record=controller-1%2Fboot-1%2F3">User:admin</a>' in shown
+    assert "<td>ended</td>" in shown
+    for what in ("extended", "without an end now", "shortened"):
+        assert f"<td>in effect, {what}: was 2026-11-23 12:00:00, unused</td>" in shown
+    assert "Grants with an end" not in a_page()
