@@ -26,6 +26,7 @@ from spark_audit.policy.principals import array_of, named_groups, no_groups
 from spark_audit.policy.topic_owners import owner_changes
 from spark_audit.reconcile.finding import fault, findings, or_else, register, sentence, with_first_fault
 from spark_audit.reconcile.sessions import CERTAIN, DECISION_EVENTS, POSSIBLE, of_logins
+from spark_audit.tables.delta import empty_frame
 from spark_audit.tables.plans import held
 from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST
 from spark_audit.trail.processes import (
@@ -145,7 +146,11 @@ def left_out(
 
     A process records the groups that decide. What is wrong by these is found without the login.
     """
-    named = array_of(sorted(named_groups(metadata_log, settings(few))))
+    groups = named_groups(metadata_log, settings(few))
+    none = empty_frame(records.sparkSession, S.FINDING)
+    if not groups:
+        return none
+    named = array_of(sorted(groups))
     decided = records.where(F.col(S.EVENT).isin(*DECISION_EVENTS))
     members = few.where(F.arrays_overlap(S.GROUPS, named))
     member = members.select(*S.BOOT_KEY, S.CONNECTION_ID).distinct()
@@ -154,6 +159,8 @@ def left_out(
     deciding = F.array_intersect(CERTAIN, named)
     other = of_logins(of_members, few).where(F.size(F.array_except(deciding, recorded)) > 0)
     claimed = other.withColumn(S.GROUPS, F.array_sort(F.array_union(recorded, deciding)))
+    if claimed.isEmpty():
+        return none
     judged = verdicts(claimed.drop(POSSIBLE, CERTAIN), metadata_log, log_end, few)
     is_judged = F.col(NOT_EVALUATED).isNull() & F.col(UNVERIFIABLE).isNull()
     differs = F.col(S.GRANTED) != F.col(f"{E.EXPECTED}.granted")

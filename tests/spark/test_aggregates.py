@@ -236,7 +236,7 @@ def test_grants_with_an_end_are_listed_with_what_became_of_them(spark: SparkSess
     grant(4, "removed", NOON_MS + 7_200_000)
     grant(5, "for-ever", None)
     trail.ask("User:used 10.0.0.1 READ TOPIC orders", method="Fetch")
-    summary = {"event": "authorization_summary", "count": 9, "method": "Fetch"}
+    summary: dict[str, Any] = {"event": "authorization_summary", "count": 9, "method": "Fetch"}
     trail.ask("User:used 10.0.0.1 READ TOPIC orders", **summary)
     grant(3, "extended", NOON_MS + 7_200_000)
     extended = trail.controller.records[-1]

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.decisions import DECISION_EVENTS
 from spark_audit.reconcile.reconciliation import Result, reconcile
+from spark_audit.reconcile.sessions import DECISION_EVENTS
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from tests.lab.bench.audit.events import Shape
