@@ -62,15 +62,22 @@ class PolicyGuard:
         """Follow the file. Whenever it is read, log which assertions do not hold now."""
         if self._file is None:
             return
-        await is_loaded.wait()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._file.run())
             while await self._loaded.wait():
+                await is_loaded.wait()
                 self._loaded.clear()
-                async with self._turn:
-                    broken = await asyncio.to_thread(self._broken, image())
-                for each in broken:
-                    log.warning("an assertion about the policy does not hold", assertion=each)
+                await self._report(image())
+
+    async def _report(self, image: MetadataImage) -> None:
+        try:
+            async with self._turn:
+                broken = await asyncio.to_thread(self._broken, image)
+        except Exception:  # an error here must not end the process
+            log.exception("the ACLs cannot be compared with the assertions")
+            return
+        for each in broken:
+            log.warning("an assertion about the policy does not hold", assertion=each)
 
     async def refusal(self, image: MetadataImage, records: Sequence[Message]) -> str | None:
         """Return why these records must not change an image, None if they may."""

@@ -24,6 +24,8 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 
+NOT_LOADED = "The metadata log is not loaded: the change cannot be compared with the assertions."
+
 
 class GuardedAcls(PolicyGuard):
     """The guard of a proxy."""
@@ -31,16 +33,21 @@ class GuardedAcls(PolicyGuard):
     async def refused(
         self,
         request: ToController,
-        image: MetadataImage,
+        image: MetadataImage | None,
         forward_id: str,
         serde: PrincipalSerde,
         record: Callable[[AuditEvent], None],
     ) -> ControllerResponse | None:
-        """Return the response to a change that must not be forwarded, None if it may be."""
+        """Return the response to a change that must not be forwarded, None if it may be.
+
+        `image`: None before it is loaded. Super users are served then.
+        """
         if request.api_key not in (ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS):
             return None
         message, _ = codecs.request(request.api_key, request.api_version).decode(request.body)
-        fault = await self.refusal(image, await call_in_slices(partial(_records, message, image)))
+        fault: str | None = NOT_LOADED
+        if image is not None:
+            fault = await self.refusal(image, await call_in_slices(partial(_records, message, image)))
         if fault is None:
             return None
         record(
@@ -52,7 +59,7 @@ class GuardedAcls(PolicyGuard):
                 correlation_id=request.correlation_id,
                 forward_id=forward_id,
                 error_code=int(ErrorCode.POLICY_VIOLATION),
-                metadata_offset=image.offset,
+                metadata_offset=None if image is None else image.offset,
                 message=fault,
             )
         )

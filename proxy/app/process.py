@@ -410,7 +410,8 @@ class ProxyProcess:
             log.error("admin request rejected", reason="audit records cannot be written")
             return ControllerResponse(ErrorCode.UNKNOWN_SERVER_ERROR, None, refused_id)
         if self._guard is not None:
-            image, serde = self._plane.loader.image, self._gate.serde
+            loader, serde = self._plane.loader, self._gate.serde
+            image = loader.image if loader.ready else None
             refused = await self._guard.refused(request, image, refused_id, serde, self._audit.append)
             if refused is not None:
                 return refused

@@ -13,6 +13,7 @@ from forwarding.controller.topic_owner import OwnerAndAcls
 from forwarding.controller.topic_records import Creation
 from forwarding.envelope import wrap
 from forwarding.net.policy_guard import PolicyGuard
+from proxy.app.guarded_acls import NOT_LOADED
 from proxy.app.process import ProxyProcess
 from proxy.commands.check import check
 from proxy.config import ProxyConfig, load
@@ -219,14 +220,20 @@ async def test_with_kafkas_controllers_the_proxy_refuses_before_it_forwards(tmp_
     request = types.CreateAclsRequest(creations=[acl_creation("payroll", "User:bob")])
     body = codecs.request(ApiKey.CREATE_ACLS, 3).encode(request)
 
-    response = await process._forward(
-        ToController(ApiKey.CREATE_ACLS, 3, 7, "cli", body, serialize(WHO), bytes(4), 30_000)
-    )
+    async def result() -> tuple[int, str]:
+        response = await process._forward(
+            ToController(ApiKey.CREATE_ACLS, 3, 7, "cli", body, serialize(WHO), bytes(4), 30_000)
+        )
+        assert response.error_code == ErrorCode.NONE
+        assert response.body is not None
+        (result,) = codecs.response(ApiKey.CREATE_ACLS, 3).decode_exactly(response.body).results
+        return result.error_code, result.error_message
 
-    assert response.error_code == ErrorCode.NONE
-    assert response.body is not None
-    (result,) = codecs.response(ApiKey.CREATE_ACLS, 3).decode_exactly(response.body).results
-    assert (result.error_code, result.error_message) == (ErrorCode.POLICY_VIOLATION, BROKEN)
+    too_early = await result()
+    process._plane.loader.load_until(0)
+
+    assert await result() == (ErrorCode.POLICY_VIOLATION, BROKEN)
+    assert too_early == (ErrorCode.POLICY_VIOLATION, NOT_LOADED)
 
 
 def test_a_file_of_assertions_is_checked_and_has_to_be_where_it_has_an_effect(tmp_path: Path) -> None:
