@@ -1,4 +1,4 @@
-"""docs/guide.md: its commands are run as they stand, in their order, in one shell, against a Kafka broker."""
+"""docs/guide.md and docs/second-day.md: their commands as they stand, in one shell, against a broker."""
 
 import os
 import re
@@ -19,15 +19,15 @@ from tests.lab.cluster.tools import MAIN_CLASSES
 pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDE = ROOT / "docs" / "guide.md"
+PAGES = [ROOT / "docs" / name for name in ("guide.md", "second-day.md")]
 BLOCK = re.compile(r"^```(\S+)( values)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-TIMEOUT_S = 300
+TIMEOUT_S = 500
 
 
 def commands(values: dict[str, str]) -> str:
-    """The guide as one script. In the block of values, and only there, each value is replaced by ours."""
+    """The pages as one script. In the block of values, and only there, each value is replaced by ours."""
     parts = []
-    for language, is_values, text in BLOCK.findall(GUIDE.read_text(encoding="utf-8")):
+    for language, is_values, text in BLOCK.findall("".join(page.read_text("utf-8") for page in PAGES)):
         if language == "sh":
             parts.append(_with(values, text) if is_values else text)
     return "\n".join(parts)
@@ -83,7 +83,14 @@ def test_the_commands_of_the_guide_work_as_they_stand(broker: Broker, programs: 
     directory = tmp_path / "empty"
     directory.mkdir()
     with subprocess.Popen(
-        ["bash", "-euo", "pipefail", "-x", "-c", f"trap 'kill $(jobs -p); wait' EXIT\n{script}"],
+        [
+            "bash",
+            "-euo",
+            "pipefail",
+            "-x",
+            "-c",
+            f"trap 'kill $(jobs -p) ${{PROXY_PID:-}}; wait' EXIT\n{script}",
+        ],
         cwd=directory,
         env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
         stdout=subprocess.PIPE,

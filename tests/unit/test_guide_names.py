@@ -7,7 +7,9 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "docs" / f"{name}.md" for name in ("guide", "moving", "threat-model", "upgrading")]
+PAGES = [
+    ROOT / "docs" / f"{name}.md" for name in ("guide", "moving", "second-day", "threat-model", "upgrading")
+]
 SOURCES = "".join(
     path.read_text(encoding="utf-8")
     for part in ("proxy", "forwarding", "spark_audit")
