@@ -14,6 +14,7 @@ reconcile/  the checks: tables -> findings
 report/     tables and findings -> one HTML page
 what_if/    recorded traffic under a proposed change of policy
 least_privilege/  grants, users and quotas that nothing has used as far as they go
+siem/       records as OCSF or ECS -> files or HTTP
 progress    which step of a job is running; needs no Spark
 prepare     makes what is prepared
 jobs        reconciles tables, and writes pages, with the manifest

@@ -58,6 +58,8 @@ from spark_audit.report.history import lines as history_lines
 from spark_audit.service.exposition import Metrics, serving
 from spark_audit.service.schedule import Schedule
 from spark_audit.service.service import Service
+from spark_audit.siem import export
+from spark_audit.siem.receiver import Receiver
 from spark_audit.tables import delta, files, manifest
 from spark_audit.tables.acknowledgements import acknowledgements, entries
 from spark_audit.tables.delta import Tables
@@ -234,6 +236,36 @@ def _history(spark: SparkSession, arguments: argparse.Namespace) -> int:
     return CLEAN if found else FINDINGS
 
 
+def _export(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    follows, position, days = arguments.follow, arguments.position, arguments.date
+    stop_requested = _stop_on_signal() if follows else Event()
+    destination = _destination(arguments, stop_requested.wait)
+    if bool(position) == bool(days) or (follows and not position):
+        raise AuditError("pass --position, also with --follow, or --date for the records of days")
+    tables = Tables(arguments.tables)
+    adapt_plans(spark, tables, hold=False)
+    selection = export.Selection(
+        arguments.schema, arguments.principal, arguments.resources, arguments.classes
+    )
+    if days:
+        export.export_days(spark, tables, days, selection, destination)
+        _say(f"exported: {', '.join(sorted(set(days)))}")
+        return CLEAN
+    until = stop_requested if follows else None
+    number = export.export_new(spark, tables, position, selection, destination, until)
+    _say(f"exported: {number} new records of the table were read")
+    return CLEAN
+
+
+def _destination(arguments: argparse.Namespace, wait: Callable[[float], object]) -> export.Destination:
+    out, url = arguments.out, arguments.url
+    if (out is None) == (url is None):
+        raise AuditError("pass one of --out and --url")
+    if out is not None:
+        return export.to_files(out)
+    return export.to_receiver(Receiver(url, arguments.framing, arguments.headers_file, wait))
+
+
 def _compact(spark: SparkSession, arguments: argparse.Namespace) -> int:
     key = _key(arguments)
     compact(spark, Tables(arguments.tables), arguments.retain_hours, key, columns)
@@ -376,6 +408,7 @@ COMMANDS = (
         _history,
         A.HISTORY,
     ),
+    Command("export", "export records to a SIEM, as OCSF or ECS", _export, A.EXPORT),
     Command("compact", "compact small files, and delete old files of the tables", _compact, A.COMPACT),
     Command("expire", "delete old days that were reconciled without findings", _expire, A.EXPIRE),
     Command("run", "ingest, reconcile and report in one session", _run, A.RUN),

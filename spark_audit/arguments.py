@@ -12,6 +12,8 @@ from spark_audit.least_privilege.narrowing import NO_NETWORKS, PrefixLengths
 from spark_audit.least_privilege.result import KINDS
 from spark_audit.progress import INTERVAL_MS
 from spark_audit.report.history import KINDS as KINDS_OF_RESOURCES
+from spark_audit.siem.mapping import EVENT_CLASSES, SCHEMAS
+from spark_audit.siem.receiver import FRAMINGS
 from spark_audit.what_if.result import EFFECTS
 
 _MOST_DAYS = 3_660
@@ -233,9 +235,34 @@ LEAST_PRIVILEGE = (
     option("--fail-on *", _FAILING, choices=KINDS),
     *_TABLES,
 )
+_RESOURCE = f"TYPE is {', '.join(KINDS_OF_RESOURCES)}"
 HISTORY = (
-    option("--resource TYPE:NAME", f"TYPE is {', '.join(KINDS_OF_RESOURCES)}", required=True, type=_resource),
+    option("--resource TYPE:NAME", _RESOURCE, required=True, type=_resource),
     option("--json", "print a JSON list"),
+    *_TABLES,
+)
+EXPORT = (
+    option("--as SCHEMA", "ocsf or ecs", dest="schema", choices=SCHEMAS, required=True),
+    _DATE,
+    option("--position DIR", "export what is new since the last export with this directory or URI"),
+    option("--follow", "with --position: export until stopped by a signal"),
+    option("--principal P*", "only records of this principal, such as User:alice; repeatable"),
+    option(
+        "--resource TYPE:NAME*",
+        f"only records about this resource; {_RESOURCE}; repeatable",
+        type=_resource,
+        dest="resources",
+    ),
+    option("--class *", "only records of this class; repeatable", dest="classes", choices=EVENT_CLASSES),
+    option("--out DIR", "write files of JSON lines into this directory or URI"),
+    option("--url URL", "send to this URL by POST"),
+    option(
+        "--framing FORM",
+        f"what --url expects: {', '.join(FRAMINGS)}; default ndjson",
+        choices=tuple(FRAMINGS),
+        default="ndjson",
+    ),
+    option("--headers-file FILE", "lines `Name: value`, headers of requests to --url, such as a token"),
     *_TABLES,
 )
 COMPACT = (

@@ -240,9 +240,14 @@ def read_table(
     """
     _require_table(spark, path)
     table = _loaded(spark, path, version)
-    absent = [field for field in schema or () if field.name not in table.columns]
+    return with_columns(table, schema) if schema else table
+
+
+def with_columns(table: DataFrame, schema: StructType) -> DataFrame:
+    """Returns these columns of rows; those that an older table lacks are null."""
+    absent = [field for field in schema if field.name not in table.columns]
     read = table.withColumns({field.name: F.lit(None).cast(field.dataType) for field in absent})
-    return read.select(*schema.names) if schema else read
+    return read.select(*schema.names)
 
 
 def _loaded(spark: SparkSession, path: str, version: int | None) -> DataFrame:

@@ -11,10 +11,50 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from proxy.audit.chain import Chain, sealed
+from proxy.audit.checkpoints import Checkpoint, Signer, StateInEffect
 from proxy.audit.record import EVENT_FIELDS, AuditEvent, Author, Encoder
 from spark_audit.ingest import decode
-from tests.spark.audit_trail import Process, Record
+from tests.spark.audit_trail import NOON_MS, Process, Record
 from tests.spark.frames import kafka_frame
+from tests.support.signing import signing_key
+
+MINUTE_MS = 60_000
+LOG = "__penstock_metadata"
+LATER_MS = NOON_MS + 3 * MINUTE_MS
+"""When a key is replaced: after two checkpoints, before the third."""
+
+
+class Signing(Process):
+    """A process that signs each minute, and as its real counterpart at its start and end."""
+
+    key = ""
+    digest = b"d" * 32
+
+    def sign(self, *, stops: bool = False) -> None:
+        signer = Signer(self.proxy_id, signing_key(self.key or self.proxy_id))
+        time_ms, size = self.clock.now_ms + 1, len(self.records)
+        state = StateInEffect(LOG, 7, self.digest)
+
+        def note(link: str) -> str:
+            said = Checkpoint(self.proxy_id, self.boot_id, size, link, time_ms, state, stops)
+            return signer.signed(said.text())
+
+        self.write("checkpoint", message=note, metadata_offset=7)
+
+    def run(self, *, to_its_end: bool = True, minutes: int = 3, later_key: str = "") -> "Signing":
+        self.start()
+        self.sign()
+        for minute in range(minutes):
+            self.clock.now_ms += MINUTE_MS
+            self.high_water()
+            if minute == 2:
+                self.clock.now_ms = max(self.clock.now_ms, LATER_MS)
+                self.key = later_key or self.key
+            self.sign()
+        if to_its_end:
+            self.sign(stops=True)
+            self.stop()
+        return self
 
 
 @dataclass

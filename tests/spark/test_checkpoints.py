@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from proxy.audit.checkpoints import Checkpoint, Signer, StateInEffect
+from proxy.audit.checkpoints import Checkpoint, Signer
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import algorithms, successions
 from spark_audit.reconcile.checkpoints import against_witness, checkpoints, different_states
@@ -18,16 +18,12 @@ from spark_audit.reconcile.reconciliation import reconcile
 from spark_audit.tables.delta import empty_frame
 from spark_audit.trail.audit_records import boots, complete_until_ms, sequence_index
 from tests.spark.audit_trail import NOON_MS, Clock, Process
-from tests.spark.sealed import Line, end_of, seal, table
+from tests.spark.sealed import LATER_MS, LOG, MINUTE_MS, Line, Signing, end_of, seal, table
 from tests.support.signing import public_key, signing_key
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D14")]
 
-MINUTE_MS = 60_000
 SECRET = bytes(range(40))
-LOG = "__penstock_metadata"
-LATER_MS = NOON_MS + 3 * MINUTE_MS
-"""When a key is replaced: after two checkpoints, before the third."""
 KEYS = [
     *(public_key(name) for name in ("whole", "rewritten", "copied", "extended", "killed", "lost", "cut")),
     *(public_key(name) for name in ("after-stop", "appended", "other-state", "signed-by-another", "swapped")),
@@ -42,39 +38,6 @@ KEYS = [
     public_key("of-a-job", role="run"),
     public_key("of-a-log", role="metadata"),
 ]
-
-
-class Signing(Process):
-    """A process that signs each minute, and as its real counterpart at its start and end."""
-
-    key = ""
-    digest = b"d" * 32
-
-    def sign(self, *, stops: bool = False) -> None:
-        signer = Signer(self.proxy_id, signing_key(self.key or self.proxy_id))
-        time_ms, size = self.clock.now_ms + 1, len(self.records)
-        state = StateInEffect(LOG, 7, self.digest)
-
-        def note(link: str) -> str:
-            said = Checkpoint(self.proxy_id, self.boot_id, size, link, time_ms, state, stops)
-            return signer.signed(said.text())
-
-        self.write("checkpoint", message=note, metadata_offset=7)
-
-    def run(self, *, to_its_end: bool = True, minutes: int = 3, later_key: str = "") -> "Signing":
-        self.start()
-        self.sign()
-        for minute in range(minutes):
-            self.clock.now_ms += MINUTE_MS
-            self.high_water()
-            if minute == 2:
-                self.clock.now_ms = max(self.clock.now_ms, LATER_MS)
-                self.key = later_key or self.key
-            self.sign()
-        if to_its_end:
-            self.sign(stops=True)
-            self.stop()
-        return self
 
 
 def a_boot(proxy_id: str, at_ms: int = NOON_MS, boot_id: str = "boot-1", key: str = "") -> Signing:
