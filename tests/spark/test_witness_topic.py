@@ -18,8 +18,8 @@ from spark_audit.tables.files import AuditError
 from spark_audit.tables.keys import Keys
 from tests.lab.cluster.broker import Broker
 from tests.spark.audit_trail import Clock
-from tests.spark.sealed import seal
-from tests.spark.test_checkpoints import KEYS, Signing
+from tests.spark.sealed import Signing, seal
+from tests.spark.test_checkpoints import KEYS
 from tests.spark.test_ingest_kafka import create
 from tests.support.controllers import endpoint_of
 
