@@ -145,7 +145,7 @@ class Receiver:
         if status in _AGAIN:
             raise _Again(f"status {status}", _seconds(response.getheader("Retry-After")))
         if status == _UNAUTHORIZED and (renewed := self._read_headers()) != self._headers:
-            # Whoever renews the token has written the file again.
+            # The file may have a new token.
             self._headers = renewed
             raise _Again("status 401", 0.0)
         if not 200 <= status < 300:

@@ -1,6 +1,6 @@
 """A thread for work that only computes, so that the event loop serves others meanwhile.
 
-For work on values that nobody changes. It holds the interpreter's lock for 5 ms at most at a time, except in
+For work on values that do not change. It holds the interpreter's lock for 5 ms at most at a time, except in
 calls of C code.
 """
 

@@ -432,7 +432,7 @@ class FastLane:
         """Let `data` pass if it is the response that is due, whole, unchanged, and nothing is due after it.
 
         That is by far the most frequent case: a Produce that no quota throttles and that has no addresses, a
-        Fetch that the quota has room for, or one that nobody reads. Not while a response has begun.
+        Fetch that the quota has room for, or one that is not read here. Not while a response has begun.
         """
         queue, size_bytes = self._queue, len(data)
         if not queue or (len(queue) > 1 and isinstance(queue[1], Ready)):
