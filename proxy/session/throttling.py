@@ -48,10 +48,9 @@ def charge_unanswered(client: ClientState, request_bytes: int, now_ms: int) -> t
 
 
 def throttle_own(call: Call, response: Any) -> Plan:
-    """Write the throttle time of the client's request quota into the proxy's own decoded response.
-
-    Most clients have none, and their responses never come here.
-    """
+    """Write the throttle time of the client's request quota into the proxy's own decoded response."""
+    if not call.client.request.limited:
+        return []
     call.client.last_was_exempt = False
     plan, throttle_time_ms = throttle_longer(call.client, response, call.now_ms)
     return [*plan, MuteClient(throttle_time_ms)] if throttle_time_ms else plan

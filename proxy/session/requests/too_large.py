@@ -124,7 +124,7 @@ def _default(api_key: int) -> Message:
 
 def _throttled(call: Call, response: Message) -> Plan:
     if not (isinstance(response, types.ProduceResponse) and call.client.producer.limited):
-        return throttle_own(call, response) if call.client.request.limited else []
+        return throttle_own(call, response)
     charged, response.throttle_time_ms = charge_unanswered(call.client, call.size_bytes - 4, call.now_ms)
     return charged
 

@@ -145,8 +145,7 @@ def respond(call: Call, verdict: Respond) -> Plan:
     """Send the proxy's own response, and close the connection if the verdict says so."""
     steps: Plan = []
     if verdict.message is not None:
-        if call.client.request.limited:
-            steps += throttle_own(call, verdict.message)
+        steps += throttle_own(call, verdict.message)
         call.listener.counts.errors_of(call.api_key, verdict.message)
         body = codecs.response(call.api_key, call.version).encode(verdict.message)
         response = encode_response(call.api_key, call.version, call.correlation_id, body)
