@@ -4,6 +4,7 @@ Penstock's controller guards its log by itself, with the same `PolicyGuard`. A p
 file names assertions: it needs the controller's code.
 """
 
+import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,7 +15,6 @@ from forwarding.net.policy_guard import PolicyGuard
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
-from proxy.net.runtime.chunked import call_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.security.principal_serde import PrincipalSerde
 from proxy.session.apis.table import rejection
@@ -47,7 +47,7 @@ class GuardedAcls(PolicyGuard):
         message, _ = codecs.request(request.api_key, request.api_version).decode(request.body)
         fault: str | None = NOT_LOADED
         if image is not None:
-            fault = await self.refusal(image, await call_in_slices(partial(_records, message, image)))
+            fault = await self.refusal(image, await asyncio.to_thread(_records, message, image))
         if fault is None:
             return None
         record(

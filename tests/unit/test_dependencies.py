@@ -20,7 +20,7 @@ EXTRAS = {
     "proxy/net/telemetry/otlp.py": "otel",
 }
 """Where what an extra brings may be imported."""
-FROM_AN_INDEX = re.compile(r"pip install (-\S+ )*['\"]?penstock(?!-[\d.]+-py3-none-any\.whl)")
+FROM_AN_INDEX = re.compile(r"pip install (-\S+ )*['\"]?penstock(?!-(?:VERSION|[\d.]+)-py3-none-any\.whl)")
 
 PROJECT: Mapping[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 NOT_INSTALLED = {"gssapi": ["gssapi"]}
