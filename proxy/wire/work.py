@@ -96,7 +96,8 @@ class Work(greenlet):
     def on(cls, function: Callable[[], object], pace: Pace, max_elements: int | None = None) -> "Work":
         """`max_elements`: the limit for all arrays of a request together; TooManyElements beyond it."""
         work, pace.spare = pace.spare, None
-        if work is None:
+        # It switches to its parent when the function is done, so that has to be the caller.
+        if work is None or work.parent is not getcurrent():
             work = cls(pace)
         work.function, work._spent, work._elements_left = function, 0, max_elements
         return work

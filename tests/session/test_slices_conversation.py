@@ -18,7 +18,7 @@ from proxy.session.memory import Limits
 from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
-from proxy.wire.work import Pace
+from proxy.wire.work import Pace, Work
 from tests.session.apis.asking import image_with
 from tests.session.conversation import Conversation, fetch, frames_of, gate_with, produce, sasl
 
@@ -348,3 +348,14 @@ def test_the_next_work_is_done_by_the_greenlet_of_the_last_one() -> None:
 
     assert first is not None
     assert talk.gate.pace.spare is first
+
+
+def test_work_inside_of_other_work_returns_to_it() -> None:
+    pace = Pace()
+    outer = Work.on(lambda: (Work.on(lambda: "inner", pace).go_on(), "outer"), pace)
+    # Its greenlet returns to this one, and not to the outer work.
+    assert Work.on(lambda: None, pace).go_on()
+    assert pace.spare is not None
+
+    assert outer.go_on()
+    assert outer.result == (True, "outer")
