@@ -18,7 +18,7 @@ RUN /opt/penstock/bin/pip install --no-cache-dir --no-deps --no-build-isolation 
 
 FROM python:${PYTHON}-slim
 # Written by `make cut`.
-ARG VERSION=0.9.0
+ARG VERSION=0.10.0-dev.0
 LABEL org.opencontainers.image.title="Penstock" \
     org.opencontainers.image.description="A gate in front of Kafka brokers, and its controller" \
     org.opencontainers.image.licenses="Apache-2.0" \
