@@ -72,6 +72,7 @@ async def test_what_is_made_of_many_records_is_not_looked_at_by_the_collector() 
     assert not any(id(part) in looked_at for image in images for part in image)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_collector")
 async def test_changes_leave_nothing_behind_of_what_was_under_way_meanwhile(
     monkeypatch: pytest.MonkeyPatch,

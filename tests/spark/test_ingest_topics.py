@@ -183,6 +183,7 @@ def test_a_topic_that_is_not_there_is_named(source: Source, read: Read) -> None:
         read(source)
 
 
+@pytest.mark.long
 def test_tables_of_one_topic_do_not_go_on_with_another(source: Source, tables: Tables, read: Read) -> None:
     source.create()
     source.send_audit(source.records[:1])

@@ -22,6 +22,7 @@ def lose(cluster: Cluster, first: int, last: int, snapshot: int) -> None:
     cluster.log.insert(before + 1, told | {"time_ms": cluster.log[before]["time_ms"]})
 
 
+@pytest.mark.long
 def test_what_only_the_hole_could_tell_accuses_nobody(spark: SparkSession) -> None:
     """Segments begin before the snapshot: what is removed there by its id has no name."""
     cluster = Cluster()

@@ -57,6 +57,7 @@ def rows(found: LeastPrivilegeDocument, kind: str) -> dict[object, dict[str, obj
     return {row["subject"]: row for row in found["rows"] if row["kind"] == kind}
 
 
+@pytest.mark.long
 def test_what_is_not_needed_is_listed_with_commands_that_deny_nothing(spark: SparkSession) -> None:
     trail = a_trail()
     found = found_in(spark, trail)
@@ -246,7 +247,6 @@ def test_the_command_writes_page_document_and_proposal(
     assert command_line.main([*trying, "--fail-on", "newly-denied", "--fail-on", "newly-allowed"]) == 0
 
 
-@pytest.mark.long
 def test_a_period_without_records_lists_everything_as_unused(spark: SparkSession) -> None:
     trail = a_trail()
 

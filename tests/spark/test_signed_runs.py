@@ -174,6 +174,7 @@ def test_cosignatures_are_read_whoever_has_written_them() -> None:
     assert read_cosignatures(note, keys) == read_cosignatures("no note", keys) == []
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_manifest_moves_from_the_secret_to_signatures_and_not_back(

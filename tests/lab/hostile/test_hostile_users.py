@@ -9,7 +9,13 @@ from tests.lab.hostile.running import Stands, confirmed
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 COSTLY = {
-    *("many-small-requests", "many-long-client-ids", "changing-client-ids", "large-metadata-responses"),
+    *(
+        "responses-of-ours-that-nobody-reads",
+        "many-small-requests",
+        "many-long-client-ids",
+        "changing-client-ids",
+        "large-metadata-responses",
+    ),
     *("descriptions-of-tokens", "a-large-request-of-one-million-names", "requests-with-a-tiny-timeout"),
     *("large-denied-requests", "more-elements-than-the-limit", "large-requests-of-an-administrator"),
     *("a-flood-of-denials", "a-forged-claim-of-the-highest-epoch", "produces-that-never-end"),
