@@ -45,8 +45,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	  echo "Install it, or give its path: make setup PYTHON=/path/to/python3.13" >&2; exit 1; \
 	fi; \
 	"$$found" -m venv $(VENV)
-# Modules are compiled when they are imported: most never are.
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --no-compile --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r requirements.lock
 # setuptools is in the lock file, so that building the project needs no package index.
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
