@@ -13,7 +13,16 @@ import pytest
 
 from tests.lab.cluster.node import CHECKOUT
 
-_PACKAGED = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "proxy", "forwarding", "spark_audit")
+_PACKAGED = (
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+    "LICENSE",
+    "docs",
+    "proxy",
+    "forwarding",
+    "spark_audit",
+)
 
 
 @dataclass(frozen=True, slots=True)
