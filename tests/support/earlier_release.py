@@ -54,6 +54,12 @@ def installed(release: Release, directory: Path) -> Path:
     """
     source = extracted(release.commit, directory / "source", *_PACKAGED)
     target = directory / "installed"
+    install(source, target)
+    return target
+
+
+def install(source: Path, target: Path) -> None:
+    """Build the wheel of a source tree, and install it into a directory, without its dependencies."""
     pip = (
         sys.executable,
         "-m",
@@ -65,7 +71,6 @@ def installed(release: Release, directory: Path) -> Path:
         "--no-index",
     )
     subprocess.run([*pip, "--target", str(target), str(source)], check=True)
-    return target
 
 
 def code_of(directory: Path) -> dict[str, str]:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from tests.lab.cluster.node import CHECKOUT
+from tests.support.earlier_release import install
 
 GENERATOR = "mkdocs-material==9.8.2"
 """Run by uv in an environment of its own, since nothing else needs it."""
@@ -21,17 +22,7 @@ _INSTALLED = CHECKOUT / "build" / "installed"
 def build(environment: dict[str, str] | None = None) -> Path:
     """Return the directory of the site. CalledProcessError if a page has a dead link."""
     shutil.rmtree(_INSTALLED, ignore_errors=True)
-    pip = (
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-    )
-    _run(*pip, "--target", str(_INSTALLED), str(CHECKOUT))
+    install(CHECKOUT, _INSTALLED)
     uv = str(Path(sys.executable).with_name("uv"))
     mkdocs = (uv, "tool", "run", "--quiet", "--from", GENERATOR, "mkdocs", "build", "--quiet", "--strict")
     _run(*mkdocs, **{"NO_MKDOCS_2_WARNING": "1", **(environment or {})})
