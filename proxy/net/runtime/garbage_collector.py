@@ -18,10 +18,10 @@ from proxy.net.runtime.chunked import iterate_in_slices
 YOUNG_OBJECTS = 5_000
 """New objects between two collections. A collection looks at up to three times as many, in 5 ms, or in
 10 where other processes use the caches."""
-FEW_BLOCKS = 25_000
-"""So many blocks of memory belong to some 12,000 objects, and collecting these takes 4 ms, or 12 ms where
-thousands of connections came and went and the objects lie scattered. Counting blocks is cheap; counting the
-objects would list them all."""
+FEW_BLOCKS = 15_000
+"""So many blocks of memory belong to some 7,000 objects, and collecting these takes 2 ms, or 12 ms where
+thousands of connections came and went, the objects lie scattered and others use the caches. Counting blocks
+is cheap; counting the objects would list them all."""
 MANY_BLOCKS = 60_000
 """A feed that has applied more than this freezes all objects, so that young collections do not see them."""
 _NEVER = 1_000_000_000
