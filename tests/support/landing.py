@@ -16,10 +16,11 @@ CACHE = Path(".pytest_cache/v/cache/lastfailed")
 WITHOUT_JVM = ("tests/unit", "tests/session", "tests/property", "tests/contract")
 RINGS = {
     "fast": ("-n", "2", "-m", "not (kafka or spark or slow or long)", *WITHOUT_JVM),
-    "landing": ("-n", "5", "-m", "not long"),
+    "landing": ("-n", "5", "-m", "not long", "--assert", "plain"),
     "all": ("-n", "4"),
 }
-"""By name, the options of pytest. Where brokers and JVMs are started much of the time is waiting."""
+"""By name, the options of pytest. Where brokers and JVMs are started much of the time is waiting. To rewrite
+the asserts of all modules takes each part of a landing 20 seconds of CPU time: the run of failed tests does it."""
 BESIDE_OTHERS = (
     "--dist",
     "loadfile",
