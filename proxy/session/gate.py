@@ -26,7 +26,7 @@ from proxy.session.authentication import SaslListener
 from proxy.session.member_hosts import MemberHosts
 from proxy.session.memory import Limits, RequestMemory
 from proxy.wire.api_keys import ApiKey
-from proxy.wire.work import Pace
+from proxy.wire.work import Pace, paced
 
 Networks = tuple[IPv4Network | IPv6Network, ...]
 
@@ -92,6 +92,10 @@ class TopicNames:
     def name(self, topic_id: bytes) -> str | None:
         """Return the name; None if no response has had it yet."""
         return self._names.get(topic_id)
+
+    def without_name(self, topic_ids: Iterable[bytes]) -> frozenset[bytes]:
+        """Return those of the ids that have no name."""
+        return frozenset(topic_ids).difference(self._names)
 
     def topic_id(self, name: str) -> bytes | None:
         """Return the newest id of the name; None if there is none, or the topic is gone."""
@@ -195,7 +199,7 @@ class Gate:
         names = self.topic_names
         return [
             topic_id
-            for topic_id in dict.fromkeys(topic_ids)
+            for topic_id in paced(list(dict.fromkeys(topic_ids)))
             if names.name(topic_id) is None and any(topic_id) and not names.is_missing(topic_id, now_ms)
         ]
 

@@ -243,7 +243,7 @@ class Intake:
         if head.version >= FIRST_PRODUCE_WITH_TOPIC_ID:
             name = gate.topic_names.name(topic)
             if name is None and queries.is_unnamed(gate, self._lane.remembered, topic, now_ms):
-                return None, [LookUp(topic)]
+                return None, [LookUp((topic,))]
         else:
             name = decoded_name(topic)
         if name is None:

@@ -67,7 +67,7 @@ from proxy.session.plan import (
     Wait,
 )
 from proxy.session.remembered import Remembered
-from proxy.session.requests import dispatch, forwarding, queries, termination, too_large
+from proxy.session.requests import dispatch, forwarding, termination, too_large
 from proxy.session.requests.handshake import Handshake
 from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.session.responses import Responses
@@ -573,7 +573,7 @@ class Machine:
 
     def looked_up(self, lookup: LookUp) -> Effects:
         if lookup.then is None:
-            self.remembered.looked_up = queries.still_unnamed(self.gate, lookup.topic_ids)
+            self.remembered.looked_up = self.gate.topic_names.without_name(lookup.topic_ids)
             return []
         return [] if self.flags & CLOSING else self.apply(lookup.then())
 
@@ -608,7 +608,7 @@ class Machine:
     def _look_up(self, step: LookUp) -> Effects:
         self.waits_for = step
         self.move(LOOK_UP_TOPICS)
-        return [LookUpTopics(step.topic_ids)]
+        return [LookUpTopics(b"".join(step.topic_ids))]
 
     def _hold_frame(self, step: HoldFrame) -> Effects:
         self.intake.hold(step.frame)

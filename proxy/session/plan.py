@@ -4,7 +4,7 @@ A part (login, requests, responses, data) gets values, changes nothing of the se
 A step is an effect for proxy.net, a request that goes in flight, or one of the classes below.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from proxy.audit.record import AuditEvent
@@ -114,12 +114,12 @@ class Rewrite:
 
 @dataclass(slots=True)
 class LookUp:
-    """Look up the names of these topic ids at the broker (KIP-516): 16 bytes each, concatenated.
+    """Look up the names of these topic ids at the broker (KIP-516), each of 16 bytes.
 
     `then` is the plan of what waited for the names; None: the frame that was held back is treated again.
     """
 
-    topic_ids: bytes
+    topic_ids: Collection[bytes]
     then: "Callable[[], Plan] | None" = None
 
 

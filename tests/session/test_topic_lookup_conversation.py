@@ -8,6 +8,7 @@ from proxy.session.gate import MISSING_MS, TopicNames
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import PIECE
 from tests.session.apis.asking import KNOWN_TOPICS
 from tests.session.conversation import (
     Conversation,
@@ -19,6 +20,7 @@ from tests.session.conversation import (
     produce,
     produced,
 )
+from tests.support.sliced import in_slices
 
 pytestmark = pytest.mark.spec("A7", "O4")
 
@@ -327,3 +329,14 @@ def test_what_is_missing_is_remembered_within_bounds() -> None:
     names.learn(NEW, "new")
     assert not names.is_missing(NEW, 4)
     assert not names.is_missing(HIDDEN, 2), "a clock that was set back does not make it last longer"
+
+
+@pytest.mark.spec("O8")
+def test_thousands_of_ids_are_sought_in_slices() -> None:
+    gate = Conversation(*RIGHTS).gate
+    ids = [number.to_bytes(16, "big") for number in range(1, 6_401)]
+
+    unnamed, stops = in_slices(lambda: gate.unnamed_topics(ids, 0))
+
+    assert unnamed == ids
+    assert stops >= 6_400 // PIECE

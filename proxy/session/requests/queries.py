@@ -21,12 +21,12 @@ from proxy.session.plan import HoldFrame, LookUp, Plan
 from proxy.session.remembered import Remembered
 from proxy.wire import codecs
 from proxy.wire.header import encode_request
+from proxy.wire.work import paced
 
 CORRELATION_ID = -590
 """The correlation id of all queries. Clients may use it too: responses are matched by order alone."""
 CLIENT_ID = "penstock"
 
-_ID_BYTES = 16
 _NONE: frozenset[bytes] = frozenset()
 
 
@@ -47,25 +47,15 @@ def hold_frame(call: Call, topic_ids: Iterable[bytes], frame: memoryview) -> Pla
     An id is looked up once for a frame, however long that takes, and however soon the result is forgotten.
     """
     remembered = call.remembered
-    wanted = [
-        topic_id
-        for topic_id in call.gate.unnamed_topics(topic_ids, call.now_ms)
-        if topic_id not in remembered.looked_up
-    ]
+    unnamed = call.gate.unnamed_topics(topic_ids, call.now_ms)
+    wanted = [topic_id for topic_id in paced(unnamed) if topic_id not in remembered.looked_up]
     if not wanted:
         remembered.looked_up = _NONE
         return None
     call.listener.counts.requests[call.api_key] -= 1  # The frame is counted again.
-    return [HoldFrame(frame), LookUp(b"".join(wanted))]
+    return [HoldFrame(frame), LookUp(wanted)]
 
 
 def is_unnamed(gate: Gate, remembered: Remembered, topic_id: bytes, now_ms: int) -> bool:
     """Whether a lookup is to name this id before its request is decided."""
     return topic_id not in remembered.looked_up and bool(gate.unnamed_topics((topic_id,), now_ms))
-
-
-def still_unnamed(gate: Gate, packed: bytes) -> frozenset[bytes]:
-    """Those of the ids of a lookup that has ended, packed, that have no name even now."""
-    name = gate.topic_names.name
-    topic_ids = (packed[start : start + _ID_BYTES] for start in range(0, len(packed), _ID_BYTES))
-    return frozenset(topic_id for topic_id in topic_ids if name(topic_id) is None)

@@ -85,7 +85,7 @@ def plan(call: Call, request: Any, verdict: Verdict, frame: memoryview | None = 
         return steps + broker_query(verdict.api_key, verdict.version, verdict.message, later)
     if isinstance(verdict, QueryController):
         return steps + forwarding.query(call, verdict, later)
-    return [*steps, LookUp(b"".join(verdict.topic_ids), later)]
+    return [*steps, LookUp(verdict.topic_ids, later)]
 
 
 def _administrative(
