@@ -5,11 +5,13 @@ file is never divided, so that its fixtures are made once.
 """
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer  # type: ignore[import-untyped]  # xdist has no types
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
 from proxy.net.telemetry import log_lines
 from tests.lab.cluster.node import BYTECODE
@@ -49,25 +51,37 @@ LONGEST = (
     "test_hostile_strangers.py",
 )
 """Begun first: a worker that came to one of them last would be alone with it. Few stacks at once."""
-COMPUTING, WAITING = ("spark",), ("interop", "net", "lab")
+ENDING = ("contract", "property", "session", "unit")
+"""Parts with many short tests, which fill what the others leave."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first, the small ones last; between them those that compute among those that wait."""
-    files = list(dict.fromkeys(item.path for item in items))
-    place = {path: number for number, path in enumerate(_in_order(files))}
-    items.sort(key=lambda item: place[item.path])
+    """The longest files first, those of short tests last."""
+    items.sort(key=lambda item: _place(item.path))
 
 
-def _in_order(files: Sequence[Path]) -> list[Path]:
-    longest = sorted(
-        (path for path in files if path.name in LONGEST), key=lambda path: LONGEST.index(path.name)
-    )
-    left = [path for path in files if path.name not in LONGEST]
-    part_of = {path: path.relative_to(HERE).parts[0] for path in left}
-    woven: list[tuple[float, Path]] = []
-    for parts in (COMPUTING, WAITING):
-        some = [path for path in left if part_of[path] in parts]
-        woven += [(number / len(some), path) for number, path in enumerate(some)]
-    small = [path for path in left if part_of[path] not in COMPUTING + WAITING]
-    return [*longest, *(path for _, path in sorted(woven)), *small]
+def _place(path: Path) -> int:
+    if path.name in LONGEST:
+        return LONGEST.index(path.name)
+    return len(LONGEST) + (path.relative_to(HERE).parts[0] in ENDING)
+
+
+class FewSessions(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """Gives files of Spark to SPARK_WORKERS first, and to the other workers only when nothing else is left.
+
+    Each worker with such a file starts a JVM, which takes half a minute of CPU time until its plans are warm.
+    """
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        of_spark = node.gateway.id in SPARK_WORKERS
+        files = (file for file in self.workqueue if file.startswith("tests/spark/") == of_spark)
+        self.workqueue.move_to_end(next(files, next(iter(self.workqueue))), last=False)
+        super()._assign_work_unit(node)
+
+
+SPARK_WORKERS = ("gw0", "gw1")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FewSessions:
+    return FewSessions(config, log)

@@ -22,8 +22,6 @@ RINGS = {
 """By name, the options of pytest. Where brokers and JVMs are started much of the time is waiting. To rewrite
 the asserts of all modules takes each part of a landing 20 seconds of CPU time: the run of failed tests does it."""
 BESIDE_OTHERS = (
-    "--dist",
-    "loadfile",
     "--no-loadscope-reorder",
     "--durations=25",
     "--durations-min=1",
