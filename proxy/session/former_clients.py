@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from proxy.audit.record import AuditEvent
+from proxy.metadata.quota_entity import MAX_NAME_CHARACTERS
 from proxy.security.authorizer import RequestContext
 from proxy.session.accounting.summaries import SummaryRoom
 from proxy.session.client_state import MAX_TOPICS, ClientState
@@ -18,6 +19,8 @@ from proxy.session.in_flight import InFlight, Pipeline
 
 MAX_REMEMBERED = 16
 """Client ids of one connection whose states are stored, besides the one in use."""
+_LONG_BYTES = 4 * MAX_NAME_CHARACTERS
+"""The state of a longer id is not stored: there may be very many connections."""
 MANY = "several client ids of one connection"
 """`message` of a summary for several client ids."""
 
@@ -60,7 +63,10 @@ class FormerClients:
     def switch(self, client: ClientState, raw_id: bytes, now_ms: int) -> ClientState | None:
         """Store the state in use and return the stored one of another client id, at the same image."""
         stored = self._stored.pop(raw_id, None)
-        self._stored[client.raw_id] = self._former(client)
+        if len(client.raw_id or b"") > _LONG_BYTES:
+            self._add_to_many(self._former(client), now_ms)
+        else:
+            self._stored[client.raw_id] = self._former(client)
         size = sum(former.client.size for former in self._stored.values())
         while len(self._stored) > MAX_REMEMBERED or (size > MAX_TOPICS and len(self._stored) > 1):
             oldest = self._stored.pop(next(iter(self._stored)))

@@ -49,6 +49,17 @@ def test_a_changing_client_id_makes_no_record_with_each_request() -> None:
     assert talk.summaries() == []
 
 
+def test_long_client_ids_are_not_remembered_and_their_requests_are_counted() -> None:
+    talk = Conversation(*RIGHTS)
+    for number in range(5):
+        asks(talk, f"{number}".ljust(20_000, "x"))
+        talk.answers(ApiKey.METADATA, 12, t.MetadataResponse())
+    asks(talk, "short")
+    talk.answers(ApiKey.METADATA, 12, t.MetadataResponse())
+
+    assert told(talk.summaries()) == [(None, 5, MANY), ("short", 1, None)]
+
+
 def test_client_ids_that_take_turns_are_told_apart() -> None:
     talk = Conversation(*RIGHTS)
     for number in range(30):
