@@ -25,7 +25,7 @@ from typing import Any
 from proxy.session.gate import Rights
 from proxy.wire import types
 
-_MAX_FETCH_SESSIONS = 1_000
+_MAX_FETCH_SESSIONS = 100
 
 MAX_SESSIONS = 16
 """Share sessions of one connection; a client has one. Beyond this the oldest is forgotten."""
@@ -43,8 +43,10 @@ MAX_MEMBERS = 16
 """Members of one connection; a client has one. Beyond this the oldest gets its assignment when it rejoins."""
 
 
-MAX_HELD_PARTITIONS = 1_000
-"""A Fetch that changes more of its session is sent, whether the quota has room or not."""
+MAX_HELD = 1_000
+"""Topics and partitions. A Fetch that changes more of its session is sent, even if the quota has no room."""
+_USUAL_CHARACTERS = 256
+"""A longer name counts as several topics."""
 _LAST_EPOCH = 2**31 - 1
 
 FetchPartition = types.FetchRequest.FetchPartition
@@ -76,10 +78,10 @@ class FetchSession:
 
     def may_hold(self, request: types.FetchRequest) -> bool:
         """Whether its changes are few enough to be held."""
-        count = sum(map(len, self.held.values()))
-        count += sum(len(topic.partitions) for topic in request.topics)
-        count += sum(len(topic.partitions) for topic in request.forgotten_topics_data)
-        return count <= MAX_HELD_PARTITIONS
+        changes = (*request.topics, *request.forgotten_topics_data)
+        held = ((name, len(partitions)) for (name, _), partitions in self.held.items())
+        new = ((topic.topic, len(topic.partitions)) for topic in changes)
+        return sum(1 + len(name) // _USUAL_CHARACTERS + count for name, count in (*held, *new)) <= MAX_HELD
 
     def catch_up(self, request: types.FetchRequest) -> None:
         """Add the held changes to a request that is sent, and the epoch that the broker expects."""
@@ -110,7 +112,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """Bounded: beyond 1,000 sessions the oldest is forgotten."""
+    """Bounded: beyond 100 sessions the oldest is forgotten."""
 
     __slots__ = ("_sessions",)
 

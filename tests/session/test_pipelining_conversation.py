@@ -12,7 +12,7 @@ import pytest
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.throttle import RESERVED_MS, ClientQuotas
 from proxy.session.in_flight import MAX_IN_FLIGHT
-from proxy.session.remembered import MAX_HELD_PARTITIONS
+from proxy.session.remembered import MAX_HELD
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.session.apis.asking import image_with
@@ -292,12 +292,36 @@ def test_a_fetch_with_very_many_changes_is_sent_and_asks_for_nothing() -> None:
     talk.forwarded()
     request = fetch("orders", session_id=77, session_epoch=1)
     partition = t.FetchRequest.FetchPartition
-    request.topics[0].partitions = [partition(partition=n) for n in range(MAX_HELD_PARTITIONS + 1)]
+    request.topics[0].partitions = [partition(partition=n) for n in range(MAX_HELD + 1)]
 
     talk.asks(FETCH, 12, request)
 
     (sent,) = talk.forwarded()
     assert (sent.message.max_bytes, sent.message.session_epoch) == (0, 1)
+
+
+@pytest.mark.spec("Q14", "O6")
+@pytest.mark.parametrize(("count", "characters"), [(MAX_HELD - 1, 50), (3, 20_000)])
+def test_topics_without_partitions_count_among_the_changes_that_are_held(count: int, characters: int) -> None:
+    talk = limited(consumer_byte_rate=LIMIT)
+    talk.asks(FETCH, 12, fetch("orders", session_epoch=0))
+    talk.answers(FETCH, 12, fetched("orders", records=bytes(6_000), session_id=77))
+    talk.forwarded()
+    session = talk.session.machine.remembered.fetch_sessions.find(77, talk.gate.basis.rights)
+    assert session is not None
+    most = 0
+    for number in range(6):
+        request = fetch(session_id=77, session_epoch=1 + number)
+        names = (f"{number}-{n}".ljust(characters, "x") for n in range(count))
+        request.forgotten_topics_data = [t.FetchRequest.ForgottenTopic(topic=name) for name in names]
+        talk.asks(FETCH, 12, request)
+        most = max(most, sum(len(name) + 1 for name, _ in session.held))
+        while talk.session.pipeline.queue:
+            talk.answers(FETCH, 12, fetched("orders", records=bytes(6_000), session_id=77))
+        while talk.session.machine.mutes:
+            talk.is_unmuted()
+
+    assert 0 < most <= MAX_HELD * 256
 
 
 @pytest.mark.spec("O6", "Q14")
