@@ -5,7 +5,6 @@ kind of name: "OU=payments", "SAN:URI:spiffe://example.org/ns/payments/sa/api". 
 Java's form, without a prefix, as Kafka's rules expect. proxy.security.principal_builder uses them.
 """
 
-import unicodedata
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 
@@ -13,6 +12,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from proxy.security.distinguished_name import rfc2253
+from proxy.security.groups import has_controls
 from proxy.security.sasl.exchange import shown
 
 MAX_BYTES = 16_384
@@ -29,7 +29,7 @@ def texts(certificate: bytes, source: str) -> list[str]:
         raise ValueError(f"{source} of a certificate of {len(certificate)} bytes, limit {MAX_BYTES}")
     found = list(_TEXTS[source](x509.load_der_x509_certificate(certificate)))
     for text in found:
-        if source != _SUBJECT and any(unicodedata.category(character) == "Cc" for character in text):
+        if source != _SUBJECT and has_controls(text):
             raise ValueError(f"{source} of the certificate contains a control character: {shown(text)}")
     return found
 

@@ -14,14 +14,18 @@ MAX_BYTES = 16_384
 """All names of a session together, in UTF-8."""
 
 
+def has_controls(name: str) -> bool:
+    """Whether a name contains a control character, or half of a surrogate pair, which JSON can express."""
+    return any(unicodedata.category(character) in ("Cc", "Cs") for character in name)
+
+
 def group_names(names: Iterable[str], prefix: str = "") -> tuple[str, ...]:
     """Return the groups, sorted, each once and with the prefix; ValueError: a wrong name, or too many."""
     named = set(names)
     if "" in named:
         raise ValueError("the name of a group is empty")
     groups = tuple(sorted(prefix + name for name in named))
-    # Control characters, and the halves of surrogate pairs that JSON can express.
-    if any(unicodedata.category(character) in ("Cc", "Cs") for group in groups for character in group):
+    if any(map(has_controls, groups)):
         raise ValueError("the name of a group contains a control character or is not text")
     if "*" in groups:
         # In an ACL it would stand for all.

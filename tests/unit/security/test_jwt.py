@@ -107,11 +107,18 @@ WRONG_CLAIMS = [
     ({"exp": NOW_S + 5, "nbf": NOW_S + 10}, "exp is before iat or nbf"),
     ({"sub": ABSENT}, "no sub claim"),
     ({"sub": ""}, "sub is empty"),
-    ({"sub": "  \t"}, "sub is empty"),
+    ({"sub": "  "}, "sub is empty"),
     ({"sub": 7}, "sub is not a string"),
     ({"jti": 7}, "jti is not a string"),
     ({"sub": ["alice"]}, "sub is not a string"),
     ({"sub": "al\ud800ce"}, "not text"),
+    ({"sub": "alice\n"}, "sub contains a control character"),
+    ({"sub": "\x00alice"}, "sub contains a control character"),
+    ({"sub": "\x1b[2Jalice"}, "sub contains a control character"),
+    ({"sub": "\x85alice"}, "sub contains a control character"),
+    ({"sub": None}, "sub is not a string"),
+    ({"sub": {"alice": 1}}, "sub is not a string"),
+    ({"iss": f" {ISSUER}"}, f"issuer ' {ISSUER}' is not"),
     ({"scope": ""}, "scope is empty"),
     ({"scope": ["a", "a"]}, "scope has one value twice"),
     ({"scope": ["a", 7]}, "scope is not a string"),
@@ -274,9 +281,31 @@ def test_the_first_claim_that_a_token_has_is_the_name_with_its_prefix() -> None:
     assert name() == "no preferred_username or /client/id claim"
     # A claim of a wrong type is no reason to go on to the next: another name would be another principal.
     assert name(preferred_username=7, client={"id": "x"}) == "preferred_username is not a string"
-    assert name(preferred_username="", client={"id": "x"}) == "preferred_username is empty or not text"
+    assert name(preferred_username="", client={"id": "x"}) == "preferred_username is empty"
     assert name(client="x") == "/client/id leads through a value that is no object"
-    assert name(client={"id": "a\ud800"}) == "/client/id is empty or not text"
+    assert name(client={"id": "a\ud800"}) == "/client/id contains a control character or is not text"
+
+
+@pytest.mark.spec("A9", "O8")
+@pytest.mark.parametrize(
+    "sub", ["\u00a0alice", "alice\u2003", "\u200balice", "\u202ealice", "al\u0131ce", "Alice"]
+)
+def test_a_name_that_looks_like_another_one_is_not_that_one(sub: str) -> None:
+    found = verdict(token(NOW_S, sub=sub))
+
+    assert isinstance(found, Claims)
+    assert found.subject == sub
+
+
+@pytest.mark.spec("A9", "O8")
+@pytest.mark.parametrize(
+    "sub", ["User:root", "Group:ops", "*", "root,alice", "root;Group:ops", "../root", "a b", "=1"]
+)
+def test_a_name_in_the_syntax_of_something_else_is_a_name(sub: str) -> None:
+    found = verdict(token(NOW_S, sub=sub))
+
+    assert isinstance(found, Claims)
+    assert found.subject == sub
 
 
 @pytest.mark.spec("A8")
