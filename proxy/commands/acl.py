@@ -24,6 +24,7 @@ from proxy.commands.acl_requests import (
     described_acls,
     faults_of,
 )
+from proxy.commands.plain import plain
 from proxy.commands.properties import SettingError, cluster_at
 from proxy.error_text import text_of
 from proxy.metadata.acl import end_text
@@ -165,6 +166,6 @@ async def _print_current(channel: Channel, patterns: Sequence[Pattern]) -> Ends:
         )
     for (resource_type, name, pattern_type), entries in sorted(by_resource.items()):
         resource = f"resourceType={resource_type}, name={name}, patternType={pattern_type}"
-        print(f"Current ACLs for resource `ResourcePattern({resource})`: ")
-        print("".join(f" \t{entry}\n" for entry in sorted(entries)))
+        print(f"Current ACLs for resource `ResourcePattern({plain(resource)})`: ")
+        print("".join(f" \t{plain(entry)}\n" for entry in sorted(entries)))
     return found

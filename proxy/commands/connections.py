@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from proxy.commands.http_port import HttpPortOf, NoResponse, RequestRejected
+from proxy.commands.plain import plain
 from proxy.config import ConfigError
 
 FILTERS = ("principal", "listener", "client_software", "address", "api_version")
@@ -56,7 +57,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     used = row["api_versions"].items()
     return (
         row["connection_id"],
-        row["principal"] or "-",
+        plain(row["principal"] or "-"),
         row["listener"],
         row["address"],
         row["client_software"] or "-",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from proxy.commands.plain import plain
 from proxy.commands.shell.source import KRAFT, TOPIC, LogError, UsageError, find
 from proxy.config import ProxyConfig
 from proxy.error_text import text_of
@@ -242,8 +243,8 @@ def _name(found: CheckedCredential, listener: ListenerConfig, context: Authentic
     except ValueError as error:
         found.reasons.append(text_of(error))
         return
-    groups = ", ".join(map(_plain, found.principal.groups)) or "none"
-    found.lines += [f"principal: {_plain(str(found.principal))}", f"groups: {groups}"]
+    groups = ", ".join(map(plain, found.principal.groups)) or "none"
+    found.lines += [f"principal: {plain(str(found.principal))}", f"groups: {groups}"]
 
 
 def log_of(config: Config) -> str:
@@ -257,7 +258,7 @@ def _rights(
     """Return a line for each ACL that names the principal, one of its groups or all users; ValueError."""
     names = {str(principal), f"{USER_TYPE}:*", *(f"{GROUP_TYPE}:{group}" for group in principal.groups)}
     settings = authorizer.settings()
-    lines = [f"super user: {_plain(name)}" for name in sorted(super_users(settings) & names)]
+    lines = [f"super user: {plain(name)}" for name in sorted(super_users(settings) & names)]
     chosen = authorizer.authorizer_class_name
     if not chosen:
         return [*lines, "ACLs: none, since there is no authorizer: everything is allowed"]
@@ -284,29 +285,24 @@ def _of_file(path: Path, names: set[str]) -> Iterator[str]:
     for resource_type, named in acls.resources.items():
         all_rules += named.values()
         yield from (
-            f"owner of {resource_type.name} {_plain(name)}"
+            f"owner of {resource_type.name} {plain(name)}"
             for name, rules in named.items()
             if rules.owner in names
         )
     for acl in (acl for rules in all_rules for acl in rules.acls if acl.principal in names):
         operations, hosts = (",".join(sorted(each)) for each in ((o.name for o in acl.operations), acl.hosts))
-        who = f"from {hosts} for {_plain(acl.principal)}"
-        yield f"{acl.permission_type.name} {operations} {who} ({_plain(acl.place)})"
+        who = f"from {hosts} for {plain(acl.principal)}"
+        yield f"{acl.permission_type.name} {operations} {who} ({plain(acl.place)})"
 
 
 def _of_log(acl: Acl) -> str:
-    resource = f"{acl.resource_type.name} {acl.pattern_type.name} {_plain(acl.resource_name)}"
-    who = f"from {acl.host} for {_plain(acl.principal)}"
+    resource = f"{acl.resource_type.name} {acl.pattern_type.name} {plain(acl.resource_name)}"
+    who = f"from {acl.host} for {plain(acl.principal)}"
     return f"{acl.permission_type.name} {acl.operation.name} {resource} {who}"
 
 
 def _path(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _plain(text: str) -> str:
-    """Names may contain what a terminal obeys."""
-    return text if text.isprintable() else repr(text)
 
 
 def _moment(at_ms: int) -> str:

@@ -20,6 +20,7 @@ from proxy.net.pages.connection_page import MAX_ROWS, ConnectionQuery, connectio
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import BadRequest, HttpServer
 from proxy.net.pages.readiness import Readiness
+from proxy.security.principal import Principal
 from proxy.session.session import Session
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -133,6 +134,10 @@ async def test_filters_let_through_what_was_asked_for(query: str, expected: list
         ("principal=", "principal is empty"),
         ("principal", "invalid query"),
         ("principal=%ff", "invalid query"),
+        ("principal=alice", "principal: expected a principal in the form type:name"),
+        ("limit=" + "1" * 5_000, "limit:"),
+        ("limit=%D9%A3", "limit:"),
+        ("api_version=Fetch:" + "1" * 5_000, "api_version:"),
         ("limit=0", f"limit: expected a number from 1 to {MAX_ROWS}"),
         ("limit=1001", "limit:"),
         ("limit=many", "limit:"),
@@ -265,6 +270,28 @@ async def test_the_command_prints_a_table_or_json_of_all_pages(
     assert row["client_software"] == "librdkafka 2.3.0"
     assert message.startswith("penstock connections: 400 Bad Request: address:")
     assert command.show_connections(file, {}, as_json=False) == 1  # Nothing listens any more.
+
+
+async def test_a_hostile_name_forges_no_line_and_no_colour(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bind = free_addresses(1)[0]
+    file = a_configuration(tmp_path, bind)
+    names = ["a\nffffffffffff  User:root", "\x1b[2Jb", "c\u202e", '<script>"{}', "\x9b31m"]
+    hostile = [connected(number) for number in range(len(names))]
+    for each, name in zip(hostile, names, strict=True):
+        each.session.authentication.principal = Principal("User", name)
+    async with two_workers(hostile, bind=bind), httpx.AsyncClient() as client:
+        response = await client.get(f"http://{bind}/connections")
+        code = await asyncio.to_thread(command.show_connections, file, {}, as_json=False)
+
+    assert response.headers["content-type"] == "application/json"
+    assert [row["principal"] for row in response.json()["connections"]] == [f"User:{name}" for name in names]
+    assert response.text.isascii()
+    table = capsys.readouterr().out
+    assert code == 0
+    assert len(table.splitlines()) == 1 + len(names)
+    assert table.replace("\n", "").isprintable()
 
 
 def a_configuration(directory: Path, bind: str, **http: Any) -> Path:

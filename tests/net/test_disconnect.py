@@ -220,6 +220,8 @@ async def test_nobody_may_without_a_file_of_administrators(tmp_path: Path) -> No
         (b'{"why": "x"}', "expected either principal or connection_id"),
         (b'{"principal": "User:a", "connection_id": "b", "why": "x"}', "expected either"),
         (b'{"principal": "User:a"}', "why: expected a reason"),
+        (b"[" * 8_000, "expected a JSON object"),
+        (b'{"principal": "alice", "why": "x"}', "principal: expected a principal in the form type:name"),
         (b'{"principal": "", "why": "x"}', "a value is empty"),
         (b'{"principal": "User:a", "why": " "}', "a value is empty"),
         (b'{"principle": "User:a", "why": "x"}', "unknown key 'principle'"),

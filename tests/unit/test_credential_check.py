@@ -142,12 +142,12 @@ def test_each_reason_is_named_and_what_the_token_says_all_the_same(
 def test_a_token_may_come_from_standard_input_and_a_name_cannot_write_to_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = token(sub="a\x1b[2Jlice").encode()
+    content = token(sub="a\u202elice").encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
     printed = Printed(capsys, "-c", written(tmp_path, OAUTHBEARER), "--token", "-")
 
-    assert (printed.code, printed.lines[1]) == (0, r"principal: 'User:a\x1b[2Jlice'")
+    assert (printed.code, printed.lines[1]) == (0, r"principal: 'User:a\u202elice'")
     assert printed.lines[-1] == "ACLs: none, since there is no authorizer: everything is allowed"
 
 

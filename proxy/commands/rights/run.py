@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proxy.commands.acl_requests import RequestFailed
+from proxy.commands.plain import plain
 from proxy.commands.properties import SettingError, cluster_at
 from proxy.commands.rights.apply import Applied, apply
 from proxy.commands.rights.changes import (
@@ -143,24 +144,24 @@ def _print_plan(arguments: argparse.Namespace, plan: _Plan) -> None:
         )
         return
     for each in plan.changes:
-        print(each)
+        print(plain(str(each)))
     print(f"state {plan.state}: {_count(plan.changes)}" + (" to make" if plan.changes else ""))
     for acl in plan.ended:
-        print(f"note: has ended: {acl}", file=sys.stderr)
+        print(f"note: has ended: {plain(acl)}", file=sys.stderr)
     if plan.kept:
         print(f"note: {len(plan.kept)} more are not in the file; --prune deletes them", file=sys.stderr)
 
 
 def _print_applied(applied: Applied) -> None:
     for each in applied.done:
-        print(each)
+        print(plain(str(each)))
     for words, changes in (
         ("NOT DONE", applied.not_done),
         ("UNKNOWN", applied.unknown),
         ("changed by others meanwhile", applied.by_others),
     ):
         for each in changes:
-            print(f"{words}: {each}", file=sys.stderr)
+            print(f"{words}: {plain(str(each))}", file=sys.stderr)
     for text in applied.faults:
         print(f"penstock apply: {text}", file=sys.stderr)
     print(f"{_count(applied.done)} made")

@@ -7,6 +7,7 @@ not understood: nothing is shown that was not asked for.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappush, heappushpop
@@ -16,12 +17,14 @@ from urllib.parse import parse_qsl
 
 from proxy.net.pages.http_server import BadRequest
 from proxy.net.runtime.chunked import iterate_in_slices
+from proxy.security.principal import parse_principal
 from proxy.session.session import Session
 from proxy.wire.api_keys import ApiKey
 
 DEFAULT_ROWS, MAX_ROWS = 100, 1_000
 """Of one page."""
 _HIGHEST_VERSION = (1 << 15) - 1
+_NUMBER = re.compile("[0-9]{1,9}")
 _KEYS = {ApiKey.name_of(key).lower(): int(key) for key in ApiKey}
 
 
@@ -114,6 +117,14 @@ def _text(value: str) -> str:
     return value
 
 
+def principal_text(value: str) -> str:
+    """Return it. BadRequest for what is no principal: it would match none, as if no one were connected."""
+    try:
+        return str(parse_principal(value))
+    except ValueError as error:
+        raise BadRequest(f"principal: {error}") from error
+
+
 def _network(value: str) -> IPv4Network | IPv6Network:
     try:
         return ip_network(value)
@@ -129,13 +140,13 @@ def _api_version(value: str) -> tuple[int, int, int]:
         raise BadRequest(f"api_version: no API is called {name[:64]!r}; expected a name as in Fetch:4")
     if not versions:
         return key, 0, _HIGHEST_VERSION
-    if not (low.isdecimal() and (high.isdecimal() if dash else True)):
+    if not (_NUMBER.fullmatch(low) and (_NUMBER.fullmatch(high) if dash else True)):
         raise BadRequest("api_version: expected an API with a version or versions, as Fetch:4 or Fetch:0-3")
     return key, int(low), int(high or low)
 
 
 def _limit(value: str) -> int:
-    if not value.isdecimal() or not 1 <= int(value) <= MAX_ROWS:
+    if not _NUMBER.fullmatch(value) or not 1 <= int(value) <= MAX_ROWS:
         raise BadRequest(f"limit: expected a number from 1 to {MAX_ROWS}")
     return int(value)
 
@@ -148,7 +159,7 @@ def _after(value: str) -> int:
 
 
 _PARSERS: dict[str, Callable[[str], object]] = {
-    "principal": _text,
+    "principal": principal_text,
     "listener": _text,
     "client_software": _text,
     "address": _network,

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from proxy.net.pages.connection_page import ConnectedClient, ConnectionQuery
+from proxy.error_text import text_of
+from proxy.net.pages.connection_page import ConnectedClient, ConnectionQuery, principal_text
 from proxy.net.pages.http_server import BadRequest
 
 MAX_WHY_CHARACTERS = 500
@@ -41,8 +42,8 @@ class DisconnectRequest:
         """BadRequest."""
         try:
             found: Any = json.loads(body)
-        except ValueError as error:
-            raise BadRequest(f"expected a JSON object: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise BadRequest(f"expected a JSON object: {text_of(error)}") from error
         if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
             raise BadRequest("expected a JSON object whose values are text")
         if unknown := [name for name in found if name not in _KEYS]:
@@ -51,6 +52,8 @@ class DisconnectRequest:
             raise BadRequest("expected either principal or connection_id")
         if not all(each.strip() for each in found.values()):
             raise BadRequest("a value is empty")
+        if "principal" in found:
+            principal_text(found["principal"])
         why = found.pop("why", "").strip()
         if not 0 < len(why) <= MAX_WHY_CHARACTERS:
             raise BadRequest(f"why: expected a reason of at most {MAX_WHY_CHARACTERS} characters")
