@@ -20,6 +20,7 @@ from forwarding.controller.api import (
 from proxy.metadata.acl import (
     CLUSTER_NAME,
     UNKNOWN_END,
+    UNTIL_TAG,
     Acl,
     AclFilter,
     Binding,
@@ -122,15 +123,20 @@ def _fault(creation: types.CreateAclsRequest.AclCreation) -> str | None:
 
 def _end_fault(creation: types.CreateAclsRequest.AclCreation, now_ms: int) -> str | None:
     """Return why the ACL may not end then, or None."""
-    until_ms = end_of_tags(creation.unknown_tags)
+    if UNTIL_TAG in (creation.unknown_tags or ()) and creation.permission_type != PermissionType.ALLOW:
+        return "Only an ALLOW may have an end: at that of a DENY something would be allowed."
+    return end_fault("ACL", creation.unknown_tags, now_ms)
+
+
+def end_fault(what: str, tags: dict[int, bytes] | None, now_ms: int) -> str | None:
+    """Return why what is created with these tagged fields may not end then, or None."""
+    until_ms = end_of_tags(tags)
     if until_ms is None:
         return None
     if until_ms == UNKNOWN_END:
-        return "The end of the ACL is no time in ms since the epoch, in eight bytes, before the year 10000."
-    if creation.permission_type != PermissionType.ALLOW:
-        return "Only an ALLOW may have an end: at that of a DENY something would be allowed."
+        return f"The end of the {what} is no time in ms since the epoch, of eight bytes, before 10000."
     if until_ms <= now_ms:
-        return f"The end of the ACL, {end_text(until_ms)}, is in the past; it is {end_text(now_ms)}."
+        return f"The end of the {what}, {end_text(until_ms)}, is in the past; it is {end_text(now_ms)}."
     return None
 
 

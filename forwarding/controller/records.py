@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from proxy.metadata.acl import uuid_text
+from proxy.metadata.acl import end_of_tags, uuid_text
 from proxy.metadata.delta import acl_from_record, token_from_record
 from proxy.metadata.image import TOPIC_CONFIG, MetadataImage
 from proxy.metadata.quota_entity import QuotaEntity
@@ -89,7 +89,14 @@ def _scram_is_applied(record: types.UserScramCredentialRecord, image: MetadataIm
         credential.stored_key,
         credential.server_key,
         credential.iterations,
-    ) == (bytes(record.salt), bytes(record.stored_key), bytes(record.server_key), record.iterations)
+        credential.until_ms,
+    ) == (
+        bytes(record.salt),
+        bytes(record.stored_key),
+        bytes(record.server_key),
+        record.iterations,
+        end_of_tags(record.unknown_tags),
+    )
 
 
 def _scram_is_removed(record: types.RemoveUserScramCredentialRecord, image: MetadataImage) -> bool:

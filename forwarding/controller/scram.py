@@ -8,8 +8,10 @@ once ALTER on the cluster is granted.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias
 
+from forwarding.controller.acls import end_fault
 from forwarding.controller.api import (
     MAX_RECORDS_PER_REQUEST,
     ControllerApi,
@@ -17,6 +19,7 @@ from forwarding.controller.api import (
     DuplicateForward,
     over_limit,
 )
+from proxy.metadata.acl import end_of_tags, tags_of_end
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.scram import (
     MAX_ITERATIONS,
@@ -39,7 +42,7 @@ NO_KEY: Fault = (ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
 
 def alter_user_scram_credentials(
-    request: types.AlterUserScramCredentialsRequest, image: MetadataImage
+    request: types.AlterUserScramCredentialsRequest, image: MetadataImage, now_ms: int
 ) -> ControllerOutcome:
     """Alter credentials: one result for each user, in order, with the first of the user's faults."""
     alterations: list[Deletion | Upsertion] = [*request.deletions, *request.upsertions]
@@ -50,7 +53,7 @@ def alter_user_scram_credentials(
     faults: dict[str, Fault] = {}
     for alteration in alterations:
         name = alteration.name
-        fault = faults.get(name) or _twice(name in accepted) or _fault(alteration, image)
+        fault = faults.get(name) or _twice(name in accepted) or _fault(alteration, image, now_ms)
         if fault is None:
             accepted[name] = alteration
         else:
@@ -78,7 +81,7 @@ def _twice(is_again: bool) -> Fault | None:
     return None
 
 
-def _fault(alteration: Deletion | Upsertion, image: MetadataImage) -> Fault | None:
+def _fault(alteration: Deletion | Upsertion, image: MetadataImage, now_ms: int) -> Fault | None:
     if not alteration.name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     mechanism = ScramMechanism(alteration.mechanism)
@@ -93,7 +96,8 @@ def _fault(alteration: Deletion | Upsertion, image: MetadataImage) -> Fault | No
         return code, f"Too few iterations: {alteration.iterations}, at least {MIN_ITERATIONS}"
     if alteration.iterations > MAX_ITERATIONS:
         return code, f"Too many iterations: {alteration.iterations}, at most {MAX_ITERATIONS}"
-    return None
+    end = end_fault("credential", alteration.unknown_tags, now_ms)
+    return None if end is None else (code, end)
 
 
 def _makes_no_key(alteration: Deletion | Upsertion) -> bool:
@@ -109,7 +113,8 @@ def _record(alteration: Deletion | Upsertion) -> Message:
     credential = credential_from_salted_password(
         mechanism, bytes(alteration.salt), bytes(alteration.salted_password), alteration.iterations
     )
-    return credential_record(mechanism, alteration.name, credential)
+    until_ms = end_of_tags(alteration.unknown_tags)
+    return credential_record(mechanism, alteration.name, replace(credential, until_ms=until_ms))
 
 
 def credential_record(
@@ -123,6 +128,7 @@ def credential_record(
         stored_key=credential.stored_key,
         server_key=credential.server_key,
         iterations=credential.iterations,
+        unknown_tags=tags_of_end(credential.until_ms),
     )
 
 
@@ -141,7 +147,7 @@ def _altered_by_duplicate(
 CONTROLLER_APIS = (
     ControllerApi(
         key=ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        decide=lambda inputs: alter_user_scram_credentials(inputs.request, inputs.image),
+        decide=lambda inputs: alter_user_scram_credentials(inputs.request, inputs.image, inputs.now_ms),
         writes=("UserScramCredentialRecord", "RemoveUserScramCredentialRecord"),
         duplicate_response=_altered_by_duplicate,
     ),

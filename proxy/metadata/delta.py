@@ -534,6 +534,7 @@ class MetadataDelta:
             stored_key=bytes(record.stored_key),
             server_key=bytes(record.server_key),
             iterations=record.iterations,
+            until_ms=end_of_tags(record.unknown_tags),
         )
         self.set_credential(*_credential_key(record), credential)
 
@@ -616,7 +617,8 @@ def _of_limits(entity: QuotaEntity, limits: Mapping[str, float]) -> bytes:
 def of_credential(key: tuple[ScramMechanism, str], credential: ScramCredential) -> bytes:
     """The element of a SCRAM credential."""
     mechanism, user = key
-    return element("scram", int(mechanism), user, credential.iterations, credential.fingerprint.hex())
+    end = () if credential.until_ms is None else (credential.until_ms,)
+    return element("scram", int(mechanism), user, credential.iterations, credential.fingerprint.hex(), *end)
 
 
 def _of_token(_id: str, token: DelegationToken) -> bytes:

@@ -49,6 +49,11 @@ class ScramCredential:
     stored_key: bytes = field(repr=False)
     server_key: bytes = field(repr=False)
     iterations: int
+    until_ms: int | None = None
+    """From then on no login with it succeeds, and its sessions have ended (decision 0162). None: never."""
+
+    def has_ended(self, now_ms: int) -> bool:
+        return self.until_ms is not None and now_ms >= self.until_ms
 
     @property
     def fingerprint(self) -> bytes:

@@ -12,6 +12,7 @@ from functools import partial
 from proxy.metadata.acl import Acl, end_text
 from proxy.metadata.image import OWNER, DelegationToken, MetadataImage, Topic
 from proxy.metadata.quota_entity import sanitize
+from proxy.metadata.scram import ScramCredential
 
 Path = tuple[str, ...]
 Fields = dict[str, object]
@@ -68,7 +69,6 @@ def _acl_leaves(image: MetadataImage) -> Leaves:
 
 
 def _acl_fields(acl: Acl) -> Fields:
-    end = {} if acl.until_ms is None else {"until": end_text(acl.until_ms)}
     return {
         "id": acl.id,
         "resourceType": acl.resource_type.name,
@@ -78,8 +78,12 @@ def _acl_fields(acl: Acl) -> Fields:
         "host": acl.host,
         "operation": acl.operation.name,
         "permissionType": acl.permission_type.name,
-        **end,
+        **_end_field(acl.until_ms),
     }
+
+
+def _end_field(until_ms: int | None) -> Fields:
+    return {} if until_ms is None else {"until": end_text(until_ms)}
 
 
 def _config_leaves(image: MetadataImage) -> Leaves:
@@ -91,9 +95,13 @@ def _config_leaves(image: MetadataImage) -> Leaves:
 
 def _scram_leaves(image: MetadataImage) -> Leaves:
     return {
-        ("scram", mechanism.mechanism_name, sanitize(user)): partial(dict, iterations=credential.iterations)
+        ("scram", mechanism.mechanism_name, sanitize(user)): partial(_scram_fields, credential)
         for (mechanism, user), credential in image.scram.credentials.items()
     }
+
+
+def _scram_fields(credential: ScramCredential) -> Fields:
+    return {"iterations": credential.iterations, **_end_field(credential.until_ms)}
 
 
 def _token_leaves(image: MetadataImage) -> Leaves:

@@ -276,7 +276,7 @@ def decode(value: bytes | bytearray | None) -> MetadataRecord:
         raise NewerRecordError(f"{name} of version {version}, known is 0")
     fields = read(reader)
     tags = reader.tags()
-    if name == "AccessControlEntryRecord" and UNTIL_TAG in tags:
+    if name in ("AccessControlEntryRecord", "UserScramCredentialRecord") and UNTIL_TAG in tags:
         fields = fields | {"until_ms": _until_ms(tags[UNTIL_TAG])}
     if reader.left:
         raise RecordError(f"{name} with {reader.left} bytes after its end")
@@ -284,7 +284,7 @@ def decode(value: bytes | bytearray | None) -> MetadataRecord:
 
 
 def _until_ms(raw: bytes) -> int:
-    """Returns the end of an ACL in ms since the epoch; -1 if it is malformed (decision 0141)."""
+    """Returns the end of an ACL or a credential, in ms since the epoch; -1: malformed (decision 0141)."""
     until_ms = int.from_bytes(raw, "big", signed=True) if len(raw) == 8 else -1
     return until_ms if 0 <= until_ms <= LAST_UNTIL_MS else -1
 

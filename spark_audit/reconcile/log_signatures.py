@@ -199,7 +199,9 @@ def applied(image: MetadataImage, rows: Iterable[Row]) -> MetadataImage:
             elif row[S.API_KEY] == S.USER_SCRAM_CREDENTIAL_RECORD:
                 body = json.loads(row[S.BODY])
                 fingerprint = bytes(row[S.HIDDEN])[_HASH_BYTES:]
-                credential = HiddenCredential(b"", b"", b"", body["iterations"], fingerprint)
+                credential = HiddenCredential(
+                    b"", b"", b"", body["iterations"], body.get("until_ms"), known=fingerprint
+                )
                 delta.set_credential(ScramMechanism.named(body["mechanism"]), body["name"], credential)
         except (MetadataError, WireError):
             continue

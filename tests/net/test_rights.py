@@ -29,7 +29,7 @@ quotas:
 - {user: al, quota: request_percentage, limit: 12.5}
 users:
 - {name: al, mechanism: SCRAM-SHA-256, iterations: 4096}
-- {name: al, mechanism: SCRAM-SHA-512, iterations: 8192}
+- {name: al, mechanism: SCRAM-SHA-512, iterations: 8192, until: '2039-07-31T05:20:40.825Z'}
 owners:
 - {topic: a, owner: 'User:al'}
 """
@@ -143,17 +143,20 @@ class Cluster:
         response = types.DescribeUserScramCredentialsResponse
         result = response.DescribeUserScramCredentialsResult
         return response(
+            unknown_tags={UNTIL_TAG: b""} if self.knows_ends else None,
             results=[
                 result(
                     user=name,
                     credential_infos=[
-                        response.CredentialInfo(mechanism=kind, iterations=new.iterations)
+                        response.CredentialInfo(
+                            mechanism=kind, iterations=new.iterations, unknown_tags=new.unknown_tags
+                        )
                         for (user, kind), new in self.users.items()
                         if user == name
                     ],
                 )
                 for name in sorted({user for user, _ in self.users})
-            ]
+            ],
         )
 
     def alter_users(self, request: Request) -> Any:
@@ -204,7 +207,7 @@ def file(directory: Path, text: str) -> Path:
 def with_passwords(text: str, directory: Path) -> str:
     (directory / "al.txt").write_text("from a file\n", encoding="utf-8")
     return text.replace("iterations: 4096}", "iterations: 4096, password.file: al.txt}").replace(
-        "iterations: 8192}", "iterations: 8192, password.env: AL_PASSWORD}"
+        "iterations: 8192,", "iterations: 8192, password.env: AL_PASSWORD,"
     )
 
 
@@ -413,6 +416,12 @@ async def test_ends_need_a_cluster_that_knows_them_and_those_that_have_passed_ar
     async with cluster.broker:
         assert await cluster.run("apply", file(tmp_path, text % "'2100-01-01T00:00Z'")) == 1
         assert "knows no ACLs with an end" in capsys.readouterr().err
+        (tmp_path / "password").write_text("secret", encoding="utf-8")
+        (tmp_path / "password").chmod(0o600)
+        end = "until: '2100-01-01T00:00Z', password.file: password"
+        user = f"users: [{{name: u, mechanism: SCRAM-SHA-256, {end}}}]"
+        assert await cluster.run("apply", file(tmp_path, user)) == 1
+        assert "knows no credentials with an end" in capsys.readouterr().err
         assert await cluster.run("diff", file(tmp_path, text % "'2020-01-01T00:00Z'")) == 0
         assert "note: has ended: ALLOW User:x" in capsys.readouterr().err
-    assert cluster.acls == {}
+    assert (cluster.acls, cluster.users) == ({}, {})

@@ -30,13 +30,17 @@ from proxy.commands.rights.changes import (
     OWNERS,
     QUOTAS,
     USERS,
+    Credential,
     Key,
     RightChange,
     Rights,
     differences,
+    end_of,
+    limit_of,
 )
-from proxy.commands.rights.cluster import read_cluster
+from proxy.commands.rights.cluster import described_users, read_cluster
 from proxy.error_text import text_of
+from proxy.metadata.acl import tags_of_end
 from proxy.metadata.image import OWNER
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism, salted_password
@@ -127,9 +131,12 @@ async def _left(
 
 
 async def _require_ends(channel: Channel, changes: Sequence[RightChange]) -> None:
-    ending = [each for each in changes if each.section == ACLS and each.new not in (None, NO_END)]
-    if ending:
-        place = ProposedAcl(*ending[0].key)[:3]
+    ending = [each for each in changes if each.section in (ACLS, USERS) and end_of(each.new) != NO_END]
+    if any(each.section == USERS for each in ending) and not (await described_users(channel))[1]:
+        raise RequestFailed("this cluster knows no credentials with an end; nothing was changed")
+    acls = [each for each in ending if each.section == ACLS]
+    if acls:
+        place = ProposedAcl(*acls[0].key)[:3]
         if not (await described_acls(channel, place, WITH_TAGS))[1]:
             raise RequestFailed("this cluster knows no ACLs with an end; nothing was changed")
 
@@ -164,7 +171,7 @@ def _quotas(changes: Sequence[RightChange]) -> _Step:
             ops=[
                 request.OpData(
                     key=each.key[1],
-                    value=0.0 if each.new is None else float(each.new),
+                    value=0.0 if each.new is None else limit_of(each.new),
                     remove=each.new is None,
                 )
                 for each in of_entity
@@ -187,7 +194,7 @@ def _quotas(changes: Sequence[RightChange]) -> _Step:
 def _new_acls(changes: Sequence[RightChange]) -> _Step:
     # A DENY before any ALLOW, should the controller not make all of them at once.
     ends = {
-        ProposedAcl(*each.key): int(each.new or NO_END) or None
+        ProposedAcl(*each.key): end_of(each.new) or None
         for each in sorted(changes, key=lambda each: each.key[-1] != "DENY")
     }
     versions = WITH_TAGS if any(until_ms is not None for until_ms in ends.values()) else CREATE_VERSIONS
@@ -234,14 +241,18 @@ def _users(changes: Sequence[RightChange], passwords: Passwords) -> _Step:
     deletions, upsertions = [], []
     for each in changes:
         name, mechanism = each.key[0], ScramMechanism.named(each.key[1])
-        if each.new is None:
+        if not isinstance(each.new, Credential):
             deletions.append(request.ScramCredentialDeletion(name=name, mechanism=mechanism))
             continue
-        salt, iterations = secrets.token_bytes(_SALT_BYTES), int(each.new)
-        salted = salted_password(mechanism, passwords[each.key], salt, iterations)
+        salt = secrets.token_bytes(_SALT_BYTES)
         upsertions.append(
             request.ScramCredentialUpsertion(
-                name=name, mechanism=mechanism, iterations=iterations, salt=salt, salted_password=salted
+                name=name,
+                mechanism=mechanism,
+                iterations=each.new.iterations,
+                salt=salt,
+                salted_password=salted_password(mechanism, passwords[each.key], salt, each.new.iterations),
+                unknown_tags=tags_of_end(each.new.until_ms or None),
             )
         )
 

@@ -14,9 +14,19 @@ ACLS, QUOTAS, USERS, OWNERS = SECTIONS = ("acls", "quotas", "users", "owners")
 
 Key = tuple[Any, ...]
 """A ProposedAcl; entity and key of a quota; name and mechanism of a SCRAM user; or the name of a topic."""
-Value = int | float | str
-"""When the ACL ends in ms since the epoch, or NO_END; limit; iterations; or the owner of the topic."""
 NO_END = 0
+"""An end is in ms since the epoch."""
+
+
+class Credential(NamedTuple):
+    """What a cluster says of a SCRAM credential."""
+
+    iterations: int
+    until_ms: int = NO_END
+
+
+Value = int | float | str | Credential
+"""The end of the ACL; limit; of a user its credential; or the owner of the topic."""
 Rights = Mapping[str, Mapping[Key, Value]]
 """By section. A section that is missing is unknown, or not managed by the file."""
 
@@ -48,9 +58,20 @@ def differences(old: Rights, new: Rights) -> list[RightChange]:
     ]
 
 
-def has_ended(until: Value, moment_ms: int) -> bool:
-    """Return whether an ACL with this end has no effect any more."""
-    return NO_END < int(until) <= moment_ms
+def has_ended(value: Value, moment_ms: int) -> bool:
+    """Return whether an ACL with this end, or a credential, has no effect any more."""
+    return NO_END < end_of(value) <= moment_ms
+
+
+def end_of(value: Value | None) -> int:
+    """Return the end of an ACL or a credential; NO_END of what is deleted."""
+    return value.until_ms if isinstance(value, Credential) else int(value or NO_END)
+
+
+def limit_of(value: Value) -> float:
+    """Return the limit of a quota."""
+    assert isinstance(value, int | float)
+    return float(value)
 
 
 def _subject(section: str, key: Key) -> str:
@@ -63,20 +84,23 @@ def _subject(section: str, key: Key) -> str:
 
 def _value(section: str, value: Value) -> str:
     if section == ACLS:
-        return f"until {end_text(int(value) or None)}"
-    if section == USERS:
-        return f"{value} iterations"
+        return f"until {end_text(end_of(value) or None)}"
+    if isinstance(value, Credential):
+        end = "" if value.until_ms == NO_END else f" until {end_text(value.until_ms)}"
+        return f"{value.iterations} iterations{end}"
     return value if isinstance(value, str) else f"{value:.15g}"
 
 
 def row(section: str, key: Key, value: Value) -> dict[str, object]:
     """Return the object that the file has for it; what is the default is left out."""
-    if section == USERS:
-        return {"name": key[0], "mechanism": key[1], "iterations": value}
+    if isinstance(value, Credential):
+        fields = {"name": key[0], "mechanism": key[1], "iterations": value.iterations}
+        return fields if value.until_ms == NO_END else fields | {"until": end_text(value.until_ms)}
     if section == OWNERS:
         return {"topic": key[0], "owner": value}
     if section == QUOTAS:
-        limit = int(value) if float(value).is_integer() else value
+        limit = limit_of(value)
+        limit = int(limit) if limit.is_integer() else limit
         return {**dict(key[0]), "quota": key[1], "limit": limit}
     acl = ProposedAcl(*key)
     fields = {
@@ -87,7 +111,7 @@ def row(section: str, key: Key, value: Value) -> dict[str, object]:
         "host": acl.host if acl.host != "*" else None,
         "operation": acl.operation,
         "permission.type": acl.permission_type if acl.permission_type != "ALLOW" else None,
-        "until": end_text(int(value)) if value != NO_END else None,
+        "until": end_text(end_of(value)) if value != NO_END else None,
     }
     return {name: field for name, field in fields.items() if field is not None}
 
@@ -100,7 +124,7 @@ def fault(change: RightChange) -> str | None:
     try:
         if acl.operation not in OPERATIONS:
             raise ValueError(f"{acl.operation.title()} is no operation of an ACL")
-        words = shlex.split(acl_command("add", acl, int(change.new) or None))
+        words = shlex.split(acl_command("add", acl, end_of(change.new) or None))
         understood = parsed_command(words[words.index("--add") :]).added
     except ValueError as error:
         return f"{acl}: {error}"
@@ -114,17 +138,18 @@ def commands(changes: Sequence[RightChange]) -> Iterator[str]:
             acl = ProposedAcl(*key)
             if acl.operation in OPERATIONS:
                 action = "remove" if new is None else "add"
-                yield acl_command(action, acl, int(new or NO_END) or None)
+                yield acl_command(action, acl, end_of(new) or None)
             else:
                 yield f"# no command can name this ACL: {acl}"
         elif section == QUOTAS:
-            yield quota_command(key[0], key[1], None if new is None else float(new))
+            yield quota_command(key[0], key[1], None if new is None else limit_of(new))
         elif section == USERS and new is None:
             yield f"# {user_command(*key)}"
-        elif section == USERS:
-            config = f"{key[1]}=[iterations={new},password=...]"
+        elif isinstance(new, Credential):
+            config = f"{key[1]}=[iterations={new.iterations},password=...]"
             words = "--alter", "--add-config", config, "--entity-type", "users", "--entity-name", key[0]
-            yield f"# {shlex.join(('kafka-configs', *words))}"
+            end = "" if new.until_ms == NO_END else f"; sets no end ({end_text(new.until_ms)})"
+            yield f"# {shlex.join(('kafka-configs', *words))}{end}"
         else:
             owner = ("--delete-config", "owner") if new is None else ("--add-config", f"owner={new}")
             words = "--alter", *owner, "--entity-type", "topics", "--entity-name", key[0]

@@ -4,7 +4,18 @@ from collections.abc import Awaitable, Callable, Collection
 
 from proxy.admin.configs import TOPIC
 from proxy.commands.acl_requests import RequestFailed, described_acls, fault_text, require_success
-from proxy.commands.rights.changes import ACLS, NO_END, OWNERS, QUOTAS, USERS, Key, Rights, Value
+from proxy.commands.rights.changes import (
+    ACLS,
+    NO_END,
+    OWNERS,
+    QUOTAS,
+    USERS,
+    Credential,
+    Key,
+    Rights,
+    Value,
+)
+from proxy.metadata.acl import UNTIL_TAG, end_of_tags
 from proxy.metadata.image import OWNER
 from proxy.metadata.scram import ScramMechanism
 from proxy.net.kafka.channel import Channel
@@ -34,15 +45,21 @@ async def _quotas(channel: Channel) -> dict[Key, Value]:
     return found
 
 
-async def _users(channel: Channel) -> dict[Key, Value]:
+async def described_users(channel: Channel) -> tuple[dict[Key, Value], bool]:
+    """Return the SCRAM users, and whether the cluster knows ends of their credentials."""
     response = await channel.send(types.DescribeUserScramCredentialsRequest(users=None), (0, 0))
     require_success("DescribeUserScramCredentials", response)
     found: dict[Key, Value] = {}
     for user in response.results:
         require_success(f"DescribeUserScramCredentials: {user.user}", user)
         for info in user.credential_infos:
-            found[user.user, ScramMechanism(info.mechanism).mechanism_name] = info.iterations
-    return found
+            value = Credential(info.iterations, end_of_tags(info.unknown_tags) or NO_END)
+            found[user.user, ScramMechanism(info.mechanism).mechanism_name] = value
+    return found, UNTIL_TAG in (response.unknown_tags or ())
+
+
+async def _users(channel: Channel) -> dict[Key, Value]:
+    return (await described_users(channel))[0]
 
 
 async def _owners(channel: Channel) -> dict[Key, Value]:

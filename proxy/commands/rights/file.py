@@ -19,6 +19,7 @@ from proxy.commands.rights.changes import (
     QUOTAS,
     SECTIONS,
     USERS,
+    Credential,
     Key,
     Rights,
     Value,
@@ -99,12 +100,13 @@ class _User(_Row):
     name: str
     mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
     iterations: Annotated[int, Field(ge=MIN_ITERATIONS, le=MAX_ITERATIONS)] = MIN_ITERATIONS
+    until: Moment | None = None
     password_file: SecretFile | None = None
     password_env: str | None = None
 
     @property
     def item(self) -> tuple[Key, Value]:
-        return (self.name, self.mechanism), self.iterations
+        return (self.name, self.mechanism), Credential(self.iterations, self.until or NO_END)
 
     def password(self) -> str:
         """Return the password. ConfigError without one."""

@@ -158,7 +158,7 @@ class ScramExchange:
         proof = _Proof(auth_message, b64decode(match["proof"]))
         if isinstance(begun.claim, str):
             return self._by_token(begun.claim, proof, now_ms)
-        return self._settled(begun.claim, proof)
+        return self._settled(begun.claim, proof, now_ms)
 
     def _by_token(self, token_id: str, proof: _Proof, now_ms: int) -> Deferred:
         assert self._tokens is not None
@@ -166,7 +166,7 @@ class ScramExchange:
         certain_failure = "no such delegation token" if token is None else ""
         if token is not None and now_ms >= token.expiry_timestamp_ms:
             certain_failure = "the delegation token has expired"
-        work = partial(self._settled_by_token, self._tokens, token_id, token, certain_failure, proof)
+        work = partial(self._settled_by_token, self._tokens, token_id, token, certain_failure, proof, now_ms)
         return Deferred(work, user=token_id, hashes=True)
 
     def _settled_by_token(
@@ -176,12 +176,13 @@ class ScramExchange:
         token: DelegationToken | None,
         certain_failure: str,
         proof: _Proof,
+        now_ms: int,
     ) -> Accepted | Rejected:
         """Check in another thread: the credential takes some ms, also for an unknown id."""
         credential = tokens.credential(self._mechanism, token_id)
         owner = Principal(USER_TYPE, token_id) if token is None else parse_principal(token.owner)
         principal = Principal(owner.principal_type, owner.name, token_authenticated=True)
-        outcome = self._settled(_Claim(token_id, principal, credential, certain_failure), proof)
+        outcome = self._settled(_Claim(token_id, principal, credential, certain_failure), proof, now_ms)
         if token is None or isinstance(outcome, Rejected):
             return outcome
         return Accepted(
@@ -191,15 +192,18 @@ class ScramExchange:
             still_valid=partial(tokens.still_valid, token),
         )
 
-    def _settled(self, claim: _Claim, proof: _Proof) -> Accepted | Rejected:
+    def _settled(self, claim: _Claim, proof: _Proof, now_ms: int) -> Accepted | Rejected:
         proven = self._proves(claim.credential, proof)
         signature = self._hmac(claim.credential.server_key, proof.auth_message)
         fault = claim.certain_failure or ("" if proven else "wrong proof")
         if fault:
             return Rejected("", f"{shown(claim.name)}: {fault}", user=claim.name)
+        if claim.credential.has_ended(now_ms):
+            return Rejected("", f"{shown(claim.name)}: its credential has ended")
         # A credential that was set again has another salt, even with the same password.
         still_valid = partial(self._still, claim.name, claim.credential)
-        return Accepted(claim.principal, b"v=" + b64encode(signature), still_valid=still_valid)
+        until_ms = claim.credential.until_ms
+        return Accepted(claim.principal, b"v=" + b64encode(signature), until_ms, still_valid)
 
     def _still(self, username: str, credential: ScramCredential) -> bool:
         return self._lookup(username) == credential

@@ -27,7 +27,7 @@ from proxy.admin.tokens import (
     named_owner,
     rejected_creation,
 )
-from proxy.metadata.acl import Operation, ResourceType
+from proxy.metadata.acl import UNTIL_TAG, Operation, ResourceType, end_of_tags, end_text, tags_of_end
 from proxy.metadata.image import DelegationToken
 from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import ANONYMOUS, parse_principal
@@ -35,6 +35,7 @@ from proxy.session.call import (
     Api,
     Call,
     Change,
+    ForwardToController,
     Respond,
     Verdict,
     forward_to_controller,
@@ -50,6 +51,17 @@ from proxy.wire.work import paced, paced_sorted
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
+NO_ENDS = "The cluster's controller is Kafka's, which would make this credential without its end."
+
+
+def decide_alter_scram(call: Call, request: types.AlterUserScramCredentialsRequest) -> Verdict:
+    verdict = forward_with_cluster_right(call, request)
+    ends = any(UNTIL_TAG in (new.unknown_tags or ()) for new in request.upsertions)
+    if ends and isinstance(verdict, ForwardToController) and not call.gate.ends_acls:
+        return reject(call, request, ErrorCode.INVALID_REQUEST, NO_ENDS)
+    return verdict
+
+
 def decide_describe_scram(call: Call, request: types.DescribeUserScramCredentialsRequest) -> Verdict:
     if not call.allows_cluster(Operation.DESCRIBE):
         return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -57,7 +69,9 @@ def decide_describe_scram(call: Call, request: types.DescribeUserScramCredential
         paced_sorted(call.image.scram.users())
     )
     results = [_result(call, user, count) for user, count in requested.items()]
-    return Respond(types.DescribeUserScramCredentialsResponse(results=results))
+    # So that a client knows that the cluster ends credentials.
+    tags = {UNTIL_TAG: b""} if call.gate.ends_acls else None
+    return Respond(types.DescribeUserScramCredentialsResponse(results=results, unknown_tags=tags))
 
 
 def _result(
@@ -73,7 +87,11 @@ def _result(
         message = f"Attempt to describe a user credential that does not exist: {user}"
         return result(user=user, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=message)
     infos = [
-        response.CredentialInfo(mechanism=int(mechanism), iterations=credential.iterations)
+        response.CredentialInfo(
+            mechanism=int(mechanism),
+            iterations=credential.iterations,
+            unknown_tags=tags_of_end(credential.until_ms),
+        )
         for mechanism, credential in credentials.items()
     ]
     return result(user=user, credential_infos=infos)
@@ -116,10 +134,13 @@ def _alterations(
 ) -> Iterator[Object]:
     parts = {} if response is None else {result.user: result for result in response.results}
     changes = [
-        *((gone.name, gone.mechanism, None) for gone in request.deletions),
-        *((new.name, new.mechanism, new.iterations) for new in request.upsertions),
+        *((gone.name, gone.mechanism, None, None) for gone in request.deletions),
+        *(
+            (new.name, new.mechanism, new.iterations, end_of_tags(new.unknown_tags))
+            for new in request.upsertions
+        ),
     ]
-    for user, mechanism, iterations in changes:
+    for user, mechanism, iterations, until_ms in changes:
         old = {int(kind): each.iterations for kind, each in known.image.scram.of_user(user).items()}
         yield named(
             "USER",
@@ -130,6 +151,7 @@ def _alterations(
             old_value=old.get(mechanism),
             new_value=iterations,
             mechanism=SCRAM_MECHANISMS.get(mechanism, str(mechanism)),
+            until=None if until_ms is None else end_text(until_ms),
         )
 
 
@@ -310,7 +332,7 @@ def _new_expiry(operation: str) -> Objects:
 APIS = (
     Api(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        forward_with_cluster_right,
+        decide_alter_scram,
         _reject_alter,
         admin=True,
         forwarded=True,

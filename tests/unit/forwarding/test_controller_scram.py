@@ -32,7 +32,7 @@ def altered(
     image: MetadataImage = MetadataImage.EMPTY,
 ) -> ControllerOutcome:
     request = request_of(deletions=list(deletions), upsertions=list(upsertions))
-    return alter_user_scram_credentials(request, image)
+    return alter_user_scram_credentials(request, image, now_ms=0)
 
 
 def errors(outcome: ControllerOutcome) -> list[tuple[str, int]]:

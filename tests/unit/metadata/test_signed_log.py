@@ -404,10 +404,10 @@ def test_the_hash_of_a_value_is_enough_to_verify_it_and_that_of_another_is_not()
 def test_the_digest_of_a_credential_needs_its_fingerprint_only_and_no_record_can_pretend_one() -> None:
     credential = ScramCredential(b"salt", b"stored", b"server", 4096)
     key = (ScramMechanism.SCRAM_SHA_256, "bob")
-    hidden = HiddenCredential(b"", b"", b"", 4096, credential.fingerprint)
+    hidden = HiddenCredential(b"", b"", b"", 4096, known=credential.fingerprint)
 
     assert of_credential(key, hidden) == of_credential(key, credential)
-    assert hidden != HiddenCredential(b"", b"", b"", 4096, b"another")
+    assert hidden != HiddenCredential(b"", b"", b"", 4096, known=b"another")
     pretended = ScramCredential(credential.fingerprint, b"", b"", 4096)
     assert of_credential(key, pretended) != of_credential(key, credential)
 

@@ -384,4 +384,4 @@ def test_neither_credentials_nor_reasons_show_secrets() -> None:
     outcome = log_in(exchange(), ScramClient(SHA_256, "alice", "falsch", "nonce"))
 
     assert "falsch" not in repr(outcome)
-    assert repr(RFC_CREDENTIAL) == "ScramCredential(iterations=4096)"
+    assert repr(RFC_CREDENTIAL) == "ScramCredential(iterations=4096, until_ms=None)"
