@@ -20,7 +20,7 @@ _KEYWORDS = {
 }
 """The attributes with a name in RFC 2253; others are written with their number."""
 
-_ESCAPED = frozenset(',=+<>#;"\\')
+_ESCAPED = str.maketrans({"\0": "\\00"} | {each: f"\\{each}" for each in ',=+<>#;"\\'})
 
 _BLANKS = " \r"
 
@@ -52,14 +52,7 @@ def _escaped(text: str) -> str:
     inner = text.strip(_BLANKS)
     begin = len(text) - len(text.lstrip(_BLANKS))
     lead, trail = (text[:begin], text[begin + len(inner) :]) if inner else (text, "")
-    middle = "".join(_escaped_character(each) for each in inner)
-    return _all_escaped(lead) + middle + _all_escaped(trail)
-
-
-def _escaped_character(character: str) -> str:
-    if character == "\0":
-        return "\\00"
-    return f"\\{character}" if character in _ESCAPED else character
+    return _all_escaped(lead) + inner.translate(_ESCAPED) + _all_escaped(trail)
 
 
 def _all_escaped(blanks: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from proxy.security.java_patterns import compiled
+from proxy.security.sasl.exchange import shown
 
 Replacement = Callable[["re.Match[str]"], str]
 
@@ -103,7 +104,7 @@ class MappingRules:
         """Return the principal's name; NoMatchingRule."""
         name = self.find(distinguished_name)
         if name is None:
-            raise NoMatchingRule(f"no rule of {self._text!r} applies to {distinguished_name!r}")
+            raise NoMatchingRule(f"no rule of {self._text!r} applies to {shown(distinguished_name)}")
         return name
 
     def find(self, text: str) -> str | None:

@@ -15,6 +15,9 @@ from proxy.wire.errors import WireError
 USER_TYPE = "User"
 GROUP_TYPE = "Group"
 
+MAX_NAME_CHARACTERS = 1_024
+"""Each record of a session has its name, and one request may cause a thousand."""
+
 _VERSION = struct.Struct(">h")
 _DATA_VERSION = 0
 GROUPS_TAG = 10_000
@@ -112,6 +115,8 @@ def principal_fault(principal: object) -> str | None:
     kind, name = principal.principal_type, principal.name
     if not isinstance(kind, str) or not isinstance(name, str):
         return f"a principal whose type or name is no text: {kind!r}, {name!r}"
+    if len(name) > MAX_NAME_CHARACTERS:
+        return f"a principal whose name has {len(name)} characters, limit {MAX_NAME_CHARACTERS}"
     if not kind or ":" in kind:
         # With a colon its text would be that of another type: "User:a" + "b" is not User "a:b".
         return f"a principal of the type {kind!r}, which is empty or contains a colon"

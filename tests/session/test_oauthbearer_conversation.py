@@ -115,6 +115,18 @@ def test_a_group_that_is_named_like_an_acls_principal_is_no_other_group() -> Non
     assert talk.session.authentication.principal.groups == ("Group:payments", "User:root", "payments ")
 
 
+@pytest.mark.spec("A9", "O8", "D1")
+@pytest.mark.parametrize(("characters", "error"), [(1_024, None), (1_025, "1025 characters, limit 1024")])
+def test_a_name_is_bounded_because_each_record_has_it(characters: int, error: str | None) -> None:
+    talk = conversation()
+    answer = logs_in(talk, sub="x" * characters)
+
+    reasons = [event.message for event in talk.told("authentication_failed")]
+    assert [error in str(reason) for reason in reasons] == ([] if error is None else [True])
+    assert (answer.error_code == ErrorCode.NONE) == (error is None)
+    assert max(len(str(reason)) for reason in [*reasons, ""]) < 200
+
+
 @pytest.mark.spec("A8", "O8")
 def test_a_token_of_100_000_groups_is_closed_before_it_is_read() -> None:
     talk = conversation()
