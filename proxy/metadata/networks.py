@@ -1,15 +1,19 @@
 """Networks as hosts of ACLs, in CIDR notation (KIP-1276), as Kafka 4.4 reads them.
 
 `10.0.0.0/8`, `2001:db8::/32`. Bits beyond the prefix may be set and do not count. An IPv6 address may have
-brackets and a zone, which does not count either; one that stands for an IPv4 address is rejected.
+brackets and a zone, which does not count either; one that stands for an IPv4 address is rejected. Numbers may
+begin with zeros.
 """
 
 import re
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
-_IPV4 = re.compile(r"\d{1,3}(\.\d{1,3}){3}/\d{1,2}", re.ASCII)
-_LENGTH = re.compile(r"[+-]?\d+")
+_IPV4 = re.compile(r"(?P<address>\d{1,3}(\.\d{1,3}){3})/(?P<length>\d{1,2})", re.ASCII)
+_IPV6 = re.compile(
+    r"(?P<bracket>\[)?(?P<address>[0-9A-Fa-f:.]+)(%[^%\]\s]+)?(?(bracket)\])/(?P<length>[+-]?\d+)"
+)
+_LEADING_ZEROS = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])")
 NO_ADDRESS = "0.0.0.0"  # noqa: S104  # Compared, and bound to nowhere.
 """In no network, as in Kafka."""
 
@@ -23,19 +27,12 @@ def network_text(text: str) -> str | None:
 
     None: it is no network.
     """
-    address, _, length = text.partition("/")
-    if ":" in text:
-        if address.startswith("[") and address.endswith("]"):
-            address = address[1:-1]
-        address = address.partition("%")[0]
-        if not _LENGTH.fullmatch(length):
-            return None
-    elif _IPV4.fullmatch(text):
-        address = ".".join(str(int(octet)) for octet in address.split("."))
-    else:
+    found = (_IPV6 if ":" in text else _IPV4).fullmatch(text)
+    if found is None:
         return None
+    address = _LEADING_ZEROS.sub("", found["address"])
     try:
-        network = ip_network((address, int(length)), strict=False)
+        network = ip_network((address, int(found["length"])), strict=False)
         is_mapped = getattr(ip_address(address), "ipv4_mapped", None) is not None
     except ValueError:
         return None
