@@ -33,11 +33,16 @@ INSTRUCTIONS = {
     "Produce, 8 topics": 2310,
     "Fetch, 1 partition": 960,
     "Fetch, 50 partitions": 960,
-    "Metadata, 1 topic": 5970,
-    "Metadata, 100 topics": 73_900,
+    "Metadata, 1 topic": 5590,
+    "Metadata, 100 topics": 72_200,
     "OffsetCommit, 1 partition": 3050,
     "OffsetCommit, 20 partitions": 4520,
+    "OffsetFetch, 20 partitions": 3330,
+    "TxnOffsetCommit, 20 partitions": 4770,
+    "JoinGroup": 2450,
+    "SyncGroup": 2550,
     "Heartbeat": 2220,
+    "ConsumerGroupHeartbeat": 3980,
 }
 """Case -> the most instructions of one round trip that is like the ones before, but not equal to them."""
 

@@ -24,7 +24,7 @@ VARIANTS = 16
 TIMES = 400
 RIGHTS = (
     *("READ TOPIC t-*", "WRITE TOPIC t-*", "DESCRIBE TOPIC t-*", "READ GROUP g", "DESCRIBE GROUP g"),
-    "CLUSTER_ACTION CLUSTER kafka-cluster",
+    *("WRITE TRANSACTIONAL_ID x", "CLUSTER_ACTION CLUSTER kafka-cluster"),
 )
 
 
@@ -117,6 +117,80 @@ def heartbeat(variant: int) -> tuple[int, int, Any, Any]:
     return ApiKey.HEARTBEAT, 4, message, t.HeartbeatResponse()
 
 
+def offset_fetch(partitions: int, variant: int) -> tuple[int, int, Any, Any]:
+    request, response = t.OffsetFetchRequest, t.OffsetFetchResponse
+    indexes = list(range(variant, variant + partitions))
+    asked = request.OffsetFetchRequestTopics(name=topic(0), partition_indexes=indexes)
+    found = response.OffsetFetchResponseTopics(
+        name=topic(0),
+        partitions=[
+            response.OffsetFetchResponsePartitions(partition_index=n, committed_offset=9, metadata="")
+            for n in indexes
+        ],
+    )
+    message = request(groups=[request.OffsetFetchRequestGroup(group_id="g", topics=[asked])])
+    reply = response(groups=[response.OffsetFetchResponseGroup(group_id="g", topics=[found])])
+    return ApiKey.OFFSET_FETCH, 8, message, reply
+
+
+def txn_offset_commit(partitions: int, variant: int) -> tuple[int, int, Any, Any]:
+    request, response = t.TxnOffsetCommitRequest, t.TxnOffsetCommitResponse
+    asked = request.TxnOffsetCommitRequestTopic(
+        name=topic(0),
+        partitions=[
+            request.TxnOffsetCommitRequestPartition(
+                partition_index=n, committed_offset=variant + n, committed_metadata=""
+            )
+            for n in range(partitions)
+        ],
+    )
+    done = response.TxnOffsetCommitResponseTopic(
+        name=topic(0),
+        partitions=[response.TxnOffsetCommitResponsePartition(partition_index=n) for n in range(partitions)],
+    )
+    message = request(transactional_id="x", group_id="g", member_id="m", topics=[asked])
+    return ApiKey.TXN_OFFSET_COMMIT, 3, message, response(topics=[done])
+
+
+def join_group(variant: int) -> tuple[int, int, Any, Any]:
+    request, response = t.JoinGroupRequest, t.JoinGroupResponse
+    subscription = request.JoinGroupRequestProtocol(name="range", metadata=bytes(40))
+    message = request(
+        group_id="g",
+        session_timeout_ms=45_000 + variant,
+        rebalance_timeout_ms=300_000,
+        member_id="m",
+        protocol_type="consumer",
+        protocols=[subscription],
+    )
+    member = response.JoinGroupResponseMember(member_id="m", metadata=bytes(40))
+    reply = response(
+        protocol_type="consumer", protocol_name="range", leader="m", member_id="m", members=[member]
+    )
+    return ApiKey.JOIN_GROUP, 9, message, reply
+
+
+def sync_group(variant: int) -> tuple[int, int, Any, Any]:
+    request = t.SyncGroupRequest
+    assigned = request.SyncGroupRequestAssignment(member_id="m", assignment=bytes(40))
+    message = request(
+        group_id="g",
+        generation_id=variant,
+        member_id="m",
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[assigned],
+    )
+    reply = t.SyncGroupResponse(protocol_type="consumer", protocol_name="range", assignment=bytes(40))
+    return ApiKey.SYNC_GROUP, 5, message, reply
+
+
+def consumer_group_heartbeat(variant: int) -> tuple[int, int, Any, Any]:
+    message = t.ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=variant)
+    reply = t.ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=variant, heartbeat_interval_ms=5_000)
+    return ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, message, reply
+
+
 CASES: dict[str, Callable[[int], tuple[int, int, Any, Any]]] = {
     "Produce, 1 topic": lambda variant: produce(1, variant),
     "Produce, 2 topics": lambda variant: produce(2, variant),
@@ -127,7 +201,12 @@ CASES: dict[str, Callable[[int], tuple[int, int, Any, Any]]] = {
     "Metadata, 100 topics": lambda variant: metadata(100, variant),
     "OffsetCommit, 1 partition": lambda variant: offset_commit(1, variant),
     "OffsetCommit, 20 partitions": lambda variant: offset_commit(20, variant),
+    "OffsetFetch, 20 partitions": lambda variant: offset_fetch(20, variant),
+    "TxnOffsetCommit, 20 partitions": lambda variant: txn_offset_commit(20, variant),
+    "JoinGroup": join_group,
+    "SyncGroup": sync_group,
     "Heartbeat": heartbeat,
+    "ConsumerGroupHeartbeat": consumer_group_heartbeat,
 }
 
 
