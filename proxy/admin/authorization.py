@@ -6,6 +6,7 @@ They differ in how they record a decision (`note`), never in what is allowed.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
@@ -42,6 +43,11 @@ class Authorization:
         """Record a decision for the audit trail."""
         raise NotImplementedError
 
+    def note_each(self, decided: Sequence[tuple[Action, Decision]], *, all_allowed: bool) -> None:
+        """Record decisions on resources of one type."""
+        for action, decision in decided:
+            self.note(action, decision)
+
     def allows(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Return whether the principal may do this; the decision is recorded."""
         action = Action(operation, resource_type, name)
@@ -59,10 +65,10 @@ class Authorization:
     ) -> set[str]:
         """Return the names to which the principal may do this; every decision is recorded."""
         allowed: set[str] = set()
-        for action, decision in self.decided(operation, resource_type, names):
-            self.note(action, decision)
-            if decision.allowed:
-                allowed.add(action.resource_name)
+        for few in self._decided(operation, resource_type, names):
+            granted = [action.resource_name for action, decision in few if decision.allowed]
+            self.note_each(few, all_allowed=len(granted) == len(few))
+            allowed.update(granted)
         return allowed
 
     def shows(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:
@@ -102,12 +108,18 @@ class Authorization:
     def decided(
         self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
     ) -> Iterator[tuple[Action, Decision]]:
-        """Yield each name once with its decision, in batches, since a request may have very many names."""
+        """Yield each name once with its decision."""
+        return chain.from_iterable(self._decided(operation, resource_type, names))
+
+    def _decided(
+        self, operation: Operation, resource_type: ResourceType, names: Iterable[str]
+    ) -> Iterator[list[tuple[Action, Decision]]]:
+        """Yield the same in batches, since a request may have very many names."""
         every = list(dict.fromkeys(names))
         for start in range(0, len(every), _NAMES_AT_A_TIME):
             few = every[start : start + _NAMES_AT_A_TIME]
-            actions = [Action(operation, resource_type, name) for name in few]
-            yield from zip(actions, self.decide(actions), strict=True)
+            actions = list(map(Action, repeat(operation), repeat(resource_type), few))
+            yield list(zip(actions, self.decide(actions), strict=True))
             spend(DECISION_UNITS * len(few))
 
     def authorized_operations(

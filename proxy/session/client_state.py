@@ -16,6 +16,7 @@ from proxy.session.accounting.summaries import OBSERVE, Summary, SummaryRoom, Th
 from proxy.session.connection_use import ConnectionUse
 from proxy.session.gate import Basis
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.work import paced
 
 MAX_TOPICS = 10_000
 """Decisions that are remembered per connection; beyond it the memory starts over, and the counts are
@@ -33,6 +34,7 @@ MAX_SHARED_AT_ONCE = 100
 """One request with more new decisions does not displace those of others."""
 
 FIRST_PRODUCE_WITH_TOPIC_ID = 13
+_SUMMARY_UNITS = 2  # What counting a decision costs, in the units of proxy.wire.work.
 
 
 class ClientState:
@@ -129,10 +131,10 @@ class ClientState:
         Denials are not: a denied request is the slow path in any case, and one client could name very many.
         """
         allowed = self._allowed
-        new = [action for action in actions if action not in allowed]
-        if not new:
-            return [allowed[action] for action in actions]
-        decided = self._decided(new)
+        known = list(filter(None, map(allowed.get, actions)))
+        if len(known) == len(actions):
+            return known
+        decided = self._decided([action for action in actions if action not in allowed])
         decisions = [allowed[action] if action in allowed else decided[action] for action in actions]
         room = MAX_TOPICS - len(allowed)
         for action, made in list(decided.items())[:room]:
@@ -183,6 +185,25 @@ class ClientState:
                 self.use.note(api_key, api_version)
             self._name_characters += len(action.resource_name)
         return found
+
+    def count(
+        self,
+        api_key: int,
+        api_version: int,
+        decided: Sequence[tuple[Action, Decision]],
+        size_bytes: int,
+        now_ms: int,
+    ) -> None:
+        """Count a request under each of its allowed decisions, and its bytes at the first one."""
+        by_action = self._by_action
+        for action, decision in decided if len(decided) == 1 else paced(decided, _SUMMARY_UNITS):
+            summary = by_action.get((api_key, api_version, action))
+            if summary is None or summary.decision is not decision:
+                summary = self.summary(api_key, api_version, action, decision, now_ms)
+            summary.count += 1
+            if size_bytes:
+                summary.request_bytes += size_bytes
+                size_bytes = 0
 
     def fetches_in(self, version: int) -> None:
         """The Fetch requests that come now have this version."""

@@ -34,20 +34,20 @@ INSTRUCTIONS = {
     "Fetch, 1 partition": 960,
     "Fetch, 50 partitions": 960,
     "Metadata, 1 topic": 5590,
-    "Metadata, 100 topics": 72_200,
-    "OffsetCommit, 1 partition": 3050,
-    "OffsetCommit, 20 partitions": 4520,
-    "OffsetFetch, 20 partitions": 3330,
-    "TxnOffsetCommit, 20 partitions": 4770,
-    "JoinGroup": 2450,
+    "Metadata, 100 topics": 64_500,
+    "OffsetCommit, 1 partition": 3020,
+    "OffsetCommit, 20 partitions": 4490,
+    "OffsetFetch, 20 partitions": 3310,
+    "TxnOffsetCommit, 20 partitions": 4690,
+    "JoinGroup": 2445,
     "SyncGroup": 2550,
-    "Heartbeat": 2220,
-    "ConsumerGroupHeartbeat": 3980,
+    "Heartbeat": 2215,
+    "ConsumerGroupHeartbeat": 3970,
 }
 """Case -> the most instructions of one round trip that is like the ones before, but not equal to them."""
 
 
-CONNECTION = 4_330
+CONNECTION = 4_290
 """The most instructions of a session with one produce request, from its beginning to its summary."""
 
 

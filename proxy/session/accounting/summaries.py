@@ -65,10 +65,10 @@ class Summary:
         return events.authorization_summary(
             method=ApiKey.name_of(self.api_key),
             api_version=self.api_version,
-            resource_type=ResourceType(action.resource_type).name,
+            resource_type=action.resource_type.name,
             resource_name=action.resource_name,
             pattern_type=PatternType.LITERAL.name,
-            operation=Operation(action.operation).name,
+            operation=action.operation.name,
             granted=self.decision.allowed,
             rule=self.decision.rule,
             acl_id=self.decision.acl_id,
