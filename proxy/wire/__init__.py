@@ -12,10 +12,9 @@ work              long work on a message, in slices
 protocols         names what comes in place of a Kafka frame: TLS, HTTP, SSH, PROXY headers
 batches           requests that are too large, decoded in batches
 
-The codecs are generated. schemas/*.schema define the messages:
+The codecs are generated. schemas/*.schema define the messages (`make schemas` writes them and types.pyi):
 
 notation          the notation of these files
-import_schemas    writes schemas/ from Kafka's jars, and types.pyi for type checkers
 catalog           finds the schema of a message
 schema            message schemas: structs of fields, and their layout in one version
 message           makes message classes from schemas

@@ -1,7 +1,7 @@
 """Finds the schema of a message: by kind and API key, or by name.
 
 Each table in schemas/ is read once, and the block of a message is parsed on first use.
-proxy.wire.import_schemas writes the tables.
+`make schemas` writes the tables.
 """
 
 from functools import cache

@@ -1,6 +1,6 @@
-"""Formats and parses message schemas in a notation with one field per line.
+"""Parses message schemas in a notation with one field per line.
 
-proxy.wire.import_schemas writes it into schemas/*.schema, proxy.wire.catalog reads it. A message is a block:
+`make schemas` writes it into schemas/*.schema, proxy.wire.catalog reads it. A message is a block:
 
     request MetadataRequest  key 3  versions 0-13  flexible 9+
         Topics []MetadataRequestTopic nullable 1+
@@ -13,7 +13,7 @@ means that the field is tagged in all its versions, `tag 0 12+` only in those. A
 use follows the fields, under `struct <Name>`. `unstable` marks a latest version that Kafka has not released.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from proxy.wire.schema import (
     ALL_VERSIONS,
@@ -24,60 +24,10 @@ from proxy.wire.schema import (
     MessageSchema,
     Struct,
     empty_default,
-    structs_of,
     versions,
 )
 
 _INDENT = "  "
-
-
-def format_message(schema: MessageSchema) -> str:
-    """Return one block, ending in a newline."""
-    return "\n".join([_headline(schema), *_body(schema)]) + "\n"
-
-
-def _headline(schema: MessageSchema) -> str:
-    key = [] if schema.api_key is None else [f"key {schema.api_key}"]
-    unstable = ["unstable"] if schema.latest_version_unstable else []
-    ranges = [f"versions {schema.versions}", f"flexible {schema.flexible}"]
-    return "  ".join([f"{schema.kind} {schema.name}", *key, *ranges, *unstable])
-
-
-def _body(schema: MessageSchema) -> Iterator[str]:
-    yield from _format_fields(schema.root.fields, 1, schema.shared)
-    structs = structs_of(schema.root)
-    for name in schema.shared:
-        yield f"{_INDENT}struct {name}"
-        yield from _format_fields(structs[name].fields, 2, schema.shared)
-
-
-def _format_fields(fields: Iterable[Field], depth: int, shared: tuple[str, ...]) -> Iterator[str]:
-    for field in fields:
-        yield _INDENT * depth + _format_field(field)
-        if field.struct is not None and field.struct.name not in shared:
-            yield from _format_fields(field.struct.fields, depth + 1, shared)
-
-
-def _format_field(field: Field) -> str:
-    words = [field.name, "[]" * field.is_array + field.type]
-    if field.versions != ALL_VERSIONS:
-        words.append(f"versions {field.versions}")
-    if field.nullable != NO_VERSIONS:
-        words.append(f"nullable {field.nullable}")
-    if field.tag is not None:
-        words.append(
-            f"tag {field.tag}" if field.tagged == field.versions else f"tag {field.tag} {field.tagged}"
-        )
-    if field.default != empty_default(field.type, field.is_array):
-        words.append(f"default {_format_default(field.default)}")
-    words += ["ignorable"] * field.ignorable + ["inflexible"] * field.inflexible
-    return " ".join(words)
-
-
-def _format_default(default: Default) -> str:
-    if default is None:
-        return "null"
-    return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def split_messages(text: str) -> Iterator[list[str]]:

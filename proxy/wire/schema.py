@@ -1,7 +1,7 @@
 """Message schemas: structs of fields, each with the versions in which it exists, and their layout.
 
-proxy.wire.notation and proxy.wire.import_schemas make them, the generators of codecs and classes read them.
-`Layout` says which fields of a version are compact, and the least size of an element.
+proxy.wire.notation makes them, and `make schemas` from Kafka's jars; the generators of codecs and classes
+read them. `Layout` says which fields of a version are compact, and the least size of an element.
 """
 
 import re

@@ -15,8 +15,8 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.codecs import request_versions
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_request_header, encode_request, response_body_offset
-from proxy.wire.import_schemas import read_jar
 from tests.lab.cluster.java import java
+from tests.support.import_schemas import read_jar
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spec("S1", "E1")]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from proxy.wire import catalog
-from proxy.wire.import_schemas import STUB_FILE, main, message, stub_text
-from proxy.wire.notation import format_message, parse_message, split_messages
+from proxy.wire.notation import parse_message, split_messages
+from tests.support.import_schemas import STUB_FILE, format_message, main, message, stub_text
 
 pytestmark = pytest.mark.tooling
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from proxy.wire import catalog
-from proxy.wire.import_schemas import STUB_FILE, stub_text
 from proxy.wire.message import Message, classes_of
+from tests.support.import_schemas import STUB_FILE, stub_text
 from tests.support.type_errors import ROOT, type_errors
 
 pytestmark = pytest.mark.tooling

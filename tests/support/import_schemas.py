@@ -1,8 +1,8 @@
-"""Converts the message definitions in Kafka's jars into the tables in schemas/, and types.pyi.
+"""Converts the message definitions in Kafka's jars into the tables in proxy/wire/schemas/, and types.pyi.
 
 `make schemas` runs it for a new release of Kafka:
 
-    python -m proxy.wire.import_schemas kafka-clients-4.4.0.jar kafka-metadata-4.4.0.jar
+    python -m tests.support.import_schemas kafka-clients-4.4.0.jar kafka-metadata-4.4.0.jar
 
 It reads `common/message/*.json` (requests, responses, headers, data) and `common/metadata/*.json` (records of
 the metadata log), leaves out messages without any version, and writes one file for each kind. An unknown
@@ -27,8 +27,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
-from proxy.wire.notation import format_message, parse_default
+from proxy.wire.notation import parse_default
 from proxy.wire.schema import (
+    ALL_VERSIONS,
     FIELD_TYPES,
     NO_VERSIONS,
     Default,
@@ -65,6 +66,8 @@ _TYPES = {
 }
 
 _INDENT = "    "
+_INDENT_OF_TABLES = "  "
+PACKAGE = Path(__file__).parents[2] / "proxy" / "wire"
 
 
 SCHEMA_FILES = {
@@ -255,6 +258,61 @@ def _reject_unsupported(definition: FieldDefinition, type_name: str, is_array: b
         raise ValueError(f"{definition['name']} is a tagged struct that may be null")
 
 
+# The notation, which proxy.wire.notation parses.
+
+
+def format_message(schema: MessageSchema) -> str:
+    """Return one block, ending in a newline."""
+    return "\n".join([_headline(schema), *_body(schema)]) + "\n"
+
+
+def _headline(schema: MessageSchema) -> str:
+    key = [] if schema.api_key is None else [f"key {schema.api_key}"]
+    unstable = ["unstable"] if schema.latest_version_unstable else []
+    ranges = [f"versions {schema.versions}", f"flexible {schema.flexible}"]
+    return "  ".join([f"{schema.kind} {schema.name}", *key, *ranges, *unstable])
+
+
+def _body(schema: MessageSchema) -> Iterator[str]:
+    yield from _format_fields(schema.root.fields, 1, schema.shared)
+    structs = structs_of(schema.root)
+    for name in schema.shared:
+        yield f"{_INDENT_OF_TABLES}struct {name}"
+        yield from _format_fields(structs[name].fields, 2, schema.shared)
+
+
+def _format_fields(fields: Iterable[Field], depth: int, shared: tuple[str, ...]) -> Iterator[str]:
+    for field in fields:
+        yield _INDENT_OF_TABLES * depth + _format_field(field)
+        if field.struct is not None and field.struct.name not in shared:
+            yield from _format_fields(field.struct.fields, depth + 1, shared)
+
+
+def _format_field(field: Field) -> str:
+    words = [field.name, "[]" * field.is_array + field.type]
+    if field.versions != ALL_VERSIONS:
+        words.append(f"versions {field.versions}")
+    if field.nullable != NO_VERSIONS:
+        words.append(f"nullable {field.nullable}")
+    if field.tag is not None:
+        words.append(
+            f"tag {field.tag}" if field.tagged == field.versions else f"tag {field.tag} {field.tagged}"
+        )
+    if field.default != empty_default(field.type, field.is_array):
+        words.append(f"default {_format_default(field.default)}")
+    words += ["ignorable"] * field.ignorable + ["inflexible"] * field.inflexible
+    return " ".join(words)
+
+
+def _format_default(default: Default) -> str:
+    if default is None:
+        return "null"
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+# The files.
+
+
 def write_package(schemas: Sequence[MessageSchema], package: Path) -> None:
     """Write the tables and the type stubs."""
     tables = package / "schemas"
@@ -272,9 +330,9 @@ def write_tables(schemas: Iterable[MessageSchema], folder: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m proxy.wire.import_schemas", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.support.import_schemas", description=__doc__)
     parser.add_argument("jars", nargs="+", type=Path, metavar="JAR")
-    parser.add_argument("--into", type=Path, default=Path(__file__).parent, metavar="PACKAGE")
+    parser.add_argument("--into", type=Path, default=PACKAGE, metavar="PACKAGE")
     options = parser.parse_args(arguments)
     schemas = [schema for jar in options.jars for schema in read_jar(jar)]
     write_package(schemas, options.into)
