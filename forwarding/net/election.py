@@ -23,7 +23,7 @@ from forwarding.net.group import STABLE, GroupCoordinator, GroupError, GroupMemb
 from forwarding.net.log import LogUnavailable
 from forwarding.net.request_processor import RequestProcessor
 from proxy.net.kafka.channel import ChannelError, ChannelTimeout, EndpointSettings
-from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.metadata.feed import FeedTimeout
 from proxy.net.runtime.clock import set_within
 from proxy.net.runtime.reachability import Backoff, Reachability
 from proxy.wire.error_codes import ErrorCode

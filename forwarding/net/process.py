@@ -39,7 +39,7 @@ from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.kafka.own_topic_watch import OwnTopicWatch
 from proxy.net.kafka.own_topics import audit_topic, metadata_topic
 from proxy.net.logins.verification import Verifications
-from proxy.net.metadata.acl_ends import end_acls
+from proxy.net.metadata.feed import end_acls
 from proxy.net.metadata.seen_number import SeenNumber
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.pages.log_report import LogReport

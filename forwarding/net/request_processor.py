@@ -71,7 +71,7 @@ from proxy.metadata.acl import Acl
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError
-from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.metadata.feed import FeedTimeout
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.runtime.chunked import OneThread, iterate_in_slices
 from proxy.net.runtime.clock import set_within

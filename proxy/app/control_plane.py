@@ -18,7 +18,7 @@ from proxy.frame import Frame, Recording
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader, OnImage
 from proxy.net.kafka.channel import EndpointSettings
-from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.metadata.feed import FeedTimeout
 from proxy.net.metadata.quorum_feed import QuorumCollector, QuorumFeed
 from proxy.net.metadata.seen_number import SeenNumber
 from proxy.net.metadata.topic_feed import TopicFeed

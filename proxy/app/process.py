@@ -39,7 +39,7 @@ from proxy.net.files.tls import ServerTls, not_revoked
 from proxy.net.files.watched_file import WatchedFile
 from proxy.net.kafka.broker_watch import BrokerFacts, BrokerWatch
 from proxy.net.kafka.topic_lookups import TopicLookupSeries
-from proxy.net.metadata.acl_ends import end_acls
+from proxy.net.metadata.feed import end_acls
 from proxy.net.metadata.quorum import CLUSTER_METADATA
 from proxy.net.pages import audit_page
 from proxy.net.pages.connection_page import ConnectionQuery, connection_page

@@ -277,11 +277,11 @@ class Loader:
         if self._verifier is not None and self._verifier.is_waiting:
             return
         image = self._settled if self._in_transaction else self._built(self._next_offset - 1)
-        self._applied_offset = image.offset
         is_shown = (
             image.offset == self._image.offset if self._every_offset else image.same_content(self._image)
         )
         if self._caught_up and is_shown:
+            self._applied_offset = image.offset
             return
         changed = yield from self._changed_since_shown(image)
         if not self._in_transaction:
@@ -294,7 +294,7 @@ class Loader:
             self._settled = image
         else:
             self._build_on(image)
-        self._image, self._caught_up, self._ready = image, True, True
+        self._image, self._applied_offset, self._caught_up, self._ready = image, image.offset, True, True
         self._on_image(image, changed)
 
     def _changed_since_shown(self, image: MetadataImage) -> Generator[None, None, tuple[str, ...]]:

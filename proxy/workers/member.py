@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from proxy.net.files.tls import FILE_KIND as CERTIFICATE
 from proxy.net.kafka.channel import ChannelError
-from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.metadata.feed import FeedTimeout
 from proxy.net.pages.readiness import Readiness
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import StateLine, cause_of

@@ -10,7 +10,7 @@ import pytest
 
 from proxy.metadata.delta import STEP_ENDS
 from proxy.metadata.loader import Loader
-from proxy.net.metadata.acl_ends import LOOK_INTERVAL_MS, end_acls
+from proxy.net.metadata.feed import LOOK_INTERVAL_MS, end_acls
 from proxy.net.runtime.clock import now_ms
 from tests.support.metadata_log import acl, acl_record, values
 

@@ -13,7 +13,7 @@ from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import Channel, EndpointSettings
-from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.metadata.feed import FeedTimeout
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.wire import metadata_records, types
 from proxy.wire.api_keys import ApiKey

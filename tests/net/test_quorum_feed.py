@@ -9,7 +9,7 @@ import pytest
 
 from proxy.metadata.delta import MetadataError
 from proxy.net.kafka.channel import ChannelError
-from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.metadata.feed import FeedTimeout
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from tests.support.controllers import acl_names, endpoint_of

@@ -18,7 +18,7 @@ from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.request_processor import LogAccess, RequestProcessor
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
-from proxy.net.metadata.offset_waiters import FeedTimeout
+from proxy.net.metadata.feed import FeedTimeout
 from proxy.net.metadata.transactions import Committed, TransactionReader
 from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import load_authorizer

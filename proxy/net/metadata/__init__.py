@@ -4,8 +4,7 @@ topic_feed       follows the metadata topic: the leader of its only partition, i
 transactions     record batches -> committed transactions of the topic, committed batches of the quorum
 quorum_feed      follows `__cluster_metadata` at the leader of Kafka's quorum
 quorum           requests to a controller of the quorum, and the address of its leader
-acl_ends         ends ACLs that were granted until a time
 live_topic       a topic over which processes inform each other of what is true for a moment
 seen_number      remembers the last signed transaction over restarts
-offset_waiters   requests that wait until an offset of the log is applied
+feed             what both feeds have: requests that wait for an offset, and the end of ACLs in time
 """

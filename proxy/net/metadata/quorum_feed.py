@@ -6,7 +6,7 @@ Loader with `compacted=False, every_offset=False`.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
-from proxy.net.metadata.offset_waiters import FeedTimeout, OffsetWaiters
+from proxy.net.metadata.feed import FeedTimeout, MetadataFeed
 from proxy.net.metadata.quorum import (
     CLUSTER_METADATA,
     UNKNOWN_OFFSET,
@@ -31,7 +31,6 @@ from proxy.net.metadata.transactions import BrokenBatch, QuorumLog, SnapshotRead
 from proxy.net.runtime.chunked import run_in_slices
 from proxy.net.runtime.garbage_collector import apply_image
 from proxy.net.runtime.merged_metrics import GaugeMetricFamily
-from proxy.net.runtime.reachability import Reachability
 
 RESPONSE_TIMEOUT_MS = 5_000
 """A controller that is silent for so much longer than the requested wait is frozen or cut off."""
@@ -40,27 +39,19 @@ RETRY_S = 0.1
 log = structlog.get_logger(__name__)
 
 
-class QuorumFeed:
+class QuorumFeed(MetadataFeed):
     """Applies the records before the quorum's high watermark to `loader`; `endpoints` are its controllers."""
 
     def __init__(self, endpoints: Sequence[EndpointSettings], loader: Loader) -> None:
+        super().__init__(loader, len(endpoints))
         self.leader = QuorumLeader([_with_timeout(endpoint) for endpoint in endpoints])
-        self._loader = loader
         self._log = QuorumLog()
         self._high_watermark = UNKNOWN_OFFSET
-        self._waiters = OffsetWaiters(lambda: loader.applied_offset)
-        self.reachability = Reachability(
-            "metadata feed caught up", "metadata feed interrupted", addresses=len(endpoints)
-        )
         self._rereading = False
         """Whether the image is of another log, and is in effect only until this log has been read."""
         self._redirected = False
         """Whether a controller named another leader since the feed was last connected."""
         self._end_requests = _EndRequests()
-        self.loaded = asyncio.Event()
-        """Set when the loader is ready. No listener opens before (KIP-801)."""
-        self.connected = False
-        """Whether the feed is at the leader, and has applied what was committed when it connected."""
 
     def reconfigure(self, endpoints: Sequence[EndpointSettings]) -> None:
         """Replace the controllers that are tried while the leader is unknown."""
@@ -74,15 +65,6 @@ class QuorumFeed:
                 await self._follow_once()
         finally:
             await self._end_requests.close()
-
-    async def wait_for(self, offset: int, timeout_ms: int) -> None:
-        """Wait until this offset is applied (E13); FeedTimeout if it is not in time."""
-        with self.reachability.wanted():
-            await self._waiters.wait_for(offset, timeout_ms)
-
-    def on_applied(self, listener: Callable[[int], None]) -> None:
-        """Call `listener` with each offset that is applied from now on."""
-        self._waiters.on_applied(listener)
 
     async def stable_offset(self, endpoint: EndpointSettings | None = None) -> int:
         """Request the high watermark from the leader; ChannelError while there is none.
@@ -218,7 +200,7 @@ class QuorumFeed:
         self._high_watermark = max(self._high_watermark, high_watermark)
         for batch in self._log.committed(self._high_watermark):
             await apply_image(self._loader.batch_steps(batch.last_offset, batch.values))
-        self._applied()
+        self.applied()
 
     def _hide_until(self, high_watermark: int) -> None:
         """Show no image before this offset, at start and when the log is read from its beginning."""
@@ -251,12 +233,7 @@ class QuorumFeed:
         await apply_image(self._loader.snapshot_steps(snapshot.end_offset - 1, values))
         self._log.start_at(snapshot.end_offset, snapshot.epoch)
         self._high_watermark = high_watermark
-        self._applied()
-
-    def _applied(self) -> None:
-        if self._loader.ready:
-            self.loaded.set()
-            self._waiters.wake()
+        self.applied()
 
 
 class _EndRequests:

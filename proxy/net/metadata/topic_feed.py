@@ -7,7 +7,6 @@ topic's only partition over a Channel: its leader, its offsets, its records. The
 no other process can write. proxy.net.metadata.transactions knows what the fetched bytes mean.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,11 +17,10 @@ from proxy.metadata.delta import MetadataError
 from proxy.metadata.loader import Loader
 from proxy.metadata.signatures import Proof, Values
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
-from proxy.net.metadata.offset_waiters import OffsetWaiters
+from proxy.net.metadata.feed import MetadataFeed
 from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionReader
 from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.garbage_collector import apply_image
-from proxy.net.runtime.reachability import Reachability
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -167,7 +165,7 @@ def _check(error_code: int, api: str) -> None:
         raise PartitionError(f"{api}: {ErrorCode.name_of(error_code)}")
 
 
-class TopicFeed:
+class TopicFeed(MetadataFeed):
     """Applies the records of the topic's only partition to `loader`."""
 
     def __init__(
@@ -178,20 +176,14 @@ class TopicFeed:
         on_read: Callable[[Committed], None] = lambda _step: None,
     ) -> None:
         """`on_read` is called with each step before it is applied."""
+        super().__init__(loader)
         self._endpoint = endpoint
         self._on_read = on_read
         self._topic = topic
-        self._loader = loader
         self._reader = TransactionReader(loader.next_offset)
         self._unapplied: list[Committed] = []
         """Steps that were read while catching up; they survive a lost connection."""
         self._topic_id: bytes | None = None
-        self._waiters = OffsetWaiters(lambda: loader.image.offset if loader.ready else None)
-        self.reachability = Reachability("metadata feed caught up", "metadata feed interrupted")
-        self.loaded = asyncio.Event()
-        """Set when the loader is ready. No listener opens before (KIP-801)."""
-        self.connected = False
-        """Whether the feed follows the end of the log; False while it connects or catches up."""
 
     async def run(self) -> None:
         """Follow the topic until cancelled. MetadataError when a record of the log cannot be applied."""
@@ -207,15 +199,6 @@ class TopicFeed:
                 await self.reachability.pause()
             finally:
                 self.connected = False
-
-    async def wait_for(self, offset: int, timeout_ms: int) -> None:
-        """Wait until this offset is applied (E13); FeedTimeout if it is not in time."""
-        with self.reachability.wanted():
-            await self._waiters.wait_for(offset, timeout_ms)
-
-    def on_applied(self, listener: Callable[[int], None]) -> None:
-        """Call `listener` with each offset that is applied from now on."""
-        self._waiters.on_applied(listener)
 
     async def stable_offset(self) -> int:
         """Request the last stable offset from the leader: everything before it is committed or aborted."""
@@ -286,9 +269,7 @@ class TopicFeed:
         self, last_offset: int, values: Values, offsets: Sequence[int], proofs: Sequence[Proof]
     ) -> None:
         await apply_image(self._loader.batch_steps(last_offset, values, offsets, proofs))
-        if self._loader.ready:
-            self.loaded.set()
-            self._waiters.wake()
+        self.applied()
 
 
 def _find_fault(steps: list[Committed]) -> None:
