@@ -145,7 +145,7 @@ quota-cluster: $(INSTALLED) ##@ Simulate one quota for 3 and 50 proxies, print t
 clients: setup ##@ Run every client with every scenario, through the proxy and at a broker (Go builds one of them)
 	PENSTOCK_REQUIRE_KAFKA=1 PENSTOCK_CLIENTS=all $(BIN)/pytest -v tests/lab/clients
 
-upstreams: setup ##@ Run the core of the end-to-end tests before brokers of 2.8 to 4.4 (KAFKA=3.9.2-zookeeper: one of them), write docs/upstreams.md
+upstreams: setup ##@ Run the core of the end-to-end tests before brokers of 2.8 to 4.4 (KAFKA=3.9.2-zookeeper: one of them), write docs/tested-with.md
 	$(BIN)/python -m tests.lab.upstreams $(KAFKA)
 
 browser: setup ##@ Test the audit report in Chromium, and write screenshots to build/report

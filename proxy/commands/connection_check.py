@@ -101,7 +101,7 @@ _ADVICE = {
     reachability.UNKNOWN_HOST: "correct the name, or this machine's name server",
     reachability.UNREACHABLE: "this machine has no route to it; look at its network",
     reachability.TIMED_OUT: "look at firewalls, the address and security.protocol",
-    reachability.VERSION: "docs/upstreams.md lists the releases that work",
+    reachability.VERSION: "docs/tested-with.md lists the releases that work",
 }
 """For the other reasons, the text of the error says what may be wrong."""
 _OF_LOGINS = {

@@ -512,7 +512,7 @@ async def test_versions_that_do_not_suit_are_named(tmp_path: Path) -> None:
 
     assert found.problems == [
         f"upstream > bootstrap {broker.address}: supports Metadata v0-v4, needed v5-v12; supports Produce"
-        " v0-v2, needed v3-v12; docs/upstreams.md lists the releases that work"
+        " v0-v2, needed v3-v12; docs/tested-with.md lists the releases that work"
     ]
 
 

@@ -18,5 +18,5 @@ session_trail       what the audit trail and the metrics count of logins, renewa
 session_driver      the frame of the drivers in Python that stay at work; *_sessions are the drivers
 test_authentication_matrix  who renews its sessions unnoticed, who is cut and comes back
 
-docs/clients.md says what came of it.
+docs/tested-with.md says what came of it.
 """

@@ -166,7 +166,7 @@ def _nothing_lost(seen: Seen) -> None:
 def test_the_metrics_count_what_the_audit_trail_tells(scene: Scene) -> None:
     stack, all_seen = scene
     for each in all_seen:
-        print(each.row())  # noqa: T201  The table of docs/clients.md; pytest -rP shows it.
+        print(each.row())  # noqa: T201  The table of docs/tested-with.md; pytest -rP shows it.
     trail = Trail(stack)
     told, counted = {}, {}
     for _ in range(20):

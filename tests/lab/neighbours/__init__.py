@@ -1,4 +1,4 @@
-"""Tools that run beside a cluster, through Penstock, with the ACLs that docs/neighbours.md lists.
+"""Tools that run beside a cluster, through Penstock, with the ACLs that docs/tested-with.md lists.
 
 connect          a worker of Kafka Connect, and its REST interface
 test_neighbours  MirrorMaker in Connect between two clusters, and a lag exporter

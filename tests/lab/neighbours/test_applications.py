@@ -1,4 +1,4 @@
-"""Applications with Spring Kafka and with Flink, with the ACLs that docs/neighbours.md lists."""
+"""Applications with Spring Kafka and with Flink, with the ACLs that docs/tested-with.md lists."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

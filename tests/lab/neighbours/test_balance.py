@@ -1,4 +1,4 @@
-"""Replicas moved by one AdminClient, as by Cruise Control, with the ACLs that docs/neighbours.md lists."""
+"""Replicas moved by one AdminClient, as by Cruise Control, with the ACLs that docs/tested-with.md lists."""
 
 import subprocess
 from pathlib import Path

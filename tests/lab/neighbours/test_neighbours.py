@@ -1,6 +1,6 @@
 """MirrorMaker 2 in a distributed Connect worker, from one cluster behind Penstock to another.
 
-The user has the ACLs that docs/neighbours.md lists, at either cluster, and no others.
+The user has the ACLs that docs/tested-with.md lists, at either cluster, and no others.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ def clusters(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="module")
 def mirror(clusters: dict[str, Stack]) -> dict[str, User]:
-    """The user of MirrorMaker at either cluster, with the ACLs of docs/neighbours.md."""
+    """The user of MirrorMaker at either cluster, with the ACLs of docs/tested-with.md."""
     west, east = (ClusterAdmin(clusters[name]) for name in (FROM, TO))
     users = {FROM: west.user("mirror"), TO: east.user("mirror")}
     west.allow(users[FROM], "READ", "DESCRIBE_CONFIGS", topic="orders")

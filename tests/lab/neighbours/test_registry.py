@@ -20,7 +20,7 @@ SCHEMAS = {b'{"subject":"orders","version":1}': b'"string"', b'{"subject":"order
 
 @pytest.fixture(scope="module")
 def registry(gate: Gate, cluster_admin: ClusterAdmin) -> User:
-    """The registry's user, with the ACLs of docs/neighbours.md; it has created its topic."""
+    """The registry's user, with the ACLs of docs/tested-with.md; it has created its topic."""
     user = cluster_admin.user("registry")
     cluster_admin.allow(user, "CREATE", "READ", "WRITE", "DESCRIBE_CONFIGS", topic=TOPIC)
     cluster_admin.allow(user, "READ", group=GROUP)

@@ -1,4 +1,4 @@
-"""An application of Kafka Streams, exactly once, with the ACLs that docs/neighbours.md lists."""
+"""An application of Kafka Streams, exactly once, with the ACLs that docs/tested-with.md lists."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`make upstreams`: runs the core in front of each release, and writes the table of docs/upstreams.md."""
+"""`make upstreams`: runs the core in front of each release, and writes the table of docs/tested-with.md."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.lab.cluster.release import Release
 from tests.lab.upstreams import suite, table
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "upstreams.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "tested-with.md"
 
 
 def main(argv: list[str]) -> int:

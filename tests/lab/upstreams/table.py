@@ -1,4 +1,4 @@
-"""The table of docs/upstreams.md: a row for each part of the core, a column for each release.
+"""The table of docs/tested-with.md: a row for each part of the core, a column for each release.
 
 A run replaces the cells of the releases and parts that it has run, and leaves the others as they are.
 """

@@ -1,4 +1,4 @@
-"""The table of docs/upstreams.md: a run replaces its own cells, and leaves the others."""
+"""The table of docs/tested-with.md: a run replaces its own cells, and leaves the others."""
 
 import pytest
 
