@@ -5,7 +5,7 @@
     PATH                  a segment, a snapshot or a directory of a log (also with @N), the output of
                           kafka-acls --list, an ACL file of SimpleAclAuthorizer, or a proposal
 
-A proposal (docs/what-if.md) is a change of the policy before it, or of one without ACLs.
+A proposal (docs/policy.md) is a change of the policy before it, or of one without ACLs.
 """
 
 import asyncio
