@@ -1,4 +1,4 @@
-"""docs/upgrading.md: from the last release to this tree and back, under clients that notice nothing."""
+"""docs/second-day.md: from the last release to this tree and back, under clients that notice nothing."""
 
 import json
 from pathlib import Path

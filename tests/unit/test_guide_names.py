@@ -7,9 +7,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [
-    ROOT / "docs" / f"{name}.md" for name in ("guide", "moving", "second-day", "threat-model", "upgrading")
-]
+PAGES = [ROOT / "docs" / f"{name}.md" for name in ("guide", "moving", "second-day", "threat-model")]
 SOURCES = "".join(
     path.read_text(encoding="utf-8")
     for part in ("proxy", "forwarding", "spark_audit")
