@@ -78,10 +78,10 @@ class FetchSession:
 
     def may_hold(self, request: types.FetchRequest) -> bool:
         """Whether its changes are few enough to be held."""
-        changes = (*request.topics, *request.forgotten_topics_data)
-        held = ((name, len(partitions)) for (name, _), partitions in self.held.items())
-        new = ((topic.topic, len(topic.partitions)) for topic in changes)
-        return sum(1 + len(name) // _USUAL_CHARACTERS + count for name, count in (*held, *new)) <= MAX_HELD
+        counts = [(name, len(partitions)) for (name, _), partitions in self.held.items()]
+        counts += [(topic.topic, len(topic.partitions)) for topic in request.topics]
+        counts += [(topic.topic, len(topic.partitions)) for topic in request.forgotten_topics_data]
+        return sum(1 + len(name) // _USUAL_CHARACTERS + count for name, count in counts) <= MAX_HELD
 
     def catch_up(self, request: types.FetchRequest) -> None:
         """Add the held changes to a request that is sent, and the epoch that the broker expects."""

@@ -54,7 +54,7 @@ def test_a_session_never_waits_for_two_things_at_once() -> None:
 @pytest.mark.spec("O8")
 def test_a_step_that_is_not_possible_now_raises_and_changes_no_flag() -> None:
     machine = Conversation().session.machine
-    machine.apply([LookUp(bytes(16))])
+    machine.apply([LookUp([bytes(16)])])
     before = machine.flags
 
     with pytest.raises(IllegalTransition, match=r"BrokerQuery.*LOOKING_UP_TOPICS"):

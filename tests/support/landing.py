@@ -19,8 +19,9 @@ RINGS = {
     "landing": ("-n", "5", "-m", "not long", "--assert", "plain"),
     "all": ("-n", "4"),
 }
-"""By name, the options of pytest. Where brokers and JVMs are started much of the time is waiting. To rewrite
-the asserts of all modules takes each part of a landing 20 seconds of CPU time: the run of failed tests does it."""
+"""By name, the options of pytest. Where brokers and JVMs are started much of the time is waiting. Rewriting
+the asserts of all modules takes each part of a landing 20 seconds of CPU time: only failed tests that run
+again have their asserts rewritten."""
 BESIDE_OTHERS = (
     "--no-loadscope-reorder",
     "--durations=25",
