@@ -18,7 +18,7 @@ from forwarding.envelope import ForwardedRequest, Sender
 from forwarding.net.broker import Broker
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
-from proxy.net.runtime.chunked import OneThread
+from proxy.net.runtime.threads import OneThread
 from proxy.quota.keys import CONTROLLER_MUTATION_RATE
 from proxy.quota.mutation import MutationQuota, MutationQuotas, TokenBucket
 from proxy.quota.precedence import Governing

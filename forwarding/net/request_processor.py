@@ -73,8 +73,9 @@ from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.feed import FeedTimeout
 from proxy.net.metadata.topic_feed import TopicFeed
-from proxy.net.runtime.chunked import OneThread, iterate_in_slices
+from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import set_within
+from proxy.net.runtime.threads import OneThread
 from proxy.quota.mutation import MutationQuotas
 from proxy.session.accounting.response_errors import error_of
 from proxy.session.apis.table import rejection

@@ -1,13 +1,11 @@
-"""Long work in slices, or in a thread, so that the event loop serves clients meanwhile.
+"""Long work in slices, so that the event loop serves clients in between.
 
-For all work that grows with the data: the metadata log, connections, rows of a page. A slice takes SLICE_MS
-of CPU time; then the loop gets a turn. `OneThread` is for work that only computes, on values that do not
-change. It holds the interpreter's lock for 5 ms at most at a time, except in calls of C code.
+For all work on the event loop that grows with the data: the metadata log, connections, rows of a page. A
+slice takes SLICE_MS of CPU time; then the loop gets a turn.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from time import thread_time_ns
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -66,14 +64,3 @@ async def _turn() -> None:
     gate = _gates.setdefault(asyncio.get_running_loop(), asyncio.Lock())
     async with gate:
         await asyncio.sleep(0)
-
-
-class OneThread:
-    """Runs functions one by one, in the order of the calls."""
-
-    def __init__(self, name: str) -> None:
-        self._executor = ThreadPoolExecutor(1, name)
-
-    async def run(self, function: Callable[[], T]) -> T:
-        """Return what the function returns. A cancelled caller does not stop a function that has begun."""
-        return await asyncio.get_running_loop().run_in_executor(self._executor, function)
