@@ -40,6 +40,9 @@ class Forward:
     message: Any = None
     on_response: ResponseHandler | None = None
     raw: tuple[str, ...] = ()
+    in_place: "Callable[[bytes], bytes | None] | None" = None
+    """Returns what `on_response` would make of a response's body, without decoding all of it; None: it
+    cannot."""
     consumes: str | None = None
     """The response is charged like that of a Fetch, and counted at READ on this topic; '': on no topic."""
 

@@ -169,6 +169,8 @@ class Rewritten(InFlight):
     handler: ResponseHandler | None = None
     raw: tuple[str, ...] = ()
     """The fields of the response that the handler leaves as bytes."""
+    in_place: Callable[[bytes], bytes | None] | None = None
+    """See Forward."""
     request_bytes: int = 0
     bucket: Bucket | None = None
     """The bucket for the request (Produce) or the response (Fetch, ShareFetch)."""

@@ -104,8 +104,13 @@ def rewritten(entry: InFlight, frame: memoryview, charged: Charged, listener: Li
 
 
 def _changed(entry: Rewritten, frame: memoryview, charged: Charged, listener: ListenerPolicy) -> bytes:
+    body_at = 4 + response_body_offset(entry.api_key, entry.version)
+    if entry.in_place is not None and not charged.throttle_time_ms:
+        body = entry.in_place(bytes(frame[body_at:]))
+        if body is not None:
+            return encode_response(entry.api_key, entry.version, entry.correlation_id, body)
     codec = codecs.response(entry.api_key, entry.version, entry.raw)
-    response, _ = codec.decode(frame, 4 + response_body_offset(entry.api_key, entry.version))
+    response, _ = codec.decode(frame, body_at)
     if entry.handler is not None:
         entry.handler(response)
         if entry.call is not None and entry.call.events:

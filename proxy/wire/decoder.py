@@ -60,15 +60,19 @@ def write_decoder(
     return source, compiled
 
 
-class _Skips(dict[int, Callable[..., object]]):
-    """Matches this many elements that are skipped; compiled when first needed."""
+Match = Callable[[bytes, int], re.Match[bytes] | None]
 
-    def __init__(self, pattern: bytes) -> None:
+
+class Repeated(dict[int, Match]):
+    """Matches this many elements, and `rest` behind them; compiled when first needed."""
+
+    def __init__(self, element: bytes, rest: bytes = b"") -> None:
         super().__init__()
-        self._pattern = pattern
+        self._element = element
+        self._rest = rest
 
-    def __missing__(self, count: int) -> Callable[..., object]:
-        match: Callable[..., object] = re.compile(b"(?:%b){%d}" % (self._pattern, count), re.DOTALL).match
+    def __missing__(self, count: int) -> Match:
+        match = re.compile(b"(?:%b){%d}%b" % (self._element, count, self._rest), re.DOTALL).match
         self[count] = match
         return match
 
@@ -280,7 +284,7 @@ class _DecoderWriter:
             return
         # One match skips them all. What it does not match is rarer, or malformed.
         skips, found = self._name("skips"), self._name("x")
-        self.structs[skips] = _Skips(pattern)
+        self.structs[skips] = Repeated(pattern)
         with self._source.block(f"if {count} < {_SKIPPED_AT_ONCE} and ({found} := {skips}[{count}](b, p)):"):
             self._source.line(f"count_elements({count})")
             self._source.line(f"p = {found}.end()")

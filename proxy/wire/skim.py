@@ -1,17 +1,23 @@
-"""Reads Produce and Fetch requests without decoding them.
+"""Reads Produce and Fetch requests, and the topics of Metadata responses, without decoding them.
 
 proxy.session calls this for every one of them. Of a Produce request the topics are read, and the records are
 skipped; with one partition, as most of the traffic has, only its head need be here. Of a Fetch request
 session and topics are read: a consumer repeats the same request, and its partitions need not be read. Other
 requests return None and are decoded, such as a Fetch with tagged fields, forgotten topics, replica ids, or
-more topics or partitions than seven bits count.
+more topics or partitions than seven bits count. So do Metadata responses that are not as plain as most are.
 """
 
+import re
 from collections.abc import Callable
+from functools import cache
 from struct import Struct
 from struct import error as struct_error
 
+from proxy.wire import catalog
+from proxy.wire.api_keys import ApiKey
+from proxy.wire.decoder import Match, Repeated
 from proxy.wire.primitives import Buffer
+from proxy.wire.schema import Layout
 
 _INT32 = Struct(">i").unpack_from
 _OLD_HEAD = Struct(">hhii").unpack_from  # transactional id length, acks, timeout, topics
@@ -48,6 +54,12 @@ _COMPACT_PARTITION_BYTES = 33
 """The last byte is the count of its tagged fields."""
 _CONSUMER = -1
 _NO_SESSION = 0, -1
+
+_FIRST_METADATA_WITH_TOPIC_ID = 10
+_FIRST_METADATA_WITHOUT_OPERATIONS = 11
+_FIRST_METADATA_WITH_ERROR = 13
+_NO_OPERATIONS = b"\x80\x00\x00\x00\x00"
+"""Authorized operations that were not requested (KIP-430), and no tagged fields."""
 
 FetchHead = tuple[int, int, list[bytes], int]
 
@@ -287,3 +299,56 @@ def _compact(buffer: memoryview, offset: int, version: int) -> FetchHead | None:
     if rack_bytes and not bytes(buffer[position + 2 : end]).isascii():
         return None
     return session_id, epoch, topics, end + 1
+
+
+def metadata_topics(body: bytes, version: int) -> tuple[int, int, dict[bytes, bytes]] | None:
+    """Return where the topics of a Metadata response begin and end, and the bytes of each by its name in
+    UTF-8.
+
+    Of a flexible version. None if a topic has an error or authorized operations, if there are tagged fields
+    or more of anything than seven bits count, or partitions with many replicas.
+    """
+    brokers, head, partitions = _metadata_patterns(version)
+    count = body[4] - 1 if len(body) > 4 else -1  # Behind the throttle time.
+    found = brokers[count](body, 5) if 0 <= count < _MOST else None
+    if found is None:
+        return None
+    begin = found.end() - 1
+    position, by_name = begin + 1, dict[bytes, bytes]()
+    for _ in range(body[begin] - 1):
+        topic = head(body, position)
+        rest = None if topic is None else partitions[body[topic.end() - 1] - 1](body, topic.end())
+        if topic is None or rest is None:
+            return None
+        by_name[topic[1][1:]] = body[position : rest.end()]
+        position = rest.end()
+    if len(by_name) != body[begin] - 1 or body[position:] != _end_of_metadata(version):
+        return None
+    return begin, position, by_name
+
+
+def _end_of_metadata(version: int) -> bytes:
+    """Operations on the cluster, or an error; and no tagged fields."""
+    if version < _FIRST_METADATA_WITHOUT_OPERATIONS:
+        return _NO_OPERATIONS
+    return b"\x00\x00\x00" if version >= _FIRST_METADATA_WITH_ERROR else b"\x00"
+
+
+@cache
+def _metadata_patterns(version: int) -> tuple[Repeated, Match, Repeated]:
+    """Match the brokers, up to the count of topics; the beginning of a topic, up to the count of partitions,
+    with its name behind its length; and its partitions, up to its end."""
+    schema = catalog.response(ApiKey.METADATA)
+    topics = next(field for field in schema.root.fields if field.name == "Topics")
+    assert topics.struct is not None
+    partitions = next(field for field in topics.struct.fields if field.is_array)
+    string = b"|".join(re.escape(bytes([n + 1])) + b".{%d}" % n for n in range(_MOST))
+    # Node id, host, port, rack; then cluster id, controller id.
+    broker = rb".{4}(?>%b).{4}(?>\x00|%b)\x00" % (string, string)
+    brokers = Repeated(broker, rb"(?>\x00|%b).{4}[\x01-\x7f]" % string)
+    # Error code, name, id, whether it is internal.
+    topic_id = b".{16}" if version >= _FIRST_METADATA_WITH_TOPIC_ID else b""
+    head = re.compile(rb"\x00\x00((?>%b))%b.[\x01-\x41]" % (string, topic_id), re.DOTALL).match
+    partition = Layout(schema, version).skipping_pattern(partitions)
+    assert partition is not None
+    return brokers, head, Repeated(partition, re.escape(_NO_OPERATIONS))

@@ -9,13 +9,15 @@ auto.create.topics.enable, which would create them, and UNKNOWN_TOPIC_OR_PARTITI
 controller the topics are created there, and the broker never gets the switch (create_missing). Brokers have
 the addresses of their proxies; the proxy's authorizer decides the authorized operations. Partitions are
 skipped, not decoded, unless there are brokers that clients of the listener cannot reach: then partitions with
-such a leader are LISTENER_NOT_FOUND.
+such a leader are LISTENER_NOT_FOUND. If the broker has all of the requested topics, they are passed on as its
+bytes, and only brokers are decoded (`_in_place`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from proxy.admin.rejection import Error, in_request_order
@@ -25,17 +27,19 @@ from proxy.session.apis.addresses import NO_NODE, controller_id, offline_replica
 from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_cluster, of_topic
 from proxy.session.apis.topic_existence import create_at_broker, create_missing, record_creations
 from proxy.session.call import Api, Call, Forward, Verdict, reject
-from proxy.wire import codecs, types
+from proxy.wire import codecs, skim, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced
 
 Topic: TypeAlias = "types.MetadataResponse.MetadataResponseTopic"
 
 RAW = ("topics.partitions",)
 _NO_TOPIC_ID = bytes(16)
+_NO_TOPICS = b"\x01"  # An empty compact array.
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _MISSING = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION})
+_FIRST_FLEXIBLE = 9
+_FIRST_WITH_TOPIC_ID_IN_RESPONSE = 10
 _FIRST_WITH_TOPIC_IDS = 12
 _FIRST_WITH_CREATION_SWITCH = 4
 _FIRST_WITH_LISTENER_NOT_FOUND = 6
@@ -44,17 +48,18 @@ _FIRST_WITH_LISTENER_NOT_FOUND = 6
 def decide(call: Call, request: types.MetadataRequest) -> Verdict:
     if request.topics is None or (call.version == 0 and not request.topics):
         return _forward(call, request, None, lambda response: _shown(call, response))
-    assert request.topics is not None
+    names = [topic.name for topic in request.topics]
+    has_ids = not {_NO_TOPIC_ID}.issuperset([topic.topic_id for topic in request.topics])
     if call.version < _FIRST_WITH_TOPIC_IDS:
-        if any(topic.name is None or topic.topic_id != _NO_TOPIC_ID for topic in request.topics):
+        if has_ids or None in names:
             message = f"Version {call.version} supports topic names only."
             return reject(call, request, ErrorCode.INVALID_REQUEST, message)
-    elif any(topic.topic_id != _NO_TOPIC_ID for topic in request.topics):
+    elif has_ids:
         # If one topic has an id, a broker ignores names.
         return _forward(call, request, None, lambda response: _by_id(call, response))
-    elif any(topic.name is None for topic in request.topics):
+    elif None in names:
         return reject(call, request, ErrorCode.INVALID_REQUEST, "A topic has neither name nor id.")
-    return _by_name(call, request)
+    return _by_name(call, request, [name for name in dict.fromkeys(names) if name is not None])
 
 
 def _forward(
@@ -62,14 +67,48 @@ def _forward(
     request: types.MetadataRequest,
     message: types.MetadataRequest | None,
     shown: Callable[[types.MetadataResponse], list[Topic]],
+    names: list[str] | None = None,
 ) -> Forward:
-    """Forward `message`, None for the request as it came; `shown` returns the topics for the client."""
+    """Forward `message`, None for the request as it came; `shown` returns the topics for the client.
+
+    `names`: those that the client has requested.
+    """
     hidden = frozenset(call.listener.unreachable)
 
     def on_response(response: types.MetadataResponse) -> None:
         _finish(call, request, response, shown(response), hidden)
 
-    return Forward(message, on_response, () if hidden else RAW)
+    if (
+        names is None
+        or hidden
+        or call.version < _FIRST_FLEXIBLE
+        or request.include_topic_authorized_operations
+    ):
+        return Forward(message, on_response, () if hidden else RAW)
+    return Forward(message, on_response, RAW, partial(_in_place, call, request, names))
+
+
+def _in_place(call: Call, request: types.MetadataRequest, names: list[str], body: bytes) -> bytes | None:
+    """Return the body for the client, whose topics are the broker's bytes; None unless these are the
+    requested topics, without any error."""
+    found = skim.metadata_topics(body, call.version)
+    if found is None:
+        return None
+    begin, end, by_name = found
+    encoded = list(map(str.encode, names))
+    topics = [by_name.get(name, b"") for name in encoded]
+    if len(by_name) != len(topics) or b"" in topics:
+        return None
+    codec = codecs.response(ApiKey.METADATA, call.version)
+    response = codec.decode_exactly(body[:begin] + _NO_TOPICS + body[end:])
+    if call.version >= _FIRST_WITH_TOPIC_ID_IN_RESPONSE:
+        for name, id_at, topic in zip(names, map(len, encoded), topics, strict=True):
+            call.gate.topic_names.learn(topic[id_at + 3 : id_at + 19], name)
+    _finish(call, request, response, [], frozenset())
+    rewritten, rest_bytes = codec.encode(response), len(body) - end
+    return b"".join(
+        (rewritten[: -rest_bytes - 1], bytes((len(topics) + 1,)), *topics, rewritten[-rest_bytes:])
+    )
 
 
 def _shown(call: Call, response: types.MetadataResponse) -> list[Topic]:
@@ -87,24 +126,21 @@ def _by_id(call: Call, response: types.MetadataResponse) -> list[Topic]:
     ]
 
 
-def _by_name(call: Call, request: types.MetadataRequest) -> Verdict:
-    requested = list(dict.fromkeys(topic.name or "" for topic in request.topics or []))
+def _by_name(call: Call, request: types.MetadataRequest, requested: list[str]) -> Verdict:
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, requested)
     uncreatable = _uncreatable(call, allowed) if request.allow_auto_topic_creation else set()
-    creatable = [name for name in paced(requested) if name in allowed and name not in uncreatable]
     by_controller = request.allow_auto_topic_creation and _controller_creates(call)
-    by_broker = (
-        request.allow_auto_topic_creation
-        and call.gate.auto_creates_topics
-        and not (by_controller or uncreatable)
-    )
+    creates = request.allow_auto_topic_creation and call.gate.auto_creates_topics
+    may_create = allowed - uncreatable if creates else set()
+    creatable = [name for name in requested if name in may_create] if may_create else []
+    by_broker = creates and not (by_controller or uncreatable)
     created = frozenset(creatable if by_broker else ())
 
     def then(failed: Mapping[str, int]) -> Verdict:
         found = _ByName(requested, allowed, uncreatable, failed, by_controller, created)
         return _forwarded(call, request, found)
 
-    if not creatable or not call.gate.auto_creates_topics:
+    if not creatable:
         return then({})
     if by_controller:
         return create_missing(call, creatable, then)
@@ -159,7 +195,7 @@ def _forwarded(call: Call, request: types.MetadataRequest, requested: _ByName) -
         return in_request_order(requested.names, parts, lambda topic: topic.name)
 
     message = _narrowed(call, request, requested.allowed, requested.switched_off) if changed else None
-    return _forward(call, request, message, shown)
+    return _forward(call, request, message, shown, requested.names)
 
 
 def _missing(

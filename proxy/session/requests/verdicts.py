@@ -209,6 +209,7 @@ def _in_flight(call: Call, verdict: Forward) -> InFlight:
             call=call,
             handler=verdict.on_response,
             raw=verdict.raw,
+            in_place=verdict.in_place,
             request_bytes=request_bytes,
             bucket=bucket,
             summary=summary,

@@ -152,10 +152,20 @@ class Asked:
         assert isinstance(self.verdict, Forward | ForwardToController), self.verdict
         raw = self.verdict.raw if isinstance(self.verdict, Forward) else ()
         whole, projected = codecs.response(*self.codec_key), codecs.response(*self.codec_key, raw)
-        decoded = projected.decode_exactly(whole.encode(answer))
+        sent = whole.encode(answer)
+        in_place = self.in_place(sent)
+        decoded = projected.decode_exactly(sent)
         if self.verdict.on_response is not None:
             self.verdict.on_response(decoded)
-        return whole.decode_exactly(projected.encode(decoded))
+        told = projected.encode(decoded)
+        assert in_place in (None, told)
+        return whole.decode_exactly(told)
+
+    def in_place(self, body: bytes) -> bytes | None:
+        """What the client gets of this body without its being decoded; None: it has to be."""
+        verdict = self.verdict
+        changes = verdict.in_place if isinstance(verdict, Forward) else None
+        return None if changes is None else changes(body)
 
     @property
     def denials(self) -> list[str]:

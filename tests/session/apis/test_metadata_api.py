@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from proxy.metadata.acl import Operation
 from proxy.wire import codecs
@@ -345,3 +347,78 @@ def test_operations_nobody_asked_for_are_not_told() -> None:
 
 def bits(*operations: Operation) -> int:
     return sum(1 << operation for operation in operations)
+
+
+IN_PLACE = [version for version in VERSIONS if codecs.is_flexible(ApiKey.METADATA, version)]
+
+
+@pytest.mark.parametrize("version", IN_PLACE)
+def test_topics_without_an_error_are_passed_on_in_the_order_of_the_request(version: int) -> None:
+    asked = asking(version, "DESCRIBE TOPIC *").for_(request("a", "bb", "c" * 126))
+    found = [topic(name, version=version, topic_id=name[:1].encode() * 16) for name in ("c" * 126, "a", "bb")]
+    sent = codecs.response(ApiKey.METADATA, version).encode(answer(*found))
+
+    assert asked.in_place(sent) is not None
+    assert [name for name, _ in errors(asked.told(answer(*found)))] == ["a", "bb", "c" * 126]
+    assert asked.call.gate.topic_names.topic_id("bb") == (b"b" * 16 if version >= 10 else None)
+    for end in range(len(sent)):
+        assert asked.in_place(sent[:end]) is None
+    assert asked.in_place(sent + b"\0") is None
+    for others in (("a", "bb"), ("a", "bb", "d"), ("a", "bb", "c" * 126, "d")):
+        assert asking(version, "DESCRIBE TOPIC *").for_(request(*others)).in_place(sent) is None
+
+
+RESPONSE = t.MetadataResponse
+few_nodes = st.lists(st.integers(1, 3), max_size=9)
+partitions = st.lists(
+    st.builds(
+        PARTITION,
+        error_code=st.sampled_from([0, 0, 0, 5]),
+        partition_index=st.integers(0, 1 << 30),
+        leader_id=st.integers(-1, 3),
+        replica_nodes=few_nodes,
+        isr_nodes=few_nodes,
+        unknown_tags=st.sampled_from([None, None, {7: b"x"}]),
+    ),
+    max_size=3,
+).map(lambda found: found * 30 if len(found) == 3 else found)
+topics = st.builds(
+    TOPIC,
+    name=st.sampled_from(["a", "bb", "\u00fc", "b" * 127]),
+    error_code=st.sampled_from([0, 0, 0, int(UNKNOWN)]),
+    is_internal=st.booleans(),
+    partitions=partitions,
+    topic_authorized_operations=st.sampled_from([-(1 << 31), -(1 << 31), 4]),
+    unknown_tags=st.sampled_from([None, None, {7: b"x"}]),
+)
+brokers = st.builds(
+    RESPONSE.MetadataResponseBroker,
+    node_id=st.integers(1, 3),
+    host=st.sampled_from(["b", "h" * 130]),
+    port=st.integers(0, 65_535),
+    rack=st.sampled_from([None, "", "r"]),
+    unknown_tags=st.sampled_from([None, None, None, {7: b"x"}]),
+)
+responses = st.builds(
+    RESPONSE,
+    brokers=st.lists(brokers, max_size=3),
+    cluster_id=st.sampled_from([None, "c"]),
+    controller_id=st.integers(-1, 3),
+    topics=st.lists(topics, max_size=4),
+    unknown_tags=st.sampled_from([None, None, {7: b"x"}]),
+)
+
+
+@pytest.mark.spec("E1")
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(IN_PLACE), st.permutations(["a", "bb", "\u00fc"]), responses)
+def test_what_is_changed_in_place_is_what_decoding_it_gives(
+    version: int, order: list[str], response: Any
+) -> None:
+    for part in response.topics:
+        part.topic_id = b"i" * 16 if version >= 10 else NO_ID
+
+    # `told` compares both ways; the first of them is mostly taken for the second response.
+    asking(version, "DESCRIBE TOPIC *").for_(request(*order)).told(response)
+    response.topics = [part for part in response.topics if not part.error_code][:1]
+    asking(version, "DESCRIBE TOPIC *").for_(request(*(part.name for part in response.topics))).told(response)
