@@ -35,7 +35,7 @@ from proxy.net.runtime.reachability import StateLine, cause_of
 from proxy.net.telemetry.request_tracer import traced_session
 from proxy.quota.connections import Slot
 from proxy.security.authorizer import host_address
-from proxy.security.principal import Principal, from_plugin
+from proxy.security.principal import ANONYMOUS, Principal, from_plugin
 from proxy.security.principal_builder import AuthenticationContext, DefaultPrincipalBuilder
 from proxy.session.authentication import Authentication
 from proxy.session.effects import ToController, Verify
@@ -231,6 +231,8 @@ class Listener:
 
     def _principal(self, certificate: bytes | None, peer: Peer) -> Principal | None:
         """Return the principal that the transport proves; None if the client is rejected."""
+        if certificate is None and type(self.policy.principal_builder) is DefaultPrincipalBuilder:
+            return ANONYMOUS
         context = AuthenticationContext(
             listener=self.policy.name,
             security_protocol=self.policy.security_protocol,
@@ -281,9 +283,8 @@ class Listener:
             named = connection.session.authentication.client_software
             name, _, version = (named or "").partition(" ")
             software = (name, version) if named is not None and self._services.announces_software else None
-            is_own = login is broker.sasl and software is None
-            endpoint = broker if is_own else replace(broker, sasl=login, software=software)
-            await connect(endpoint, connection, Upstream(connection, self.buffers))
+            endpoint = broker if login is broker.sasl else replace(broker, sasl=login)
+            await connect(endpoint, software, connection, Upstream(connection, self.buffers))
             if self._upstream_line.cause is not None:
                 self._upstream_line.is_up(listener=self.policy.name)
         except ChannelError as error:

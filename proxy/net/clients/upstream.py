@@ -6,6 +6,7 @@ logs in; then the transport gets another protocol, the relay's.
 
 from proxy.net.clients.connection import Connection, Upstream
 from proxy.net.kafka.channel import (
+    OWN_SOFTWARE,
     SASL_AUTHENTICATE_VERSION,
     Channel,
     EndpointSettings,
@@ -18,13 +19,15 @@ from proxy.session.requests.upstream_login import UpstreamLogin
 from proxy.wire.api_keys import ApiKey
 
 
-async def connect(endpoint: EndpointSettings, connection: Connection, upstream: Upstream) -> None:
+async def connect(
+    endpoint: EndpointSettings, software: tuple[str, str] | None, connection: Connection, upstream: Upstream
+) -> None:
     """Connect, name the client's software and log in, then call `connection.upstream_ready`. ChannelError.
 
     Without a login, and without the name of any software, nothing is sent before the client's requests.
     """
-    if endpoint.sasl is not None or endpoint.software is not None:
-        channel = await Channel.open(endpoint)
+    if endpoint.sasl is not None or software is not None:
+        channel = await Channel.open(endpoint, software or OWN_SOFTWARE)
         upstream.session_lifetime_ms = channel.session_lifetime_ms
         if endpoint.sasl is not None:
             upstream.authenticate_version = channel.version(

@@ -8,10 +8,10 @@ its end. `ResponseProtocol` pairs response frames with requests by correlation i
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from ssl import SSLContext, SSLObject
 from struct import Struct
 from typing import Self, TypeVar, cast
@@ -234,9 +234,6 @@ class EndpointSettings:
     """The owner of `ssl`, if its files are watched."""
     sasl: SaslLogin | None = None
     client_id: str = "penstock"
-    software: tuple[str, str] | None = None
-    """Name and version of the client's software whose requests the connection carries (KIP-511); None:
-    Penstock's own."""
     request_timeout_ms: int = 30_000
     max_response_bytes: int = 100 * 1024 * 1024
 
@@ -259,9 +256,9 @@ class Channel:
 
     def __init__(self, endpoint: EndpointSettings, protocol: ResponseProtocol) -> None:
         self.endpoint = endpoint
-        self.api_versions: dict[int, tuple[int, int]] = {}
+        self.api_versions: Mapping[int, tuple[int, int]] = {}
         """API key -> lowest and highest version that the endpoint supports."""
-        self.api_versions_tags: dict[int, bytes] = {}
+        self.api_versions_tags: Mapping[int, bytes] = {}
         """Tagged fields of its ApiVersions response that Kafka does not have."""
         self._protocol = protocol
         self._correlation_id = 0
@@ -271,13 +268,14 @@ class Channel:
         """As reported at the last login; 0: the session does not expire."""
 
     @classmethod
-    async def open(cls, endpoint: EndpointSettings) -> Self:
+    async def open(cls, endpoint: EndpointSettings, software: tuple[str, str] = OWN_SOFTWARE) -> Self:
         """Connect, negotiate versions and log in. ChannelError (or AuthenticationError) when a step fails.
 
-        Several addresses are tried in order, all within the request timeout.
+        `software`: name and version of what sends the requests of this connection (KIP-511). Several
+        addresses are tried in order, all within the request timeout.
         """
         if not endpoint.others:
-            return await cls._open_one(endpoint, endpoint.request_timeout_ms)
+            return await cls._open_one(endpoint, endpoint.request_timeout_ms, software)
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + endpoint.request_timeout_ms / 1000
         addresses = [(endpoint.host, endpoint.port), *endpoint.others]
@@ -286,18 +284,18 @@ class Channel:
             # A silent address must not use up the time of those after it.
             share_ms = (ends_s - loop.time()) * 1000 / (len(addresses) - index)
             try:
-                return await cls._open_one(endpoint.at(host, port), int(share_ms))
+                return await cls._open_one(endpoint.at(host, port), int(share_ms), software)
             except ChannelError as error:
                 errors.append(error)
         raise _combined(errors) from errors[-1]
 
     @classmethod
-    async def _open_one(cls, endpoint: EndpointSettings, limit_ms: int) -> Self:
+    async def _open_one(cls, endpoint: EndpointSettings, limit_ms: int, software: tuple[str, str]) -> Self:
         async with in_time(endpoint, limit_ms):
             protocol = await connect_to(endpoint, lambda: ResponseProtocol(endpoint.max_response_bytes))
             channel = cls(endpoint, protocol)
             try:
-                await channel._negotiate()
+                await channel._negotiate(software)
                 await channel._log_in()
             except WireError as error:
                 await channel.close()
@@ -434,8 +432,8 @@ class Channel:
             lacks = "a client certificate (ssl.certificate)"
         return f": perhaps the server requires {lacks}"
 
-    async def _negotiate(self) -> None:
-        name, software_version = self.endpoint.software or OWN_SOFTWARE
+    async def _negotiate(self, software: tuple[str, str]) -> None:
+        name, software_version = software
         request = types.ApiVersionsRequest(
             client_software_name=name, client_software_version=software_version
         )
@@ -444,15 +442,11 @@ class Channel:
         body = await self._exchange(ApiKey.API_VERSIONS, version, self.endpoint.client_id, encoded, None)
         if int.from_bytes(body[:2], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
             # KIP-511: a server that does not know this version responds in version 0.
-            response = await self._request(ApiKey.API_VERSIONS, 0, types.ApiVersionsRequest(), None)
-        else:
-            response, _ = codecs.of(types.ApiVersionsResponse, version).decode(body)
-        if response.error_code != ErrorCode.NONE:
-            raise ChannelError(
-                f"{self.endpoint.address}: ApiVersions: {ErrorCode.name_of(response.error_code)}"
-            )
-        self.api_versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
-        self.api_versions_tags = response.unknown_tags or {}
+            version = 0
+            body = await self._exchange(ApiKey.API_VERSIONS, version, self.endpoint.client_id, b"", None)
+        error_code, self.api_versions, self.api_versions_tags = _offered(version, bytes(body))
+        if error_code != ErrorCode.NONE:
+            raise ChannelError(f"{self.endpoint.address}: ApiVersions: {ErrorCode.name_of(error_code)}")
 
     async def _renew_login(self) -> None:
         if not self._is_due():
@@ -516,6 +510,15 @@ class Channel:
     def _rejected(self, login: SaslLogin, what: str, detail: str | None) -> LoginRejected:
         who = f"{login.mechanism} login as {login.username}"
         return LoginRejected(f"{self.endpoint.address}: {who}: {what}" + (f": {detail}" if detail else ""))
+
+
+@lru_cache(maxsize=64)
+def _offered(version: int, body: bytes) -> tuple[int, Mapping[int, tuple[int, int]], Mapping[int, bytes]]:
+    """Return an ApiVersions response's error code, versions by API key, and tagged fields that Kafka does not
+    have. Remembered: a broker responds with the same bytes on each connection. WireError if malformed."""
+    response, _ = codecs.of(types.ApiVersionsResponse, version).decode(body)
+    versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+    return response.error_code, versions, response.unknown_tags or {}
 
 
 @asynccontextmanager
