@@ -26,6 +26,8 @@ def has_controls(name: str) -> bool:
 def group_names(names: Iterable[str], prefix: str = "") -> tuple[str, ...]:
     """Return the groups, sorted, each once and with the prefix; ValueError: a wrong name, or too many."""
     named = set(names)
+    if not named:
+        return ()
     if "" in named:
         raise ValueError("the name of a group is empty")
     groups = tuple(sorted(prefix + name for name in named))
