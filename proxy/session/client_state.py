@@ -5,7 +5,7 @@ the per-request path a topic that has been decided on costs one dict lookup here
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
@@ -16,7 +16,6 @@ from proxy.session.accounting.summaries import OBSERVE, Summary, SummaryRoom, Th
 from proxy.session.connection_use import ConnectionUse
 from proxy.session.gate import Basis
 from proxy.wire.api_keys import ApiKey
-from proxy.wire.work import paced
 
 MAX_TOPICS = 10_000
 """Decisions that are remembered per connection; beyond it the memory starts over, and the counts are
@@ -34,7 +33,6 @@ MAX_SHARED_AT_ONCE = 100
 """One request with more new decisions does not displace those of others."""
 
 FIRST_PRODUCE_WITH_TOPIC_ID = 13
-_SUMMARY_UNITS = 2  # What counting a decision costs, in the units of proxy.wire.work.
 
 
 class ClientState:
@@ -190,13 +188,13 @@ class ClientState:
         self,
         api_key: int,
         api_version: int,
-        decided: Sequence[tuple[Action, Decision]],
+        decided: Iterable[tuple[Action, Decision]],
         size_bytes: int,
         now_ms: int,
     ) -> None:
         """Count a request under each of its allowed decisions, and its bytes at the first one."""
         by_action = self._by_action
-        for action, decision in decided if len(decided) == 1 else paced(decided, _SUMMARY_UNITS):
+        for action, decision in decided:
             summary = by_action.get((api_key, api_version, action))
             if summary is None or summary.decision is not decision:
                 summary = self.summary(api_key, api_version, action, decision, now_ms)

@@ -191,8 +191,10 @@ class Gate:
             self.authorizer = authorizer
         self.basis = replace(self.basis, settings_generation=settings_generation)
 
-    def unnamed_topics(self, topic_ids: Iterable[bytes], now_ms: int) -> list[bytes]:
-        """Return the ids, each once, whose names have to be looked up at the broker."""
+    def unnamed_topics(
+        self, topic_ids: Iterable[bytes], now_ms: int, looked_up: frozenset[bytes] = frozenset()
+    ) -> list[bytes]:
+        """Return the ids, each once, whose names have to be looked up at the broker and were not."""
         low, high = self.versions.get(ApiKey.METADATA, (0, -1))
         if high < max(low, _FIRST_METADATA_WITH_TOPIC_IDS):
             return []
@@ -200,7 +202,10 @@ class Gate:
         return [
             topic_id
             for topic_id in paced(list(dict.fromkeys(topic_ids)))
-            if names.name(topic_id) is None and any(topic_id) and not names.is_missing(topic_id, now_ms)
+            if names.name(topic_id) is None
+            and topic_id not in looked_up
+            and any(topic_id)
+            and not names.is_missing(topic_id, now_ms)
         ]
 
     def forget_decisions(self) -> None:

@@ -98,11 +98,12 @@ from proxy.session.state import (
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
 from proxy.wire.header import RequestHeader, decode_request_header
-from proxy.wire.work import Work
+from proxy.wire.work import Work, paced
 
 _HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
 _LOOK_AGAIN_MS = 250  # As often as shares of a cluster's quota change.
 _FEW_COUNTS = 8
+_SUMMARY_UNITS = 2  # What counting a decision costs, in the units of proxy.wire.work.
 
 
 class Machine:
@@ -653,8 +654,10 @@ class Machine:
         if self.observer is not None and call.denials is not None:
             self.observer.denied(call)
         effects: Effects = [Recorded(self.completed(each, client.context)) for each in call.events]
-        if call.counted:
-            client.count(call.api_key, call.version, call.counted, call.uncounted_bytes, call.now_ms)
+        counted = call.counted
+        if counted:
+            decided = counted if len(counted) == 1 else paced(counted, _SUMMARY_UNITS)
+            client.count(call.api_key, call.version, decided, call.uncounted_bytes, call.now_ms)
             call.uncounted_bytes = 0
         call.recorded()
         return effects

@@ -21,7 +21,6 @@ from proxy.session.plan import HoldFrame, LookUp, Plan
 from proxy.session.remembered import Remembered
 from proxy.wire import codecs
 from proxy.wire.header import encode_request
-from proxy.wire.work import paced
 
 CORRELATION_ID = -590
 """The correlation id of all queries. Clients may use it too: responses are matched by order alone."""
@@ -47,8 +46,7 @@ def hold_frame(call: Call, topic_ids: Iterable[bytes], frame: memoryview) -> Pla
     An id is looked up once for a frame, however long that takes, and however soon the result is forgotten.
     """
     remembered = call.remembered
-    unnamed = call.gate.unnamed_topics(topic_ids, call.now_ms)
-    wanted = [topic_id for topic_id in paced(unnamed) if topic_id not in remembered.looked_up]
+    wanted = call.gate.unnamed_topics(topic_ids, call.now_ms, remembered.looked_up)
     if not wanted:
         remembered.looked_up = _NONE
         return None
@@ -58,4 +56,4 @@ def hold_frame(call: Call, topic_ids: Iterable[bytes], frame: memoryview) -> Pla
 
 def is_unnamed(gate: Gate, remembered: Remembered, topic_id: bytes, now_ms: int) -> bool:
     """Whether a lookup is to name this id before its request is decided."""
-    return topic_id not in remembered.looked_up and bool(gate.unnamed_topics((topic_id,), now_ms))
+    return bool(gate.unnamed_topics((topic_id,), now_ms, remembered.looked_up))
