@@ -422,6 +422,7 @@ async def test_ends_need_a_cluster_that_knows_them_and_those_that_have_passed_ar
         user = f"users: [{{name: u, mechanism: SCRAM-SHA-256, {end}}}]"
         assert await cluster.run("apply", file(tmp_path, user)) == 1
         assert "knows no credentials with an end" in capsys.readouterr().err
-        assert await cluster.run("diff", file(tmp_path, text % "'2020-01-01T00:00Z'")) == 0
-        assert "note: has ended: ALLOW User:x" in capsys.readouterr().err
+        for past in ("2020-01-01T00:00Z", "1970-01-01T00:00:00Z", "0001-01-01T00:00:00Z"):
+            assert await cluster.run("diff", file(tmp_path, text % f"'{past}'")) == 0
+            assert "note: has ended: ALLOW User:x" in capsys.readouterr().err
     assert (cluster.acls, cluster.users) == ({}, {})

@@ -58,6 +58,11 @@ def differences(old: Rights, new: Rights) -> list[RightChange]:
     ]
 
 
+def end_value(until_ms: int | None) -> int:
+    """Return an end as a value. That of a zero time, 1970, has passed, and is not none."""
+    return NO_END if until_ms is None else max(until_ms, NO_END + 1)
+
+
 def has_ended(value: Value, moment_ms: int) -> bool:
     """Return whether an ACL with this end, or a credential, has no effect any more."""
     return NO_END < end_of(value) <= moment_ms

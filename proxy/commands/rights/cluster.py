@@ -6,7 +6,6 @@ from proxy.admin.configs import TOPIC
 from proxy.commands.acl_requests import RequestFailed, described_acls, fault_text, require_success
 from proxy.commands.rights.changes import (
     ACLS,
-    NO_END,
     OWNERS,
     QUOTAS,
     USERS,
@@ -14,6 +13,7 @@ from proxy.commands.rights.changes import (
     Key,
     Rights,
     Value,
+    end_value,
 )
 from proxy.metadata.acl import UNTIL_TAG, end_of_tags
 from proxy.metadata.image import OWNER
@@ -32,7 +32,7 @@ async def read_cluster(channel: Channel, sections: Collection[str]) -> Rights:
 
 async def _acls(channel: Channel) -> dict[Key, Value]:
     ends, _ = await described_acls(channel)
-    return {acl: NO_END if until_ms is None else until_ms for acl, until_ms in ends.items()}
+    return {acl: end_value(until_ms) for acl, until_ms in ends.items()}
 
 
 async def _quotas(channel: Channel) -> dict[Key, Value]:
@@ -53,7 +53,7 @@ async def described_users(channel: Channel) -> tuple[dict[Key, Value], bool]:
     for user in response.results:
         require_success(f"DescribeUserScramCredentials: {user.user}", user)
         for info in user.credential_infos:
-            value = Credential(info.iterations, end_of_tags(info.unknown_tags) or NO_END)
+            value = Credential(info.iterations, end_value(end_of_tags(info.unknown_tags)))
             found[user.user, ScramMechanism(info.mechanism).mechanism_name] = value
     return found, UNTIL_TAG in (response.unknown_tags or ())
 

@@ -14,7 +14,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from proxy.commands.rights.changes import (
     ACLS,
-    NO_END,
     OWNERS,
     QUOTAS,
     SECTIONS,
@@ -23,6 +22,7 @@ from proxy.commands.rights.changes import (
     Key,
     Rights,
     Value,
+    end_value,
     row,
 )
 from proxy.config.parts import ConfigError, Part, SecretFile
@@ -71,7 +71,7 @@ class _Acl(_Row):
     def item(self) -> tuple[Key, Value]:
         place = self.resource_type, self.resource_name, self.pattern_type
         acl = ProposedAcl(*place, self.principal, self.host, self.operation, self.permission_type)
-        return acl, NO_END if self.until is None else self.until
+        return acl, end_value(self.until)
 
 
 class _Quota(_Row):
@@ -106,7 +106,7 @@ class _User(_Row):
 
     @property
     def item(self) -> tuple[Key, Value]:
-        return (self.name, self.mechanism), Credential(self.iterations, self.until or NO_END)
+        return (self.name, self.mechanism), Credential(self.iterations, end_value(self.until))
 
     def password(self) -> str:
         """Return the password. ConfigError without one."""
