@@ -285,7 +285,8 @@ class Authentication:
         if self.expires_at_ms is None:
             return False
         began_ms = self._reauthentication_began_ms
-        return began_ms is None or now_ms - began_ms >= MIN_REAUTHENTICATION_INTERVAL_MS
+        # The clock may have been set back.
+        return began_ms is None or not 0 <= now_ms - began_ms < MIN_REAUTHENTICATION_INTERVAL_MS
 
     def _begin(self, listener: SaslListener, version: int, mechanism: str, now_ms: int) -> Step:
         enabled = list(listener.mechanisms)

@@ -127,6 +127,16 @@ def test_a_name_is_bounded_because_each_record_has_it(characters: int, error: st
     assert max(len(str(reason)) for reason in [*reasons, ""]) < 200
 
 
+@pytest.mark.spec("A9", "O8")
+def test_nobody_is_everybody() -> None:
+    talk = conversation()
+    logs_in(talk, sub="*")
+
+    (event,) = talk.told("authentication_failed")
+    assert "a principal named *: in an ACL User:* would stand for all" in str(event.message)
+    assert talk.close_reason == "authentication_failed"
+
+
 @pytest.mark.spec("A8", "O8")
 def test_a_token_of_100_000_groups_is_closed_before_it_is_read() -> None:
     talk = conversation()

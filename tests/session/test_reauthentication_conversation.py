@@ -241,6 +241,19 @@ def test_the_first_reauthentication_may_come_at_once_a_second_not_within_a_secon
     assert talk.shakes_hands().error_code == ErrorCode.NONE
 
 
+@pytest.mark.spec("R5", "R6")
+def test_after_the_clock_was_set_back_a_session_can_be_renewed() -> None:
+    talk = known()
+    talk.passes(30_000)
+    assert talk.logs_in("alice").error_code == ErrorCode.NONE
+
+    talk.passes(-3_600_000)
+    assert talk.logs_in("alice").error_code == ErrorCode.NONE
+
+    assert talk.closed is None
+    assert len(talk.told("reauthentication")) == 2
+
+
 @pytest.mark.spec("R1")
 def test_a_session_without_an_end_is_not_authenticated_anew() -> None:
     talk = known(max_reauth_ms=0)
