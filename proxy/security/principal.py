@@ -115,6 +115,8 @@ def principal_fault(principal: object) -> str | None:
     kind, name = principal.principal_type, principal.name
     if not isinstance(kind, str) or not isinstance(name, str):
         return f"a principal whose type or name is no text: {kind!r}, {name!r}"
+    if name == "*":
+        return f"a principal named *: in an ACL {kind}:* would stand for all"
     if len(name) > MAX_NAME_CHARACTERS:
         return f"a principal whose name has {len(name)} characters, limit {MAX_NAME_CHARACTERS}"
     if not kind or ":" in kind:
