@@ -24,6 +24,7 @@ MAIN_CLASSES = {
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
+    "kafka-jmx": "org.apache.kafka.tools.JmxTool",
     "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
@@ -54,7 +55,7 @@ _PROPERTIES_OF_2_8 = {
     "kafka-leader-election": "--admin.config",
     "kafka-producer-perf-test": "--producer.config",
 }
-_WITHOUT_BOOTSTRAP = {"kafka-dump-log"}
+_WITHOUT_BOOTSTRAP = {"kafka-dump-log", "kafka-jmx"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from tests.lab.hostile.target import Target
 MODULES = (
     *("strangers", "requests", "logins", "readers", "records", "produces", "administration", "http"),
     *("quotas", "own_topics", "pipelines"),
+    "identity",
 )
 SHORT_LIMIT_S, LONG_LIMIT_S = 30, 240
 

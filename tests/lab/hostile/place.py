@@ -19,6 +19,7 @@ from tests.lab.cluster.process import ChildProcess
 from tests.lab.cluster.settings import Wiring
 from tests.lab.cluster.stack import LISTENERS, Stack, StackSettings
 from tests.lab.cluster.users import Entrance, User
+from tests.lab.hostile import identities
 from tests.lab.hostile.big_broker import longest_lag_ms
 from tests.lab.hostile.target import BOB_BY_PLAIN, PLAIN_USER, TOPIC, Target
 from tests.support.cluster_admin import ClusterAdmin
@@ -50,6 +51,8 @@ class Scene:
     """Before a broker in memory with so many, in place of Kafka."""
     balancers: tuple[str, ...] = ()
     """Networks from which connections of the listener REAUTH begin with a PROXY header."""
+    has_identities: bool = False
+    """Whether clients may log in with tokens and certificates (tests.lab.hostile.identities)."""
 
     @property
     def workers(self) -> int:
@@ -197,6 +200,8 @@ class Proxy:
     def _launched(self) -> ChildProcess:
         changes = {**self.scene.changes, **self._upstream()}
         file = settings.write_proxy(self.directory, self.wiring, self.place.stack.tls, changes)
+        if self.scene.has_identities:
+            identities.furnish(file)
         os.mkfifo(self.directory / "pipe")
         more = measuring(self.slices) | {"PIPE": str(self.directory / "pipe")}
         name = f"proxy-{self.scene.name}"

@@ -16,10 +16,12 @@ COSTLY = {
         "wrong-passwords-of-clients-that-left",
         "balancers-without-headers",
         "a-flood-of-scrapes",
+        "tokens-with-anything-in-them",
+        "certificates-with-anything-in-them",
     ),
 }
 """Run by `make test-all`; others of their kind guard a landing."""
-ATTACKS = [each for each in attacks(("strangers", "logins", "http")) if not each.only_long]
+ATTACKS = [each for each in attacks(("strangers", "logins", "http", "identity")) if not each.only_long]
 CASES = [
     pytest.param(each, marks=pytest.mark.long if each.name in COSTLY else (), id=each.name)
     for each in ATTACKS
