@@ -161,7 +161,7 @@ def unwrap(
         return RejectedEnvelope(ErrorCode.INVALID_REQUEST, f"API {name} is not eligible for forwarding")
     try:
         message, _ = codecs.request(header.api_key, header.api_version).decode(data, header.body_offset)
-        # Kafka's controller treats an unknown number in an ACL like a request that cannot be decoded.
+        # Kafka's controller treats the number 0 in an ACL like a request that cannot be decoded.
         TABLE[header.api_key].check(message)
     except WireError as error:
         return RejectedEnvelope(ErrorCode.UNSUPPORTED_VERSION, f"request in the envelope: {error}")

@@ -151,17 +151,26 @@ def acl_filter(**fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("rights", [(), (f"ALTER {CLUSTER_RIGHT}",)], ids=["denied", "allowed"])
-@pytest.mark.parametrize("number", [0, 99])
-def test_a_binding_of_an_unknown_number_cannot_be_read_whoever_asks(
-    rights: tuple[str, ...], number: int
-) -> None:
-    creations = t.CreateAclsRequest(creations=[creation(), creation(operation=number)])
-    filters = t.DeleteAclsRequest(filters=[acl_filter(), acl_filter(pattern_type_filter=number)])
+def test_a_binding_of_the_number_unknown_cannot_be_read_whoever_asks(rights: tuple[str, ...]) -> None:
+    creations = t.CreateAclsRequest(creations=[creation(), creation(operation=0)])
+    filters = t.DeleteAclsRequest(filters=[acl_filter(), acl_filter(pattern_type_filter=0)])
 
-    with pytest.raises(WireError, match=f"operation {number} is unknown"):
+    with pytest.raises(WireError, match="operation is UNKNOWN"):
         Asking(ApiKey.CREATE_ACLS, 3, *rights).for_(creations)
-    with pytest.raises(WireError, match=f"pattern_type_filter {number} is unknown"):
+    with pytest.raises(WireError, match="pattern_type_filter is UNKNOWN"):
         Asking(ApiKey.DELETE_ACLS, 3, *rights).for_(filters)
+
+
+@pytest.mark.parametrize("number", [99, -1])
+def test_a_number_that_no_release_has_is_left_to_the_controller(number: int) -> None:
+    creations = t.CreateAclsRequest(creations=[creation(operation=number, host="*")])
+    filters = t.DeleteAclsRequest(filters=[acl_filter(pattern_type_filter=number)])
+
+    assert Asking(ApiKey.CREATE_ACLS, 3).for_(creations).answer.results[0].error_code == DENIED
+    for key, message in ((ApiKey.CREATE_ACLS, creations), (ApiKey.DELETE_ACLS, filters)):
+        asked = Asking(key, 3, f"ALTER {CLUSTER_RIGHT}").for_(message)
+        assert isinstance(asked.verdict, ForwardToController)
+        assert asked.request == message
 
 
 def test_each_binding_of_a_denied_request_has_its_error() -> None:
