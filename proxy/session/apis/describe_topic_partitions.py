@@ -13,7 +13,7 @@ from typing import TypeAlias
 from proxy.admin.rejection import TopicShape
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import NO_NODE, offline_replicas
-from proxy.session.apis.authorized_operations import of_topic
+from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_topic
 from proxy.session.call import Api, Call, Forward, QueryBroker, Respond, Verdict, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -83,7 +83,7 @@ def _finish(call: Call, topics: list[Topic], are_raw: bool = False) -> None:
                 partition.leader_id = NO_NODE
             partition.offline_replicas = offline_replicas(partition, hidden)
         call.gate.topic_names.learn(bytes(topic.topic_id), topic.name or "")
-        topic.topic_authorized_operations = of_topic(call, topic.name or "")
+        topic.topic_authorized_operations = of_topic(call, topic.name) if topic.name else NOT_REQUESTED
 
 
 def _query(

@@ -259,7 +259,8 @@ def page(*names: str, next_topic: str | None = None) -> Any:
     partition = PAGE.DescribeTopicPartitionsResponsePartition(partition_index=0, leader_id=1)
     cursor = None if next_topic is None else PAGE.Cursor(topic_name=next_topic, partition_index=0)
     topics = [
-        PAGE_TOPIC(name=name, topic_id=name.encode()[:1] * 16, partitions=[partition]) for name in names
+        PAGE_TOPIC(name=name, topic_id=name.encode()[:1].ljust(1, b"\0") * 16, partitions=[partition])
+        for name in names
     ]
     return PAGE(topics=topics, next_cursor=cursor)
 
@@ -280,6 +281,13 @@ def test_denied_topics_of_a_page_follow_the_others() -> None:
         -(2**31),
         -(2**31),
     ]
+
+
+def test_a_topic_without_a_name_has_no_authorized_operations() -> None:
+    """As at a broker, and as in Metadata."""
+    told = describing("READ TOPIC *").for_(page_of("", "b")).told(page("", "b"))
+
+    assert [topic.topic_authorized_operations for topic in told.topics] == [-(2**31), 1 << 3 | 1 << 8]
 
 
 def test_a_page_of_denied_topics_is_answered_here() -> None:
