@@ -97,10 +97,11 @@ def random_case(seed: int, number: int, api_key: int, served: Served) -> Case:
     )
 
 
-def versions_of(api_key: int, served: Served) -> tuple[int, int, int]:
-    """The lowest, a middle and the highest version."""
+def versions_of(api_key: int, served: Served) -> tuple[int, ...]:
+    """All versions, the lowest and the highest as often as all between them together."""
     low, high = served[api_key]
-    return low, (low + high) // 2, high
+    between = range(low + 1, high)
+    return (*((low, high) * max(1, len(between) // 2)), *between)
 
 
 def _looks(about: Family, names: Names) -> list[Step]:

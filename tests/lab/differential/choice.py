@@ -23,6 +23,10 @@ RECORD_TIMESTAMP_MS = now_ms()
 
 ZERO_ID = bytes(16)
 
+NETWORKS = ("10.0.0.0/8", "10.9.8.7/08", "127.0.0.0/31", "::/0", "02001:DB8::1%1/+32")
+NO_NETWORKS = ("", "10.0.0.0/33", "127.0.0.1/8 ", "::ffff:10.0.0.0/104", "10.0.0.0/", "::1%/128", "host/8")
+"""What looks like a network and is none."""
+
 
 class Choice:
     """Picks values for one case."""
@@ -79,9 +83,8 @@ class Choice:
         return self._name(self.one_of("User:alice", "User:bob", "User:*", "User:u-new"), "alice", "")
 
     def host(self) -> str:
-        # Kafka stores any text as a host; Penstock rejects what is neither an address nor `*`.
-        chosen: str = self.one_of("*", "*", "127.0.0.1", "10.9.8.7")
-        return chosen
+        # Kafka stores any text without `/`; Penstock rejects what is no address, except `*`.
+        return self._name(self.one_of("*", "*", "127.0.0.1", "10.9.8.7", *NETWORKS), *NO_NETWORKS)
 
     def partition(self) -> int:
         chosen: int = self.one_of(0, 0, 0, 0, 1, 1, 7)

@@ -5,6 +5,7 @@ A field takes its value from the most specific line that the table has for it: `
 that is new in the table of APIs is asked from the first day on, if with less wit.
 """
 
+from copy import deepcopy
 from random import Random
 from typing import Any, TypeVar
 
@@ -14,10 +15,12 @@ from proxy.wire.schema import Field, Struct
 from tests.lab.differential.adjusting import ADJUSTMENTS
 from tests.lab.differential.choice import Choice
 from tests.lab.differential.naming import Names
-from tests.lab.differential.values import COUNTS, NOT_NULL, VALUES
+from tests.lab.differential.values import COUNTS, NOT_NULL, ONCE, VALUES
 
 _NULL_CHANCE = 0.12
 _COUNTS = (0, 1, 1, 1, 2, 2, 3)
+_TWICE_CHANCE = 0.08
+"""That a list has an element twice."""
 
 _Value = TypeVar("_Value")
 
@@ -64,7 +67,10 @@ class _Filling:
         if not field.is_array:
             return self._element(field, path)
         counts: tuple[int, ...] = self._line(COUNTS, path) or _COUNTS
-        return [self._element(field, path) for _ in range(self._random.choice(counts))]
+        elements = [self._element(field, path) for _ in range(self._random.choice(counts))]
+        if elements and self._line(ONCE, path) is None and self._random.random() < _TWICE_CHANCE:
+            elements.append(deepcopy(self._random.choice(elements)))
+        return elements
 
     def _element(self, field: Field, path: str) -> Any:
         if field.struct is not None:

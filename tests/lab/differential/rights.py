@@ -14,7 +14,10 @@ from proxy.wire import types
 from tests.lab.differential.naming import READ_TOPICS, SINK_TOPICS, Names
 
 _PRINCIPALS = ("User:alice",) * 5 + ("User:*",) * 3 + ("User:bob", "User:carol", "Group:staff")
-_HOSTS = ("*",) * 8 + ("127.0.0.1",) * 2 + ("10.9.8.7",)
+_HOSTS = (
+    *(("*",) * 10 + ("127.0.0.1",) * 2),
+    *("10.9.8.7", "10.0.0.0/8", "127.0.0.0/31", "127.255.0.9/8", "0.0.0.0/0", "::/0"),
+)
 _ANY_KIND = (
     ResourceType.TOPIC,
     ResourceType.GROUP,

@@ -37,9 +37,12 @@ class Scene:
         self._served = served
 
     def version(self, key: int, least: int = 0) -> int:
-        """The lowest, a middle or the highest, but none below `least`."""
+        """Any, above all the lowest and the highest, but none below `least`."""
         low, high = self._served[key]
         return max(self.random.choice(versions_of(key, {key: (max(low, least), high)})), least)
+
+    def serves(self, key: int) -> bool:
+        return key in self._served
 
     def asks(self, key: int, version: int, message: Any, bind: Bind | None = None, **more: Any) -> int:
         """A step; gives its place."""
@@ -125,6 +128,94 @@ def consumer_group(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
     leaving = beat(group_id=group, member_id=member, member_epoch=-1)
     scene.asks(ApiKey.CONSUMER_GROUP_HEARTBEAT, scene.version(ApiKey.CONSUMER_GROUP_HEARTBEAT), leaving)
     return (Kind.GROUP, Kind.GROUP, Kind.TOPIC), (Op.READ, Op.DESCRIBE)
+
+
+def groups_of_all_kinds(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
+    """Groups of two protocols with a member each, and what every API says of them and of the others."""
+    with_offsets, (consumers, others) = scene.names.own_groups, scene.names.new_groups
+    topics = scene.random.sample(sorted(READ_TOPICS), 2)
+    for leaves in (False, True):
+        epoch = -1 if leaves else 0
+        beat = types.ConsumerGroupHeartbeatRequest(
+            group_id=consumers,
+            member_id=_MEMBER,
+            member_epoch=epoch,
+            rebalance_timeout_ms=10_000,
+            subscribed_topic_names=topics,
+            topic_partitions=[],
+        )
+        scene.asks(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, beat, user=ADMIN)
+        if scene.serves(ApiKey.STREAMS_GROUP_HEARTBEAT):
+            key, message = _heartbeat(scene, others, topics, epoch)
+            scene.asks(key, scene.version(key), message, user=ADMIN)
+        asked = scene.random.sample((*with_offsets, consumers, others), 3)
+        for key, message in scene.random.sample(_about_groups(scene, [*asked, asked[0]], topics), 5):
+            # A coordinator assigns a moment after a heartbeat.
+            scene.asks(key, scene.version(key), message, settles=True)
+        deletion = types.DeleteGroupsRequest(groups_names=[*asked, asked[0]])
+        scene.asks(ApiKey.DELETE_GROUPS, scene.version(ApiKey.DELETE_GROUPS), deletion)
+    return (Kind.GROUP, Kind.GROUP, Kind.TOPIC), (Op.DESCRIBE, Op.READ, Op.DELETE, Op.ALL)
+
+
+_MEMBER = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+def _heartbeat(scene: Scene, group: str, topics: list[str], epoch: int) -> tuple[ApiKey, Any]:
+    """Of a member of a share group or of a Streams group."""
+    if scene.names.number % 2:
+        return ApiKey.SHARE_GROUP_HEARTBEAT, types.ShareGroupHeartbeatRequest(
+            group_id=group, member_id=_MEMBER, member_epoch=epoch, subscribed_topic_names=topics
+        )
+    streams = types.StreamsGroupHeartbeatRequest
+    parts = [streams.Subtopology(subtopology_id="0", source_topics=topics)]
+    return ApiKey.STREAMS_GROUP_HEARTBEAT, streams(
+        group_id=group,
+        member_id=_MEMBER,
+        member_epoch=epoch,
+        rebalance_timeout_ms=10_000,
+        process_id="p",
+        topology=streams.Topology(epoch=1, subtopologies=parts) if epoch == 0 else None,
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
+
+
+def _about_groups(scene: Scene, groups: list[str], topics: list[str]) -> list[tuple[ApiKey, Any]]:
+    """Requests about groups, of the APIs that both sides have."""
+    offsets, fetched = types.DescribeShareGroupOffsetsRequest, types.OffsetDeleteRequest
+    of_topics = [offsets.DescribeShareGroupOffsetsRequestTopic(topic_name=n, partitions=[0]) for n in topics]
+    wanted = [offsets.DescribeShareGroupOffsetsRequestGroup(group_id=g, topics=None) for g in groups]
+    wanted[0].topics = of_topics
+    deleted = [
+        fetched.OffsetDeleteRequestTopic(
+            name=name, partitions=[fetched.OffsetDeleteRequestPartition(partition_index=0)]
+        )
+        for name in topics
+    ]
+    gone = types.DeleteShareGroupOffsetsRequest
+    requests = [
+        (ApiKey.LIST_GROUPS, types.ListGroupsRequest()),
+        (ApiKey.DESCRIBE_GROUPS, types.DescribeGroupsRequest(groups=groups)),
+        *(
+            (key, request(group_ids=groups, include_authorized_operations=scene.random.random() < 0.5))
+            for key, request in (
+                (ApiKey.CONSUMER_GROUP_DESCRIBE, types.ConsumerGroupDescribeRequest),
+                (ApiKey.SHARE_GROUP_DESCRIBE, types.ShareGroupDescribeRequest),
+                (ApiKey.STREAMS_GROUP_DESCRIBE, types.StreamsGroupDescribeRequest),
+            )
+        ),
+        (ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, offsets(groups=wanted)),
+        (ApiKey.OFFSET_DELETE, fetched(group_id=groups[0], topics=deleted)),
+        (
+            ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+            gone(
+                group_id=groups[1],
+                topics=[gone.DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics],
+            ),
+        ),
+    ]
+    return [(key, request) for key, request in requests if scene.serves(key)]
 
 
 def transaction(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]:
@@ -364,6 +455,7 @@ def _tagged(random: Random) -> Alter:
 SCENARIOS: dict[str, Callable[[Scene], tuple[tuple[Kind, ...], tuple[Op, ...]]]] = {
     "a classic group": classic_group,
     "a consumer group": consumer_group,
+    "groups of all kinds": groups_of_all_kinds,
     "a transaction": transaction,
     "a fetch session": fetch_session,
     "a change of ACLs": change_of_acls,

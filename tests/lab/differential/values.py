@@ -143,7 +143,7 @@ _GROUPS = {
     "InitProducerId:producer_id": among(-1),
     "InitProducerId:producer_epoch": among(-1),
     "InitProducerId:enable2_pc": among(False, False, True),
-    "InitProducerId:keep_prepared_txn": among(False),
+    "InitProducerId:keep_prepared_txn": among(False, False, False, True),
 }
 _ADMIN = {
     "CreateTopics:topics.name": Choice.new_topic,
@@ -162,22 +162,22 @@ _ADMIN = {
     "AlterPartitionReassignments:topics.name": Choice.own_topic,
     "AlterPartitionReassignments:replicas": Choice.replicas,
     "AlterReplicaLogDirs:path": among("/nowhere"),
-    "DescribeAcls:pattern_type_filter": among(*(1, 1, 1, 2, 3, 4) * 6, 0),
-    "DescribeAcls:operation": among(*(1, 1, 2, 3, 8) * 6, 0),
-    "DescribeAcls:permission_type": among(*(1, 1, 2, 3) * 6, 0),
-    "DescribeAcls:resource_type_filter": among(*(1, 1, 2, 3, 4, 5) * 6, 0),
-    "DeleteAcls:pattern_type_filter": among(*(1, 1, 1, 2, 3, 4) * 6, 0),
-    "DeleteAcls:operation": among(*(1, 1, 2, 3, 8) * 6, 0),
-    "DeleteAcls:permission_type": among(*(1, 1, 2, 3) * 6, 0),
-    "DeleteAcls:resource_type_filter": among(*(1, 2, 2, 3, 4, 5) * 6, 0),
+    "DescribeAcls:pattern_type_filter": among(*(1, 1, 1, 2, 3, 4) * 6, 0, 99),
+    "DescribeAcls:operation": among(*(1, 1, 2, 3, 8) * 6, 0, 99),
+    "DescribeAcls:permission_type": among(*(1, 1, 2, 3) * 6, 0, 99),
+    "DescribeAcls:resource_type_filter": among(*(1, 1, 2, 3, 4, 5) * 6, 0, 99),
+    "DeleteAcls:pattern_type_filter": among(*(1, 1, 1, 2, 3, 4) * 6, 0, 99),
+    "DeleteAcls:operation": among(*(1, 1, 2, 3, 8) * 6, 0, 99),
+    "DeleteAcls:permission_type": among(*(1, 1, 2, 3) * 6, 0, 99),
+    "DeleteAcls:resource_type_filter": among(*(1, 2, 2, 3, 4, 5) * 6, 0, 99),
     "resource_name_filter": Choice.topic,
     "principal_filter": Choice.principal,
     "host_filter": Choice.host,
     "CreateAcls:resource_name": Choice.topic,
-    "CreateAcls:resource_type": among(*(2, 2, 3, 4, 5, 6, 7) * 5, 0, 1),
-    "CreateAcls:resource_pattern_type": among(*(3, 3, 3, 4, 4) * 5, 0, 1, 2),
-    "CreateAcls:operation": among(*(2, 3, 3, 4, 8, 8) * 5, 0, 1),
-    "CreateAcls:permission_type": among(*(3, 3, 2) * 8, 0, 1),
+    "CreateAcls:resource_type": among(*(2, 2, 3, 4, 5, 6, 7) * 5, 0, 99, 1),
+    "CreateAcls:resource_pattern_type": among(*(3, 3, 3, 4, 4) * 5, 0, 99, 1, 2),
+    "CreateAcls:operation": among(*(2, 3, 3, 4, 8, 8) * 5, 0, 99, 1),
+    "CreateAcls:permission_type": among(*(3, 3, 2) * 8, 0, 99, 1),
     "UpdateFeatures:feature": among("nonsense", "", "metadata.version"),
     "UpdateFeatures:max_version_level": among(99, 120),
     "UnregisterBroker:broker_id": among(99),
@@ -249,3 +249,14 @@ COUNTS: dict[str, tuple[int, ...]] = {
     "ListGroups:types_filter": (0, 0, 1),
 }
 """How many elements an array may have."""
+
+ONCE: dict[str, bool] = dict.fromkeys(
+    (
+        "CreateTopics:assignments",
+        "CreateTopics:broker_ids",
+        "CreatePartitions:broker_ids",
+        "AlterPartitionReassignments:replicas",
+    ),
+    True,
+)
+"""Lists that have no element twice."""
