@@ -78,9 +78,19 @@ CLEAN, FINDINGS, FAILED = 0, 1, 2
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code. argparse itself exits with 2 on a wrong command line."""
     arguments = parser().parse_args(argv)
-    run: Run | None = arguments.run
-    log, is_log_of_use = session.new_log(), False
     try:
+        return _ended(arguments)
+    # While a failure is explained there may be another one: a full disk, a JVM that is gone.
+    except Exception as error:  # noqa: BLE001 - see above
+        return _failed(" ".join(f"{type(error).__name__}: {error}".split()))
+
+
+def _ended(arguments: argparse.Namespace) -> int:
+    """Runs the command, and returns the exit code."""
+    run: Run | None = arguments.run
+    log, is_log_of_use = None, False
+    try:
+        log = session.new_log()
         with session.jvm_prints_into(log):
             if run is None:
                 prepare(arguments.ivy_dir, _say)
@@ -104,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(what + (f" (more in {log})" if is_log_of_use else ""))
     finally:
         if log is not None and not is_log_of_use:
-            log.unlink()
+            log.unlink(missing_ok=True)
 
 
 def _key(arguments: argparse.Namespace) -> Key:
@@ -451,7 +461,7 @@ def _failed(reason: str) -> int:
 
 def _reason(error: Exception) -> str:
     """Returns the message on one line. For an exception of the JVM, that of its innermost cause."""
-    first, *others = str(error).strip().splitlines()
+    first, *others = str(error).strip().splitlines() or [type(error).__name__]
     if not first.startswith("An error occurred while calling"):
         return first
     causes = [line.partition("Caused by: ")[2] for line in others if line.startswith("Caused by: ")]

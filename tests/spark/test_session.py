@@ -7,10 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from spark_audit import __main__ as command_line
+from spark_audit import session
+
 ROOT = Path(__file__).resolve().parents[2]
+
+
+class Unprintable(Py4JError):  # type: ignore[misc]  # py4j has no types
+    """As an exception of the JVM, whose message Python asks the JVM for."""
+
+    def __str__(self) -> str:
+        raise Py4JNetworkError("the JVM is gone")
+
 
 LOOKUP = "r\n"
 """What a command of Py4J begins with that looks for a class, or for a member of one."""
@@ -38,6 +50,31 @@ def test_a_function_that_was_used_once_is_not_looked_up_again(
     again = sent[asked:]
     assert len(again) > 3
     assert [command for command in again if command.startswith(LOOKUP)] == []
+
+
+@pytest.mark.spec("D15")
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (FileNotFoundError(2, "No usable temporary directory found"), "No usable temporary directory found"),
+        (Py4JError(""), "Py4JError"),
+        (Unprintable(), "Py4JNetworkError: the JVM is gone"),
+    ],
+    ids=["no temporary directory", "without a message", "JVM gone"],
+)
+def test_whatever_fails_is_exit_code_2_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failure: Exception, reason: str
+) -> None:
+    """Exit code 1, as of a Python program that ends with a traceback, would say that there are findings."""
+
+    def fails() -> None:
+        raise failure
+
+    monkeypatch.setattr(session, "new_log", fails)
+
+    assert command_line.main(["verify", "--tables", "none"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert (line.startswith("penstock audit: "), reason in line) == (True, True)
 
 
 @pytest.mark.spec("O5")
