@@ -169,7 +169,9 @@ class ControllerConfig(Part):
     """The cluster: `bootstrap`, one broker or [several](#several-addresses), and the rest of [a
     peer](#a-peer)."""
     metadata: MetadataLogConfig = MetadataLogConfig()
-    authorizer: Annotated[AuthorizerConfig, Below({"early_start_listeners": RESTART})] = AuthorizerConfig()
+    authorizer: Annotated[
+        AuthorizerConfig, Below({"early_start_listeners": RESTART, "candidate": RESTART})
+    ] = AuthorizerConfig()
     """[As in proxy.yaml](#the-authorizer). By default the listener is one of the `early.start.listeners`:
     super users are served before the log is loaded. The proxies need CLUSTER_ACTION: name them in
     `super.users` or add the ACL."""
@@ -215,6 +217,9 @@ class ControllerConfig(Part):
         if self.listener.ssl is not None and self.listener.ssl.client_certificate_expiry_enforced:
             key = "client.certificate.expiry.enforced"
             raise KeyProblem(("listener", "ssl", key), f"{key} is for a proxy's listeners; remove it")
+        if self.authorizer.candidate is not None:
+            at = "authorizer", "candidate"
+            raise KeyProblem(at, "a candidate decides at the proxies; move the key to their files")
 
     def _owners_are_known(self) -> None:
         name = self.authorizer.authorizer_class_name

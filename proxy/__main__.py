@@ -312,7 +312,8 @@ def _policy_arguments(command: argparse.ArgumentParser) -> None:
     subcommands = command.add_subparsers(dest="policy_command", required=True, metavar="COMMAND")
     source = (
         "live (with --bootstrap-server), topic or kraft (with -c; topic@N: as of offset N), a file or"
-        " directory of a metadata log, the output of kafka-acls --list, an ACL file, or a proposal"
+        " directory of a metadata log, the output of kafka-acls --list, a file of rights, an ACL"
+        " file, or a proposal"
     )
     diff = subcommands.add_parser("diff", help="print all requests that two policies decide differently")
     diff.add_argument("old", metavar="OLD", help=source)

@@ -150,7 +150,7 @@ EVENTS = (
     *("high_water", "checkpoint", "witnessed", "authentication", "reauthentication"),
     *("authentication_failed", "reauthentication_failed", "authentication_incomplete", "session_expired"),
     *("session_expired_idle", "session_revoked", "session_disconnected"),
-    *("authorization", "authorization_summary"),
+    *("authorization", "authorization_summary", "candidate_compared", "candidate_differs"),
     *("authorization_collapsed", "authentication_collapsed", "request_collapsed", "request_refused"),
     *("request_summary", "admin_request", "broker_responded", "forwarded", "forwarded_received"),
     *("quota_changed", "tokens_expired", "acls_ended", "topics_gone", "log_written_again", "throttled"),

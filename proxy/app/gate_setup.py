@@ -28,6 +28,7 @@ from proxy.security.authorizer import Authorizer, load_authorizer
 from proxy.security.principal import parse_principal
 from proxy.security.principal_serde import load_principal_serde
 from proxy.security.protected import ProtectedResources
+from proxy.security.shadow import Shadow
 from proxy.session.gate import Basis, Gate
 from proxy.session.member_hosts import MemberHosts, SharedHosts
 from proxy.session.memory import Limits, RequestMemory
@@ -36,14 +37,17 @@ from proxy.wire.work import Pace
 log = structlog.get_logger(__name__)
 
 
-def gate(config: ProxyConfig, rates_of: RatesOf, hosts: SharedHosts | None = None) -> Gate:
+def gate(
+    config: ProxyConfig, rates_of: RatesOf, shadow: Shadow | None = None, hosts: SharedHosts | None = None
+) -> Gate:
     """ConfigError or ValueError name what cannot be used.
 
-    `rates_of`: where the use of quotas is counted. `hosts`: shared with other processes; None: with none.
+    `rates_of`: where the use of quotas is counted. `shadow`: of the candidate. `hosts`: shared with other
+    processes; None: with none.
     """
     own_controller = config.controller.mode != "kraft"
     return Gate(
-        Basis(ProtectedResources(authorizer(config), config.own_resources)),
+        Basis(ProtectedResources(authorizer(config), config.own_resources, shadow)),
         ClientQuotas(config.quota, config.quota.enforced, config.quota.excluded, rates_of),
         limits(config),
         serde=load_principal_serde(config.principal_serde_class),
@@ -65,10 +69,16 @@ def protect_writer(gate: Gate, transactional_id: str) -> bool:
     assert isinstance(guarded, ProtectedResources)
     if transactional_id in guarded.own.transactional_ids:
         return False
-    gate.authorizer = ProtectedResources(
-        guarded.authorizer, guarded.own.with_transactional_id(transactional_id)
-    )
+    own = guarded.own.with_transactional_id(transactional_id)
+    gate.authorizer = ProtectedResources(guarded.authorizer, own, guarded.shadow)
     return True
+
+
+def compare_with(gate: Gate, shadow: Shadow | None) -> None:
+    """Have another candidate decide beside the authorizer, also what sessions remember."""
+    guarded = gate.authorizer
+    assert isinstance(guarded, ProtectedResources)
+    gate.authorizer = ProtectedResources(guarded.authorizer, guarded.own, shadow)
 
 
 def apply_decision_settings(
@@ -81,7 +91,9 @@ def apply_decision_settings(
     guarded = gate.authorizer
     assert isinstance(guarded, ProtectedResources)
     gate.quotas.follow(config.quota, config.quota.enforced, config.quota.excluded, generation)
-    gate.decide_by(generation, None if other is None else ProtectedResources(other, guarded.own))
+    gate.decide_by(
+        generation, None if other is None else ProtectedResources(other, guarded.own, guarded.shadow)
+    )
 
 
 def identity(config: ProxyConfig, broker: EndpointSettings) -> Identity:

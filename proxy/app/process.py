@@ -16,6 +16,7 @@ import structlog
 
 from forwarding.versions import for_clients
 from proxy.app import gate_setup
+from proxy.app.candidate import CandidateTrial
 from proxy.app.control_plane import ControlPlane
 from proxy.app.handover import Handovers
 from proxy.app.listeners import Listeners, Prepared
@@ -61,6 +62,7 @@ from proxy.net.telemetry.client_metrics import ClientSeries
 from proxy.net.telemetry.event_metrics import RequestSeries, StateCollector, Telemetry
 from proxy.net.telemetry.quota_metrics import AcceptSeries, OthersSeries
 from proxy.security.authorizer import Authorizer
+from proxy.security.shadow import Shadow
 from proxy.session.apis.table import HANDLED_HERE, supported_versions
 from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire.error_codes import ErrorCode
@@ -121,7 +123,8 @@ class ProxyProcess:
         rates_of = gate_setup.rates_of(
             config, group.rate, None if self._shares is None else self._shares.rate
         )
-        self._gate = gate_setup.gate(config, rates_of, group.hosts)
+        self._candidate = CandidateTrial(config.authorizer, frame.reloads)
+        self._gate = gate_setup.gate(config, rates_of, self._candidate.shadow, group.hosts)
         self._upkeep = ReplaceableTask(self._upkeep_of(self._gate.authorizer).run)
         self._quotas_at_broker = gate_setup.QuotasAtBroker(config)
         self._quota_changes = QuotaChanges(self._audit.append)
@@ -254,7 +257,7 @@ class ProxyProcess:
         except TimeoutError:
             log.warning("tasks of disconnected clients cancelled at the end")
         self._quota_changes.flush()
-        self._record_shares()
+        self._record_counts()
         waits_for_this = self._restarting is not None and self._restarting.has_successor
         await self._recording.close(SUCCESSOR_WAITS_MS if waits_for_this else AUDIT_CLOSE_MS)
         await frame.http.close()
@@ -266,6 +269,7 @@ class ProxyProcess:
         # A record that cannot be applied may be a DENY. Without an image only super users are served.
         yield self._plane.follow(partial(setattr, self._gate, "image", None))
         yield end_acls(self._plane.loader)
+        yield self._candidate.run(self._gate.forget_decisions)
         yield from self._frame.background()
         yield from self._recording.background()
         for part in (
@@ -309,6 +313,10 @@ class ProxyProcess:
             raise
         stale = set(self._listeners.tls)
         self._apply_decision_settings(config, prepared.authorizer)
+        if prepared.shadow is not self._candidate.shadow:
+            self._record_counts()
+            gate_setup.compare_with(self._gate, prepared.shadow)
+        self._candidate.replace(config.authorizer, prepared.shadow)
         frame.config = config
         self._logins.apply(config, prepared.logins)
         self._listeners.apply(prepared.listeners)
@@ -354,7 +362,16 @@ class ProxyProcess:
         fresh = listeners.tls.difference(self._listeners.tls)
         certificates = {each: frame.certificates.read(each) for each in fresh}
         policy = config.audit.policy()
-        return _Prepared(listeners, logins, certificates, proxy_principals(config), policy, authorizer, http)
+        return _Prepared(
+            listeners,
+            logins,
+            certificates,
+            proxy_principals(config),
+            policy,
+            authorizer,
+            self._candidate.read(config.authorizer),
+            http,
+        )
 
     def _pages(self) -> Pages:
         """Return what a supervisor may request."""
@@ -390,14 +407,16 @@ class ProxyProcess:
             await asyncio.sleep(self._frame.config.audit.summary_interval_ms / 1000)
             moment_ms = now_ms()
             await self._listeners.sweep(moment_ms, SWEEP_SHARE)
-            self._record_shares()
+            self._record_counts()
             await run_in_slices(self._gate.quotas.drop_idle(moment_ms), share=SWEEP_SHARE)
             shown = self._telemetry.shown_clients
             await run_in_slices(shown.review(self._gate.quotas, moment_ms), share=SWEEP_SHARE)
             await run_in_slices(self._telemetry.end_idle_quotas(moment_ms), share=SWEEP_SHARE)
             garbage_collector.collect_if_few()
 
-    def _record_shares(self) -> None:
+    def _record_counts(self) -> None:
+        for event in self._candidate.events(now_ms()):
+            self._audit.append(event)
         if self._shares is not None:
             for event in self._shares.events(enforced=self._gate.quotas.enforced):
                 self._audit.append(event)
@@ -510,6 +529,7 @@ class _Prepared:
     proxy_principals: frozenset[str]
     audit_policy: AuditPolicy
     authorizer: "_PreparedAuthorizer | None"
+    shadow: Shadow | None
     """None: unchanged."""
     http: PreparedAccess | None
     """None: unchanged."""

@@ -292,6 +292,33 @@ def authorization(
 
 
 @_event(SUMMARY)
+def candidate_compared(*, count: int, interval_start_ms: int, interval_end_ms: int, message: str) -> None:
+    """Decisions that a candidate decided too (SPEC D19). `message`: the digest of its file, and errors."""
+
+
+@_event(SUMMARY)
+def candidate_differs(
+    *,
+    host: str | None = None,
+    principal: str | None = None,
+    groups: Sequence[str] | None = None,
+    resource_type: str | None = None,
+    resource_name: str | None = None,
+    pattern_type: str | None = None,
+    operation: str | None = None,
+    granted: bool | None = None,
+    rule: str | None = None,
+    acl_id: str | None = None,
+    count: int,
+    interval_start_ms: int,
+    interval_end_ms: int,
+    message: str,
+) -> None:
+    """Decisions that a candidate would have made otherwise. The fields are those of the decision in effect,
+    `message` is the candidate's. Without a principal: further differences of the interval."""
+
+
+@_event(SUMMARY)
 def authorization_summary(
     *,
     method: str,

@@ -31,6 +31,7 @@ from proxy.config import (
 )
 from proxy.config.addresses import Bind, file_of, require_different_ports
 from proxy.config.authorizer import PolicyConfig
+from proxy.config.candidate import read_candidate
 from proxy.config.certificates import facts
 from proxy.config.document import Location, NotYaml, read_document
 from proxy.config.kinds import KINDS
@@ -259,6 +260,8 @@ def _login(login: Login) -> None:
 def _authorizer(settings: AuthorizerConfig, reloads: FileReloads) -> None:
     authorizer = load_authorizer(settings.authorizer_class_name or "", settings.settings())
     AuthorizerReload(authorizer, reloads, lambda: None)
+    if settings.candidate is not None:
+        read_candidate(settings.candidate)
 
 
 def _directory(directory: Path) -> None:

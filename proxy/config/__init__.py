@@ -6,6 +6,7 @@ proxy             the whole file of a proxy, and the sections that a controller'
 listener          an address that clients connect to, its TLS and logins
 users             the users file
 authorizer        the authorizer and its settings
+candidate         the ACLs of a file of rights, which are tried beside those in effect
 telemetry         the receiver of traces
 upstream          the broker, and the addresses of all brokers' proxies
 peer              connections to a broker or a controller, and Penstock's own logins there

@@ -78,6 +78,9 @@ class AuthorizerConfig(Part):
     it changes."""
     early_start_listeners: Annotated[tuple[str, ...], Listed, LIVE] = ()
     """Names of listeners that open before the log is loaded, for super users only."""
+    candidate: Annotated[ExistingFile | None, LIVE] = None
+    """At a proxy: a [file of rights](rights.md#the-file) whose ACLs [decide beside those in
+    effect](policy.md#a-shadow), and change nothing. Read at the start and at each reload."""
     own_settings: Annotated[PluginSettings, LIVE] = Field(default_factory=dict, alias="settings")
     """Further settings for the class: `{"office.hours": "8-18"}`. See [writing an
     authorizer](authorizers.md#writing-an-authorizer)."""
@@ -118,10 +121,16 @@ class PolicyConfig(Part):
 
 
 def require_provable(policy: PolicyConfig, authorizer: AuthorizerConfig) -> None:
-    """Assertions are proved of Kafka's ACLs, not of what decides otherwise."""
-    if policy.assertions is not None and authorizer.authorizer_class_name != STANDARD:
+    """Assertions are proved of Kafka's ACLs, and a candidate has these, not of what decides otherwise."""
+    if authorizer.authorizer_class_name == STANDARD:
+        return
+    if policy.assertions is not None:
         raise KeyProblem(
             ("policy", "assertions"), "assertions are about the ACLs of StandardAuthorizer; configure it"
+        )
+    if authorizer.candidate is not None:
+        raise KeyProblem(
+            ("authorizer", "candidate"), "a candidate has ACLs of StandardAuthorizer; configure it"
         )
 
 

@@ -168,6 +168,15 @@ def end_text(until_ms: int | None) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{until_ms % 1000:03d}Z"
 
 
+def in_words(acl: Acl) -> str:
+    """Return an ACL as a proposal names it."""
+    return (
+        f"{acl.permission_type.name} {acl.principal} from {acl.host} {acl.operation.name}"
+        f" {acl.resource_type.name} {acl.pattern_type.name} {acl.resource_name}"
+        + ("" if acl.until_ms is None else f" until {end_text(acl.until_ms)}")
+    )
+
+
 Binding = tuple[ResourceType, str, PatternType, str, str, Operation, PermissionType]
 """An ACL without its id and its end."""
 Numbers = tuple[int, int, int, int]

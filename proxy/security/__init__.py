@@ -6,6 +6,7 @@ principal_builder    makes the principal of a connection; a class may replace it
 principal_serde      encodes principals in Envelopes; a class may replace it
 authorizer           the authorizer's interface (KIP-11), its guard, and how one is loaded; hosts as in ACLs
 standard             Kafka's StandardAuthorizer on the metadata image (KIP-801, KIP-679)
+shadow               other ACLs, which decide beside those in effect and change nothing
 protected            Penstock's own topics, group and transactional id, which no client may change
 simple               SimpleAclAuthorizer: ACLs in a JSON file (KIP-11's first draft)
 backoff              delays logins after failures

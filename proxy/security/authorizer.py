@@ -190,7 +190,7 @@ class GuardedAuthorizer:
                 return decisions
             self._count(f"for {len(actions)} actions: {decisions!r}")
         except Exception as error:  # noqa: BLE001 - a foreign authorizer may raise anything (SPEC A1)
-            self._count(_formatted(error))
+            self._count(formatted(error))
         return [_FAILED] * len(actions)
 
     def authorize_by_resource_type(
@@ -202,7 +202,7 @@ class GuardedAuthorizer:
                 return decision
             self._count(f"for a resource type: {decision!r}")
         except Exception as error:  # noqa: BLE001 - as above
-            self._count(_formatted(error))
+            self._count(formatted(error))
         return _FAILED
 
     def deciding_groups(self, context: RequestContext) -> tuple[str, ...] | None:
@@ -216,14 +216,14 @@ class GuardedAuthorizer:
                 return groups
             self._count(f"for the groups that decide: {groups!r}")
         except Exception as error:  # noqa: BLE001 - as above
-            self._count(_formatted(error))
+            self._count(formatted(error))
         return None
 
     def acl_count(self, image: MetadataImage) -> int:
         try:
             return self._ready().acl_count(image)
         except Exception as error:  # noqa: BLE001 - as above
-            self._count(_formatted(error))
+            self._count(formatted(error))
             return -1
 
     def _ready(self) -> Authorizer:
@@ -236,7 +236,8 @@ class GuardedAuthorizer:
         self.last_error = error
 
 
-def _formatted(error: Exception) -> str:
+def formatted(error: Exception) -> str:
+    """Return the error with its traceback, for the log."""
     return "".join(format_exception(error)).rstrip()
 
 

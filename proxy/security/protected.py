@@ -16,6 +16,7 @@ allow.everyone.if.no.acl.found (decision 0042).
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 from proxy.metadata.acl import Operation, PatternType, ResourceType
 from proxy.metadata.image import MetadataImage
@@ -30,6 +31,7 @@ from proxy.security.authorizer import (
     RequestContext,
 )
 from proxy.security.principal import GROUP_TYPE
+from proxy.security.shadow import Shadow
 from proxy.security.simple import SimpleAclAuthorizer
 
 PROTECTED_TOPIC = "protected.topic"
@@ -105,9 +107,11 @@ class ProtectedResources:
     authorize_by_resource_type is left to it too: it gives access to no particular resource.
     """
 
-    def __init__(self, authorizer: Authorizer, own: OwnResources) -> None:
+    def __init__(self, authorizer: Authorizer, own: OwnResources, shadow: Shadow | None = None) -> None:
+        """`shadow`: decides beside it, about all that is not protected (SPEC D19)."""
         self.authorizer = authorizer
         self.own = own
+        self.shadow = shadow
         self._names: Mapping[ResourceType, frozenset[str]] = {
             ResourceType.TOPIC: own.topics,
             ResourceType.GROUP: own.groups,
@@ -122,6 +126,10 @@ class ProtectedResources:
 
     def authorize(self, context: RequestContext, actions: Sequence[Action]) -> list[Decision]:
         decisions = self.authorizer.authorize(context, actions)
+        if self.shadow is not None:
+            here = self._decided_here
+            free = [each.resource_name not in here.get(each.resource_type, _NO_NAMES) for each in actions]
+            self.shadow.compare(context, list(compress(actions, free)), list(compress(decisions, free)))
         return [
             self._guarded(context, action, decision)
             if action.resource_name in self._decided_here.get(action.resource_type, _NO_NAMES)
@@ -132,7 +140,10 @@ class ProtectedResources:
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> Decision:
-        return self.authorizer.authorize_by_resource_type(context, operation, resource_type)
+        decision = self.authorizer.authorize_by_resource_type(context, operation, resource_type)
+        if self.shadow is not None:
+            self.shadow.compare_by_type(context, Action(operation, resource_type, ""), decision)
+        return decision
 
     def acl_count(self, image: MetadataImage) -> int:
         return self.authorizer.acl_count(image)

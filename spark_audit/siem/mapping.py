@@ -85,6 +85,8 @@ EVENTS = {
     "checkpoint": _process(PROCESS, INFORMATIONAL),
     "witnessed": _process(SUMMARY, INFORMATIONAL),
     "quota_share": _process(SUMMARY, INFORMATIONAL),
+    "candidate_compared": _process(SUMMARY, INFORMATIONAL),
+    "candidate_differs": _process(SUMMARY, INFORMATIONAL),
     "authentication": _LOGON,
     "reauthentication": _LOGON,
     "authentication_failed": _NO_LOGON,

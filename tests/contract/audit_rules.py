@@ -79,6 +79,8 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
         "metadata_offset",
         "objects",
     ),
+    "candidate_compared": (*COUNTED, "message"),
+    "candidate_differs": (*COUNTED, "message"),
     "quota_changed": ("entity_path", "message"),
     "quota_share": (*QUOTA, "quota_share", *COUNTED),
     "quota_used": ("quota_key", "metadata_offset", *COUNTED),

@@ -7,12 +7,17 @@ made a path shorter. Raise one only with the figures of `make bench` in the comm
 
 import sys
 from collections.abc import Callable
+from functools import partialmethod
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from proxy.metadata.acls_image import AclsImage
 from proxy.security.principal import Principal
+from proxy.security.protected import ProtectedResources
+from proxy.security.shadow import NEWLY_DENIED, Shadow
+from proxy.security.standard import StandardAuthorizer
 from proxy.session.authentication import Authentication
 from proxy.session.session import Session
 from tests.lab.bench.decoded import CASES, RIGHTS, produce, round_trip
@@ -81,6 +86,24 @@ def test_a_request_executes_no_more_instructions_than_before(case: str) -> None:
     least = min(executed(once) for _ in range(20))
 
     assert least <= INSTRUCTIONS[case], f"{least} instructions: see the docstring of this file"
+
+
+@pytest.mark.spec("D19")
+@pytest.mark.parametrize("case", [case for case in CASES if "100" not in case])
+def test_a_known_request_pays_nothing_for_a_candidate(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shadow = Shadow(StandardAuthorizer(), AclsImage.EMPTY, "")
+    plain = ProtectedResources.__init__
+    monkeypatch.setattr(ProtectedResources, "__init__", partialmethod(plain, shadow=shadow))
+    once = round_trip(CASES[case])
+    for _ in range(40):
+        once()
+    compared = shadow.counts[NEWLY_DENIED]
+
+    least = min(executed(once) for _ in range(20))
+
+    assert least <= INSTRUCTIONS[case]
+    assert compared > 0
+    assert shadow.counts[NEWLY_DENIED] == compared
 
 
 @pytest.mark.spec("O6")

@@ -47,6 +47,33 @@ def test_a_proposal_is_compared_with_what_kafka_acls_has_listed(capsys: pytest.C
     )
 
 
+RIGHTS = """\
+# Alice reads reports only.
+acls:
+- {resource.type: TOPIC, resource.name: payroll-reports-, pattern.type: PREFIXED,
+   principal: 'User:alice', operation: READ}
+- {resource.type: TOPIC, resource.name: payroll-, pattern.type: PREFIXED,
+   principal: 'User:CN=etl, O=b', host: 10.0.0.0/8, operation: ALL}
+- {resource.type: TOPIC, resource.name: '*', principal: 'User:*', operation: DESCRIBE}
+quotas: []
+"""
+
+
+@pytest.mark.spec("D19")
+def test_a_file_of_rights_is_compared_as_the_whole_policy(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "rights.yaml").write_text(RIGHTS, encoding="utf-8")
+    assert main(["policy", "diff", "listed.txt", "rights.yaml"]) == 1
+    of_rights = capsys.readouterr().out
+    assert main(["policy", "diff", "listed.txt", "narrowed.txt"]) == 1
+    assert capsys.readouterr().out == of_rights
+
+    (files / "rights.yaml").write_text("acls:\n- {}\n", encoding="utf-8")
+    assert main(["policy", "diff", "listed.txt", "rights.yaml"]) == 2
+    assert "rights.yaml:2: acls[0] > resource.type" in capsys.readouterr().err
+
+
 LISTED_WITH_END = LISTED.replace(
     "operation=READ, permissionType=ALLOW)", "operation=READ, permissionType=ALLOW, until={})"
 )

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from proxy.commands.policy.sources import PolicyReader, SourceError, in_words
+from proxy.commands.policy.sources import PolicyReader, SourceError
 from proxy.error_text import text_of
-from proxy.metadata.acl import Acl, end_text
+from proxy.metadata.acl import Acl, end_text, in_words
 from proxy.policy.assertions import AssertionFault, Violation, parse_assertions, violations
 from proxy.policy.differences import Region, differences
 from proxy.policy.hosts import branches_of_hosts

@@ -3,7 +3,8 @@
     live                  the ACLs of the cluster, by DescribeAcls at --bootstrap-server
     topic, kraft          the metadata log, as for `penstock shell`; with @N as of offset N
     PATH                  a segment, a snapshot or a directory of a log (also with @N), the output of
-                          kafka-acls --list, an ACL file of SimpleAclAuthorizer, or a proposal
+                          kafka-acls --list, a file of rights, an ACL file of SimpleAclAuthorizer, or a
+                          proposal
 
 A proposal (docs/policy.md) is a change of the policy before it, or of one without ACLs.
 """
@@ -19,18 +20,12 @@ from proxy.commands.properties import SettingError, cluster_at
 from proxy.commands.proposal_check import at_present, carried_out, image_acl
 from proxy.commands.shell.source import KRAFT, SEGMENT, SNAPSHOT, TOPIC, LogError, UsageError, find
 from proxy.config import ConfigError
+from proxy.config.candidate import read_candidate
 from proxy.error_text import text_of
-from proxy.metadata.acl import (
-    Acl,
-    Operation,
-    PatternType,
-    PermissionType,
-    ResourceType,
-    end_text,
-)
+from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType, in_words
 from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.delta import AclsDelta
-from proxy.metadata.image import MetadataImage
+from proxy.metadata.image import MetadataImage, TopicsImage
 from proxy.net.files.tls import TlsError
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.policy.policy import Policy, numbered_id, of_file, of_image
@@ -90,6 +85,10 @@ class PolicyReader:
             return of_file(content, self.settings)
         if text.lstrip().startswith(_LISTED):
             return of_image(_image(listed_acls(text)), self.settings)
+        if _RIGHTS.search(text):
+            topics = TopicsImage.EMPTY if before is None else before.image.topics
+            image = MetadataImage(0, read_candidate(Path(source)).acls, topics=topics)
+            return of_image(at_present(image), self.settings)
         return self._proposed(source, text, before)
 
     def _proposed(self, source: str, text: str, before: Policy | None) -> Policy:
@@ -110,15 +109,7 @@ def _image(acls: Iterator[Acl]) -> MetadataImage:
     return at_present(MetadataImage(0, delta.apply()))
 
 
-def in_words(acl: Acl) -> str:
-    """Return an ACL as a proposal names it."""
-    return (
-        f"{acl.permission_type.name} {acl.principal} from {acl.host} {acl.operation.name}"
-        f" {acl.resource_type.name} {acl.pattern_type.name} {acl.resource_name}"
-        + ("" if acl.until_ms is None else f" until {end_text(acl.until_ms)}")
-    )
-
-
+_RIGHTS = re.compile(r"^acls:", re.MULTILINE)
 _LISTED = "Current ACLs for resource"
 _RESOURCE = re.compile(
     _LISTED + r" `ResourcePattern\(resourceType=(\w+), name=(.*), patternType=(\w+)\)`:\s*"

@@ -25,22 +25,12 @@ from proxy.commands.rights.changes import (
     end_value,
     row,
 )
+from proxy.config.candidate import AclRow, one_of
 from proxy.config.parts import ConfigError, Part, SecretFile
 from proxy.config.reading import load
-from proxy.config.users import Moment
-from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
 from proxy.metadata.scram import MAX_ITERATIONS, MIN_ITERATIONS
 from proxy.quota.keys import KEYS
 from spark_audit.proposal import ProposedAcl
-
-
-def _one_of(names: Mapping[str, object]) -> AfterValidator:
-    def known(name: str) -> str:
-        if name not in names:
-            raise ValueError(f"expected one of {', '.join(names)}")
-        return name
-
-    return AfterValidator(known)
 
 
 def _limit(value: object) -> float:
@@ -57,16 +47,7 @@ class _Row(Part):
         raise NotImplementedError
 
 
-class _Acl(_Row):
-    resource_type: Annotated[str, _one_of(ResourceType.__members__)]
-    resource_name: str
-    pattern_type: Annotated[str, _one_of(PatternType.__members__)] = "LITERAL"
-    principal: str
-    host: str = "*"
-    operation: Annotated[str, _one_of(Operation.__members__)]
-    permission_type: Annotated[str, _one_of(PermissionType.__members__)] = "ALLOW"
-    until: Moment | None = None
-
+class _Acl(AclRow, _Row):
     @property
     def item(self) -> tuple[Key, Value]:
         place = self.resource_type, self.resource_name, self.pattern_type
@@ -80,7 +61,7 @@ class _Quota(_Row):
     user: str | None = None
     client_id: Annotated[str | None, Field(alias="client-id")] = None
     ip: str | None = None
-    quota: Annotated[str, _one_of(KEYS)]
+    quota: Annotated[str, one_of(KEYS)]
     limit: Annotated[object, AfterValidator(_limit)]
 
     @property

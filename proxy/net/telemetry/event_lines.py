@@ -13,6 +13,8 @@ QUIET_EVENTS = frozenset(
     (
         "authorization_summary",
         "request_summary",
+        "candidate_compared",
+        "candidate_differs",
         "high_water",
         "checkpoint",
         "witnessed",

@@ -27,7 +27,7 @@ from proxy.net.telemetry.event_lines import log_event
 from proxy.net.telemetry.quota_metrics import ShownClients, ThrottledSeries, quota_series
 from proxy.quota.connections import REJECTION_REASONS
 from proxy.security.authorizer import NOT_READY, Authorizer, GuardedAuthorizer
-from proxy.security.protected import unprotected
+from proxy.security.protected import ProtectedResources, unprotected
 from proxy.session.accounting.request_counts import Durations, name_of_api, name_of_error
 from proxy.session.gate import Gate, ListenerPolicy
 
@@ -401,3 +401,13 @@ class StateCollector(Collector):
                 "penstock_acls", "Kafka: Authorizer AclCount", authorizer.acl_count(image), merge="min"
             )
         yield authorizer_errors(authorizer)
+        shadow = authorizer.shadow if isinstance(authorizer, ProtectedResources) else None
+        if shadow is not None:
+            compared = CounterMetricFamily(
+                "penstock_candidate_decisions_total",
+                "Decisions that the candidate (authorizer.candidate) made too; an error is one of its own",
+                labels=["outcome"],
+            )
+            for outcome, count in shadow.counts.items():
+                compared.add_metric([outcome], count)
+            yield compared
