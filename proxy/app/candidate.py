@@ -12,7 +12,7 @@ import structlog
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.config import AuthorizerConfig
-from proxy.config.candidate import read_candidate
+from proxy.config.candidate import DIGEST_CHARACTERS, read_candidate
 from proxy.metadata.acl import PatternType
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.runtime.clock import now_ms
@@ -21,7 +21,6 @@ from proxy.security.standard import StandardAuthorizer
 
 FILE_KIND = "candidate"
 INTERVAL_S = 1.0
-DIGEST_CHARACTERS = 16
 
 log = structlog.get_logger(__name__)
 

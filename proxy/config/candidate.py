@@ -18,6 +18,9 @@ from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, Reso
 from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.delta import AclsDelta
 
+DIGEST_CHARACTERS = 16
+"""Of the file's digest, in records of a candidate and in the client id of `penstock apply`."""
+
 
 def one_of(names: Mapping[str, object]) -> AfterValidator:
     """Return a validator of one of these names."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.support.fake_broker import FakeBroker, Request
 
 pytestmark = pytest.mark.spec("O15")
 
+CHANGING = ApiKey.CREATE_ACLS, ApiKey.ALTER_CLIENT_QUOTAS
 EMPTY = "acls: []\nquotas: []\nusers: []\nowners: []\n"
 FULL = """\
 acls:
@@ -234,6 +236,18 @@ async def test_what_is_applied_is_exported_again_and_then_nothing_differs(
     alter_users = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
     limits = ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.CREATE_ACLS, ApiKey.INCREMENTAL_ALTER_CONFIGS
     assert changes == [*limits, alter_users, alter_users]
+
+
+@pytest.mark.spec("D19")
+async def test_the_client_id_of_a_change_names_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster, path = Cluster(), file(tmp_path, "quotas:\n- {user: al, quota: request_percentage, limit: 5}\n")
+    async with cluster.broker:
+        assert await cluster.run("apply", path) == 0
+        ids = {each.header.client_id for each in cluster.broker.requests if each.header.api_key in CHANGING}
+
+    assert ids == {f"penstock-admin-{sha256(path.read_bytes()).hexdigest()[:16]}"}
 
 
 async def test_passwords_are_those_of_the_file_and_of_the_environment(

@@ -3,6 +3,7 @@
 The password of a new user is in a file or a variable of the environment that the file names, never in it.
 """
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from proxy.commands.rights.changes import (
 )
 from proxy.config.candidate import AclRow, one_of
 from proxy.config.parts import ConfigError, Part, SecretFile
-from proxy.config.reading import load
+from proxy.config.reading import content_of, parse
 from proxy.metadata.scram import MAX_ITERATIONS, MIN_ITERATIONS
 from proxy.quota.keys import KEYS
 from spark_audit.proposal import ProposedAcl
@@ -123,11 +124,14 @@ class DesiredRights:
 
     rights: Rights
     passwords: Mapping[Key, Callable[[], str]]
+    digest: str
+    """SHA-256 of the file in hex."""
 
 
 def read_rights(path: Path) -> DesiredRights:
     """Read a file. ConfigError names each invalid key, and what the file says twice."""
-    read = load(path, _RightsFile)
+    content = content_of(path)
+    read = parse(path, content, _RightsFile)
     listed: dict[str, Sequence[_Row] | None] = {
         ACLS: read.acls,
         QUOTAS: read.quotas,
@@ -142,7 +146,8 @@ def read_rights(path: Path) -> DesiredRights:
                 raise ConfigError(f"{path}: {section}: the file has {_twice(section, items)} twice")
     if not rights:
         raise ConfigError(f"{path}: the file has none of {', '.join(SECTIONS)}")
-    return DesiredRights(rights, {user.item[0]: user.password for user in read.users or ()})
+    passwords = {user.item[0]: user.password for user in read.users or ()}
+    return DesiredRights(rights, passwords, hashlib.sha256(content).hexdigest())
 
 
 def _twice(section: str, rows: Sequence[_Row]) -> str:

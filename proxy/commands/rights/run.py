@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from proxy.commands.acl_requests import RequestFailed
@@ -29,6 +29,7 @@ from proxy.commands.rights.changes import (
 from proxy.commands.rights.cluster import read_cluster
 from proxy.commands.rights.file import DesiredRights, read_rights, written
 from proxy.config import ConfigError
+from proxy.config.candidate import DIGEST_CHARACTERS
 from proxy.error_text import text_of
 from proxy.net.files.tls import TlsError
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
@@ -95,6 +96,9 @@ def _apply(arguments: argparse.Namespace, endpoint: EndpointSettings) -> int:
     if arguments.dry_run or not plan.changes:
         _print_plan(arguments, plan)
         return 0
+    # Each audit record of the change has the client id, and with it which file was put in effect.
+    client_id = f"{endpoint.client_id}-{desired.digest[:DIGEST_CHARACTERS]}"
+    endpoint = replace(endpoint, client_id=client_id)
     applied = asyncio.run(apply(endpoint, plan.before, plan.changes, passwords))
     if arguments.json:
         print(json.dumps(_applied_fields(applied), indent=2))
