@@ -6,6 +6,7 @@ proposal    reads a file of proposed changes; needs no Spark
 tables/     reads and writes the tables and single files
 prepared    the packages and the archive of classes that this machine has for sessions
 session     the Spark session
+views       prints SQL views over the tables; starts no JVM
 trail/      the audit trail and the metadata log as the checks read them
 policy/     the ACLs, topic owners and quotas in effect at an offset
 kraft/      imports Kafka's own metadata log

@@ -68,6 +68,7 @@ from spark_audit.tables.keys import Key, read_keys
 from spark_audit.tables.plans import adapt_plans
 from spark_audit.tables.retention import compact, expire
 from spark_audit.tables.runs import ACCEPT
+from spark_audit.views import statements
 from spark_audit.what_if.page import render
 from spark_audit.what_if.result import document, holds, lines
 from spark_audit.what_if.summaries import Summaries
@@ -87,14 +88,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _ended(arguments: argparse.Namespace) -> int:
     """Runs the command, and returns the exit code."""
-    run: Run | None = arguments.run
+    run: Run = arguments.run
     log, is_log_of_use = None, False
     try:
         log = session.new_log()
         with session.jvm_prints_into(log):
-            if run is None:
-                prepare(arguments.ivy_dir, _say)
-                return CLEAN
+            if "master" not in arguments:
+                return run(arguments)
             spark = session.open_session(arguments.master, arguments.ivy_dir, dict(arguments.conf))
         return run(spark, arguments)
     except (AuditError, OSError) as error:
@@ -379,16 +379,27 @@ def _serve(spark: SparkSession, arguments: argparse.Namespace) -> int:
     return CLEAN
 
 
-Run = Callable[[SparkSession, argparse.Namespace], int]
-"""Returns the exit code."""
+def _prepare(arguments: argparse.Namespace) -> int:
+    prepare(arguments.ivy_dir, _say)
+    return CLEAN
+
+
+def _print_sql(arguments: argparse.Namespace) -> int:
+    for statement in statements(arguments.tables, arguments.findings, arguments.schema):
+        _say(f"{statement}\n")
+    return CLEAN
+
+
+Run = Callable[..., int]
+"""Takes a session, if the command has --master, and the arguments. Returns the exit code."""
 
 
 class Command(NamedTuple):
-    """A subcommand. `prepare` has nothing to run in a session."""
+    """A subcommand."""
 
     name: str
     help: str
-    run: Run | None
+    run: Run
     options: Sequence[A.Option]
 
 
@@ -425,9 +436,10 @@ COMMANDS = (
     Command(
         "prepare",
         "make local sessions start sooner: download packages, and record Java's classes",
-        None,
+        _prepare,
         A.PREPARE,
     ),
+    Command("sql", "print SQL that creates views over the tables", _print_sql, A.SQL),
 )
 
 

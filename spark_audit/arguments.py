@@ -296,3 +296,8 @@ RUN = (
     *_TABLES,
 )
 PREPARE = (_IVY_DIR,)
+SQL = (
+    _TABLES[0],
+    option("--findings DIR", "the --out directory of reconcile, for view `findings`"),
+    option("--schema NAME", "where the views are; default `penstock`, or the schema of the tables"),
+)
