@@ -45,6 +45,8 @@ class Forward:
     cannot."""
     consumes: str | None = None
     """The response is charged like that of a Fetch, and counted at READ on this topic; '': on no topic."""
+    reserved_bytes: int = 0
+    """The room that such a response takes in the quota until it is here."""
 
 
 @dataclass(slots=True)
@@ -56,6 +58,8 @@ class Respond:
     """Close the connection afterwards, for this reason."""
     is_charged: bool = False
     """The bytes of a Produce request are charged to its quota, as Kafka charges those of denied topics."""
+    is_refused: bool = False
+    """The consumer's quota has no room for what was requested; the response has the throttle time."""
 
 
 @dataclass(slots=True)

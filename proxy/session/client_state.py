@@ -118,6 +118,13 @@ class ClientState:
         """The size that the response to the next Fetch is expected to have; 0: unknown."""
         return self.fetch_bytes or self.consumer.fetch_bytes
 
+    def reserve(self, now_ms: int) -> tuple[int, int]:
+        """Return how many bytes a Fetch may ask the broker for, and how many of them take room until its
+        response is here; 0: there is no room."""
+        expected_bytes = self.expected_fetch_bytes
+        room_bytes = self.consumer.reserve(expected_bytes, now_ms)
+        return room_bytes, (expected_bytes or room_bytes) if room_bytes else 0
+
     def fetched(self, size_bytes: int, reserved_bytes: int, reserved_ms: int, now_ms: int) -> None:
         """The response to a Fetch that is charged has begun, and will have this size."""
         self.fetch_bytes = self.consumer.fetch_bytes = size_bytes

@@ -9,7 +9,8 @@ epoch stays behind the client's.
 A request of a share session (KIP-932) names only what changes in it. The broker fetches whatever its session
 has, with the proxy's rights, so topics that the client may not read stay out of it. The client, which does
 not know that, names them once, gets their error in each response, and gets their records as soon as an ACL
-allows it. proxy.session.apis.share_groups changes these sessions.
+allows it. Here, too, a request without room in the quota is not sent. proxy.session.apis.share_fetch changes
+these sessions.
 
 An assignment of a consumer group member (KIP-848) is deferred if a topic in it has no name yet. The broker
 sends an assignment once; it is held until the member's next heartbeat, before which the names are looked up
@@ -30,14 +31,15 @@ _MAX_FETCH_SESSIONS = 100
 MAX_SESSIONS = 16
 """Share sessions of one connection; a client has one. Beyond this the oldest is forgotten."""
 
-MAX_PARTITIONS = 100_000
-"""Partitions of all share sessions of a connection: more than clients name, and a limit for their memory."""
+MAX_PARTITIONS = 20_000
+"""Partitions of all share sessions of a connection, which may take 10 MB: more than clients name."""
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 
-Partitions = Mapping[bytes, set[int]]
+Partitions = Mapping[bytes, frozenset[int]]
 """Topic id -> partitions."""
+_NO_PARTITIONS: frozenset[int] = frozenset()
 
 MAX_MEMBERS = 16
 """Members of one connection; a client has one. Beyond this the oldest gets its assignment when it rejoins."""
@@ -68,8 +70,7 @@ class FetchSession:
 
     def broker_epoch(self, epoch: int) -> int:
         """Return the epoch that the broker expects where the client sends this one."""
-        at_broker = epoch - self.behind
-        return at_broker if at_broker > 0 else at_broker + _LAST_EPOCH
+        return _epoch_at_broker(epoch, self.behind)
 
     def hold(self, request: types.FetchRequest) -> None:
         """Hold the changes of a request that is not sent; nothing of it may borrow the receive buffer."""
@@ -142,20 +143,31 @@ class FetchSessions:
 class ShareSession:
     """The share session of one member of a group at this broker."""
 
-    named: dict[bytes, set[int]] = field(default_factory=dict)
+    named: dict[bytes, frozenset[int]] = field(default_factory=dict)
     """The partitions that the client has named."""
-    served: set[bytes] = field(default_factory=set)
-    """The named topics that the broker's session has."""
+    at_broker: Partitions = field(default_factory=dict)
+    """Those that the broker's session has."""
+    is_open: bool = False
+    """The broker has got a request of it."""
+    behind: int = 0
+    """The number of requests that the client has sent and the broker has not got."""
+
+    def broker_epoch(self, epoch: int) -> int:
+        """Return the epoch that the broker expects where the client sends this one."""
+        if epoch == FINAL_EPOCH or not self.behind:
+            return epoch
+        return _epoch_at_broker(epoch, self.behind) if self.is_open else INITIAL_EPOCH
 
     def add(self, partitions: Partitions) -> None:
-        """Add partitions that the client has named."""
+        """Add partitions that the client has named; as at a broker, a topic without any is not in it."""
         for topic_id, indexes in partitions.items():
-            self.named.setdefault(topic_id, set()).update(indexes)
+            if indexes:
+                self.named[topic_id] = self.named.get(topic_id, _NO_PARTITIONS) | indexes
 
     def forget(self, partitions: Partitions) -> None:
         """Remove partitions that the client has forgotten."""
         for topic_id, indexes in partitions.items():
-            left = self.named.get(topic_id, set()) - indexes
+            left = self.named.get(topic_id, _NO_PARTITIONS) - indexes
             if left:
                 self.named[topic_id] = left
             else:
@@ -193,12 +205,26 @@ class ShareSessions:
         self._sessions.pop((group_id, member_id), None)
 
 
-def by_topic(topics: Iterable[tuple[bytes, Iterable[int]]]) -> dict[bytes, set[int]]:
+def by_topic(topics: Iterable[tuple[bytes, Iterable[int]]]) -> dict[bytes, frozenset[int]]:
     """Collect the topics of a request, which may list one twice, by id."""
     partitions: dict[bytes, set[int]] = {}
     for topic_id, indexes in topics:
         partitions.setdefault(topic_id, set()).update(indexes)
-    return partitions
+    return {topic_id: frozenset(indexes) for topic_id, indexes in partitions.items()}
+
+
+def without(partitions: Partitions, *others: Partitions) -> dict[bytes, frozenset[int]]:
+    """Return the partitions that none of the others has."""
+    left = (
+        (topic_id, indexes.difference(*(other.get(topic_id, _NO_PARTITIONS) for other in others)))
+        for topic_id, indexes in partitions.items()
+    )
+    return {topic_id: indexes for topic_id, indexes in left if indexes}
+
+
+def _epoch_at_broker(epoch: int, behind: int) -> int:
+    at_broker = epoch - behind
+    return at_broker if at_broker > 0 else at_broker + _LAST_EPOCH
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,13 +74,15 @@ def charge(entry: InFlight, size_bytes: int, now_ms: int) -> Charged:
     if not isinstance(entry, Produced | Rewritten):
         return Charged([])
     bucket, admitted, for_bytes_ms = entry.bucket, True, entry.throttle_time_ms
-    if bucket is not None and isinstance(entry, Rewritten) and entry.api_key == _FETCH:
-        admitted, for_bytes_ms = bucket.admit(size_bytes - 4, now_ms)
+    if bucket is not None and isinstance(entry, Rewritten) and not entry.request_bytes:
         if entry.client is not None:
             entry.client.fetched(size_bytes - 4, entry.reserved_bytes, entry.since_ms, now_ms)
-    elif bucket is not None and not entry.request_bytes:
-        for_bytes_ms = bucket.record(size_bytes - 4, now_ms)
-    plan, throttle_time_ms = throttle(entry, bucket, for_bytes_ms, now_ms)
+        if entry.api_key == _FETCH:
+            admitted, for_bytes_ms = bucket.admit(size_bytes - 4, now_ms)
+        else:
+            # What a share group has acquired would stay locked until its time is over.
+            for_bytes_ms = bucket.record(size_bytes - 4, now_ms)
+    plan, throttle_time_ms = throttle(entry.client, bucket, for_bytes_ms, now_ms)
     return Charged(plan, admitted, throttle_time_ms)
 
 
@@ -330,7 +332,7 @@ class Responses:
         if type(entry) is Fetched:
             self._fetched(run, position, stop, entry, now_ms)
         elif type(entry) is Timed:
-            steps, throttle_time_ms = throttle(entry, None, 0, now_ms)
+            steps, throttle_time_ms = throttle(entry.client, None, 0, now_ms)
             run.plan += steps
             if throttle_time_ms:
                 if stop - position >= head_bytes(entry):
@@ -364,7 +366,7 @@ class Responses:
         """Charge a Fetch response whose throttle time is at `offset`; the response in its place, or b""."""
         data = run.data
         admitted, for_bytes_ms = bucket.admit(length, now_ms)
-        steps, throttle_time_ms = throttle(entry, bucket, for_bytes_ms, now_ms)
+        steps, throttle_time_ms = throttle(entry.client, bucket, for_bytes_ms, now_ms)
         run.plan += steps
         if not throttle_time_ms:
             return b""

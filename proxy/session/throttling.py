@@ -75,13 +75,24 @@ def throttle_longer(client: ClientState, response: Any, now_ms: int) -> tuple[Pl
     return [throttled], owed_ms
 
 
-def throttle(entry: InFlight, bucket: Bucket | None, for_bytes_ms: int, now_ms: int) -> tuple[Plan, int]:
-    """Return the plan that records a throttled response of the broker, and its throttle time in ms.
+def refuse(client: ClientState, now_ms: int) -> tuple[Plan, int]:
+    """Return the plan of a request that is not sent, because the quota has no room for its response, and the
+    throttle time in ms of the response without records (KIP-219)."""
+    bucket = client.consumer
+    for_bytes_ms = bucket.refuse(client.expected_fetch_bytes, now_ms)
+    plan, throttle_time_ms = throttle(client, bucket, for_bytes_ms, now_ms)
+    return [*plan, MuteClient(throttle_time_ms)], throttle_time_ms
+
+
+def throttle(
+    client: ClientState | None, bucket: Bucket | None, for_bytes_ms: int, now_ms: int
+) -> tuple[Plan, int]:
+    """Return the plan that records a throttled response, and its throttle time in ms.
 
     The throttle time is the longer one of those for its bytes and for its time; 0 if the quota is only
     observed.
     """
-    client, throttle_time_ms = entry.client, for_bytes_ms
+    throttle_time_ms = for_bytes_ms
     if client is not None and client.request.limited:
         owed_ms = client.request.record(0, now_ms)
         if owed_ms and owed_ms >= throttle_time_ms:

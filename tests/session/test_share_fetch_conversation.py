@@ -2,10 +2,13 @@
 
 import pytest
 
+from proxy.metadata.image import MetadataImage
+from proxy.quota.keys import CONSUMER_BYTE_RATE
+from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import KNOWN_TOPICS
-from tests.session.apis.test_share_fetch_api import answer, fetch
+from tests.session.apis.test_share_fetch_api import acknowledge, answer, fetch
 from tests.session.conversation import Conversation, Quotas
 
 SHARE_FETCH = ApiKey.SHARE_FETCH
@@ -71,3 +74,103 @@ def test_an_id_nobody_told_is_looked_up_and_the_client_hears_nothing_of_it() -> 
     asked = talk.forwarded()
     assert [request.message.share_session_epoch for request in asked] == [0, 1]
     assert asked[0].message.topics[0].topic_id == NEW
+
+
+@pytest.mark.spec("Q14")
+def test_a_new_connection_of_a_share_consumer_without_room_gets_nothing() -> None:
+    talk = Conversation(*RIGHTS, quotas=Quotas(consumer=1_000))
+    got_bytes = 0
+    for number in range(20):
+        again = Conversation(gate=talk.gate)
+        again.now_ms += 10 * number
+        again.asks(SHARE_FETCH, 2, fetch(0, (ORDERS, [0]), max_bytes=50 << 20))
+        if again.forwarded():
+            again.answers(SHARE_FETCH, 2, answer((ORDERS, [0]), records=bytes(8_000)))
+        response = again.heard(SHARE_FETCH, 2)
+        got_bytes += sum(len(topic.partitions[0].records) for topic in response.responses)
+        assert again.mutes == ([response.throttle_time_ms] if response.throttle_time_ms else [])
+        again.session.closed()
+
+    assert got_bytes == 8_000
+
+
+@pytest.mark.spec("Q14")
+def test_share_consumers_that_ask_at_the_same_time_do_not_ask_for_the_same_room() -> None:
+    talk = Conversation(*RIGHTS, quotas=Quotas(consumer=1_000))
+    talks = [Conversation(gate=talk.gate) for _ in range(20)]
+
+    for each in talks:
+        each.asks(SHARE_FETCH, 2, fetch(0, (ORDERS, [0]), max_bytes=50 << 20))
+
+    assert [len(each.forwarded()) for each in talks] == [1] + 19 * [0]
+    # Its response is small, so the others have room as soon as they are no longer muted.
+    talks[0].answers(SHARE_FETCH, 2, answer((ORDERS, [0]), records=bytes(100)))
+    for each in talks[1:3]:
+        each.is_unmuted()
+        each.asks(SHARE_FETCH, 2, fetch(1))
+        assert len(each.forwarded()) == 1
+
+
+Changes = tuple[int, list[tuple[bytes, list[int]]], list[tuple[bytes, list[int]]]]
+"""A request's epoch, the partitions that it names, and those that it forgets."""
+
+
+def changes(message: t.ShareFetchRequest) -> Changes:
+    named = [
+        (topic.topic_id, [part.partition_index for part in topic.partitions]) for topic in message.topics
+    ]
+    forgotten = [(topic.topic_id, topic.partitions) for topic in message.forgotten_topics_data]
+    return message.share_session_epoch, named, forgotten
+
+
+def asks(talk: Conversation, message: t.ShareFetchRequest) -> list[Changes]:
+    """What reaches the broker; then the response, and the end of the pause."""
+    talk.asks(SHARE_FETCH, 2, message)
+    sent = [changes(request.message) for request in talk.forwarded()]
+    if sent:
+        talk.answers(SHARE_FETCH, 2, answer())
+    assert talk.heard(SHARE_FETCH, 2).error_code == ErrorCode.NONE
+    for _ in talk.mutes:
+        talk.is_unmuted()
+    talk.mutes.clear()
+    return sent
+
+
+@pytest.mark.spec("Q14", "A7")
+def test_a_share_session_goes_on_after_requests_that_were_not_sent() -> None:
+    talk = Conversation(*RIGHTS, quotas=Quotas(consumer=1_000))
+    talk.gate.topic_names.learn(NEW, "new")
+    bucket = talk.gate.quotas.bucket(CONSUMER_BYTE_RATE, MetadataImage.EMPTY.quotas, "alice", "app")
+
+    bucket.record(11_000, talk.now_ms)
+    assert asks(talk, fetch(0, (ORDERS, [0, 1]))) == []
+    assert asks(talk, fetch(-1)) == []
+    assert asks(talk, fetch(0, (ORDERS, [0, 1]))) == []
+    talk.passes(12_000)
+    assert asks(talk, fetch(1, (NEW, [2]))) == [(0, [(NEW, [2]), (ORDERS, [0, 1])], [])]
+    assert asks(talk, fetch(2)) == [(1, [], [])]
+    bucket.record(11_000, talk.now_ms)
+    assert asks(talk, fetch(3, (ORDERS, [5]), forgotten=[(ORDERS, [1])])) == []
+    assert asks(talk, fetch(4, forgotten=[(NEW, [2])])) == []
+    acknowledges = acknowledge((ORDERS, [0]))
+    acknowledges.share_session_epoch = 5
+    talk.asks(ApiKey.SHARE_ACKNOWLEDGE, 2, acknowledges)
+    (request,) = talk.forwarded()
+    assert request.message.share_session_epoch == 2
+    talk.answers(ApiKey.SHARE_ACKNOWLEDGE, 2, t.ShareAcknowledgeResponse())
+    talk.heard_bytes()
+    talk.passes(12_000)
+    assert asks(talk, fetch(6)) == [(3, [(ORDERS, [5])], [(NEW, [2]), (ORDERS, [1])])]
+    assert asks(talk, fetch(-1)) == [(-1, [], [])]
+
+
+@pytest.mark.spec("Q14")
+def test_acknowledgements_are_sent_whether_the_quota_has_room_or_not() -> None:
+    talk = Conversation(*RIGHTS, quotas=Quotas(consumer=1_000))
+    talk.asks(SHARE_FETCH, 2, fetch(0, (ORDERS, [0])))
+    talk.answers(SHARE_FETCH, 2, answer((ORDERS, [0]), records=bytes(11_000)))
+    talk.is_unmuted()
+
+    talk.asks(SHARE_FETCH, 2, fetch(1, (ORDERS, [0]), acknowledged=True))
+
+    assert [request.message.max_bytes for request in talk.forwarded()][1:] == [1]

@@ -5,7 +5,8 @@ topics that are denied later are forgotten on behalf of the client, and added wh
 (proxy.session.remembered). In each response a denied partition is TOPIC_AUTHORIZATION_FAILED, one of an
 id that the broker does not know UNKNOWN_TOPIC_ID; acknowledgements for them get the same error and never
 reach the broker. The response is held until it is whole, because it ends with addresses of brokers (KIP-951);
-so the request is limited to what may be held, and to what the quota allows in one window.
+so the request is limited to what may be held, and to what the quota has room for. Without room it is not sent
+at all, unless it acknowledges or ends the session (decision 0158).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from proxy.session.apis.addresses import rewrite_endpoints
 from proxy.session.apis.share_groups import is_member_id
 from proxy.session.apis.topic_existence import with_names
 from proxy.session.apis.topic_filter import TopicErrors, id_errors
-from proxy.session.call import Api, Call, Forward, Verdict, deny, reject
+from proxy.session.call import Api, Call, Forward, Respond, Verdict, deny, reject
 from proxy.session.remembered import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -26,6 +27,7 @@ from proxy.session.remembered import (
     ShareSession,
     ShareSessions,
     by_topic,
+    without,
 )
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -64,11 +66,19 @@ def _decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
     if sessions.is_full:
         sessions.close(request.group_id or "", request.member_id or "")
         return reject(call, request, ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+    max_bytes, reserved_bytes = call.max_held_bytes, 0
+    if request.share_session_epoch == FINAL_EPOCH and session.behind and not session.is_open:
+        return Respond(types.ShareFetchResponse())  # The broker knows of none.
+    if call.client.consumer.limited and request.share_session_epoch != FINAL_EPOCH:
+        room_bytes, reserved_bytes = call.client.reserve(call.now_ms)
+        if not (room_bytes or request.is_renew_ack or _acknowledges(request)):
+            _hold(request, session)
+            return Respond(types.ShareFetchResponse(), is_refused=True)
     errors = id_errors(call, Operation.READ, session.named)
     acknowledged = _acknowledged(request, requested, errors)
     _narrow(request, session, requested, errors)
     denied = _Denied(errors, _fetched(request, session, errors), acknowledged)
-    request.max_bytes = min(request.max_bytes, call.max_held_bytes)
+    request.max_bytes = min(request.max_bytes, max_bytes)
     request.min_bytes = min(request.min_bytes, request.max_bytes)
 
     def on_response(response: types.ShareFetchResponse) -> None:
@@ -79,8 +89,22 @@ def _decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
         request,
         on_response,
         () if errors else RAW,
-        consumes=call.gate.topic_names.name(min(session.served)) or "" if session.served else "",
+        consumes=call.gate.topic_names.name(min(session.at_broker)) or "" if session.at_broker else "",
+        reserved_bytes=reserved_bytes,
     )
+
+
+def _hold(request: types.ShareFetchRequest, session: ShareSession) -> None:
+    """The next request that is sent has what changes in this one."""
+    session.behind += 1
+    session.forget(_forgotten(request))
+
+
+def _forgotten(request: types.ShareFetchRequest) -> Partitions:
+    """Return what the client forgets; a new session has nothing to forget, and a broker ignores it."""
+    if request.share_session_epoch == INITIAL_EPOCH:
+        return {}
+    return by_topic((bytes(topic.topic_id), topic.partitions) for topic in request.forgotten_topics_data)
 
 
 def _session(sessions: ShareSessions, request: types.ShareFetchRequest) -> ShareSession | None:
@@ -108,8 +132,7 @@ def _fetched(request: types.ShareFetchRequest, session: ShareSession, errors: To
     """Return denied partitions; none if the session ends or locks are renewed (KIP-1222)."""
     if request.share_session_epoch == FINAL_EPOCH or request.is_renew_ack:
         return {}
-    named = session.named.items()
-    return {topic_id: set(indexes) for topic_id, indexes in named if topic_id in errors and indexes}
+    return {topic_id: indexes for topic_id, indexes in session.named.items() if topic_id in errors}
 
 
 def _acknowledged(request: types.ShareFetchRequest, requested: Partitions, errors: TopicErrors) -> Partitions:
@@ -122,38 +145,30 @@ def _acknowledged(request: types.ShareFetchRequest, requested: Partitions, error
 def _narrow(
     request: types.ShareFetchRequest, session: ShareSession, requested: Partitions, errors: TopicErrors
 ) -> None:
-    """Change the request so that the broker's session has what is allowed now."""
-    forgotten = by_topic((bytes(topic.topic_id), topic.partitions) for topic in request.forgotten_topics_data)
-    hidden = {topic_id: session.named[topic_id] for topic_id in session.served if topic_id in errors}
-    allowed = {topic_id for topic_id in session.named if topic_id not in errors}
-    request.topics = [topic for topic in request.topics if bytes(topic.topic_id) in allowed]
-    if request.share_session_epoch != FINAL_EPOCH:
-        missing = {
-            topic_id: session.named[topic_id] - requested.get(topic_id, set())
-            for topic_id in allowed - session.served
-        }
-        request.topics += _added(missing)
-        request.forgotten_topics_data += [
-            types.ShareFetchRequest.ForgottenTopic(topic_id=topic_id, partitions=sorted(indexes))
-            for topic_id, indexes in sorted(hidden.items())
+    """Change the request so that the broker's session has what the client has named and may read now."""
+    named = session.named.keys() - errors.keys()
+    request.topics = [topic for topic in request.topics if bytes(topic.topic_id) in named]
+    if request.share_session_epoch == FINAL_EPOCH:
+        return
+    forgotten = _forgotten(request)
+    session.forget(forgotten)
+    allowed = {topic_id: indexes for topic_id, indexes in session.named.items() if topic_id not in errors}
+    if allowed != session.at_broker:
+        fetch = types.ShareFetchRequest
+        request.topics += [
+            fetch.FetchTopic(
+                topic_id=topic_id,
+                partitions=[fetch.FetchPartition(partition_index=index) for index in sorted(indexes)],
+            )
+            for topic_id, indexes in sorted(without(allowed, session.at_broker, requested).items())
         ]
-    if request.share_session_epoch != INITIAL_EPOCH:
-        # A new session has nothing to forget; a broker ignores it.
-        session.forget(forgotten)
-    session.served = allowed & session.named.keys()
-
-
-def _added(missing: Partitions) -> list[types.ShareFetchRequest.FetchTopic]:
-    """Return what the client named earlier of topics that are not in the broker's session yet."""
-    fetch = types.ShareFetchRequest
-    return [
-        fetch.FetchTopic(
-            topic_id=topic_id,
-            partitions=[fetch.FetchPartition(partition_index=index) for index in sorted(indexes)],
-        )
-        for topic_id, indexes in sorted(missing.items())
-        if indexes
-    ]
+        request.forgotten_topics_data += [
+            fetch.ForgottenTopic(topic_id=topic_id, partitions=sorted(indexes))
+            for topic_id, indexes in sorted(without(session.at_broker, allowed, forgotten).items())
+        ]
+        session.at_broker = allowed
+    request.share_session_epoch = session.broker_epoch(request.share_session_epoch)
+    session.is_open = True
 
 
 def _finish(
@@ -176,7 +191,8 @@ def _finish(
 
 def _rejected(topic_id: bytes, denied: _Denied) -> types.ShareFetchResponse.ShareFetchableTopicResponse:
     response, code = types.ShareFetchResponse, denied.errors[topic_id]
-    fetched, acknowledged = denied.fetched.get(topic_id, set()), denied.acknowledged.get(topic_id, set())
+    none: frozenset[int] = frozenset()
+    fetched, acknowledged = denied.fetched.get(topic_id, none), denied.acknowledged.get(topic_id, none)
     return response.ShareFetchableTopicResponse(
         topic_id=topic_id,
         partitions=[

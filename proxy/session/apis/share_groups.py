@@ -108,8 +108,11 @@ def _acknowledged(call: Call, request: types.ShareAcknowledgeRequest, requested:
             parts = [*response.responses, *rejected]
             response.responses = in_request_order(requested, parts, lambda topic: bytes(topic.topic_id))
 
-    if not rejected:
+    session = call.remembered.share_sessions.find(request.group_id or "", request.member_id or "")
+    if not rejected and (session is None or not session.behind):
         return Forward(None, on_response)
+    if session is not None:
+        request.share_session_epoch = session.broker_epoch(request.share_session_epoch)
     request.topics = [topic for topic in request.topics if bytes(topic.topic_id) not in errors]
     return Forward(request, on_response)
 

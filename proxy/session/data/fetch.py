@@ -37,10 +37,7 @@ def throttled_response(version: int, correlation_id: int, throttle_time_ms: int,
 
 def reserve(client: ClientState, entry: Fetched | Rewritten) -> int:
     """Return how many bytes a request may ask the broker for, and take room for its response; 0: none."""
-    expected_bytes = client.expected_fetch_bytes
-    room_bytes = client.consumer.reserve(expected_bytes, entry.since_ms)
-    if room_bytes:
-        entry.reserved_bytes = expected_bytes or room_bytes
+    room_bytes, entry.reserved_bytes = client.reserve(entry.since_ms)
     return room_bytes
 
 

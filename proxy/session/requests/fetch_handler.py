@@ -14,12 +14,12 @@ from proxy.admin.rejection import merged_topics
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.call import Call, Forward, Respond
 from proxy.session.data import fetch
-from proxy.session.effects import MuteClient, ToBroker
+from proxy.session.effects import ToBroker
 from proxy.session.in_flight import Fetched, Rewritten
 from proxy.session.plan import Plan, SendResponse
 from proxy.session.remembered import FetchSession
 from proxy.session.requests import queries, verdicts
-from proxy.session.throttling import exempt, throttle
+from proxy.session.throttling import exempt, refuse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -97,13 +97,11 @@ def _adjusted(
 
 def _refused(call: Call, entry: Fetched, session_id: int) -> Plan:
     """The response without records to a request that is not sent, because the quota has no room (KIP-219)."""
-    bucket = call.client.consumer
-    for_bytes_ms = bucket.refuse(call.client.expected_fetch_bytes, call.now_ms)
-    steps, throttle_time_ms = throttle(entry, bucket, for_bytes_ms, call.now_ms)
+    steps, throttle_time_ms = refuse(call.client, call.now_ms)
     response = fetch.throttled_response(call.version, call.correlation_id, throttle_time_ms, session_id)
     if entry.summary is not None:
         entry.summary.response_bytes += len(response)
-    return [*steps, MuteClient(throttle_time_ms), SendResponse(response, _FETCH, call.now_ms)]
+    return [*steps, SendResponse(response, _FETCH, call.now_ms)]
 
 
 def _session(call: Call, request: types.FetchRequest, names: Sequence[str | None]) -> FetchSession | None:

@@ -38,7 +38,7 @@ from proxy.session.in_flight import InFlight, Passing, Produced, Rewritten, Time
 from proxy.session.plan import End, LookUp, Plan, RecordDecisions, SendResponse
 from proxy.session.requests import forwarding
 from proxy.session.requests.queries import broker_query
-from proxy.session.throttling import charge_unanswered, exempt, throttle_own
+from proxy.session.throttling import charge_unanswered, exempt, refuse, throttle_own
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -164,6 +164,9 @@ def to_broker(call: Call, version: int, request: Any) -> ToBroker:
 
 
 def _respond(call: Call, verdict: Respond) -> Plan:
+    if verdict.is_refused:
+        refused, verdict.message.throttle_time_ms = refuse(call.client, call.now_ms)
+        return refused + respond(call, verdict)
     if not (verdict.is_charged and call.client.producer.limited):
         return respond(call, verdict)
     charged, throttle_time_ms = charge_unanswered(call.client, call.size_bytes - 4, call.now_ms)
@@ -213,6 +216,7 @@ def _in_flight(call: Call, verdict: Forward) -> InFlight:
             request_bytes=request_bytes,
             bucket=bucket,
             summary=summary,
+            reserved_bytes=verdict.reserved_bytes,
         )
     elif call.api_key == _PRODUCE:
         entry = Produced(*common, request_bytes=request_bytes, bucket=bucket)

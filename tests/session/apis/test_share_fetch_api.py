@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.session.remembered import MAX_PARTITIONS, MAX_SESSIONS
+from proxy.session.remembered import MAX_PARTITIONS, MAX_SESSIONS, ShareSession
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -266,6 +266,16 @@ def test_the_partitions_of_all_sessions_of_a_connection_count_together() -> None
 
     assert [len(each.forwarded.topics) for each in asked[:2]] == [1, 1]
     assert asked[2].answer.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+
+
+@pytest.mark.spec("O6")
+def test_topics_without_partitions_are_not_remembered() -> None:
+    alice = asking(2, "READ TOPIC *")
+    alice.for_(fetch(0, *((bytes([number]) * 16, []) for number in range(1, 200))))
+
+    assert alice.for_(fetch(1)).call.remembered.share_sessions.find("team", MEMBER) == ShareSession(
+        is_open=True
+    )
 
 
 @pytest.mark.spec("O6")
