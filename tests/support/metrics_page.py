@@ -57,7 +57,7 @@ def with_tables(text: str) -> str:
     lines, heading = [], ""
     for line in text.splitlines():
         heading = line.removeprefix("## ") if line.startswith("## ") else heading
-        if not line.startswith("|"):
+        if not line.startswith("|") or heading not in FOLDERS:
             lines.append(line)
         elif line.startswith("| metric"):
             lines += ["| metric | kind | labels | meaning | workers |", "|---|---|---|---|---|"]

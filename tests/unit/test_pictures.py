@@ -18,7 +18,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_each_row_of_the_dashboard_has_its_picture_in_the_docs() -> None:
-    page = (DOCS / "dashboard.md").read_text(encoding="utf-8")
+    page = (DOCS / "metrics.md").read_text(encoding="utf-8")
     shown = dict(re.findall(r"^!\[(.*)\]\(pictures/(.*)\)$", page, re.MULTILINE))
     dashboard = json.loads(example("grafana/penstock.json"))
 

@@ -32,7 +32,7 @@ TESTS = (
     *(f"tests/spark/test_{name}.py" for name in _CHECKS),
     "tests/spark/test_quotas_of_time_and_mutations.py",
 )
-"""Those of them that need no broker. docs/dev/mutants.md says what that leaves out."""
+"""Those of them that need no broker. docs/dev/lab.md says what that leaves out."""
 
 
 def main(argv: Sequence[str]) -> int:
