@@ -20,7 +20,7 @@ from forwarding.controller.api import (
     SendToBroker,
 )
 from forwarding.controller.authorization import ForwardedAuthorization
-from forwarding.controller.policy import Alterable, AlterableConfig
+from forwarding.controller.policy import Alterable, new_value
 from forwarding.controller.topic_owner import (
     TOPIC_CONFIGS,
     OwnerAndAcls,
@@ -136,7 +136,7 @@ def _requested_change(
     configs = [config for config in resource.configs if config.name in TOPIC_CONFIGS]
     if any(getattr(config, "config_operation", SET) not in (SET, DELETE) for config in configs):
         return ErrorCode.INVALID_CONFIG, "owner and acls are set or deleted; nothing is appended to them."
-    change = parse_configs([(config.name, _value(config)) for config in configs], authorization)
+    change = parse_configs([(config.name, new_value(config)) for config in configs], authorization)
     if not isinstance(change, OwnerAndAcls):
         return change
     change = _changed(name, topic_ids[name], change, image)
@@ -159,10 +159,6 @@ def _changed(name: str, topic_id: bytes, change: OwnerAndAcls, image: MetadataIm
     if acls is not None and set(acls) == {stripped(acl) for acl in topic_acls(image, name)}:
         acls = None
     return OwnerAndAcls(owner, acls)
-
-
-def _value(config: AlterableConfig) -> str | None:
-    return None if getattr(config, "config_operation", SET) == DELETE else config.value
 
 
 def _fault(resource: Resource, count: int, authorization: ForwardedAuthorization) -> Fault | None:

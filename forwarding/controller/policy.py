@@ -140,7 +140,7 @@ class Policies:
             resource.resource_name,
             str(authorization.context.principal),
             {
-                config.name: _new_value(config)
+                config.name: new_value(config)
                 for config in resource.configs
                 if config.name not in TOPIC_CONFIGS
             },
@@ -227,6 +227,7 @@ def _validate(
     return None
 
 
-def _new_value(config: AlterableConfig) -> str | None:
+def new_value(config: AlterableConfig) -> str | None:
+    """Return what a config is set to; None if it is deleted."""
     deleted = getattr(config, "config_operation", 0) == DELETE
     return None if deleted else config.value

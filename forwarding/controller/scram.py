@@ -37,6 +37,11 @@ Deletion: TypeAlias = "types.AlterUserScramCredentialsRequest.ScramCredentialDel
 Upsertion: TypeAlias = "types.AlterUserScramCredentialsRequest.ScramCredentialUpsertion"
 Fault = tuple[ErrorCode, str | None]
 NO_FAULT: Fault = (ErrorCode.NONE, None)
+TWICE: Fault = (
+    ErrorCode.DUPLICATE_RESOURCE,
+    "A user credential cannot be altered twice in the same request",
+)
+"""Also if the two name different mechanisms: Kafka's controller returns one result for each user."""
 NO_KEY: Fault = (ErrorCode.UNKNOWN_SERVER_ERROR, None)
 """For an empty salted password: HMAC in Java rejects an empty key, so Kafka's controller fails."""
 
@@ -53,7 +58,7 @@ def alter_user_scram_credentials(
     faults: dict[str, Fault] = {}
     for alteration in alterations:
         name = alteration.name
-        fault = faults.get(name) or _twice(name in accepted) or _fault(alteration, image, now_ms)
+        fault = faults.get(name) or (TWICE if name in accepted else _fault(alteration, image, now_ms))
         if fault is None:
             accepted[name] = alteration
         else:
@@ -63,22 +68,19 @@ def alter_user_scram_credentials(
     faults |= {name: NO_KEY for name, alteration in accepted.items() if _makes_no_key(alteration)}
     stored = [alteration for name, alteration in accepted.items() if name not in faults]
     records = tuple(_record(alteration) for alteration in stored)
-    results = [_result(name, *faults.get(name, NO_FAULT)) for name in names]
-    return ControllerOutcome(records, types.AlterUserScramCredentialsResponse(results=results))
+    response = types.AlterUserScramCredentialsResponse
+    outcomes = ((name, *faults.get(name, NO_FAULT)) for name in names)
+    results = [
+        response.AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
+        for user, code, message in outcomes
+    ]
+    return ControllerOutcome(records, response(results=results))
 
 
-def _result(
-    user: str, code: ErrorCode, message: str | None
-) -> types.AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult:
-    result = types.AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
-    return result(user=user, error_code=code, error_message=message)
-
-
-def _twice(is_again: bool) -> Fault | None:
-    # Also if the two name different mechanisms: Kafka's controller returns one result for each user.
-    if is_again:
-        return ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
-    return None
+def _makes_no_key(alteration: Deletion | Upsertion) -> bool:
+    if isinstance(alteration, types.AlterUserScramCredentialsRequest.ScramCredentialDeletion):
+        return False
+    return not alteration.salted_password
 
 
 def _fault(alteration: Deletion | Upsertion, image: MetadataImage, now_ms: int) -> Fault | None:
@@ -98,12 +100,6 @@ def _fault(alteration: Deletion | Upsertion, image: MetadataImage, now_ms: int) 
         return code, f"Too many iterations: {alteration.iterations}, at most {MAX_ITERATIONS}"
     end = end_fault("credential", alteration.unknown_tags, now_ms)
     return None if end is None else (code, end)
-
-
-def _makes_no_key(alteration: Deletion | Upsertion) -> bool:
-    if isinstance(alteration, types.AlterUserScramCredentialsRequest.ScramCredentialDeletion):
-        return False
-    return not alteration.salted_password
 
 
 def _record(alteration: Deletion | Upsertion) -> Message:

@@ -10,7 +10,7 @@ them, and with its policy.
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -319,7 +319,7 @@ class Listeners:
         if entry.config.name not in self._entries:
             log.info("listener removed; draining its connections", listener=entry.config.name)
             timeout_ms = self._config.limits.drain_timeout_ms
-            self._tasks.create_task(_drained([listener], timeout_ms))
+            self._tasks.create_task(drain([listener], timeout_ms, asyncio.Event()))
 
     def _limit(self, before: ProxyConfig) -> None:
         rates = None
@@ -372,10 +372,6 @@ def _accept_limits(config: ProxyConfig) -> tuple[int | None, dict[str, int]]:
         if entry.max_connection_creation_rate is not None
     }
     return config.limits.max_connection_creation_rate, by_listener
-
-
-async def _drained(listeners: Sequence[Listener], timeout_ms: int) -> None:
-    await drain(listeners, timeout_ms, asyncio.Event())
 
 
 def _entry(entry: ListenerConfig, config: ProxyConfig, credentials: Credentials) -> _Entry:

@@ -78,11 +78,6 @@ def check(path: Path) -> list[str]:
     return checked(path).problems
 
 
-def warnings(path: Path) -> list[str]:
-    """Returns the warnings about a valid file: what this machine lacks, and what is unwise; one line each."""
-    return checked(path).warnings
-
-
 def checked(path: Path) -> Checked:
     """Checks one file."""
     try:

@@ -613,7 +613,7 @@ def _described(channel: Channel) -> Iterator[str]:
         yield str(channel.tls.version())
     ends_s = _expiry_s(channel)
     if ends_s is not None:
-        yield f"certificate until {_date(ends_s)}"
+        yield f"certificate until {datetime.fromtimestamp(ends_s, UTC):%Y-%m-%d}"
     sasl = channel.endpoint.sasl
     yield (
         "without a login" if sasl is None else f"logged in with {sasl.mechanism} as {sasl.username}".rstrip()
@@ -623,10 +623,6 @@ def _described(channel: Channel) -> Iterator[str]:
 def _expiry_s(channel: Channel) -> float | None:
     certificate = None if channel.tls is None else channel.tls.getpeercert()
     return ssl.cert_time_to_seconds(str(certificate["notAfter"])) if certificate else None
-
-
-def _date(at_s: float) -> str:
-    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d}"
 
 
 def _explained(error: ChannelError, at: EndpointSettings) -> str:

@@ -60,11 +60,14 @@ def warns_of_plaintext(location: Location, listener: ListenerConfig) -> Iterator
 def warns_of_addresses(binds: Iterable[Bind], ours: frozenset[int]) -> Iterator[Caution]:
     """Warns of addresses that the process could not listen on now. `ours`: ports that it has already."""
     for location, bind in binds:
-        if split_host_port(bind)[1] in ours:
+        host, port = split_host_port(bind)
+        if port == 0 or port in ours:
             continue
-        reason = _cannot_listen(bind)
-        if reason is not None:
-            yield location, reason
+        try:
+            with opening(host, port):
+                _bind_once(host, port)
+        except CannotListen as error:
+            yield location, str(error)
 
 
 def warns_of_secrets(files: Iterable[tuple[Location, Path]]) -> Iterator[Caution]:
@@ -126,18 +129,6 @@ def cannot_be(directory: Path) -> str | None:
     for path in (directory, *directory.parents):
         if path.exists() and not path.is_dir():
             return f"{path} is a file; name a directory"
-    return None
-
-
-def _cannot_listen(bind: str) -> str | None:
-    host, port = split_host_port(bind)
-    if port == 0:
-        return None
-    try:
-        with opening(host, port):
-            _bind_once(host, port)
-    except CannotListen as error:
-        return str(error)
     return None
 
 

@@ -230,10 +230,11 @@ def in_words(errors: Iterable[ErrorDetails], file: type[Part]) -> list[Problem]:
     for error in errors:
         location = error["loc"]
         if error["type"] == "extra_forbidden":
-            about = _about_unknown(file, location, error["input"])
-            unknown.append(Problem(location, f"unknown key; {about.text}"))
-            if about.meant is not None:
-                meant.add(about.meant)
+            part, name = _part_at(file, location[:-1]), str(location[-1])
+            unknown_key = about(file, location[:-1], part, name, error["input"])
+            unknown.append(Problem(location, f"unknown key; {unknown_key.text}"))
+            if unknown_key.meant is not None:
+                meant.add(unknown_key.meant)
         else:
             others += ((error, problem) for problem in _problems(error, location))
     missing_but_there = {location[:depth] for location in meant for depth in range(1, len(location) + 1)}
@@ -242,10 +243,6 @@ def in_words(errors: Iterable[ErrorDetails], file: type[Part]) -> list[Problem]:
         for error, problem in others
         if error["type"] != "missing" or problem.location not in missing_but_there
     ]
-
-
-def _about_unknown(file: type[Part], location: Location, value: object) -> Advice:
-    return about(file, location[:-1], _part_at(file, location[:-1]), str(location[-1]), value)
 
 
 def _part_at(file: type[Part], location: Location) -> type[Part]:

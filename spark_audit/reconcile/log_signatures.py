@@ -144,7 +144,8 @@ class _Replay:
         group, is_first = self._group, not self._verifier.number
         if not group:
             return
-        values, proofs = [_signable(row) for row in group], [_proof(row) for row in group]
+        values = [_signable(row) for row in group]
+        proofs = [Proof(_key(row), _bytes(row[S.SIGNATURE])) for row in group]
         offsets = [row[S.LOG_OFFSET] for row in group]
         new = [pair for pair in self._new if pair[0][S.LOG_OFFSET] < offsets[-1]]
         self._new = self._new[len(new) :]
@@ -264,10 +265,6 @@ def _key(row: Row) -> bytes:
 
 def _bytes(value: bytearray | None) -> bytes | None:
     return None if value is None else bytes(value)
-
-
-def _proof(row: Row) -> Proof:
-    return Proof(_key(row), _bytes(row[S.SIGNATURE]))
 
 
 def _signable(row: Row) -> bytes | Hashed:

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from proxy.commands.check import warnings
+from proxy.commands.check import checked
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import MAX_CONNECTIONS, HttpServer
 from proxy.net.pages.readiness import Readiness
@@ -133,10 +133,10 @@ def test_check_warns_where_the_hard_limit_is_too_low(role: str, tmp_path: Path) 
     }
     path = tmp_path / "file.yaml"
     path.write_text(json.dumps(documents[role] | {"limits": {"max.connections": 10}}), encoding="utf-8")
-    assert warnings(path) == []
+    assert checked(path).warnings == []
 
     path.write_text(json.dumps(documents[role] | {"limits": {"max.connections": files}}), encoding="utf-8")
-    (warning,) = warnings(path)
+    (warning,) = checked(path).warnings
     assert f"limits > max.connections: {files} connections need " in warning
 
 

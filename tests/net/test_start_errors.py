@@ -14,7 +14,7 @@ import yaml
 from structlog.testing import capture_logs
 
 from forwarding.app import run_controller
-from proxy.commands.check import check, warnings
+from proxy.commands.check import check, checked
 from proxy.commands.run_proxy import run_proxy
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -65,7 +65,7 @@ def test_a_port_in_use_is_one_line_and_exit_code_2(tmp_path: Path, what: str) ->
             timeout=120,
             cwd=CHECKOUT,
         )
-        warned = warnings(path)
+        warned = checked(path).warnings
 
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
     told = (

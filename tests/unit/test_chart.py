@@ -25,7 +25,7 @@ import pytest
 import trustme
 import yaml
 
-from proxy.commands.check import check, warnings
+from proxy.commands.check import check, checked
 from proxy.commands.init import example
 from proxy.config import ProxyConfig, UsersFile, load
 from tests.lab.cluster.errors import SetupError
@@ -506,7 +506,7 @@ def test_penstock_check_takes_the_http_port_for_closed(program: Path, tmp_path: 
         data = named(objects, "ConfigMap", f"penstock-{process}")["data"]
         file = with_secrets(tmp_path, data) / f"{pod}.yaml"
         assert check(file) == []
-        assert [told for told in warnings(file) if "http" in told] == []
+        assert [told for told in checked(file).warnings if "http" in told] == []
 
 
 @pytest.mark.spec("O2")

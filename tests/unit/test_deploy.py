@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from forwarding.config import ControllerConfig
-from proxy.commands.check import check, warnings
+from proxy.commands.check import check, checked
 from proxy.config import ProxyConfig, UsersFile, load
 from tests.support import alert_descriptions
 
@@ -113,7 +113,7 @@ def test_penstock_check_finds_nothing_wrong_with_the_examples(source: str, tmp_p
     assert check(directory / "proxy.yaml") == []
     assert check(directory / "controller.yaml") == []
     for name in ("proxy.yaml", "controller.yaml"):
-        assert [told for told in warnings(directory / name) if "http.bind" in told] == []
+        assert [told for told in checked(directory / name).warnings if "http.bind" in told] == []
 
 
 @pytest.mark.spec("O2")

@@ -11,7 +11,6 @@ from typing import NoReturn
 from proxy.metadata.tree import Path, TreeNode, parts
 
 Place = tuple[Path, TreeNode]
-COMMANDS = ("ls", "cat", "find", "tree")
 
 
 class NothingThere(Exception):

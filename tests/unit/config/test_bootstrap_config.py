@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from forwarding.config import ControllerConfig, process_settings
-from proxy.commands.check import check, warnings
+from proxy.commands.check import check, checked
 from proxy.config import ConfigError, ProxyConfig, endpoint, load
 
 pytestmark = pytest.mark.spec("O1", "O5")
@@ -80,7 +80,7 @@ def test_of_a_proxys_list_clients_get_the_first_address_and_its_own_connections_
     assert endpoint(upstream, upstream.own_bootstrap, "proxy-1").addresses == ("a:9092", "b:9092")
     assert endpoint(upstream, upstream.bootstrap[:1], "proxy-1").addresses == ("a:9092",)
     assert check(path) == []
-    assert [text for text in warnings(path) if "bootstrap" in text] == [
+    assert [text for text in checked(path).warnings if "bootstrap" in text] == [
         f"{path}: upstream > bootstrap: clients' requests go only to a:9092; the other addresses are for"
         " the proxy's own connections (metadata log, audit topic)"
     ]
@@ -89,6 +89,8 @@ def test_of_a_proxys_list_clients_get_the_first_address_and_its_own_connections_
 def test_an_http_port_that_others_can_read_is_a_warning_of_check(tmp_path: Path) -> None:
     for document in (PROXY, CONTROLLER):
         open_to_all = written(tmp_path, document, http={"bind": "0.0.0.0:9190"})
-        assert "everyone who can reach this port can read /metrics" in "\n".join(warnings(open_to_all))
+        assert "everyone who can reach this port can read /metrics" in "\n".join(
+            checked(open_to_all).warnings
+        )
         closed = written(tmp_path, document, http={})
-        assert "everyone who can reach" not in "\n".join(warnings(closed))
+        assert "everyone who can reach" not in "\n".join(checked(closed).warnings)
