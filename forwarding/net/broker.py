@@ -6,7 +6,7 @@ They are made with the controller's identity, so only what forwarding.controller
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import structlog
@@ -45,7 +45,7 @@ class Broker:
         self.known_versions: dict[int, tuple[int, int]] = {}
         """The versions that the broker supported when last connected; empty before the first connection."""
 
-    async def api_versions(self) -> dict[int, tuple[int, int]]:
+    async def api_versions(self) -> Mapping[int, tuple[int, int]]:
         """Return the versions that the broker supports; ChannelError if none can be reached."""
         return (await self._open()).api_versions
 

@@ -29,6 +29,7 @@ from proxy.commands.rights.changes import (
 from proxy.config.candidate import AclRow, one_of
 from proxy.config.parts import ConfigError, Part, SecretFile
 from proxy.config.reading import content_of, parse
+from proxy.config.users import Moment
 from proxy.metadata.scram import MAX_ITERATIONS, MIN_ITERATIONS
 from proxy.quota.keys import KEYS
 from spark_audit.proposal import ProposedAcl

@@ -4,7 +4,7 @@ Made from the schemas alone, so that an API or a field that Kafka adds is asked 
 about with names of one length: what is left of the two answers must be the same bytes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +128,7 @@ class Ask:
         return _struct(self, schema.root, classes_of(schema.name), topic)
 
 
-def asks(api_versions: dict[int, tuple[int, int]], fill: str) -> Iterator[Ask]:
+def asks(api_versions: Mapping[int, tuple[int, int]], fill: str) -> Iterator[Ask]:
     """All that a server offers and that could tell of topics; not Produce v0-2, at which it closes."""
     for api_key, (first, last) in sorted(api_versions.items()):
         if api_key not in _NOT_ASKED:
