@@ -529,8 +529,9 @@ class _Prepared:
     proxy_principals: frozenset[str]
     audit_policy: AuditPolicy
     authorizer: "_PreparedAuthorizer | None"
-    shadow: Shadow | None
     """None: unchanged."""
+    shadow: Shadow | None
+    """None: there is no candidate."""
     http: PreparedAccess | None
     """None: unchanged."""
 
