@@ -284,6 +284,7 @@ def _comparable(field: T.StructField, value: Column) -> Column:
 
 
 NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK = "named_boot", "named_sequence", "named_link"
+NAMED_BY = "named_by"
 LAST, LINK_THERE = "last_sequence", "link_there"
 
 _FORM = "^(.+)/([0-9]{1,18})/([0-9a-f]{64}|)$"
@@ -316,10 +317,14 @@ def successions(records: DataFrame, few: DataFrame | None = None) -> DataFrame:
 
 
 def proven_ends(followed: DataFrame) -> DataFrame:
-    """Returns `boot_id` of the boots of `successions` whose last record is present and is named."""
+    """Returns `boot_id` of the boots of `successions` whose last record is present and is named.
+
+    And `named_by`, the process that names it.
+    """
     same_link = F.col(LINK_THERE).eqNullSafe(F.col(NAMED_LINK))
     complete = followed.where((F.col(LAST) >= F.col(NAMED_SEQUENCE)) & same_link)
-    return complete.select(F.col(NAMED_BOOT).alias(S.BOOT_ID)).distinct()
+    names = F.col(NAMED_BOOT).alias(S.BOOT_ID), F.col(S.PROXY_ID).alias(NAMED_BY)
+    return complete.select(*names).distinct()
 
 
 def _starts(records: DataFrame) -> DataFrame:

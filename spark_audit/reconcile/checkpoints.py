@@ -9,7 +9,7 @@ the private key. Without public keys only the states are compared.
 from collections.abc import Sequence
 from functools import reduce
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
@@ -17,6 +17,7 @@ from spark_audit.reconcile.chain import (
     ALGORITHM,
     BY,
     LINK_THERE,
+    NAMED_BY,
     SEEN,
     SEEN_LINK,
     hexadecimal,
@@ -81,12 +82,13 @@ def checkpoints(
     until_ms: int,
     keys: PublicKeys | None,
     logged: DataFrame | None = None,
+    expired: DataFrame | None = None,
 ) -> DataFrame:
     """Returns what is not signed as it should be, and different states.
 
     `few` has all records but traffic, `ends` is `boots` of the sequence index and `until_ms` its
     `complete_until_ms`, `processes` is `chain.algorithms`, `followed` is `chain.successions`.
-    `logged` is `kraft_states.logged_states`.
+    `logged` is `kraft_states.logged_states`, `expired` is table `expired`.
     """
     states = different_states(few, logged)
     if keys is None:
@@ -95,11 +97,16 @@ def checkpoints(
     newest = F.max(F.struct(_SIZE, _LINK, _SIGNED_MS, _STOPS, S.DATE)).alias("newest")
     by_boot = judged.where(F.col(_WHY) == "").groupBy(*S.BOOT_KEY).agg(newest)
     valid = held(by_boot.select(*S.BOOT_KEY, "newest.*"))
+    signed_later = held(_signed_by_the_next(followed, valid))
+    without = ends.join(judged, list(S.BOOT_KEY), "left_anti")
+    if expired is not None:
+        # They had to be signed to expire.
+        without = without.join(expired_sequences(expired), list(S.BOOT_KEY), "left_anti")
     parts = [
         _not_valid(judged.where(F.col(_WHY) != "")),
-        _unsigned(ends.join(judged, list(S.BOOT_KEY), "left_anti"), processes, keys),
+        _unsigned(without, processes, signed_later, keys),
         _rewritten(records, valid),
-        _after_the_last(ends.join(valid, list(S.BOOT_KEY)), followed, until_ms),
+        _after_the_last(ends.join(valid, list(S.BOOT_KEY)), signed_later, until_ms),
     ]
     return reduce(DataFrame.unionByName, parts, states)
 
@@ -189,17 +196,36 @@ def _not_valid(faulty: DataFrame) -> DataFrame:
     )
 
 
-def _unsigned(ends: DataFrame, processes: DataFrame, keys: PublicKeys) -> DataFrame:
+def _named(process: Column | str) -> Column:
+    """Returns the name of a process's key, which its workers share."""
+    return F.regexp_replace(process, WORKER_SUFFIX, "")
+
+
+def _signed_by_the_next(followed: DataFrame, valid: DataFrame) -> DataFrame:
+    """Returns `named`, `boot_id` of boots whose last record a later boot of the same process has signed.
+
+    The process has found it in its spool. Another process could name any boot.
+    """
+    signs = valid.select(*S.BOOT_KEY)
+    ends = proven_ends(followed.join(signs, list(S.BOOT_KEY), "left_semi"))
+    return ends.select(_named(NAMED_BY).alias("named"), S.BOOT_ID).distinct()
+
+
+def _unsigned(ends: DataFrame, processes: DataFrame, signed_later: DataFrame, keys: PublicKeys) -> DataFrame:
     """Returns boots without any checkpoint. A chain with the old key is judged by that key.
 
-    But not of a process whose key was valid when the boot began: who has the old key could write a boot.
+    But not of a process whose key was valid when the boot began: who has the old key could write a boot. Its
+    times too, so it has to be in the topic before, or to be signed by the next boot.
     """
-    named = F.regexp_replace(S.PROXY_ID, WORKER_SUFFIX, "")
     schema = S.struct(("named", _TEXT), ("since_ms", _LONG))
     since = frame_of(ends.sparkSession, sorted(valid_from(keys).items()), schema)
     kinds = processes.select(*S.BOOT_KEY, ALGORITHM)
-    joined = ends.join(kinds, list(S.BOOT_KEY)).join(F.broadcast(since), named == F.col("named"), "left")
-    has_key = F.coalesce(F.col("first_time_ms") >= F.col("since_ms"), F.lit(False))
+    named = ends.withColumn("named", _named(S.PROXY_ID)).join(kinds, list(S.BOOT_KEY))
+    joined = named.join(F.broadcast(since), "named", "left").join(
+        F.broadcast(signed_later.withColumn("is_signed", F.lit(True))), ["named", S.BOOT_ID], "left"
+    )
+    came_late = (F.col("first_append_ms") >= F.col("since_ms")) & F.col("is_signed").isNull()
+    has_key = F.coalesce((F.col("first_time_ms") >= F.col("since_ms")) | came_late, F.lit(False))
     return findings(
         joined.where((F.col(ALGORITHM) != KEYED) | has_key),
         check="checkpoints.unsigned",
@@ -227,19 +253,19 @@ def _rewritten(records: DataFrame, valid: DataFrame) -> DataFrame:
     )
 
 
-def _after_the_last(boots: DataFrame, followed: DataFrame, until_ms: int) -> DataFrame:
+def _after_the_last(boots: DataFrame, signed_later: DataFrame, until_ms: int) -> DataFrame:
     """Returns boots with records after the last checkpoint, beyond what a process may not have signed yet.
 
     What a process that was killed wrote last is signed by the next boot, which names it.
     """
-    signs = boots.select(*S.BOOT_KEY)
-    signed_later = F.broadcast(proven_ends(followed.join(signs, list(S.BOOT_KEY), "left_semi")))
     stopped = F.col(_STOPS) & (F.coalesce("stopped_at", F.lit(-1)) == F.col(_SIZE) + 1)
     allowed = F.col(_SIZE) + F.when(stopped, 1).otherwise(0)
     old = F.greatest(F.col("last_time_ms") - UNSIGNED_MS, F.lit(until_ms) - SILENCE_MS) > F.col(_SIGNED_MS)
     late = boots.where((F.col("last_sequence") > allowed) & (old | F.col(_STOPS)))
     return findings(
-        late.join(signed_later, S.BOOT_ID, "left_anti"),
+        late.withColumn("named", _named(S.PROXY_ID)).join(
+            F.broadcast(signed_later), ["named", S.BOOT_ID], "left_anti"
+        ),
         check="checkpoints.after_the_last",
         date="last_date",
         explanation=sentence(

@@ -143,7 +143,8 @@ def reconcile(
         "boots": boots(_of_lone_boots(followed, ends)),
         "witnesses": witnesses(few, records, ends, until_ms),
         "checkpoints": checkpoints(
-            *(few, records, ends, algorithms(few, chain_key), followed, until_ms, public_keys, logged)
+            *(few, records, ends, algorithms(few, chain_key), followed, until_ms, public_keys, logged),
+            expired,
         ),
         "decisions": decision_findings(judged).unionByName(left_out(of_days, few, log, log_end)),
         "forwarded": forwarded(to_penstock_controllers(few), of_topic(log), until_ms),

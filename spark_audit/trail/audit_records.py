@@ -61,7 +61,7 @@ def span_of_sequence() -> Column:
 
 
 def boots(index: DataFrame) -> DataFrame:
-    """Returns one row per boot: last_sequence, last_date, first_time_ms, last_time_ms, stopped_at, offsets.
+    """Returns one row per boot: last_sequence, last_date, times, stopped_at, offsets.
 
     `first_offset` is that of its first record, `last_offset` that of the first copy of its last record.
     """
@@ -71,6 +71,7 @@ def boots(index: DataFrame) -> DataFrame:
         F.max("last_date").alias("last_date"),
         F.min("first_time_ms").alias("first_time_ms"),
         F.max("last_time_ms").alias("last_time_ms"),
+        F.min("first_append_ms").alias("first_append_ms"),
         F.min("stopped_at").alias("stopped_at"),
         F.min("first_offset").alias("first_offset"),
         F.min_by("last_offset", last_copy).alias("last_offset"),
