@@ -111,10 +111,14 @@ def _places(rows: DataFrame, content: Column, *reads: OffsetsRead | None) -> Dat
     """Returns PLACE, date, content, whether it is a record of the trail, and whether the place can be."""
     topic, offset = F.col(S.KAFKA_TOPIC), F.col(S.KAFKA_OFFSET)
     # Unreadable records may be of a third topic: Kafka's own log.
-    elsewhere = F.lit(0 if len(reads) == 1 and reads[0] else 2**63 - 1)
-    ends = [(read.topic, {n: end for n, (_, end) in read.partitions.items()}) for read in reads if read]
-    end = F.coalesce(*(F.when(topic == name, of_partition(each, 0)) for name, each in ends), elsewhere)
-    possible = topic.isNotNull() & (F.col(S.KAFKA_PARTITION) >= 0) & (offset >= 0) & (offset < end)
+    elsewhere = 0, 0 if len(reads) == 1 and reads[0] else 2**63 - 1
+
+    def edge(number: int) -> Column:
+        each = ((read.topic, {n: of[number] for n, of in read.partitions.items()}) for read in reads if read)
+        in_topic = (F.when(topic == name, of_partition(places, 0)) for name, places in each)
+        return F.coalesce(*in_topic, F.lit(elsewhere[number]))
+
+    possible = topic.isNotNull() & (F.col(S.KAFKA_PARTITION) >= 0) & (offset >= edge(0)) & (offset < edge(1))
     return rows.select(
         *(*S.PLACE, S.DATE, content.alias(_CONTENT), F.lit(S.BODY_SHA256 in rows.columns).alias(_IS_AUDIT)),
         F.coalesce(possible, F.lit(False)).alias(_POSSIBLE),

@@ -61,8 +61,10 @@ EDITS: dict[str, list[tuple[Any, ...]]] = {
     "unreadable and readable": [*(at(11, offset) for offset in ALL), at(11, 3, b"garbage")],
     "expired": [at(12, offset) for offset in ALL if not 10 <= offset <= 20],
     "expired and one more": [at(13, offset) for offset in ALL if not 10 <= offset <= 21],
+    "before what was read": [at(14, offset) for offset in ALL if offset == 4 or offset >= 10],
 }
-"""What was done -> the rows of a partition. Ingest has read offsets 0 to 199 of partitions 0 to 13."""
+"""What was done -> the rows of a partition. Ingest has read offsets 0 to 199 of partitions 0 to 13, and
+those from 10 on of partition 14."""
 FOUND = {
     (1, "offsets.missing"): [[5, 5]],
     (2, "offsets.missing"): [[60, 139]],
@@ -77,6 +79,7 @@ FOUND = {
     (77, "offsets.impossible"): [[0, 0]],
     (11, "offsets.two_contents"): [[3, 3]],
     (13, "offsets.missing"): [[21, 21]],
+    (14, "offsets.impossible"): [[4, 4]],
 }
 EXPIRED = [
     (None, None, None, None, None, "audit", partition, *bounds)
@@ -99,7 +102,8 @@ def ranges(row: Row) -> list[list[int]]:
 
 
 def test_each_offset_that_was_read_is_in_the_tables_once_or_named(spark: SparkSession) -> None:
-    read = OffsetsRead("audit", {str(partition): (0, MANY) for partition in range(14)})
+    whole = {str(partition): (0, MANY) for partition in range(14)}
+    read = OffsetsRead("audit", {**whole, "14": (10, MANY)})
     audit, quarantine = tables(spark, [row for rows in EDITS.values() for row in rows])
     log = empty_frame(spark, S.METADATA_LOG)
 
