@@ -69,6 +69,7 @@ from spark_audit.tables.plans import adapt_plans
 from spark_audit.tables.retention import compact, expire
 from spark_audit.tables.runs import ACCEPT
 from spark_audit.views import statements
+from spark_audit.what_if.answers import read_regions
 from spark_audit.what_if.page import render
 from spark_audit.what_if.result import document, holds, lines
 from spark_audit.what_if.summaries import Summaries
@@ -195,7 +196,8 @@ def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
     summaries = None
     if arguments.summaries:
         summaries = Summaries(arguments.summaries, delta.table_id(spark, tables.audit))
-    found = document(audit, log, proposal, arguments.first, arguments.last, summaries)
+    logic = None if arguments.policy_diff is None else read_regions(arguments.policy_diff)
+    found = document(audit, log, proposal, arguments.first, arguments.last, summaries, logic)
     place = f"{arguments.out.rstrip('/')}/what-if"
     files.write_text(spark, f"{place}.json", json.dumps(found, indent=1) + "\n")
     files.write_text(spark, f"{place}.html", render(found, text))

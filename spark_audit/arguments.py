@@ -215,6 +215,7 @@ WHAT_IF = (
     option("--from D", "first day, YYYY-MM-DD", dest="first", type=date.fromisoformat),
     option("--summaries DIR", "directory or URI with summaries of days, which the next run reads"),
     _LAST_DAY,
+    option("--policy-diff FILE", "output of penstock policy diff --json, for the page"),
     option("--out DIR", "directory for what-if.json and what-if.html", required=True),
     _PUBLIC_KEYS,
     option("--fail-on *", _FAILING, choices=EFFECTS),

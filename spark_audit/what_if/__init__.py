@@ -7,6 +7,7 @@ throttling       who would be throttled, when and for how long
 summaries        the recorded decisions of days, stored for the next proposal
 recorded         all of this that is read once, for any number of proposals
 sessions         who would have to re-authenticate
+answers          what the logic says can change, and what a candidate saw
 result           all of these as one document
 page             the document as an HTML page
 """

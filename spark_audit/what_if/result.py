@@ -13,6 +13,7 @@ from spark_audit.report.aggregates import AMOUNT, PLOT, SERIES, largest
 from spark_audit.tables.files import AuditError
 from spark_audit.what_if import access as A
 from spark_audit.what_if import sessions, throttling, traffic
+from spark_audit.what_if.answers import NOTHING_SEEN, Regions, ShadowSeen, seen
 from spark_audit.what_if.proposed_log import acl_records, quota_records, resolved
 from spark_audit.what_if.recorded import RecordedDays, recorded
 from spark_audit.what_if.summaries import Summaries
@@ -49,6 +50,10 @@ class WhatIfDocument(TypedDict):
     """Without unchanged rows."""
     throttling: list[Plain]
     sessions: list[Plain]
+    logic: Regions | None
+    """What the difference of the policies says can change; None: not given."""
+    shadow: ShadowSeen
+    """What candidates decided otherwise."""
     over_time: list[Plain]
     """Requests (`amount`) by outcome (`plot`), interval (`bucket_ms`) and principal (`series`)."""
 
@@ -60,12 +65,15 @@ def document(
     first: date | None,
     last: date | None,
     summaries: Summaries | None = None,
+    logic: Regions | None = None,
 ) -> WhatIfDocument:
     """Returns what the proposal would have done to the traffic of these days, both included.
 
-    AuditError if the proposal does not fit the ACLs and quotas at the end of the log.
+    `logic`: the difference of the policies. AuditError if the proposal does not fit the ACLs and quotas at
+    the end of the log.
     """
-    return effects(recorded(audit, metadata_log, first, last, summaries), proposal)
+    found = effects(recorded(audit, metadata_log, first, last, summaries), proposal)
+    return {**found, "logic": logic, "shadow": seen(audit, first, last)}
 
 
 def effects(of: RecordedDays, proposal: Proposal) -> WhatIfDocument:
@@ -96,6 +104,8 @@ def effects(of: RecordedDays, proposal: Proposal) -> WhatIfDocument:
         "access": _rows(changed.drop(traffic.OVER_TIME), A.OUTCOMES),
         "throttling": _rows(quotas, (throttling.THROTTLED,)),
         "sessions": _rows(longer, ()),
+        "logic": None,
+        "shadow": NOTHING_SEEN,
         "over_time": _rows(_over_time(changed), ()),
     }
     for rows, kinds in (
@@ -133,6 +143,12 @@ def lines(found: WhatIfDocument) -> Iterator[str]:
         f"{number} {outcome.replace('_', ' ')}" for outcome, number in found["requests"].items()
     )
     yield f"at offset {found['offset']}: requests {counts}"
+    if (logic := found["logic"]) is not None:
+        yield f"by the logic: {_changes(logic, 'regions')}"
+    if (shadow := found["shadow"])["compared"]:
+        compared = sum(shadow["compared"].values())
+        candidates = ", ".join(shadow["compared"])
+        yield f"candidate {candidates}: {compared} decisions compared: {_changes(shadow, 'decisions')}"
     for rows, line in (
         (found["access"], _access),
         (found["throttling"], _throttling),
@@ -141,6 +157,10 @@ def lines(found: WhatIfDocument) -> Iterator[str]:
         yield from (line(row) for row in rows[:SHOWN])
         if len(rows) > SHOWN:
             yield f"... and {len(rows) - SHOWN} more"
+
+
+def _changes(of: Regions | ShadowSeen, what: str) -> str:
+    return f"{of['newly_denied']} {what} newly denied, {of['newly_allowed']} newly allowed"
 
 
 def _access(row: Mapping[str, object]) -> str:

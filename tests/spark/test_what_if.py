@@ -13,7 +13,8 @@ from spark_audit.proposal import parse_proposal
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
-from spark_audit.what_if.result import WhatIfDocument, document
+from spark_audit.what_if.answers import read_regions
+from spark_audit.what_if.result import WhatIfDocument, document, lines
 from tests.spark.audit_trail import Trail
 from tests.spark.frames import audit_frame, log_frame
 
@@ -348,3 +349,54 @@ def test_what_if_a_member_leaves_is_what_happens_when_the_member_has_left(spark:
             ("newly_allowed", "User:alice", "READ", "secrets"),
         }
     )
+
+
+@pytest.mark.long
+@pytest.mark.spec("D18", "D19")
+def test_three_answers_are_about_one_change(spark: SparkSession, tmp_path: Path) -> None:
+    trail = a_trail()
+    interval = {"interval_start_ms": 1_000, "interval_end_ms": 11_000}
+    differs = {
+        **interval,
+        **{"principal": "User:alice", "host": "10.0.0.1", "operation": "READ", "resource_type": "TOPIC"},
+        **{"resource_name": "orders", "pattern_type": "LITERAL", "granted": True, "rule": "acl"},
+    }
+    name = "candidate 0123456789abcdef"
+    trail.proxy.write("candidate_compared", count=7, message=name, **interval)
+    trail.proxy.write("candidate_compared", count=3, message=f"{name}: errors: 1", **interval)
+    for count in (2, 1):
+        trail.proxy.write(
+            "candidate_differs", count=count, message=f"{name}: denied (default.deny)", **differs
+        )
+    more = trail.proxy.write("candidate_differs", count=4, message=f"{name}: differences beyond", **interval)
+    records = [*trail.audit, more]  # Kafka may hold a record twice.
+    difference = tmp_path / "difference.json"
+    region = {"effect": "newly_denied", "text": "NEWLY DENIED: x", "witness": {"text": "y"}}
+    difference.write_text(json.dumps({"regions": [region]}), encoding="utf-8")
+
+    logic = read_regions(str(difference))
+    frames = audit_frame(spark, records), log_frame(spark, trail.log)
+    proposal = "kafka-acls --remove --allow-principal User:alice --operation Read --topic '*'"
+    found = document(*frames, parse_proposal(proposal, "p"), None, None, logic=logic)
+
+    assert found["logic"] == {
+        "newly_denied": 1,
+        "newly_allowed": 0,
+        "regions": [{"effect": "newly_denied", "text": "NEWLY DENIED: x", "witness": "y"}],
+    }
+    shadow = found["shadow"]
+    counted = shadow["compared"], shadow["newly_denied"], shadow["newly_allowed"]
+    assert counted == ({"0123456789abcdef": 10}, 3, 0)
+    names = "outcome", "principal", "resource_name", "decisions", "candidates"
+    assert [tuple(row[name] for name in names) for row in shadow["rows"]] == [
+        (None, None, None, 4, "differences beyond"),
+        ("newly_denied", "User:alice", "orders", 3, "denied (default.deny)"),
+    ]
+    told = list(lines(found))
+    assert "by the logic: 1 regions newly denied, 0 newly allowed" in told
+    compared = "candidate 0123456789abcdef: 10 decisions compared: 3 decisions newly denied, 0 newly allowed"
+    assert compared in told
+
+    difference.write_text("NEWLY DENIED: x", encoding="utf-8")
+    with pytest.raises(AuditError, match="this is no output of penstock policy diff --json"):
+        read_regions(str(difference))

@@ -8,6 +8,7 @@ import pytest
 
 from spark_audit.what_if import page
 from spark_audit.what_if.access import OUTCOMES
+from spark_audit.what_if.answers import NOTHING_SEEN
 from spark_audit.what_if.result import EFFECTS, WhatIfDocument
 from tests.spark.test_browser import ODD_NAMES
 from tests.support import browser
@@ -34,6 +35,8 @@ def nothing() -> WhatIfDocument:
         "access": [],
         "throttling": [],
         "sessions": [],
+        "logic": None,
+        "shadow": NOTHING_SEEN,
         "over_time": [],
     }
 
@@ -58,6 +61,16 @@ def a_row(number: int) -> dict[str, Any]:
         "first_ms": NOON_MS,
         "last_ms": NOON_MS + number * HOUR_MS,
         "other_outcome_then": number % 2,
+    }
+
+
+def a_difference(number: int) -> dict[str, object]:
+    outcome = ("newly_denied", "newly_allowed", None)[number % 3]
+    return {
+        **{"outcome": outcome, "granted": number % 2 == 0, "rule": "acl", "last_ms": NOON_MS},
+        **{"candidate": "0123456789abcdef", "candidates": f"denied (DENY {ODD_NAMES[number % 4]} from *)"},
+        **{"principal": ODD_NAMES[number % len(ODD_NAMES)], "host": "10.0.0.1", "operation": "READ"},
+        **{"resource_type": "TOPIC", "resource_name": "orders", "decisions": 1_000 * number},
     }
 
 
@@ -87,6 +100,24 @@ def a_lot() -> WhatIfDocument:
         "access": list(rows),
         "throttling": list(throttled),
         "sessions": [session | {"outcome": "cannot_be_said", "longest_ms": HOUR_MS}],
+        "logic": {
+            "newly_denied": 2,
+            "newly_allowed": 1,
+            "regions": [
+                {
+                    "effect": effect,
+                    "text": f"X: {ODD_NAMES[number]} from *: READ TOPIC payroll-*",
+                    "witness": "w",
+                }
+                for number, effect in enumerate(("newly_denied", "newly_denied", "newly_allowed"))
+            ],
+        },
+        "shadow": {
+            "compared": {"0123456789abcdef": 10**7, "fedcba9876543210": 3},
+            "newly_denied": 20,
+            "newly_allowed": 20,
+            "rows": [a_difference(number) for number in range(40)],
+        },
         "over_time": list(over_time),
     }
 

@@ -109,6 +109,7 @@ def test_json_has_the_same_regions(capsys: pytest.CaptureFixture[str]) -> None:
         "regions": [
             {
                 "effect": "newly_denied",
+                "text": "NEWLY DENIED: User:alice from *: READ TOPIC payroll-* but payroll-reports-*",
                 "principals": ["User:alice"],
                 "groups": [],
                 "hosts": [{"of": "*", "but": []}],
@@ -124,6 +125,8 @@ def test_json_has_the_same_regions(capsys: pytest.CaptureFixture[str]) -> None:
                     "resource_name": "payroll-x",
                     "old_rule": "acl",
                     "new_rule": "default.deny",
+                    "text": "User:alice 192.0.2.1 READ TOPIC payroll-x: allowed (acl)"
+                    " -> denied (default.deny)",
                 },
             }
         ],

@@ -115,13 +115,15 @@ def _region_fields(region: Region, old: Policy, new: Policy) -> dict[str, object
     was, is_now = old.decide(region.witness), new.decide(region.witness)
     return {
         "effect": "newly_allowed" if region.allowed else "newly_denied",
+        "text": _region_text(region),
         "any_principal_but" if region.others else "principals": list(region.principals),
         "groups": list(region.groups),
         "hosts": [_tree(each) for each in branches_of_hosts(region.hosts)],
         "operations": [each.name for each in region.operations],
         "resource_type": region.resource_type.name,
         "names": None if region.names is None else [_tree(each) for each in branches_of_names(region.names)],
-        "witness": _request_fields(region.witness) | {"old_rule": was.rule, "new_rule": is_now.rule},
+        "witness": _request_fields(region.witness)
+        | {"old_rule": was.rule, "new_rule": is_now.rule, "text": _witness_text(region, old, new)},
     }
 
 
