@@ -8,7 +8,7 @@ image and on the image with the proposal.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +20,11 @@ from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.delta import AclsDelta, without_ended
 from proxy.metadata.image import MetadataImage
 from proxy.net.runtime.clock import now_ms
-from proxy.security.authorizer import Action, Decision, RequestContext
+from proxy.policy.policy import AccessRequest, decision_text, of_image, outcome
 from proxy.security.principal import parse_principal
-from proxy.security.standard import StandardAuthorizer
 from spark_audit.proposal import (
     ALLOW_EVERYONE,
+    GROUP,
     SUPER_USERS,
     SUPPORTED,
     USER,
@@ -40,7 +40,7 @@ from spark_audit.proposal import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 _QUESTION = "PRINCIPAL HOST OPERATION RESOURCE-TYPE NAME"
 
@@ -52,17 +52,6 @@ class CheckedProposal:
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    principal: str
-    host: str
-    action: Action
-
-    def __str__(self) -> str:
-        kind = self.action.resource_type.name
-        return f"{self.principal} {self.host} {self.action.operation.name} {kind} {self.action.resource_name}"
 
 
 def check_proposal(
@@ -100,7 +89,7 @@ def _compare(
     proposal: Proposal,
     image: MetadataImage,
     settings: dict[str, str],
-    asked: list[_Question],
+    asked: list[AccessRequest],
 ) -> None:
     changes = _resolved(proposal, image, settings)
     found.problems += changes.problems
@@ -112,20 +101,20 @@ def _compare(
         f"at offset {image.offset}: {len(changes.added)} ACLs to add, {len(changes.removed)} to remove,"
         f" {len(proposal.quotas)} quotas and {len(proposal.settings)} settings to change"
     )
+    before, after = of_image(image, settings), of_image(changed, proposed)
     for question in asked:
         left, joined = (
-            [
-                group
+            tuple(
+                GROUP + group
                 for (who, group), (joins, _) in proposal.members.items()
-                if who == question.principal and joins is after
-            ]
-            for after in (False, True)
+                if who == question.principal and joins is is_after
+            )
+            for is_after in (False, True)
         )
-        now, then = _decide(question, image, settings, left), _decide(question, changed, proposed, joined)
-        effect = "unchanged" if now.allowed == then.allowed else f"NEWLY {_outcome(then).upper()}"
-        found.lines.append(
-            f"{question}: {effect}: {_outcome(now)} ({now.rule}) -> {_outcome(then)} ({then.rule})"
-        )
+        now = before.decide(question._replace(groups=left))
+        then = after.decide(question._replace(groups=joined))
+        effect = "unchanged" if now.allowed == then.allowed else f"NEWLY {outcome(then).upper()}"
+        found.lines.append(f"{question}: {effect}: {decision_text(now)} -> {decision_text(then)}")
 
 
 @dataclass(slots=True)
@@ -171,7 +160,7 @@ def at_present(image: MetadataImage) -> MetadataImage:
 
 def _resolved(proposal: Proposal, image: MetadataImage, settings: Mapping[str, str]) -> Resolved:
     stored = image.acls.by_id.each_value()
-    acls = {acl.id: _texts(acl) for acl in stored if image.acls.in_effect(acl)}
+    acls = {acl.id: proposed_acl(acl) for acl in stored if image.acls.in_effect(acl)}
     quotas: set[Quota] = set()
     for entity in image.quotas.limits:
         limits = image.quotas.limits.get(entity) or {}
@@ -182,7 +171,8 @@ def _resolved(proposal: Proposal, image: MetadataImage, settings: Mapping[str, s
     return resolve(proposal, acls, quotas, principals | named)
 
 
-def _texts(acl: ImageAcl) -> ProposedAcl:
+def proposed_acl(acl: ImageAcl) -> ProposedAcl:
+    """Returns an ACL of an image as a proposal names it, without its end."""
     return ProposedAcl(
         acl.resource_type.name,
         acl.resource_name,
@@ -220,21 +210,7 @@ def image_acl(acl_id: str, acl: ProposedAcl, until_ms: int | None) -> ImageAcl:
     )
 
 
-def _decide(
-    question: _Question, image: MetadataImage, settings: Mapping[str, str], groups: Iterable[str]
-) -> Decision:
-    authorizer = StandardAuthorizer()
-    authorizer.configure(settings)
-    principal = replace(parse_principal(question.principal), groups=tuple(sorted(groups)))
-    context = RequestContext(principal, question.host, "", None, image=image)
-    return authorizer.authorize(context, [question.action])[0]
-
-
-def _outcome(decision: Decision) -> str:
-    return "allowed" if decision.allowed else "denied"
-
-
-def _questions(path: Path | None) -> list[_Question]:
+def _questions(path: Path | None) -> list[AccessRequest]:
     """Reads the questions. ProposalError has the errors of all lines."""
     asked, problems = [], []
     lines = [] if path is None else path.read_text(encoding="utf-8").splitlines()
@@ -249,7 +225,7 @@ def _questions(path: Path | None) -> list[_Question]:
     return asked
 
 
-def _question(words: list[str]) -> _Question:
+def _question(words: list[str]) -> AccessRequest:
     if len(words) != len(_QUESTION.split()):
         raise ValueError(f"a question has the form {_QUESTION}")
     principal, host, operation, kind, name = words
@@ -257,5 +233,5 @@ def _question(words: list[str]) -> _Question:
     resource_type = constant(kind).replace("-", "_")
     if resource_type not in SUPPORTED:
         raise ValueError(f"{kind!r} is no resource type; there are {', '.join(SUPPORTED)}")
-    action = Action(Operation[operation_named(operation)], ResourceType[resource_type], name)
-    return _Question(principal, host, action)
+    operation_name = operation_named(operation)
+    return AccessRequest(principal, host, Operation[operation_name], ResourceType[resource_type], name)

@@ -79,6 +79,16 @@ class AccessRequest(NamedTuple):
         return f"{who} {self.host} {self.operation.name} {self.resource_type.name} {name}"
 
 
+def outcome(decision: Decision) -> str:
+    """Return "allowed" or "denied"."""
+    return "allowed" if decision.allowed else "denied"
+
+
+def decision_text(decision: Decision) -> str:
+    """Return a decision in words, with its rule."""
+    return f"{outcome(decision)} ({decision.rule})"
+
+
 def session_text(principals: str, groups: Iterable[str]) -> str:
     """Return what a session is decided by, in words: "User:alice in Group:team"."""
     return " in ".join((principals, *([", ".join(groups)] if groups else ())))

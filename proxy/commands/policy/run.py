@@ -14,9 +14,8 @@ from proxy.policy.assertions import AssertionFault, Violation, parse_assertions,
 from proxy.policy.differences import Region, differences
 from proxy.policy.hosts import branches_of_hosts
 from proxy.policy.names import Branch, branches_of_names
-from proxy.policy.policy import REQUESTED, AccessRequest, Policy, session_text
+from proxy.policy.policy import REQUESTED, AccessRequest, Policy, decision_text, session_text
 from proxy.policy.useless import useless_acls
-from proxy.security.authorizer import Decision
 from proxy.security.standard import StandardAuthorizer
 
 EQUAL, DIFFERENT, FAILED = 0, 1, 2
@@ -103,12 +102,8 @@ def _region_text(region: Region) -> str:
 
 
 def _witness_text(region: Region, old: Policy, new: Policy) -> str:
-    was, is_now = (_decision_text(policy.decide(region.witness)) for policy in (old, new))
+    was, is_now = (decision_text(policy.decide(region.witness)) for policy in (old, new))
     return f"{region.witness}: {was} -> {is_now}"
-
-
-def _decision_text(decision: Decision) -> str:
-    return f"{'allowed' if decision.allowed else 'denied'} ({decision.rule})"
 
 
 def _region_fields(region: Region, old: Policy, new: Policy) -> dict[str, object]:

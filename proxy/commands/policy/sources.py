@@ -22,7 +22,7 @@ from proxy.commands.shell.source import KRAFT, SEGMENT, SNAPSHOT, TOPIC, LogErro
 from proxy.config import ConfigError
 from proxy.config.candidate import read_candidate
 from proxy.error_text import text_of
-from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType, in_words
+from proxy.metadata.acl import Acl, in_words
 from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.delta import AclsDelta
 from proxy.metadata.image import MetadataImage, TopicsImage
@@ -30,7 +30,7 @@ from proxy.net.files.tls import TlsError
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.policy.policy import Policy, numbered_id, of_file, of_image
 from proxy.security.standard import StandardAuthorizer
-from spark_audit.proposal import moment_ms
+from spark_audit.proposal import ProposedAcl, moment_ms
 
 LIVE = "live"
 _LIVE_TIMEOUT_S = 60
@@ -130,17 +130,9 @@ def listed_acls(text: str) -> Iterator[Acl]:
             if acl is None or resource is None:
                 raise ValueError(f"line {number} is no line of kafka-acls --list: {line[:100]!r}")
             try:
-                yield Acl(
-                    numbered_id(number),
-                    ResourceType[resource[1]],
-                    resource[2],
-                    PatternType[resource[3]],
-                    acl[1],
-                    acl[2],
-                    Operation[acl[3]],
-                    PermissionType[acl[4]],
-                    until_ms=None if acl[5] is None else moment_ms(acl[5]),
-                )
+                proposed = ProposedAcl(*resource.groups(), *acl.group(1, 2, 3, 4))
+                until_ms = None if acl[5] is None else moment_ms(acl[5])
+                yield image_acl(numbered_id(number), proposed, until_ms)
             except KeyError as error:
                 raise ValueError(f"line {number}: {error.args[0]} is unknown") from error
 
