@@ -28,33 +28,26 @@ class Worker(Protocol):
         """Work for a slice; return whether there is more to do."""
 
 
-class _Queue:
-    """Workers by owner. Owners take turns; an owner's first worker is finished before its next one."""
-
-    __slots__ = ("_by_owner",)
-
-    def __init__(self) -> None:
-        self._by_owner: dict[Hashable, deque[Worker]] = {}  # In the order of their turns.
-
-    def __bool__(self) -> bool:
-        return bool(self._by_owner)
+class _Queue(dict[Hashable, deque[Worker]]):
+    """Workers by owner, in the order of their turns; an owner's first worker is finished before its next
+    one."""
 
     def add(self, owner: Hashable, worker: Worker) -> None:
-        self._by_owner.setdefault(owner, deque()).append(worker)
+        self.setdefault(owner, deque()).append(worker)
 
     def take_turn(self) -> bool:
         """Let the next owner's first worker work; return whether it is finished."""
-        owner = next(iter(self._by_owner))
-        workers = self._by_owner.pop(owner)
+        owner = next(iter(self))
+        workers = self.pop(owner)
         is_finished = True
         try:
             is_finished = not workers[0].take_turn()
         finally:
             if is_finished:
                 workers.popleft()
-            workers.extend(self._by_owner.pop(owner, ()))  # Workers that came meanwhile.
+            workers.extend(self.pop(owner, ()))  # Workers that came meanwhile.
             if workers:
-                self._by_owner[owner] = workers
+                self[owner] = workers
         return is_finished
 
 
@@ -129,6 +122,10 @@ class Turns:
     def _turn(self) -> None:
         self._is_scheduled = False
         self._spent_ns = self._ended = 0
+        if not (self._endings or self._queues[True] or self._queues[False]):
+            self._pace.crowded = False
+            self._idle.set()
+            return
         try:
             while self._endings and self._ended < ENDS_IN_A_TURN:
                 self._ended += 1
