@@ -94,6 +94,16 @@ class Intake:
         """Take what the client has sent, cut anywhere; `plan` handles it."""
         self.data, self._is_own = data, False
 
+    def streams_on(self, size_bytes: int) -> bool:
+        """Whether so many bytes belong to the request whose beginning has been sent on, and are not its
+        last."""
+        left_bytes = self.streaming_bytes - self._streaming_tag_bytes
+        if self._streams_to is None or self._input or size_bytes >= left_bytes:
+            return False
+        self.streaming_bytes -= size_bytes
+        self._streams_to.request_bytes += size_bytes
+        return True
+
     def hold(self, frame: memoryview) -> None:
         """Handle this frame again, before anything else."""
         self._held = frame if len(frame) > _BORROWED_BYTES else memoryview(bytearray(frame))

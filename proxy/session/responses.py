@@ -215,6 +215,14 @@ class Responses:
         self._listener.counts.response_bytes += len(data)
         self._data = data
 
+    def streams_on(self, size_bytes: int) -> bool:
+        """Whether so many bytes belong to the response whose beginning has left, and are not its last."""
+        if size_bytes >= self._streaming_bytes or self._discards or self._input:
+            return False
+        self._streaming_bytes -= size_bytes
+        self._listener.counts.response_bytes += size_bytes
+        return True
+
     def defer(self) -> None:
         """Store what is not handled yet: `data` of `receive` is not valid any longer."""
         if self._data:

@@ -29,7 +29,8 @@ from proxy.session.state import (
     State,
 )
 
-_RESPONSES_ARE_DECODED = RESPONSES_PENDING | TURN_DUE | CLOSING
+_RESPONSES_WAIT = TURN_DUE | CLOSING
+_RESPONSES_ARE_DECODED = RESPONSES_PENDING | _RESPONSES_WAIT
 
 
 class Session:
@@ -128,10 +129,13 @@ class Session:
     def forward_request(self, data: memoryview, now_ms: int) -> bool:
         """Whether `data` goes to the broker as it is now (patched, perhaps); then it is not for `receive`."""
         machine = self.machine
-        if machine.flags or machine.intake.has_begun:
+        if machine.flags:
             return False
         size_bytes = len(data)
-        if machine.lane.produce_again(data, 0, size_bytes, now_ms) is None and not machine.lane.fetch(
+        if machine.intake.has_begun:
+            if machine.is_timed or not machine.intake.streams_on(size_bytes):
+                return False
+        elif machine.lane.produce_again(data, 0, size_bytes, now_ms) is None and not machine.lane.fetch(
             data, now_ms
         ):
             return False
@@ -141,7 +145,11 @@ class Session:
     def forward_response(self, data: memoryview, now_ms: int) -> bool:
         """Whether `data` goes to the client as it is; then it is not for `broker_responded`."""
         machine = self.machine
-        if machine.flags & _RESPONSES_ARE_DECODED or machine.responses.has_begun:
+        if machine.responses.has_begun:
+            if machine.is_timed or machine.observer is not None or machine.flags & _RESPONSES_WAIT:
+                return False
+            return machine.responses.streams_on(len(data))
+        if machine.flags & _RESPONSES_ARE_DECODED:
             return False
         return machine.pass_response(data, now_ms)
 

@@ -13,7 +13,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
 from proxy.wire.header import decode_request_header
 from tests.session.apis.asking import KNOWN_TOPICS, image_with
-from tests.session.conversation import Conversation, Quotas, at, fetch, fetched
+from tests.session.conversation import Conversation, Quotas, at, fetch, fetched, produce
 
 FETCH = ApiKey.FETCH
 VERSIONS = list(codecs.request_versions(FETCH))
@@ -173,8 +173,38 @@ def exchange(
     opened = {"session_id": 0 if session == "none" else SESSION_ID} if has_session else {}
     answer = fetched(*topics, records=bytes(size_bytes), **opened)
     data = talk.response(FETCH, entry.version, answer, entry.correlation_id)
-    for piece in (data[:30], data[30:]) if is_cut else (data,):
+    for piece in filter(None, (data[:30], data[30:-7], data[-7:]) if is_cut else (data,)):
         talk.broker_sends(piece)
+
+
+@pytest.mark.spec("O6")
+@pytest.mark.parametrize("quotas", [None, Quotas(consumer=1e9)])
+def test_of_a_response_that_streams_only_its_beginning_and_its_end_are_looked_at(
+    quotas: Quotas | None,
+) -> None:
+    talk = settled(12, quotas)
+    talk.asks(FETCH, 12, fetch("orders", **asked_again(12)))
+    data = talk.response(FETCH, 12, fetched("orders", records=bytes(1_000), session_id=SESSION_ID))
+    talk.broker_sends(data[:100])
+
+    assert talk.session.forward_response(a_view(data[100:500]), talk.now_ms)
+    assert talk.session.forward_response(a_view(data[500:-1]), talk.now_ms)
+    assert not talk.session.forward_response(a_view(data[-1:]), talk.now_ms)
+    talk.broker_sends(data[-1:])
+
+    assert not talk.session.pipeline.queue
+    assert talk.session.forward_response(a_view(b"more"), talk.now_ms) is False
+
+
+@pytest.mark.spec("O6")
+def test_of_a_request_that_streams_only_its_beginning_and_its_end_are_looked_at() -> None:
+    talk = Conversation("WRITE TOPIC orders")
+    data = talk.request(ApiKey.PRODUCE, 9, produce("orders", records=bytes(1_000)))
+    talk.sends(data[:200])
+
+    assert talk.session.forward_request(a_view(data[200:500]), talk.now_ms)
+    assert talk.session.forward_request(a_view(data[500:-4]), talk.now_ms)
+    assert not talk.session.forward_request(a_view(data[-4:]), talk.now_ms)
 
 
 @pytest.mark.spec("O6")
