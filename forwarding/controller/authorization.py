@@ -1,15 +1,15 @@
 """The forwarded principal's rights at one image; each decision becomes an audit event.
 
 controller.py makes one for each request, with the forwarding principal in the context (KIP-590). The
-configured authorizer decides. These requests are administrative, so allowed actions are recorded too.
-Denials, and allowed actions that change nothing, are recorded one by one up to a limit, as at a proxy.
+configured authorizer decides. These requests are administrative, so allowed actions are recorded too, one by
+one up to a limit, as at a proxy; denials, and allowed actions that change nothing, up to a lower one.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from proxy.admin.authorization import Authorization, Denials
+from proxy.admin.authorization import MAX_SINGLE_CHANGES, Authorization, RecordedDecisions
 from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
@@ -27,7 +27,8 @@ class ForwardedAuthorization(Authorization):
     correlation_id: int
     forward_id: str | None = None
     events: list[AuditEvent] = field(default_factory=list)
-    counts: Denials = field(default_factory=Denials)
+    counts: RecordedDecisions = field(default_factory=RecordedDecisions)
+    grants: RecordedDecisions = field(default_factory=partial(RecordedDecisions, MAX_SINGLE_CHANGES))
 
     def configured_authorizer(self) -> Authorizer:
         return self.authorizer
@@ -37,18 +38,15 @@ class ForwardedAuthorization(Authorization):
         shown = set()
         for action, decision in self.decided(operation, resource_type, names):
             if decision.allowed:
-                self._count(action, decision)
+                self._count(action, decision, self.counts)
                 shown.add(action.resource_name)
         return shown
 
     def note(self, action: Action, decision: Decision) -> None:
-        if decision.allowed:
-            self.events.append(self._event(action, decision))
-        else:
-            self._count(action, decision)
+        self._count(action, decision, self.grants if decision.allowed else self.counts)
 
-    def _count(self, action: Action, decision: Decision) -> None:
-        self.counts.take(action, decision.allowed, partial(self._event, action, decision), self.events)
+    def _count(self, action: Action, decision: Decision, counts: RecordedDecisions) -> None:
+        counts.take(action, decision.allowed, partial(self._event, action, decision), self.events)
 
     def _event(self, action: Action, decision: Decision) -> AuditEvent:
         context = self.context

@@ -20,7 +20,9 @@ DECISION_UNITS = 8
 
 MAX_SINGLE = 100
 """The limit for records of one operation on resources of one type, in one request."""
-MESSAGE = f"one request, beyond its first {MAX_SINGLE} decisions of this operation"
+MAX_SINGLE_CHANGES = 1_000
+"""The same for what is allowed and may change something; the record of the request names more of them."""
+MESSAGE = "one request, beyond its first {} decisions of this operation"
 
 _Kind = tuple[Operation, ResourceType, bool]
 
@@ -132,18 +134,18 @@ class Authorization:
         return sum(1 << int(a.operation) for a, d in zip(actions, decisions, strict=True) if d.allowed)
 
 
-class Denials:
-    """Counts the denials of one request by operation and resource type.
+class RecordedDecisions:
+    """Counts the decisions of one request by operation and resource type.
 
     Each is a record of its own, up to a limit; the others are collapsed into one. One request can name as
     many resources as fit into its bytes, so what it makes the trail write must not grow with it: a record has
-    more than a kilobyte. The controller counts in the same way the allowed decisions of a request that
-    changes nothing.
+    more than a kilobyte. The allowed decisions of administrative requests are counted in the same way.
     """
 
-    __slots__ = ("_collapsed", "_counts")
+    __slots__ = ("_collapsed", "_counts", "_max_single")
 
-    def __init__(self) -> None:
+    def __init__(self, max_single: int = MAX_SINGLE) -> None:
+        self._max_single = max_single
         self._counts: dict[_Kind, int] = {}
         self._collapsed: dict[_Kind, AuditEvent] = {}
 
@@ -158,10 +160,11 @@ class Denials:
             return
         event = event_of()
         count = self._counts[key] = self._counts.get(key, 0) + 1
-        if count > MAX_SINGLE:
-            # Without the fields that differ between denials.
+        if count > self._max_single:
+            # Without the fields in which they differ.
             nothing = dict.fromkeys(("resource_name", "pattern_type", "rule", "acl_id"))
-            event = replace(event, event="authorization_collapsed", count=1, message=MESSAGE, **nothing)
+            message = MESSAGE.format(self._max_single)
+            event = replace(event, event="authorization_collapsed", count=1, message=message, **nothing)
             self._collapsed[key] = event
         events.append(event)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from proxy.admin.authorization import Authorization, Denials
+from proxy.admin.authorization import MAX_SINGLE_CHANGES, Authorization, RecordedDecisions
 from proxy.admin.objects import Known, Object, Objects, recorded
 from proxy.admin.rejection import MESSAGES, Error, Reject
 from proxy.audit import events
@@ -171,8 +171,10 @@ class Call(Authorization):
     events: list[AuditEvent] = field(default_factory=list)
     counted: list[tuple[Action, Decision]] = field(default_factory=list)
     """Allowed decisions, for the session's summaries."""
-    denials: Denials | None = None
+    denials: RecordedDecisions | None = None
     """None: nothing is denied yet."""
+    grants: RecordedDecisions | None = None
+    """None: no administrative decision has been allowed yet."""
     requested: Message | None = None
     """Of an API with objects: the request as it came, before what is denied is taken out."""
     is_recorded: bool = False
@@ -226,11 +228,13 @@ class Call(Authorization):
 
     def note(self, action: Action, decision: Decision, by_type: bool = False) -> None:
         """Count an allowed decision, unless the request is administrative; record all others."""
+        event_of = partial(self._event, action, decision, by_type)
         if not decision.allowed:
-            self.denials = self.denials or Denials()
-            self.denials.take(action, False, partial(self._event, action, decision, by_type), self.events)
+            self.denials = self.denials or RecordedDecisions()
+            self.denials.take(action, False, event_of, self.events)
         elif self.admin or by_type:
-            self.events.append(self._event(action, decision, by_type))
+            self.grants = self.grants or RecordedDecisions(MAX_SINGLE_CHANGES)
+            self.grants.take(action, True, event_of, self.events)
         else:
             self.counted.append((action, decision))
 
@@ -255,8 +259,9 @@ class Call(Authorization):
         self.is_recorded = self.is_recorded or bool(self.events or self.counted)
         self.events.clear()
         self.counted.clear()
-        if self.denials is not None:
-            self.denials.recorded()
+        for counts in (self.denials, self.grants):
+            if counts is not None:
+                counts.recorded()
 
     def _event(self, action: Action, decision: Decision, by_type: bool) -> AuditEvent:
         """The machine adds who requested it, and at which image."""

@@ -1,8 +1,11 @@
 """One request that names very many resources in vain: what it makes us write down."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from proxy.admin.authorization import MAX_SINGLE, MESSAGE
+from proxy.admin.authorization import MAX_SINGLE, MAX_SINGLE_CHANGES, MESSAGE
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -44,7 +47,7 @@ def test_beyond_it_one_record_tells_who_was_denied_what_and_how_often() -> None:
         "authorization_collapsed",
         False,
         5_000,
-        MESSAGE,
+        MESSAGE.format(MAX_SINGLE),
     )
     assert (last.principal, last.host, last.method, last.operation, last.resource_type) == (
         "User:alice",
@@ -80,3 +83,34 @@ def test_what_was_recorded_is_not_counted_on() -> None:
 
     assert recorded.count == 3
     assert [(event.event, event.count) for event in call.events] == [("authorization_collapsed", 2)]
+
+
+def delete_groups(names: list[str]) -> Any:
+    return t.DeleteGroupsRequest(groups_names=names)
+
+
+def delete_topics(names: list[str]) -> Any:
+    return t.DeleteTopicsRequest(topics=[t.DeleteTopicsRequest.DeleteTopicState(name=name) for name in names])
+
+
+@pytest.mark.parametrize(
+    ("right", "key", "version", "request_of"),
+    [
+        ("DELETE GROUP *", ApiKey.DELETE_GROUPS, 2, delete_groups),
+        ("DELETE TOPIC *", ApiKey.DELETE_TOPICS, 6, delete_topics),
+    ],
+)
+def test_what_is_allowed_has_a_limit_too_even_if_it_may_change_something(
+    right: str, key: ApiKey, version: int, request_of: Callable[[list[str]], Any]
+) -> None:
+    names = [f"{number}" for number in range(MAX_SINGLE_CHANGES + 2_000)]
+    talk = Conversation(right, "DESCRIBE TOPIC *")
+
+    talk.asks(key, version, request_of(names))
+
+    single = talk.told("authorization")
+    assert [event.resource_name for event in single] == names[:MAX_SINGLE_CHANGES]
+    assert {event.granted for event in single} == {True}
+    (others,) = talk.told("authorization_collapsed")
+    assert (others.granted, others.operation, others.count) == (True, "DELETE", 2_000)
+    assert (others.principal, others.message) == ("User:alice", MESSAGE.format(MAX_SINGLE_CHANGES))
