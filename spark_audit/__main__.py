@@ -52,7 +52,7 @@ from spark_audit.least_privilege import result as least_privilege
 from spark_audit.prepare import prepare
 from spark_audit.progress import Steps, reported
 from spark_audit.proposal import ProposalError, parse_proposal
-from spark_audit.reconcile.chain import columns
+from spark_audit.reconcile.chain import not_to_sign
 from spark_audit.report.history import history
 from spark_audit.report.history import lines as history_lines
 from spark_audit.service.exposition import Metrics, serving
@@ -153,7 +153,7 @@ def _import(spark: SparkSession, arguments: argparse.Namespace) -> int:
 def _reprocess(spark: SparkSession, arguments: argparse.Namespace) -> int:
     topics = arguments.audit_topic, arguments.metadata_topic
     key = _key(arguments)
-    done = reprocess(spark, Tables(arguments.tables), *topics, key, columns)
+    done = reprocess(spark, Tables(arguments.tables), *topics, key, not_to_sign)
     _say(
         f"moved out of quarantine: {done.audit} audit records, {done.metadata_log} metadata log records;"
         f" {done.left} left"
@@ -280,14 +280,14 @@ def _destination(arguments: argparse.Namespace, wait: Callable[[float], object])
 
 def _compact(spark: SparkSession, arguments: argparse.Namespace) -> int:
     key = _key(arguments)
-    compact(spark, Tables(arguments.tables), arguments.retain_hours, key, columns)
+    compact(spark, Tables(arguments.tables), arguments.retain_hours, key, not_to_sign)
     _say("compacted")
     return CLEAN
 
 
 def _expire(spark: SparkSession, arguments: argparse.Namespace) -> int:
     key, before = _key(arguments), date.fromisoformat(arguments.before)
-    done = expire(spark, Tables(arguments.tables), before, key, columns, force=arguments.force)
+    done = expire(spark, Tables(arguments.tables), before, key, not_to_sign, force=arguments.force)
     _say(done.said())
     return CLEAN
 
@@ -321,7 +321,8 @@ def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
     key = _key(arguments)
     runs = manifest.check(spark, tables, key, whole=True)
     faults = manifest.findings(runs, manifest.output_faults(runs, manifest.outputs_now(spark, runs)))
-    faults += columns(manifest.of_table_not_checked(spark, tables, runs)).collect()
+    new = manifest.of_table_not_checked(spark, tables, runs)
+    faults += not_to_sign(new, manifest.expired_before(spark, tables, runs)).collect()
     if arguments.bootstrap:
         faults += differences_from_topics(spark, tables, _topics(arguments))
     if arguments.witness:

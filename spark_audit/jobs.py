@@ -24,7 +24,7 @@ from spark_audit.ingest.topics import (
     topic_ids,
     topic_of,
 )
-from spark_audit.reconcile.chain import columns
+from spark_audit.reconcile.chain import not_to_sign
 from spark_audit.reconcile.checkpoints import against_witness
 from spark_audit.reconcile.finding import KINDS, collected
 from spark_audit.reconcile.offsets import offsets, unchained
@@ -87,7 +87,8 @@ def reconcile_tables(
     faults = manifest.output_faults(runs, replaced, named_run(spark, out))
     audit, quarantine, log = trail(spark, tables, versions)
     audit = held_if_small(manifest.with_files(spark, tables.audit, audit))
-    edited = collected(columns(manifest.not_checked(audit, runs)))
+    new = manifest.not_checked(audit, runs)
+    edited = collected(not_to_sign(new, manifest.expired_before(spark, tables, runs)))
     on_step("columns")
     expired = delta.read_state(spark, tables.expired, S.EXPIRED)
     streams = delta.AUDIT_STREAM, delta.METADATA_STREAM

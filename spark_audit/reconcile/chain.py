@@ -30,6 +30,7 @@ from spark_audit.reconcile.finding import (
     with_first_fault,
 )
 from spark_audit.tables.delta import empty_frame
+from spark_audit.tables.expired import IS_EXPIRED, expired_sequences, with_expired
 from spark_audit.tables.keys import KEYED, PLAIN
 from spark_audit.tables.plans import held, is_held
 from spark_audit.trail.audit_records import ALWAYS
@@ -50,6 +51,9 @@ chain.unkeyed (medium): A process chains its records without the key.
     to the audit topic.
 chain.other_columns (critical): Columns of a table are not as the signed line of the record says.
     Find out who can write to the tables, and ingest them again from the topic.
+chain.among_expired (high): Records came after those around them had expired, so no link proves them.
+    Check whether a process has shipped an old spool again; if not, they are forged. Then run
+    `verify --accept`.
 chain.boot_missing (critical): All records of a boot are missing.
     Compare with the topic by `verify --bootstrap`; if they are missing there too, find out who can
     delete from it.
@@ -240,6 +244,36 @@ def _fits(key: bytes | None) -> Column:
     first = F.col(S.SEQUENCE) == 0
     previous = F.when(first, seed(key)).otherwise(hexadecimal(F.col(_BEFORE)))
     return digest(F.concat(previous, F.col(S.LINE)), key) == F.col(S.CHAIN)
+
+
+def not_to_sign(audit: DataFrame, expired: DataFrame | None) -> DataFrame:
+    """Returns the findings for which a file of these records is not signed. `expired` is table `expired`."""
+    found = columns(audit)
+    return found if expired is None else found.unionByName(among_expired(audit, expired))
+
+
+def among_expired(audit: DataFrame, expired: DataFrame) -> DataFrame:
+    """Returns one finding per boot and day with records of sequences that have expired.
+
+    For records that came before those expired: the link before such a record is gone, so the chain cannot be
+    checked. Who may write the topic or the tables could write any record there.
+    """
+    known = with_expired(audit, expired_sequences(expired), S.BOOT_KEY, S.SEQUENCE, S.SEQUENCE)
+    by_boot = (
+        known.where(IS_EXPIRED)
+        .groupBy(*S.BOOT_KEY, S.DATE)
+        .agg(F.count(F.lit(1)).alias("records"), sample(S.SEQUENCE).alias("sequences"))
+    )
+    return findings(
+        by_boot,
+        check="chain.among_expired",
+        explanation=sentence(
+            "{records} record(s) of process {proxy_id}/{boot_id} came after those around them had expired:"
+            " no link proves them (sequences {sequences})",
+            sequences=F.array_join("sequences", ", "),
+        ),
+        evidence=[*S.BOOT_KEY, S.DATE, "records", "sequences"],
+    )
 
 
 def columns(audit: DataFrame) -> DataFrame:

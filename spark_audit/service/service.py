@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from spark_audit.ingest.streams import Companion, Progress
 from spark_audit.jobs import reconcile_tables, table_in, write_page
-from spark_audit.reconcile.chain import columns
+from spark_audit.reconcile.chain import not_to_sign
 from spark_audit.report.page import overview
 from spark_audit.service.exposition import STREAM_TIMEOUT_S, Metrics
 from spark_audit.service.schedule import Schedule
@@ -175,12 +175,12 @@ class Service(Companion):
             self._report(f"{failure}: {self._reason(error)}; trying again tomorrow")
 
     def _compact(self) -> None:
-        compact(self._spark, self._tables, RETAIN_FILES_HOURS, self._key, columns)
+        compact(self._spark, self._tables, RETAIN_FILES_HOURS, self._key, not_to_sign)
         self._report("compacted")
 
     def _expire(self, retain_days: int) -> None:
         before = datetime.now(UTC).date() - timedelta(days=retain_days)
-        done = expire(self._spark, self._tables, before, self._key, columns)
+        done = expire(self._spark, self._tables, before, self._key, not_to_sign)
         self._report(done.said())
 
     def _show_findings(self) -> None:

@@ -9,12 +9,15 @@ kernel releases the lock when the JVM ends.
 
 import json
 import re
+import string
+from base64 import b85decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import local
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
@@ -138,6 +141,44 @@ def table_properties(spark: SparkSession, path: str) -> dict[str, str]:
     return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(configuration))
 
 
+def columns_of(spark: SparkSession, path: str) -> list[str]:
+    """Returns name and type of each column of a table, and how it is read if not by its name from the files.
+
+    Delta takes the values of a partition column from its log, and a mapped column from the column of another
+    name (delta.columnMapping). Who edits the log could so show other values of files that are not altered.
+    """
+    jvm: Java = spark.sparkContext._jvm
+    metadata = _snapshot(spark, path).metadata()
+    in_log = list(jvm.scala.jdk.javaapi.CollectionConverters.asJava(metadata.partitionColumns()))
+    by_id = table_property(spark, path, f"{_MAPPING}.mode") == "id"
+    found = []
+    for field in T.StructType.fromJson(json.loads(metadata.schemaString())):
+        odd = _read_otherwise(field.jsonValue(), by_id=by_id)
+        # The day is: files_of shows the value of each file.
+        odd += [[field.name, "partition", True]] if field.name in in_log and field.name != S.DATE else []
+        found.append(f"{field.name} {field.dataType.simpleString()}{f' {json.dumps(odd)}' if odd else ''}")
+    return found
+
+
+_MAPPING = "delta.columnMapping"
+
+
+def _read_otherwise(part: Any, *, by_id: bool) -> list[list[object]]:
+    """Returns name, key and value of what a part of a schema, as JSON, says of itself, except comments."""
+    if isinstance(part, list):
+        return [odd for each in part for odd in _read_otherwise(each, by_id=by_id)]
+    if not isinstance(part, dict):
+        return []
+    own = [
+        [part.get("name"), key, value]
+        for key, value in sorted(part.get("metadata", {}).items())
+        if key != "comment" and (key, value) != (f"{_MAPPING}.physicalName", part.get("name"))
+        if by_id or key != f"{_MAPPING}.id"
+    ]
+    inner = [value for key, value in part.items() if key != "metadata"]
+    return own + _read_otherwise(inner, by_id=by_id)
+
+
 def newest_batches(spark: SparkSession, path: str) -> dict[str, int]:
     """Returns stream id -> the newest batch that a table says it has. Up to it, appends are skipped."""
     jvm: Java = spark.sparkContext._jvm
@@ -194,6 +235,29 @@ def files_of(spark: SparkSession, path: str, since: int | None = None) -> DataFr
         F.to_json("deletionVector").alias(DELETED),
         F.col("modificationTime").alias(MODIFIED),
     )
+
+
+def vector_uri(spark: SparkSession, path: str, said: str) -> str | None:
+    """Returns the file of a deletion vector, None if it is in the log. `said` is its JSON, as in `files_of`.
+
+    The log has the UUID in the file's name in Z85, after a prefix (Delta's protocol, "Deletion Vectors").
+    """
+    vector = json.loads(said)
+    place: str = vector["pathOrInlineDv"]
+    if vector["storageType"] != "u":
+        return place if vector["storageType"] == "p" else None
+    prefix, name = place[:-_Z85_UUID], place[-_Z85_UUID:].translate(_FROM_Z85)
+    file = f"deletion_vector_{UUID(bytes=b85decode(name))}.bin"
+    return "/".join([root_uri(spark, path), *([prefix] if prefix else []), file])
+
+
+_Z85_UUID = 20
+_DIGITS, _LOWER, _UPPER = string.digits, string.ascii_lowercase, string.ascii_uppercase
+_FROM_Z85 = str.maketrans(
+    f"{_DIGITS}{_LOWER}{_UPPER}.-:+=^!/*?&<>()[]{{}}@%$#",
+    f"{_DIGITS}{_UPPER}{_LOWER}!#$%&()*+-;<=>?@^_`{{|}}~",
+)
+"""Z85 as Python's b85decode has it: the digits of both stand for 0 to 84 in this order."""
 
 
 def _at(spark: SparkSession, snapshot: Java, version: int) -> Java:

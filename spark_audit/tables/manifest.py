@@ -42,13 +42,16 @@ from spark_audit.tables.delta import (
     ROWS,
     URI,
     Tables,
+    columns_of,
     empty_frame,
     files_of,
     newest_batches,
+    read_state,
     read_table,
     root_uri,
     stream_state,
     table_properties,
+    vector_uri,
     withheld_offsets,
 )
 from spark_audit.tables.files import AuditError, names_in, read_text, sha256_of
@@ -78,6 +81,8 @@ FILE = "_file"
 """The column that `with_files` adds."""
 MEDIUM = "medium"
 """Severity of what stops no job."""
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9_=.-]*(/[A-Za-z0-9_=-][A-Za-z0-9_=.-]*)*")
+"""A path as Delta writes it, which names a file in one way only."""
 _NAMED = 3
 """An explanation names at most this many files."""
 NO_FILE, EVERY_FILE = "false", "true"
@@ -312,18 +317,29 @@ def _found(
     hashed = {
         name: texts[name]
         if not _other(texts.get(name), entry)
-        else f"{sha256_of(spark, entry.uri)} {entry.said}"
+        else f"{_content(spark, path, entry)} {entry.said}"
         for name, entry in sorted(files.items())
     }
     return {**_described(spark, path), "files": hashed}
 
 
+def _content(spark: SparkSession, path: str, entry: FileEntry) -> str:
+    """Returns the SHA-256 of a file, and after `+` that of its deletion vector, if it has one in a file."""
+    _, _, vector = entry.said.split(" ", 2) if entry.said.count(" ") > 1 else ("", "", "")
+    place = vector_uri(spark, path, vector) if vector else None
+    return sha256_of(spark, entry.uri) + (f"+{sha256_of(spark, place)}" if place else "")
+
+
+def _is_same(then: str, now: str) -> bool:
+    """Returns whether a file is as it was signed. Release 0.9.0 did not hash deletion vectors."""
+    return then == now or ("+" not in then.split()[0] and then == re.sub(r"^(\w+)\+\w+", r"\1", now))
+
+
 def _described(spark: SparkSession, path: str) -> FoundTable:
     own = sorted(table_properties(spark, path).items())
-    columns = spark.read.format("delta").load(path).schema
     return {
         **_absent(),
-        "columns": [f"{field.name} {field.dataType.simpleString()}" for field in columns],
+        "columns": columns_of(spark, path),
         "properties": {key: value for key, value in own if key.startswith("delta.")},
         "batches": newest_batches(spark, path),
     }
@@ -414,6 +430,9 @@ def not_checked(audit: DataFrame, manifest: Manifest) -> DataFrame:
     now = manifest.now.get("audit", _absent())
     signed = _files(manifest.checked, "audit") | now["known"]
     new = [path for path, text in now["files"].items() if signed.get(path) != text]
+    if not all(map(_PLAIN_PATH.fullmatch, new)):
+        # Delta's log may name a file in many ways, and the rows have one: no record is left out.
+        return audit
     return audit.where(F.col(FILE).isin(*new) if new else F.expr("false"))
 
 
@@ -422,6 +441,16 @@ def of_table_not_checked(spark: SparkSession, tables: Tables, manifest: Manifest
     if not manifest.now.get("audit", _absent())["columns"]:
         return empty_frame(spark, S.AUDIT)
     return not_checked(with_files(spark, tables.audit, read_table(spark, tables.audit, S.AUDIT)), manifest)
+
+
+def expired_before(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame | None:
+    """Returns table `expired`, as it was before the records of `not_checked` came.
+
+    None if a job that rewrites tables was killed: records in its files may have been there before.
+    """
+    if manifest.newest.content.get(UNFINISHED, RECONCILE) != RECONCILE:
+        return None
+    return read_state(spark, tables.expired, S.EXPIRED)
 
 
 def sign(spark: SparkSession, manifest: Manifest, job: str, tables: Tree, **done: object) -> Manifest:
@@ -447,8 +476,8 @@ def _signed(table: Signed, files: dict[str, str], closed: Closed | None) -> Sign
     return signed if closed is None else {**signed, "closed": closed}
 
 
-Compare = Callable[[DataFrame], DataFrame]
-"""Records of table `audit` -> the findings about those whose columns are not as their lines say."""
+Compare = Callable[[DataFrame, DataFrame | None], DataFrame]
+"""Records of table `audit`, table `expired` -> the findings for which they are not signed."""
 
 
 def begin(
@@ -463,9 +492,8 @@ def begin(
     manifest = check(spark, tables, key, rewritten)
     found = [fault.explanation for fault in manifest.faults if fault.severity != MEDIUM]
     if not found:
-        found = [
-            row[S.EXPLANATION] for row in compare(of_table_not_checked(spark, tables, manifest)).collect()
-        ]
+        new = of_table_not_checked(spark, tables, manifest), expired_before(spark, tables, manifest)
+        found = [row[S.EXPLANATION] for row in compare(*new).collect()]
     if found:
         raise AuditError(f"nothing was changed, because {found[0]}")
     return sign(spark, manifest, job, manifest.signed, **{UNFINISHED: job})
@@ -680,7 +708,9 @@ def _to_sign(name: str, then: Signed, now: FoundTable) -> Signed:
     """Returns what was signed before, and what may have been added to it since."""
     new = {path: text for path, text in now["files"].items() if path not in now["known"]}
     columns = now["columns"] if _starts_with(now["columns"], then["columns"]) else then["columns"]
-    files = then["files"] if name in CLOSED else new | then["files"]
+    # What is the same is signed as it is read now: with its deletion vector.
+    kept = {path: text for path, text in then["files"].items() if not _is_same(text, new.get(path, ""))}
+    files = then["files"] if name in CLOSED else new | kept
     described: Signed = {**then, "columns": columns, "batches": now["batches"]}
     return _signed(described, files, then.get("closed"))
 
@@ -689,7 +719,8 @@ def _differences(name: str, then: Signed, now: FoundTable) -> Iterator[Fault]:
     """Returns what was done to a table by no run that is signed."""
     before, files = then["files"] | now["known"], now["files"]
     gone = sorted(before.keys() - files.keys())
-    altered = sorted(path for path in before.keys() & files.keys() if before[path] != files[path])
+    both = before.keys() & files.keys()
+    altered = sorted(path for path in both if not _is_same(before[path], files[path]))
     added = sorted(files.keys() - before.keys()) if name in CLOSED else []
     described = _starts_with(now["columns"], then["columns"])
     parts = [

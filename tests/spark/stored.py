@@ -75,6 +75,8 @@ class Stored:
         monkeypatch.setattr(manifest, "files_of", lambda _, path, since="": (path[3:], since))
         monkeypatch.setattr(manifest, "entries_of", self._entries_of)
         monkeypatch.setattr(manifest, "of_table_not_checked", lambda *_: self)
+        monkeypatch.setattr(manifest, "read_state", lambda *_: NONE)
+        monkeypatch.setattr(manifest, "_digest_of_rows", lambda *_: "")
         return self
 
     def collect(self) -> list[Any]:
@@ -193,7 +195,7 @@ class Stored:
     def compact(self, day: str, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Makes one file of those of a day."""
         rewritten = manifest.of_days([day])
-        begun = manifest.begin(NONE, TABLES, self.key, lambda rows: rows, "compact", rewritten)
+        begun = manifest.begin(NONE, TABLES, self.key, lambda rows, _: rows, "compact", rewritten)
         for table in ("audit", "metadata_log"):
             old = {path: file for path, file in self.tables[table].items() if file.day == day}
             for path in old:

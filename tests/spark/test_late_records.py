@@ -18,7 +18,7 @@ from spark_audit.tables.delta import Tables
 from spark_audit.tables.retention import reconciled_days
 from tests.spark.audit_trail import NOON_MS, Trail
 from tests.spark.frames import kafka_frame
-from tests.spark.sealed import Line, end_of, seal
+from tests.spark.sealed import Line, altered, end_of, seal
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D4")]
 
@@ -104,17 +104,29 @@ def test_a_record_sent_again_a_day_later_goes_to_its_day_which_is_then_reconcile
 
 
 @pytest.mark.long
-def test_what_an_expiry_has_left_does_not_keep_the_next_one_from_its_work(
-    spark: SparkSession, tables: Tables, run: Command
+@pytest.mark.spec("D8")
+def test_what_comes_among_expired_records_is_signed_by_no_job_before_somebody_has_looked(
+    spark: SparkSession, tables: Tables, run: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A process has sent an old record again, or somebody has forged one: the link before it is gone."""
     lines = two_days()
     send(spark, tables, lines, 0)
     reconciled(spark, tables)
     assert run("expire", "--before", TODAY, "--confirm") == 0
 
-    # A copy of a record that has expired, and one more day that was looked at: yesterday never again.
-    send(spark, tables, [lines[1]], 1)
+    # And one more day that was looked at: yesterday never again.
+    forged = altered(lines[1], host="10.9.9.9")
+    send(spark, tables, [forged], 1)
     assert days(spark, tables) == Counter({YESTERDAY: 3, TODAY: 5})
+    capsys.readouterr()
+    assert run("verify") == 1
+    assert capsys.readouterr().err == (
+        "penstock audit: 1 record(s) of process proxy-7/boot-7 came after those around them had expired: no"
+        " link proves them (sequences 1)\n"
+    )
+    for job in (["compact"], ["expire", "--before", TOMORROW, "--confirm"]):
+        assert run(*job) == 2
+    assert run("verify", "--accept") == 0
     assert run("expire", "--before", TOMORROW, "--confirm") == 0
 
     left = delta.read_table(spark, tables.audit).orderBy(S.TIME_MS).select(S.BOOT_ID, S.EVENT).collect()

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 from spark_audit import __main__ as command_line
 from spark_audit import schema as S
-from spark_audit.reconcile.chain import columns
+from spark_audit.reconcile.chain import columns, not_to_sign
 from spark_audit.reconcile.gaps import RETIRED_MS
 from spark_audit.tables import delta, findings, manifest, retention
 from spark_audit.tables.acknowledgements import ACKNOWLEDGE, acknowledged_by_day
@@ -23,6 +23,17 @@ from spark_audit.tables.files import AuditError, sha256_of
 from spark_audit.tables.retention import days_to_reconcile
 from spark_audit.tables.runs import ACCEPT, SUMMARIZE, Run
 from tests.spark.audit_trail import DAY, Clock, Process, Trail
+from tests.spark.delta_log import (
+    PATHS,
+    commit,
+    commits,
+    forget,
+    host_from_the_log,
+    mapped_to_another,
+    name_files,
+    other_vector,
+    with_a_vector,
+)
 from tests.spark.frames import audit_frame, log_frame
 from tests.spark.sealed import seal, table
 
@@ -90,9 +101,9 @@ def other_bytes(spark: SparkSession, tables: Tables) -> None:
 
 
 def other_day(spark: SparkSession, tables: Tables) -> None:
-    for commit in Path(tables.audit, "_delta_log").glob("*.json"):
-        text = commit.read_text(encoding="utf-8")
-        commit.write_text(text.replace(f'"date":"{DAY}"', '"date":"2026-11-20"'), encoding="utf-8")
+    for each in Path(tables.audit, "_delta_log").glob("*.json"):
+        text = each.read_text(encoding="utf-8")
+        each.write_text(text.replace(f'"date":"{DAY}"', '"date":"2026-11-20"'), encoding="utf-8")
     for checksum in Path(tables.audit, "_delta_log").glob("*.crc"):
         checksum.unlink()
 
@@ -102,14 +113,14 @@ def other_statistics(spark: SparkSession, tables: Tables) -> None:
     log = Path(tables.audit, "_delta_log")
     for checksum in log.glob("*.crc"):
         checksum.unlink()
-    for commit in log.glob("*.json"):
-        entries = [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines()]
+    for each in log.glob("*.json"):
+        entries = [json.loads(line) for line in each.read_text(encoding="utf-8").splitlines()]
         for entry in entries:
             if "add" in entry:
                 said = json.loads(entry["add"]["stats"])
                 said["minValues"][S.EVENT] = said["maxValues"][S.EVENT] = "zz"
                 entry["add"]["stats"] = json.dumps(said | {"numRecords": 1_000_000})
-        commit.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries), encoding="utf-8")
+        each.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries), encoding="utf-8")
 
 
 def copied(spark: SparkSession, tables: Tables) -> None:
@@ -128,6 +139,11 @@ EDITS: dict[str, tuple[Edit, str]] = {
             ),
             sql("DELETE FROM AUDIT WHERE sequence = 1")(spark, tables),
         ],
+        "audit",
+    ),
+    "with hosts in Delta's log": (lambda spark, tables: host_from_the_log(tables.audit), "audit"),
+    "with columns that are read from others": (
+        lambda spark, tables: mapped_to_another(tables.audit),
         "audit",
     ),
     "edited in its file": (other_bytes, "audit"),
@@ -177,7 +193,7 @@ def test_a_table_that_somebody_has_changed_is_named_in_every_later_run(
     again = manifest.findings(manifest.check(spark, tables, SECRET))
     assert {row[S.ID] for row in again} >= {row[S.ID] for row in found}
     with pytest.raises(AuditError, match=f"nothing was changed, because table {name} does not match"):
-        manifest.begin(spark, tables, SECRET, columns, "compact", manifest.EVERY_FILE)
+        manifest.begin(spark, tables, SECRET, not_to_sign, "compact", manifest.EVERY_FILE)
 
 
 @pytest.mark.long
@@ -228,6 +244,48 @@ def test_closed_files_are_listed_by_deltas_log_and_not_hashed_again(
     for wanted, whole in ((manifest.of_days([DAY]), False), (manifest.EVERY_FILE, True)):
         [fault] = manifest.check(spark, tables, SECRET, wanted, whole=whole).faults
         assert fault.check == "manifest.table_altered"
+
+
+@pytest.mark.long
+def test_a_deletion_vector_is_signed_with_its_file(
+    spark: SparkSession, tables: Tables, tmp_path: Path
+) -> None:
+    before = shutil.copytree(tables.audit, tmp_path / "before")
+    with_a_vector(spark, tables.audit, "kafka_offset = 1")
+    runs = manifest.check(spark, tables, SECRET)
+    signed = manifest.sign(spark, runs, ACCEPT, runs.now)
+    assert manifest.check(spark, tables, SECRET).faults == []
+    # Release 0.9.0 has signed the file alone. It is no finding, and the next run signs both.
+    old: Any = {name: {**each, "files": dict(each["files"])} for name, each in runs.now.items()}
+    old["audit"]["files"] = {p: t.split("+")[0] + t[t.index(" ") :] for p, t in old["audit"]["files"].items()}
+    manifest.sign(spark, signed, ACCEPT, old)
+    runs = manifest.check(spark, tables, SECRET)
+    assert (runs.faults, runs.signed["audit"]["files"]) == ([], runs.now["audit"]["files"])
+    manifest.sign(spark, runs, "reconcile", runs.signed)
+
+    other_vector(spark, tables.audit, "kafka_offset = 2", before)
+    forget(spark)
+
+    [fault] = manifest.check(spark, tables, SECRET).faults
+    assert fault.explanation.startswith("table audit does not match the manifest: date=")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", PATHS)
+def test_records_are_compared_with_their_lines_whatever_the_log_calls_their_file(
+    spark: SparkSession, tables: Tables, form: str
+) -> None:
+    more = Process("proxy-9", Clock())
+    more.start()
+    edited = table(spark, seal(more), 100).withColumn(S.HOST, F.lit("10.9.9.9"))
+    delta.append_once(edited, tables.audit, "test", 1)
+    name_files(tables.audit, form)
+    forget(spark)
+
+    runs = manifest.check(spark, tables, SECRET)
+
+    found = columns(manifest.of_table_not_checked(spark, tables, runs)).collect()
+    assert (runs.faults, [row[S.CHECK] for row in found]) == ([], ["chain.other_columns"])
 
 
 @pytest.mark.long
@@ -341,7 +399,7 @@ def test_a_job_that_was_killed_is_run_again(
     whole = retention._delete_days
     monkeypatch.setattr(retention, "_delete_days", killed)
     with pytest.raises(KeyboardInterrupt):
-        retention.expire(spark, tables, date.fromisoformat("2026-11-24"), SECRET, columns, force=True)
+        retention.expire(spark, tables, date.fromisoformat("2026-11-24"), SECRET, not_to_sign, force=True)
 
     runs = manifest.check(spark, tables, SECRET)
     assert [fault.explanation for fault in runs.faults] == [
@@ -351,7 +409,7 @@ def test_a_job_that_was_killed_is_run_again(
     assert [fault.check for fault in manifest.check(spark, tables, SECRET).faults] == ["manifest.unfinished"]
 
     monkeypatch.setattr(retention, "_delete_days", whole)
-    retention.expire(spark, tables, date.fromisoformat("2026-11-24"), SECRET, columns, force=True)
+    retention.expire(spark, tables, date.fromisoformat("2026-11-24"), SECRET, not_to_sign, force=True)
     assert manifest.check(spark, tables, SECRET).faults == []
 
 
@@ -646,16 +704,6 @@ def reading(tables: Tables, end: int, batch: int = 0) -> None:
     (checkpoint / "commits" / str(batch)).write_text("v1\n{}")
 
 
-def commits(tables: Tables) -> list[Path]:
-    return sorted(Path(tables.audit, "_delta_log").glob("*.json"))
-
-
-def commit(tables: Tables, action: dict[str, Any]) -> None:
-    """Adds a version to table `audit`, as a program would that knows Delta's log."""
-    last = commits(tables)[-1]
-    last.with_name(f"{int(last.stem) + 1:020}.json").write_text(json.dumps(action) + "\n", encoding="utf-8")
-
-
 def copied_over(spark: SparkSession, tables: Tables) -> None:
     """A forged copy of a row, before the first place, in a file with the name of one that is signed."""
     file = file_of(tables.audit)
@@ -665,9 +713,11 @@ def copied_over(spark: SparkSession, tables: Tables) -> None:
     frame.coalesce(1).write.parquet(str(made))
     Path(tables.audit, place).parent.mkdir(parents=True)
     shutil.copy(file_of(str(made)), Path(tables.audit, place))
-    texts = [line for each in commits(tables) for line in each.read_text(encoding="utf-8").splitlines()]
+    texts = [line for each in commits(tables.audit) for line in each.read_text(encoding="utf-8").splitlines()]
     [add] = [json.loads(text)["add"] for text in texts if '"add"' in text]
-    commit(tables, {"add": {**add, "path": str(place), "size": Path(tables.audit, place).stat().st_size}})
+    commit(
+        tables.audit, {"add": {**add, "path": str(place), "size": Path(tables.audit, place).stat().st_size}}
+    )
 
 
 @pytest.mark.long
@@ -698,7 +748,7 @@ def test_what_is_done_to_a_signed_trail_in_its_tables_is_found_in_each_later_run
     assert days_to_reconcile(spark, tables) == ["2026-11-20"]
 
     copied_over(spark, tables)
-    commit(tables, {"txn": {"appId": "stream-1", "version": 1_000_000, "lastUpdated": 0}})
+    commit(tables.audit, {"txn": {"appId": "stream-1", "version": 1_000_000, "lastUpdated": 0}})
     sql("ALTER TABLE AUDIT ADD COLUMNS (note STRING)")(spark, tables)
     sql("ALTER TABLE AUDIT SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 9 days')")(
         spark, tables

@@ -39,6 +39,7 @@ from tests.lab.tampering.topics import (
     Cell,
     untouched,
 )
+from tests.spark.delta_log import forget, host_from_the_log, mapped_to_another, other_vector, with_a_vector
 from tests.spark.frames import log_frame
 
 FAILED = "exit code 2"
@@ -184,6 +185,18 @@ def _edit_parquet(place: Place) -> None:
     shutil.rmtree(other)
 
 
+def _edit_vector(place: Place) -> None:
+    """A table with a deletion vector was signed; then its file is replaced."""
+    table = place.tables.audit
+    copy = place.root / "other"
+    shutil.copytree(table, copy)
+    with_a_vector(place.spark, table, "kafka_partition = 1 AND kafka_offset = 1")
+    _sign(place)
+    other_vector(place.spark, table, "kafka_partition = 1 AND kafka_offset = 2", copy)
+    shutil.rmtree(copy)
+    forget(place.spark)
+
+
 def _findings_rows(place: Place) -> Any:
     """Table `findings`, with a row to edit."""
     row = ("0" * 16, "gaps.hole", "critical", None, "a hole", "{}")
@@ -222,7 +235,7 @@ def _earlier(place: Place) -> Path:
 
 def _forget_tables(place: Place) -> None:
     place.spark.catalog.clearCache()
-    place.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]  # of Delta
+    forget(place.spark)
 
 
 EDITS: dict[tuple[str, str, str, str], Edit] = {
@@ -282,6 +295,13 @@ EDITS: dict[tuple[str, str, str, str], Edit] = {
             '"partitionValues":{"date":"2026-11-23"}', '"partitionValues":{"date":"2026-11-20"}'
         ),
     ),
+    ("file of a table", "a column whose values Delta's log has", INSERT, WITHOUT_KEY): lambda p: (
+        host_from_the_log(p.tables.audit)
+    ),
+    ("file of a table", "which column of the files a column is", EDIT, WITHOUT_KEY): lambda p: (
+        mapped_to_another(p.tables.audit)
+    ),
+    ("file of a table", "the file of a deletion vector", EDIT, WITHOUT_KEY): _edit_vector,
     ("file of a table", "a number of records in Delta's log", EDIT, WITHOUT_KEY): lambda p: _edit_commit(
         p, lambda text: text.replace('\\"numRecords\\":', '\\"numRecords\\":9')
     ),
