@@ -13,4 +13,5 @@ tests. The two sides are in tests.lab.side_by_side.
     envelopes   the same cases at the controllers    envelope_faults  Envelopes that are at fault themselves
     running     sends cases to both sides            __main__    the long run, and one case again
     logins      lists of steps of logins, re-authentications and bad input; not random
+    java/       calls each method of Kafka's Admin
 """
