@@ -10,6 +10,7 @@ from typing import Any
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from proxy.net.runtime.clock import now_ms
+from tests.lab.cluster.release import Feature, Release
 from tests.lab.differential.naming import (
     MISSING_TOPICS,
     READ_TOPICS,
@@ -84,7 +85,10 @@ class Choice:
 
     def host(self) -> str:
         # Kafka stores any text without `/`; Penstock rejects what is no address, except `*`.
-        return self._name(self.one_of("*", "*", "127.0.0.1", "10.9.8.7", *NETWORKS), *NO_NETWORKS)
+        hosts = ("*", "*", "127.0.0.1", "10.9.8.7")
+        if not Release.chosen().has(Feature.NETWORKS):
+            return str(self.one_of(*hosts))
+        return self._name(self.one_of(*hosts, *NETWORKS), *NO_NETWORKS)
 
     def partition(self) -> int:
         chosen: int = self.one_of(0, 0, 0, 0, 1, 1, 7)

@@ -11,12 +11,14 @@ from typing import Any
 
 from proxy.metadata.acl import CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType
 from proxy.wire import types
+from tests.lab.cluster.release import Feature, Release
 from tests.lab.differential.naming import READ_TOPICS, SINK_TOPICS, Names
 
 _PRINCIPALS = ("User:alice",) * 5 + ("User:*",) * 3 + ("User:bob", "User:carol", "Group:staff")
+_NETWORKS = ("10.0.0.0/8", "127.0.0.0/31", "127.255.0.9/8", "0.0.0.0/0", "::/0")
 _HOSTS = (
-    *(("*",) * 10 + ("127.0.0.1",) * 2),
-    *("10.9.8.7", "10.0.0.0/8", "127.0.0.0/31", "127.255.0.9/8", "0.0.0.0/0", "::/0"),
+    *(("*",) * 10 + ("127.0.0.1",) * 2 + ("10.9.8.7",)),
+    *(_NETWORKS if Release.chosen().has(Feature.NETWORKS) else ()),
 )
 _ANY_KIND = (
     ResourceType.TOPIC,
