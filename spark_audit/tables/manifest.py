@@ -72,10 +72,13 @@ from spark_audit.tables.runs import (
 
 UNFINISHED = "unfinished"
 """In a run: the job that has begun to rewrite tables, and has not ended."""
-EXPIRE = "expire"
+EXPIRE, COMPACT = "expire", "compact"
 _WRITTEN_BY = "written_by"
 INTENDED = "intended"
-"""In an unfinished run of RECONCILE: what it is about to write. A job that was killed may have written it."""
+"""In an unfinished run of RECONCILE: what it is about to write. A job that was killed may have written it.
+
+In one of COMPACT: the digest of the rows of table `reconciled`, which it may have put into other files.
+"""
 _GONE = ""
 FILE = "_file"
 """The column that `with_files` adds."""
@@ -89,7 +92,10 @@ NO_FILE, EVERY_FILE = "false", "true"
 """Which files are hashed beside those that are not closed: conditions on the columns of `files_of`, and on
 `name` of the table."""
 _DATA = "name IN ('audit', 'quarantine', 'metadata_log')"
-MAY_BE_COMPACTED = f"{_DATA} AND (deleted IS NOT NULL OR count(1) OVER (PARTITION BY name, first_day) > 1)"
+MAY_BE_COMPACTED = (
+    f"name = 'reconciled' OR ({_DATA} AND"
+    " (deleted IS NOT NULL OR count(1) OVER (PARTITION BY name, first_day) > 1))"
+)
 
 
 def of_days(days: Sequence[str]) -> str:
@@ -224,7 +230,11 @@ def check(
     now, more = _as_they_are(spark, tables, Manifest(directory, key, runs, {}, {}, [], then), wanted)
     known = {(fault.check, str(fault.evidence)) for fault in faults}
     faults += [fault for fault in more if (fault.check, str(fault.evidence)) not in known]
-    if intended is not None:
+    if isinstance(intended, str) and _is_compacted(spark, tables, intended, then, now):
+        # Signed as it is: its rows are those that were signed.
+        now = {**now, **contents(spark, {RECONCILED: tables.reconciled})}
+        then = {**then, RECONCILED: _signed(now[RECONCILED], now[RECONCILED]["files"], None)}
+    elif isinstance(intended, list):
         then = {**then, **_with_intended(spark, tables, intended, then, now)}
     signed: dict[str, Signed] = {}
     for name in _paths(tables):
@@ -406,6 +416,24 @@ def _with_intended(spark: SparkSession, tables: Tables, rows_intended: object, t
     return {RECONCILED: _signed(now[RECONCILED], files, closed)}
 
 
+def _is_compacted(spark: SparkSession, tables: Tables, digest: str, then: Tree, now: Now) -> bool:
+    """Returns whether table `reconciled` has other files than were signed, and the rows of this digest."""
+    found = now.get(RECONCILED, _absent())
+    if (
+        not found["columns"]
+        or found["files"].keys() <= _files(then, RECONCILED).keys() | found["known"].keys()
+    ):
+        return False
+    return _digest_of_rows(spark, tables) == digest
+
+
+def _digest_of_rows(spark: SparkSession, tables: Tables) -> str:
+    rows = read_state(spark, tables.reconciled, S.RECONCILED)
+    each = F.sort_array(F.collect_list(F.to_json(F.struct(*S.RECONCILED.names))))
+    row = rows.agg(F.sha2(F.array_join(each, "\n"), 256)).first()
+    return str(row and row[0])
+
+
 def plain_rows(days: DataFrame) -> list[list[object]]:
     """Returns rows for table `reconciled` in the form of INTENDED."""
     columns = "records", "findings", "audit_version", "log_records"
@@ -496,7 +524,10 @@ def begin(
         found = [row[S.EXPLANATION] for row in compare(*new).collect()]
     if found:
         raise AuditError(f"nothing was changed, because {found[0]}")
-    return sign(spark, manifest, job, manifest.signed, **{UNFINISHED: job})
+    state: dict[str, object] = {UNFINISHED: job}
+    if job == COMPACT:
+        state[INTENDED] = {RECONCILED: _digest_of_rows(spark, tables)}
+    return sign(spark, manifest, job, manifest.signed, **state)
 
 
 def end(spark: SparkSession, tables: Tables, manifest: Manifest, job: str, **done: object) -> None:

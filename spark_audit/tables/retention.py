@@ -227,13 +227,16 @@ def compact(
     Signs the new files in the manifest. AuditError if the tables contradict it.
     """
     with sole_writer(spark, tables):
-        begun = manifest.begin(spark, tables, key, compare, "compact", manifest.MAY_BE_COMPACTED)
+        begun = manifest.begin(spark, tables, key, compare, manifest.COMPACT, manifest.MAY_BE_COMPACTED)
         for path in (tables.audit, tables.quarantine, tables.metadata_log):
             delta.read_table(spark, path)
             table = DeltaTable.forPath(spark, path)
             table.optimize().executeCompaction()
             table.vacuum(retain_hours)
-        manifest.end(spark, tables, begun, "compact")
+        if DeltaTable.isDeltaTable(spark, tables.reconciled):
+            # Each reconciliation adds a file, and days_to_reconcile reads all of them.
+            DeltaTable.forPath(spark, tables.reconciled).optimize().executeCompaction()
+        manifest.end(spark, tables, begun, manifest.COMPACT)
 
 
 def _newest(spark: SparkSession, tables: Tables, days: DataFrame) -> DataFrame:

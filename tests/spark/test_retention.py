@@ -195,6 +195,44 @@ def test_tables_are_compacted_to_few_files_with_the_same_rows(spark: SparkSessio
     assert delta.read_table(spark, tables.audit).count() == 3
 
 
+@pytest.mark.long
+@pytest.mark.spec("D7", "D8", "D9")
+def test_table_reconciled_is_compacted_and_a_kill_before_it_was_signed_is_no_finding(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = Tables(str(tmp_path / "tables"))
+    delta.create_tables(spark, tables)
+    delta.append_once(table(spark, a_long_trail()[1]), tables.audit, "test", 0)
+    for _ in range(2):
+        reconciled(spark, tables, findings=0)
+    rows = sorted(map(str, delta.read_table(spark, tables.reconciled).collect()))
+
+    def files() -> int:
+        return delta.files_of(spark, tables.reconciled).count()
+
+    def killed(*_arguments: object, **_more: object) -> None:
+        raise KeyboardInterrupt
+
+    def found() -> list[str]:
+        return [fault.check for fault in manifest.check(spark, tables, None).faults]
+
+    assert (files(), days_to_reconcile(spark, tables)) == (2, [])
+    with monkeypatch.context() as killing:
+        killing.setattr(manifest, "end", killed)
+        assert run("compact", "--tables", tables.root) == 2
+    assert (files(), found()) == (1, ["manifest.unfinished"])
+    # Somebody uses the time until it is run again.
+    version = delta.version(spark, tables.reconciled)
+    spark.sql(f"UPDATE delta.`{tables.reconciled}` SET findings = 7 WHERE date = '2026-11-24'")
+    assert found() == ["manifest.table_altered", "manifest.unfinished"]
+    spark.sql(f"RESTORE delta.`{tables.reconciled}` TO VERSION AS OF {version}")
+    assert found() == ["manifest.unfinished"]
+
+    assert run("compact", "--tables", tables.root) == 0
+    assert (files(), found(), days_to_reconcile(spark, tables)) == (1, [], [])
+    assert sorted(map(str, delta.read_table(spark, tables.reconciled).collect())) == rows
+
+
 def test_without_being_confirmed_nothing_is_deleted(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         run("expire", "--tables", tmp_path, "--before", "2026-11-25")
