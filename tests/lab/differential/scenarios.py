@@ -149,7 +149,8 @@ def groups_of_all_kinds(scene: Scene) -> tuple[tuple[Kind, ...], tuple[Op, ...]]
             key, message = _heartbeat(scene, others, topics, epoch)
             scene.asks(key, scene.version(key), message, user=ADMIN)
         asked = scene.random.sample((*with_offsets, consumers, others), 3)
-        for key, message in scene.random.sample(_about_groups(scene, [*asked, asked[0]], topics), 5):
+        requests = _about_groups(scene, [*asked, asked[0]], topics)
+        for key, message in scene.random.sample(requests, min(5, len(requests))):
             # A coordinator assigns a moment after a heartbeat.
             scene.asks(key, scene.version(key), message, settles=True)
         deletion = types.DeleteGroupsRequest(groups_names=[*asked, asked[0]])
