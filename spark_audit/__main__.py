@@ -65,6 +65,7 @@ from spark_audit.tables.acknowledgements import acknowledgements, entries
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.keys import Key, read_keys
+from spark_audit.tables.names import located
 from spark_audit.tables.plans import adapt_plans
 from spark_audit.tables.retention import compact, expire
 from spark_audit.tables.runs import ACCEPT
@@ -97,7 +98,10 @@ def _ended(arguments: argparse.Namespace) -> int:
             if "master" not in arguments:
                 return run(arguments)
             spark = session.open_session(arguments.master, arguments.ivy_dir, dict(arguments.conf))
-        return run(spark, arguments)
+        arguments.tables = located(spark, arguments.tables)
+        code = run(spark, arguments)
+        delta.register(spark, arguments.tables)
+        return code
     except (AuditError, OSError) as error:
         return _failed(str(error))
     except (PySparkException, Py4JError) as error:
@@ -123,7 +127,7 @@ def _key(arguments: argparse.Namespace) -> Key:
 
 
 def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    topics, tables = _topics(arguments), Tables(arguments.tables)
+    topics, tables = _topics(arguments), arguments.tables
     if arguments.continuous:
         if arguments.log_dirs:
             raise AuditError(
@@ -138,7 +142,7 @@ def _ingest(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 
 def _import(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    tables = Tables(arguments.tables)
+    tables = arguments.tables
     import_kraft_log(
         spark,
         arguments.log_dirs,
@@ -153,7 +157,7 @@ def _import(spark: SparkSession, arguments: argparse.Namespace) -> int:
 def _reprocess(spark: SparkSession, arguments: argparse.Namespace) -> int:
     topics = arguments.audit_topic, arguments.metadata_topic
     key = _key(arguments)
-    done = reprocess(spark, Tables(arguments.tables), *topics, key, not_to_sign)
+    done = reprocess(spark, arguments.tables, *topics, key, not_to_sign)
     _say(
         f"moved out of quarantine: {done.audit} audit records, {done.metadata_log} metadata log records;"
         f" {done.left} left"
@@ -169,7 +173,7 @@ def _stop_on_signal() -> Event:
 
 
 def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    tables, key = Tables(arguments.tables), _key(arguments)
+    tables, key = arguments.tables, _key(arguments)
     with reported(Steps("reconcile", RECONCILE_STEPS), _say, arguments.reporting_interval) as done:
         summary, run = reconcile_tables(
             *(spark, tables, arguments.out, arguments.date, key, done),
@@ -190,7 +194,7 @@ def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
         proposal = parse_proposal(text, arguments.proposal)
     except ProposalError as error:
         raise AuditError("; ".join(error.problems)) from error
-    tables = Tables(arguments.tables)
+    tables = arguments.tables
     adapt_plans(spark, tables, hold=False)
     audit, log = _recorded(spark, tables, arguments)
     summaries = None
@@ -208,7 +212,7 @@ def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 
 def _least_privilege(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    tables = Tables(arguments.tables)
+    tables = arguments.tables
     adapt_plans(spark, tables, hold=False)
     audit, log = _recorded(spark, tables, arguments)
     expired = delta.read_state(spark, tables.expired, S.EXPIRED)
@@ -240,7 +244,7 @@ def _recorded(
 
 
 def _history(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    tables = Tables(arguments.tables)
+    tables = arguments.tables
     adapt_plans(spark, tables, hold=False)
     found = history(trail(spark, tables, delta.versions(spark, tables))[0], *arguments.resource)
     for line in [json.dumps(found, indent=1)] if arguments.json else history_lines(found):
@@ -254,7 +258,7 @@ def _export(spark: SparkSession, arguments: argparse.Namespace) -> int:
     destination = _destination(arguments, stop_requested.wait)
     if bool(position) == bool(days) or (follows and not position):
         raise AuditError("pass --position, also with --follow, or --date for the records of days")
-    tables = Tables(arguments.tables)
+    tables = arguments.tables
     adapt_plans(spark, tables, hold=False)
     selection = export.Selection(
         arguments.schema, arguments.principal, arguments.resources, arguments.classes
@@ -280,20 +284,20 @@ def _destination(arguments: argparse.Namespace, wait: Callable[[float], object])
 
 def _compact(spark: SparkSession, arguments: argparse.Namespace) -> int:
     key = _key(arguments)
-    compact(spark, Tables(arguments.tables), arguments.retain_hours, key, not_to_sign)
+    compact(spark, arguments.tables, arguments.retain_hours, key, not_to_sign)
     _say("compacted")
     return CLEAN
 
 
 def _expire(spark: SparkSession, arguments: argparse.Namespace) -> int:
     key, before = _key(arguments), date.fromisoformat(arguments.before)
-    done = expire(spark, Tables(arguments.tables), before, key, not_to_sign, force=arguments.force)
+    done = expire(spark, arguments.tables, before, key, not_to_sign, force=arguments.force)
     _say(done.said())
     return CLEAN
 
 
 def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    tables, key = Tables(arguments.tables), _key(arguments)
+    tables, key = arguments.tables, _key(arguments)
     with reported(Steps("report", REPORT_STEPS), _say, arguments.reporting_interval) as done:
         run, changed = write_page(spark, tables, arguments.findings, arguments.out, arguments.date, key, done)
     for explanation in changed:
@@ -309,14 +313,14 @@ def _acknowledge(spark: SparkSession, arguments: argparse.Namespace) -> int:
         by = by or getpass.getuser()
     except (OSError, KeyError) as error:
         raise AuditError("this user has no name: pass --by") from error
-    day, run = acknowledge(spark, Tables(arguments.tables), arguments.id, arguments.why, by, key)
+    day, run = acknowledge(spark, arguments.tables, arguments.id, arguments.why, by, key)
     _say(f"manifest: {run}")
     _say(f"acknowledged: {arguments.id} of {day}, by {by}")
     return CLEAN
 
 
 def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
-    tables = Tables(arguments.tables)
+    tables = arguments.tables
     adapt_plans(spark, tables)
     key = _key(arguments)
     runs = manifest.check(spark, tables, key, whole=True)
@@ -355,7 +359,7 @@ def _run(spark: SparkSession, arguments: argparse.Namespace) -> int:
 def _serve(spark: SparkSession, arguments: argparse.Namespace) -> int:
     if arguments.date:
         raise AuditError("--continuous reconciles each day that has new records: omit --date")
-    tables, stop_requested, metrics = Tables(arguments.tables), _stop_on_signal(), Metrics()
+    tables, stop_requested, metrics = arguments.tables, _stop_on_signal(), Metrics()
     service = Service(
         spark,
         tables,

@@ -118,7 +118,8 @@ _SESSION = (
     _IVY_DIR,
     option("--conf KEY=VALUE*", "Spark setting; repeatable", type=_setting),
 )
-_TABLES = (option("--tables DIR", "directory or URI of the Delta tables", required=True), *_SESSION)
+_WHERE = "directory, URI, or CATALOG.SCHEMA of the Delta tables"
+_TABLES = (option("--tables DIR", _WHERE, required=True), *_SESSION)
 _AUDIT_TOPIC = "__penstock_audit"
 _TOPICS = (
     option("--audit-topic T", f"name of the audit topic; default {_AUDIT_TOPIC}", default=_AUDIT_TOPIC),
@@ -203,7 +204,7 @@ VERIFY = (
     *_TABLES,
 )
 ACKNOWLEDGE = (
-    option("tables TABLES", "directory or URI of the Delta tables"),
+    option("tables TABLES", _WHERE),
     option("id ID", "id of a finding, as in findings.json", type=_not_empty),
     option("--why WHY", "the explanation, for others", type=_not_empty, required=True),
     option("--by NAME", "who says so; default the user of this process"),

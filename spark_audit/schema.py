@@ -29,6 +29,8 @@ class AuditField(NamedTuple):
 
     name: str
     kind: T.DataType
+    comment: str
+    """The beginning of its meaning in docs/audit.md, for the columns of tables."""
     is_required: bool
     """Whether a record without it is quarantined."""
     range: tuple[int, int] | None
@@ -44,12 +46,13 @@ FIELDS: list[AuditField] = []
 def _field(
     name: str,
     kind: T.DataType,
+    comment: str,
     *,
     required: bool = False,
     range_: tuple[int, int] = _OFFSET,
     late: bool = False,
 ) -> str:
-    FIELDS.append(AuditField(name, kind, required, range_ if kind == _LONG else None, late))
+    FIELDS.append(AuditField(name, kind, comment, required, range_ if kind == _LONG else None, late))
     return name
 
 
@@ -59,57 +62,87 @@ def struct(*columns: tuple[str, T.DataType]) -> T.StructType:
 
 
 # Which process wrote the record, and its place among the records of that process.
-RECORD_SCHEMA_VERSION = _field("schema_version", _INT)
-ROLE = _field("role", _STRING, required=True)
-PROXY_ID = _field("proxy_id", _STRING, required=True)
-BOOT_ID = _field("boot_id", _STRING, required=True)
-SEQUENCE = _field("sequence", _LONG, required=True, range_=_NUMBER)
-TIME_MS = _field("time_ms", _LONG, required=True, range_=_MOMENT)
-EVENT = _field("event", _STRING, required=True)
+RECORD_SCHEMA_VERSION = _field("schema_version", _INT, "Version of the record")
+ROLE = _field("role", _STRING, "proxy or controller", required=True)
+PROXY_ID = _field("proxy_id", _STRING, "proxy.id or controller.id of the configuration", required=True)
+BOOT_ID = _field("boot_id", _STRING, "New at every start", required=True)
+SEQUENCE = _field(
+    "sequence",
+    _LONG,
+    "0, 1, 2, ... for each proxy_id and boot_id, without gaps",
+    required=True,
+    range_=_NUMBER,
+)
+TIME_MS = _field("time_ms", _LONG, "Time of the record", required=True, range_=_MOMENT)
+EVENT = _field("event", _STRING, "What is recorded", required=True)
 # The session.
-CONNECTION_ID = _field("connection_id", _STRING)
-LISTENER = _field("listener", _STRING)
-HOST = _field("host", _STRING)
-PRINCIPAL = _field("principal", _STRING)
-FORWARDING_PRINCIPAL = _field("forwarding_principal", _STRING)
-CLIENT_ID = _field("client_id", _STRING)
+CONNECTION_ID = _field("connection_id", _STRING, "The client connection")
+LISTENER = _field("listener", _STRING, "Name of the listener")
+HOST = _field("host", _STRING, "Address of the client")
+PRINCIPAL = _field("principal", _STRING, "The client's principal, such as User:alice")
+FORWARDING_PRINCIPAL = _field(
+    "forwarding_principal", _STRING, "At the controller: the principal that sent the envelope"
+)
+CLIENT_ID = _field("client_id", _STRING, "The client id of the request")
 # The request.
-METHOD = _field("method", _STRING)
-API_VERSION = _field("api_version", _INT)
-CORRELATION_ID = _field("correlation_id", _INT)
+METHOD = _field("method", _STRING, "Name of the API, such as Produce")
+API_VERSION = _field("api_version", _INT, "Version of the API")
+CORRELATION_ID = _field("correlation_id", _INT, "The correlation id of the client's request")
 # The decision.
-RESOURCE_TYPE = _field("resource_type", _STRING)
-RESOURCE_NAME = _field("resource_name", _STRING)
-PATTERN_TYPE = _field("pattern_type", _STRING)
-OPERATION = _field("operation", _STRING)
-GRANTED = _field("granted", _BOOLEAN)
-RULE = _field("rule", _STRING)
-ACL_ID = _field("acl_id", _STRING)
-METADATA_OFFSET = _field("metadata_offset", _LONG)
+RESOURCE_TYPE = _field("resource_type", _STRING, "TOPIC, GROUP, CLUSTER, ...")
+RESOURCE_NAME = _field("resource_name", _STRING, "Name of the resource")
+PATTERN_TYPE = _field("pattern_type", _STRING, "LITERAL or PREFIXED, for an ACL pattern")
+OPERATION = _field("operation", _STRING, "READ, WRITE, ALTER, ...")
+GRANTED = _field("granted", _BOOLEAN, "Whether it was allowed")
+RULE = _field("rule", _STRING, "The rule that decided")
+ACL_ID = _field("acl_id", _STRING, "The ACL that decided, if rule is acl")
+METADATA_OFFSET = _field("metadata_offset", _LONG, "Offset of the image with which it was decided")
 # The outcome.
-ERROR_CODE = _field("error_code", _INT)
-COUNT = _field("count", _LONG)
-REQUEST_BYTES = _field("request_bytes", _LONG)
-RESPONSE_BYTES = _field("response_bytes", _LONG)
-THROTTLE_TIME_MS = _field("throttle_time_ms", _LONG)
-QUOTA_ID = _field("quota_id", _STRING)
-QUOTA_KEY = _field("quota_key", _STRING)
-QUOTA_LIMIT = _field("quota_limit", _DOUBLE)
-ENTITY_PATH = _field("entity_path", _STRING)
-FORWARD_ID = _field("forward_id", _STRING)
-FIRST_OFFSET = _field("first_offset", _LONG)
-LAST_OFFSET = _field("last_offset", _LONG)
-SESSION_LIFETIME_MS = _field("session_lifetime_ms", _LONG)
-MECHANISM = _field("mechanism", _STRING)
-INTERVAL_START_MS = _field("interval_start_ms", _LONG, range_=_MOMENT)
-INTERVAL_END_MS = _field("interval_end_ms", _LONG, range_=_MOMENT)
-MESSAGE = _field("message", _STRING)
-SETTINGS = _field("settings", T.MapType(_STRING, _STRING))
-ENVELOPE_ERROR_CODE = _field("envelope_error_code", _INT)
-CHANGES = _field("changes", T.ArrayType(T.ArrayType(_STRING)))
-SETTINGS_GENERATION = _field("settings_generation", _LONG, range_=_NUMBER, late=True)
-QUOTA_SHARE = _field("quota_share", _DOUBLE, late=True)
-RESOURCE_COUNT = _field("resource_count", _LONG, late=True)
+ERROR_CODE = _field("error_code", _INT, "The error code that was returned to the client, 0 for none")
+COUNT = _field("count", _LONG, "The number of requests in a summary")
+REQUEST_BYTES = _field("request_bytes", _LONG, "Size of the request, or of all counted requests")
+RESPONSE_BYTES = _field("response_bytes", _LONG, "Size of the response, or of all counted responses")
+THROTTLE_TIME_MS = _field("throttle_time_ms", _LONG, "For how long the client was throttled")
+QUOTA_ID = _field("quota_id", _STRING, "The clients that share the bucket")
+QUOTA_KEY = _field(
+    "quota_key",
+    _STRING,
+    "producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate",
+)
+QUOTA_LIMIT = _field(
+    "quota_limit", _DOUBLE, "The limit in effect, in bytes per second, percent, or mutations per second"
+)
+ENTITY_PATH = _field("entity_path", _STRING, "The quota entity")
+FORWARD_ID = _field("forward_id", _STRING, "Identifies one forwarded request at proxy and controller")
+FIRST_OFFSET = _field(
+    "first_offset", _LONG, "First metadata offset of a committed change, null if nothing was written"
+)
+LAST_OFFSET = _field("last_offset", _LONG, "Last metadata offset of the change")
+SESSION_LIFETIME_MS = _field(
+    "session_lifetime_ms", _LONG, "The session lifetime in the SaslAuthenticate response"
+)
+MECHANISM = _field("mechanism", _STRING, "SASL mechanism")
+INTERVAL_START_MS = _field("interval_start_ms", _LONG, "Start of the interval of a summary", range_=_MOMENT)
+INTERVAL_END_MS = _field("interval_end_ms", _LONG, "End of the interval", range_=_MOMENT)
+MESSAGE = _field("message", _STRING, "The reason in words, or the notification of a quota change as JSON")
+SETTINGS = _field(
+    "settings",
+    T.MapType(_STRING, _STRING),
+    "For started and settings_changed: the settings that decisions depend on",
+)
+ENVELOPE_ERROR_CODE = _field("envelope_error_code", _INT, "For forwarded: the error of the Envelope")
+CHANGES = _field(
+    "changes",
+    T.ArrayType(T.ArrayType(_STRING)),
+    "For forwarded with controller.mode: kraft: the records that the request has written",
+)
+SETTINGS_GENERATION = _field(
+    "settings_generation", _LONG, "The settings by which it was decided", range_=_NUMBER, late=True
+)
+QUOTA_SHARE = _field(
+    "quota_share", _DOUBLE, "The mean part of a quota's limit that the process might use", late=True
+)
+RESOURCE_COUNT = _field("resource_count", _LONG, "The number of resources", late=True)
 OBJECT = struct(
     *((name, _STRING) for name in ("type", "name", OPERATION, "key", "old_value", "new_value")),
     *((name, _STRING) for name in ("error", "error_message")),
@@ -117,15 +150,21 @@ OBJECT = struct(
     (COUNT, _LONG),
 )
 """What an administrative request is about. With a `count` it stands for so many that had no room."""
-OBJECTS = _field("objects", T.ArrayType(OBJECT), late=True)
-BALANCER = _field("balancer", _STRING, late=True)
-CLIENT_SOFTWARE = _field("client_software", _STRING, late=True)
-GROUPS = _field("groups", T.ArrayType(_STRING), late=True)
+OBJECTS = _field("objects", T.ArrayType(OBJECT), "What an administrative request is about", late=True)
+BALANCER = _field("balancer", _STRING, "The address of the load balancer", late=True)
+CLIENT_SOFTWARE = _field(
+    "client_software",
+    _STRING,
+    "Name and version of the client's software, as it has said in ApiVersions (KIP-511)",
+    late=True,
+)
+GROUPS = _field("groups", T.ArrayType(_STRING), "Groups of the client", late=True)
 
 BOOT_KEY = (PROXY_ID, BOOT_ID)
 RECORD_KEY = (*BOOT_KEY, SEQUENCE)
 ADDED_LATER = tuple(field.name for field in FIELDS if field.is_late)
 _DATA = [(field.name, field.kind) for field in FIELDS]
+COMMENTS = {field.name: field.comment for field in FIELDS}
 DATA = struct(*_DATA)
 """`data` of one audit record. Every key is present, with null where it does not apply."""
 

@@ -3,17 +3,10 @@
 The views are in views.sql; docs/sql.md has questions that they answer. Starts no JVM.
 """
 
-import re
 from pathlib import Path
 
 from spark_audit import schema as S
-
-_NAME = re.compile(r"\w+(\.\w+)+")
-
-
-def is_name(tables: str) -> bool:
-    """Returns whether --tables is CATALOG.SCHEMA, and not a directory or URI. `./a.b` is a directory."""
-    return _NAME.fullmatch(tables) is not None
+from spark_audit.tables.names import is_name
 
 
 def statements(tables: str, found: str | None, schema: str | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 files        single files, local or by URI; AuditError
 delta        the Delta tables of a trail, and their one writer
+names        tables by the name of a catalog's schema -> their directory
 plans        how Spark makes plans, by the size of a trail
 findings     findings.json and table `findings`
 keys         public keys, the secret of chains, and how a run is signed

@@ -53,6 +53,14 @@ def frame_of(spark: SparkSession, rows: Iterable[Sequence[object]], schema: Stru
     return spark.range(1).select(line).select(decoded).select("row.*")
 
 
+COMMENTS = {
+    "audit": "Records of the audit trail of Penstock. Ask its views (penstock audit sql)",
+    "quarantine": "Records of the topics of Penstock that could not be decoded",
+    "metadata_log": "The metadata log, one row for each committed record, without secrets",
+    "reconciled": "Days that were reconciled, and the number of their findings",
+    "expired": "What penstock audit expire has deleted",
+}
+"""Table -> its comment in a catalog. These are all tables of a trail."""
 AUDIT_STREAM, METADATA_STREAM = "audit", "metadata_log"
 
 
@@ -61,36 +69,40 @@ class Tables:
     """The paths of the tables of one audit trail."""
 
     root: str
+    name: str | None = None
+    """CATALOG.SCHEMA, if the user names the tables by it (names.py)."""
 
     @property
     def audit(self) -> str:
-        return self._under("audit")
+        return self.path("audit")
 
     @property
     def quarantine(self) -> str:
-        return self._under("quarantine")
+        return self.path("quarantine")
 
     @property
     def metadata_log(self) -> str:
-        return self._under("metadata_log")
+        return self.path("metadata_log")
 
     @property
     def reconciled(self) -> str:
-        return self._under("reconciled")
+        return self.path("reconciled")
 
     @property
     def expired(self) -> str:
-        return self._under("expired")
+        return self.path("expired")
 
     def checkpoint(self, stream: str) -> str:
-        return self._under(f"_checkpoints/{stream}")
+        return self.path(f"_checkpoints/{stream}")
 
-    def _under(self, name: str) -> str:
+    def path(self, name: str) -> str:
         return f"{self.root.rstrip('/')}/{name}"
 
 
 def create_tables(spark: SparkSession, tables: Tables) -> None:
     """Creates the three tables of a trail if they do not exist, and adds columns that are new.
+
+    Registers them in the schema that the user has named.
 
     AuditError if a column has another type. Columns that this release does not know are left alone.
     """
@@ -103,6 +115,7 @@ def create_tables(spark: SparkSession, tables: Tables) -> None:
             _add_columns(spark, path, schema)
         else:
             _create(spark, path, schema)
+    register(spark, tables)
 
 
 def _add_columns(spark: SparkSession, path: str, schema: StructType) -> None:
@@ -126,7 +139,23 @@ def _add_columns(spark: SparkSession, path: str, schema: StructType) -> None:
 
 def _create(spark: SparkSession, path: str, schema: StructType) -> None:
     # Not CREATE TABLE: it fails on a directory that a killed CREATE TABLE has left uncommitted.
-    empty_frame(spark, schema).write.format("delta").partitionBy(S.DATE).mode("ignore").save(path)
+    commented = (
+        F.col(name).alias(name, metadata={"comment": S.COMMENTS[name]} if name in S.COMMENTS else {})
+        for name in schema.names
+    )
+    rows = empty_frame(spark, schema).select(*commented)
+    rows.write.format("delta").partitionBy(S.DATE).mode("ignore").save(path)
+
+
+def register(spark: SparkSession, tables: Tables) -> None:
+    """Creates the tables that exist in the schema that the user has named, if any, where they are."""
+    if tables.name is None:
+        return
+    for table, comment in COMMENTS.items():
+        name, path = f"{tables.name}.{table}", tables.path(table)
+        if DeltaTable.isDeltaTable(spark, path) and not spark.catalog.tableExists(name):
+            spark.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
+            spark.sql(f"COMMENT ON TABLE {name} IS '{comment}'")
 
 
 def table_property(spark: SparkSession, path: str, name: str) -> str | None:

@@ -80,6 +80,20 @@ def test_the_page_has_each_field_in_the_order_of_the_line_with_its_type() -> Non
     assert rows == [(field.name, WORDS[field.kind.simpleString()]) for field in S.FIELDS]
 
 
+@pytest.mark.spec("D16")
+def test_the_comment_of_a_column_begins_its_meaning_in_the_page() -> None:
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", PAGE.read_text("utf-8")).replace("`", "")
+
+    wrong = [
+        field.name
+        for field in S.FIELDS
+        if not re.search(rf"\n\| {field.name} \| \w+ \| {re.escape(field.comment)}", text)
+    ]
+
+    assert wrong == []
+    assert all(field.comment for field in S.FIELDS)
+
+
 @pytest.mark.spec("D2")
 def test_both_sides_speak_of_the_same_version_and_event_type() -> None:
     assert (S.SCHEMA_VERSION, S.EVENT_TYPE_PREFIX) == (record.SCHEMA_VERSION, record.EVENT_TYPE_PREFIX)

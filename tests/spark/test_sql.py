@@ -78,7 +78,7 @@ def summary(method: str, count: int, request_bytes: int, response_bytes: int) ->
     }
 
 
-def session(whose: dict[str, Any]) -> dict[str, str]:
+def session(whose: dict[str, Any]) -> dict[str, Any]:
     return {name: whose[name] for name in ("connection_id", "listener")}
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from spark_audit import __main__ as command_line
 from spark_audit import schema as S
-from spark_audit.views import is_name, statements
+from spark_audit.tables.names import is_name
+from spark_audit.views import statements
 
 pytestmark = pytest.mark.spec("D16")
 

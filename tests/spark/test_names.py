@@ -1,0 +1,111 @@
+"""`--tables CATALOG.SCHEMA`: where its tables are, and that they are in the catalog afterwards."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_audit import schema as S
+from spark_audit.tables import delta
+from spark_audit.tables.files import AuditError
+from spark_audit.tables.names import located
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.spec("D16")]
+
+LAKE = "spark_catalog.lake"
+ALL_JOBS = """
+import sys
+from pyspark.sql import SparkSession
+from spark_audit import __main__ as command_line
+from spark_audit.session import open_session
+from spark_audit.tables.delta import create_tables
+from spark_audit.tables.names import located
+
+root, step = sys.argv[1:]
+hive = {
+    "spark.sql.catalogImplementation": "hive",
+    "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={root}/metastore;create=true",
+    "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
+    "spark.hadoop.hive.metastore.schema.verification": "false",
+}
+if step == "create":
+    spark = open_session("local[1]", settings=hive)
+    spark.sql(f"CREATE SCHEMA lake LOCATION '{root}/lake'")
+    create_tables(spark, located(spark, "spark_catalog.lake"))
+else:
+    settings = [each for name, value in hive.items() for each in ("--conf", f"{name}={value}")]
+    command = ["reconcile", "--tables", "spark_catalog.lake", "--out", f"{root}/out", "--master", "local[1]"]
+    assert command_line.main([*command, *settings]) == 0
+    spark = SparkSession.getActiveSession()
+    names = [row["tableName"] for row in spark.sql("SHOW TABLES IN lake").collect()]
+    print("tables:", *sorted(names))
+"""
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
+    """The location of a schema without tables."""
+    spark.sql(f"CREATE SCHEMA {LAKE} LOCATION '{tmp_path}/lake'")
+    yield tmp_path / "lake"
+    spark.sql(f"DROP SCHEMA {LAKE} CASCADE")
+
+
+def test_tables_are_made_at_the_location_of_the_schema_and_registered(
+    spark: SparkSession, lake: Path
+) -> None:
+    tables = located(spark, LAKE)
+    delta.create_tables(spark, tables)
+
+    names = {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {LAKE}").collect()}
+    columns = {row[0]: row[2] for row in spark.sql(f"DESCRIBE TABLE EXTENDED {LAKE}.audit").collect()}
+    (comment,) = spark.sql(f"DESCRIBE TABLE EXTENDED {LAKE}.audit").where("col_name = 'Comment'").collect()
+    assert tables == delta.Tables(str(lake), LAKE)
+    assert (lake / "audit" / "_delta_log").is_dir()
+    assert names == {"audit", "quarantine", "metadata_log"}
+    assert columns["principal"] == S.COMMENTS["principal"]
+    assert comment[1] == delta.COMMENTS["audit"]
+    assert located(spark, LAKE) == tables
+
+
+def test_tables_are_beside_table_audit_wherever_the_schema_is(
+    spark: SparkSession, lake: Path, tmp_path: Path
+) -> None:
+    delta.create_tables(spark, delta.Tables(str(tmp_path / "older")))
+    spark.sql(f"CREATE TABLE {LAKE}.audit USING delta LOCATION '{tmp_path}/older/audit'")
+
+    tables = located(spark, LAKE)
+    delta.create_tables(spark, tables)
+
+    assert tables.root == str(tmp_path / "older")
+    assert spark.table(f"{LAKE}.metadata_log").count() == 0
+    assert not lake.exists() or not list(lake.iterdir())
+
+
+def test_a_table_of_another_place_is_an_error(spark: SparkSession, lake: Path, tmp_path: Path) -> None:
+    for name in ("this", "other"):
+        delta.create_tables(spark, delta.Tables(str(tmp_path / name)))
+    spark.sql(f"CREATE TABLE {LAKE}.audit USING delta LOCATION '{tmp_path}/this/audit'")
+    spark.sql(f"CREATE TABLE {LAKE}.quarantine USING delta LOCATION '{tmp_path}/other/quarantine'")
+
+    with pytest.raises(AuditError, match=f"table quarantine is at {tmp_path}/other/quarantine, not at"):
+        located(spark, LAKE)
+
+
+def test_a_schema_that_does_not_exist_is_an_error(spark: SparkSession) -> None:
+    with pytest.raises(AuditError, match=r"--tables spark_catalog\.absent: .*cannot be found"):
+        located(spark, "spark_catalog.absent")
+
+
+def test_another_process_finds_the_tables_in_a_hive_metastore(tmp_path: Path) -> None:
+    def run(step: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", ALL_JOBS, str(tmp_path), step]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+
+    made, reconciled = run("create"), run("reconcile")
+
+    assert made.returncode == 0, made.stderr[-3_000:]
+    assert reconciled.returncode == 0, reconciled.stderr[-3_000:]
+    assert "tables: audit metadata_log quarantine reconciled" in reconciled.stdout
