@@ -4,7 +4,7 @@ import pytest
 
 from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
-from proxy.metadata.loader import STEP_RECORDS
+from proxy.metadata.loader import STEP_ENTITIES, STEP_RECORDS
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.wire import types
 from tests.support.metadata_log import acl_record, quota_record, values
@@ -34,6 +34,20 @@ def test_a_large_batch_is_applied_in_small_steps_and_appears_after_the_last_of_t
     assert seen == [(MetadataImage.EMPTY, 0)] * 10
     assert (in_steps.images, in_steps.changed) == (at_once.images, at_once.changed)
     assert len(in_steps.images) == 2
+
+
+@pytest.mark.spec("E13", "O8")
+def test_no_offset_counts_as_applied_before_its_image_is_shown() -> None:
+    shown = Shown()
+    loader = loaded(shown)
+    records = many(2 * STEP_ENTITIES)
+
+    seen = {
+        (loader.applied_offset, loader.image.offset) for _ in loader.batch_steps(len(records) - 1, records)
+    }
+
+    assert seen == {(-1, -1)}
+    assert loader.applied_offset == loader.image.offset == len(records) - 1
 
 
 @pytest.mark.spec("O8", "S5")
