@@ -18,7 +18,7 @@ from tests.lab.bench.workloads import QUICK, Cost, Sizes, Workloads
 BUILD = Path(__file__).resolve().parents[3] / "build"
 _NAMES = (
     *("idle", "connect", "connect_and_produce", "connect_plain", "connect_scram", "connect_tls_scram"),
-    *("connect_mtls", "storm", "small_requests", "latency", "latency_beside_bulk"),
+    *("connect_mtls", "storm", "small_requests", "group_members", "latency", "latency_beside_bulk"),
     *("produce", "consume", "produce_tls", "consume_tls"),
 )
 
@@ -77,6 +77,7 @@ def _brief(sizes: Sizes) -> Sizes:
         connects=200,
         logins=40,
         storm=100,
+        members=8,
     )
 
 

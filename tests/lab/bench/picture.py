@@ -78,6 +78,7 @@ _NAMES = {
     "cpu_s_per_gib": "a GiB",
     "kib_per_connection": "a connection",
     "cpu_us_per_connection": "a connection",
+    "cpu_us_per_member_second": "a member and second",
     "p50_ms": "p50",
     "p99_ms": "p99",
     "p999_ms": "p99.9",

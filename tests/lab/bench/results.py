@@ -8,12 +8,14 @@ from statistics import median
 
 CPU_PER_REQUEST, CPU_PER_GIB = "cpu_us_per_request", "cpu_s_per_gib"
 KIB_PER_CONNECTION, CPU_PER_CONNECTION = "kib_per_connection", "cpu_us_per_connection"
+CPU_PER_MEMBER = "cpu_us_per_member_second"
 P50, P99, P999, LAST = "p50_ms", "p99_ms", "p999_ms", "last_ms"
 UNITS = {
     CPU_PER_REQUEST: "µs",
     CPU_PER_GIB: "s/GiB",
     KIB_PER_CONNECTION: "KiB",
     CPU_PER_CONNECTION: "µs",
+    CPU_PER_MEMBER: "µs",
     P50: "ms",
     P99: "ms",
     P999: "ms",
@@ -68,7 +70,7 @@ def table(measured: Sequence[Measured]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_LINE = "{:<19} {:<7} {:<22} {:>8} {:>8} {:>8} {:>8} {:>6}"
+_LINE = "{:<19} {:<7} {:<24} {:>8} {:>8} {:>8} {:>8} {:>6}"
 
 
 def _line(measured: Measured) -> str:

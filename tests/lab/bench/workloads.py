@@ -17,11 +17,12 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.lab.bench.load import API_VERSIONS, PRODUCE, Done, LoadGenerator
+from tests.lab.bench.load import API_VERSIONS, PRODUCE, Done, LoadGenerator, Run
 from tests.lab.bench.process_cost import cpu_s, resident_kib
 from tests.lab.bench.results import (
     CPU_PER_CONNECTION,
     CPU_PER_GIB,
+    CPU_PER_MEMBER,
     CPU_PER_REQUEST,
     KIB_PER_CONNECTION,
     LAST,
@@ -64,6 +65,7 @@ class Sizes:
     connects: int = 3_000
     logins: int = 400
     storm: int = 2_000
+    members: int = 100
 
 
 QUICK = Sizes(
@@ -74,6 +76,7 @@ QUICK = Sizes(
     connects=1_000,
     logins=200,
     storm=1_000,
+    members=40,
 )
 
 
@@ -110,6 +113,7 @@ class Workloads:
             "connect_mtls": partial(self._log_in, MTLS, None),
             "storm": self.storm,
             "small_requests": self.small_requests,
+            "group_members": self.group_members,
             "latency": self.latency,
             "latency_beside_bulk": self.latency_beside_bulk,
             "produce": partial(self.produce, PLAIN),
@@ -131,6 +135,22 @@ class Workloads:
             used_s = cpu_s(pid) - used_s
         _check("records written", end_offset(target, SMALL_TOPIC) - before, done.count)
         return Cost({CPU_PER_REQUEST: 1e6 * used_s / done.count}, done.count / done.seconds)
+
+    def group_members(self, target: Target) -> Cost:
+        """Consumers that have nothing to read: each second a heartbeat, a commit and two fetches of each."""
+        sizes, pid = self._sizes, target.process.pid
+        seconds = 2 * sizes.seconds
+        words = [target.addresses[PLAIN], BULK_TOPIC, sizes.members, PARTITIONS, seconds]
+        command = [sys.executable, "-m", "tests.lab.bench.members", *map(str, words)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            running = Run(process.stdout)
+            running.wait_for_start()
+            used_s = cpu_s(pid)
+            done = running.wait_for_end()
+            used_s = cpu_s(pid) - used_s
+        _check("commits", done.count, int(sizes.members * seconds / 2))
+        return Cost({CPU_PER_MEMBER: 1e6 * used_s / (sizes.members * seconds)}, done.count / seconds)
 
     def latency(self, target: Target) -> Cost:
         """The same requests at a fixed rate that no target is near to, on 16 connections."""
