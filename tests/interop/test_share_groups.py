@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from proxy.net.kafka.channel import Channel
+from proxy.net.runtime.clock import now_ms
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -19,6 +20,8 @@ from tests.support.gates import Gate
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.needs(Feature.SHARE_GROUPS)]
 
 TIMEOUT_MS = 30_000
+LIMIT, WINDOW_S = 10_000, 10
+RECORD_BYTES, COUNT = 2_000, 150
 RECORDS = [f"order-{number}" for number in range(20)]
 
 
@@ -64,6 +67,50 @@ def test_a_share_group_reads_and_is_described_with_the_rights_it_needs(
     assert sorted(read.stdout.splitlines()) == sorted(RECORDS), read.said
     assert f"{group} {topic} 0" in " ".join(described.stdout.split()), described.said
     assert group in listed.stdout.split(), listed.said
+
+
+@pytest.mark.long
+@pytest.mark.spec("Q14")
+def test_share_consumers_with_a_quota_read_everything_and_no_faster(
+    gate: Gate, cluster_admin: ClusterAdmin, alice: User, topic: str, group: str, tmp_path: Path
+) -> None:
+    """Many of their requests are not sent, so their sessions at the broker are behind."""
+    cluster_admin.allow_consume(alice, topic, group)
+    limited = gate.tools("admin").run(
+        *("kafka-configs", "--alter", "--entity-type", "users", "--entity-name", alice.name),
+        *("--add-config", f"consumer_byte_rate={LIMIT}"),
+    )
+    assert limited.returncode == 0, limited.said
+    tool = "kafka-console-share-consumer"
+    command = gate.tools(alice.name).command(tool, "--topic", topic, "--group", group)
+    consumers = [
+        ChildProcess(f"share consumer {number}", command, tmp_path / f"consumer-{number}.log")
+        for number in range(2)
+    ]
+    records = [f"order-{number}-".ljust(RECORD_BYTES, "x") for number in range(COUNT)]
+    produced = gate.tools("admin").run(
+        *("kafka-console-producer", "--topic", topic, "--command-property", "batch.size=8000"),
+        stdin="".join(f"{record}\n" for record in records),
+    )
+    assert produced.returncode == 0, produced.said
+
+    def read() -> list[str]:
+        texts = "\n".join(consumer.log_text() for consumer in consumers)
+        return [line for line in texts.splitlines() if line.startswith("order-")]
+
+    for consumer in consumers:
+        consumer.start()
+    try:
+        consumers[0].wait_until(lambda: bool(read()), 3 * TIMEOUT_MS)
+        began_ms = now_ms()
+        consumers[0].wait_until(lambda: len(read()) >= COUNT, 2 * TIMEOUT_MS)
+        took_s = (now_ms() - began_ms) / 1_000
+    finally:
+        for consumer in consumers:
+            consumer.stop()
+
+    assert sorted(read()) == sorted(records)
+    assert took_s > COUNT * RECORD_BYTES / LIMIT - 2 * WINDOW_S
 
 
 @pytest.mark.long
