@@ -18,8 +18,9 @@ from spark_audit.reconcile.finding import (
     sentence,
     with_every_fault,
 )
+from spark_audit.tables.keys import WORKER_SUFFIX
 from spark_audit.trail.audit_records import ALWAYS
-from spark_audit.trail.claims import claimed_offsets, possible_range, received
+from spark_audit.trail.claims import claimed_offsets, claiming, possible_range, received
 
 register(
     """
@@ -44,6 +45,8 @@ forwarded.impossible_offsets (critical): A controller claims offsets that no req
     Treat its records as forged, and find out who can write to the audit topic.
 forwarded.claimed_twice (critical): Two requests claim one record of the metadata log.
     Find out which of them wrote it; the other claim is false.
+forwarded.not_a_controller (critical): A proxy claims changes of the metadata log, in place of a controller.
+    Find out who has the key of the proxy; the changes were made by somebody else.
 forwarded.not_in_the_log (critical): A change that was acknowledged is not in the log.
     Check what is in effect (`kafka-acls --list`), and find out who can delete from the log.
 """
@@ -75,7 +78,9 @@ _PAIR = (
 
 def forwarded(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     """Returns the findings of all checks below. `until_ms` is `complete_until_ms` of the sequence index."""
-    claims = impossible_offsets(records).unionByName(claimed_twice(records))
+    claims = (
+        impossible_offsets(records).unionByName(claimed_twice(records)).unionByName(not_a_controller(records))
+    )
     return pairs(records, until_ms).unionByName(claims).unionByName(not_in_the_log(records, metadata_log))
 
 
@@ -95,6 +100,30 @@ def pairs(records: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
         with_every_fault(paired, _faults()),
         explanation=F.concat(named_forward(), F.lit(": "), F.col(S.EXPLANATION)),
         evidence=_PAIR,
+    )
+
+
+def not_a_controller(records: DataFrame) -> DataFrame:
+    """Returns proxies that claim changes of the log in the role of a controller.
+
+    Each record names its role. Who has the key of a proxy can write any record, but only in its name.
+    """
+    named = F.regexp_replace(S.PROXY_ID, WORKER_SUFFIX, "").alias("named")
+    is_proxy = (F.col(S.EVENT) == "started") & (F.col(S.ROLE) == "proxy")
+    proxies = records.where(is_proxy).select(named).distinct()
+    claims = claiming(records).select("*", named).join(F.broadcast(proxies), "named")
+    by_boot = claims.groupBy(*S.BOOT_KEY).agg(
+        F.count(F.lit(1)).alias("number"), sample(S.SEQUENCE).alias("sequences"), F.min(S.DATE).alias(S.DATE)
+    )
+    return findings(
+        by_boot,
+        check="forwarded.not_a_controller",
+        explanation=sentence(
+            "process {proxy_id}/{boot_id} claims {number} change(s) of the metadata log as a controller does"
+            " (sequences {sequences}), and {proxy_id} has started as a proxy",
+            sequences=F.array_join("sequences", ", "),
+        ),
+        evidence=[*S.BOOT_KEY, "number", "sequences"],
     )
 
 

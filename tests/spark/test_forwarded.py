@@ -102,6 +102,25 @@ def test_a_true_trail_has_no_finding(spark: SparkSession) -> None:
     assert findings(spark, trail, trail.audit) == []
 
 
+@pytest.mark.spec("D8")
+def test_a_proxy_that_claims_what_a_controller_does_is_named(spark: SparkSession) -> None:
+    """Somebody with the key of a proxy explains a record that was written straight into the log."""
+    trail = Trail()
+    create(trail, 1)
+    first, last = trail._commit([(*ADD, an_acl(2, "ALLOW User:eve * ALL TOPIC LITERAL pay"))])
+    claim = {"forward_id": "f-2", "method": "CreateAcls", "principal": "User:admin", "error_code": 0}
+    trail.proxy.write("forwarded", last_offset=last, envelope_error_code=0, **claim)
+    trail.proxy.write("forwarded_received", role="controller", first_offset=first, last_offset=last, **claim)
+
+    [(check, evidence)] = findings(spark, trail, trail.audit)
+
+    assert (check, evidence["proxy_id"]) == ("forwarded.not_a_controller", "proxy-1")
+    assert evidence["explanation"] == (
+        "process proxy-1/boot-1 claims 1 change(s) of the metadata log as a controller does (sequences 3),"
+        " and proxy-1 has started as a proxy"
+    )
+
+
 @pytest.mark.parametrize(
     ("forward_id", "check"),
     [
