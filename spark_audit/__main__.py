@@ -324,6 +324,10 @@ def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
     adapt_plans(spark, tables)
     key = _key(arguments)
     runs = manifest.check(spark, tables, key, whole=True)
+    if not (runs.runs or runs.now):
+        raise AuditError(
+            f"{tables.root} has no tables and no runs: pass the directory that `ingest` was given"
+        )
     faults = manifest.findings(runs, manifest.output_faults(runs, manifest.outputs_now(spark, runs)))
     new = manifest.of_table_not_checked(spark, tables, runs)
     faults += not_to_sign(new, manifest.expired_before(spark, tables, runs)).collect()

@@ -42,6 +42,7 @@ from spark_audit.tables.acknowledgements import (
     acknowledgements,
     day_of,
     entries,
+    of_findings,
 )
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
@@ -118,7 +119,9 @@ def reconcile_tables(
         spark.catalog.clearCache()
     # Done, or left out without Kafka's own controller: what is left is to write the results.
     on_step(RECONCILE_STEPS[-1])
-    acknowledged = acknowledgements(runs.runs)
+    before = findings.read_table_of_findings(spark, table)
+    ids = [row[S.ID] for row in (*before, *result.findings)]
+    acknowledged = of_findings(acknowledgements(runs.runs), ids)
     still_open = [row for row in result.findings if row[S.ID] not in acknowledged]
     severities = Counter(row[S.SEVERITY] for row in still_open)
     summary: FindingsSummary = {
@@ -134,7 +137,6 @@ def reconcile_tables(
     text = findings.as_text(
         result.findings, summary, {check: kind[1:] for check, kind in KINDS.items()}, acknowledged
     )
-    before = findings.read_table_of_findings(spark, table)
     rows = findings.seen(before, result.findings, time.time_ns() // 1_000, acknowledged)
     # Signed before it is written: if this job is killed, what it has written is no manipulation. The new
     # files of the tables are signed at the end only, so that the next job compares their columns again.
@@ -221,7 +223,8 @@ def write_page(
     on_step("manifest")
     outputs = manifest.outputs_of(spark, directory, table or table_in(directory))
     changed = _changed_since(runs, document, outputs)
-    acknowledged = acknowledgements(runs.runs)
+    ids = [finding["id"] for finding in document["findings"]]
+    acknowledged = of_findings(acknowledgements(runs.runs), ids)
     for finding in document["findings"]:
         finding.update(findings.marked(finding["id"], acknowledged))  # type: ignore[typeddict-item]  # Its field.
     text = render(*trail(spark, tables, versions), document, wanted, versions, changed, home)

@@ -334,6 +334,8 @@ REGISTER_CONTROLLER_RECORD = 27
 CLEAR_ELR_RECORD = 28
 
 CHECK, SEVERITY, EXPLANATION, EVIDENCE = "check", "severity", "explanation", "evidence"
+ID_DIGITS = 32
+"""Of the id of a finding: of SHA-256 in hex. It takes some 2^64 tries to make two findings with one id."""
 FINDING = struct(
     (ID, _STRING),
     (CHECK, _STRING),

@@ -98,7 +98,7 @@ def findings(
     if check is not None:
         severity = severity or KINDS[check].severity
     what = proof if identity is None else F.to_json(F.struct(*identity))
-    digest = F.substring(F.sha2(F.concat_ws("|", name, what), 256), 1, 16)
+    digest = F.substring(F.sha2(F.concat_ws("|", name, what), 256), 1, S.ID_DIGITS)
     return faults.select(
         digest.alias(S.ID),
         name.alias(S.CHECK),
@@ -137,7 +137,7 @@ def grouped(found: DataFrame) -> DataFrame:
     many = F.concat(F.lit('{"findings":'), F.col("alike"), F.lit(',"examples":['), proofs, F.lit("]}"))
     is_alone = F.col("alone").isNotNull()
     return each.select(
-        F.coalesce("alone", F.substring("digest", 1, 16)).alias(S.ID),
+        F.coalesce("alone", F.substring("digest", 1, S.ID_DIGITS)).alias(S.ID),
         S.CHECK,
         S.SEVERITY,
         S.DATE,

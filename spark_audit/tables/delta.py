@@ -432,8 +432,14 @@ def offsets_read(spark: SparkSession, tables: Tables, stream: str) -> OffsetsRea
 
 def _offsets_in(spark: SparkSession, file: str) -> tuple[str, dict[str, int]]:
     # A version, for a batch its settings, then one line per source: {"topic": {"partition": offset}}.
-    ((topic, partitions),) = json.loads(read_text(spark, file).splitlines()[-1]).items()
-    return topic, {partition: int(offset) for partition, offset in partitions.items()}
+    text = read_text(spark, file)
+    try:
+        ((topic, partitions),) = json.loads(text.splitlines()[-1]).items()
+        return topic, {partition: int(offset) for partition, offset in partitions.items()}
+    except (ValueError, TypeError, AttributeError, IndexError) as error:
+        raise AuditError(
+            f"{file} has no offsets of a topic: restore it, or ingest into new tables"
+        ) from error
 
 
 def stream_state(spark: SparkSession, tables: Tables, stream: str) -> tuple[str, int | None]:

@@ -24,15 +24,18 @@ class AuditError(Exception):
 
 
 def read_text(spark: SparkSession, path: str) -> str:
-    """Reads a UTF-8 file. FileNotFoundError if there is none."""
+    """Reads a UTF-8 file. FileNotFoundError if there is none.
+
+    Other bytes are U+FFFD: what somebody has damaged is not as it was signed, and stops no job.
+    """
     if _on_local_disk(spark, path):
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     filesystem, place = _hadoop_path(spark, path)
     if not filesystem.exists(place):
         raise FileNotFoundError(f"{path} does not exist")
     stream = filesystem.open(place)
     try:
-        return bytes(stream.readAllBytes()).decode()
+        return bytes(stream.readAllBytes()).decode(errors="replace")
     finally:
         stream.close()
 

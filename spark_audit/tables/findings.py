@@ -144,7 +144,11 @@ def read_findings(spark: SparkSession, directory: str) -> FindingsDocument:
         document: FindingsDocument = json.loads(read_text(spark, path))
     except (OSError, ValueError) as error:
         raise AuditError(f"{path} cannot be read ({error}): run `reconcile` first") from error
-    if not isinstance(document, dict) or not {"summary", "findings"} <= document.keys():
+    parts: tuple[object, ...] = ()
+    if isinstance(document, dict):
+        parts = document.get("summary"), document.get("findings")
+    is_document = [isinstance(part, kind) for part, kind in zip(parts, (dict, list), strict=False)]
+    if is_document != [True, True] or type(document["summary"].get("run", 0)) is not int:
         raise AuditError(f"{path} was not written by `reconcile`: it has no summary and findings")
     return document
 

@@ -655,7 +655,7 @@ def output_faults(
         text = f"{path} was written by no run of the manifest"
         if number:
             text = f"{path} is {'gone: run' if digest == _GONE else 'not as run'} {number} wrote it"
-        evidence = {"file": path.rpartition("/")[2], "sha256": digest}
+        evidence = {"file": path.rpartition("/")[2], "run": number, "sha256": digest}
         faults.append(Fault("manifest.output_altered", "critical", text, evidence))
     return faults
 
@@ -696,7 +696,7 @@ def findings(manifest: Manifest, more: Sequence[Fault] = ()) -> list[Row]:
     rows = []
     for fault in (*manifest.faults, *more):
         proof = json.dumps(fault.evidence, separators=(",", ":"))
-        digest = sha256(f"{fault.check}|{proof}".encode()).hexdigest()[:16]
+        digest = sha256(f"{fault.check}|{proof}".encode()).hexdigest()[: S.ID_DIGITS]
         values = (digest, fault.check, fault.severity, day, fault.explanation, proof)
         rows.append(Row(**dict(zip(S.FINDING.names, values, strict=True))))
     return rows
@@ -762,12 +762,15 @@ def _differences(name: str, then: Signed, now: FoundTable) -> Iterator[Fault]:
     ]
     if parts:
         text = f"table {name} does not match the manifest: {'; '.join(parts)}, by no run"
+        texts = [files[path] for path in (*altered, *added)]
         evidence = {
             "table": name,
             "removed": gone,
             "altered": altered,
             "added": added,
             "described": described,
+            # What is there now: a file that is altered once more is another finding, not yet acknowledged.
+            "sha256": keys.digest(json.dumps([texts, [] if described else now["columns"]]), None),
         }
         yield Fault("manifest.table_altered", "critical", text, evidence)
     known = {field.name for field in _SCHEMAS[name]}

@@ -12,7 +12,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -52,6 +52,8 @@ class Run:
     link: str
     fits: bool
     content: Mapping[str, Any]
+    sha256: str = ""
+    """Of its text, as it was read."""
 
     def __str__(self) -> str:
         return f"run {self.number} {self.link}" if self.number else "no run yet"
@@ -76,7 +78,7 @@ def read_runs(
         if not is_signed and any(
             each.fits and each.content.get("signed_with") == keys.SIGNED for each in runs
         ):
-            run = Run(run.number, run.link, False, run.content)
+            run = replace(run, fits=False)
         if run.content.get("job") == ACCEPT and run.fits:
             runs, faults, before = [], [], number - 1
         faults += _faults_of(run, before, key)
@@ -154,8 +156,7 @@ def listed_files(
         except FileNotFoundError:
             return found, [_missing(number, number)]
         if not run.fits or run.link != link or CLOSES not in run.content:
-            text = f"run {number} of the manifest, which lists files of the tables, was altered"
-            return found, [Fault("manifest.run_altered", "critical", text, {"run": number})]
+            return found, [_altered(run, ", which lists files of the tables, was altered")]
         for name, files in _closes(run).items():
             found[name] = dict(files["files"]) | found.get(name, {})
         place = run.content[CLOSES]["before"]
@@ -215,19 +216,19 @@ def _is_beginning(run: Run, key: keys.Key) -> bool:
 def _run(number: int, text: str, link_before: str | None, key: keys.Key) -> Run:
     """Returns a run. It fits if it follows from the link before; without one, from that which it names."""
     body, link = text[:-_TAIL], text[-_TAIL + len(_LINK) : -len('"}')]
+    hashed = sha256(text.encode()).hexdigest()
     try:
         content = json.loads(text)
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        return Run(number, link, False, {})
+        return Run(number, link, False, {}, hashed)
     named = content.get(_FOLLOWS, link_before or _SEED)
     start = _SEED if content.get("job") == ACCEPT else link_before or str(named)
     # Else a member in place of the link's name could repeat one of the content, and JSON takes the last.
     is_whole = text == f'{body}{_LINK}{link}"}}' and content.get("run") == number
-    return Run(
-        number, link, is_whole and named == start and keys.fits(start, body, link, content, key), content
-    )
+    fits = is_whole and named == start and keys.fits(start, body, link, content, key)
+    return Run(number, link, fits, content, hashed)
 
 
 def _faults_of(run: Run, before: int, key: keys.Key) -> Iterator[Fault]:
@@ -237,9 +238,13 @@ def _faults_of(run: Run, before: int, key: keys.Key) -> Iterator[Fault]:
         why = "was altered, or does not follow from the run before"
         if key is not None:
             why += ", or is not signed with the key"
-        yield Fault(
-            "manifest.run_altered", "critical", f"run {run.number} of the manifest {why}", {"run": run.number}
-        )
+        yield _altered(run, f" {why}")
+
+
+def _altered(run: Run, why: str) -> Fault:
+    # With its text: a run that is altered once more is another finding, not yet acknowledged.
+    evidence = {"run": run.number, "sha256": run.sha256}
+    return Fault("manifest.run_altered", "critical", f"run {run.number} of the manifest{why}", evidence)
 
 
 def _missing(first: int, last: int) -> Fault:

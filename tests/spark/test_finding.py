@@ -14,7 +14,13 @@ import spark_audit.jobs  # All modules of checks, which register their findings.
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import EXAMPLES, FAMILIES, KINDS, MOST_ALIKE, collected, findings
 from spark_audit.reconcile.reconciliation import ORDER
-from spark_audit.tables.acknowledgements import acknowledged_by_day, acknowledgements, day_of
+from spark_audit.tables.acknowledgements import (
+    Acknowledgement,
+    acknowledged_by_day,
+    acknowledgements,
+    day_of,
+    of_findings,
+)
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.runs import Run
 
@@ -86,6 +92,20 @@ def test_only_signed_runs_acknowledge_and_a_day_is_settled_by_those_after_its_re
         day_of(runs, "d")
     # The next reconciliation does not count what was acknowledged before it.
     assert acknowledged_by_day([*runs, a_run(8, **judged(["2026-11-02"]))])[date(2026, 11, 2)] == 0
+
+
+@pytest.mark.spec("D8")
+def test_an_acknowledgement_is_of_one_finding_and_one_by_the_short_id_of_before_still_counts() -> None:
+    """Who chooses evidence needs 2^32 tries for two findings whose ids begin with the same 16 digits."""
+    first, second, old = (digit * S.ID_DIGITS for digit in "123")
+    alike = first[:16] + second[16:]
+    acknowledged = {first: Acknowledgement("known", "erin"), old[:16]: Acknowledgement("before", "erin")}
+
+    assert of_findings(acknowledged, [first, alike, second, old, old[:16]]) == {
+        first: ("known", "erin"),
+        old: ("before", "erin"),
+        old[:16]: ("before", "erin"),
+    }
 
 
 @pytest.mark.spark

@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 
 from spark_audit import __main__ as command_line
 from spark_audit import schema as S
+from spark_audit.jobs import named_run
 from spark_audit.reconcile.chain import columns, not_to_sign
 from spark_audit.reconcile.gaps import RETIRED_MS
 from spark_audit.tables import delta, findings, manifest, retention
@@ -289,6 +290,35 @@ def test_records_are_compared_with_their_lines_whatever_the_log_calls_their_file
 
 
 @pytest.mark.long
+@pytest.mark.spec("D15")
+def test_what_is_altered_once_more_is_another_finding(spark: SparkSession, tables: Tables) -> None:
+    """So what was acknowledged hides nothing that somebody does later at the same place."""
+
+    def found() -> set[str]:
+        return {row[S.ID] for row in manifest.findings(manifest.check(spark, tables, SECRET))}
+
+    def edit_file(text: str) -> None:
+        file = file_of(tables.expired)
+        file.write_bytes(text.encode())
+
+    def edit_run(text: str) -> None:
+        other_run(tables)
+        file = place(tables, 1)
+        file.write_text(file.read_text(encoding="utf-8").replace('"time_ms":1', f'"time_ms":{text}'))
+
+    ids = []
+    for edit in (edit_file, edit_run):
+        for text in ("2", "3"):
+            whole = {path: path.read_bytes() for path in Path(tables.root).rglob("*.json")}
+            edit(text)
+            ids.append(found())
+            for path, content in whole.items():
+                path.write_bytes(content)
+    assert [len(each) for each in ids] == [1, 1, 1, 1]
+    assert len(set.union(*ids)) == 4
+
+
+@pytest.mark.long
 def test_the_tables_of_a_trail_may_grow(spark: SparkSession, tables: Tables) -> None:
     more = Trail().stop()
     delta.append_once(audit_frame(spark, more.audit, 100), tables.audit, "test", 1)
@@ -351,6 +381,10 @@ RUNS: dict[str, tuple[Edit, Found]] = {
     ),
     "damaged": (
         lambda spark, tables: place(tables, 2).write_text("{", encoding="utf-8"),
+        [("manifest.run_altered", "run 2")],
+    ),
+    "no text": (
+        lambda spark, tables: place(tables, 2).write_bytes(b"\xff\xfe"),
         [("manifest.run_altered", "run 2")],
     ),
     "forged with another key": (
@@ -447,6 +481,34 @@ def test_a_file_that_is_no_run_is_not_taken_for_one_and_a_defect_is_no_finding(
     assert capsys.readouterr().err == (
         "penstock audit: a defect, or data of another kind: KeyError: 'a\\nkey'\n"
     )
+
+
+@pytest.mark.spec("D15")
+def test_what_was_damaged_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    """A reconciliation goes on without findings of before: that they are other ones is a finding."""
+    tables = Tables(str(tmp_path / "tables"))
+    reading(tables, 7)
+    newest = Path(tables.checkpoint(delta.AUDIT_STREAM), "offsets", "0")
+    for text in ("garbage", "", 'v1\n{"audit":7}', "v1\n[]"):
+        newest.write_text(text, encoding="utf-8")
+        with pytest.raises(AuditError, match="offsets/0 has no offsets of a topic"):
+            delta.offsets_read(spark, tables, delta.AUDIT_STREAM)
+    for document in ("7", "{}", '{"summary":7,"findings":[]}', '{"summary":{"run":"9"},"findings":[]}'):
+        (tmp_path / "findings.json").write_text(document, encoding="utf-8")
+        with pytest.raises(AuditError, match="was not written by `reconcile`"):
+            findings.read_findings(spark, str(tmp_path))
+        assert named_run(spark, str(tmp_path)) is None
+
+
+@pytest.mark.spec("D15")
+def test_without_any_table_there_is_nothing_that_could_be_verified(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A directory that was mistyped, or emptied, is not one without differences."""
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    for place_of_tables in (tmp_path / "none", tmp_path / "file", tmp_path):
+        assert run("verify", "--tables", place_of_tables) == 2
+        assert f"{place_of_tables} has no tables and no runs" in capsys.readouterr().err
 
 
 @pytest.mark.long
