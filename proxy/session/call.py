@@ -228,13 +228,12 @@ class Call(Authorization):
 
     def note(self, action: Action, decision: Decision, by_type: bool = False) -> None:
         """Count an allowed decision, unless the request is administrative; record all others."""
-        event_of = partial(self._event, action, decision, by_type)
         if not decision.allowed:
             self.denials = self.denials or RecordedDecisions()
-            self.denials.take(action, False, event_of, self.events)
+            self.denials.take(action, False, partial(self._event, action, decision, by_type), self.events)
         elif self.admin or by_type:
             self.grants = self.grants or RecordedDecisions(MAX_SINGLE_CHANGES)
-            self.grants.take(action, True, event_of, self.events)
+            self.grants.take(action, True, partial(self._event, action, decision, by_type), self.events)
         else:
             self.counted.append((action, decision))
 
@@ -256,12 +255,15 @@ class Call(Authorization):
 
     def recorded(self) -> None:
         """All decisions so far are recorded; later ones are recorded apart from them."""
-        self.is_recorded = self.is_recorded or bool(self.events or self.counted)
-        self.events.clear()
-        self.counted.clear()
-        for counts in (self.denials, self.grants):
-            if counts is not None:
-                counts.recorded()
+        if self.counted:
+            self.is_recorded = True
+            self.counted.clear()
+        if self.events:
+            self.is_recorded = True
+            self.events.clear()
+            for decisions in (self.denials, self.grants):
+                if decisions is not None:
+                    decisions.recorded()
 
     def _event(self, action: Action, decision: Decision, by_type: bool) -> AuditEvent:
         """The machine adds who requested it, and at which image."""
