@@ -1,4 +1,4 @@
-"""The candidate (`authorizer.candidate`): read, kept up to date, and what it would have decided recorded.
+"""The candidate (`authorizer.candidate`): read, brought up to date, and what it would have decided recorded.
 
 proxy.security.shadow compares; sessions know nothing of it. A file is read at the start and at each reload.
 """

@@ -17,7 +17,7 @@ from proxy.security.authorizer import NOT_READY, Action, Decision, RequestContex
 from proxy.security.standard import StandardAuthorizer
 
 MAX_DIFFERENCES = 100
-"""The differences of one interval that are kept one by one. Others are counted."""
+"""The differences of one interval that are stored one by one. Others are counted."""
 
 SAME, NEWLY_ALLOWED, NEWLY_DENIED, ERROR = "same", "newly_allowed", "newly_denied", "error"
 

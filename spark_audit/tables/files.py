@@ -20,7 +20,7 @@ Java = Any
 
 
 class AuditError(Exception):
-    """The job cannot be done. The message tells the user why, and what to do."""
+    """The job cannot be done. The message says why, and what to do."""
 
 
 def read_text(spark: SparkSession, path: str) -> str:

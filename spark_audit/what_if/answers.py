@@ -1,7 +1,7 @@
 """The answers beside recorded traffic: what the logic says can change, and what a candidate saw.
 
 The first is the output of `penstock policy diff --json`, a file. The second is in the trail: records of
-proxies with `authorizer.candidate`. Neither depends on the proposal; whoever runs what-if sees to it that all
+proxies with `authorizer.candidate`. Neither depends on the proposal; who runs what-if sees to it that all
 three are about one change.
 """
 

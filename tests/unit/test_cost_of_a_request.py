@@ -42,7 +42,7 @@ INSTRUCTIONS = {
     "Metadata, 100 topics": 28_700,
     "OffsetCommit, 1 partition": 3020,
     "OffsetCommit, 20 partitions": 4490,
-    "OffsetFetch, 20 partitions": 3310,
+    "OffsetFetch, 20 partitions": 3360,
     "TxnOffsetCommit, 20 partitions": 4690,
     "JoinGroup": 2445,
     "SyncGroup": 2550,

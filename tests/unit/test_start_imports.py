@@ -30,7 +30,7 @@ path = Path(sys.argv[1])
 process = ProxyProcess(load(path, ProxyConfig), file=ConfigFile.checked_by(check, path, ProxyConfig))
 print(json.dumps(sorted(sys.modules)))
 """
-OURS = 283
+OURS = 285
 """How many modules of ours a proxy may be made of. Before a new one raises this: can it be imported later?"""
 
 
