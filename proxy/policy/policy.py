@@ -100,6 +100,8 @@ class AclEntry(NamedTuple):
     host: str
     operation: Operation
     allow: bool
+    of_cluster: bool = False
+    """Of the rules for the cluster in an ACL file, which decide on no name but CREATE."""
 
 
 @dataclass(slots=True)
@@ -245,5 +247,5 @@ def of_file(content: bytes, settings: Mapping[str, str] | None = None) -> Policy
 def _index_rules(found: TypeAcls, pattern: Pattern, rules: ResourceRules) -> None:
     for acl in rules.acls:
         for host, operation in product(acl.hosts, acl.operations):
-            entry = AclEntry(host, operation, acl.permission_type is PermissionType.ALLOW)
-            found.add(acl.principal, pattern, entry)
+            is_allow = acl.permission_type is PermissionType.ALLOW
+            found.add(acl.principal, pattern, AclEntry(host, operation, is_allow, pattern == EVERY_NAME))

@@ -1,5 +1,6 @@
 """The regions in which two policies differ, against their own authorizers, request by request."""
 
+import json
 from itertools import combinations
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import event, example, given, settings
 
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
 from proxy.policy.differences import Comparison, Region, differences
-from proxy.policy.policy import Policy, of_acls
+from proxy.policy.policy import Policy, of_acls, of_file
 from tests.support.metadata_log import acl
 from tests.support.policies import decisions, pairs_of_policies, policies_of_files
 
@@ -61,6 +62,17 @@ def test_acl_files_are_compared_with_each_other_and_with_acls_of_the_log(
 ) -> None:
     check_all_requests(one, other)
     check_all_requests(one, pair[0])
+
+
+def test_a_rule_for_the_cluster_is_not_the_same_rule_for_a_topic() -> None:
+    rule = {"principal": "alice", "hosts": ["*"], "operations": ["READ"], "permissionType": "ALLOW"}
+    closed = {"allow.everyone.if.no.acl.found": "false"}
+    file = {"version": 1, "acls": [rule], "topics": {"ab": {"acls": [rule]}, "x": {"acls": []}}}
+    cluster_only = {"version": 1, "acls": [rule]}
+    one, other = (of_file(json.dumps(each).encode(), closed) for each in (file, cluster_only))
+
+    found = [region for region in differences(one, other) if region.names is not None]
+    assert [(region.allowed, region.principals) for region in found] == [(False, ("User:alice",))]
 
 
 @settings(max_examples=25, deadline=None)
