@@ -90,11 +90,12 @@ def errors_by_id(call: Call, operation: Operation, topics: Iterable[HasTopicId])
 
 def id_errors(call: Call, operation: Operation, topic_ids: Iterable[bytes]) -> TopicErrors:
     """Do the same for bare ids."""
-    names = {topic_id: call.gate.topic_names.name(topic_id) for topic_id in topic_ids}
+    name_of = call.gate.topic_names.name
+    names = {topic_id: name_of(topic_id) for topic_id in topic_ids}
     known = [name for name in names.values() if name is not None]
     allowed = call.allowed_names(operation, ResourceType.TOPIC, known)
-    errors = {
+    return {
         topic_id: ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for topic_id, name in names.items()
+        if name not in allowed
     }
-    return {topic_id: error for topic_id, error in errors.items() if names[topic_id] not in allowed}
