@@ -232,6 +232,7 @@ def test_without_the_old_secret_its_boots_are_not_taken_for_unsigned(
     assert told(without) == {("different_states", "")}
 
 
+@pytest.mark.long
 def test_a_boot_whose_checkpoints_have_expired_is_not_unsigned(spark: SparkSession) -> None:
     lines = seal(a_boot("whole").run())
     left = table(spark, lines).where(F.col(S.EVENT).isin("started", "stopped"))

@@ -109,7 +109,11 @@ def changed(found: WhatIfDocument) -> set[tuple[object, ...]]:
             {("newly_denied", "User:alice", "READ", "orders")},
             marks=pytest.mark.long,
         ),
-        ("kafka-acls --remove --allow-principal User:alice --operation Write --topic orders", set()),
+        pytest.param(
+            "kafka-acls --remove --allow-principal User:alice --operation Write --topic orders",
+            set(),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_exactly_the_decisions_that_change_are_named(
@@ -166,6 +170,7 @@ def test_when_requests_would_have_been_denied_is_said(spark: SparkSession) -> No
     assert found["bucket_ms"] <= 3_600 * SECOND_MS <= int(str(times[1])) - int(str(times[0]))
 
 
+@pytest.mark.long
 def test_only_traffic_of_the_period_counts(spark: SparkSession) -> None:
     later = date(2026, 11, 24)
 
