@@ -46,6 +46,19 @@ async def log_in_often(
     return took_ms
 
 
+def latencies(took_ms: Sequence[float], seconds: float) -> dict[str, float]:
+    """What a client of the bench prints: how many took how long."""
+    parts = quantiles(took_ms, n=1000)
+    return {
+        "count": len(took_ms),
+        "seconds": seconds,
+        "p50_ms": parts[499],
+        "p99_ms": parts[989],
+        "p999_ms": parts[998],
+        "most_ms": max(took_ms),
+    }
+
+
 def main(arguments: Sequence[str]) -> None:
     """ADDRESS MECHANISM USER PASSWORD CA CERTIFICATE COUNT CONCURRENT TEMPLATE; "-": none."""
     address, mechanism, name, password, ca, certificate, count, concurrent, template = arguments
@@ -59,16 +72,7 @@ def main(arguments: Sequence[str]) -> None:
     took_ms = asyncio.run(
         log_in_often(address, user, context, int(count), int(concurrent), Path(template).read_bytes())
     )
-    parts = quantiles(took_ms, n=1000)
-    found = {
-        "count": len(took_ms),
-        "seconds": time.perf_counter() - since_s,
-        "p50_ms": parts[499],
-        "p99_ms": parts[989],
-        "p999_ms": parts[998],
-        "most_ms": max(took_ms),
-    }
-    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.write(json.dumps(latencies(took_ms, time.perf_counter() - since_s)) + "\n")
 
 
 if __name__ == "__main__":

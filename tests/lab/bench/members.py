@@ -11,9 +11,10 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from statistics import quantiles
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from tests.lab.bench.logins import latencies
 
 _INTERVAL_S = 1.0
 
@@ -66,16 +67,7 @@ def main(arguments: Sequence[str]) -> None:
     """ADDRESS TOPIC MEMBERS OF_A_GROUP SECONDS; a group has as many members as the topic partitions."""
     address, topic, members, of_a_group, seconds = arguments
     took_ms = asyncio.run(_run(address, topic, int(members), int(of_a_group), float(seconds)))
-    parts = quantiles(took_ms, n=1000)
-    found = {
-        "count": len(took_ms),
-        "seconds": float(seconds),
-        "p50_ms": parts[499],
-        "p99_ms": parts[989],
-        "p999_ms": parts[998],
-        "most_ms": max(took_ms),
-    }
-    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.write(json.dumps(latencies(took_ms, float(seconds))) + "\n")
 
 
 if __name__ == "__main__":
