@@ -4,12 +4,12 @@
 the proxy by, a principal of a type that no listener makes: each alone could be right, so none is an error.
 """
 
-from collections.abc import Iterator
-from itertools import combinations
+from collections.abc import Iterable, Iterator
+from itertools import combinations, permutations
 
 import structlog
 
-from proxy.config.addresses import same_host, split_host_port
+from proxy.config.addresses import Peers, same_host, split_host_port
 from proxy.config.document import Location
 from proxy.config.listener import ListenerConfig
 from proxy.config.machine import Caution
@@ -95,17 +95,33 @@ def _report(event: str, warnings: Iterator[Caution]) -> None:
 
 
 def warns_of_detours(config: ProxyConfig) -> Iterator[Caution]:
-    """Warns of advertised addresses that lead to a broker or a controller itself."""
+    """Warns of addresses that lead to another peer or listener than the one that they are written for."""
+    *brokers, (controllers, endpoints) = config.peers
+    for endpoint in endpoints:
+        for peer in _peers_at(endpoint, brokers):
+            yield controllers, f"{endpoint} is also in {peer}; write the address of a controller"
     if config.upstream.passes_addresses:
         return
     for location, advertised in _advertised(config):
-        for peer, addresses in config.peers:
-            if any(_same(advertised, address) for address in addresses):
-                yield (
-                    location,
-                    f"{advertised} is also in {' > '.join(map(str, peer))}, so clients would pass the proxy"
-                    " by; write the address of a listener",
-                )
+        for peer in _peers_at(advertised, config.peers):
+            yield (
+                location,
+                f"{advertised} is also in {peer}, so clients would pass the proxy by; write the address of a"
+                " listener",
+            )
+    for (place, one), (_, other) in permutations(enumerate(config.listeners), 2):
+        if one.advertised is not None and _same(one.advertised, other.advertised or other.bind):
+            yield (
+                ("listeners", place, "advertised"),
+                f"{one.advertised} is the address of listener {other.name} too, so clients of both would"
+                " come to the same listener; write an address that leads to this one",
+            )
+
+
+def _peers_at(address: str, peers: Iterable[Peers]) -> Iterator[str]:
+    for location, addresses in peers:
+        if any(_same(address, each) for each in addresses):
+            yield " > ".join(map(str, location))
 
 
 def _advertised(config: ProxyConfig) -> Iterator[tuple[Location, str]]:

@@ -252,6 +252,32 @@ def test_an_advertised_address_that_is_a_brokers_is_warned_of(tmp_path: Path) ->
     assert line.startswith(":5: listeners[0] > advertised: LOCALHOST:9092 is also in upstream > bootstrap")
 
 
+@pytest.mark.spec("O6")
+def test_a_controller_at_the_address_of_a_broker_is_warned_of(tmp_path: Path) -> None:
+    path = changed(closed(tmp_path), '["127.0.0.1:9094"]', '["a:1", "localhost:9092"]')
+
+    (line,) = warned(path, "write the address of a controller")
+
+    assert "controller > endpoints: localhost:9092 is also in upstream > bootstrap" in line
+
+
+@pytest.mark.spec("O6")
+@pytest.mark.parametrize(("advertised", "count"), [("localhost:19092", 1), ("one:1", 2), ("two:1", 0)])
+def test_two_listeners_with_one_advertised_address_are_warned_of(
+    tmp_path: Path, advertised: str, count: int
+) -> None:
+    first = "    advertised: one:1\n" if advertised == "one:1" else ""
+    second = (
+        f"  - name: B\n    bind: 127.0.0.1:19093\n    advertised: {advertised}\n"
+        "    security.protocol: PLAINTEXT\n"
+    )
+    path = changed(closed(tmp_path), "    security.protocol", f"{first}    security.protocol")
+    changed(path, "users.file:", f"{second}users.file:")
+    changed(path, "bind: 127.0.0.1:0\n", "bind: 127.0.0.1:19092\n")
+
+    assert len(warned(path, "come to the same listener")) == count
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [
