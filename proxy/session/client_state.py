@@ -130,6 +130,11 @@ class ClientState:
         self.fetch_bytes = self.consumer.fetch_bytes = size_bytes
         self.consumer.release(reserved_bytes, reserved_ms, now_ms)
 
+    def left(self, reserved_bytes: int, reserved_ms: int, now_ms: int) -> None:
+        """Charge a Fetch, as expected, whose client has closed its connection before the response."""
+        self.consumer.release(reserved_bytes, reserved_ms, now_ms)
+        self.consumer.count(reserved_bytes, now_ms)
+
     def decide(self, actions: Sequence[Action]) -> list[Decision]:
         """Return the authorizer's decisions, in order; allowed ones are remembered.
 

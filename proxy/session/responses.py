@@ -77,6 +77,7 @@ def charge(entry: InFlight, size_bytes: int, now_ms: int) -> Charged:
     if bucket is not None and isinstance(entry, Rewritten) and not entry.request_bytes:
         if entry.client is not None:
             entry.client.fetched(size_bytes - 4, entry.reserved_bytes, entry.since_ms, now_ms)
+            entry.reserved_bytes = 0
         if entry.api_key == _FETCH:
             admitted, for_bytes_ms = bucket.admit(size_bytes - 4, now_ms)
         else:
@@ -358,6 +359,7 @@ class Responses:
             # Kafka does not charge the tagged fields of the header.
             length = size_bytes - (5 if is_flexible else 4)
             client.fetched(length, entry.reserved_bytes, entry.since_ms, now_ms)
+            entry.reserved_bytes = 0
             if client.request.limited or not bucket.record_within(length, now_ms):
                 empty = self._charge(run, offset, length, entry, bucket, now_ms)
                 if empty:

@@ -12,7 +12,7 @@ from proxy.security.sasl.exchange import Settled
 from proxy.session.authentication import Authentication
 from proxy.session.effects import ControllerResponse
 from proxy.session.gate import Gate, ListenerPolicy, Peer
-from proxy.session.in_flight import Awaited, Observer, Pipeline
+from proxy.session.in_flight import Awaited, Fetched, Observer, Pipeline, Rewritten
 from proxy.session.machine import Machine
 from proxy.session.memory import SessionMemory
 from proxy.session.requests import forwarding, termination
@@ -284,6 +284,13 @@ class Session:
         """
         self.machine.is_draining = True
         return self.machine.between_requests()
+
+    def client_left(self, now_ms: int) -> None:
+        """The client has closed the connection, before anything else has; `closed` follows."""
+        for entry in self.machine.pipeline.queue:
+            # The broker reads the records all the same, and charges its own clients for them.
+            if isinstance(entry, Fetched | Rewritten) and entry.reserved_bytes and entry.client is not None:
+                entry.client.left(entry.reserved_bytes, entry.since_ms, now_ms)
 
     def closed(self) -> None:
         """The connection is over: what was held is free, and what was not handled yet will not be."""

@@ -171,6 +171,47 @@ def test_a_fetch_with_denied_topics_is_throttled_like_any_other() -> None:
     assert (throttled.responses, throttled.throttle_time_ms) == ([], talk.mutes[0])
 
 
+@pytest.mark.spec("Q14")
+@pytest.mark.parametrize("topics", [("orders",), ("orders", "secrets")], ids=["passes", "rewritten"])
+@pytest.mark.parametrize("has_head", [False, True])
+def test_a_client_that_leaves_before_the_response_pays_for_it_once(
+    topics: tuple[str, ...], has_head: bool
+) -> None:
+    stays, leaves = limited(), limited()
+    for talk in (stays, leaves):
+        has_used_its_quota(talk, size=2_000)
+        first = talk.asks(FETCH, 12, fetch(*topics))
+        response = talk.response(FETCH, 12, fetched("orders", records=bytes(2_000)), first)
+        talk.broker_sends(response[: None if talk is stays else 1_000 if has_head else 0])
+
+    leaves.session.client_left(leaves.now_ms)
+    leaves.session.closed()
+
+    rooms_bytes = []
+    for talk in (stays, leaves):
+        talk.passes(2 * RESERVED_MS)
+        rooms_bytes.append(talk.session.machine.client.consumer.room(talk.now_ms))
+    # The tagged fields of a header that passes are not charged.
+    assert rooms_bytes == pytest.approx([rooms_bytes[0]] * 2, abs=1)
+    assert rooms_bytes[0] < ROOM - 3_000
+
+
+@pytest.mark.spec("Q14")
+def test_clients_that_leave_before_the_response_make_the_broker_read_no_more_than_the_quota() -> None:
+    talk = limited()
+    asked = 0
+    for _ in range(50):
+        again = Conversation(gate=talk.gate)
+        again.now_ms = talk.now_ms
+        again.asks(FETCH, 12, fetch("orders"))
+        asked += sum(request.message.max_bytes for request in again.forwarded())
+        again.session.client_left(talk.now_ms)
+        again.session.closed()
+        talk.passes(100)
+
+    assert asked <= ROOM + 5 * LIMIT
+
+
 @pytest.mark.spec("Q7")
 def test_an_error_of_the_broker_is_told_however_little_room_there_is() -> None:
     talk = limited()

@@ -496,9 +496,10 @@ class Connection(RelayProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         # The client's bytes still go to the broker, as in Kafka: with acks=0 no response is awaited.
-        self._close_reason = self._close_reason or (
-            "connection_reset" if exc is not None else "client_closed"
-        )
+        if self._close_reason is None:
+            self._close_reason = "connection_reset" if exc is not None else "client_closed"
+            if self.upstream is not None:
+                self.session.client_left(self._host.now_ms())
         if self._linger is not None:
             self._linger.cancel()
         if self._renewal is not None and self._renewal_late is not None:
