@@ -127,7 +127,7 @@ def test_check_warns_where_the_hard_limit_is_too_low(role: str, tmp_path: Path) 
             "proxy.id": "p",
             "listeners": [listener],
             "upstream": {"bootstrap": "a:1"},
-            "controller": {"endpoints": ["a:1"]},
+            "controller": {"endpoints": ["b:1"]},
         },
         "controller": both | {"controller.id": "c", "listener": listener, "broker": {"bootstrap": "a:1"}},
     }
