@@ -509,9 +509,7 @@ class Connection(RelayProtocol):
         upstream, self.upstream, self.on_drained = self.upstream, None, None
         if upstream is not None:
             upstream.close()
-        for buffer in self._unsent:
-            self._buffers.reuse(buffer)
-        self._unsent.clear()
+        super().connection_lost(exc)
         if hasattr(self, "session"):
             self.session.closed()
             self._host.turns.end(self._end)
@@ -671,12 +669,11 @@ def owned(effect: Effect) -> Effect:
 class Upstream(RelayProtocol):
     """The broker's side of a client's connection."""
 
-    __slots__ = ("_connection", "_lost", "authenticate_version", "session_lifetime_ms")
+    __slots__ = ("_connection", "authenticate_version", "session_lifetime_ms")
 
     def __init__(self, connection: Connection, buffers: ReceiveBuffers) -> None:
         super().__init__(buffers)
         self._connection = connection
-        self._lost = False
         self.session_lifetime_ms = 0
         """Of the session at the broker, as reported at the first login; 0: it does not expire."""
         self.authenticate_version = 0
@@ -689,10 +686,7 @@ class Upstream(RelayProtocol):
             self.read(False)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lost = True
-        for buffer in self._unsent:
-            self._buffers.reuse(buffer)
-        self._unsent.clear()
+        super().connection_lost(exc)
         self._connection.close("upstream_closed")
 
     def eof_received(self) -> bool:
@@ -700,5 +694,5 @@ class Upstream(RelayProtocol):
 
     def close(self) -> None:
         """Close the connection to the broker."""
-        if self.transport is not None and not self._lost:
+        if self.transport is not None:
             self.transport.close()

@@ -78,6 +78,14 @@ class RelayProtocol(asyncio.BufferedProtocol):
             # closes. So it stops with the first ones, and finds the end only behind all bytes.
             cast(TlsTransport, transport).set_read_buffer_limits(high=1, low=0)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        # Under TLS uvloop's transport keeps methods of this protocol. Without this one there is no cycle:
+        # what a handshake has left, up to a megabyte, is freed without the garbage collector.
+        self.transport = None
+        for buffer in self._unsent:
+            self._buffers.reuse(buffer)
+        self._unsent.clear()
+
     def get_buffer(self, sizehint: int) -> memoryview:
         current, limit_bytes = self._buffers.current, self.read_limit_bytes
         return current[:limit_bytes] if limit_bytes else current

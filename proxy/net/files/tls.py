@@ -154,7 +154,22 @@ class ServerTls:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """The context of a handshake that begins now."""
+        """The context of a handshake that begins now, and of no other one."""
+        loaded = self._loaded_context
+        if not self.requests_certificates or loaded.minimum_version is ssl.TLSVersion.TLSv1_3:
+            return loaded
+        # OpenSSL keeps sessions of TLS 1.2 in the context that a handshake begins with: 20,480 of them, each
+        # with the client's certificate, and resumes them without verifying it again. No setting of `ssl` ends
+        # that, so they go with the connection.
+        context = _ServerContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version, context.maximum_version = loaded.minimum_version, loaded.maximum_version
+        context.verify_mode, context.verify_flags = loaded.verify_mode, loaded.verify_flags
+        context.options, context.num_tickets = loaded.options, loaded.num_tickets
+        context.sni_callback = loaded.sni_callback
+        return context
+
+    @property
+    def _loaded_context(self) -> ssl.SSLContext:
         if len(self._contexts) == 1 or self._lists is None or now_ms() < self._lists.next_update_s * 1000:
             return self._contexts[0]
         if self._reported is not self._lists:
