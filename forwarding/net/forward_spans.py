@@ -6,6 +6,7 @@ The Envelope holds the proxy's span, so the controller's is its child in another
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
 from typing import TypeAlias
 
 from forwarding import envelope
@@ -14,7 +15,7 @@ from proxy.metadata.quota_entity import short_name
 from proxy.net.telemetry.spans import OpenSpan, Spans
 from proxy.session.accounting.request_counts import name_of_api, name_of_error
 from proxy.session.accounting.response_errors import error_of
-from proxy.session.effects import ControllerResponse
+from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire import codecs, types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
@@ -32,15 +33,21 @@ Serve: TypeAlias = "Callable[[types.EnvelopeRequest, int, Sender], Awaitable[typ
 class ForwardSpan:
     """The span of one forward at the proxy, over all its attempts."""
 
-    def __init__(self, spans: Spans, api_key: int, forward_id: str, parent: str | None) -> None:
-        self._span: OpenSpan = spans.begin(f"Envelope {name_of_api(api_key)}", "client", parent)
+    def __init__(self, spans: Spans, request: ToController, forward_id: str) -> None:
+        name = name_of_api(request.api_key)
+        self._span: OpenSpan = spans.begin(f"Envelope {name}", "client")
         self._attributes: dict[str, str | int | bool] = {
             "messaging.system": "kafka",
             "messaging.operation.name": "Envelope",
-            "kafka.api.name": name_of_api(api_key),
-            "kafka.api.key": api_key,
+            "network.peer.address": str(ip_address(request.client_address)),
+            "kafka.api.key": request.api_key,
+            "kafka.api.name": name,
+            "kafka.api.version": request.api_version,
+            "kafka.correlation_id": request.correlation_id,
             "penstock.forward.id": forward_id,
         }
+        if request.client_id is not None:
+            self._attributes["messaging.client.id"] = short_name(request.client_id)
         self.traceparent = self._span.traceparent
 
     def sent(self, host: str, port: int) -> None:

@@ -175,7 +175,7 @@ class Forwarder:
         """
         deadline_ms = self._now_ms() + request.timeout_ms
         forward_id = f"{self._prefix}/{next(self._numbers)}"
-        span = ForwardSpan(self._spans, request.api_key, forward_id, request.traceparent)
+        span = ForwardSpan(self._spans, request, forward_id)
         message = envelope.wrap(
             request.api_key,
             request.api_version,

@@ -156,7 +156,6 @@ class ProxyProcess:
             observer=self._telemetry,
             verifications=self._logins.verifications,
             holds=lambda certificate: not_revoked(certificate, lambda: self._listeners.tls),
-            tracing=self._recording.traces.tracing,
             announces_software=config.upstream.client_software_announced,
         )
         credentials = self._logins.credentials

@@ -1,4 +1,4 @@
-"""The `telemetry:` section: an OTLP receiver, and the share of requests that get a span."""
+"""The `telemetry:` section: an OTLP receiver."""
 
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
@@ -74,9 +74,6 @@ class Otlp(Part):
     """HTTP headers for the receiver, one `Name: value` per line, such as `Authorization: Bearer …`. Reloaded
     when it changes. Over `http://` to another machine it causes a warning."""
     ssl: OtlpSsl | None = None
-    sampling_ratio: Annotated[float, Field(ge=0, le=1), RESTART] = 0.001
-    """Share of requests that get a span, from 0 to 1. Each request that is forwarded to the controller gets
-    one in any case."""
     service_name: Annotated[str, Field(min_length=1, max_length=255), RESTART] = "penstock"
     """`service.name` of the spans. `service.instance.id` is `proxy.id` or `controller.id`."""
     timeout_ms: Annotated[Milliseconds, Field(ge=100, le=60_000), RESTART] = 10_000
@@ -136,7 +133,6 @@ def traces(
         instance=instance,
         version=_version(),
         service=otlp.service_name,
-        sampling_ratio=otlp.sampling_ratio,
         timeout_ms=otlp.timeout_ms,
         queue_max_spans=otlp.queue_max_spans,
         headers_file=otlp.headers_file,

@@ -12,7 +12,7 @@ data            Produce and Fetch: the fast lane, and the decoded requests
 throttling      what a client has to wait for, and where its responses say so
 apis            one file for each API or family of APIs, each with its rows; `table` collects them
 call            a decoded request as the API files see it, their verdicts, and `Api`, their row
-in_flight       requests in flight, one class for each way in which a response is treated; their observer
+in_flight       requests in flight, one class for each way in which a response is treated
 client_state    decisions, buckets and counts of one client id at one image
 connection_use  the versions of APIs that a connection's client has used, counted for metrics
 former_clients  the states of earlier client ids, some of whose requests are still in flight

@@ -50,8 +50,6 @@ class ToController:
     """4 or 16 raw bytes."""
     timeout_ms: int
     """The request's own timeout: until then the forwarder may retry."""
-    traceparent: str | None = None
-    """Names the trace span of the request (W3C Trace Context); None: there is none."""
 
 
 @dataclass(slots=True)

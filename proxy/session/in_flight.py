@@ -1,19 +1,17 @@
-"""Requests in flight on one connection, in the order in which the client sent them, and who may observe them.
+"""Requests in flight on one connection, in the order in which the client sent them.
 
 One class for each way in which the response to a request is treated. The broker responds in order; a response
 of the proxy's own waits in the queue until those before it have left, so that a client gets its responses in
 the order of its requests. Held by proxy.session.machine. `PlainResponse` is a Produce response that needs no
-change: proxy.session.data.fast_lane builds it for a request, and compares the response with its bytes. An
-`Observer` watches the requests of one session: tracing (proxy.net) is one.
+change: proxy.session.data.fast_lane builds it for a request, and compares the response with its bytes.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from struct import Struct
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
-from proxy.audit.record import AuditEvent
 from proxy.quota.throttle import Bucket
 from proxy.session.accounting.request_counts import Durations, RequestCounts, add
 from proxy.session.accounting.summaries import Summary
@@ -241,8 +239,8 @@ class Pipeline:
 
     __slots__ = ("queue", "ready_bytes")
 
-    def __init__(self, queue: list[InFlight]) -> None:
-        self.queue = queue
+    def __init__(self) -> None:
+        self.queue: list[InFlight] = []
         """For the fast lane, which every request passes; all others use the methods."""
         self.ready_bytes = 0
         """Bytes of the proxy's own responses that wait."""
@@ -290,40 +288,3 @@ class Pipeline:
             self.ready_bytes -= _READY_BYTES + len(entry.data)
             ready.append(entry.data)
         return ready
-
-
-class Observer(Protocol):
-    """A session calls these as things happen. Every request in flight also enters and leaves `queue`."""
-
-    @property
-    def queue(self) -> list[InFlight]:
-        """The queue of requests in flight; a class of its own may note what enters and leaves it."""
-
-    @property
-    def traceparent(self) -> str | None:
-        """Names the trace span of the request that the controller gets next (W3C Trace Context)."""
-
-    def frame_taken(self, frame: memoryview, *, logged_in: bool) -> None:
-        """A whole frame is about to be decoded."""
-
-    def response_made(self, data: bytes, client: ClientState) -> None:
-        """The proxy's own response is sent, or has entered the queue."""
-
-    def denied(self, call: Call) -> None:
-        """Something in the request is denied."""
-
-    def forwarded(self, event: AuditEvent) -> None:
-        """The controller has responded; this is the record of it."""
-
-    def throttled(self, bucket: Bucket, throttle_time_ms: int) -> None:
-        """The response that leaves next makes its client wait."""
-
-    def received(self, data: memoryview) -> None:
-        """The broker has sent this; not called for responses that `passing` announces."""
-
-    def passing(self, response_bytes: int) -> None:
-        """A whole response is about to pass; 0: it has passed, or it does not. Only while
-        `watches_responses`."""
-
-    def closed(self) -> None:
-        """The connection is over."""

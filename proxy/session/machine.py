@@ -28,7 +28,7 @@ from proxy.session.call import Call
 from proxy.session.client_state import ClientState
 from proxy.session.connection_use import ConnectionUse
 from proxy.session.data.fast_lane import FastLane
-from proxy.session.effects import Close, LookUpTopics, MuteClient, Recorded, ToClient, ToController, Verify
+from proxy.session.effects import Close, LookUpTopics, MuteClient, Recorded, ToClient, Verify
 from proxy.session.former_clients import FormerClients
 from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.in_flight import (
@@ -37,7 +37,6 @@ from proxy.session.in_flight import (
     ControllerQuery,
     Fetched,
     InFlight,
-    Observer,
     Passing,
     Pipeline,
     Produced,
@@ -124,7 +123,6 @@ class Machine:
     is_draining = False
     parting: Close | None = None
     """Carried out once the responses before it have left."""
-    _is_rewriting = False
 
     def __init__(
         self,
@@ -132,14 +130,12 @@ class Machine:
         listener: ListenerPolicy,
         peer: Peer,
         authentication: Authentication,
-        observer: Observer | None,
     ) -> None:
         self.gate = gate
         self.listener = listener
         self.peer = peer
         self.authentication = authentication
-        self.observer = observer
-        self.pipeline = Pipeline([] if observer is None else observer.queue)
+        self.pipeline = Pipeline()
         self.remembered = Remembered()
         self.use = ConnectionUse(listener.counts, authentication)
         self.client = self._new_client(None, None)
@@ -170,8 +166,6 @@ class Machine:
         self.on_turn_due = _nothing
         self.memory.leave()
         self.use.close()
-        if self.observer is not None:
-            self.observer.closed()
 
     def move(self, transition: Transition) -> None:
         """The only way in which the flags change."""
@@ -290,8 +284,6 @@ class Machine:
         return self.take(now_ms)
 
     def _take(self, step: Take) -> Effects:
-        if self.observer is not None:
-            self.observer.frame_taken(step.frame, logged_in=not self.authentication.under_way)
         handle = partial(self._handle, step.frame, self.now_ms)
         return self.run(handle, self.gate.limits.decoded_request_max_elements)
 
@@ -471,7 +463,6 @@ class Machine:
             if not plan or type(last := plan[-1]) is not Rewrite:
                 break
             charged = responses.charge(last.entry, len(last.frame), now_ms)
-            self._is_rewriting = True
             effects += self.run(partial(self._rewrite, last, charged, now_ms))
             if self.work is not None:
                 self.responses.wait_for_turn()
@@ -502,27 +493,7 @@ class Machine:
 
     def _finish(self, entry: InFlight, responded_ms: int) -> Effects:
         """Finish `entry`: its rewritten response leaves."""
-        effects = self.apply(self.responses.finished(entry, responded_ms, self.now_ms))
-        self._is_rewriting = False
-        return effects
-
-    def _watched_response(self, data: memoryview, now_ms: int) -> bool:
-        """Call `FastLane.response` and notify the observer, while it watches."""
-        observer = self.observer
-        assert observer is not None
-        observer.passing(len(data))
-        try:
-            return self.lane.response(data, now_ms)
-        finally:
-            observer.passing(0)
-
-    def watch_responses(self, watches: bool) -> bool:
-        """Announce responses that pass to the observer from now on, or no longer.
-
-        Returns whether a response is under way now, whose size is not known.
-        """
-        self.pass_response = self._watched_response if watches else self.lane.response
-        return self._is_rewriting or self.responses.has_begun
+        return self.apply(self.responses.finished(entry, responded_ms, self.now_ms))
 
     def note_turn(self) -> None:
         if self.work is not None or self.responses.turn_due:
@@ -600,11 +571,6 @@ class Machine:
         self.pipeline.queue.append(entry)
         return []
 
-    def _send_to_controller(self, step: ToController) -> Effects:
-        if self.observer is not None:
-            step.traceparent = self.observer.traceparent
-        return [step]
-
     def _look_up(self, step: LookUp) -> Effects:
         self.waits_for = step
         self.move(LOOK_UP_TOPICS)
@@ -628,8 +594,6 @@ class Machine:
         else:
             counts.responded_here(step.api_key, self.now_ms - step.since_ms)
             effects.append(ToClient(data))
-        if self.observer is not None:
-            self.observer.response_made(data, self.client)
         return effects
 
     def note_responses(self) -> None:
@@ -651,8 +615,6 @@ class Machine:
         client = call.client
         if step.by_handler and call.is_undecided:
             call.count_unchecked()  # The handler of the response might have decided, and did not.
-        if self.observer is not None and call.denials is not None:
-            self.observer.denied(call)
         effects: Effects = [Recorded(self.completed(each, client.context)) for each in call.events]
         counted = call.counted
         if counted:
@@ -681,8 +643,6 @@ class Machine:
         if bucket.is_muted_until_paid and bucket not in self.shared_debts:
             self.shared_debts += (bucket,)
         self.client.throttled(bucket, step.throttle_time_ms, self.now_ms)
-        if self.observer is not None:
-            self.observer.throttled(bucket, step.throttle_time_ms)
         return []
 
     def _verify(self, step: Verify) -> Effects:
@@ -728,7 +688,6 @@ _APPLY: dict[type[Step], Callable[[Machine, Any], Effects]] = {
     BrokerQuery: Machine._query_broker,
     Awaited: Machine._await_controller,
     ControllerQuery: Machine._await_controller,
-    ToController: Machine._send_to_controller,
     LookUp: Machine._look_up,
     HoldFrame: Machine._hold_frame,
     SendResponse: Machine._send_response,

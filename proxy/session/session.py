@@ -12,7 +12,7 @@ from proxy.security.sasl.exchange import Settled
 from proxy.session.authentication import Authentication
 from proxy.session.effects import ControllerResponse
 from proxy.session.gate import Gate, ListenerPolicy, Peer
-from proxy.session.in_flight import Awaited, Fetched, Observer, Pipeline, Rewritten
+from proxy.session.in_flight import Awaited, Fetched, Pipeline, Rewritten
 from proxy.session.machine import Machine
 from proxy.session.memory import SessionMemory
 from proxy.session.requests import forwarding, termination
@@ -48,13 +48,12 @@ class Session:
         listener: ListenerPolicy,
         peer: Peer,
         authentication: Authentication,
-        observer: Observer | None = None,
     ) -> None:
         self.gate = gate
         self.listener = listener
         self.peer = peer
         self.authentication = authentication
-        self.machine = Machine(gate, listener, peer, authentication, observer)
+        self.machine = Machine(gate, listener, peer, authentication)
 
     # What it is doing.
 
@@ -146,7 +145,7 @@ class Session:
         """Whether `data` goes to the client as it is; then it is not for `broker_responded`."""
         machine = self.machine
         if machine.responses.has_begun:
-            if machine.is_timed or machine.observer is not None or machine.flags & _RESPONSES_WAIT:
+            if machine.is_timed or machine.flags & _RESPONSES_WAIT:
                 return False
             return machine.responses.streams_on(len(data))
         if machine.flags & _RESPONSES_ARE_DECODED:
@@ -169,8 +168,6 @@ class Session:
         if machine.flags & CLOSING and machine.parting is None:
             return []
         machine.begin(now_ms)
-        if machine.observer is not None:
-            machine.observer.received(data)
         machine.responses.receive(data)
         if machine.work is not None:
             machine.responses.wait_for_turn()
@@ -190,8 +187,6 @@ class Session:
             return None
         outcome = forwarding.outcome(entry, response)
         event = forwarding.record(outcome, now_ms)
-        if machine.observer is not None:
-            machine.observer.forwarded(event)
         return machine.completed(event, machine.client.context), partial(self._recorded, outcome)
 
     def _recorded(self, outcome: forwarding.Outcome, now_ms: int) -> Effects:

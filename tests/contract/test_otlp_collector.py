@@ -35,11 +35,11 @@ def attributes(pairs: list[dict[str, Any]]) -> dict[str, Any]:
 async def test_a_collector_understands_our_spans(program: Path) -> None:
     with a_collector(program) as collector:
         async with running(collector.url) as it:
-            parent = it.traces.begin("CreateTopics", "server", None, 5_000)
-            child = it.traces.begin("Envelope CreateTopics", "client", parent.traceparent, 6_000)
+            parent = it.traces.begin("CreateTopics", "server")
+            child = it.traces.begin("Envelope CreateTopics", "client", parent.traceparent)
             child.event("retry", {"reason": "NOT_CONTROLLER"})
-            child.end({"penstock.forward.id": "p/b/0"}, "REQUEST_TIMED_OUT", 7_000)
-            parent.end({"kafka.correlation_id": 7, "penstock.denied": True}, None, 9_000)
+            child.end({"penstock.forward.id": "p/b/0"}, "REQUEST_TIMED_OUT")
+            parent.end({"kafka.correlation_id": 7, "penstock.denied": True})
             spans = {span["name"]: span for span in await asyncio.to_thread(collector.spans, 2)}
             await turns_until(lambda: it.exported() == 2)
 
@@ -49,7 +49,8 @@ async def test_a_collector_understands_our_spans(program: Path) -> None:
         ("service.instance.id", "proxy-1"),
     }
     assert (outer["kind"], outer.get("parentSpanId", "")) == (2, "")
-    assert (outer["startTimeUnixNano"], outer["endTimeUnixNano"]) == ("5000", "9000")
+    moments = outer["startTimeUnixNano"], inner["startTimeUnixNano"], outer["endTimeUnixNano"]
+    assert list(map(int, moments)) == sorted(map(int, moments))
     assert attributes(outer["attributes"]) == {"kafka.correlation_id": "7", "penstock.denied": True}
     assert (inner["kind"], inner["traceId"], inner["parentSpanId"]) == (
         3,

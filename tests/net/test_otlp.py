@@ -78,15 +78,16 @@ async def received(receiver: Receiver, count: int) -> list[Any]:
 async def test_a_span_arrives_with_what_it_says_and_who_it_is_from() -> None:
     with a_receiver() as receiver:
         async with running(receiver.url, service="kafka-gate") as it:
-            parent = it.traces.begin("CreateTopics", "server", None, 5_000)
+            parent = it.traces.begin("CreateTopics", "server")
             child = it.traces.begin("Envelope CreateTopics", "client", parent.traceparent)
             child.event("retry", {"reason": "NOT_CONTROLLER"})
             child.end({"kafka.api.key": 19}, "REQUEST_TIMED_OUT")
-            parent.end({"messaging.client.id": "x" * 10_000, "penstock.denied": False}, None, 9_000)
+            parent.end({"messaging.client.id": "x" * 10_000, "penstock.denied": False})
             spans = {span.name: span for span in await received(receiver, 2)}
 
     outer, inner = spans["CreateTopics"], spans["Envelope CreateTopics"]
-    assert (outer.kind, outer.start_ns, outer.end_ns, outer.parent_id) == (2, 5_000, 9_000, b"")
+    assert (outer.kind, outer.parent_id) == (2, b"")
+    assert outer.start_ns <= inner.start_ns <= inner.end_ns <= outer.end_ns
     assert outer.attributes == {"messaging.client.id": "x" * 256, "penstock.denied": False}
     assert (outer.is_error, inner.is_error) == (False, True)
     assert (inner.kind, inner.trace_id, inner.parent_id) == (3, outer.trace_id, outer.span_id)

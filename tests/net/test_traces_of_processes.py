@@ -31,7 +31,7 @@ SERVER, CLIENT = 2, 3
 
 def traced(path: Path, url: str, **changes: Any) -> Path:
     document = yaml.safe_load(path.read_text())
-    document["telemetry"] = {"otlp": {"endpoint": url, "sampling.ratio": 1, **changes.pop("otlp", {})}}
+    document["telemetry"] = {"otlp": {"endpoint": url, **changes.pop("otlp", {})}}
     path.write_text(yaml.safe_dump(document | changes))
     return path
 
@@ -82,15 +82,13 @@ async def test_a_forwarded_request_is_one_trace_over_both_processes(
         proxy = traced(proxy_file(tmp_path, proxy_bind, [bind], kafka, topic), receiver.url, workers=workers)
         async with running(controller), running(proxy, "proxy", "proxy", "-c") as process:
             client = await connected(proxy_bind, ApiKey.CREATE_ACLS)
-            client.asks(ApiKey.CREATE_ACLS, ACLS_V, acls_request("orders"))
+            client.asks(ApiKey.CREATE_ACLS, ACLS_V, acls_request("orders"), client_id="c" * 1_000)
             response = await client.hears(ApiKey.CREATE_ACLS, ACLS_V)
             assert [result.error_code for result in response.results] == [0]
-            client.asks(ApiKey.METADATA, 9, t.MetadataRequest(topics=[]), client_id="c" * 1_000)
-            await client.hears(ApiKey.METADATA, 9)
             process.terminate()
             assert await process.wait() == 0
             # What was not sent before is sent at the end.
-            assert len(receiver.named("Metadata")) == 1
+            assert len(receiver.named("Envelope CreateAcls")) >= 1
             await leave(client)
         spans = receiver.spans
 
@@ -102,21 +100,19 @@ async def test_a_forwarded_request_is_one_trace_over_both_processes(
     envelope = parent_of(at_controller, spans)
     assert all(parent_of(span, spans) is envelope and span.is_error for span in rejected)
     assert envelope.attributes["penstock.forward.attempts"] == 1 + len(rejected)
-    request = parent_of(envelope, spans)
-    assert [(span.name, span.kind) for span in (request, envelope, at_controller)] == [
-        ("CreateAcls", SERVER),
+    assert [(span.name, span.kind) for span in (envelope, at_controller)] == [
         ("Envelope CreateAcls", CLIENT),
         ("Envelope CreateAcls", SERVER),
     ]
-    assert request.parent_id == b""
-    assert len({span.attributes["penstock.forward.id"] for span in (request, envelope, at_controller)}) == 1
-    assert len({span.attributes["kafka.correlation_id"] for span in (request, at_controller)}) == 1
-    assert {span.attributes["kafka.error_code"] for span in (request, envelope, at_controller)} == {0}
-    assert request.attributes["penstock.principal"] == "User:ANONYMOUS"
-    assert request.start_ns <= envelope.start_ns <= at_controller.start_ns
-    assert at_controller.end_ns <= envelope.end_ns <= request.end_ns
-    instance = "proxy-1" if workers == 1 else request.resource["service.instance.id"]
-    assert request.resource["service.instance.id"] == instance
+    assert envelope.parent_id == b""
+    assert len({span.attributes["penstock.forward.id"] for span in (envelope, at_controller)}) == 1
+    assert len({span.attributes["kafka.correlation_id"] for span in (envelope, at_controller)}) == 1
+    assert {span.attributes["kafka.error_code"] for span in (envelope, at_controller)} == {0}
+    assert {span.attributes["messaging.client.id"] for span in (envelope, at_controller)} == {
+        short_name("c" * 1_000)
+    }
+    assert envelope.start_ns <= at_controller.start_ns
+    assert at_controller.end_ns <= envelope.end_ns
+    instance = envelope.resource["service.instance.id"]
     assert instance.startswith("proxy-1")
-    (metadata,) = receiver.named("Metadata")
-    assert metadata.attributes["messaging.client.id"] == short_name("c" * 1_000)
+    assert workers > 1 or instance == "proxy-1"

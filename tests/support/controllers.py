@@ -221,7 +221,6 @@ async def forward(
     principal: Principal = ADMIN,
     timeout_ms: int = TIMEOUT_MS,
     version: int | None = None,
-    traceparent: str | None = None,
 ) -> tuple[ControllerResponse, Any]:
     """The reply, and the response in it, decoded (None: there is none)."""
     version = codecs.request_versions(api_key)[-1] if version is None else version
@@ -235,7 +234,6 @@ async def forward(
             principal=serialize(principal),
             client_address=bytes([10, 0, 0, 1]),
             timeout_ms=timeout_ms,
-            traceparent=traceparent,
         )
     )
     return reply, reply.body and codecs.response(api_key, version).decode_exactly(reply.body)

@@ -29,7 +29,6 @@ from proxy.net.kafka.channel import SaslLogin
 from proxy.net.kafka.user_tokens import ProxyIdentity
 from proxy.net.logins.verification import Verifications
 from proxy.net.runtime.descriptors import UNLIMITED
-from proxy.net.telemetry.spans import Tracing
 from proxy.quota.connections import AcceptRates, ConnectionLimits, ConnectionQuotas
 from proxy.session.authentication import SaslListener
 from proxy.session.effects import ControllerResponse, ToController
@@ -117,11 +116,9 @@ class Edge:
         accept_rates: AcceptRates | None = None,
         trail: AuditLog | None = None,
         files: int = UNLIMITED,
-        tracing: Tracing | None = None,
         login: SaslLogin | None = None,
     ) -> None:
         self._trail = trail
-        self._tracing = tracing
         self.events: list[AuditEvent] = []
         self.reasons: list[str] = []
         self.accept_errors: list[str] = []
@@ -147,7 +144,6 @@ class Edge:
             observer=self,
             verifications=Verifications(self.registry, threads=1),
             holds=lambda certificate: not_revoked(certificate, lambda: [tls] if tls is not None else []),
-            tracing=self._tracing,
         )
         self.listener = Listener(services, self._policy, self.admission, tasks)
         self.port = await self.listener.start("127.0.0.1", 0, tls)
@@ -211,13 +207,12 @@ async def an_edge(
     accept_rates: AcceptRates | None = None,
     trail: AuditLog | None = None,
     files: int = UNLIMITED,
-    tracing: Tracing | None = None,
     login: SaslLogin | None = None,
 ) -> AsyncIterator[Edge]:
     """`login`: the proxy's at the broker."""
     async with asyncio.TaskGroup() as tasks:
         policy = policy or ListenerPolicy("SASL", sasl)
-        edge = Edge(gate, policy, broker, forward, limits, accept_rates, trail, files, tracing, login)
+        edge = Edge(gate, policy, broker, forward, limits, accept_rates, trail, files, login)
         await edge.start(tasks, tls)
         try:
             yield edge

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.net.telemetry.spans import Attributes, Kind, OpenSpan, Sampler, Tracing
+from proxy.net.telemetry.spans import Attributes, Kind, OpenSpan
 
 
 @dataclass
@@ -13,20 +13,18 @@ class RecordedSpan:
     name: str
     kind: Kind
     parent: str | None
-    start_ns: int | None
     traceparent: str
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
-    end_ns: int | None = None
     is_ended: bool = False
 
     def event(self, name: str, attributes: Attributes) -> None:
         self.events.append((name, dict(attributes)))
 
-    def end(self, attributes: Attributes, error: str | None = None, end_ns: int | None = None) -> None:
+    def end(self, attributes: Attributes, error: str | None = None) -> None:
         assert not self.is_ended, "a span ends once"
-        self.is_ended, self.attributes, self.error, self.end_ns = True, dict(attributes), error, end_ns
+        self.is_ended, self.attributes, self.error = True, dict(attributes), error
 
 
 class RecordedSpans:
@@ -35,19 +33,11 @@ class RecordedSpans:
     def __init__(self) -> None:
         self.begun: list[RecordedSpan] = []
 
-    def begin(
-        self, name: str, kind: Kind, parent: str | None = None, start_ns: int | None = None
-    ) -> OpenSpan:
-        span = RecordedSpan(name, kind, parent, start_ns, f"00-{'a' * 32}-{len(self.begun):016x}-01")
+    def begin(self, name: str, kind: Kind, parent: str | None = None) -> OpenSpan:
+        span = RecordedSpan(name, kind, parent, f"00-{'a' * 32}-{len(self.begun):016x}-01")
         self.begun.append(span)
         return span
 
     @property
     def ended(self) -> list[RecordedSpan]:
         return [span for span in self.begun if span.is_ended]
-
-
-def recording(ratio: float = 1.0, now_ns: int = 1_000) -> tuple[RecordedSpans, Tracing]:
-    """Spans, and what has a session begin them. The clock goes one ns further at each look."""
-    spans, moments = RecordedSpans(), iter(range(now_ns, 1 << 62))
-    return spans, Tracing(spans, Sampler(ratio, lambda: 0.5), lambda: next(moments))

@@ -32,7 +32,6 @@ from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.keepalive import Keepalive
 from proxy.net.runtime.listening import listening_socket
 from proxy.net.runtime.reachability import StateLine, cause_of
-from proxy.net.telemetry.request_tracer import traced_session
 from proxy.quota.connections import Slot
 from proxy.security.authorizer import host_address
 from proxy.security.principal import ANONYMOUS, Principal, from_plugin
@@ -164,7 +163,7 @@ class Listener:
         principal = self._principal(binary, peer)
         if principal is None:
             return None
-        gate, tracing = self._services.gate, self._services.tracing
+        gate = self._services.gate
         certificate = None if self.policy.sasl is not None or tls is None else tls.getpeercert()
         if certificate and AUTHENTICATION in gate.unrecorded:
             # There is no room for the record of this login, so there is no login.
@@ -172,10 +171,7 @@ class Listener:
             return None
         authentication = Authentication(self.policy.sasl, principal, self._principal_of(peer.host), peer.host)
         authentication.certificate_holds = holds
-        if tracing is None:
-            session = Session(gate, self.policy, peer, authentication)
-        else:
-            session = traced_session(gate, self.policy, peer, authentication, tracing)
+        session = Session(gate, self.policy, peer, authentication)
         if certificate:
             moment_ms = self.now_ms()
             login = authentication.by_certificate(self._end_ms(certificate, moment_ms), moment_ms)

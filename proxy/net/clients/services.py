@@ -11,7 +11,6 @@ from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.kafka.topic_lookups import TopicLookups
 from proxy.net.kafka.user_tokens import Identity
 from proxy.net.logins.verification import Verifications
-from proxy.net.telemetry.spans import Tracing
 from proxy.session.effects import ControllerResponse, ToController
 from proxy.session.gate import Gate
 
@@ -77,8 +76,6 @@ class Services:
     holds: Callable[[bytes], Callable[[], bool] | None] = lambda certificate: None
     """Takes a client's certificate in DER, and returns what says whether it is still not revoked; None: there
     are no revocation lists."""
-    tracing: Tracing | None = None
-    """None: requests have no spans, at no cost."""
     announces_software: bool = True
     """Whether the broker gets the name of the software of the client that a connection serves."""
     turns: Turns = field(init=False)

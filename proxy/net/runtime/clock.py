@@ -11,11 +11,6 @@ def now_ms() -> int:
     return int(time.time() * 1000)  # noqa: TID251 - the rule exempts this line
 
 
-def now_ns() -> int:
-    """Return nanoseconds since the epoch."""
-    return time.time_ns()
-
-
 def monotonic_ms() -> int:
     """Return milliseconds since some moment before the start of the process; the clock is never set."""
     return time.monotonic_ns() // 1_000_000

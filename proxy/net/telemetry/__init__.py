@@ -7,7 +7,6 @@ quota_metrics    rates and limits of active quota-ids
 process_metrics  CPU, memory and open files of the process; the lag of its event loop
 log_lines        the format of log lines, their sampling, their settings, and a thread that writes them
 spans            the interface of trace spans, without OpenTelemetry
-request_tracer   spans of the requests of one session
 otlp             exports spans to a receiver over OTLP/HTTP
 status_files     the outcomes of the last reload and restart, for the commands and as metrics
 """

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from random import SystemRandom
 from typing import Any
 
 import requests
@@ -35,9 +34,9 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from proxy.error_text import text_of
 from proxy.net.files.tls import new_context
 from proxy.net.files.watched_file import FileReloads, WatchedFile
-from proxy.net.runtime.clock import now_ns, set_within
+from proxy.net.runtime.clock import set_within
 from proxy.net.runtime.reachability import CERTIFICATE, TIMED_OUT, TLS, Cause, StateLine, reason_of_connecting
-from proxy.net.telemetry.spans import NO_SPAN, Attributes, Kind, OpenSpan, Sampler, Tracing
+from proxy.net.telemetry.spans import NO_SPAN, Attributes, Kind, OpenSpan
 
 HEADERS_KIND = "otlp_headers"
 MAX_HEADERS = 32
@@ -77,7 +76,6 @@ class OtlpSettings:
     """proxy.id or controller.id; of a worker, its own."""
     version: str = ""
     service: str = "penstock"
-    sampling_ratio: float = 0.001
     timeout_ms: int = 10_000
     queue_max_spans: int = 2_048
     headers_file: Path | None = None
@@ -256,12 +254,12 @@ class _Span:
     def event(self, name: str, attributes: Attributes) -> None:
         self._span.add_event(name, attributes)
 
-    def end(self, attributes: Attributes, error: str | None = None, end_ns: int | None = None) -> None:
+    def end(self, attributes: Attributes, error: str | None = None) -> None:
         self._span.set_attributes(attributes)
         if error is not None:
             self._span.set_attribute("error.type", error)
             self._span.set_status(Status(StatusCode.ERROR))
-        self._span.end(end_ns)
+        self._span.end()
 
 
 _PROPAGATOR = TraceContextTextMapPropagator()
@@ -278,7 +276,6 @@ class OtlpTraces:
         if settings.headers_file is not None:
             self._file = WatchedFile(settings.headers_file, HEADERS_KIND, self._headers.load, reloads)
             self._file.load()
-        self.tracing = Tracing(self, Sampler(settings.sampling_ratio, SystemRandom().random), now_ns)
         self._exported = Counter(
             "penstock_trace_spans_exported_total",
             "Trace spans delivered to the receiver",
@@ -302,14 +299,12 @@ class OtlpTraces:
     def spans(self) -> "OtlpTraces":
         return self
 
-    def begin(
-        self, name: str, kind: Kind, parent: str | None = None, start_ns: int | None = None
-    ) -> OpenSpan:
+    def begin(self, name: str, kind: Kind, parent: str | None = None) -> OpenSpan:
         """Start a span; see proxy.net.telemetry.spans.Spans."""
         if self._tracer is None:
             return NO_SPAN
         context = None if parent is None else _PROPAGATOR.extract({"traceparent": parent})
-        return _Span(self._tracer.start_span(name, context, _KINDS[kind], start_time=start_ns))
+        return _Span(self._tracer.start_span(name, context, _KINDS[kind]))
 
     async def run(self) -> None:
         """Start the export, then watch the file of headers until cancelled."""
@@ -337,13 +332,13 @@ class OtlpTraces:
                 "service.version": settings.version,
             }
         )
-        # Sampling was decided before, by Sampler or by the parent's process.
+        # Whether a trace is recorded is decided by the process that began it.
         self._provider = TracerProvider(
             ParentBased(ALWAYS_ON), resource, shutdown_on_exit=False, span_limits=LIMITS
         )
         self._provider.add_span_processor(self._queue)
         self._tracer = self._provider.get_tracer("penstock", settings.version)
-        log.info("exporting traces", endpoint=settings.endpoint, ratio=settings.sampling_ratio)
+        log.info("exporting traces", endpoint=settings.endpoint)
 
     def exported(self, count: int, cause: Cause | None) -> None:
         """Count the outcome of a batch; the thread calls it."""

@@ -4,10 +4,7 @@ proxy.net.telemetry.otlp implements it if the configuration has `telemetry.otlp`
 `traceparent` (W3C Trace Context) identifies a parent, so that it may be in another process.
 """
 
-import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from math import log1p
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
 Attributes = Mapping[str, str | int | bool]
@@ -24,20 +21,15 @@ class OpenSpan(Protocol):
     def event(self, name: str, attributes: Attributes) -> None:
         """Add an event at the current time."""
 
-    def end(self, attributes: Attributes, error: str | None = None, end_ns: int | None = None) -> None:
-        """End the span. `error`: a keyword of few values; `end_ns`: since the epoch, None: now."""
+    def end(self, attributes: Attributes, error: str | None = None) -> None:
+        """End the span. `error`: a keyword of few values."""
 
 
 class Spans(Protocol):
     """Starts spans."""
 
-    def begin(
-        self, name: str, kind: Kind, parent: str | None = None, start_ns: int | None = None
-    ) -> OpenSpan:
-        """Start a span. `name` has few values. `parent`: a traceparent, possibly of another process.
-
-        `start_ns`: since the epoch; None: now.
-        """
+    def begin(self, name: str, kind: Kind, parent: str | None = None) -> OpenSpan:
+        """Start a span. `name` has few values. `parent`: a traceparent, possibly of another process."""
 
 
 class _NoSpan:
@@ -46,14 +38,12 @@ class _NoSpan:
     def event(self, name: str, attributes: Attributes) -> None:
         pass
 
-    def end(self, attributes: Attributes, error: str | None = None, end_ns: int | None = None) -> None:
+    def end(self, attributes: Attributes, error: str | None = None) -> None:
         pass
 
 
 class _NoSpans:
-    def begin(
-        self, name: str, kind: Kind, parent: str | None = None, start_ns: int | None = None
-    ) -> OpenSpan:
+    def begin(self, name: str, kind: Kind, parent: str | None = None) -> OpenSpan:
         return NO_SPAN
 
 
@@ -61,57 +51,8 @@ NO_SPAN: OpenSpan = _NoSpan()
 NO_SPANS: Spans = _NoSpans()
 
 
-class Sampler:
-    """Chooses the requests that get a span, each with the same probability and independently.
-
-    It draws a random number for each chosen request, not for each request.
-    """
-
-    __slots__ = ("_random", "_ratio", "left")
-
-    def __init__(self, ratio: float, random: Callable[[], float]) -> None:
-        """`ratio`: the chosen share, 0 to 1; `random` returns a number from [0, 1)."""
-        self._ratio = ratio
-        self._random = random
-        self.left = 0
-        """Requests up to the next chosen one, which is included; 1: it is the next request."""
-        self.renew()
-
-    def chooses(self) -> bool:
-        """Return whether the next request is chosen."""
-        self.left -= 1
-        if self.left > 0:
-            return False
-        self.renew()
-        return True
-
-    def renew(self) -> None:
-        """Draw the distance to the next chosen request."""
-        if self._ratio >= 1:
-            self.left = 1
-        elif self._ratio <= 0:
-            self.left = sys.maxsize
-        else:
-            # The distance between chosen requests has a geometric distribution.
-            self.left = 1 + int(log1p(-self._random()) / log1p(-self._ratio))
-
-
-@dataclass(frozen=True, slots=True)
-class Tracing:
-    """The tracing of sessions."""
-
-    spans: Spans
-    sampler: Sampler
-    """Shared by all sessions of the process."""
-    now_ns: Callable[[], int]
-
-
 class Traces(Protocol):
     """The traces of a process, made from the configuration."""
-
-    @property
-    def tracing(self) -> Tracing | None:
-        """For sessions; None: their requests have no spans."""
 
     @property
     def spans(self) -> Spans: ...
@@ -126,7 +67,6 @@ class Traces(Protocol):
 class NoTraces:
     """The traces of a process without `telemetry.otlp`."""
 
-    tracing = None
     spans = NO_SPANS
 
     async def run(self) -> None:

@@ -39,9 +39,7 @@ def test_there_are_no_traces_by_default(tmp_path: Path) -> None:
     config = load(written(tmp_path, document()), ProxyConfig)
 
     assert config.telemetry.otlp is None
-    none = made(config.telemetry)
-    assert isinstance(none, NoTraces)
-    assert none.tracing is None
+    assert isinstance(made(config.telemetry), NoTraces)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +69,7 @@ def test_an_endpoint_without_a_path_has_that_of_the_protocol(
         ({"endpoint": "https://u:p@collector:4318"}, "must not contain a user name or password"),
         ({"endpoint": "https://collector:4318/?api-key=x"}, "must not contain a query"),
         ({"endpoint": "http://collector:4317"}, "port 4317 is for OTLP over gRPC"),
-        ({"endpoint": URL, "sampling__ratio": 1.5}, "sampling.ratio"),
-        ({"endpoint": URL, "sampling__ratio": -1}, "sampling.ratio"),
+        ({"endpoint": URL, "sampling__ratio": 0.01}, "sampling.ratio"),
         ({"endpoint": URL, "timeout__ms": 1}, "timeout.ms"),
         ({"endpoint": URL, "queue__max__spans": 0}, "queue.max.spans"),
         ({"endpoint": URL, "service__name": ""}, "service.name"),
@@ -81,7 +78,6 @@ def test_an_endpoint_without_a_path_has_that_of_the_protocol(
         ({"endpoint": "http://collector:4318", "ssl": {}}, "write https://"),
         ({"endpoint": URL, "ssl": {"ca": "telemetry.yaml"}}, "telemetry.yaml"),
         ({"endpoint": URL, "ssl": {"certificate": "telemetry.yaml"}}, "certificate and key belong together"),
-        ({"endpoint": URL, "sampling__rate": 1}, "sampling.rat"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, otlp: dict[str, Any], error: str) -> None:
