@@ -245,8 +245,7 @@ def _check_arguments(command: argparse.ArgumentParser) -> None:
 
 def _shell_arguments(command: argparse.ArgumentParser) -> None:
     command.epilog = (
-        "Without COMMAND the shell is interactive. Exit code 0: success; 1: nothing found; 2: invalid"
-        " arguments; 3: the log cannot be read."
+        "Exit code 0: success; 1: nothing found; 2: invalid arguments; 3: the log cannot be read."
     )
     command.add_argument(
         "--log",
@@ -266,7 +265,6 @@ def _shell_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "action",
-        nargs="?",
         choices=("ls", "cat", "find", "tree"),
         metavar="COMMAND",
         help="ls, cat, find or tree",

@@ -31,13 +31,6 @@ class TreeNode:
         """Return the sorted names of the children; None if this is not a directory."""
         return sorted(self.children) if self.children or self.is_directory else None
 
-    def below(self, path: Path) -> "TreeNode | None":
-        """Return the node at a path from here, or None."""
-        node: TreeNode | None = self
-        for part in path:
-            node = None if node is None else node.children.get(part)
-        return node
-
 
 def tree_of(image: MetadataImage) -> TreeNode:
     """Return all paths of an image. O(size of the image)."""

@@ -2,5 +2,5 @@
 
 source     reads the log that `--log` names into an image
 walk       ls, cat, find and tree, as lines or as JSON
-run        the command, and the interactive session
+run        the command
 """

@@ -42,20 +42,6 @@ def answer_json(root: TreeNode, command: str, path: str, pattern: str | None = N
     return {"tree": {_text(at): _nested(node) for at, node in places}}
 
 
-def completions(root: TreeNode, directory: Path, text: str) -> list[str]:
-    """The completions of the path `text`; directories end with a slash."""
-    head, slash, begun = text.rpartition("/")
-    base = () if text.startswith("/") else directory
-    node = root.below((*base, *parts(head)))
-    if node is None:
-        return []
-    return [
-        f"{head}{slash}{name}{'/' if child.names() is not None else ''}"
-        for name, child in sorted(node.children.items())
-        if name.startswith(begun)
-    ]
-
-
 def _matching(root: TreeNode, path: str) -> list[Place]:
     places: list[Place] = [((), root)]
     for part in parts(path):

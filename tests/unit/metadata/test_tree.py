@@ -10,7 +10,7 @@ from proxy.metadata.delta import MetadataDelta, without_ended
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.metadata.scram import ScramMechanism, credential_from_password
-from proxy.metadata.tree import parts, tree_of
+from proxy.metadata.tree import TreeNode, parts, tree_of
 from tests.support.metadata_log import acl, acl_record, owned, quota_record, scram_record, token, token_record
 
 pytestmark = pytest.mark.spec("S10")
@@ -18,13 +18,20 @@ pytestmark = pytest.mark.spec("S10")
 ACL = acl("ordérs", pattern_type=PatternType.PREFIXED, host="10.0.0.1")
 
 
+def node_at(image: MetadataImage, path: str) -> TreeNode | None:
+    node: TreeNode | None = tree_of(image)
+    for part in parts(path):
+        node = None if node is None else node.children.get(part)
+    return node
+
+
 def children(image: MetadataImage, path: str) -> list[str] | None:
-    node = tree_of(image).below(parts(path))
+    node = node_at(image, path)
     return None if node is None else node.names()
 
 
 def cat(image: MetadataImage, path: str) -> str | None:
-    node = tree_of(image).below(parts(path))
+    node = node_at(image, path)
     return None if node is None or node.value is None else json.dumps(node.value(), ensure_ascii=False)
 
 

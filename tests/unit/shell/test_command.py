@@ -1,6 +1,5 @@
-"""The command: what it prints, as text and as JSON, line by line, and how it ends."""
+"""The command: what it prints, as text and as JSON, and how it ends."""
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -8,11 +7,9 @@ from typing import Any
 import pytest
 
 from proxy.__main__ import command_line
-from proxy.commands.shell.run import Prompt
-from proxy.commands.shell.walk import completions
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.tree import tree_of
-from tests.support.images import acl_record, image_of, quota_record
+from tests.support.images import acl_record, quota_record
 from tests.support.log_files import batch, segment
 from tests.support.metadata_log import owned
 
@@ -113,48 +110,6 @@ def test_json_says_the_same_and_the_offset(
     assert (code, json.loads(out)) == (0, {"offset": len(RECORDS) - 1} | told)
 
 
-def test_a_session_reads_lines_and_ends_with_1_when_one_failed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, log: str
-) -> None:
-    right = ["cd /topic", "pwd", "ls", "", "cat orders", "cd ../acl", "ls id"]
-    wrong = ["nonsense", "cd nowhere", "cat 'a", "ls a b", "exit", "ls"]
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([*right, *wrong])))
-
-    code, out, err = shell(capsys, "--log", log)
-
-    assert code == 1
-    assert out.splitlines() == ["/topic", "orders", "payments", json.dumps(ORDERS), ACL]
-    assert [line.removeprefix("penstock shell: ") for line in err.splitlines()] == [
-        "unknown command: nonsense; help lists the commands",
-        "not a directory: nowhere",
-        "No closing quotation",
-        "ls: too many arguments: 2, expected at most 1",
-    ]
-
-
-def test_a_session_without_fault_ends_with_0_and_may_speak_json() -> None:
-    out = io.StringIO()
-    lines = io.StringIO("ls /topic\nfind / pay*\n")
-    prompt = Prompt(tree_of(image_of(*RECORDS)), 9, as_json=True, stdin=lines, stdout=out)
-
-    prompt.cmdloop()
-
-    assert prompt.exit_code == 0
-    assert [json.loads(line) for line in out.getvalue().splitlines()] == [
-        {"offset": 9, "entries": {"/topic": ["orders", "payments"]}},
-        {"offset": 9, "paths": ["/topic/payments"]},
-    ]
-
-
-def test_the_tab_key_completes_paths_from_where_we_are() -> None:
-    root = tree_of(image_of(*RECORDS))
-
-    assert completions(root, (), "t") == ["token/", "topic/"]
-    assert completions(root, ("topic",), "") == ["orders", "payments"]
-    assert completions(root, ("topic",), "/config/us") == ["/config/users/"]
-    assert completions(root, (), "nowhere/x") == []
-
-
 def test_an_empty_log_has_directories_and_nothing_in_them() -> None:
     root = tree_of(MetadataImage.EMPTY)
 
@@ -196,3 +151,10 @@ def test_what_a_reader_should_know_of_the_log_goes_to_standard_error(
 
     assert (code, out) == (0, "orders\npayments\n")
     assert err == "penstock shell: note: the log begins at offset 5: earlier records are missing\n"
+
+
+def test_a_command_is_needed(capsys: pytest.CaptureFixture[str], log: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        shell(capsys, "--log", log)
+
+    assert "COMMAND" in capsys.readouterr().err
