@@ -14,9 +14,9 @@ import structlog
 import uvloop
 from prometheus_client import disable_created_metrics
 
-from forwarding.config import ControllerConfig, process_settings, server_limits
+from forwarding.config import ControllerConfig
 from forwarding.net.policy_guard import PolicyGuard
-from forwarding.net.process import ControllerProcess, DecisionRules
+from forwarding.net.process import ControllerProcess, ProcessSettings
 from proxy.audit.record import Author
 from proxy.config import ConfigError, WatchedUsers, effects, load
 from proxy.config.certificates import report_certificates
@@ -100,7 +100,7 @@ class ControllerApp:
         self._frame = frame = Frame(config)
         self._authorizer = _authorizer(config)
         self._upkeep = ReplaceableTask(self._upkeep_of(self._authorizer).run)
-        settings = process_settings(config, files)
+        settings = ProcessSettings.of(config, files)
         self._users = WatchedUsers(config.users_file, frame.reloads)
         frame.certificates.watch(settings.tls, settings.broker.tls)
         keys = key_sources(frame.registry, frame.reloads, now_ms)
@@ -176,7 +176,7 @@ class ControllerApp:
 
     async def _reconfigure(self, config: ControllerConfig) -> None:
         """Apply another configuration. An error leaves the old one in effect."""
-        policy, limits = config.audit.policy(), server_limits(config, descriptors.limit())
+        policy = config.audit.policy()
         authorizer = None
         if config.authorizer != self._frame.config.authorizer:
             authorizer = await asyncio.to_thread(self._new_authorizer, config)
@@ -184,7 +184,7 @@ class ControllerApp:
         await self._frame.apply_http(config.http, http)
         self._decide_by(config, authorizer)
         self._logins.config, self._logins.backoff.settings = config, config.login_backoff.settings()
-        self._process.server.limit(limits)
+        self._process.server.reconfigure(config, descriptors.limit())
         self._audit.reconfigure(policy)
         log_lines.set_level(config.log.level)
         self._frame.config = config
@@ -205,8 +205,7 @@ class ControllerApp:
         if other is not None:
             self._authorizer = other[0]
             self._upkeep.replace(other[1].run)
-        rules = DecisionRules(self._authorizer, config.quota.enforced, config.quota.excluded)
-        self._process.decide_by(rules, generation)
+        self._process.decide_by(self._authorizer, config.quota, generation)
 
 
 def _authorizer(config: ControllerConfig) -> Authorizer:

@@ -1,10 +1,9 @@
-"""The controller's configuration file: parses and checks the YAML, and builds settings from it.
+"""The controller's configuration file: parses and checks the YAML.
 
 Read by forwarding.app. It uses the sections of proxy.config, so listeners and logins have the same keys
 in both files.
 """
 
-import sys
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -12,9 +11,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from forwarding.controller.api import TokenSettings
 from forwarding.controller.policy import Policies, PolicySettings, load_policies
-from forwarding.controller.topic_owner import OwnerSettings
-from forwarding.net.process import ProcessSettings
-from forwarding.net.server import ServerLimits
 from proxy.config import (
     Audit,
     AuthorizerConfig,
@@ -32,10 +28,8 @@ from proxy.config import (
     QuotaRules,
     SerdeClass,
     TelemetryConfig,
-    endpoint,
     require_authorizer,
     require_users_file,
-    split_host_port,
 )
 from proxy.config.addresses import Bind, require_different_ports, require_other_processes
 from proxy.config.authorizer import PolicyConfig, require_early_start_listeners, require_provable
@@ -52,10 +46,8 @@ from proxy.config.parts import (
 )
 from proxy.config.proxy import FollowedLog
 from proxy.metadata.signing_keys import SigningKey
-from proxy.net.metadata.seen_number import SeenNumber
-from proxy.net.runtime.descriptors import RESERVED
 from proxy.security.authorizer import load_authorizer
-from proxy.security.principal_serde import DEFAULT_SERDE_CLASS, load_principal_serde
+from proxy.security.principal_serde import DEFAULT_SERDE_CLASS
 from proxy.security.protected import DEFAULT_TRANSACTIONAL_ID, acls_in_log
 
 
@@ -245,61 +237,8 @@ class ControllerConfig(Part):
         return self.listener.name in self.authorizer.early_start_listeners
 
 
-def process_settings(config: ControllerConfig, files: int = sys.maxsize) -> ProcessSettings:
-    """Return the settings of the controller process. `files`: the limit on open file descriptors."""
-    listener = config.listener
-    host, port = split_host_port(listener.bind)
-    return ProcessSettings(
-        host=host,
-        port=port,
-        listener=listener.name,
-        tls=listener.server_tls(),
-        security_protocol=listener.security_protocol,
-        principal_builder=listener.principal_builder(),
-        principal_serde=load_principal_serde(config.principal_serde_class),
-        early_start=config.early_start,
-        revoke_immediately=config.sessions_revoke_immediately,
-        broker=endpoint(config.broker, config.broker.bootstrap, config.controller_id),
-        topic=config.metadata.topic,
-        signing_key=config.metadata.signing_key(),
-        public_keys=config.metadata.public_keys(),
-        rejects_unsigned=config.metadata.unsigned == "reject",
-        seen=SeenNumber(config.audit.spool_dir, config.metadata.topic),
-        audit_topic=config.audit.topic,
-        shares_topic=config.quota.quota_cluster_topic,
-        transactional_id=config.metadata.transactional_id,
-        tokens=_token_settings(config),
-        owners=OwnerSettings(config.topics.topic_owner_creator),
-        policies=config.topics.policies(),
-        owner_check_interval_ms=config.topics.topic_owner_check_interval_ms,
-        token_expiry_check_interval_ms=config.delegation_token.expiry_check_interval_ms,
-        mutation_window_num=config.quota.controller_quota_window_num,
-        mutation_window_size_seconds=config.quota.controller_quota_window_size_seconds,
-        mutations_enforced=config.quota.enforced,
-        mutations_excluded=config.quota.excluded,
-        limits=server_limits(config, files),
-    )
-
-
-def server_limits(config: ControllerConfig, files: int = sys.maxsize) -> ServerLimits:
-    """Return the limits on each peer and on all of them. `files`: the limit on open file descriptors."""
-    limits, listener = config.limits, config.listener
-    return ServerLimits(
-        max_frame_bytes=limits.decoded_request_max_bytes,
-        max_unauthenticated_frame_bytes=limits.sasl_server_max_receive_size,
-        max_connections=min(
-            limits.max_connections,
-            listener.max_connections or sys.maxsize,
-            max(1, files - RESERVED),
-        ),
-        idle_ms=limits.connections_max_idle_ms,
-        login_timeout_ms=limits.login_timeout_ms,
-        failed_authentication_delay_ms=listener.connection_failed_authentication_delay_ms,
-        drain_ms=limits.drain_timeout_ms,
-    )
-
-
-def _token_settings(config: ControllerConfig) -> TokenSettings:
+def token_settings(config: ControllerConfig) -> TokenSettings:
+    """Return the settings of delegation tokens. ValueError if the key's file can no longer be read."""
     tokens = config.delegation_token
     return TokenSettings(
         tokens.secret(),

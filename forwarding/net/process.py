@@ -4,18 +4,21 @@ forwarding.app and tests run it, and pass in audit, clock and registry.
 """
 
 import asyncio
+import sys
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Self
 from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
+from forwarding.config import ControllerConfig, token_settings
 from forwarding.controller.api import TokenSettings
 from forwarding.controller.controller import NO_TOKENS, TO_BROKER, Controller
 from forwarding.controller.policy import NO_POLICIES, Policies
 from forwarding.controller.signing import LogSigner
-from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
+from forwarding.controller.topic_owner import OwnerSettings
 from forwarding.controller.topic_records import DeletedTopics
 from forwarding.net.broker import Broker
 from forwarding.net.connection import ListenerContext
@@ -25,10 +28,11 @@ from forwarding.net.forward_spans import traced
 from forwarding.net.log import MetadataLog
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.request_processor import DecisionTrail, LogAccess, RequestProcessor
-from forwarding.net.server import Server, ServerLimits
+from forwarding.net.server import Server
 from forwarding.versions import VersionRange, common
 from proxy.audit.checkpoints import StateInEffect
 from proxy.audit.record import AuditEvent
+from proxy.config import QuotaRules, endpoint
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.signatures import LogVerifier
@@ -53,8 +57,7 @@ from proxy.net.telemetry.spans import Spans
 from proxy.quota.keys import CONTROLLER_MUTATION_RATE
 from proxy.quota.mutation import MutationQuotas
 from proxy.security.authorizer import Authorizer
-from proxy.security.principal_builder import DefaultPrincipalBuilder, PrincipalBuilder
-from proxy.security.principal_serde import DEFAULT_SERDE, PrincipalSerde
+from proxy.security.principal_serde import load_principal_serde
 from proxy.security.protected import (
     DEFAULT_WITNESSES_TOPIC,
     OwnResources,
@@ -68,51 +71,37 @@ from proxy.wire import codecs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSettings:
-    """The settings of a controller process, which forwarding.config reads from its file."""
+    """The configuration of a controller, and what is made of it once."""
 
-    host: str
-    port: int
-    listener: str
-    tls: ServerTls | None = None
-    security_protocol: str = "PLAINTEXT"
-    principal_builder: PrincipalBuilder = field(default_factory=DefaultPrincipalBuilder)
-    principal_serde: PrincipalSerde = DEFAULT_SERDE
-    """Decodes the principals inside Envelopes."""
-    early_start: bool = True
-    """Open the listener before the log is loaded; until then requests get AUTHORIZER_NOT_READY (S4)."""
-    revoke_immediately: bool = False
-    """Close the connection of a proxy whose credential was changed or removed, at its next request."""
+    config: ControllerConfig
     broker: EndpointSettings
-    topic: str
+    tls: ServerTls | None = None
     signing_key: SigningKey | None = None
     """With which the log is signed."""
     public_keys: PublicKeys | None = None
     """Of all controllers; None: only this one's."""
-    rejects_unsigned: bool = True
     seen: SeenNumber | None = None
     """Where the last signed transaction is remembered."""
-    audit_topic: str
-    shares_topic: str
-    transactional_id: str
-    limits: ServerLimits = field(default_factory=ServerLimits)
     tokens: TokenSettings = NO_TOKENS
-    token_expiry_check_interval_ms: int = 3_600_000
-    owners: OwnerSettings = NO_OWNERS
     policies: Policies = NO_POLICIES
-    owner_check_interval_ms: int = 30_000
-    mutation_window_num: int = 11
-    mutation_window_size_seconds: int = 1
-    mutations_enforced: bool = True
-    mutations_excluded: tuple[str, ...] = ()
+    files: int = sys.maxsize
+    """The limit on open file descriptors."""
 
-
-@dataclass(frozen=True, slots=True)
-class DecisionRules:
-    """The decision settings that a reload may change while requests are served."""
-
-    authorizer: Authorizer
-    mutations_enforced: bool
-    mutations_excluded: tuple[str, ...]
+    @classmethod
+    def of(cls, config: ControllerConfig, files: int = sys.maxsize) -> Self:
+        """Make everything. ValueError if a file can no longer be read."""
+        metadata = config.metadata
+        return cls(
+            config=config,
+            broker=endpoint(config.broker, config.broker.bootstrap, config.controller_id),
+            tls=config.listener.server_tls(),
+            signing_key=metadata.signing_key(),
+            public_keys=metadata.public_keys(),
+            seen=SeenNumber(config.audit.spool_dir, metadata.topic),
+            tokens=token_settings(config),
+            policies=config.topics.policies(),
+            files=files,
+        )
 
 
 COLLECT_INTERVAL_MS = 10_000
@@ -148,39 +137,40 @@ class ControllerProcess:
         `spans`: None for no trace spans.
         """
         self._settings, self._trail, self._now_ms = settings, trail, now_ms
+        config, topic = settings.config, settings.config.metadata.topic
         self._drained = asyncio.Event()
         self.metrics = ControllerMetrics(registry)
         verifier, signer = _signatures(settings)
         self._log_report = LogReport(trail.append, registry, verifier, settings.seen)
         self.loader = Loader(self._on_image, verifier=verifier, now_ms=now_ms)
         committed_forwards = CommittedForwards(lambda: self.loader.image, verifier)
-        self.feed = TopicFeed(settings.broker, settings.topic, self.loader, committed_forwards.note)
+        self.feed = TopicFeed(settings.broker, topic, self.loader, committed_forwards.note)
         self._broker = Broker(settings.broker)
-        topics = metadata_topic(settings.topic), audit_topic(settings.audit_topic)
+        topics = metadata_topic(topic), audit_topic(config.audit.topic)
         self._own_topics = OwnTopicWatch(settings.broker, topics, trail.append, registry)
         self.mutation_quotas = MutationQuotas(
-            settings.mutation_window_num,
-            settings.mutation_window_size_seconds,
-            enforced=settings.mutations_enforced,
-            excluded=settings.mutations_excluded,
+            config.quota.controller_quota_window_num,
+            config.quota.controller_quota_window_size_seconds,
+            enforced=config.quota.enforced,
+            excluded=config.quota.excluded,
         )
         self._own = OwnResources.of(
-            settings.topic,
-            settings.audit_topic,
-            settings.transactional_id,
-            settings.shares_topic,
+            topic,
+            config.audit.topic,
+            config.metadata.transactional_id,
+            config.quota.quota_cluster_topic,
             DEFAULT_WITNESSES_TOPIC,
         )
         self._authorizer = authorizer
         self._controller = Controller(
             ProtectedResources(authorizer, self._own),
-            settings.principal_serde.deserialize,
+            load_principal_serde(config.principal_serde_class).deserialize,
             new_id,
             settings.tokens,
-            settings.owners,
+            OwnerSettings(config.topics.topic_owner_creator),
             settings.policies,
         )
-        metadata_log = MetadataLog(settings.broker, settings.topic, settings.transactional_id)
+        metadata_log = MetadataLog(settings.broker, topic, config.metadata.transactional_id)
         self.processor = RequestProcessor(
             self._controller,
             LogAccess(metadata_log, self.feed, self.loader, committed_forwards, signer),
@@ -195,38 +185,39 @@ class ControllerProcess:
         self._register_series(registry)
 
     def _take_part_in_the_election(self) -> None:
-        settings = self._settings
-        group_id, transactional_id = election_group(settings.transactional_id), settings.transactional_id
+        settings, metadata = self._settings, self._settings.config.metadata
+        group_id, transactional_id = election_group(metadata.transactional_id), metadata.transactional_id
         disturbances = Disturbances(self.metrics.disturbances, transactional_id, group_id, self._now_ms)
         self._election = Election(settings.broker, group_id, self._now_ms, disturbances)
-        self._leader = Leader(self.processor, self._election, self._broker, settings.topic)
+        self._leader = Leader(self.processor, self._election, self._broker, metadata.topic)
         self._versions = Reachability("broker reached", "broker not reached")
         reachabilities = self.feed, self._election, self._leader
         link(*(each.reachability for each in reachabilities), self._versions)
 
     def _server(self, sasl: SaslListener | None, registry: CollectorRegistry, spans: Spans | None) -> Server:
         settings, logins = self._settings, LoginMetrics(registry)
+        config = settings.config
 
         def record(event: AuditEvent) -> None:
             logins.read(event)
             self._trail.append(event)
 
         context = ListenerContext(
-            listener=settings.listener,
+            listener=config.listener.name,
             sasl=sasl,
             forwardable_versions=lambda: forwardable_versions(self._broker.known_versions),
             serve=self.processor.serve if spans is None else traced(spans, self.processor.serve),
             record=record,
             now_ms=self._now_ms,
             verifications=Verifications(registry),
-            security_protocol=settings.security_protocol,
-            principal_builder=settings.principal_builder,
-            revoke_immediately=settings.revoke_immediately,
-            transactional_id=settings.transactional_id,
+            security_protocol=config.listener.security_protocol,
+            principal_builder=config.listener.principal_builder(),
+            revoke_immediately=config.sessions_revoke_immediately,
+            transactional_id=config.metadata.transactional_id,
             audit_end=lambda: self._trail.end,
             envelope_error=self.processor.envelope_error,
         )
-        return Server(settings.host, settings.port, settings.tls, context, settings.limits, self.metrics)
+        return Server(config, settings.files, settings.tls, context, self.metrics)
 
     def _register_series(self, registry: CollectorRegistry) -> None:
         # Read at each scrape: an authorizer's ACLs may change without an image.
@@ -234,14 +225,14 @@ class ControllerProcess:
         registry.register(OthersSeries(lambda: {CONTROLLER_MUTATION_RATE: self.mutation_quotas.others_count}))
         self.metrics.acl_count.set_function(lambda: self._authorizer.acl_count(self.loader.image))
 
-    def decide_by(self, rules: DecisionRules, generation: int) -> None:
+    def decide_by(self, authorizer: Authorizer, quota: QuotaRules, generation: int) -> None:
         """Use another authorizer and other quotas from the next request on.
 
         `generation`: the settings generation under which the audit trail has recorded them.
         """
-        self._authorizer = rules.authorizer
-        self._controller.decide_by(ProtectedResources(rules.authorizer, self._own), generation)
-        self.mutation_quotas.follow(rules.mutations_enforced, rules.mutations_excluded, generation)
+        self._authorizer = authorizer
+        self._controller.decide_by(ProtectedResources(authorizer, self._own), generation)
+        self.mutation_quotas.follow(quota.enforced, quota.excluded, generation)
 
     def blocked(self) -> Iterator[Note]:
         """Yield the reasons why no Envelope would be served; none if one would."""
@@ -262,7 +253,8 @@ class ControllerProcess:
         """Return what is in effect, for checkpoints of the audit trail; None until the log is loaded."""
         if not self.loader.ready:
             return None
-        return StateInEffect(self._settings.topic, self.loader.image.offset, self.loader.image.digest)
+        topic = self._settings.config.metadata.topic
+        return StateInEffect(topic, self.loader.image.offset, self.loader.image.digest)
 
     def degraded(self) -> Iterator[Note]:
         """Yield what fails although Envelopes are served."""
@@ -285,8 +277,9 @@ class ControllerProcess:
 
     async def run(self) -> None:
         """Serve until drained; then release the log and close the channels."""
-        tokens_ms = self._settings.token_expiry_check_interval_ms
-        owners_ms, deleted = self._settings.owner_check_interval_ms, DeletedTopics()
+        config, deleted = self._settings.config, DeletedTopics()
+        tokens_ms = config.delegation_token.expiry_check_interval_ms
+        owners_ms = config.topics.topic_owner_check_interval_ms
         async with asyncio.TaskGroup() as tasks:
             leading = tasks.create_task(self._leader.run())
             background: list[asyncio.Task[object]] = [
@@ -308,7 +301,7 @@ class ControllerProcess:
             try:
                 loaded = [tasks.create_task(self.feed.loaded.wait()), tasks.create_task(self._drained.wait())]
                 background += loaded
-                if not self._settings.early_start:
+                if not config.early_start:
                     await asyncio.wait(loaded, return_when=asyncio.FIRST_COMPLETED)
                 await self.server.run()
                 # The feed still runs: a removal in progress finishes, and is recorded.
@@ -365,8 +358,9 @@ def _signatures(settings: ProcessSettings) -> tuple[LogVerifier | None, LogSigne
     if key is None:
         return None, None
     keys = PublicKeys([key.public]) if settings.public_keys is None else settings.public_keys
-    verifier = LogVerifier(settings.topic, keys, rejects=settings.rejects_unsigned, begins=True)
-    return verifier, LogSigner(key, settings.topic, verifier)
+    metadata = settings.config.metadata
+    verifier = LogVerifier(metadata.topic, keys, rejects=metadata.unsigned == "reject", begins=True)
+    return verifier, LogSigner(key, metadata.topic, verifier)
 
 
 def new_id() -> bytes:

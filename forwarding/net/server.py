@@ -6,14 +6,17 @@ frames. A connection is served one request at a time, as Kafka does.
 """
 
 import asyncio
+import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import count
 
 import structlog
 
+from forwarding.config import ControllerConfig
 from forwarding.net.connection import ControllerConnection, ListenerContext, UnknownPrincipal
 from forwarding.net.metrics import ControllerMetrics
+from proxy.config import split_host_port
 from proxy.net.clients.acceptor import BACKLOG, Acceptor, TlsAcceptor
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.drain import drain
@@ -22,6 +25,7 @@ from proxy.net.clients.turns import Turns
 from proxy.net.files.tls import ServerTls
 from proxy.net.logins.unfinished_logins import IncompleteLogins
 from proxy.net.logins.verification import NotChecked
+from proxy.net.runtime.descriptors import RESERVED
 from proxy.net.runtime.keepalive import SYSTEM
 from proxy.net.runtime.listening import listening_socket
 from proxy.quota.connections import ConnectionLimits, ConnectionQuotas, Slot
@@ -32,19 +36,6 @@ from proxy.wire.protocols import in_place_of_a_request
 LENGTH_BYTES = 4
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerLimits:
-    """The limits on each peer and on all of them."""
-
-    max_frame_bytes: int = 100 * 1024 * 1024
-    max_unauthenticated_frame_bytes: int = 512 * 1024
-    max_connections: int = 1_000
-    idle_ms: int = 600_000
-    login_timeout_ms: int = 30_000
-    failed_authentication_delay_ms: int = 100
-    drain_ms: int = 30_000
 
 
 class _Closed(Exception):
@@ -92,22 +83,22 @@ class Server:
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        config: ControllerConfig,
+        files: int,
         tls: ServerTls | None,
         context: ListenerContext,
-        limits: ServerLimits,
         metrics: ControllerMetrics,
     ) -> None:
-        self._host = host
+        """`files`: the limit on open file descriptors."""
+        self._host, port = split_host_port(config.listener.bind)
         self._context = context
-        self._limits = limits
+        self._config = config
         self._metrics = metrics
         self._numbers = count()
         self._draining = asyncio.Event()
         self._at_once = asyncio.Event()
         self._incomplete = IncompleteLogins(context.listener, context.record, context.now_ms)
-        self._admission = Admission(ConnectionQuotas(_limits(limits)), lambda: None, metrics)
+        self._admission = Admission(ConnectionQuotas(_limits(config, files)), lambda: None, metrics)
         self._acceptor = Acceptor(self) if tls is None else TlsAcceptor(self, None, tls)
         self.turns = Turns()
         self.connections: set[_Peer] = set()
@@ -124,12 +115,14 @@ class Server:
             await self._draining.wait()
             log.info("draining", connections=len(self.connections))
             self.stop_accepting()  # At once: proxies know the other controllers.
-            log.info("drained", **asdict(await drain([self], self._limits.drain_ms, self._at_once)))
+            log.info(
+                "drained", **asdict(await drain([self], self._config.limits.drain_timeout_ms, self._at_once))
+            )
 
-    def limit(self, limits: ServerLimits) -> None:
+    def reconfigure(self, config: ControllerConfig, files: int) -> None:
         """Set other limits."""
-        self._limits = limits
-        self._admission.limit(_limits(limits), None)
+        self._config = config
+        self._admission.limit(_limits(config, files), None)
 
     def drain(self) -> None:
         """Accept no more connections, close idle ones, let the others finish their request."""
@@ -217,7 +210,7 @@ class Server:
     async def _conversation(self, peer: _Peer, connection: ControllerConnection) -> str:
         """Serve requests one by one; return the reason to close the connection."""
         loop, writer = asyncio.get_running_loop(), peer.writer
-        login_ends_s = loop.time() + self._limits.login_timeout_ms / 1000
+        login_ends_s = loop.time() + self._config.limits.login_timeout_ms / 1000
         while not peer.draining:
             frame = await self._read(peer, connection, login_ends_s)
             received_s = loop.time()
@@ -225,7 +218,7 @@ class Server:
             login_ends_s += loop.time() - received_s  # The controller's own time does not count.
             if reply.close == "authentication failed":
                 # The delay is deliberate, as in Kafka: it slows down guessing passwords.
-                await asyncio.sleep(self._limits.failed_authentication_delay_ms / 1000)
+                await asyncio.sleep(self._config.listener.connection_failed_authentication_delay_ms / 1000)
             if writer.transport.is_closing():
                 # uvloop's transports raise RuntimeError when they are written to after closing.
                 raise ConnectionResetError("closed by peer")
@@ -240,8 +233,8 @@ class Server:
 
     async def _read(self, peer: _Peer, connection: ControllerConnection, login_ends_s: float) -> bytes:
         """Return the next frame; _Closed if it is too long."""
-        limits = self._limits
-        ends_s = asyncio.get_running_loop().time() + limits.idle_ms / 1000
+        limits = self._config.limits
+        ends_s = asyncio.get_running_loop().time() + limits.connections_max_idle_ms / 1000
         if not connection.known and limits.login_timeout_ms:
             ends_s = login_ends_s
         peer.idle = True
@@ -249,7 +242,7 @@ class Server:
             length = await peer.reader.readexactly(LENGTH_BYTES)
             size = int.from_bytes(length, "big", signed=True)
             known = connection.authenticated
-            limit = limits.max_frame_bytes if known else limits.max_unauthenticated_frame_bytes
+            limit = limits.decoded_request_max_bytes if known else limits.sasl_server_max_receive_size
             # Checked before the body arrives: an unauthenticated peer may fill one small buffer only.
             if not 0 <= size <= limit:
                 other = in_place_of_a_request(length)
@@ -261,5 +254,6 @@ class Server:
         return frame
 
 
-def _limits(limits: ServerLimits) -> ConnectionLimits:
-    return ConnectionLimits(limits.max_connections)
+def _limits(config: ControllerConfig, files: int) -> ConnectionLimits:
+    most = config.limits.max_connections, config.listener.max_connections or sys.maxsize
+    return ConnectionLimits(min(*most, max(1, files - RESERVED)))

@@ -189,9 +189,9 @@ def _whole(config: Config) -> Callable[[], object]:
     """What the process makes of all parts together."""
     if isinstance(config, ProxyConfig):
         return partial(proxy_principals, config)
-    from forwarding.config import process_settings
+    from forwarding.net.process import ProcessSettings
 
-    return partial(process_settings, config)
+    return partial(ProcessSettings.of, config)
 
 
 def _trials(right: RightParts) -> Iterator[Trial]:

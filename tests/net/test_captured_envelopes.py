@@ -109,7 +109,7 @@ async def test_what_a_real_broker_forwards_is_answered_as_by_krafts_controller(
     asked, told = zip(*exchanges(), strict=True)
     async with running(made_controller(settings, super_users=SUPER_USERS)):
         # The renewed token is made as another: the log of the captured cluster had it.
-        log = MetadataLog(plaintext(kafka), topic_name, settings.transactional_id)
+        log = MetadataLog(plaintext(kafka), topic_name, settings.config.metadata.transactional_id)
         await log.claim()
         record = metadata_records.encode_record(token)
         await log.append([WrittenRecord(f"/token/{token.token_id}".encode(), record)], None)

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from forwarding.net.connection import ListenerContext
 from forwarding.net.metrics import ControllerMetrics
-from forwarding.net.server import Server, ServerLimits
+from forwarding.net.server import Server
 from proxy.net.kafka.channel import Channel, ChannelError, LoginRejected
 from proxy.net.logins.verification import Verifications
 from proxy.security.authorizer import load_authorizer
@@ -20,10 +20,12 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import encode_request
 from tests.lab.cluster.broker import Broker
 from tests.support.controllers import (
+    FILES,
     RunningController,
     a_controller_and_a_forwarder,
     a_forwarder,
     acls_request,
+    controller_config,
     controller_settings,
     create_acls,
     endpoint_of,
@@ -148,7 +150,7 @@ async def test_a_proxy_that_leaves_while_its_request_is_served_is_no_error() -> 
     context = ListenerContext(
         "CONTROLLER", None, dict, serve, lambda _event: None, lambda: 0, Verifications(CollectorRegistry())
     )
-    server = Server("127.0.0.1", 0, None, context, ServerLimits(), ControllerMetrics(registry))
+    server = Server(controller_config(), FILES, None, context, ControllerMetrics(registry))
     with capture_logs() as lines:
         async with asyncio.TaskGroup() as tasks, asyncio.timeout(20):
             run = tasks.create_task(server.run())
@@ -187,7 +189,7 @@ async def test_a_drain_waits_for_a_request_that_is_served_until_it_is_to_end_at_
         "CONTROLLER", None, dict, serve, lambda _event: None, lambda: 0, Verifications(CollectorRegistry())
     )
     metrics = ControllerMetrics(CollectorRegistry())
-    server = Server("127.0.0.1", 0, None, context, ServerLimits(), metrics)
+    server = Server(controller_config(), FILES, None, context, metrics)
     with capture_logs() as lines:
         async with asyncio.TaskGroup() as tasks, asyncio.timeout(20):
             run = tasks.create_task(server.run())

@@ -128,8 +128,12 @@ async def test_an_observed_quota_refuses_nothing_and_an_excluded_principal_is_no
     kafka: Broker, topic_name: str
 ) -> None:
     told = []
-    for changes in ({"mutations_enforced": False}, {"mutations_excluded": ("User:admin",)}):
-        async with a_controller_and_a_forwarder(kafka, topic_name, **changes) as (controller, forwarder):
+    for quota in ({"mode": "observe"}, {"excluded.principals": "User:admin"}):
+        sections = {"quota": quota}
+        async with a_controller_and_a_forwarder(kafka, topic_name, sections=sections) as (
+            controller,
+            forwarder,
+        ):
             await limit(forwarder, RATE)
             names = [f"{topic_name}-{number}" for number in range(3)]
             made = await create(forwarder, *names)

@@ -15,7 +15,6 @@ from forwarding import envelope
 from forwarding.envelope import AUTHORIZER_NOT_READY
 from forwarding.net import process as controller_process
 from forwarding.net.process import forwardable_versions
-from forwarding.net.server import ServerLimits
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings, client_context
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings, LoginRejected
 from proxy.net.runtime import garbage_collector
@@ -34,6 +33,7 @@ from tests.support.controllers import (
     a_forwarder,
     acl_names,
     acls_request,
+    controller_config,
     controller_settings,
     create_acls,
     endpoint_of,
@@ -49,6 +49,7 @@ from tests.support.relay import Relay
 from tests.support.waiting import turns_until
 
 USERS = {"proxy-1": "secret", "mallory": "other"}
+LATE_START = {"authorizer": {"early.start.listeners": ()}}
 
 
 def nowhere() -> EndpointSettings:
@@ -115,7 +116,7 @@ def test_of_what_brokers_carry_out_a_broker_that_is_known_bounds_the_versions() 
 
 @pytest.mark.spec("S3")
 async def test_a_listener_that_is_not_to_start_early_opens_only_when_the_log_is_loaded() -> None:
-    made = made_controller(controller_settings(nowhere(), "t", early_start=False))
+    made = made_controller(controller_settings(nowhere(), "t", LATE_START))
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(made.process.run())
 
@@ -134,7 +135,7 @@ async def test_a_controller_collects_cycles_at_intervals(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(controller_process, "COLLECT_INTERVAL_MS", 1)
     monkeypatch.setattr(garbage_collector, "_settled_blocks", sys.getallocatedblocks())
-    made = made_controller(controller_settings(nowhere(), "t", early_start=False))
+    made = made_controller(controller_settings(nowhere(), "t", LATE_START))
     gc.disable()
     try:
         cyclic = weakref.ref(Cyclic())
@@ -278,8 +279,8 @@ async def test_garbage_ends_its_own_connection_only(data: bytes) -> None:
 
 @pytest.mark.spec("O6")
 async def test_a_peer_that_never_says_who_it_is_is_let_go() -> None:
-    limits = ServerLimits(login_timeout_ms=50)
-    made = made_controller(controller_settings(nowhere(), "t", limits=limits), plain_sasl(USERS))
+    settings = controller_settings(nowhere(), "t", {"limits": {"login.timeout.ms": 50}})
+    made = made_controller(settings, plain_sasl(USERS))
     async with running(made, wait=False) as controller:
         reader, writer = await asyncio.open_connection(controller.endpoint.host, controller.endpoint.port)
         async with asyncio.timeout(5):
@@ -289,11 +290,12 @@ async def test_a_peer_that_never_says_who_it_is_is_let_go() -> None:
 
 @pytest.mark.spec("O6")
 async def test_a_controller_rejects_more_connections_than_its_limit_until_a_reload_raises_it() -> None:
-    made = made_controller(controller_settings(nowhere(), "t", limits=ServerLimits(max_connections=1)))
+    made = made_controller(controller_settings(nowhere(), "t", {"limits": {"max.connections": 1}}))
     async with running(made, wait=False) as controller, await Channel.open(controller.endpoint):
         with pytest.raises(ChannelError):
             await Channel.open(controller.endpoint)
-        controller.process.server.limit(ServerLimits(max_connections=2))
+        raised = controller_config(limits={"max.connections": 2})
+        controller.process.server.reconfigure(raised, sys.maxsize)
         async with await Channel.open(controller.endpoint):
             pass
 

@@ -60,7 +60,7 @@ async def test_a_token_is_in_the_image_when_it_is_acknowledged(kafka: Broker, to
 async def test_what_has_expired_leaves_the_log_on_record_and_kafkas_own_tool_reads_it(
     kafka: Broker, kafka_libs: Path, topic_name: str, tmp_path: Path
 ) -> None:
-    settings = {**TOKENS, "token_expiry_check_interval_ms": 20}
+    settings = {**TOKENS, "sections": {"delegation.token": {"expiry.check.interval.ms": 20}}}
     async with a_controller_and_a_forwarder(kafka, topic_name, **settings) as (controller, forwarder):
         _, kept = await forward(forwarder, CREATE, types.CreateDelegationTokenRequest(max_lifetime_ms=-1))
         reply, gone = await forward(forwarder, CREATE, types.CreateDelegationTokenRequest(max_lifetime_ms=1))
@@ -105,7 +105,7 @@ class HeldBack(MetadataLog):
 async def test_a_sweep_under_way_comes_to_its_end_and_on_record_when_the_controller_is_drained(
     kafka: Broker, topic_name: str
 ) -> None:
-    settings = {**TOKENS, "token_expiry_check_interval_ms": 20}
+    settings = {**TOKENS, "sections": {"delegation.token": {"expiry.check.interval.ms": 20}}}
     async with a_controller_and_a_forwarder(kafka, topic_name, **settings) as (controller, forwarder):
         log: Any = controller.process.processor._log
         await forward(forwarder, CREATE, types.CreateDelegationTokenRequest(max_lifetime_ms=1_000))

@@ -1,12 +1,12 @@
 """Owners of topics at a controller over a real broker: created, changed, deleted with and behind its back."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from forwarding.controller.policy import PolicySettings, load_policies
-from forwarding.controller.topic_owner import OwnerSettings
 from proxy.net.kafka.channel import Channel
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -24,7 +24,9 @@ from tests.support.topic_requests import create_topics, delete_topics
 pytestmark = [pytest.mark.kafka, pytest.mark.spec("A6", "E12", "E13")]
 
 TIMEOUT_S = 60
-CREATORS_OWN = {"owners": OwnerSettings(creator=True), "owner_check_interval_ms": 100}
+CREATORS_OWN: Mapping[str, Mapping[str, object]] = {
+    "topics": {"owner.creator": True, "owner.check.interval.ms": 100}
+}
 
 
 def creation(name: str, **configs: str) -> Any:
@@ -52,7 +54,10 @@ async def test_an_owner_is_kept_from_the_creation_to_the_deletion_of_a_topic(
 ) -> None:
     """Version 5 tells no topic id: the broker is asked for it."""
     orders = f"{topic_name}-orders"
-    async with a_controller_and_a_forwarder(kafka, topic_name, **CREATORS_OWN) as (controller, forwarder):
+    async with a_controller_and_a_forwarder(kafka, topic_name, sections=CREATORS_OWN) as (
+        controller,
+        forwarder,
+    ):
         seen: list[Any] = []
         for key, request, asked in (
             (ApiKey.CREATE_TOPICS, creation(orders, acls="User:bob:READ:allow"), version),
@@ -72,7 +77,10 @@ async def test_an_owner_is_kept_from_the_creation_to_the_deletion_of_a_topic(
 
 async def test_the_log_is_read_again_with_its_owners(kafka: Broker, topic_name: str) -> None:
     orders = f"{topic_name}-orders"
-    async with a_controller_and_a_forwarder(kafka, topic_name, **CREATORS_OWN) as (controller, forwarder):
+    async with a_controller_and_a_forwarder(kafka, topic_name, sections=CREATORS_OWN) as (
+        controller,
+        forwarder,
+    ):
         await forward(forwarder, ApiKey.CREATE_TOPICS, creation(orders, owner="User:olga"))
     async with a_controller(plaintext(kafka), topic_name) as again:
         assert again.image.topics == controller.image.topics
@@ -83,7 +91,10 @@ async def test_a_topic_that_a_broker_refuses_has_no_owner_and_one_deleted_there_
     kafka: Broker, topic_name: str
 ) -> None:
     orders = f"{topic_name}-orders"
-    async with a_controller_and_a_forwarder(kafka, topic_name, **CREATORS_OWN) as (controller, forwarder):
+    async with a_controller_and_a_forwarder(kafka, topic_name, sections=CREATORS_OWN) as (
+        controller,
+        forwarder,
+    ):
         _, refused = await forward(forwarder, ApiKey.CREATE_TOPICS, creation(orders, nonsense="1"))
         nobodys = controller.image.topics.owner(orders)
         await forward(forwarder, ApiKey.CREATE_TOPICS, creation(orders))

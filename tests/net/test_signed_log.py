@@ -121,14 +121,16 @@ async def test_a_log_of_an_earlier_release_is_signed_by_a_controller_that_report
     async with a_controller_and_a_forwarder(kafka, topic_name) as (_, forwarder):
         await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("orders", "payroll"))
 
-    settings = controller_settings(plaintext(kafka), topic_name, signing_key=KEY)
+    broker = plaintext(kafka)
+    settings = controller_settings(broker, topic_name, signing_key=KEY)
     async with running(made_controller(settings), wait=False) as rejecting:
         async with asyncio.timeout(SHOULD_NOT_TAKE_S):
             while not says(rejecting, UNSIGNED):  # noqa: ASYNC110 - a state has no event
                 await asyncio.sleep(0.02)
         assert not rejecting.process.processor.active
 
-    async with running(made_controller(replace(settings, rejects_unsigned=False))) as reporting:
+    lenient = controller_settings(broker, topic_name, {"metadata": {"unsigned": "report"}}, signing_key=KEY)
+    async with running(made_controller(lenient)) as reporting:
         await until_reported(reporting, 1)
         async with following(kafka, topic_name) as proxy:
             assert acl_names(await proxy.loaded()) == ["orders", "payroll"]

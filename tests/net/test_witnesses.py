@@ -14,7 +14,7 @@ from forwarding.envelope import AUTHORIZER_NOT_READY, Sender
 from forwarding.net import forwarder as forwarder_module
 from forwarding.net.connection import MIN_WITNESS_INTERVAL_MS, ListenerContext
 from forwarding.net.metrics import ControllerMetrics
-from forwarding.net.server import Server, ServerLimits
+from forwarding.net.server import Server
 from forwarding.versions import (
     AUDIT_END_TAG,
     ENVELOPE_ERROR_TAG,
@@ -35,7 +35,7 @@ from proxy.wire.api_keys import ApiKey
 from tests.net.test_audit_log_and_http import AUTHOR, running
 from tests.net.test_audit_path import SlowDisk, an_audit_log, fill
 from tests.net.test_controller_logins import Endpoint, asked, logged_in
-from tests.support.controllers import a_forwarder
+from tests.support.controllers import FILES, a_forwarder, controller_config
 from tests.support.edges import on_uvloop
 from tests.support.signing import signing_key
 from tests.support.waiting import turns_until
@@ -156,7 +156,7 @@ async def a_controller(
         transactional_id="ours",
         audit_end=lambda: OF_CONTROLLER,
     )
-    server = Server("127.0.0.1", 0, None, context, ServerLimits(), ControllerMetrics(CollectorRegistry()))
+    server = Server(controller_config(), FILES, None, context, ControllerMetrics(CollectorRegistry()))
     async with asyncio.TaskGroup() as tasks, asyncio.timeout(20):
         run = tasks.create_task(server.run())
         await server.listening.wait()

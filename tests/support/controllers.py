@@ -8,12 +8,14 @@ async with a_controller(kafka_endpoint(kafka), topic) as controller:
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
+from types import MappingProxyType
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from forwarding.config import ControllerConfig
 from forwarding.net.forwarder import ATTEMPT_TIMEOUT_MS, Forwarder
 from forwarding.net.metrics import ForwarderMetrics
 from forwarding.net.process import ControllerProcess, ProcessSettings
@@ -36,6 +38,9 @@ from tests.lab.cluster.broker import Broker
 
 ADMIN = Principal("User", "admin")
 TIMEOUT_MS = 15_000
+FILES = 10_000
+"""A limit on open file descriptors that is never reached."""
+NO_SECTIONS: Mapping[str, Mapping[str, object]] = MappingProxyType({})
 STANDARD = "proxy.security.standard.StandardAuthorizer"
 SUPER_USERS = "User:admin;User:ANONYMOUS;User:proxy-1"
 """Whoever forwards without logging in is ANONYMOUS."""
@@ -76,18 +81,32 @@ class RunningController:
         return [told for told in self.events if told.event == event]
 
 
-def controller_settings(broker: EndpointSettings, topic: str, **changes: Any) -> ProcessSettings:
-    settings = ProcessSettings(
-        host="127.0.0.1",
-        port=0,
-        listener="CONTROLLER",
-        broker=broker,
-        topic=topic,
-        audit_topic=f"{topic}-audit",
-        shares_topic=f"{topic}-shares",
-        transactional_id=f"{topic}-writer",
-    )
-    return replace(settings, **changes)
+def controller_config(
+    broker: str = "127.0.0.1:1", topic: str = "t", **sections: Mapping[str, object]
+) -> ControllerConfig:
+    """Of a controller on a free port. `sections`: further keys of the file, such as `limits`."""
+    document: dict[str, dict[str, object]] = {
+        "listener": {"name": "CONTROLLER", "bind": "127.0.0.1:0", "security.protocol": "PLAINTEXT"},
+        "broker": {"bootstrap": broker},
+        "metadata": {"topic": topic, "transactional.id": f"{topic}-writer"},
+        "authorizer": {"class.name": STANDARD},
+        "quota": {"cluster.topic": f"{topic}-shares"},
+        "audit": {"topic": f"{topic}-audit", "spool.dir": "/nowhere"},
+    }
+    for name, keys in sections.items():
+        document[name] = {**document.get(name, {}), **keys}
+    return ControllerConfig.model_validate({"controller.id": "c", **document})
+
+
+def controller_settings(
+    broker: EndpointSettings,
+    topic: str,
+    sections: Mapping[str, Mapping[str, object]] = NO_SECTIONS,
+    **made: Any,
+) -> ProcessSettings:
+    """`made`: what is made of files and classes, given as it is."""
+    config = controller_config(broker.address, topic, **sections)
+    return ProcessSettings(config=config, broker=broker, **made)
 
 
 async def always() -> bool:

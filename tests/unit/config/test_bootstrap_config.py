@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from forwarding.config import ControllerConfig, process_settings
+from forwarding.config import ControllerConfig
+from forwarding.net.process import ProcessSettings
 from proxy.commands.check import check, checked
 from proxy.config import ConfigError, ProxyConfig, endpoint, load
 
@@ -49,7 +50,7 @@ def test_addresses_are_a_comma_list_or_a_yaml_list(
     proxy = load(written(tmp_path, PROXY, upstream=broker, controller=controller), ProxyConfig)
     assert (proxy.upstream.bootstrap, proxy.controller.endpoints) == (expected, expected)
 
-    settings = process_settings(load(written(tmp_path, CONTROLLER, broker=broker), ControllerConfig))
+    settings = ProcessSettings.of(load(written(tmp_path, CONTROLLER, broker=broker), ControllerConfig))
     assert settings.broker.addresses == tuple(each.replace("[", "").replace("]", "") for each in expected)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from forwarding.config import ControllerConfig, process_settings
+from forwarding.config import ControllerConfig, token_settings
 from proxy.config import ConfigError, ProxyConfig, load
 from proxy.security.delegation_tokens import TokenSecret
 
@@ -45,14 +45,14 @@ def controller(
 
 def test_without_a_key_there_are_no_tokens(tmp_path: Path) -> None:
     assert proxy(tmp_path, None).delegation_token.secret() is None
-    assert process_settings(controller(tmp_path, None)).tokens.secret is None
+    assert token_settings(controller(tmp_path, None)).secret is None
 
 
 def test_proxy_and_controller_make_the_same_of_a_key(tmp_path: Path) -> None:
     token = {"secret.key.file": "token.key"}
     secrets = [
         proxy(tmp_path, token).delegation_token.secret(),
-        process_settings(controller(tmp_path, token)).tokens.secret,
+        token_settings(controller(tmp_path, token)).secret,
     ]
 
     expected = TokenSecret(b"of the cluster").hmac("t-1")
@@ -60,11 +60,12 @@ def test_proxy_and_controller_make_the_same_of_a_key(tmp_path: Path) -> None:
 
 
 def test_the_controller_has_kafkas_defaults(tmp_path: Path) -> None:
-    settings = process_settings(controller(tmp_path, {"secret.key.file": "token.key"}))
+    config = controller(tmp_path, {"secret.key.file": "token.key"})
+    tokens = token_settings(config)
 
-    assert (settings.tokens.max_lifetime_ms, settings.tokens.expiry_time_ms) == (604_800_000, 86_400_000)
-    assert settings.token_expiry_check_interval_ms == 3_600_000
-    assert settings.tokens.plaintext_listener
+    assert (tokens.max_lifetime_ms, tokens.expiry_time_ms) == (604_800_000, 86_400_000)
+    assert config.delegation_token.expiry_check_interval_ms == 3_600_000
+    assert tokens.plaintext_listener
 
 
 def test_the_controller_is_told_how_long_tokens_last(tmp_path: Path) -> None:
@@ -72,13 +73,12 @@ def test_the_controller_is_told_how_long_tokens_last(tmp_path: Path) -> None:
         "secret.key.file": "token.key",
         "max.lifetime.ms": 9_000,
         "expiry.time.ms": 3_000,
-        "expiry.check.interval.ms": 500,
     }
 
-    settings = process_settings(controller(tmp_path, token, "SASL_PLAINTEXT"))
+    tokens = token_settings(controller(tmp_path, token, "SASL_PLAINTEXT"))
 
-    assert (settings.tokens.max_lifetime_ms, settings.tokens.expiry_time_ms) == (9_000, 3_000)
-    assert (settings.token_expiry_check_interval_ms, settings.tokens.plaintext_listener) == (500, False)
+    assert (tokens.max_lifetime_ms, tokens.expiry_time_ms) == (9_000, 3_000)
+    assert tokens.plaintext_listener is False
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from forwarding.config import ControllerConfig, process_settings
+from forwarding.config import ControllerConfig
 from proxy.config import ConfigError, ProxyConfig, load
 from tests.unit.config.test_controller_mode import kraft
 from tests.unit.config.test_proxy_config import document, written
@@ -45,13 +45,14 @@ def controller(directory: Path, **metadata: str) -> ControllerConfig:
 
 
 def test_a_controller_signs_with_its_key_and_verifies_by_all(tmp_path: Path) -> None:
-    settings = process_settings(controller(tmp_path, signing_key_file="one.key", public_keys_file="all.pub"))
-    plain = process_settings(controller(tmp_path))
+    signed = controller(tmp_path, signing_key_file="one.key", public_keys_file="all.pub").metadata
+    plain = controller(tmp_path).metadata
+    key, public = signed.signing_key(), signed.public_keys()
 
-    assert settings.signing_key is not None
-    assert settings.public_keys is not None
-    assert (settings.signing_key.id in settings.public_keys, settings.rejects_unsigned) == (True, True)
-    assert (plain.signing_key, plain.public_keys) == (None, None)
+    assert key is not None
+    assert public is not None
+    assert (key.id in public, signed.unsigned) == (True, "reject")
+    assert (plain.signing_key(), plain.public_keys()) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from forwarding.config import ControllerConfig, process_settings
+from forwarding.config import ControllerConfig
 from proxy.config import ConfigError, load
 
 STANDARD = "proxy.security.standard.StandardAuthorizer"
@@ -28,11 +28,11 @@ def loaded(directory: Path, topics: dict[str, Any], authorizer: str = STANDARD) 
 
 @pytest.mark.spec("A6", "O5")
 def test_creators_own_nothing_unless_the_file_says_so(tmp_path: Path) -> None:
-    default = process_settings(loaded(tmp_path, {}))
-    said = process_settings(loaded(tmp_path, {"owner.creator": True, "owner.check.interval.ms": 500}))
+    default = loaded(tmp_path, {}).topics
+    said = loaded(tmp_path, {"owner.creator": True, "owner.check.interval.ms": 500}).topics
 
-    assert (default.owners.creator, default.owner_check_interval_ms) == (False, 30_000)
-    assert (said.owners.creator, said.owner_check_interval_ms) == (True, 500)
+    assert (default.topic_owner_creator, default.topic_owner_check_interval_ms) == (False, 30_000)
+    assert (said.topic_owner_creator, said.topic_owner_check_interval_ms) == (True, 500)
 
 
 @pytest.mark.spec("A6", "O5")
