@@ -143,19 +143,10 @@ class Produced(InFlight):
 
     is_whole = True
 
-    @property
-    def passes_without_error(self) -> bool:
-        """Whether a response that passes as it is has no error. Older versions are not looked at."""
-        return self.plain is not None and bool(self.plain.head)
-
 
 @dataclass(slots=True, eq=False)
 class ProducedToSeveral(Produced):
     """A Produce to several partitions, none of them denied: a response without an error passes as it is."""
-
-    @property
-    def passes_without_error(self) -> bool:
-        return self.version >= FIRST_WITH_ENDPOINTS
 
 
 @dataclass(slots=True, eq=False)
