@@ -16,7 +16,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from forwarding.controller.authorization import ForwardedAuthorization
 from forwarding.controller.mutations import Charge
 from forwarding.controller.policy import DryRunResult, Policies
-from forwarding.controller.topic_owner import OwnerSettings
 from forwarding.envelope import ForwardedRequest
 from proxy.admin.topics import TopicKey
 from proxy.metadata.acl import Acl
@@ -119,7 +118,8 @@ class DecisionInputs(Generic[Requested]):
     new_id: Callable[[], bytes]
     """Returns 16 random bytes, for an ACL or a token."""
     tokens: TokenSettings
-    owners: OwnerSettings
+    creators_own: bool
+    """topic.owner.creator: the creator of a topic owns it, unless the request names an owner."""
     policies: Policies
     topic_names: Mapping[TopicKey, str]
     """The topics of `ControllerApi.topics` that exist at a broker, with their names."""

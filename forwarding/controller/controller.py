@@ -25,7 +25,6 @@ from forwarding.controller.api import (
 from forwarding.controller.audit_events import requester
 from forwarding.controller.authorization import ForwardedAuthorization
 from forwarding.controller.policy import NO_POLICIES, DryRunResult, Policies
-from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.envelope import AUTHORIZER_NOT_READY, ForwardedRequest, RejectedEnvelope, Sender, unwrap
 from proxy.admin.objects import Known
 from proxy.admin.rejection import MESSAGES
@@ -90,7 +89,7 @@ class Controller:
         deserialize_principal: Callable[[bytes], Principal],
         new_id: Callable[[], bytes],
         tokens: TokenSettings = NO_TOKENS,
-        owners: OwnerSettings = NO_OWNERS,
+        creators_own: bool = False,
         policies: Policies = NO_POLICIES,
     ) -> None:
         """`new_id` returns 16 random bytes, for an ACL or a token."""
@@ -98,7 +97,7 @@ class Controller:
         self._deserialize_principal = deserialize_principal
         self._new_id = new_id
         self._tokens = tokens
-        self._owners = owners
+        self._creators_own = creators_own
         self._policies = policies
 
     def decide_by(self, authorizer: Authorizer, settings_generation: int) -> None:
@@ -185,7 +184,7 @@ class Controller:
             now_ms=now_ms,
             new_id=self._new_id,
             tokens=self._tokens,
-            owners=self._owners,
+            creators_own=self._creators_own,
             policies=self._policies,
             topic_names=topic_names,
             topic_ids=topic_ids,

@@ -38,16 +38,6 @@ Config = TypeVar("Config", bound=NamedConfig)
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerSettings:
-    """`creator` is topic.owner.creator: the creator of a topic owns it, unless the request names an owner."""
-
-    creator: bool = False
-
-
-NO_OWNERS = OwnerSettings()
-
-
-@dataclass(frozen=True, slots=True)
 class OwnerAndAcls:
     """The requested owner and ACLs of one topic."""
 
@@ -67,19 +57,19 @@ UNCHANGED = OwnerAndAcls()
 def creation_change(
     topic: types.CreateTopicsRequest.CreatableTopic,
     authorization: ForwardedAuthorization,
-    settings: OwnerSettings,
+    creators_own: bool,
 ) -> OwnerAndAcls | Fault:
     """Return the owner and ACLs of a topic to be created, or why they are rejected."""
     values = [(config.name, config.value) for config in topic.configs if config.name in TOPIC_CONFIGS]
     if not values:
-        return OwnerAndAcls(_owner_by_creation(authorization, settings))
+        return OwnerAndAcls(_owner_by_creation(authorization, creators_own))
     if values == [(OWNER, "")] and not acls_in_log(authorization.authorizer):
         return UNCHANGED  # Created for a Metadata request: it has no owner under such an authorizer anyway.
     changes = parse_configs(values, authorization)
     if not isinstance(changes, OwnerAndAcls):
         return changes
     me = str(authorization.context.principal)
-    owns_by_creating = not changes.owner or (settings.creator and changes.owner == me)
+    owns_by_creating = not changes.owner or (creators_own and changes.owner == me)
     if (changes.acls is not None or not owns_by_creating) and not authorization.allows_cluster(
         Operation.ALTER
     ):
@@ -87,7 +77,7 @@ def creation_change(
     return (
         changes
         if changes.owner is not None
-        else OwnerAndAcls(_owner_by_creation(authorization, settings), changes.acls)
+        else OwnerAndAcls(_owner_by_creation(authorization, creators_own), changes.acls)
     )
 
 
@@ -181,10 +171,10 @@ def broker_configs(configs: Iterable[Config]) -> list[Config]:
     return [config for config in configs if config.name not in TOPIC_CONFIGS]
 
 
-def _owner_by_creation(authorization: ForwardedAuthorization, settings: OwnerSettings) -> str | None:
+def _owner_by_creation(authorization: ForwardedAuthorization, creators_own: bool) -> str | None:
     """Return the creator as owner if creators own their topics. An anonymous client owns nothing."""
     principal = authorization.context.principal
-    owns = settings.creator and principal != ANONYMOUS and acls_in_log(authorization.authorizer)
+    owns = creators_own and principal != ANONYMOUS and acls_in_log(authorization.authorizer)
     return str(principal) if owns else None
 
 

@@ -55,7 +55,7 @@ def create_topics(inputs: DecisionInputs[types.CreateTopicsRequest]) -> Decision
     for topic in creatable:
         change = inputs.policies.creation_fault(
             topic, authorization, inputs.dry_run_results, dry
-        ) or creation_change(topic, authorization, inputs.owners)
+        ) or creation_change(topic, authorization, inputs.creators_own)
         if isinstance(change, OwnerAndAcls):
             changes[topic.name] = change
         else:

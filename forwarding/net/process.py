@@ -18,7 +18,6 @@ from forwarding.controller.api import TokenSettings
 from forwarding.controller.controller import NO_TOKENS, TO_BROKER, Controller
 from forwarding.controller.policy import NO_POLICIES, Policies
 from forwarding.controller.signing import LogSigner
-from forwarding.controller.topic_owner import OwnerSettings
 from forwarding.controller.topic_records import DeletedTopics
 from forwarding.net.broker import Broker
 from forwarding.net.connection import ListenerContext
@@ -167,7 +166,7 @@ class ControllerProcess:
             load_principal_serde(config.principal_serde_class).deserialize,
             new_id,
             settings.tokens,
-            OwnerSettings(config.topics.topic_owner_creator),
+            config.topics.topic_owner_creator,
             settings.policies,
         )
         metadata_log = MetadataLog(settings.broker, topic, config.metadata.transactional_id)

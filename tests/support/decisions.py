@@ -5,7 +5,6 @@ from typing import Any
 
 from forwarding.controller.api import ControllerOutcome, TokenSettings
 from forwarding.controller.controller import CONTROLLER_APIS, NO_TOKENS, Controller, Verdict
-from forwarding.controller.topic_owner import NO_OWNERS, OwnerSettings
 from forwarding.envelope import ForwardedRequest, Sender, wrap
 from proxy.admin.topics import TopicKey
 from proxy.metadata.acl import Operation, ResourceType
@@ -30,7 +29,7 @@ NOW_MS = 1_000_000
 def controller(
     super_users: str = "User:admin;User:proxy-1",
     tokens: TokenSettings = NO_TOKENS,
-    owners: OwnerSettings = NO_OWNERS,
+    creators_own: bool = False,
     authorizer: str = STANDARD,
 ) -> Controller:
     return Controller(
@@ -38,7 +37,7 @@ def controller(
         deserialize,
         lambda: b"\x01" * 16,
         tokens,
-        owners,
+        creators_own,
     )
 
 
@@ -65,11 +64,11 @@ def decided(
     topic_names: Mapping[TopicKey, str] | None = None,
     version: int | None = None,
     tokens: TokenSettings = NO_TOKENS,
-    owners: OwnerSettings = NO_OWNERS,
+    creators_own: bool = False,
     topic_ids: Mapping[str, bytes] | None = None,
     authorizer: str = STANDARD,
 ) -> Verdict:
-    served = controller(tokens=tokens, owners=owners, authorizer=authorizer)
+    served = controller(tokens=tokens, creators_own=creators_own, authorizer=authorizer)
     forwarded, _ = served.open(envelope_of(api_key, request, principal, version), PROXY, image)
     assert isinstance(forwarded, ForwardedRequest)
     verdict = served.decide(forwarded, PROXY, image, topic_names or {}, NOW_MS, topic_ids or {})

@@ -6,7 +6,6 @@ import pytest
 
 from forwarding.controller.api import MAX_RECORDS_PER_REQUEST, ControllerOutcome, SendToBroker
 from forwarding.controller.records import already_applied
-from forwarding.controller.topic_owner import OwnerSettings
 from forwarding.controller.topic_records import DeletedTopics
 from proxy.metadata.acl import Operation, uuid_text
 from proxy.metadata.image import MetadataImage
@@ -23,7 +22,6 @@ from tests.support.topic_requests import create_topics
 
 pytestmark = pytest.mark.spec("A6")
 
-CREATORS_OWN = OwnerSettings(creator=True)
 MAY_CREATE = allowed((Operation.CREATE, "orders"), (Operation.DESCRIBE_CONFIGS, "orders"))
 ID, OTHER_ID = (1).to_bytes(16, "big"), (2).to_bytes(16, "big")
 TWO_ACLS = "User:bob:READ+WRITE:allow"
@@ -66,7 +64,7 @@ def refused(decision: Any) -> tuple[int, str]:
 
 
 def test_the_creator_owns_where_the_setting_says_so_and_the_broker_hears_nothing_of_it() -> None:
-    decision = decided(ApiKey.CREATE_TOPICS, creation(), image=MAY_CREATE, owners=CREATORS_OWN).decision
+    decision = decided(ApiKey.CREATE_TOPICS, creation(), image=MAY_CREATE, creators_own=True).decision
     response, after = outcome(decision, created(), MAY_CREATE)
 
     assert isinstance(decision, SendToBroker)
@@ -86,7 +84,7 @@ def shown(response: Any) -> dict[str, str]:
 )
 def test_the_response_to_a_creation_has_those_that_the_request_named(requested: dict[str, str]) -> None:
     request = creation(False, **requested)
-    decision = decided(ApiKey.CREATE_TOPICS, request, ADMIN, owners=CREATORS_OWN).decision
+    decision = decided(ApiKey.CREATE_TOPICS, request, ADMIN, creators_own=True).decision
     response, _ = outcome(decision, created(), MAY_CREATE)
 
     assert shown(response).keys() == {"retention.ms", *requested}
@@ -103,7 +101,7 @@ def test_without_the_setting_a_creation_leaves_nothing_in_the_log() -> None:
 @pytest.mark.spec("S13")
 def test_a_topic_that_the_request_says_is_nobodys_has_no_owner_though_creators_own_theirs() -> None:
     decision = decided(
-        ApiKey.CREATE_TOPICS, creation(False, owner=""), image=MAY_CREATE, owners=CREATORS_OWN
+        ApiKey.CREATE_TOPICS, creation(False, owner=""), image=MAY_CREATE, creators_own=True
     ).decision
     _, after = outcome(decision, created(), MAY_CREATE)
 
@@ -115,33 +113,33 @@ def test_a_topic_that_the_request_says_is_nobodys_has_no_owner_though_creators_o
 def test_who_creates_without_a_login_owns_nothing() -> None:
     image = image_of(acl_record(1, operation=Operation.CREATE, principal="User:*"))
 
-    decision = decided(ApiKey.CREATE_TOPICS, creation(), ANONYMOUS, image, owners=CREATORS_OWN).decision
+    decision = decided(ApiKey.CREATE_TOPICS, creation(), ANONYMOUS, image, creators_own=True).decision
 
     assert isinstance(decision, SendToBroker)
     assert decision.follow_up is None
 
 
 @pytest.mark.parametrize(
-    ("who", "owner", "owners", "error"),
+    ("who", "owner", "creators_own", "error"),
     [
-        (ADMIN, "User:bob", OwnerSettings(), None),
-        (ADMIN, "Group:team:a", CREATORS_OWN, None),
-        (ALICE, "User:alice", CREATORS_OWN, None),
-        (ALICE, "User:alice", OwnerSettings(), DENIED),
-        (ALICE, "User:bob", CREATORS_OWN, DENIED),
-        (ADMIN, "bob", CREATORS_OWN, INVALID),
-        (ADMIN, ":anna", CREATORS_OWN, INVALID),
-        (ADMIN, ":bob", CREATORS_OWN, INVALID),
-        (ADMIN, "User:*", CREATORS_OWN, INVALID),
-        (ADMIN, "User:" + "x" * 1_000, CREATORS_OWN, INVALID),
+        (ADMIN, "User:bob", False, None),
+        (ADMIN, "Group:team:a", True, None),
+        (ALICE, "User:alice", True, None),
+        (ALICE, "User:alice", False, DENIED),
+        (ALICE, "User:bob", True, DENIED),
+        (ADMIN, "bob", True, INVALID),
+        (ADMIN, ":anna", True, INVALID),
+        (ADMIN, ":bob", True, INVALID),
+        (ADMIN, "User:*", True, INVALID),
+        (ADMIN, "User:" + "x" * 1_000, True, INVALID),
     ],
 )
 def test_naming_another_owner_needs_alter_on_the_cluster(
-    who: Principal, owner: str, owners: OwnerSettings, error: ErrorCode | None
+    who: Principal, owner: str, creators_own: bool, error: ErrorCode | None
 ) -> None:
     request = creation(owner=owner, retention_ms="1")
 
-    decision = decided(ApiKey.CREATE_TOPICS, request, who, MAY_CREATE, owners=owners).decision
+    decision = decided(ApiKey.CREATE_TOPICS, request, who, MAY_CREATE, creators_own=creators_own).decision
 
     if error is not None:
         assert refused(decision)[0] == error
@@ -152,9 +150,7 @@ def test_naming_another_owner_needs_alter_on_the_cluster(
 
 
 def test_a_creator_may_say_that_nobody_shall_own_the_topic() -> None:
-    decision = decided(
-        ApiKey.CREATE_TOPICS, creation(owner=""), image=MAY_CREATE, owners=CREATORS_OWN
-    ).decision
+    decision = decided(ApiKey.CREATE_TOPICS, creation(owner=""), image=MAY_CREATE, creators_own=True).decision
 
     assert outcome(decision, created(), MAY_CREATE)[1].topics.owner("orders") is None
 
@@ -162,7 +158,7 @@ def test_a_creator_may_say_that_nobody_shall_own_the_topic() -> None:
 def test_acls_at_creation_need_alter_on_the_cluster_even_of_one_who_owns_what_he_creates() -> None:
     request = creation(acls=TWO_ACLS)
 
-    verdict = decided(ApiKey.CREATE_TOPICS, request, image=MAY_CREATE, owners=CREATORS_OWN)
+    verdict = decided(ApiKey.CREATE_TOPICS, request, image=MAY_CREATE, creators_own=True)
 
     assert refused(verdict.decision) == (
         DENIED,
@@ -250,10 +246,10 @@ def test_more_acls_than_one_transaction_holds_are_refused() -> None:
 @pytest.mark.parametrize("authorizer", ["", "proxy.security.simple.SimpleAclAuthorizer"])
 def test_where_nobody_would_look_at_them_owner_and_acls_are_refused(authorizer: str) -> None:
     decision = decided(
-        ApiKey.CREATE_TOPICS, creation(owner="User:bob"), ADMIN, authorizer=authorizer, owners=CREATORS_OWN
+        ApiKey.CREATE_TOPICS, creation(owner="User:bob"), ADMIN, authorizer=authorizer, creators_own=True
     ).decision
     without_owner = [
-        decided(ApiKey.CREATE_TOPICS, request, ADMIN, authorizer=authorizer, owners=CREATORS_OWN).decision
+        decided(ApiKey.CREATE_TOPICS, request, ADMIN, authorizer=authorizer, creators_own=True).decision
         # The second one is what a proxy requests for a Metadata request.
         for request in (creation(), creation(owner=""))
     ]
