@@ -4,7 +4,8 @@ Each function below declares an event: its name is the event's name, its keyword
 decorator names the class that decides what happens to the event when the trail has no room. mypy reports a
 field that an event does not have. The session adds the origin of an event (connection, listener, host,
 principal, client id, metadata offset, settings generation) to everything that it records, so the declarations
-of its events leave these fields out. `class_of` serves proxy.net.audit.audit_log and proxy.audit.noise.
+of its events leave these fields out. Events with the same fields share a declaration. `class_of` serves
+proxy.net.audit.audit_log and proxy.audit.noise.
 """
 
 import inspect
@@ -42,11 +43,16 @@ class Requester(TypedDict):
     forward_id: str | None
 
 
-def _event(event_class: str) -> Callable[[Callable[Fields, None]], Callable[Fields, AuditEvent]]:
-    """Return a decorator that turns a declaration into the constructor of the event."""
+def _event(
+    event_class: str, named: str | None = None
+) -> Callable[[Callable[Fields, None]], Callable[Fields, AuditEvent]]:
+    """Return a decorator that turns a declaration into the constructor of the event.
+
+    `named`: its name, if several events share the declaration.
+    """
 
     def constructor(declared: Callable[Fields, None]) -> Callable[Fields, AuditEvent]:
-        name, signature = declared.__name__, inspect.signature(declared)
+        name, signature = named or declared.__name__, inspect.signature(declared)
         if unknown := signature.parameters.keys() - set(EVENT_FIELDS):
             raise TypeError(f"{name}: an audit record has no field {', '.join(sorted(unknown))}")
         _CLASS_OF[name] = event_class
@@ -154,8 +160,7 @@ def configuration_changed(*, settings: Mapping[str, str], message: str | None) -
 # Logins
 
 
-@_event(AUTHENTICATION)
-def authentication(
+def _login(
     *,
     method: str | None = None,
     api_version: int | None = None,
@@ -167,23 +172,12 @@ def authentication(
     interval_start_ms: int | None = None,
     interval_end_ms: int | None = None,
 ) -> None:
-    """A login."""
+    """A successful login."""
 
 
-@_event(AUTHENTICATION)
-def reauthentication(
-    *,
-    method: str | None = None,
-    api_version: int | None = None,
-    principal: str | None = None,
-    groups: Sequence[str] | None = None,
-    mechanism: str | None = None,
-    error_code: int | None = None,
-    session_lifetime_ms: int | None = None,
-    interval_start_ms: int | None = None,
-    interval_end_ms: int | None = None,
-) -> None:
-    """A re-authentication (KIP-368)."""
+authentication = _event(AUTHENTICATION, "authentication")(_login)
+reauthentication = _event(AUTHENTICATION, "reauthentication")(_login)
+"""A re-authentication (KIP-368)."""
 
 
 @_event(AUTHENTICATION)
@@ -455,8 +449,7 @@ def quota_changed(
     """The quotas of an entity changed. `message`: the notification of KIP-55."""
 
 
-@_event(ADMIN)
-def tokens_expired(
+def _unrequested(
     *,
     method: str,
     count: int,
@@ -465,33 +458,15 @@ def tokens_expired(
     metadata_offset: int,
     objects: Objects,
 ) -> None:
-    """The controller removed expired delegation tokens."""
+    """The controller changed something that nobody requested."""
 
 
-@_event(ADMIN)
-def acls_ended(
-    *,
-    method: str,
-    count: int,
-    first_offset: int | None,
-    last_offset: int,
-    metadata_offset: int,
-    objects: Objects,
-) -> None:
-    """The controller removed ACLs that had ended."""
-
-
-@_event(ADMIN)
-def topics_gone(
-    *,
-    method: str,
-    count: int,
-    first_offset: int | None,
-    last_offset: int,
-    metadata_offset: int,
-    objects: Objects,
-) -> None:
-    """The controller found topics that were deleted at a broker."""
+tokens_expired = _event(ADMIN, "tokens_expired")(_unrequested)
+"""It removed expired delegation tokens."""
+acls_ended = _event(ADMIN, "acls_ended")(_unrequested)
+"""It removed ACLs that had ended."""
+topics_gone = _event(ADMIN, "topics_gone")(_unrequested)
+"""It found topics that were deleted at a broker."""
 
 
 @_event(ADMIN)
