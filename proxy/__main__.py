@@ -662,19 +662,9 @@ def _disconnect(arguments: argparse.Namespace) -> int:
 
 
 def _shell(arguments: argparse.Namespace) -> int:
-    from proxy.commands.shell.run import Question, run_shell
+    from proxy.commands.shell.run import run_shell
 
-    question = Question(
-        log=arguments.log,
-        config=arguments.config,
-        offset=arguments.offset,
-        command=arguments.action,
-        path=arguments.path,
-        pattern=arguments.pattern,
-        as_json=arguments.json,
-        unsigned=arguments.unsigned,
-    )
-    return run_shell(question)
+    return run_shell(arguments)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from proxy.commands.shell.run import Question, run_shell
+from proxy.__main__ import command_line
+from proxy.commands.shell.run import run_shell
 from proxy.net.kafka.channel import Channel
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster.broker import Broker
@@ -27,9 +28,9 @@ from tests.support.metadata_log import acl, acl_record, owned
 pytestmark = [pytest.mark.kafka, pytest.mark.spec("S10", "S1")]
 
 
-def asked(capsys: pytest.CaptureFixture[str], **question: object) -> dict[str, object]:
+def asked(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, object]:
     capsys.readouterr()
-    assert run_shell(Question(as_json=True, **question)) == 0  # type: ignore[arg-type]
+    assert run_shell(command_line().parse_args(["shell", "--json", *map(str, words)])) == 0
     # Log lines go to standard error in a process of its own.
     told: dict[str, object] = json.loads(capsys.readouterr().out.splitlines()[-1])
     return told
@@ -60,11 +61,11 @@ async def test_the_topic_and_a_copy_of_it_show_the_same_at_every_offset(
     copy = shutil.copy(segment, tmp_path)
 
     for offset in (first.last_offset, None):
-        question = {"command": "tree", "offset": offset}
-        of_topic = await asyncio.to_thread(asked, capsys, config=config, **question)
-        assert asked(capsys, log=str(copy), **question) == of_topic
+        question = ["tree"] if offset is None else ["--offset", offset, "tree"]
+        of_topic = await asyncio.to_thread(asked, capsys, "-c", config, *question)
+        assert asked(capsys, "--log", copy, *question) == of_topic
         assert of_topic["offset"] == (end if offset is None else offset + 1)
-    assert asked(capsys, log=str(copy), command="find", path="/topic", pattern=f"{topic_name}-t")
+    assert asked(capsys, "--log", copy, "find", "/topic", f"{topic_name}-t")
 
 
 @pytest.mark.slow
@@ -81,8 +82,8 @@ async def test_kafkas_own_log_reads_as_kafkas_own_tool_reads_it(
     dump = await asyncio.to_thread(
         tools.run, "kafka-dump-log", "--cluster-metadata-decoder", "--files", str(copy)
     )
-    told = asked(capsys, log=str(copy), command="cat", path="/topic/*")
-    status = asked(capsys, log=str(copy), command="cat", path="/status")
+    told = asked(capsys, "--log", copy, "cat", "/topic/*")
+    status = asked(capsys, "--log", copy, "cat", "/status")
 
     records = [json.loads(found) for found in re.findall(r"payload: (\{.*\})", dump.stdout)]
     removed = {record["data"]["topicId"] for record in records if record["type"] == "REMOVE_TOPIC_RECORD"}
@@ -127,9 +128,9 @@ async def test_kafkas_own_log_is_followed_at_its_controllers(
                 }
             )
         )
-        question = {"log": "kraft", "config": config, "command": "cat"}
-        told = await asyncio.to_thread(asked, capsys, path="/topic/*", **question)
-        acls = await asyncio.to_thread(asked, capsys, path="/acl/id/*", **question)
+        question = ["--log", "kraft", "-c", config, "cat"]
+        told = await asyncio.to_thread(asked, capsys, *question, "/topic/*")
+        acls = await asyncio.to_thread(asked, capsys, *question, "/acl/id/*")
 
     assert told["values"] == {
         "/topic/payments": {
