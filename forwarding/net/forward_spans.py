@@ -9,10 +9,12 @@ from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from typing import TypeAlias
 
+from structlog.contextvars import bound_contextvars
+
 from forwarding import envelope
 from forwarding.envelope import Sender
 from proxy.metadata.quota_entity import short_name
-from proxy.net.telemetry.spans import OpenSpan, Spans
+from proxy.net.telemetry.spans import OpenSpan, Spans, trace_ids
 from proxy.session.accounting.request_counts import name_of_api, name_of_error
 from proxy.session.accounting.response_errors import error_of
 from proxy.session.effects import ControllerResponse, ToController
@@ -84,7 +86,8 @@ def traced(spans: Spans, serve: Serve) -> Serve:
         span = spans.begin(name, "server", envelope.traceparent(message))
         response = None
         try:
-            response = await serve(message, version, sender)
+            with bound_contextvars(**trace_ids(span.traceparent)):
+                response = await serve(message, version, sender)
         finally:
             error_code = None if response is None else _error_code(header, response)
             attributes = _attributes(message, header, sender, response)

@@ -12,8 +12,10 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from time import perf_counter
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from forwarding import envelope
 from forwarding.envelope import CONNECTION_LOST, NextAttempt, next_step
@@ -30,7 +32,7 @@ from proxy.net.kafka.channel import (
 )
 from proxy.net.runtime.clock import set_within
 from proxy.net.runtime.reachability import CLOSED, Backoff, Cause, Reachability
-from proxy.net.telemetry.spans import NO_SPANS, Spans
+from proxy.net.telemetry.spans import NO_SPANS, Spans, trace_ids
 from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -176,6 +178,7 @@ class Forwarder:
         deadline_ms = self._now_ms() + request.timeout_ms
         forward_id = f"{self._prefix}/{next(self._numbers)}"
         span = ForwardSpan(self._spans, request, forward_id)
+        bind_contextvars(**trace_ids(span.traceparent))  # Of the task, which is this request's alone.
         message = envelope.wrap(
             request.api_key,
             request.api_version,
@@ -191,10 +194,12 @@ class Forwarder:
         encoded = codecs.of(types.EnvelopeRequest, 0).encode(message)
         in_flight = self._metrics.count(request.client_id)
         reply = None
+        begun_s = perf_counter()
         try:
-            with in_flight.track_inprogress(), self._metrics.seconds.time():
+            with in_flight.track_inprogress():
                 reply = await self._attempts(_Forward(request, forward_id, encoded, span), deadline_ms)
         finally:
+            self._metrics.seconds.observe(perf_counter() - begun_s, trace_ids(span.traceparent) or None)
             span.ended(reply)
         return reply
 

@@ -3,10 +3,15 @@
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from structlog.contextvars import get_contextvars
 
 from forwarding import envelope
 from forwarding.envelope import Sender
 from forwarding.net.forward_spans import FAULT, Serve, traced
+from proxy.net.pages.http_server import metrics_page
+from proxy.net.telemetry.spans import NO_SPANS
 from proxy.security.principal import Principal, serialize
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
@@ -81,6 +86,22 @@ async def test_a_forward_that_no_controller_answers_ends_with_the_error_that_the
     assert (span.error, span.attributes["kafka.error_code"]) == ("REQUEST_TIMED_OUT", 7)
 
 
+async def test_the_latency_of_a_forward_has_its_span_as_exemplar_and_without_traces_none() -> None:
+    for spans, expected in ((RecordedSpans(), {"trace_id": "a" * 32, "span_id": "0" * 16}), (NO_SPANS, None)):
+        registry = CollectorRegistry()
+        async with (
+            FakeBroker(in_turn(answered)) as controller,
+            a_forwarder(endpoint_of(controller.address), spans=spans, registry=registry) as forwarder,
+        ):
+            await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+        _, text = await metrics_page(registry, b"application/openmetrics-text")
+
+        families = text_string_to_metric_families(text.decode())  # type: ignore[no-untyped-call]
+        exemplars = (sample.exemplar for family in families for sample in family.samples)
+        found = [exemplar.labels for exemplar in exemplars if exemplar is not None]
+        assert found == ([] if expected is None else [expected])
+
+
 async def test_without_traces_the_envelope_says_nothing_of_them() -> None:
     async with (
         FakeBroker(in_turn(answered)) as controller,
@@ -106,6 +127,19 @@ def an_envelope(traceparent: str | None = PARENT) -> Any:
     )
     codec = codecs.request(ApiKey.ENVELOPE, 0)
     return codec.decode_exactly(codec.encode(message))
+
+
+async def test_what_the_controller_logs_of_an_envelope_has_the_ids_of_its_span() -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def serve(message: Any, _version: int, _sender: Sender) -> Any:
+        seen.append(get_contextvars())
+        return envelope.wrap_response(decode_request_header(message.request_data), DONE, 41)
+
+    await served(serve, an_envelope())
+
+    assert seen == [{"trace_id": "a" * 32, "span_id": "0" * 16}]
+    assert get_contextvars() == {}
 
 
 async def served(serve: Serve, message: Any) -> tuple[Any, RecordedSpan]:

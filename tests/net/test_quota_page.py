@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
-from prometheus_client.exposition import generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.net.pages.http_server import exposition
+from proxy.net.pages.http_server import exposition, metrics_page
 from proxy.net.pages.quota_page import MAX_ROWS, quota_page
 from proxy.net.runtime import chunked
 from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
@@ -166,6 +167,14 @@ async def test_metrics_that_come_in_pieces_read_as_in_one() -> None:
     Info("build", "Which", registry=registry).info({"version": "1"})
 
     assert await exposition(registry) == generate_latest(registry)
+    assert await metrics_page(registry, b"text/plain") == (CONTENT_TYPE_LATEST, generate_latest(registry))
+    accept = (
+        b"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;q=0.3,*/*;q=0.2"
+    )
+    assert await metrics_page(registry, accept) == (
+        openmetrics.CONTENT_TYPE_LATEST,
+        openmetrics.generate_latest(registry),  # type: ignore[no-untyped-call]
+    )
 
 
 @pytest.mark.spec("Q12", "O2")

@@ -4,6 +4,7 @@ The receiver is tests/support/otlp_receiver.py, made of OpenTelemetry's protobuf
 """
 
 import asyncio
+import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,14 @@ async def test_a_forwarded_request_is_one_trace_over_both_processes(
         ("Envelope CreateAcls", SERVER),
     ]
     assert envelope.parent_id == b""
+    # The lines of the records, as those of the forwarder, lead to the trace.
+    for file, event, span in (
+        (proxy, "forwarded", envelope),
+        (controller, "forwarded_received", at_controller),
+    ):
+        lines = map(json.loads, file.with_suffix(".log").read_text(encoding="utf-8").splitlines())
+        ids = [(line.get("trace_id"), line.get("span_id")) for line in lines if line["event"] == event]
+        assert ids[-1] == (span.trace_id.hex(), span.span_id.hex())
     assert len({span.attributes["penstock.forward.id"] for span in (envelope, at_controller)}) == 1
     assert len({span.attributes["kafka.correlation_id"] for span in (envelope, at_controller)}) == 1
     assert {span.attributes["kafka.error_code"] for span in (envelope, at_controller)} == {0}

@@ -15,6 +15,7 @@ from ssl import cert_time_to_seconds
 from typing import Any, Concatenate, ParamSpec
 
 import structlog
+from structlog.contextvars import bound_contextvars, get_contextvars
 
 from proxy.audit import events
 from proxy.audit.classes import AUTHENTICATION
@@ -306,8 +307,10 @@ class Listener:
     async def forward(self, connection: Connection, request: ToController) -> None:
         """Send an admin request to the controller."""
         response = await self._services.forward(request)
+        # The forwarder has bound its trace in the context of this task. Slices have contexts of their own.
+        traced = bound_contextvars(**get_contextvars())
         respond = await call_in_slices(
-            lambda: connection.controller_responded(request.correlation_id, response)
+            traced(lambda: connection.controller_responded(request.correlation_id, response))
         )
         await self._services.trail.wait_until_durable()
         if respond is not None:

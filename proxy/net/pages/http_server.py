@@ -23,6 +23,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from proxy.error_text import text_of
@@ -43,6 +44,8 @@ _MAX_HEAD_BYTES = _MAX_BODY_BYTES = 8_192
 _TIMEOUT_S = 5
 _PLAIN = "text/plain; charset=utf-8"
 _JSON = "application/json"
+_OPENMETRICS = b"application/openmetrics-text"
+_EOF = b"# EOF\n"
 _ALIVE = ("/livez", "/healthz")
 _READY = "/readyz"
 _METRICS = "/metrics"
@@ -331,7 +334,7 @@ class HttpServer:
         if path == _READY:
             return _PLAIN, self._ready(detailed=allowed)
         if path == _METRICS:
-            return CONTENT_TYPE_LATEST, await exposition(self._registry)
+            return await metrics_page(self._registry, dict(request.headers).get(b"accept", b""))
         if path in self._pages:
             return _JSON, await self._pages[path]()
         if path in self._queries:
@@ -422,12 +425,25 @@ async def collected(registry: Collector) -> AsyncIterator[Metric]:
         yield metric
 
 
-async def exposition(registry: Collector) -> bytes:
-    """Return the text that `generate_latest` would return, built in slices."""
+async def metrics_page(registry: Collector, accept: bytes) -> tuple[str, bytes]:
+    """Return content type and text: OpenMetrics, with exemplars, if the Accept header names it."""
+    if any(each.split(b";")[0].strip() == _OPENMETRICS for each in accept.split(b",")):
+        text = await exposition(registry, _openmetrics)
+        return openmetrics.CONTENT_TYPE_LATEST, text + _EOF
+    return CONTENT_TYPE_LATEST, await exposition(registry)
+
+
+def _openmetrics(registry: Collector) -> bytes:
+    text: bytes = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
+    return text[: -len(_EOF)]
+
+
+async def exposition(registry: Collector, generate: Callable[[Collector], bytes] = generate_latest) -> bytes:
+    """Return the text that `generate` would return, built in slices."""
     text: list[bytes] = []
     before = ""
     async for metric in collected(registry):
-        lines = generate_latest(_One(metric))
+        lines = generate(_One(metric))
         # HELP and TYPE appear once for each metric.
         text.append(lines if metric.name != before else lines.split(b"\n", 2)[2])
         before = metric.name

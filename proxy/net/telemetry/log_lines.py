@@ -224,6 +224,7 @@ def configure(
     ]
     structlog.configure(
         processors=[
+            structlog.contextvars.merge_contextvars,
             _sampling,
             *([_authorizer_line] if with_authorizer_line else []),
             *shared,

@@ -8,6 +8,16 @@ from collections.abc import Mapping
 from typing import Literal, Protocol
 
 Attributes = Mapping[str, str | int | bool]
+
+
+def trace_ids(traceparent: str | None) -> dict[str, str]:
+    """Return `trace_id` and `span_id` of a traceparent, in hex, for lines and exemplars; {} for None."""
+    if traceparent is None:
+        return {}
+    _, trace_id, span_id, _ = traceparent.split("-")
+    return {"trace_id": trace_id, "span_id": span_id}
+
+
 Kind = Literal["server", "client"]
 
 
