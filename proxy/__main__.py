@@ -27,7 +27,7 @@ SPARK = ("pyspark", "delta", "py4j", "jinja2", "markupsafe")
 """Packages that only the extra `spark` installs."""
 _INIT = (
     "Write commented example files for a proxy beside its broker, a controller, or both: configurations that"
-    " penstock check accepts, users, certificates and passwords in secrets/, a systemd unit, alert rules and"
+    " penstock check accepts, users, certificates and passwords in secrets/, systemd units, alert rules and"
     " a dashboard."
 )
 
@@ -46,12 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     seat = getattr(arguments, "worker", None)
     # The other commands print results: their log lines would be noise.
     serves = arguments.command in ("proxy", "controller")
-    level, process, in_kafkas_form = (
-        log_lines.read_settings(arguments.config) if serves else ("WARNING", {}, False)
-    )
-    if seat is not None:
-        process["worker"] = json.loads(seat)["number"]
-    log_lines.configure(level, process, queued=serves, with_authorizer_line=in_kafkas_form)
+    if serves:
+        lines = log_lines.read_settings(arguments.config)
+        if seat is not None:
+            lines.process["worker"] = json.loads(seat)["number"]
+        log_lines.configure(**lines._asdict(), queued=True)
+    else:
+        log_lines.configure("WARNING")
     try:
         return int(arguments.run(arguments))
     finally:

@@ -16,8 +16,9 @@ from pathlib import Path
 import structlog
 from proxy.net.telemetry import log_lines
 file = Path(sys.argv[1])
-level, process, _ = log_lines.read_settings(file)
-log_lines.configure(level, process | {"worker": 1}, queued=True)
+settings = log_lines.read_settings(file)
+settings.process["worker"] = 1
+log_lines.configure(**settings._asdict(), queued=True)
 structlog.get_logger("proxy.net.clients.listener").info("listening", port=9092, host=None)
 logging.getLogger("aiokafka.client").error("Group Coordinator Request failed: %s", "[Error 15]")
 warnings.warn("something is old")
@@ -33,8 +34,7 @@ from pathlib import Path
 from proxy.audit.record import AuditEvent
 from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.event_lines import log_event
-level, process, in_kafkas_form = log_lines.read_settings(Path(sys.argv[1]))
-log_lines.configure(level, process, with_authorizer_line=in_kafkas_form)
+log_lines.configure(**log_lines.read_settings(Path(sys.argv[1]))._asdict())
 fields = dict(principal="User:x", host="10.0.0.7", operation="WRITE", resource_type="TRANSACTIONAL_ID",
               resource_name="t", method="Produce", rule="default.deny", count=2)
 log_event(AuditEvent(event="authorization", granted=False, **fields))
@@ -79,7 +79,7 @@ def test_lines_of_ours_of_libraries_and_of_the_interpreter_are_json_and_name_the
     assert [(line["logger"], line["level"], line["event"].splitlines()[0]) for line in lines] == [
         ("proxy.net.clients.listener", "info", "listening"),
         ("aiokafka.client", "error", "Group Coordinator Request failed: [Error 15]"),
-        ("py.warnings", "warning", "<string>:11: UserWarning: something is old"),
+        ("py.warnings", "warning", "<string>:12: UserWarning: something is old"),
         ("proxy.net.telemetry.log_lines", "error", "uncaught exception"),
         ("proxy.net.telemetry.log_lines", "error", "uncaught exception"),
     ]

@@ -66,7 +66,8 @@ def _ecs_fields() -> dict[str, Any]:
     return fields
 
 
-def _ecs_faults(document: Mapping[str, Any]) -> Iterator[str]:
+def ecs_field_faults(document: Mapping[str, Any]) -> Iterator[str]:
+    """What is no field of ECS, or not of its type; `penstock` is ours."""
     own = {name: value for name, value in document.items() if name != "penstock"}
     for path, value in _flat("", own):
         field = _ecs_fields().get(path)
@@ -78,6 +79,10 @@ def _ecs_faults(document: Mapping[str, Any]) -> Iterator[str]:
         for each in value if isinstance(value, list) else [value]:
             if not _IS[field["type"]](each) or each not in field.get("allowed", [each]):
                 yield f"{path}: {each!r} is no {field['type']} of ECS"
+
+
+def _ecs_faults(document: Mapping[str, Any]) -> Iterator[str]:
+    yield from ecs_field_faults(document)
     types = document["event"]["type"]
     for category in document["event"]["category"]:
         expected = _ecs_fields()["event.category"]["allowed"].get(category, ())

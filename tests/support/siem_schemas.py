@@ -6,7 +6,7 @@
 
 writes them anew. Both schemas are published under the Apache License 2.0. Of OCSF these are the JSON schemas
 of the classes that the export uses; an attribute whose object is not in OBJECTS is not valid. Of ECS it is
-the type of each field of FIELD_SETS, and the values that are allowed.
+the type of each field of FIELD_SETS, sets and fields, and the values that are allowed.
 """
 
 import importlib
@@ -26,7 +26,7 @@ OBJECTS = (
 )
 FIELD_SETS = (
     *("@timestamp", "client", "destination", "ecs", "error", "event", "message", "observer", "related"),
-    *("rule", "service", "source", "user", "user_agent"),
+    *("log", "process.pid", "rule", "service", "source", "span", "trace", "user", "user_agent"),
 )
 OCSF_FILE, ECS_FILE = (
     DIRECTORY / f"ocsf-{OCSF_VERSION}.json",
@@ -64,7 +64,11 @@ def _attribute(attribute: dict[str, Any]) -> Any:
 def ecs_fields(flat: str) -> dict[str, Any]:
     """By field, from the text of ecs_flat.yml."""
     fields: dict[str, Any] = yaml.safe_load(flat)
-    return {name: _field(each) for name, each in fields.items() if name.partition(".")[0] in FIELD_SETS}
+    return {
+        name: _field(each)
+        for name, each in fields.items()
+        if name in FIELD_SETS or name.partition(".")[0] in FIELD_SETS
+    }
 
 
 def _field(field: dict[str, Any]) -> dict[str, Any]:

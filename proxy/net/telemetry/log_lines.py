@@ -27,7 +27,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import RLock, Thread
 from types import TracebackType
-from typing import Any, TextIO, cast
+from typing import Any, NamedTuple, TextIO, TypeAlias, cast
 
 import structlog
 import yaml
@@ -36,13 +36,18 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proxy.net.runtime.clock import now_ms
+from proxy.net.telemetry.ecs_lines import in_ecs
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 IDS = {"proxy.id": "proxy_id", "controller.id": "controller_id"}
 """Key of the file -> field of each line."""
 
+Form: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+"""Names the fields of a finished line."""
+
 MAX_BYTES = 4 << 20
 REPORT_INTERVAL_MS = 1_000
+TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
 FULL, FAILED = "queue_full", "write_failed"
 
 STRANGER = "stranger"
@@ -62,9 +67,21 @@ _LEVEL_METHODS = tuple(
 )
 
 
-def read_settings(config_path: Path) -> tuple[str, dict[str, object], bool]:
-    """Return `log.level`, INFO if the file has none; proxy_id or controller_id, if the file has one; and
-    `log.authorizer.line`."""
+class LogSettings(NamedTuple):
+    """What the file says of log lines."""
+
+    level: str
+    """`log.level`, INFO if the file has none."""
+    process: dict[str, object]
+    """proxy_id or controller_id, if the file has one."""
+    with_authorizer_line: bool
+    """`log.authorizer.line`."""
+    ecs: bool
+    """Whether `log.format` is ecs."""
+
+
+def read_settings(config_path: Path) -> LogSettings:
+    """Read the file, which may be invalid."""
     document = _document(config_path)
     section = document.get("log")
     settings = section if isinstance(section, dict) else {}
@@ -72,7 +89,12 @@ def read_settings(config_path: Path) -> tuple[str, dict[str, object], bool]:
     process: dict[str, object] = {
         field: str(document[key]) for key, field in IDS.items() if document.get(key) is not None
     }
-    return level if level in LEVELS else "INFO", process, settings.get("authorizer.line") is True
+    return LogSettings(
+        level if level in LEVELS else "INFO",
+        process,
+        settings.get("authorizer.line") is True,
+        settings.get("format") == "ecs",
+    )
 
 
 def _document(config_path: Path) -> dict[str, Any]:
@@ -207,18 +229,25 @@ def configure(
     *,
     queued: bool = False,
     with_authorizer_line: bool = False,
+    ecs: bool = False,
 ) -> None:
     """Configure structlog and the standard library's loggers alike. `level`: DEBUG, INFO, WARNING or ERROR.
 
     `process`: fields of each line besides the pid: proxy_id or controller_id, worker.
     `queued`: write through a queue, which never blocks. `with_authorizer_line`: see `_authorizer_line`.
+    `ecs`: in the form of proxy.net.telemetry.ecs_lines.
     """
     identity = dict(process or {}) | {"pid": os.getpid()}
-    file = _queue(identity) if queued else sys.stderr
+    form: Form = in_ecs if ecs else dict
+    file = _queue(identity, form) if queued else sys.stderr
+    rendered: list[structlog.typing.Processor] = [
+        lambda _logger, _method, event: form(dict(event)),
+        structlog.processors.JSONRenderer(),
+    ]
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_logger_name,
         structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.TimeStamper(fmt=TIMESTAMP, utc=True),
         structlog.processors.format_exc_info,
         partial(_finish, identity),
     ]
@@ -228,7 +257,7 @@ def configure(
             _sampling,
             *([_authorizer_line] if with_authorizer_line else []),
             *shared,
-            structlog.processors.JSONRenderer(),
+            *rendered,
         ],
         wrapper_class=_Filtering,
         logger_factory=partial(_Logger, file),
@@ -240,7 +269,7 @@ def configure(
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(),
+                *rendered,
             ],
         )
     )
@@ -297,10 +326,10 @@ def _finish(
     return {name: value for name, value in event.items() if value is not None} | identity
 
 
-def _queue(identity: dict[str, object]) -> TextIO:
+def _queue(identity: dict[str, object], form: Form) -> TextIO:
     # If stderr was closed at the start, its number may be reused for a spool's file or a socket.
     descriptor = os.open(os.devnull, os.O_WRONLY) if sys.stderr is None else sys.stderr.fileno()
-    queue = LogQueue(descriptor, partial(_report, identity))
+    queue = LogQueue(descriptor, partial(_report, identity, form))
     _queues.append(queue)
     atexit.register(queue.finish, LAST_LINES_S)
     # What the interpreter itself writes must not block either.
@@ -308,10 +337,10 @@ def _queue(identity: dict[str, object]) -> TextIO:
     return sys.stderr
 
 
-def _report(identity: dict[str, object], lost: int) -> str:
-    time = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+def _report(identity: dict[str, object], form: Form, lost: int) -> str:
+    time = datetime.now(UTC).strftime(TIMESTAMP)
     line = {"lost": lost, "event": "log lines lost", "logger": __name__, "level": "warning"}
-    return json.dumps(line | {"timestamp": time} | identity) + "\n"
+    return json.dumps(form(line | {"timestamp": time} | identity)) + "\n"
 
 
 def _log_uncaught_exceptions() -> None:
