@@ -37,7 +37,10 @@ _CONFIGURATIONS = {
     SIDECAR: ("proxy.yaml", "users.yaml", "systemd/penstock@proxy.socket"),
     CONTROLLER: ("controller.yaml", "controller-users.yaml"),
 }
-_BESIDE = ("systemd/penstock@.service", "prometheus/rules.yaml", "grafana/penstock.json")
+_BESIDE = (
+    *("systemd/penstock@.service", "systemd/penstock-audit.service"),
+    *("prometheus/rules.yaml", "grafana/penstock.json"),
+)
 _STEMS = {SIDECAR: "proxy", CONTROLLER: "controller"}
 _PASSWORDS = {SIDECAR: ("admin.password", "controller.password"), CONTROLLER: ("controller.password",)}
 _VERIFIES = "metadata: {public.keys.file:"

@@ -1,5 +1,7 @@
 """`penstock init`: what it writes can be used as it is, and nothing is lost by it."""
 
+import re
+import shlex
 import stat
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +18,7 @@ from proxy.config.parts import secret_files
 from proxy.metadata.signing_keys import PublicKeys, SigningKey
 from proxy.net.clients.acceptor import BACKLOG
 from proxy.workers.supervisor import ENDING_MS
+from spark_audit.__main__ import parser
 
 pytestmark = pytest.mark.spec("O5")
 
@@ -144,6 +147,23 @@ def test_the_socket_unit_holds_the_address_of_the_listener(tmp_path: Path) -> No
     assert unit("ListenStream", "penstock@proxy.socket") == listener.bind
     assert unit("Backlog", "penstock@proxy.socket") == str(BACKLOG)
     assert (tmp_path / "systemd" / "penstock@proxy.socket").is_file()
+
+
+@pytest.mark.spec("D9")
+def test_the_unit_of_the_audit_service_runs_what_its_command_takes(tmp_path: Path) -> None:
+    write_examples(Wanted(tmp_path))
+    text = (tmp_path / "systemd" / "penstock-audit.service").read_text()
+    (command,) = re.findall(r"^ExecStart=((?:.*\\\n)*.*)$", text, re.MULTILINE)
+    program, audit, *words = shlex.split(command.replace("\\\n", ""))
+
+    arguments = parser().parse_args(words)
+
+    assert (Path(program).name, audit) == ("penstock", "audit")
+    assert (arguments.continuous, arguments.http) == (True, "127.0.0.1:9192")
+    # All that it can write to.
+    state = f"/var/lib/{unit('StateDirectory', 'penstock-audit.service')}/"
+    assert {str(path).startswith(state) for path in (arguments.tables, arguments.out)} == {True}
+    assert unit("Environment", "penstock-audit.service").startswith(f"XDG_CACHE_HOME={state}")
 
 
 def test_every_secret_of_the_examples_is_known_as_one(tmp_path: Path) -> None:
