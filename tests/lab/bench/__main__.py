@@ -1,4 +1,4 @@
-"""`make bench`: measure, print the table, write build/bench.json."""
+"""`make bench`: measure, print the table, write build/bench.json. With --bootstrap: a cluster of your own."""
 
 import argparse
 import resource
@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from tests.lab.bench import capacity, load, results, templates
+from tests.lab.bench import capacity, load, own_cluster, results, templates
 from tests.lab.bench.results import Measured
 from tests.lab.bench.stage import PARTITIONS, SMALL_TOPIC, Target, targets
 from tests.lab.bench.workloads import QUICK, Cost, Sizes, Workloads
@@ -33,13 +33,39 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="shorter, and less exact")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=_NAMES, default=_NAMES, metavar="WORKLOAD")
+    own = parser.add_argument_group("a cluster of your own (docs/performance.md#on-your-own-cluster)")
+    own.add_argument("--bootstrap", action="append", metavar="HOST:PORT", help="repeatable: broker and proxy")
+    own.add_argument("--metrics", action="append", metavar="URL", help="of the process at each --bootstrap")
+    own.add_argument("--client-config", type=Path, metavar="FILE", help="librdkafka's settings for the login")
     arguments = parser.parse_args(argv)
+    if arguments.bootstrap or arguments.metrics or arguments.client_config:
+        return _own_cluster(parser, arguments)
     files = _allow_many_files()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
         sizes = sizes_for(arguments.quick, arguments.rounds, files)
         measured = _measure(Path(directory), sizes, arguments.rounds, arguments.only)
     results.write(BUILD / "bench.json", measured)
     sys.stdout.write("\n" + results.table(measured) + "\n" + capacity.table(capacity.of_proxy(measured)))
+    return 0
+
+
+def _own_cluster(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    if not arguments.bootstrap or arguments.only is not _NAMES:
+        parser.error("--metrics and --client-config need --bootstrap, which measures without --only")
+    urls = arguments.metrics or [None] * len(arguments.bootstrap)
+    if len(urls) != len(arguments.bootstrap):
+        parser.error("--metrics: name one URL for each --bootstrap, in the same order, or none")
+    client = own_cluster.client_settings(arguments.client_config)
+    places = [
+        own_cluster.Place(bootstrap, client, url)
+        for bootstrap, url in zip(arguments.bootstrap, urls, strict=True)
+    ]
+    sizes = QUICK if arguments.quick else Sizes()
+    measured = own_cluster.measure(places, arguments.rounds, sizes.bulk_bytes // 1024, sizes.connects)
+    sys.stdout.write(results.table(measured))
+    for place in places:
+        if units := capacity.table(capacity.of_proxy(measured, place.bootstrap)):
+            sys.stdout.write(f"\n{place.bootstrap}\n{units}")
     return 0
 
 

@@ -24,13 +24,13 @@ _ROWS = (
 """Workload, its figure, what it says for planning, and by what to multiply it."""
 
 
-def of_proxy(measured: Sequence[Measured]) -> dict[str, float]:
-    """Return the medians of the proxy's figures, by workload."""
+def of_proxy(measured: Sequence[Measured], target: str = "proxy") -> dict[str, float]:
+    """Return the medians of the figures of a proxy, by workload."""
     wanted = {(workload, figure) for workload, figure, _, _ in _ROWS}
     return {
         each.workload: median(each.values)
         for each in measured
-        if each.target == "proxy" and (each.workload, each.figure) in wanted
+        if each.target == target and (each.workload, each.figure) in wanted
     }
 
 

@@ -10,12 +10,14 @@ CPU_PER_REQUEST, CPU_PER_GIB = "cpu_us_per_request", "cpu_s_per_gib"
 KIB_PER_CONNECTION, CPU_PER_CONNECTION = "kib_per_connection", "cpu_us_per_connection"
 CPU_PER_MEMBER = "cpu_us_per_member_second"
 P50, P99, P999, LAST = "p50_ms", "p99_ms", "p999_ms", "last_ms"
+MB_PER_S = "mb_per_s"
 UNITS = {
     CPU_PER_REQUEST: "µs",
     CPU_PER_GIB: "s/GiB",
     KIB_PER_CONNECTION: "KiB",
     CPU_PER_CONNECTION: "µs",
     CPU_PER_MEMBER: "µs",
+    MB_PER_S: "MB/s",
     P50: "ms",
     P99: "ms",
     P999: "ms",
