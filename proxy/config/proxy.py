@@ -638,7 +638,7 @@ class Log(Part):
     level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], LIVE] = "INFO"
     """`DEBUG`, `INFO`, `WARNING`, `ERROR`."""
     format: Annotated[Literal["json", "ecs"], RESTART] = "json"
-    """`json`, or `ecs` for the names of the Elastic Common Schema; see [log lines](#log-lines)."""
+    """`json`, or `ecs` for the names of the Elastic Common Schema; see [the log](#the-log)."""
     authorizer_line: Annotated[bool, RESTART] = False
     """`true`: the line of each denial has the text of Kafka's authorizer log, `Principal = User:x is Denied
     operation = READ from host = ...`, as the field `kafka.authorizer.logger`, the name of Kafka's logger."""
