@@ -205,6 +205,8 @@ def test_images_are_named_by_digest_where_one_is_given(program: Path, tmp_path: 
     assert images == {f"penstock@{DIGEST}", f"penstock-audit@{DIGEST}", "apache/kafka:4.4.0"}
 
 
+RIGHTS = "acls:\n- {resource.type: TOPIC, resource.name: orders, principal: 'User:a', operation: READ}\n"
+ASSERTION = "payroll: no principal but User:alice may WRITE topic prefix payroll-\n"
 USERS = {"users": {"bob": {"password.hash": "scrypt$..."}}}
 CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "a user": ({"proxy": USERS}, set()),
@@ -224,6 +226,8 @@ CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
         {"controller": {"config": {"metadata": {"transactional.id": "another"}}}},
         {"controller"},
     ),
+    "a candidate": ({"policy": {"candidate": "acls: []"}}, set()),
+    "the first assertions": ({"policy": {"assertions": ASSERTION}}, {"controller"}),
     "a key of the proxies that needs a restart": ({"proxy": {"config": {"workers": 2}}}, {"proxy"}),
 }
 """What changes -> the components whose pods restart."""
@@ -252,6 +256,41 @@ def test_only_what_needs_a_restart_restarts_pods(
         expected = set()
     assert set(before) == {component, "controller"}
     assert {each for each in before if before[each] != after[each]} == expected
+
+
+@pytest.mark.spec("O15", "D18", "D19")
+@pytest.mark.parametrize("own_controllers", [True, False])
+def test_the_files_of_policies_are_mounted_where_they_decide_and_change_without_a_restart(
+    program: Path, tmp_path: Path, own_controllers: bool
+) -> None:
+    controller = yaml.safe_load((chart.CHART / "ci" / "plain-values.yaml").read_text("utf-8"))
+    base = STANDALONE if own_controllers else controller
+
+    def deployed(assertions: str) -> tuple[dict[str, str], list[Any]]:
+        policy = {"assertions": assertions, "candidate": RIGHTS}
+        objects = rendered(program, tmp_path, base | {"policy": policy})
+        data = {
+            (name, file): text
+            for each in objects
+            if each["kind"] == "ConfigMap"
+            for file, text in each["data"].items()
+            for name in [each["metadata"]["name"].rpartition("-")[2]]
+        }
+        return data, [each["spec"]["template"] for each in objects if each["kind"] == "StatefulSet"]
+
+    data, pods = deployed(ASSERTION)
+    changed, later = deployed(f"# Reviewed.\n{ASSERTION}")
+
+    judge = "controller" if own_controllers else "proxy"
+    assert [key for key in data if key[1] == "assertions.txt"] == [(judge, "assertions.txt")]
+    assert (data["proxy", "candidate.yaml"], data[judge, "assertions.txt"]) == (RIGHTS, ASSERTION)
+    assert (changed[judge, "assertions.txt"], later) == (f"# Reviewed.\n{ASSERTION}", pods)
+    texts = {file: text for (_, file), text in data.items()}
+    directory = with_secrets(tmp_path, texts)
+    processes = [name for name in texts if name.endswith("-0.yaml")]
+    assert [problem for name in processes for problem in check(directory / name)] == []
+    (directory / "candidate.yaml").write_text("acls: nonsense\n", encoding="utf-8")
+    assert [problem for name in processes for problem in check(directory / name)] != []
 
 
 @pytest.mark.spec("O15")

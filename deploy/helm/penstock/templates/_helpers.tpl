@@ -158,6 +158,12 @@ metadata: {public.keys.file: secrets/controllers.pub}
 authorizer:
   class.name: proxy.security.standard.StandardAuthorizer
   super.users: User:admin
+{{- if .Values.policy.candidate }}
+  candidate: /etc/penstock/candidate.yaml
+{{- end }}
+{{- if and .Values.policy.assertions (not .Values.controller.enabled) }}
+policy: {assertions: /etc/penstock/assertions.txt}
+{{- end }}
 audit: {spool.dir: /var/lib/penstock/spool}
 limits: {drain.timeout.ms: 30000}
 http: {{- include "penstock.http.config" (list . "proxy") | nindent 2 }}
@@ -200,6 +206,9 @@ metadata:
 authorizer:
   class.name: proxy.security.standard.StandardAuthorizer
   super.users: User:admin{{ range $proxies }};User:proxy-{{ .id }}{{ end }}
+{{- if .Values.policy.assertions }}
+policy: {assertions: /etc/penstock/assertions.txt}
+{{- end }}
 audit: {spool.dir: /var/lib/penstock/spool}
 http: {{- include "penstock.http.config" (list . "controller") | nindent 2 }}
 {{- end }}
