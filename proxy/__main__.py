@@ -109,6 +109,7 @@ def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.Argume
             "replace a running proxy by a new process and print the outcome; connections wait meanwhile",
         ),
         ("connections", _connections, "show who is connected to a running proxy, from where, with what"),
+        ("quotas", _quotas, "show the quotas in use at a running proxy, and who is throttled"),
         ("disconnect", _disconnect, "end a connection to a running proxy, or all of a principal"),
         ("shell", _shell, "show the metadata log as a tree of paths"),
     ):
@@ -128,7 +129,7 @@ def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.Argume
         command.set_defaults(run=run)
         if name == "proxy":
             command.add_argument("--worker", help=argparse.SUPPRESS)  # For workers that a supervisor starts.
-        if name in ("check", "reload", "restart"):
+        if name in ("check", "reload", "restart", "quotas"):
             command.add_argument("--json", action="store_true", help="print one JSON object")
         if name in ("reload", "restart"):
             _signal_arguments(command, name)
@@ -652,6 +653,12 @@ def _connections(arguments: argparse.Namespace) -> int:
 
     given = {name: value for name in FILTERS if (value := getattr(arguments, name)) is not None}
     return show_connections(arguments.config, given, as_json=arguments.json)
+
+
+def _quotas(arguments: argparse.Namespace) -> int:
+    from proxy.commands.quotas import show_quotas
+
+    return show_quotas(arguments.config, as_json=arguments.json)
 
 
 def _disconnect(arguments: argparse.Namespace) -> int:

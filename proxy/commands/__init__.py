@@ -7,6 +7,7 @@ credential_check    `check --token`, `--certificate`: what a listener makes of a
 proposal_check      `check --proposal`: what a proposed change of policy does
 reload_and_restart  the commands to a running process
 connections         who is connected to a running proxy, from its HTTP port
+quotas              the quotas in use at a running proxy, from its HTTP port
 disconnect          ends connections of a running proxy, through its HTTP port
 http_port           requests to the HTTP port of a running proxy
 policy/             `policy`: what is proved about ACLs

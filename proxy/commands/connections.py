@@ -34,7 +34,7 @@ def show_connections(path: Path, filters: Mapping[str, str], *, as_json: bool) -
         return _failed(str(error), EXIT_NO_RESPONSE)
     except (RequestRejected, ConfigError) as error:
         return _failed(str(error), EXIT_INVALID)
-    lines = map(json.dumps, rows) if as_json else _table([_HEAD, *map(_cells, rows)])
+    lines = map(json.dumps, rows) if as_json else table([_HEAD, *map(_cells, rows)])
     for line in lines:
         print(line)
     if silent:
@@ -67,7 +67,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(map(str.ljust, row, widths)).rstrip()
