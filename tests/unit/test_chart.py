@@ -266,7 +266,7 @@ def test_the_files_of_policies_are_mounted_where_they_decide_and_change_without_
     controller = yaml.safe_load((chart.CHART / "ci" / "plain-values.yaml").read_text("utf-8"))
     base = STANDALONE if own_controllers else controller
 
-    def deployed(assertions: str) -> tuple[dict[str, str], list[Any]]:
+    def deployed(assertions: str) -> tuple[dict[tuple[str, str], str], list[Any]]:
         policy = {"assertions": assertions, "candidate": RIGHTS}
         objects = rendered(program, tmp_path, base | {"policy": policy})
         data = {
