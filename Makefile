@@ -219,6 +219,7 @@ format: $(INSTALLED) ## Format the code and apply ruff's fixes
 schemas: $(INSTALLED) ##@ Write the message tables and type stubs from the Kafka release in the cache
 	libs="$$($(BIN)/python -c 'from tests.lab.cluster.kafka import libs; print(libs(report=lambda _: None))')"; \
 	$(BIN)/python -m tests.support.import_schemas "$$libs"/kafka-clients-*.jar "$$libs"/kafka-metadata-*.jar
+	$(BIN)/python -m tests.support.broker_versions "$$($(BIN)/python -c 'from tests.lab.cluster.kafka import KAFKA_VERSION; print(KAFKA_VERSION)')"
 
 # Every extra except gssapi, which is built with the Kerberos headers: see `make kerberos`.
 lock: $(INSTALLED) ## Resolve the dependencies into the lock files

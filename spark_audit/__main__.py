@@ -70,9 +70,9 @@ from spark_audit.tables.plans import adapt_plans
 from spark_audit.tables.retention import compact, expire
 from spark_audit.tables.runs import ACCEPT
 from spark_audit.views import statements
+from spark_audit.what_if import broker_release, result
 from spark_audit.what_if.answers import read_regions
 from spark_audit.what_if.page import render
-from spark_audit.what_if.result import document, holds, lines
 from spark_audit.what_if.summaries import Summaries
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
@@ -189,6 +189,27 @@ def _reconcile(spark: SparkSession, arguments: argparse.Namespace) -> int:
 
 
 def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    effects = (broker_release if arguments.broker else result).EFFECTS
+    if wrong := [effect for effect in arguments.fail_on if effect not in effects]:
+        raise AuditError(f"--fail-on {wrong[0]}: what is tried has the effects {', '.join(effects)}")
+    return (_what_if_broker if arguments.broker else _what_if_proposal)(spark, arguments)
+
+
+def _what_if_broker(spark: SparkSession, arguments: argparse.Namespace) -> int:
+    if arguments.summaries or arguments.policy_diff or arguments.public_keys:
+        raise AuditError("--summaries, --policy-diff and --public-keys are for --proposal, not for --broker")
+    adapt_plans(spark, arguments.tables, hold=False)
+    audit, _, _ = trail(spark, arguments.tables, delta.versions(spark, arguments.tables))
+    found = broker_release.document(audit, arguments.broker, arguments.first, arguments.last)
+    place = f"{arguments.out.rstrip('/')}/what-if.json"
+    files.write_text(spark, place, json.dumps(found, indent=1) + "\n")
+    for line in broker_release.lines(found):
+        _say(line)
+    _say(f"what if: {place}")
+    return FINDINGS if any(found["effects"][effect] for effect in arguments.fail_on) else CLEAN
+
+
+def _what_if_proposal(spark: SparkSession, arguments: argparse.Namespace) -> int:
     text = Path(arguments.proposal).read_text(encoding="utf-8")
     try:
         proposal = parse_proposal(text, arguments.proposal)
@@ -201,14 +222,14 @@ def _what_if(spark: SparkSession, arguments: argparse.Namespace) -> int:
     if arguments.summaries:
         summaries = Summaries(arguments.summaries, delta.table_id(spark, tables.audit))
     logic = None if arguments.policy_diff is None else read_regions(arguments.policy_diff)
-    found = document(audit, log, proposal, arguments.first, arguments.last, summaries, logic)
+    found = result.document(audit, log, proposal, arguments.first, arguments.last, summaries, logic)
     place = f"{arguments.out.rstrip('/')}/what-if"
     files.write_text(spark, f"{place}.json", json.dumps(found, indent=1) + "\n")
     files.write_text(spark, f"{place}.html", render(found, text))
-    for line in lines(found):
+    for line in result.lines(found):
         _say(line)
     _say(f"what if: {place}.json, {place}.html")
-    return FINDINGS if holds(found, arguments.fail_on) else CLEAN
+    return FINDINGS if result.holds(found, arguments.fail_on) else CLEAN
 
 
 def _least_privilege(spark: SparkSession, arguments: argparse.Namespace) -> int:
@@ -427,7 +448,12 @@ COMMANDS = (
         _acknowledge,
         A.ACKNOWLEDGE,
     ),
-    Command("what-if", "say what a proposed change would do to recorded traffic", _what_if, A.WHAT_IF),
+    Command(
+        "what-if",
+        "say what a proposed change, or another release of brokers, would do to recorded traffic",
+        _what_if,
+        A.WHAT_IF,
+    ),
     Command(
         "least-privilege",
         "list grants, users and quotas that recorded traffic did not need",

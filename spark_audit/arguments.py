@@ -14,6 +14,7 @@ from spark_audit.progress import INTERVAL_MS
 from spark_audit.report.history import KINDS as KINDS_OF_RESOURCES
 from spark_audit.siem.mapping import EVENT_CLASSES, SCHEMAS
 from spark_audit.siem.receiver import FRAMINGS
+from spark_audit.what_if import broker_release
 from spark_audit.what_if.result import EFFECTS
 
 _MOST_DAYS = 3_660
@@ -108,6 +109,15 @@ def _with_continuous(command: argparse._ActionsContainer) -> None:
             type=_at_least(1),
         ),
         option("--http HOST:PORT", "serve /metrics, /livez and /readyz there"),
+    ):
+        add(group)
+
+
+def _with_what_is_tried(command: argparse._ActionsContainer) -> None:
+    group = command.add_mutually_exclusive_group(required=True)
+    for add in (
+        option("--proposal FILE", "kafka-acls and kafka-configs commands"),
+        option("--broker RELEASE", "a release of Kafka, such as 3.9: list who uses what it does not speak"),
     ):
         add(group)
 
@@ -212,14 +222,14 @@ ACKNOWLEDGE = (
     *_SESSION,
 )
 WHAT_IF = (
-    option("--proposal FILE", "kafka-acls and kafka-configs commands", required=True),
+    _with_what_is_tried,
     option("--from D", "first day, YYYY-MM-DD", dest="first", type=date.fromisoformat),
     option("--summaries DIR", "directory or URI with summaries of days, which the next run reads"),
     _LAST_DAY,
     option("--policy-diff FILE", "output of penstock policy diff --json, for the page"),
-    option("--out DIR", "directory for what-if.json and what-if.html", required=True),
+    option("--out DIR", "directory for what-if.json and, with --proposal, what-if.html", required=True),
     _PUBLIC_KEYS,
-    option("--fail-on *", _FAILING, choices=EFFECTS),
+    option("--fail-on *", _FAILING, choices=dict.fromkeys((*EFFECTS, *broker_release.EFFECTS))),
     *_TABLES,
 )
 LEAST_PRIVILEGE = (

@@ -1,4 +1,6 @@
-"""What a proposed change of policy would do to recorded traffic. Reads the tables of the trail, writes none.
+"""What a proposed change of policy, or of brokers, would do to recorded traffic.
+
+It reads the tables of the trail, and writes none.
 
 proposed_log     the metadata log as it would be with the proposal
 traffic          the recorded decisions and summaries that are decided again
@@ -10,4 +12,5 @@ sessions         who would have to re-authenticate
 answers          what the logic says can change, and what a candidate saw
 result           all of these as one document
 page             the document as an HTML page
+broker_release   who uses versions of APIs that another release of brokers does not speak
 """

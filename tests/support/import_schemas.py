@@ -170,6 +170,7 @@ class MessageDefinition(StructDefinition):
     type: str
     apiKey: NotRequired[int]
     validVersions: str
+    listeners: list[str]
     flexibleVersions: str
     latestVersionUnstable: NotRequired[bool]
     commonStructs: NotRequired[list[StructDefinition]]
@@ -182,14 +183,16 @@ def read_jar(jar: Path) -> list[MessageSchema]:
     """Return the live messages that a jar defines, in no particular order."""
     with zipfile.ZipFile(jar) as archive:
         names = [n for n in archive.namelist() if n.startswith(_FOLDERS) and n.endswith(".json")]
-        definitions = [_without_comments(archive.read(name).decode()) for name in names]
+        definitions = [definition(archive.read(name).decode()) for name in names]
     return [message(d) for d in definitions if d["validVersions"] != "none"]
 
 
-def _without_comments(text: str) -> MessageDefinition:
+def definition(text: str) -> MessageDefinition:
+    """Parse a file of Kafka's: JSON with comments, and in old releases with more after its end."""
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("//"))
-    definition: MessageDefinition = json.loads("\n".join(lines))
-    return definition
+    parsed: MessageDefinition
+    parsed, _ = json.JSONDecoder().raw_decode("\n".join(lines).lstrip())
+    return parsed
 
 
 def message(definition: MessageDefinition) -> MessageSchema:
