@@ -359,8 +359,10 @@ def _require_address(host: str) -> None:
         ) from None
     groups = [f"{int(group, 16):x}" for group in address.exploded.split(":") if address.version != 4]
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    written = str(mapped) if mapped else ":".join(groups) or host
-    if written != host:
+    written = str(mapped) if mapped else ":".join(groups) or str(address)
+    # A link-local address may have the number of an interface.
+    is_zoned = written.startswith("fe") and re.fullmatch(r"%[1-9][0-9]{0,9}", host.removeprefix(written))
+    if written != host and not is_zoned:
         raise ValueError(f"host {host!r} has to be written as {written}; the ACL would be rejected")
 
 

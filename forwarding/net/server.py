@@ -17,7 +17,7 @@ from forwarding.config import ControllerConfig
 from forwarding.net.connection import ControllerConnection, ListenerContext, UnknownPrincipal
 from forwarding.net.metrics import ControllerMetrics
 from proxy.config import split_host_port
-from proxy.net.clients.acceptor import BACKLOG, Acceptor, TlsAcceptor
+from proxy.net.clients.acceptor import BACKLOG, Acceptor, TlsAcceptor, peer_address
 from proxy.net.clients.admission import Admission
 from proxy.net.clients.drain import drain
 from proxy.net.clients.pending_logins import LOGIN_TIMEOUT
@@ -52,7 +52,7 @@ class _Peer:
         self.slot = slot
         self.reader = reader
         self.writer = writer
-        self.host = host_address(writer.get_extra_info("peername")[0])
+        self.host = host_address(peer_address(writer.get_extra_info("peername")))
         self.idle = self.draining = False
 
     def drain(self) -> bool:

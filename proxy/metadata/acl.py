@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -121,6 +122,10 @@ def address_text(text: str) -> str | None:
     return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))
 
 
+IN_EVERY_ZONE = "%"
+"""Ends the host of a DENY for an address that may have a zone, as decisions look it up. No client has it."""
+
+
 def host_fault(host: str, networks: bool = True) -> str | None:
     """Return why the host of an ACL matches no client, or None. `networks`: see AclsImage."""
     if host == WILDCARD:
@@ -132,12 +137,20 @@ def host_fault(host: str, networks: bool = True) -> str | None:
     address = address_text(host)
     if address is None:
         return f"Host {host[:100]!r} is neither an address nor a network nor *. Names are not supported."
-    return None if address == host else f"Host {host[:100]!r} has to be written as {address}."
+    zone = host.removeprefix(f"{address}%")
+    is_zoned = address.startswith("fe") and _ZONE.fullmatch(zone) is not None
+    return None if address == host or is_zoned else f"Host {host[:100]!r} has to be written as {address}."
+
+
+_ZONE = re.compile("[1-9][0-9]{0,9}")
+"""The number of an interface. A socket's address has it if it is link-local (fe80::/10), and no name."""
 
 
 @lru_cache(maxsize=10_000)
 def _denied_host(host: str, networks: bool) -> str:
     known = (network_text(host) if networks else None) if "/" in host else address_text(host)
+    if known is not None and "/" not in known and known.startswith("fe"):
+        return known + IN_EVERY_ZONE
     return host if host == WILDCARD else known or WILDCARD
 
 
@@ -236,6 +249,7 @@ class Acl:
         """
         if self.permission_type is PermissionType.ALLOW:
             is_known = _is_known(self) and ":" in self.principal and self.until_ms != UNKNOWN_END
+            is_known = is_known and not self.host.endswith(IN_EVERY_ZONE)
             if is_known:
                 network = network_text(self.host) if networks and "/" in self.host else None
                 return self if network is None or network == self.host else replace(self, host=network)

@@ -15,7 +15,15 @@ from itertools import islice, takewhile
 from types import MappingProxyType
 from typing import ClassVar
 
-from proxy.metadata.acl import WILDCARD, Acl, AclFilter, Operation, PatternType, ResourceType
+from proxy.metadata.acl import (
+    IN_EVERY_ZONE,
+    WILDCARD,
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    ResourceType,
+)
 from proxy.metadata.networks import Lengths, networks_of
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.sorted_names import Pair, SortedNames
@@ -121,8 +129,11 @@ class AclsImage:
 
     def hosts_of(self, address: str) -> tuple[str, ...]:
         """Return the hosts of ACLs, as decisions read them, that a client at this address has."""
-        without_zone = address.partition("%")[0]
-        hosts = (without_zone, WILDCARD) if without_zone == address else (without_zone, address, WILDCARD)
+        hosts: tuple[str, ...] = (address, WILDCARD)
+        without_zone = address
+        if address.startswith("fe"):
+            without_zone = address.partition("%")[0]
+            hosts = (address, without_zone + IN_EVERY_ZONE, WILDCARD)
         if not self.network_lengths:
             return hosts
         within = networks_of(without_zone, self.network_lengths)

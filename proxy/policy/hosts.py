@@ -10,7 +10,7 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
-from proxy.metadata.acl import WILDCARD, address_text
+from proxy.metadata.acl import IN_EVERY_ZONE, WILDCARD, address_text
 from proxy.metadata.networks import network_text
 from proxy.policy.names import Branch
 
@@ -43,7 +43,7 @@ class HostPart(NamedTuple):
 def range_of(host: str) -> Range | None:
     """Return the addresses of an ACL's host; None for `*`, and for one that matches no address."""
     known = network_text(host) if "/" in host else address_text(host)
-    if known is None or ("/" not in host and known != host):
+    if known is None or ("/" not in host and known != host.removesuffix(IN_EVERY_ZONE)):
         return None
     network = ip_network(known)
     first = int(network.network_address)

@@ -82,8 +82,10 @@ class FileAcl:
 
     def concerns(self, host: str) -> bool:
         address = host.partition("%")[0]
-        if WILDCARD in self.hosts or address in self.hosts:
+        if WILDCARD in self.hosts or host in self.hosts:
             return True
+        if self.permission_type is PermissionType.DENY and address in self.hosts:
+            return True  # In every zone.
         lengths = tuple({length_of(each) for each in self.hosts if "/" in each})
         return bool(lengths) and not self.hosts.isdisjoint(networks_of(address, lengths))
 

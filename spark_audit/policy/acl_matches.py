@@ -135,7 +135,9 @@ def concerns_session() -> Column:
     without_zone = F.substring_index(S.HOST, "%", 1)
     is_within = F.col(NETWORK).isNotNull() & F.startswith(address_bits(without_zone), F.col(NETWORK))
     is_none = F.col(S.HOST) == IN_NO_NETWORK
-    named = F.col(H.ACL_HOST).isin(F.col(S.HOST), without_zone, F.lit(WILDCARD))
+    # A DENY is for an address in every zone, an ALLOW for the address as it is written, as in Kafka.
+    in_every_zone = (F.col(S.PERMISSION_TYPE) == "DENY") & (F.col(H.ACL_HOST) == without_zone)
+    named = F.col(H.ACL_HOST).isin(F.col(S.HOST), F.lit(WILDCARD)) | in_every_zone
     return for_principal & (named | (F.coalesce(is_within, F.lit(False)) & ~is_none))
 
 

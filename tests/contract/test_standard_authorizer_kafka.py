@@ -46,18 +46,32 @@ TYPES = [resource_type for resource_type in ResourceType if resource_type > Reso
 PRINCIPALS = ["User:alice", "User:bob", "User:*", "User:", "Group:alice", "User:CN=a,O=ü:x", "User:alice2"]
 # Kafka's own class raises for a user called `*` (docs/differences.md).
 ASKING = [principal for principal in PRINCIPALS if principal != WILDCARD_PRINCIPAL]
+LINK_LOCAL = bytes.fromhex("fe800000000000000000000000000001")
 ADDRESSES = [
     bytes([10, 0, 0, 1]),
     bytes([10, 0, 0, 2]),
     bytes([0] * 15 + [1]),
     bytes.fromhex("20010db8000000000000000000000001"),
     bytes.fromhex("00000000000000000000ffff0a000001"),
+    LINK_LOCAL,
+    LINK_LOCAL + (2).to_bytes(4, "big"),
+    LINK_LOCAL + (3).to_bytes(4, "big"),
 ]
+"""The last ones have a zone behind the address."""
 NETWORKS = [
-    *("10.0.0.0/8", "10.0.0.1/31", "10.0.0.2/32", "0.0.0.0/0", "2001:db8::/32", "::/0"),
+    *("10.0.0.0/8", "10.0.0.1/31", "10.0.0.2/32", "0.0.0.0/0", "2001:db8::/32", "::/0", "fe80::/10"),
     *("10.255.000.1/08", "02001:0DB8::9/+33", "[2001:db8::1%1]/128", "::00.0.0.1/127", "1::/-0"),
 ]
-HOSTS = [WILDCARD, WILDCARD, *map(host_address, ADDRESSES), *NETWORKS, "::1", "010.0.0.1", "localhost"]
+
+
+def host_of(address: bytes) -> str:
+    zone = int.from_bytes(address[16:], "big")
+    return host_address(address[:16]) + f"%{zone}" * bool(zone)
+
+
+HOSTS = [WILDCARD, WILDCARD, *map(host_of, ADDRESSES), *NETWORKS, "::1", "010.0.0.1", "localhost"]
+# Another one, and an address that may have a zone, is for more hosts here (docs/differences.md).
+HOSTS_OF_DENY = [host for host in HOSTS if host_fault(host) is None and host[:2] != "fe"]
 
 
 @dataclass(frozen=True)
@@ -118,8 +132,7 @@ class Cases:
     def _acl(self, types: list[ResourceType], operations: list[Operation], deny: float) -> Acl:
         random = self._random
         permission = PermissionType.DENY if random.random() < deny else PermissionType.ALLOW
-        # A DENY for another host is one for all hosts here (docs/differences.md).
-        hosts = HOSTS if permission is PermissionType.ALLOW else [h for h in HOSTS if host_fault(h) is None]
+        hosts = HOSTS if permission is PermissionType.ALLOW else HOSTS_OF_DENY
         return acl(
             random.choice([self._name(), WILDCARD]) if random.random() < 0.3 else self._name(),
             random.choice([*operations, Operation.ALL]),
@@ -155,7 +168,7 @@ class Cases:
             return
         context = RequestContext(
             parse_principal(question.principal),
-            host_address(question.address),
+            host_of(question.address),
             "SASL_SSL",
             "client",
             image=MetadataImage(0, image),

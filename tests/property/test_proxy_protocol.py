@@ -81,6 +81,7 @@ def test_of_any_bytes_there_is_an_answer(data: bytes) -> None:
         (b"PROXY TCP4 10.0.0.1  10.0.0.2 1 2\r\n", "none of `PROXY TCP4`"),
         (b"PROXY TCP4 ::1 ::1 1 2\r\n", "invalid address or port"),
         (b"PROXY TCP6 10.0.0.1 10.0.0.2 1 2\r\n", "invalid address or port"),
+        (b"PROXY TCP6 fe80::1%2 fe80::2 1 2\r\n", "invalid address or port"),
         (b"PROXY TCP4 10.0.0.01 10.0.0.2 1 2\r\n", "invalid address or port"),
         (b"PROXY TCP4 10.0.0.1 10.0.0.2 1 65536\r\n", "invalid address or port"),
         (b"PROXY TCP4 10.0.0.1 10.0.0.2 -1 2\r\n", "invalid address or port"),

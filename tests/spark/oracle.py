@@ -79,20 +79,23 @@ def _stands_on(acl: Acl, resource_type: str, resource_name: str) -> bool:
 
 
 def _concerns(acl: Acl, question: Question) -> bool:
-    return acl["principal"] in (*question.principals, "User:*") and _has_host(acl["host"], question.host)
+    return acl["principal"] in (*question.principals, "User:*") and _has_host(acl, question.host)
 
 
-def _has_host(of_acl: str, host: str) -> bool:
+def _has_host(acl: Acl, host: str) -> bool:
+    of_acl, without_zone = acl["host"], host.partition("%")[0]
     if "/" in of_acl:
-        return ip_address(host) in ip_network(of_acl, strict=False)
-    return of_acl in (host, "*")
+        return ip_address(without_zone) in ip_network(of_acl, strict=False)
+    in_every_zone = acl["permission_type"] == "DENY" and of_acl.partition("%")[0] == without_zone
+    return of_acl in (host, "*") or in_every_zone
 
 
 def _by_type(
     question: Question, acls: Sequence[Acl], allow_everyone: bool, owners: Mapping[str, str]
 ) -> bool:
     of_mine = [replace(question, resource_name=topic) for topic in owners]
-    if any(decide(mine, acls, owners=owners).rule == "topic.owner" for mine in of_mine):
+    # An ACL that allows it too does not take it from the owner.
+    if any(_owns(mine, owners) and decide(mine, acls, owners=owners).granted for mine in of_mine):
         return True
     probe = replace(question, resource_name="hardcode")
     if decide(probe, acls, (), allow_everyone).granted:

@@ -22,7 +22,8 @@ Found = Mapping[str, tuple[str, Mapping[str, Any]]]
 NAMES = ("a", "ab", "abc", "b", "ba", "*", "hardcode", "h")
 PRINCIPALS = ("User:u", "User:v", "User:*", "Group:u")
 GROUPS = ((), (), ("u",), ("*", "u"), ("other",))
-HOSTS = ("10.0.0.1", "10.0.0.2", "2001:db8:0:0:0:0:0:1")
+LINK_LOCAL = "fe80:0:0:0:0:0:0:1"
+HOSTS = ("10.0.0.1", "10.0.0.2", "2001:db8:0:0:0:0:0:1", LINK_LOCAL, f"{LINK_LOCAL}%2", f"{LINK_LOCAL}%3")
 NETWORKS = ("10.0.0.0/31", "10.9.9.9/8", "2001:db8::/32", "::/0")
 OPERATIONS = ("READ", "WRITE", "DELETE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "ALL")
 

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from proxy.metadata.acl import (
+    IN_EVERY_ZONE,
     Acl,
     Operation,
     PatternType,
@@ -118,7 +119,7 @@ def test_the_host_of_a_deny_is_the_proxys(spark: SparkSession) -> None:
     found = read.select("host", denied_host(F.col("host")).alias("denied")).collect()
 
     assert {row["host"]: row["denied"] for row in found} == {
-        form: replace(DENY, host=form).enforced().host for form in forms
+        form: replace(DENY, host=form).enforced().host.removesuffix(IN_EVERY_ZONE) for form in forms
     }
 
 

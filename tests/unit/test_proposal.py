@@ -321,6 +321,8 @@ def test_a_proposal_is_parsed_without_a_log(capsys: pytest.CaptureFixture[str], 
         ("::1", "has to be written as 0:0:0:0:0:0:0:1"),
         ("::ffff:10.0.0.1", "has to be written as 10.0.0.1"),
         ("fe80::1%eth0", "has to be written as fe80:0:0:0:0:0:0:1"),
+        ("10.0.0.1%2", "has to be written as 10.0.0.1"),
+        ("0:0:0:0:0:0:0:1%2", "has to be written as 0:0:0:0:0:0:0:1"),
     ],
 )
 def test_an_acl_for_what_is_no_address_is_no_proposal_but_one_that_is_there_may_be_removed(
@@ -331,7 +333,8 @@ def test_an_acl_for_what_is_no_address_is_no_proposal_but_one_that_is_there_may_
     with pytest.raises(ProposalError, match=fault):
         parse_proposal(f"kafka-acls --add {words}", "p")
     assert parse_proposal(f"kafka-acls --remove {words}", "p").removed
-    assert parse_proposal(f"kafka-acls --add {words}".replace(host, "0:0:0:0:0:0:0:1"), "p").added
+    for right in ("0:0:0:0:0:0:0:1", "fe80:0:0:0:0:0:0:1%2"):
+        assert parse_proposal(f"kafka-acls --add {words}".replace(host, right), "p").added
 
 
 UNTIL = "penstock acl --add --allow-principal User:alice --operation Read --topic orders --until"

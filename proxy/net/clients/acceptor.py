@@ -57,6 +57,14 @@ ALERT_S = 1.0
 log = structlog.get_logger(__name__)
 
 
+def peer_address(address: tuple[str, int] | tuple[str, int, int, int]) -> str:
+    """Return the address of a socket's other end, a link-local one with its zone as Java writes it.
+
+    Java and Kafka name the number of the interface and not its name: `fe80::1%2`. Python keeps it apart.
+    """
+    return f"{address[0]}%{address[3]}" if len(address) == 4 and address[3] else address[0]
+
+
 class AcceptorHost(Protocol):
     """The listener, for which connections are accepted."""
 
@@ -162,9 +170,11 @@ class Acceptor:
                 continue
             if self._pace is not None:
                 asyncio.get_running_loop().remove_reader(listening)
-                self._pause = self._host.tasks.create_task(self._paced(client, address[0], self._pace))
+                self._pause = self._host.tasks.create_task(
+                    self._paced(client, peer_address(address), self._pace)
+                )
                 return
-            self._handle(client, address[0])
+            self._handle(client, peer_address(address))
 
     def _wait(self, listening: socket.socket, error: str) -> None:
         loop = asyncio.get_running_loop()

@@ -109,6 +109,8 @@ def _host_of_line(words: list[bytes]) -> str | None:
     try:
         texts = [word.decode("ascii") for word in words[2:]]
         client, _ = (_ADDRESS_TYPES[words[1]](text) for text in texts[:2])
+        if b"%" in words[2]:
+            raise ValueError("a zone")  # It has none in version 2, and its text could be anything.
         if not all(text.isdigit() and int(text) <= _MAX_PORT for text in texts[2:]):
             raise ValueError("a port")
     except ValueError:

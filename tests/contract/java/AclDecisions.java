@@ -1,8 +1,11 @@
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.net.Inet6Address;
 import java.net.InetAddress;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -107,7 +110,10 @@ public final class AclDecisions {
 
     private static AuthorizableRequestContext context(String[] words) throws IOException {
         KafkaPrincipal principal = SecurityUtils.parseKafkaPrincipal(text(words[1]));
-        InetAddress address = InetAddress.getByAddress(HexFormat.of().parseHex(words[2]));
+        byte[] raw = HexFormat.of().parseHex(words[2]);
+        // With a zone it has 20 bytes. A socket's address has the number of an interface, and no name.
+        InetAddress address = raw.length <= 16 ? InetAddress.getByAddress(raw)
+            : Inet6Address.getByAddress(null, Arrays.copyOf(raw, 16), ByteBuffer.wrap(raw, 16, 4).getInt());
         return new AuthorizableRequestContext() {
             @Override
             public String listenerName() {

@@ -105,10 +105,31 @@ def test_a_deny_in_another_form_of_an_address_is_for_that_address(form: str, add
 def test_a_deny_for_an_address_is_for_it_in_every_zone() -> None:
     link_local = "fe80:0:0:0:0:0:0:1"
 
-    assert decides(image_with({}, {"host": link_local}), f"{link_local}%eth0") == (False, False)
-    assert decides(image_with({"host": link_local}, None), f"{link_local}%eth0") == (True, True)
-    assert decides(image_with({"host": f"{link_local}%eth0"}, None), f"{link_local}%eth0") == (True, True)
-    assert decides(image_with({"host": f"{link_local}%eth0"}, None), f"{link_local}%eth1") == (False, False)
+    for host in (link_local, f"{link_local}%2", f"{link_local}%eth0"):
+        for client in (link_local, f"{link_local}%2", f"{link_local}%3"):
+            assert decides(image_with({}, {"host": host}), client) == (False, False)
+    assert decides(image_with({}, {"host": link_local}), "fe80:0:0:0:0:0:0:2%2") == (True, True)
+
+
+def test_an_allow_for_an_address_is_for_it_in_its_own_zone() -> None:
+    """As in Kafka: another link may have another host with this address."""
+    link_local = "fe80:0:0:0:0:0:0:1"
+    clients = link_local, f"{link_local}%2", f"{link_local}%3"
+
+    for host in clients:
+        allowed = {client: decides(image_with({"host": host}, None), client) for client in clients}
+        assert allowed == {client: (client == host, client == host) for client in clients}
+    assert [host_fault(host) for host in clients] == [None, None, None]
+    for malformed in (
+        f"{link_local}%",
+        f"{link_local}%*",
+        f"{link_local}%02",
+        "10.0.0.1%2",
+        "2001:db8:0:0:0:0:0:1%2",
+    ):
+        assert host_fault(malformed) is not None
+        for client in clients:
+            assert decides(image_with({"host": malformed}, None), client) == (False, False)
 
 
 @pytest.mark.parametrize(

@@ -137,11 +137,23 @@ def test_a_network_matches_the_addresses_in_it() -> None:
 
 
 @pytest.mark.spec("S13")
-def test_an_address_matches_in_every_zone() -> None:
-    (acl,) = parsed({"version": 1, "acls": [READ | {"hosts": ["fe80::1"]}]}).cluster.acls
+def test_an_address_of_a_deny_and_a_network_match_in_every_zone() -> None:
+    hosts = {"hosts": ["fe80::1"]}
+    deny, allow, network = parsed(
+        {
+            "version": 1,
+            "acls": [
+                READ | hosts | {"permissionType": "DENY"},
+                READ | hosts,
+                READ | {"hosts": ["fe80::1/128"]},
+            ],
+        }
+    ).cluster.acls
 
-    assert acl.concerns("fe80:0:0:0:0:0:0:1%eth0")
-    assert not acl.concerns("fe80:0:0:0:0:0:0:2%eth0")
+    zoned, other = "fe80:0:0:0:0:0:0:1%2", "fe80:0:0:0:0:0:0:2%2"
+    assert [acl.concerns(zoned) for acl in (deny, allow, network)] == [True, False, True]
+    assert [acl.concerns(zoned.partition("%")[0]) for acl in (deny, allow, network)] == [True, True, True]
+    assert not any(acl.concerns(other) for acl in (deny, allow, network))
 
 
 def test_hosts_are_compared_as_kafka_writes_addresses() -> None:
