@@ -631,6 +631,9 @@ class Machine:
         if not before.decides_as(principal):
             effects = self.renew_client(None, None, self.now_ms)
             self.remembered.fetch_sessions.clear()
+            for entry in self.pipeline.queue:
+                if isinstance(entry, Fetched):
+                    entry.opens_at = None  # Its topics were decided for the former principal.
         else:
             # What was counted in one session must not look as if it had been served in the next.
             effects = self.summaries(self.now_ms)

@@ -27,6 +27,7 @@ from tests.session.conversation import (
     fetch,
     fetched,
     gate_with,
+    plain_token,
     produce,
     produced,
     sasl,
@@ -153,6 +154,32 @@ def test_a_fetch_session_ends_with_the_groups_it_was_opened_with() -> None:
 
     assert talk.forwarded() == []
     assert talk.heard(FETCH, 12).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("groups", [(), ("payments",)])
+@pytest.mark.parametrize("records", [b"records", b""], ids=["records", "empty"])
+def test_a_fetch_session_that_opens_after_a_login_has_the_groups_of_it(
+    groups: tuple[str, ...], records: bytes
+) -> None:
+    """The broker holds the first Fetch while the client re-authenticates: its rights were those of before."""
+    own = acl_record(5, "audits", principal="User:alice")
+    member = Member(gate_of(image_of(READ, own)), "payments")
+    talk = member.talk
+    topics = ("audits", "orders")
+    first = talk.asks(FETCH, 12, fetch(*topics, session_epoch=0))
+    talk.passes(2_000)
+    member.groups = groups
+    talk.asks(ApiKey.SASL_HANDSHAKE, 1, t.SaslHandshakeRequest(mechanism="PLAIN"))
+    talk.asks(ApiKey.SASL_AUTHENTICATE, 2, t.SaslAuthenticateRequest(auth_bytes=plain_token("alice")))
+    talk.answers(FETCH, 12, fetched(*topics, records=records, session_id=77), first)
+    talk.heard_all((FETCH, 12), (ApiKey.SASL_HANDSHAKE, 1), (ApiKey.SASL_AUTHENTICATE, 2))
+    talk.forwarded()
+
+    talk.asks(FETCH, 12, fetch(session_id=77, session_epoch=1))
+
+    assert len(talk.forwarded()) == len(groups)
+    if not groups:
+        assert talk.heard(FETCH, 12).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_a_share_session_loses_the_topics_of_a_group_that_was_left() -> None:
