@@ -80,7 +80,8 @@ class GroupsClaim:
             raise ValueError(f"{self.path.text} is not in the token, which refers to another place for it")
         value = self.path.value(payload)
         if isinstance(value, str) and self.separator:
-            value = [name.strip() for name in value.split(self.separator) if name.strip()]
+            # Not all that Unicode takes for blank, as in names: another group could have this one's name.
+            value = [name for part in value.split(self.separator) if (name := part.strip(" "))]
         named = [value] if isinstance(value, str) else [] if value is None else value
         if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
             raise ValueError(f"{self.path.text} is neither a string nor a list of them")

@@ -280,7 +280,7 @@ def _text(value: object, name: str) -> str:
 def _scopes(value: object, name: str) -> frozenset[str]:
     """RFC 8693, section 4.2: a string separated by spaces; some providers send a list."""
     if isinstance(value, str):
-        return frozenset(_text(value, name).split())
+        return frozenset(_text(value, name).split(" ")) - {""}
     if not isinstance(value, list):
         return frozenset()
     scopes = [_text(scope, name) for scope in value]

@@ -34,6 +34,8 @@ def test_a_name_is_a_claim_and_a_pointer_leads_to_one(path: str, payload: dict[s
 def test_a_text_is_one_group_or_several_with_a_separator() -> None:
     assert groups("g", {"g": "a, b"}) == ("a, b",)
     assert groups("g", {"g": "b,, a ,"}, ",") == ("a", "b")
+    # Groups that users of the provider may found themselves.
+    assert groups("g", {"g": "admins\u00a0,\u2003ops"}, ",") == ("admins\u00a0", "\u2003ops")
     assert groups("g", {"g": ["a,b"]}, ",") == ("a,b",)
     assert groups("g", {"g": "a b"}, " ", "idp:") == ("idp:a", "idp:b")
     assert groups("g", {"g": ""}, ",") == ()

@@ -256,6 +256,10 @@ def test_required_scopes_must_all_be_there(scope: Any) -> None:
     assert verdict(text, policy("stream", "admin", "root")) == Invalid(
         "without scope admin, root", insufficient_scope=True
     )
+    assert verdict(token(NOW_S, scope="a\u00a0stream"), policy("stream")) == Invalid(
+        "without scope stream", insufficient_scope=True
+    )
+    assert verdict(token(NOW_S, scope=" stream  openid "), policy("stream", "openid")) == ALICE
     assert verdict(token(NOW_S, scope=ABSENT), policy("a")) == Invalid(
         "without scope a", insufficient_scope=True
     )
