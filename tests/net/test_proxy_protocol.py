@@ -181,10 +181,12 @@ async def test_connections_without_a_header_are_bounded(monkeypatch: pytest.Monk
         silent = [await edge.client(), await edge.client()]
         await edge.until(lambda: edge.listener.is_beginning)
         late = await edge.client()
-        assert await late.is_cut_off() == b""
-        assert (await reason(edge))[2] == "2 connections of load balancers have no PROXY protocol header yet"
-        silent[0].writer.write(FROM_ALICE)
-        await is_served(silent[0])
+        late.writer.write(FROM_ALICE)
+        await is_served(late)
+        assert await silent[0].is_cut_off() == b""
+        assert (await reason(edge))[2] == "no PROXY protocol header, as 2 newer connections"
+        silent[1].writer.write(FROM_ALICE)
+        await is_served(silent[1])
 
 
 @on_uvloop

@@ -13,7 +13,7 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Protocol
 
 import structlog
@@ -65,6 +65,10 @@ def peer_address(address: tuple[str, int] | tuple[str, int, int, int]) -> str:
     return f"{address[0]}%{address[3]}" if len(address) == 4 and address[3] else address[0]
 
 
+_Tasks = dict[asyncio.Task[None], None]
+"""A set in order: the oldest first."""
+
+
 class AcceptorHost(Protocol):
     """The listener, for which connections are accepted."""
 
@@ -98,8 +102,8 @@ class Acceptor:
         self._pace = pace
         self._socket: socket.socket | None = None
         self._pause: asyncio.TimerHandle | asyncio.Task[None] | None = None
-        self._beginning: set[asyncio.Task[None]] = set()
-        self._without_header: set[asyncio.Task[None]] = set()
+        self._beginning: _Tasks = {}
+        self._without_header: _Tasks = {}
 
     @property
     def listening(self) -> socket.socket | None:
@@ -199,11 +203,12 @@ class Acceptor:
         elif not is_in(host, balancers):
             client.close()
             self._host.handshake_failed(host, "the address is not in proxy.protocol.networks", _MECHANISM)
-        elif len(self._without_header) >= MAX_WITHOUT_HEADER:
-            client.close()
-            reason = f"{MAX_WITHOUT_HEADER} connections of load balancers have no PROXY protocol header yet"
-            self._host.handshake_failed(host, reason, _MECHANISM)
         else:
+            if len(self._without_header) >= MAX_WITHOUT_HEADER:
+                # The oldest has been silent for longest. The newest may have sent its header already.
+                oldest = next(iter(self._without_header))
+                del self._without_header[oldest]
+                oldest.cancel(f"no PROXY protocol header, as {MAX_WITHOUT_HEADER} newer connections")
             self._track(self._without_header, self._read_header(client, host))
 
     async def _read_header(self, client: socket.socket, balancer: str) -> None:
@@ -212,6 +217,10 @@ class Acceptor:
             header = await header_in_time(client)
         except ProxyProtocolError as error:
             self._host.handshake_failed(balancer, str(error), _MECHANISM)
+        except asyncio.CancelledError as cancelled:
+            if cancelled.args:
+                self._host.handshake_failed(balancer, cancelled.args[0], _MECHANISM)
+            raise
         except OSError:
             pass  # The connection was reset.
         finally:
@@ -227,10 +236,10 @@ class Acceptor:
             set_keepalive(client, self._host.keepalive)
             self._track(self._beginning, self._begin(client, host, slot))
 
-    def _track(self, tasks: set[asyncio.Task[None]], work: Coroutine[None, None, None]) -> None:
+    def _track(self, tasks: _Tasks, work: Coroutine[None, None, None]) -> None:
         task = self._host.tasks.create_task(work)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        tasks[task] = None
+        task.add_done_callback(lambda done: tasks.pop(done, None))
 
     async def _begin(self, client: socket.socket, host: str, slot: Slot) -> None:
         try:
@@ -305,6 +314,6 @@ class TlsAcceptor(Acceptor):
             self._silent.discard(task)
 
 
-def _cancel(tasks: set[asyncio.Task[None]]) -> None:
+def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
