@@ -1,11 +1,9 @@
 """Clients' certificates at a real TLS listener: who they are, who is turned away, and new files meanwhile."""
 
 import asyncio
-import gc
 import socket
 import ssl
-import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -381,33 +379,6 @@ def test_a_builder_that_cannot_be_used_is_an_error_at_the_start(path: str, told:
     with pytest.raises(ValueError, match=r"principal\.builder\.class") as refused:
         load_principal_builder(path, {})
     assert str(refused.value).startswith(told)
-
-
-@pytest.fixture
-def _without_the_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.spec("R9", "Q14")
-@pytest.mark.parametrize("encrypted", [True, False])
-@on_uvloop
-@pytest.mark.usefixtures("_without_the_collector")
-async def test_a_closed_connection_is_freed_without_the_garbage_collector(
-    tmp_path: Path, encrypted: bool
-) -> None:
-    authority = Authority(tmp_path)
-    tls = tls_of(authority, client_auth=REQUIRED) if encrypted else None
-    async with an_edge_and_its_broker(tls=tls, policy=policy_with({}) if encrypted else None) as (edge, _):
-        client = await edge.client(authority.client() if encrypted else None)
-        client.asks(PRODUCE, 9, produce("orders"))
-        await client.hears(PRODUCE, 9)
-        machine = weakref.ref(edge.connection.session.machine)
-        client.leaves()
-        await edge.all_gone()
-        await edge.until(lambda: machine() is None)
 
 
 @on_uvloop

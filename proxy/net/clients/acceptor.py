@@ -296,13 +296,17 @@ class TlsAcceptor(Acceptor):
                 self._host.handshake_failed(host, in_place_of_tls(head) or reason_of_failure(error))
                 alert.reschedule(loop.time() + ALERT_S)
 
-            HANDSHAKE_FAILED.set(failed)  # In the context of this task.
-            await loop.connect_accepted_socket(
-                lambda: self._host.new_connection(slot),
-                client,
-                ssl=self._tls.context,
-                ssl_handshake_timeout=max(1.0, ends_s - loop.time()),
-            )
+            in_context = HANDSHAKE_FAILED.set(failed)
+            try:
+                await loop.connect_accepted_socket(
+                    lambda: self._host.new_connection(slot),
+                    client,
+                    ssl=self._tls.context,
+                    ssl_handshake_timeout=max(1.0, ends_s - loop.time()),
+                )
+            finally:
+                # Or the task has a cycle: its context, this function, `alert`, the task.
+                HANDSHAKE_FAILED.reset(in_context)
 
     async def _hello_arrived(self, client: socket.socket) -> bytes:
         task = asyncio.current_task()
