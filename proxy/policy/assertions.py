@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from proxy.metadata.acl import CLUSTER_NAME, WILDCARD_PRINCIPAL, Operation, PatternType, ResourceType
@@ -20,7 +20,8 @@ from proxy.metadata.image import TopicsImage
 from proxy.policy.differences import NotReproduced, Region, Scope, Session, differences, is_group
 from proxy.policy.hosts import ANY_HOST, HostScope, range_of
 from proxy.policy.names import EVERY_NAME, Area, Pattern, pattern_of
-from proxy.policy.policy import REQUESTED, AccessRequest, Policy, of_acls
+from proxy.policy.policy import REQUESTED, AccessRequest, Policy, decision_text, of_acls
+from proxy.policy.together import session_with_all
 from proxy.security.authorizer import ALLOW_EVERYONE, Decision
 from proxy.security.principal import written_principal
 
@@ -65,8 +66,10 @@ class Violation:
     decision: Decision
 
     def __str__(self) -> str:
-        outcome = "allowed" if self.decision.allowed else "denied"
-        return f"{self.assertion.name}: {self.counterexample} is {outcome} ({self.decision.rule})"
+        request = self.counterexample
+        if self.assertion.together:
+            request = request._replace(operation=Operation.ALL)
+        return f"{self.assertion.name}: {request} is {decision_text(self.decision)}"
 
 
 def violations(
@@ -81,16 +84,26 @@ def violations(
 
 
 def _violation(policy: Policy, assertion: Assertion, before: Policy | None) -> Violation | None:
+    spared = assertion.exceptions | (policy.super_users if assertion.but_super_users else frozenset())
+    if assertion.but_owners:
+        policy, before = _without_owners(policy), None if before is None else _without_owners(before)
     scope = Scope(
         assertion.resource_type,
         Area([assertion.pattern]),
         sum(1 << each for each in assertion.operations),
         assertion.hosts,
         None if assertion.sessions is None else frozenset(assertion.sessions),
+        # What any session may do, one of its principals may. It is not so with what it could not do before.
+        pairs=assertion.sessions is None and before is not None,
     )
-    spared = assertion.exceptions | (policy.super_users if assertion.but_super_users else frozenset())
-    for region in _regions(policy, assertion, before, scope):
-        request = _counterexample(assertion, region, spared)
+    if assertion.together:
+        requests = [session_with_all(policy, scope, spared, before)]
+    elif assertion.granted:
+        requests = [each.witness for each in differences(policy, before or _ALLOWING, scope) if each.allowed]
+    else:
+        regions = differences(before or _DENYING, policy, scope)
+        requests = [_counterexample(each, spared) for each in regions if each.allowed]
+    for request in requests:
         if request is not None:
             decision = policy.decide(request)
             if decision.allowed is assertion.granted:
@@ -99,41 +112,8 @@ def _violation(policy: Policy, assertion: Assertion, before: Policy | None) -> V
     return None
 
 
-def _regions(policy: Policy, assertion: Assertion, before: Policy | None, scope: Scope) -> Iterator[Region]:
-    """Yield what the policy decides otherwise than the assertion says, and `before` did not."""
-    if assertion.granted:
-        found = differences(policy, before or _ALLOWING, scope)
-        yield from (each for each in found if each.allowed)
-        return
-    if assertion.but_owners:
-        policy, before = _without_owners(policy), None if before is None else _without_owners(before)
-    if before is None or not assertion.together:
-        found = differences(before or _DENYING, policy, scope)
-        yield from (each for each in found if each.allowed)
-        return
-    # Who gets one more operation may have all of them now.
-    was = {_of_one(each) for each in _each_principal(differences(_DENYING, before, scope))}
-    for region in _each_principal(differences(_DENYING, policy, scope)):
-        if _of_one(region) not in was:
-            yield region
-
-
-def _each_principal(regions: Iterable[Region]) -> Iterator[Region]:
-    for region in regions:
-        if region.others:
-            yield region
-        for principal in () if region.others else region.principals:
-            yield replace(
-                region, principals=(principal,), witness=region.witness._replace(principal=principal)
-            )
-
-
-def _of_one(region: Region) -> tuple[object, ...]:
-    return region.operations, region.hosts, region.names, None if region.others else region.principals
-
-
-def _counterexample(assertion: Assertion, region: Region, spared: frozenset[str]) -> AccessRequest | None:
-    if assertion.together and set(region.operations) != set(assertion.operations):
+def _counterexample(region: Region, spared: frozenset[str]) -> AccessRequest | None:
+    if not spared.isdisjoint(region.groups):
         return None
     if region.others:
         principal: str | None = region.witness.principal

@@ -60,8 +60,6 @@ REQUESTED: Mapping[ResourceType, tuple[Operation, ...]] = {
 BY_TYPE = (Operation.WRITE, ResourceType.TOPIC)
 """The only right that requests need on any resource of a type: that of an idempotent producer (KIP-679)."""
 
-_ACTIONS = {kind: [(one, 1 << one) for one in operations] for kind, operations in REQUESTED.items()}
-
 
 class AccessRequest(NamedTuple):
     """`resource_name` None: by resource type. `groups`: "Group:x", those that the client is in besides."""
@@ -164,10 +162,16 @@ class Policy:
 
     def allowed(self, principal: Principal, host: str, resource_type: ResourceType, name: str) -> int:
         """Return the allowed operations as the sum of 1 << operation."""
-        bits = _ACTIONS[resource_type]
-        actions = [Action(operation, resource_type, name) for operation, _ in bits]
-        decisions = self.authorizer.authorize(self._context(principal, host), actions)
-        return sum(bit for (_, bit), decision in zip(bits, decisions, strict=True) if decision.allowed)
+        decisions = self.decisions(principal, host, resource_type, name)
+        bits = zip(REQUESTED[resource_type], decisions, strict=True)
+        return sum(1 << operation for operation, decision in bits if decision.allowed)
+
+    def decisions(
+        self, principal: Principal, host: str, resource_type: ResourceType, name: str
+    ) -> list[Decision]:
+        """Return a decision for each operation of REQUESTED."""
+        actions = [Action(operation, resource_type, name) for operation in REQUESTED[resource_type]]
+        return self.authorizer.authorize(self._context(principal, host), actions)
 
     def decide(self, request: AccessRequest) -> Decision:
         context = self._context(caller(request.principal, request.groups), request.host)

@@ -8,6 +8,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
+from proxy.policy.assertions import parse_assertions, violations
 from proxy.policy.differences import Region, Session, differences
 from proxy.policy.hosts import has_host
 from proxy.policy.policy import BY_TYPE, AccessRequest, Policy, caller, of_acls
@@ -137,6 +138,86 @@ def test_the_same_for_many_policies(pair: tuple[Policy, Policy]) -> None:
 def test_the_same_for_acl_files(one: Policy, other: Policy, pair: tuple[Policy, Policy]) -> None:
     check_all_sessions(one, other)
     check_all_sessions(one, pair[0])
+
+
+GROUP, CONSUMERS = ResourceType.GROUP, ["a", "ab", "abc", "b"]
+group_acls = st.builds(
+    acl,
+    resource_name=st.sampled_from(["a", "a", "ab", "*"]),
+    # Any two of READ, DELETE and ALTER_CONFIGS are not all operations, the three are.
+    operation=st.sampled_from(
+        [*[Operation.READ, Operation.DELETE, Operation.ALTER_CONFIGS] * 6, Operation.ALL]
+    ),
+    principal=st.sampled_from(["User:alice", "User:bob", "User:*", *GROUPS * 3]),
+    host=st.sampled_from(["*", "*", "10.0.0.0/8"]),
+    pattern_type=st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
+    permission_type=st.sampled_from([*[PermissionType.ALLOW] * 5, PermissionType.DENY]),
+    resource_type=st.just(GROUP),
+)
+
+
+@st.composite
+def changes_of_policies(draw: st.DrawFn) -> tuple[Policy, Policy]:
+    """Two policies with the same settings."""
+    common, old, new = (draw(st.lists(group_acls, min_size=size, max_size=2 * size)) for size in (4, 1, 2))
+    settings = draw(configured)
+    return of_acls([*common, *old], settings), of_acls([*common, *new], settings)
+
+
+def check_assertion(
+    before: Policy | None, policy: Policy, exceptions: str, operation: str, names: str
+) -> None:
+    """It is refuted if and only if a session of any user and groups, but the exceptions, refutes it."""
+    (assertion,) = parse_assertions(f"no principal {exceptions} may {operation} {names} from 10.0.0.0/8")
+    spared = {each for each in (*USERS, *GROUPS) if each in exceptions}
+    if "super users" in exceptions:
+        spared |= policy.super_users
+
+    def refutes(session: Session, name: str) -> bool:
+        def has(one: Policy) -> bool:
+            allowed = one.allowed(caller(session[0], session[1:]), "10.0.0.1", GROUP, name)
+            return all(allowed >> each & 1 for each in assertion.operations)
+
+        return spared.isdisjoint(session) and has(policy) and (before is None or not has(before))
+
+    found = violations(policy, [assertion], before)
+
+    event(f"{operation}: {'refuted' if found else 'proved'}")
+    if found:
+        request = found[0].counterexample
+        event(f"principals: {1 + len(request.groups)}")
+        assert request.resource_name is not None
+        assert assertion.pattern.covers(request.resource_name)
+        assert refutes((request.principal, *request.groups), request.resource_name)
+    else:
+        asked = [name for name in CONSUMERS if assertion.pattern.covers(name)]
+        assert not [(session, name) for session, name in product(SESSIONS, asked) if refutes(session, name)]
+
+
+exceptions_and_names = (
+    st.sampled_from(
+        ["", "but super users", "but Group:ops", "but User:alice and Group:crew and super users"]
+    ),
+    st.sampled_from(["ALL", "ALL", "READ"]),
+    st.sampled_from(["group a", "group prefix a", "every group"]),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(changes_of_policies(), st.booleans(), *exceptions_and_names)
+def test_what_clients_have_in_several_groups_together_is_seen(
+    pair: tuple[Policy, Policy], changed: bool, exceptions: str, operation: str, names: str
+) -> None:
+    check_assertion(pair[0] if changed else None, pair[1], exceptions, operation, names)
+
+
+@pytest.mark.long
+@settings(max_examples=2_000, deadline=None)
+@given(changes_of_policies(), st.booleans(), *exceptions_and_names)
+def test_the_same_for_many_assertions(
+    pair: tuple[Policy, Policy], changed: bool, exceptions: str, operation: str, names: str
+) -> None:
+    check_assertion(pair[0] if changed else None, pair[1], exceptions, operation, names)
 
 
 def test_a_deny_for_a_group_is_seen_only_with_what_another_of_its_principals_is_allowed() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType
 from proxy.policy.assertions import AssertionFault, parse_assertions, violations
 from proxy.policy.policy import REQUESTED, AccessRequest, Policy, of_acls
 from tests.support.metadata_log import acl
@@ -52,7 +52,7 @@ PAYMENTS = of_acls(
         ("User:ci never WRITE, DELETE topic prefix prod-", None),
         ("User:ci and User:bob never CREATE cluster", "User:bob 192.0.2.1 CREATE CLUSTER kafka-cluster"),
         ("no principal but super users and User:ops may ALL cluster", None),
-        ("no principal but super users may ALL cluster", "User:ops 192.0.2.1 CREATE CLUSTER kafka-cluster"),
+        ("no principal but super users may ALL cluster", "User:ops 192.0.2.1 ALL CLUSTER kafka-cluster"),
         ("no principal but super users and User:ops may ANY cluster", "User:bob"),
         ("no principal but super users may DELETE topic zz", "User:dave 192.0.2.1 DELETE TOPIC zz"),
         ("no principal but super users and owners may DELETE topic zz", None),
@@ -226,3 +226,49 @@ def test_one_operation_more_may_be_the_last_that_was_missing() -> None:
     (found,) = violations(operator(*every), assertions, operator(*every[:-1]))
     assert found.counterexample.principal == "User:ops"
     assert violations(operator(*every), assertions, operator(*every)) == []
+
+
+def on_tokens(principal: str, operation: Operation, permission: PermissionType = PermissionType.ALLOW) -> Acl:
+    return acl(
+        "etl", operation, principal=principal, permission_type=permission, resource_type=ResourceType.USER
+    )
+
+
+def test_all_operations_of_several_groups_are_those_of_a_client_in_them() -> None:
+    create, describe = REQUESTED[ResourceType.USER]
+    of_groups = [on_tokens("Group:a", create), on_tokens("Group:b", describe), on_tokens("Group:c", describe)]
+    with_a_deny = [*of_groups, on_tokens("Group:a", describe, PermissionType.DENY)]
+    assertions = parse_assertions(
+        """
+        alone: Group:a never ALL user etl
+        nobody: no principal may ALL user etl
+        but-a: no principal but Group:a may ALL user etl
+        but-b: no principal but Group:b may ALL user etl
+        """
+    )
+
+    assert list(map(str, violations(of_acls(of_groups), assertions))) == [
+        "nobody: Group:a in Group:c 192.0.2.1 ALL USER etl is allowed (acl)",
+        "but-b: Group:a in Group:c 192.0.2.1 ALL USER etl is allowed (acl)",
+    ]
+    assert violations(of_acls(with_a_deny), assertions) == []
+    # With a group more that has what another had, a new session has all; nothing else is new.
+    for before in (of_groups[:2], with_a_deny):
+        found = violations(of_acls(of_groups), assertions, of_acls(before))
+        assert [(each.counterexample.principal, each.counterexample.groups) for each in found] == [
+            ("Group:a", ("Group:c",)),
+            ("Group:a", ("Group:c",)),
+        ]
+
+
+def test_a_repair_of_what_does_not_hold_is_no_violation() -> None:
+    every = [acl("etl-", Operation.ALL, pattern_type=PatternType.PREFIXED)]
+    (assertion,) = parse_assertions("no principal may ALL every topic")
+    before = of_acls(every)
+
+    assert (
+        violations(of_acls([*every, acl("etl-1", permission_type=PermissionType.DENY)]), [assertion], before)
+        == []
+    )
+    (found,) = violations(of_acls([*every, acl("orders", Operation.ALL)]), [assertion], before)
+    assert found.counterexample.resource_name == "orders"
