@@ -58,6 +58,8 @@ forwarded.not_in_the_log (critical): A change that was acknowledged is not in th
 # `forwarded` of version 1 has the Envelope's error only. Since version 2 it also has the response's, null if
 # not read.
 NONE, UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT = 0, -1, 7
+REFUSED = "/refused-"
+"""In the forward id of a request that a proxy has rejected instead of forwarding it (proxy.app.process)."""
 
 _PAIR = (
     S.FORWARD_ID,
@@ -224,6 +226,7 @@ def _faults() -> list[Column]:
     passed_on = F.array_contains("errors_received", F.col("error_told")) | F.col("error_told").isNull()
     replaced = envelope_error.isin(UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT)
     replaced = replaced | F.array_contains("errors_received", envelope_error)
+    refused = F.col(S.FORWARD_ID).contains(REFUSED) & F.coalesce(F.col("error_told") != NONE, F.lit(False))
     error_fits = F.when(envelope_error == NONE, passed_on).otherwise(replaced)
     return [
         fault(
@@ -232,7 +235,7 @@ def _faults() -> list[Column]:
             F.lit("the controller received it, but no proxy has recorded it"),
         ),
         fault(
-            F.col("attempts").isNull() & (envelope_error == NONE),
+            F.col("attempts").isNull() & (envelope_error == NONE) & ~refused,
             "forwarded.unknown_to_controller",
             sentence("the proxy reported success of a {method_told} that no controller received"),
         ),

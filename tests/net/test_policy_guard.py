@@ -225,6 +225,9 @@ async def test_with_kafkas_controllers_the_proxy_refuses_before_it_forwards(tmp_
             ToController(ApiKey.CREATE_ACLS, 3, 7, "cli", body, serialize(WHO), bytes(4), 30_000)
         )
         assert response.error_code == ErrorCode.NONE
+        # The audit jobs do not look for it at a controller.
+        assert "/refused-" in response.forward_id
+        assert response.first_offset is None
         assert response.body is not None
         (result,) = codecs.response(ApiKey.CREATE_ACLS, 3).decode_exactly(response.body).results
         return result.error_code, result.error_message

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_audit.reconcile.forwarded import forwarded
 from spark_audit.reconcile.kraft_changes import kraft_changes
+from spark_audit.reconcile.kraft_claims import to_penstock_controllers
+from spark_audit.report.history import history
 from spark_audit.trail.audit_records import SILENCE_MS
 from tests.spark.audit_trail import Clock, Process, Record, acl_id, an_acl
 from tests.spark.frames import audit_frame, log_frame
@@ -186,6 +189,36 @@ def test_what_was_asked_for_and_what_brokers_do_by_themselves_is_explained(spark
     leave_in_doubt(cluster)
 
     assert cluster.findings(spark) == []
+
+
+@pytest.mark.spec("D18", "D12")
+def test_a_change_that_a_proxy_has_refused_is_in_the_history_and_not_looked_for_in_the_log(
+    spark: SparkSession,
+) -> None:
+    cluster = Cluster()
+    fields, alice = acl(1)
+    cluster.done("add", [(18, fields)], added(alice))
+    about = {"method": "CreateAcls", "principal": "User:eve", "host": "10.0.0.5"}
+    message = "After this change an assertion would not hold."
+    grant = an_object("ACL", "payroll", "CREATE", error="POLICY_VIOLATION", error_message=message)
+    for number, error_code in enumerate([44, 0]):
+        told = about | {"forward_id": f"proxy-1/boot-1/refused-{number}", "error_code": error_code}
+        told["schema_version"] = 2
+        if error_code:
+            cluster.proxy.write("request_refused", message=message, **told)
+        cluster.proxy.write("forwarded", envelope_error_code=0, objects=[grant], **told)
+
+    assert cluster.findings(spark) == []
+    audit = audit_frame(spark, cluster.proxy.records)
+    found = forwarded(to_penstock_controllers(audit), log_frame(spark, [])).collect()
+    # A proxy that reports success has not refused it, whatever the id.
+    assert [(row["check"], json.loads(row["evidence"])["forward_id"]) for row in found] == [
+        ("forwarded.unknown_to_controller", "proxy-1/boot-1/refused-1")
+    ]
+    assert [
+        (each["principal"], each["operation"], each["error"], each["error_message"])
+        for each in history(audit, "acl", "payroll")
+    ] == [("User:eve", "CREATE", "POLICY_VIOLATION", message)] * 2
 
 
 @pytest.fixture(scope="module")
