@@ -147,6 +147,9 @@ def test_nothing_is_fetched_complained_of_too_wide_or_hard_to_read(
     assert tab.evaluate("document.documentElement.scrollWidth") == width
     assert len(tab.contrasts()) > 30
     assert [text for text in tab.contrasts() if text[0] < 4.5] == []
+    # Without the headings, each of the three answers has to say whose it is.
+    label = "getComputedStyle(document.querySelector('#answers td:nth-child(3)'), '::before').content"
+    assert tab.evaluate(label) == ('"The logic "' if width == 390 else "none")
 
 
 def test_rows_are_filtered_by_outcome_and_by_words(chromium: Browser, tmp_path: Path) -> None:
