@@ -4,8 +4,9 @@ Each edit is made in a directory that real jobs have written, judged as `verify`
 undone.
 """
 
+import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -82,11 +83,14 @@ def made(spark: SparkSession, root: Path) -> Place:
     (root / "key").parent.mkdir(parents=True, exist_ok=True)
     (root / "key").write_bytes(SECRET)
     delta.create_tables(spark, place.tables)
+    ends: dict[int, int] = {}
     for number in (1, 2):
         topics = untouched(number)
+        ends[number] = len(topics.lines)
         checked = audit_topic(spark, {number: topics}).transform(decode.check_audit)
         delta.append_once(checked.transform(decode.audit_rows), place.tables.audit, "lab", number)
         delta.append_once(log_frame(spark, topics.log), place.tables.metadata_log, "lab", number)
+        _write_checkpoint(place, ends)
         common = "--tables", place.tables.root, "--chain-key", str(root / "key")
         findings = str(place.out)
         with redirect_stdout(StringIO()):
@@ -96,14 +100,14 @@ def made(spark: SparkSession, root: Path) -> Place:
                 command_line.main(["report", *common, "--findings", findings, "--out", page])
                 == command_line.CLEAN
             )
-        _write_checkpoint(place, 37)
         if number == 1:
             shutil.copytree(root, _earlier(place))
     return place
 
 
-def _write_checkpoint(place: Place, end: int) -> None:
-    for name, text in (("offsets", f'v1\n{{}}\n{{"audit":{{"1":{end}}}}}'), ("commits", "v1\n{}")):
+def _write_checkpoint(place: Place, ends: Mapping[int, int]) -> None:
+    """As ingest writes it that has read the partitions of the audit topic up to these offsets."""
+    for name, text in (("offsets", f"v1\n{{}}\n{json.dumps({'audit': ends})}"), ("commits", "v1\n{}")):
         (place.checkpoint() / name).mkdir(parents=True, exist_ok=True)
         (place.checkpoint() / name / "0").write_text(text, encoding="utf-8")
 
@@ -368,7 +372,7 @@ def _checkpoints(place: Place) -> Iterator[tuple[Cell, set[str]]]:
         ("the position, forward", 40, rows.where(f"{S.KAFKA_OFFSET} < 20")),
         ("the position, back", 10, rows.unionByName(rows.where(f"{S.KAFKA_OFFSET} >= 10"))),
     ):
-        _write_checkpoint(place, end)
+        _write_checkpoint(place, {1: end})
         ends = delta.ends_read(place.spark, place.tables, delta.AUDIT_STREAM)
         topic = against.ComparedTopic("audit", rows, nothing, ends)
         found = against.audit_places(table, expired, topic).select(against.KIND).distinct().collect()
