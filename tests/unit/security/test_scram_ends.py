@@ -138,7 +138,6 @@ def test_the_state_that_is_written_again_has_the_end() -> None:
     again = image_of(*(each for each in state_records(image) if not isinstance(each, t.NoOpRecord)))
 
     assert again.digest == image.digest
-    node = tree_of(image).below(("scram", "SCRAM-SHA-256", "alice"))
-    assert node is not None
+    node = tree_of(image).children["scram"].children["SCRAM-SHA-256"].children["alice"]
     assert node.value is not None
     assert node.value() == {"iterations": 4096, "until": "2023-11-14T22:14:20.000Z"}
