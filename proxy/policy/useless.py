@@ -37,12 +37,14 @@ TOGETHER = "covered by several ACLs together, or by super.users"
 def useless_acls(policy: Policy) -> list[UselessAcl]:
     """Return ACLs of a policy of the log that are useless, also if all of them are removed together.
 
-    A DENY is judged with all ALLOWs present. ACLs that are not understood, and those on every type, are left
-    out.
+    A DENY is judged with all ALLOWs present. ACLs that are not understood, those on every type, and those for
+    addresses with a zone are left out.
     """
     found = []
     for acl in sorted(policy.image.acls.by_id.each_value(), key=_order):
         if acl.resource_type not in REQUESTED or acl.enforced(policy.image.acls.networks) is not acl:
+            continue
+        if "%" in acl.host:  # Policies do not tell zones apart.
             continue
         without = _without(policy, acl)
         if not _differs(policy, without, acl):

@@ -160,7 +160,8 @@ def _text(value: Value, _: Data) -> str:
 
 def _address(value: Value, _: Data) -> str | None:
     try:
-        return str(ipaddress.ip_address(value))
+        # Fields for addresses do not accept zones.
+        return str(ipaddress.ip_address(value.partition("%")[0]))
     except ValueError:
         return None
 

@@ -56,6 +56,15 @@ def test_the_records_of_an_event_are_valid_with_and_without_what_may_be_missing(
         assert faults(schema, exported(schema, event)) == []
 
 
+@pytest.mark.spec("S7")
+def test_an_address_is_exported_without_its_zone() -> None:
+    """Elasticsearch rejects a document with one, and OCSF has no place for it."""
+    event = an_event("authorization", host="fe80:0:0:0:0:0:0:1%2")
+
+    assert exported("ecs", event)["source"]["ip"] == "fe80::1"
+    assert exported("ocsf", event)["src_endpoint"]["ip"] == "fe80::1"
+
+
 @pytest.mark.tooling
 def test_the_tables_of_the_page_are_those_of_the_mapping() -> None:
     """`python -m tests.support.siem_page` writes them."""

@@ -69,6 +69,10 @@ def test_of_two_equal_acls_one_is_useless() -> None:
     assert (found.reason, {found.acl, found.because_of}) == (EQUAL, {one, other})
 
 
+def test_an_acl_for_an_address_with_a_zone_is_left_out() -> None:
+    assert useless_acls(of_acls([acl("orders", host="fe80:0:0:0:0:0:0:1%2")])) == []
+
+
 def test_an_acl_that_closes_a_resource_to_others_is_needed() -> None:
     settings_of_old_clusters = {"allow.everyone.if.no.acl.found": "true"}
 
