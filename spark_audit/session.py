@@ -20,10 +20,10 @@ from spark_audit import prepared
 from spark_audit.tables.files import AuditError, Java
 from spark_audit.tables.plans import LOCAL_PARTITIONS
 
-PACKAGES = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-    "io.delta:delta-spark_2.13:4.4.0",
-)
+_CONNECTORS = {"4.0": "4.0.0", "4.1": "4.1.1", "4.2": "4.2.0"}
+"""Releases of Spark on which the jobs are tested -> the connector for Kafka of that release."""
+_DELTA_VERSION = "4.4.0"
+"""The one of Delta that has packages for each of them."""
 _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -143,10 +143,8 @@ def _require_packages(session: SparkSession) -> None:
         try:
             loader.loadClass(name)
         except Py4JJavaError as error:
-            packages = ",".join(PACKAGES)
-            raise AuditError(
-                f"{name} is not on the class path: spark-submit --packages {packages}"
-            ) from error
+            wanted = ",".join(packages(session.version))
+            raise AuditError(f"{name} is not on the class path: spark-submit --packages {wanted}") from error
 
 
 def standalone(master: str, ivy_dir: str | None, wanted: Mapping[str, str]) -> dict[str, str]:
@@ -161,16 +159,30 @@ def standalone(master: str, ivy_dir: str | None, wanted: Mapping[str, str]) -> d
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if ivy_dir is None and (ready := prepared.settings(wanted, JAVA_OPTIONS)):
             return settings | ready
-    if packages := to_fetch(Path(pyspark.__path__[0]) / "jars"):
-        settings["spark.jars.packages"] = ",".join(packages)
+    if missing := to_fetch(Path(pyspark.__path__[0]) / "jars"):
+        settings["spark.jars.packages"] = ",".join(missing)
     if ivy_dir:
         settings["spark.jars.ivy"] = ivy_dir
     return settings
 
 
+def packages(spark_version: str = pyspark.__version__) -> tuple[str, ...]:
+    """Returns the packages for a version of Spark. AuditError if the jobs are not tested on its release."""
+    release = ".".join(spark_version.split(".")[:2])
+    if release not in _CONNECTORS:
+        raise AuditError(
+            f"the audit jobs do not run on Spark {spark_version}, but on {', '.join(_CONNECTORS)}:"
+            " install one of these releases of PySpark"
+        )
+    return (
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{_CONNECTORS[release]}",
+        f"io.delta:delta-spark_{release}_2.13:{_DELTA_VERSION}",
+    )
+
+
 def to_fetch(jars: Path) -> list[str]:
-    """Returns the PACKAGES that are not among Spark's own jars. In the image they are."""
-    named = {package: "{1}-{2}.jar".format(*package.split(":")) for package in PACKAGES}
+    """Returns the packages that are not among Spark's own jars. In the image they are."""
+    named = {package: "{1}-{2}.jar".format(*package.split(":")) for package in packages()}
     return [package for package, name in named.items() if not (jars / name).exists()]
 
 

@@ -13,7 +13,7 @@ Why a stream ended and how to go on is explained in place of Spark's long messag
 names in the message, because Spark wraps a cause many times, also as text.
 """
 
-import json
+from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -120,7 +120,8 @@ def behind(end: str | None, latest: str | None, unknown: int | None = None) -> i
 
 
 def _partitions(offsets: str | None) -> Iterator[tuple[tuple[str, str], int]]:
-    for topic, partitions in json.loads(offsets or "{}").items():
+    # PySpark 4.0 has made a dict's text of the JSON. Names of topics and numbers are the same in both.
+    for topic, partitions in literal_eval(offsets or "{}").items():
         for partition, offset in partitions.items():
             yield (topic, partition), int(offset)
 

@@ -78,7 +78,7 @@ def test_settings_of_the_user_decide_instead(jars: list[str], changes: dict[str,
     settings = standalone(**changes)
 
     assert prepared.CLASS_PATH not in settings
-    assert settings["spark.jars.packages"] == ",".join(session.PACKAGES)
+    assert settings["spark.jars.packages"] == ",".join(session.packages())
 
 
 @pytest.mark.spec("D7")
@@ -98,7 +98,7 @@ def test_a_session_starts_as_before_without_what_was_prepared(jars: list[str], f
     settings = standalone()
 
     assert prepared.CLASS_PATH not in settings
-    assert settings["spark.jars.packages"] == ",".join(session.PACKAGES)
+    assert settings["spark.jars.packages"] == ",".join(session.packages())
 
 
 @pytest.mark.spec("D7")

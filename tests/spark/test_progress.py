@@ -15,6 +15,7 @@ pytestmark = pytest.mark.spec("D4")
         ('{"a":{"0":5,"1":7}}', '{"a":{"0":9,"1":8}}', 5),
         ('{"a":{"0":5}}', '{"a":{"0":5,"1":3}}', 3),  # A partition that is new.
         ('{"a":{"0":9}}', '{"a":{"0":5}}', 0),
+        ("{'a': {'0': 5}}", "{'a': {'0': 7}}", 2),  # As PySpark 4.0 writes them.
     ],
 )
 def test_what_is_to_come_is_counted_over_all_partitions(end: str, latest: str, offsets: int) -> None:

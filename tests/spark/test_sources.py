@@ -35,9 +35,25 @@ def test_a_clients_properties_become_options_of_the_source(tmp_path: Path) -> No
 
 
 def test_packages_that_are_among_sparks_own_jars_are_not_fetched(tmp_path: Path) -> None:
-    (tmp_path / "delta-spark_2.13-4.4.0.jar").touch()
+    (tmp_path / "delta-spark_4.2_2.13-4.4.0.jar").touch()
 
     assert session.to_fetch(tmp_path) == ["org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"]
+
+
+@pytest.mark.spec("D16")
+def test_packages_are_those_of_the_release_of_spark() -> None:
+    assert session.packages("4.0.5") == (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        "io.delta:delta-spark_4.0_2.13:4.4.0",
+    )
+    assert session.packages("4.1.4")[0] == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1"
+
+
+@pytest.mark.spec("D16")
+@pytest.mark.parametrize("version", ["3.5.9", "4.3.0"])
+def test_a_release_of_spark_that_was_not_tried_is_an_error(version: str) -> None:
+    with pytest.raises(AuditError, match=f"do not run on Spark {version}, but on 4.0, 4.1, 4.2: install"):
+        session.packages(version)
 
 
 def test_no_file_means_no_options() -> None:
