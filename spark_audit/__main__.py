@@ -276,7 +276,7 @@ def _history(spark: SparkSession, arguments: argparse.Namespace) -> int:
 def _export(spark: SparkSession, arguments: argparse.Namespace) -> int:
     follows, position, days = arguments.follow, arguments.position, arguments.date
     stop_requested = _stop_on_signal() if follows else Event()
-    destination = _destination(arguments, stop_requested.wait)
+    destination = _destination(spark, arguments, stop_requested.wait)
     if bool(position) == bool(days) or (follows and not position):
         raise AuditError("pass --position, also with --follow, or --date for the records of days")
     tables = arguments.tables
@@ -294,10 +294,16 @@ def _export(spark: SparkSession, arguments: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _destination(arguments: argparse.Namespace, wait: Callable[[float], object]) -> export.Destination:
-    out, url = arguments.out, arguments.url
-    if (out is None) == (url is None):
-        raise AuditError("pass one of --out and --url")
+def _destination(
+    spark: SparkSession, arguments: argparse.Namespace, wait: Callable[[float], object]
+) -> export.Destination:
+    out, url, topic, bootstrap = arguments.out, arguments.url, arguments.topic, arguments.bootstrap
+    if [out, url, topic].count(None) != 2:
+        raise AuditError("pass one of --out, --topic and --url")
+    if (topic is None) != (bootstrap is None):
+        raise AuditError("pass --topic and --bootstrap, or neither of them")
+    if topic is not None:
+        return export.to_topic(spark, bootstrap, topic, kafka_options(arguments.kafka_options))
     if out is not None:
         return export.to_files(out)
     return export.to_receiver(Receiver(url, arguments.framing, arguments.headers_file, wait))

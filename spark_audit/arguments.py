@@ -267,6 +267,9 @@ EXPORT = (
     ),
     option("--class *", "only records of this class; repeatable", dest="classes", choices=EVENT_CLASSES),
     option("--out DIR", "write files of JSON lines into this directory or URI"),
+    option("--topic T", "send to this Kafka topic"),
+    option("--bootstrap HOST:PORT", f"with --topic: {_BROKERS}"),
+    option("--kafka-options FILE", "with --topic: properties file of a Kafka client"),
     option("--url URL", "send to this URL by POST"),
     option(
         "--framing FORM",

@@ -1,11 +1,11 @@
-"""Exports table `audit` to files or HTTP: what is new since the last export, or the records of days.
+"""Exports table `audit` to files, a topic or HTTP: what is new since the last export, or the records of days.
 
 What is new is what Spark's checkpoint in the directory `--position` has not read: a batch that fails is
 exported again as a whole, so that each record arrives at least once, with the same id each time. A record
 gets the link of the record before it and the checkpoint that covers it from the rows around it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.ingest.topics import require_reachable, topic_ids
 from spark_audit.report.history import KINDS, matches
 from spark_audit.siem import mapping
 from spark_audit.siem.receiver import Event, Receiver
@@ -62,6 +63,23 @@ def to_files(directory: str) -> Destination:
         if not documents.isEmpty():
             documents.write.mode("append").text(directory)
         documents.unpersist()
+
+    return write
+
+
+def to_topic(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> Destination:
+    """Sends them from the executors, and waits for all replicas in sync. The key of a record is its `uid`.
+
+    `options` are those of `kafka_options`. AuditError if the topic does not exist.
+    """
+    require_reachable(bootstrap)
+    topic_ids(spark, bootstrap, [topic], options)
+    # Whatever the file says: with other acks a record that was counted as exported may get lost.
+    settings = {**options, "kafka.acks": "all", "kafka.bootstrap.servers": bootstrap, "topic": topic}
+
+    def write(rows: DataFrame) -> None:
+        records = rows.select(F.col(UID).alias("key"), F.col(DOCUMENT).alias("value"))
+        records.write.format("kafka").options(**settings).save()
 
     return write
 

@@ -53,6 +53,8 @@ class Framing(NamedTuple):
     event: Callable[[Event], str]
     batch: tuple[str, str, str]
     """What is before, between and after the events."""
+    check: Callable[[bytes], None] = lambda _content: None
+    """Raises an error if a successful response says that it has not taken each event."""
 
 
 def _splunk(event: Event) -> str:
@@ -70,11 +72,56 @@ def _elastic(event: Event) -> str:
     return f"{json.dumps({'create': {'_id': event.uid}})}\n{event.document}"
 
 
+def _otlp(event: Event) -> str:
+    # By OpenTelemetry's conventions, of two log records with one log.record.uid one may be dropped.
+    uid = {"key": "log.record.uid", "value": {"stringValue": event.uid}}
+    return json.dumps(
+        {
+            "timeUnixNano": str(event.time_ms * 1_000_000),
+            "body": {"stringValue": event.document},
+            "attributes": [uid],
+        }
+    )
+
+
+_SERVICE = json.dumps({"attributes": [{"key": "service.name", "value": {"stringValue": "penstock"}}]})
+
+
+def _check_items(content: bytes) -> None:
+    """Raises an error if Elastic has not taken each event of a batch. One that it has already is taken."""
+    answer = json.loads(content)
+    items = answer["items"] if answer["errors"] else []
+    failed = [each["create"] for each in items if each["create"]["status"] not in (200, 201, _EXISTS)]
+    if not failed:
+        return
+    final = [each for each in failed if each["status"] not in _AGAIN]
+    if final:
+        reason = json.dumps(final[0].get("error"))[:_SHOWN_CHARACTERS]
+        raise AuditError(
+            f"Elastic rejects {len(final)} events, the first with {final[0]['status']}: {reason}"
+        )
+    raise _Again(f"{len(failed)} events with status {failed[0]['status']}")
+
+
+def _check_partial_success(content: bytes) -> None:
+    """Raises an error if a receiver of OTLP has rejected log records. It must not get them again."""
+    said = json.loads(content or b"{}").get("partialSuccess") or {}
+    if rejected := int(said.get("rejectedLogRecords", 0)):
+        reason = str(said.get("errorMessage"))[:_SHOWN_CHARACTERS]
+        raise AuditError(f"the receiver rejects {rejected} log records: {reason}")
+
+
 FRAMINGS = {
     "ndjson": Framing("application/x-ndjson", lambda event: event.document, ("", "\n", "\n")),
     "splunk": Framing("application/json", _splunk, ("", "\n", "")),
     "sentinel": Framing("application/json", _sentinel, ("[", ",", "]")),
-    "elastic": Framing("application/x-ndjson", _elastic, ("", "\n", "\n")),
+    "elastic": Framing("application/x-ndjson", _elastic, ("", "\n", "\n"), _check_items),
+    "otlp": Framing(
+        "application/json",
+        _otlp,
+        (f'{{"resourceLogs":[{{"resource":{_SERVICE},"scopeLogs":[{{"logRecords":[', ",", "]}]}]}"),
+        _check_partial_success,
+    ),
 }
 
 
@@ -87,7 +134,7 @@ class Receiver:
         self._url = urlsplit(url)
         if self._url.scheme not in ("http", "https") or not self._url.hostname:
             raise AuditError(f"--url {url} is not a URL of http or https")
-        self._framing, self._is_elastic = FRAMINGS[framing], framing == "elastic"
+        self._framing = FRAMINGS[framing]
         self._headers_file, self._wait = headers_file, wait
         self._headers = self._read_headers()
         self._connection: http.client.HTTPConnection | None = None
@@ -151,8 +198,7 @@ class Receiver:
         if not 200 <= status < 300:
             shown = content[:_SHOWN_CHARACTERS].decode(errors="replace")
             raise AuditError(f"{self._url.netloc} rejects events with status {status}: {shown}")
-        if self._is_elastic:
-            _check_items(json.loads(content))
+        self._framing.check(content)
 
     def _connected(self) -> http.client.HTTPConnection:
         secure = self._url.scheme == "https"
@@ -179,19 +225,3 @@ class Receiver:
 
 def _seconds(text: str | None) -> float | None:
     return float(text) if text and text.isdecimal() else None
-
-
-def _check_items(answer: dict[str, object]) -> None:
-    """Raises an error if Elastic has not taken each event of a batch. One that it has already is taken."""
-    items = answer["items"] if answer["errors"] else []
-    assert isinstance(items, list)
-    failed = [each["create"] for each in items if each["create"]["status"] not in (200, 201, _EXISTS)]
-    if not failed:
-        return
-    final = [each for each in failed if each["status"] not in _AGAIN]
-    if final:
-        reason = json.dumps(final[0].get("error"))[:_SHOWN_CHARACTERS]
-        raise AuditError(
-            f"Elastic rejects {len(final)} events, the first with {final[0]['status']}: {reason}"
-        )
-    raise _Again(f"{len(failed)} events with status {failed[0]['status']}")

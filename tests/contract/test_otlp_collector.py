@@ -1,4 +1,4 @@
-"""What the OTLP receiver of the OpenTelemetry Collector understands of our spans.
+"""What the OTLP receiver of the OpenTelemetry Collector understands of our spans and exported records.
 
 Skipped where it is not in the cache; `make check-otel` builds it, and nothing is skipped then.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from spark_audit.siem.receiver import Event, Receiver
 from tests.net.test_otlp import running
 from tests.support import otlp_collector
 from tests.support.otlp_collector import a_collector
@@ -72,3 +73,16 @@ async def test_a_collector_takes_as_many_spans_as_fit_into_a_batch(program: Path
             it.ends(2_000, name="x" * 256)
             assert len(await asyncio.to_thread(collector.spans, 2_000)) == 2_000
             await turns_until(lambda: it.exported() == 2_000)
+
+
+@pytest.mark.spec("D17")
+def test_a_collector_understands_exported_records(program: Path) -> None:
+    event = Event("proxy-1/boot-1/7/00", 1_795_435_200_123, '{"a": "\\u00e9 \\"b\\""}')
+    with a_collector(program) as collector:
+        assert Receiver(f"{collector.url}/v1/logs", "otlp", None, lambda _s: None).send([event]) == 1
+        [record] = collector.log_records(1)
+
+    assert record["timeUnixNano"] == "1795435200123000000"
+    assert record["body"] == {"stringValue": event.document}
+    assert attributes(record["attributes"]) == {"log.record.uid": event.uid}
+    assert attributes(record["resource"]["attributes"]) == {"service.name": "penstock"}

@@ -1,4 +1,4 @@
-"""What Splunk, Sentinel and Elastic get of an export, and what happens if they do not take it."""
+"""What Splunk, Sentinel, Elastic and OTLP get of an export, and what happens if they do not take it."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import pytest
 
 from spark_audit.siem.receiver import ATTEMPTS, MAX_BYTES, MAX_EVENTS, Event, Receiver
 from spark_audit.tables.files import AuditError
-from tests.support.siem_receiver import Elastic, Sentinel, SiemReceiver, Splunk, listening
+from tests.support.siem_receiver import Elastic, Otlp, Sentinel, SiemReceiver, Splunk, listening
 
 pytestmark = pytest.mark.spec("D17")
 
@@ -28,7 +28,7 @@ def sent(
 ) -> tuple[int, list[float]]:
     """How many were acknowledged, and for how long it was waited."""
     waits = list[float]()
-    scheme = {"splunk": "Splunk", "sentinel": "Bearer", "elastic": "ApiKey"}[framing]
+    scheme = {"splunk": "Splunk", "sentinel": "Bearer", "elastic": "ApiKey", "otlp": "Bearer"}[framing]
     headers.write_text(f"Authorization: {scheme} {receiver.token}\n", encoding="utf-8")
     return Receiver(receiver.url, framing, str(headers), waits.append).send(events), waits
 
@@ -90,6 +90,26 @@ def test_an_event_that_elastic_cannot_index_ends_the_export(tmp_path: Path) -> N
         pytest.raises(AuditError, match=r'Elastic rejects 1 events, the first with 400: \{"type": "400"\}'),
     ):
         sent(elastic, "elastic", some_events(2), tmp_path / "headers")
+
+
+def test_a_receiver_of_otlp_has_log_records_with_the_id_and_the_time(tmp_path: Path) -> None:
+    events = some_events(MAX_EVENTS + 1)
+    with listening(Otlp("t", answers=[503]), Otlp.PATH) as otlp:
+        number, waits = sent(otlp, "otlp", events, tmp_path / "headers")
+
+    assert (number, otlp.requests, len(waits)) == (len(events), [MAX_EVENTS, 1], 1)
+    found = [(uid, each.time_unix_nano, each.body.string_value) for uid, each in otlp.documents.items()]
+    assert found == [(each.uid, each.time_ms * 1_000_000, each.document) for each in events]
+
+
+def test_log_records_that_a_receiver_of_otlp_rejects_end_the_export(tmp_path: Path) -> None:
+    receiver = Otlp("t")
+    receiver.rejected = 2
+    with (
+        listening(receiver, Otlp.PATH) as otlp,
+        pytest.raises(AuditError, match="the receiver rejects 2 log records: too old"),
+    ):
+        sent(otlp, "otlp", some_events(3), tmp_path / "headers")
 
 
 def test_a_lost_connection_is_opened_again(tmp_path: Path) -> None:

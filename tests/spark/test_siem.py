@@ -1,5 +1,6 @@
 """`penstock audit export`: which records arrive, how often, and that an exported record can be verified."""
 
+import asyncio
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -9,6 +10,8 @@ from threading import Event as Flag
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_audit import __main__ as command_line
@@ -16,6 +19,7 @@ from spark_audit.siem import export, mapping
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.keys import read_checkpoint
+from tests.lab.cluster.broker import Broker
 from tests.spark.audit_trail import DAY, Clock
 from tests.spark.frames import audit_frame
 from tests.spark.sealed import MINUTE_MS, Line, Signing, seal, table
@@ -177,6 +181,65 @@ def test_a_receiver_that_fails_has_each_record_once_in_the_end(
     assert elastic.requests == [FIRST, FIRST]
 
 
+@pytest.mark.kafka
+async def test_a_topic_has_each_record_at_least_once_with_its_id_as_the_key(
+    spark: SparkSession,
+    growing: Tables,
+    lines: list[Line],
+    kafka: Broker,
+    topic_name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = tmp_path / "client.properties"
+    options.write_text("acks=0\nclient.id=penstock-export\n", encoding="utf-8")
+    position = tmp_path / "position"
+    command = ["export", "--tables", growing.root, "--as", "ocsf", "--position", str(position)]
+    command += ["--bootstrap", kafka.plaintext, "--topic", topic_name, "--kafka-options", str(options)]
+
+    assert await asyncio.to_thread(command_line.main, command) == 2
+    assert f"topic {topic_name}: " in capsys.readouterr().err
+    await create_topic(kafka, topic_name)
+    assert await asyncio.to_thread(command_line.main, command) == 0
+    ingest(spark, growing, lines[FIRST:], FIRST)
+    assert await asyncio.to_thread(command_line.main, command) == 0
+    first_time = await sent_to(kafka, topic_name, len(lines))
+    # As if the process had been killed before Spark wrote that the last batch is done.
+    newest = max(int(path.name) for path in (position / "commits").glob("[0-9]*"))
+    for name in (f"{newest}", f".{newest}.crc"):
+        (position / "commits" / name).unlink()
+    assert await asyncio.to_thread(command_line.main, command) == 0
+
+    again = len(lines) - FIRST
+    records = await sent_to(kafka, topic_name, len(lines) + again)
+    documents = [json.loads(value) for _, value in records]
+    assert [fault for each in documents for fault in faults(mapping.OCSF, each)] == []
+    assert [key.decode() for key, _ in records] == [each["metadata"]["uid"] for each in documents]
+    assert sorted(sequences(documents)) == sorted([*range(len(lines)), *range(FIRST, len(lines))])
+    assert set(records) == set(first_time)
+
+
+async def create_topic(kafka: Broker, name: str) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.plaintext)
+    await admin.start()
+    try:
+        await admin.create_topics([NewTopic(name, 2, 1)])
+    finally:
+        await admin.close()
+
+
+async def sent_to(kafka: Broker, topic: str, number: int) -> list[tuple[bytes, bytes]]:
+    """Key and value of each record; fails if there are more or fewer."""
+    found = list[tuple[bytes, bytes]]()
+    consumer = AIOKafkaConsumer(topic, bootstrap_servers=kafka.plaintext, auto_offset_reset="earliest")
+    async with consumer:
+        ends = await consumer.end_offsets(consumer.assignment())
+        assert sum(ends.values()) == number
+        while len(found) < number:
+            found += [(each.key, each.value) for each in [await consumer.getone()]]
+    return found
+
+
 def test_what_comes_while_it_follows_is_exported(
     spark: SparkSession, growing: Tables, lines: list[Line], tmp_path: Path
 ) -> None:
@@ -212,10 +275,12 @@ def test_a_record_of_an_old_release_has_no_line_and_is_exported_by_its_columns(s
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ([], "pass one of --out and --url"),
+        ([], "pass one of --out, --topic and --url"),
+        (["--topic", "t"], "pass --topic and --bootstrap, or neither of them"),
+        (["--out", "x", "--bootstrap", "y:1"], "pass --topic and --bootstrap, or neither of them"),
         (["--out", "x"], "pass --position, also with --follow, or --date"),
         (["--out", "x", "--date", DAY, "--follow"], "pass --position, also with --follow, or --date"),
-        (["--out", "x", "--url", "http://y"], "pass one of --out and --url"),
+        (["--out", "x", "--url", "http://y"], "pass one of --out, --topic and --url"),
     ],
 )
 def test_a_command_without_a_source_or_a_destination_is_rejected(

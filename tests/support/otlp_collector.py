@@ -35,7 +35,7 @@ def receiver() -> Path:
 
 
 class Collector:
-    """It runs; `url` is where spans are sent."""
+    """It runs; `url` is where spans and log records are sent."""
 
     def __init__(self, url: str, output: IO[str]) -> None:
         self.url = url
@@ -43,13 +43,20 @@ class Collector:
 
     def spans(self, count: int) -> list[dict[str, Any]]:
         """Wait until so many have come; as OTLP's JSON has them, with their resource."""
+        return self._found(count, "resourceSpans", "scopeSpans", "spans")
+
+    def log_records(self, count: int) -> list[dict[str, Any]]:
+        """Wait until so many have come, likewise."""
+        return self._found(count, "resourceLogs", "scopeLogs", "logRecords")
+
+    def _found(self, count: int, resources: str, scopes: str, items: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         while len(found) < count:
             line = self._output.readline()
             assert line, "the receiver has ended"
-            for of_resource in json.loads(line)["resourceSpans"]:
-                for of_scope in of_resource["scopeSpans"]:
-                    found += [{**span, "resource": of_resource["resource"]} for span in of_scope["spans"]]
+            for of_resource in json.loads(line)[resources]:
+                for of_scope in of_resource[scopes]:
+                    found += [{**item, "resource": of_resource["resource"]} for item in of_scope[items]]
         return found
 
 

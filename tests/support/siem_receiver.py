@@ -1,4 +1,4 @@
-"""Receivers of events over HTTP in a thread of the test, as Splunk, Sentinel and Elastic document theirs.
+"""Receivers of events over HTTP in a thread of the test, as Splunk, Sentinel, Elastic and OTLP say.
 
 Each checks what it gets: path, token, type, compression and framing. `answers` are what it does first, one
 for each request: a status, or None to end the connection without a response.
@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from google.protobuf.json_format import Parse  # type: ignore[import-untyped]  # no types
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 MAX_BYTES = 1_000_000
 """Sentinel's limit of a request, before and after compression."""
@@ -101,6 +104,32 @@ class Elastic(SiemReceiver):
             return status if status != 201 else 409
         self.documents[id_] = document
         return 201
+
+
+class Otlp(SiemReceiver):
+    """Logs over OTLP/HTTP as JSON, by OpenTelemetry's own protobuf classes, which reject unknown fields."""
+
+    PATH = "/v1/logs"
+    rejected = 0
+    """Of the next request."""
+
+    def take(self, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+        if headers["authorization"] != f"Bearer {self.token}":
+            return 401, b"{}"
+        assert path == self.PATH
+        assert headers["content-type"] == "application/json"
+        request = Parse(body, ExportLogsServiceRequest())
+        [of_resource] = request.resource_logs
+        assert [pair.value.string_value for pair in of_resource.resource.attributes] == ["penstock"]
+        [of_scope] = of_resource.scope_logs
+        self.requests.append(len(of_scope.log_records))
+        for record in of_scope.log_records[self.rejected :]:
+            [uid] = record.attributes
+            assert uid.key == "log.record.uid"
+            self.documents[uid.value.string_value] = record
+        rejected, self.rejected = self.rejected, 0
+        said = {"rejectedLogRecords": str(rejected), "errorMessage": "too old"} if rejected else {}
+        return 200, json.dumps({"partialSuccess": said}).encode()
 
 
 @contextmanager

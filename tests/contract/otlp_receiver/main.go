@@ -14,18 +14,25 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 )
 
-func print(_ context.Context, traces ptrace.Traces) error {
-	marshaler := ptrace.JSONMarshaler{}
-	line, err := marshaler.MarshalTraces(traces)
+func print(line []byte, err error) error {
 	if err == nil {
 		_, err = fmt.Println(string(line))
 	}
 	return err
+}
+
+func printTraces(_ context.Context, traces ptrace.Traces) error {
+	return print((&ptrace.JSONMarshaler{}).MarshalTraces(traces))
+}
+
+func printLogs(_ context.Context, logs plog.Logs) error {
+	return print((&plog.JSONMarshaler{}).MarshalLogs(logs))
 }
 
 func main() {
@@ -37,11 +44,20 @@ func main() {
 	if err := wanted.Unmarshal(config); err != nil {
 		log.Fatal(err)
 	}
-	printer, err := consumer.NewTraces(print)
+	ofTraces, err := consumer.NewTraces(printTraces)
 	if err != nil {
 		log.Fatal(err)
 	}
-	receiver, err := factory.CreateTraces(ctx, receivertest.NewNopSettings(factory.Type()), config, printer)
+	ofLogs, err := consumer.NewLogs(printLogs)
+	if err != nil {
+		log.Fatal(err)
+	}
+	settings := receivertest.NewNopSettings(factory.Type())
+	// One receiver for both, because the configuration is the same one.
+	if _, err := factory.CreateLogs(ctx, settings, config, ofLogs); err != nil {
+		log.Fatal(err)
+	}
+	receiver, err := factory.CreateTraces(ctx, settings, config, ofTraces)
 	if err != nil {
 		log.Fatal(err)
 	}
