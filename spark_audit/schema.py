@@ -164,7 +164,6 @@ BOOT_KEY = (PROXY_ID, BOOT_ID)
 RECORD_KEY = (*BOOT_KEY, SEQUENCE)
 ADDED_LATER = tuple(field.name for field in FIELDS if field.is_late)
 _DATA = [(field.name, field.kind) for field in FIELDS]
-COMMENTS = {field.name: field.comment for field in FIELDS}
 DATA = struct(*_DATA)
 """`data` of one audit record. Every key is present, with null where it does not apply."""
 
@@ -294,6 +293,32 @@ For records of the topic, `signature` is the header of that name, and `received`
 record that may have secrets has `hidden` in its place: its SHA-256, and 32 bytes that stand for the secrets.
 Of Kafka's own log only records whose fields are decoded have them. Rows of an earlier release have none.
 """
+
+COMMENTS = {field.name: field.comment for field in FIELDS} | {
+    DATE: "Day of the record by its own time, in UTC",
+    KAFKA_TOPIC: "Topic from which the record was read",
+    KAFKA_PARTITION: "Its partition",
+    KAFKA_OFFSET: "Its offset",
+    KAFKA_TIMESTAMP: "Its timestamp in Kafka",
+    BODY_SHA256: "SHA-256 of the line as received",
+    CHAIN: "Link of the hash chain",
+    LINE: "The line as received, up to its link: what the link is computed over",
+    REASON: "Why the record could not be decoded",
+    RAW_KEY: "Key of the record, as received",
+    RAW_VALUE: "Value of the record, as received",
+    SIGNATURE: "Signature of the controller, a header of the record",
+    LOG_OFFSET: "Offset in the metadata log",
+    LOG_TIMESTAMP: "Its timestamp in the log",
+    API_KEY: "Kafka's number of the kind of record",
+    RECORD: "Its name, such as AccessControlEntryRecord",
+    RECORD_VERSION: "Version of the kind of record",
+    BODY: "Its fields as JSON, without secrets",
+    ENTITY: "Key of the record",
+    FROM_SNAPSHOT: "The record is the content of a snapshot; null in the log of a topic",
+    RECEIVED: "Value of the record, as received, if it can have no secrets",
+    HIDDEN: "In place of `received`: its SHA-256, and 32 bytes that stand for the secrets",
+}
+"""Column -> its comment, for the tables that `ingest` creates."""
 
 ID = "id"
 PERMISSION_TYPE = "permission_type"

@@ -139,10 +139,7 @@ def _add_columns(spark: SparkSession, path: str, schema: StructType) -> None:
 
 def _create(spark: SparkSession, path: str, schema: StructType) -> None:
     # Not CREATE TABLE: it fails on a directory that a killed CREATE TABLE has left uncommitted.
-    commented = (
-        F.col(name).alias(name, metadata={"comment": S.COMMENTS[name]} if name in S.COMMENTS else {})
-        for name in schema.names
-    )
+    commented = (F.col(name).alias(name, metadata={"comment": S.COMMENTS[name]}) for name in schema.names)
     rows = empty_frame(spark, schema).select(*commented)
     rows.write.format("delta").partitionBy(S.DATE).mode("ignore").save(path)
 

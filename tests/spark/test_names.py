@@ -60,12 +60,16 @@ def test_tables_are_made_at_the_location_of_the_schema_and_registered(
     delta.create_tables(spark, tables)
 
     names = {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {LAKE}").collect()}
-    columns = {row[0]: row[2] for row in spark.sql(f"DESCRIBE TABLE EXTENDED {LAKE}.audit").collect()}
+    commented = {
+        name: {row[0]: row[2] for row in spark.sql(f"DESCRIBE TABLE {LAKE}.{name}").collect()}
+        for name in names
+    }
     (comment,) = spark.sql(f"DESCRIBE TABLE EXTENDED {LAKE}.audit").where("col_name = 'Comment'").collect()
     assert tables == delta.Tables(str(lake), LAKE)
     assert (lake / "audit" / "_delta_log").is_dir()
     assert names == {"audit", "quarantine", "metadata_log"}
-    assert columns["principal"] == S.COMMENTS["principal"]
+    for name, schema in (("audit", S.AUDIT), ("quarantine", S.QUARANTINE), ("metadata_log", S.METADATA_LOG)):
+        assert [commented[name][column] for column in schema.names] == [S.COMMENTS[c] for c in schema.names]
     assert comment[1] == delta.COMMENTS["audit"]
     assert located(spark, LAKE) == tables
 
