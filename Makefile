@@ -20,7 +20,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 say = printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help lab setup-fast setup fetch demo test test-fast test-all kafka-away differential pipelines envelopes model chaos soak what-if hostile mutants tamper rolling pictures quota-cluster quota-cluster-clients ingest-kills service-kills kraft-quorum upstreams browser check check-format check-lint check-types check-imports check-house \
-	check-helm apply-chart check-rules check-otel manifests format schemas lock conformance bench bench-spark interop kerberos cut release site clean distclean
+	check-helm apply-chart check-rules check-otel manifests format schemas lock conformance bench bench-spark bench-year interop kerberos cut release site clean distclean
 
 help: ## List the targets of every day
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -248,6 +248,11 @@ RECORDS ?= 1000000,5000000,20000000
 
 bench-spark: setup ##@ Reconcile trails of RECORDS=1000000,5000000,... with planted faults (made once in KEEP=DIR); write build/audit.json
 	$(BIN)/python -m tests.lab.bench.audit $(RECORDS) $(if $(KEEP),--keep $(KEEP))
+
+DAYS ?= 1,30,90,180,365
+
+bench-year: setup ##@ Measure the audit service's work on DAYS=1,30,90,180,365 of a long trail; write build/year.json and build/year.svg
+	$(BIN)/python -m tests.lab.bench.audit.year $(DAYS)
 
 clean: ## Remove the output of builds and tests
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis \

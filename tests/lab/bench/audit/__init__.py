@@ -5,4 +5,5 @@ trail       events -> table `audit` with lines and hash chains; a metadata log t
 faults      what is planted in it, and what has to be found
 figures     laps -> rates, and how they grow with the trail                    (knows no Spark)
 __main__    makes trails of several sizes, checks them, tells how the time grows
+year        a trail of many days, through the jobs of the service: what the last day costs against the first
 """

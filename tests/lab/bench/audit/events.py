@@ -1,9 +1,9 @@
 """The records of an audit trail from their numbers: Spark expressions only, so that 20 million take no loop.
 
 Record n belongs to boot n // boot_size; BOOTS boots follow each other in one process, and processes follow
-each other in time, a million records to a day. Connections of a hundred records log in and send traffic that
-the base ACLs of trail.py allow or deny; every `epoch` records one ACL more is there. All of it is true; what
-faults.py wants otherwise it gives as `forced` columns.
+each other in time, by default a million records to a day. Connections of a hundred records log in and send
+traffic that the base ACLs of trail.py allow or deny; every `epoch` records one ACL more is there. All of it
+is true; what faults.py wants otherwise it gives as `forced` columns.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from spark_audit import schema as S
 USERS, TOPICS, LIMITED = 2_000, 200, 10
 """Every LIMITED-th user has a produce quota."""
 LIMIT = 1_000_000.0
-BOOTS, STEP_MS = 5, 86
+BOOTS, STEP_MS, CHECKPOINTS = 5, 86, 4
 MIDNIGHT_MS = 1_795_392_000_000  # 2026-11-23T00:00:00Z
 AUTHORIZER = "proxy.security.standard.StandardAuthorizer"
-PREVIOUS = "@previous@"
-"""Stands in a `started` record until the boot before it has been chained."""
+PREVIOUS, NOTE = "@previous@", "@note@"
+"""Stand in a `started` record until the boot before it is chained, and in a checkpoint until it is signed."""
 
 _READ, _WRITTEN, _DESCRIBED, _CLOSED = 45, 80, 92, 94
 """Of a hundred records of traffic, so many are below: fetches, produce, metadata, writes to `closed`."""
@@ -33,6 +33,10 @@ class Shape:
     records: int
     boot_size: int = 20_000
     epoch: int = 50_000
+    step_ms: int = STEP_MS
+    """Between two records."""
+    signs: bool = False
+    """Each fourth record is a checkpoint."""
 
     @property
     def processes(self) -> int:
@@ -79,7 +83,7 @@ def _draws(shape: Shape, base_offset: int, forced: dict[str, dict[int, object]])
         connection.alias("connection"),
         _forced(forced, "user", F.floor(share * share * USERS)).alias("user"),
         _forced(forced, "kind", F.pmod(F.xxhash64(n), F.lit(100))).alias("kind"),
-        (F.lit(MIDNIGHT_MS) + n * STEP_MS + _forced(forced, "late_ms", F.lit(0))).alias(S.TIME_MS),
+        (F.lit(MIDNIGHT_MS) + n * shape.step_ms + _forced(forced, "late_ms", F.lit(0))).alias(S.TIME_MS),
         (F.lit(base_offset) + 2 * F.floor(n / shape.epoch)).alias(S.METADATA_OFFSET),
         F.lit(shape.boot_size).alias("boot_size"),
     ]
@@ -90,6 +94,7 @@ def _about(shape: Shape) -> list[Column]:
     event = (
         F.when(sequence == 0, "started")
         .when(sequence == shape.boot_size - 1, "stopped")
+        .when(F.lit(shape.signs) & (sequence % CHECKPOINTS == 2), "checkpoint")
         .when(sequence % 500 == 499, "high_water")
         .when(sequence % 100 == 1, "authentication")
         .when(kind < _DESCRIBED, "authorization_summary")
@@ -168,6 +173,7 @@ def _data(forced: dict[str, dict[int, object]]) -> dict[str, Column]:
         | {
             S.RECORD_SCHEMA_VERSION: F.lit(2),
             S.ROLE: F.lit("proxy"),
+            S.MESSAGE: F.when(_is("checkpoint"), NOTE),
             S.SETTINGS: F.when(_is("started"), _settings()),
         }
         | {name: F.when(traffic, value) for name, value in of_traffic.items()}

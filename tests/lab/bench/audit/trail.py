@@ -11,16 +11,29 @@ from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from proxy.audit.checkpoints import Checkpoint, Signer
 from spark_audit import schema as S
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
-from tests.lab.bench.audit.events import LIMIT, LIMITED, MIDNIGHT_MS, PREVIOUS, TOPICS, USERS, Shape, events
+from tests.lab.bench.audit.events import (
+    LIMIT,
+    LIMITED,
+    MIDNIGHT_MS,
+    NOTE,
+    PREVIOUS,
+    TOPICS,
+    USERS,
+    Shape,
+    events,
+)
 from tests.lab.bench.audit.faults import forced, spoil, spoil_log
 from tests.spark.audit_trail import Clock, Trail, an_acl
 from tests.spark.frames import log_frame
 from tests.spark.sealed import seal, table
+from tests.support.signing import signing_key
 
 _CHAIN_DIGITS = 64
+KEY_DAYS = 20
 _MAKER = "bench"
 _BATCH = 100
 _CREATE_ACL = 18, "AccessControlEntryRecord"
@@ -33,7 +46,7 @@ def make(spark: SparkSession, tables: Tables, shape: Shape) -> None:
     """A trail of about so many records in Delta tables, with the faults of faults.py in it."""
     delta.create_tables(spark, tables)
     trail, base_offset = administration(shape)
-    true = events(spark, shape, base_offset, forced(shape)).transform(lined).transform(as_table)
+    true = events(spark, shape, base_offset, forced(shape)).transform(lined, shape).transform(as_table)
     delta.append_once(spoil(true, shape), tables.audit, _MAKER, 0)
     trail.controller.stop()
     trail.proxy.stop()
@@ -49,22 +62,26 @@ def made(spark: SparkSession, tables: Tables) -> bool:
     return there and delta.version(spark, tables.metadata_log) > 0
 
 
-def lined(events: DataFrame) -> DataFrame:
+def lined(events: DataFrame, shape: Shape) -> DataFrame:
     """Adds `line`, `chain` and `body_sha256`; takes and gives one partition per process, in order."""
     data = F.to_json(F.struct(*S.DATA.names), {"ignoreNullFields": "false"})
     written = events.withColumn(S.LINE, F.concat(_envelope(), data))
-    link = F.udf(linker(), "string", useArrow=False).asNondeterministic()
-    linked = written.withColumn("linked", link(S.PROXY_ID, S.BOOT_ID, S.SEQUENCE, S.LINE))
-    previous = F.substring("linked", _CHAIN_DIGITS + 1, 1_000)
-    settings = F.transform_values(S.SETTINGS, lambda _, value: F.replace(value, F.lit(PREVIOUS), previous))
-    named = linked.withColumn(S.LINE, F.replace(S.LINE, F.lit(PREVIOUS), previous)).withColumn(
-        S.SETTINGS, settings
+    link = F.udf(linker(shape.boot_size), "string", useArrow=False).asNondeterministic()
+    linked = written.withColumn("linked", link(S.PROXY_ID, S.BOOT_ID, S.SEQUENCE, S.LINE, S.TIME_MS))
+    # Of a `started` record what it follows, of a checkpoint the note, else nothing.
+    inserted = F.substring("linked", _CHAIN_DIGITS + 1, 2_000)
+    settings = F.transform_values(S.SETTINGS, lambda _, value: F.replace(value, F.lit(PREVIOUS), inserted))
+    escaped = F.replace(inserted, F.lit("\n"), F.lit("\\n"))
+    line = F.replace(F.replace(S.LINE, F.lit(PREVIOUS), inserted), F.lit(NOTE), escaped)
+    named = linked.withColumns(
+        {S.LINE: line, S.SETTINGS: settings, S.MESSAGE: F.replace(S.MESSAGE, F.lit(NOTE), inserted)}
     )
     return named.withColumn(S.CHAIN, F.unhex(F.substring("linked", 1, _CHAIN_DIGITS))).drop("linked")
 
 
 def as_table(lines: DataFrame) -> DataFrame:
     """Table `audit`, as ingest would write it."""
+    whole = F.concat(S.LINE, F.lit(',"chain":"'), F.lower(F.hex(S.CHAIN)), F.lit('"}'))
     return lines.select(
         F.to_date(F.timestamp_millis(S.TIME_MS)).alias(S.DATE),
         *S.DATA.names,
@@ -72,28 +89,38 @@ def as_table(lines: DataFrame) -> DataFrame:
         F.lit(0).alias(S.KAFKA_PARTITION),
         F.col("n").alias(S.KAFKA_OFFSET),
         F.timestamp_millis(S.TIME_MS).alias(S.KAFKA_TIMESTAMP),
-        F.unhex(F.sha2(F.concat(S.LINE, F.hex(S.CHAIN)), 256)).alias(S.BODY_SHA256),
+        F.unhex(F.sha2(whole, 256)).alias(S.BODY_SHA256),
         S.CHAIN,
         S.LINE,
     )
 
 
-def linker() -> Callable[[str, str, int, str], str]:
-    """A function of (proxy_id, boot_id, sequence, line): its link, and for sequence 0 what it follows."""
+def linker(boot_size: int) -> Callable[[str, str, int, str, int], str]:
+    """A function of a record's key, line and time: its link, and what is inserted into the line."""
     state = {"boot": "", "link": "", "end": ""}
 
-    def link(proxy_id: str, boot_id: str, sequence: int, line: str) -> str:
-        previous = ""
+    def link(proxy_id: str, boot_id: str, sequence: int, line: str, time_ms: int) -> str:
+        inserted = ""
         if state["boot"] != boot_id:
-            previous = state["end"]
+            inserted = state["end"]
             state["link"] = sha256(f"{proxy_id}/{boot_id}".encode()).hexdigest()
             state["boot"] = boot_id
-            line = line.replace(PREVIOUS, previous)
+            line = line.replace(PREVIOUS, inserted)
+        elif NOTE in line:
+            stops = sequence == boot_size - 2
+            said = Checkpoint(proxy_id, boot_id, sequence, state["link"], time_ms, None, stops)
+            inserted = Signer(proxy_id, signing_key(key_name(proxy_id, time_ms))).signed(said.text())
+            line = line.replace(NOTE, inserted.replace("\n", "\\n"))
         state["link"] = sha256((state["link"] + line).encode()).hexdigest()
         state["end"] = f"{boot_id}/{sequence}/{state['link']}"
-        return state["link"] + previous
+        return state["link"] + inserted
 
     return link
+
+
+def key_name(proxy_id: str, time_ms: int) -> str:
+    """The key with which a process signs at that time; it has another one each KEY_DAYS."""
+    return f"{proxy_id}-{(time_ms - MIDNIGHT_MS) // (KEY_DAYS * 86_400_000)}"
 
 
 def _envelope() -> Column:
@@ -112,9 +139,9 @@ def _envelope() -> Column:
     return F.concat(*(part for text, value in told for part in (F.lit(text), value)), F.lit(end))
 
 
-def administration(shape: Shape) -> tuple[Trail, int]:
+def administration(shape: Shape, kind: type[Trail] = Trail) -> tuple[Trail, int]:
     """The base ACLs and quotas and a change for each epoch, and the offset of the first image."""
-    trail = Trail(Clock(MIDNIGHT_MS, step_ms=10))
+    trail = kind(Clock(MIDNIGHT_MS, step_ms=10))
     _forward(trail, "CreateAcls", _CREATE_ACL, _base_acls())
     limited = [{"user": f"user-{user}"} for user in range(0, USERS, LIMITED)]
     quotas = [
