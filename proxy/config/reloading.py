@@ -23,7 +23,7 @@ from proxy.net.files.tls import TlsError
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.operator_signals import HANGUP
-from proxy.net.telemetry.status_files import ReloadMetrics, ReloadStatus, write_if_possible
+from proxy.net.telemetry.status_files import ReloadMetrics, ReloadStatus
 
 FILE_KIND = "configuration"
 READ_TRIES = 3
@@ -151,7 +151,7 @@ class Reloading(Generic[PartType]):
 
     def _report_status(self, status: ReloadStatus) -> None:
         if self._status_directory is not None:
-            write_if_possible(status, self._status_directory)
+            status.write_if_possible(self._status_directory)
         if self._metrics is not None:
             self._metrics.read(status)
 

@@ -41,9 +41,10 @@ class ReloadStatus:
     restart: Sequence[str] = ()
     """Keys that need a restart, each with its value in effect."""
 
-    def write(self, directory: Path) -> None:
-        """Replace the file. OSError when it cannot be written."""
-        _replace_file(directory, RELOAD_FILE, asdict(self))
+    def write_if_possible(self, directory: Path) -> None:
+        """Replace the file, and ignore a disk error: only `penstock reload` misses it."""
+        with suppress(OSError):
+            _replace_file(directory, RELOAD_FILE, asdict(self))
 
     @classmethod
     def read(cls, directory: Path) -> "ReloadStatus | None":
@@ -114,9 +115,3 @@ def _read_file(directory: Path, name: str, status: Callable[..., Status]) -> Sta
             return status(**json.loads(file.read(_MAX_BYTES)))
     except (OSError, ValueError, TypeError):
         return None
-
-
-def write_if_possible(status: ReloadStatus, directory: Path) -> None:
-    """Replace the file, and ignore a disk error: only `penstock reload` misses it."""
-    with suppress(OSError):
-        status.write(directory)
