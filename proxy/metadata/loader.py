@@ -30,6 +30,7 @@ STEP_RECORDS = 25
 """The number of records applied in one step."""
 STEP_ENTITIES = 2_000
 """The number of quota entities compared in one step."""
+_TRANSACTIONS = {"BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"}
 
 OnImage = Callable[[MetadataImage, tuple[str, ...]], None]
 """Called with each new image and the paths of the quota entities that changed since the last one."""
@@ -257,17 +258,20 @@ class Loader:
 
     def _replay(self, record: Message, offset: int) -> None:
         kind = type(record).__name__
-        if kind == "BeginTransactionRecord":
+        if kind not in _TRANSACTIONS:
+            self._delta.replay(record, offset)
+            return
+        begins = kind == "BeginTransactionRecord"
+        # Penstock's controllers write none. Who adds one to their log could hold back what follows, or take
+        # back what was before.
+        if self._compacted or begins == self._in_transaction:
+            raise MetadataError(f"{kind}: only Kafka's own log has such transactions, one after the other")
+        if begins:
             # KIP-868: what follows becomes visible at the end of the transaction, or never.
             self._settled = self._built(offset - 1)
-            self._in_transaction = True
-        elif kind == "EndTransactionRecord":
-            self._in_transaction = False
         elif kind == "AbortTransactionRecord":
-            self._in_transaction = False
             self._build_on(self._settled)
-        else:
-            self._delta.replay(record, offset)
+        self._in_transaction = begins
 
     def _show(self) -> Iterator[None]:
         if self._high_water_offset is None:

@@ -1,10 +1,10 @@
 """(f) Changes in the metadata log that no audit record explains.
 
-The controller must claim the offset of every ACL, quota, SCRAM and token record, for a request that it
-received or for tokens that had expired. This finds records that were written without the controller, or whose
-audit record was removed. A change that a controller made just before it was killed has no such record, but
-the controller recorded who requested it before it made the change. It also finds ACLs that the log removes
-but never added: the log is not complete.
+The controller must claim the offset of every record but NoOpRecord, which changes nothing, for a request that
+it received or for tokens that had expired. This finds records that were written without the controller, or
+whose audit record was removed. A change that a controller made just before it was killed has no such record,
+but the controller recorded who requested it before it made the change. It also finds ACLs that the log
+removes but never added: the log is not complete.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -18,7 +18,6 @@ from spark_audit.reconcile.named_objects import named_differently, unnamed_in_th
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.claims import (
-    CHECKED_KINDS,
     LARGEST_CLAIM,
     OUTCOME_UNKNOWN_MS,
     claimed_offsets,
@@ -196,4 +195,5 @@ def incomplete(metadata_log: DataFrame) -> DataFrame:
 
 
 def _checked(metadata_log: DataFrame) -> DataFrame:
-    return metadata_log.where(F.col(S.API_KEY).isin(*CHECKED_KINDS))
+    """Returns the records that a request has to explain: also those of kinds that no controller writes."""
+    return metadata_log.where(F.col(S.API_KEY) != S.NO_OP_RECORD)

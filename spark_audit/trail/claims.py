@@ -35,8 +35,7 @@ WRITTEN_BY = {
     "RenewDelegationToken": (S.DELEGATION_TOKEN_RECORD,),
     "ExpireDelegationToken": (S.DELEGATION_TOKEN_RECORD, S.REMOVE_DELEGATION_TOKEN_RECORD),
 }
-CHECKED_KINDS = tuple(sorted({api_key for kinds in WRITTEN_BY.values() for api_key in kinds}))
-WRITTEN_BY["MetadataLog"] = CHECKED_KINDS
+WRITTEN_BY["MetadataLog"] = tuple(sorted({api_key for kinds in WRITTEN_BY.values() for api_key in kinds}))
 """The method of `log_written_again`."""
 
 

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D5")]
 
 NAMES = {23: "BeginTransactionRecord", 24: "EndTransactionRecord", 25: "AbortTransactionRecord"}
 BEGIN, END, ABORT, ACL = 23, 24, 25, 18
+SCRAM, FEATURE, PARTITION = 11, 12, 3
 
 
 def a_log(*kinds: int, from_snapshot: bool | None = False) -> list[Record]:
@@ -64,21 +65,33 @@ def test_what_a_snapshot_has_was_in_force(spark: SparkSession) -> None:
 
 
 @pytest.mark.long
-def test_who_was_let_in_by_an_acl_of_an_aborted_transaction_is_found(spark: SparkSession) -> None:
+@pytest.mark.spec("D8")
+def test_records_that_no_controller_writes_hide_nothing_in_the_topic_and_are_found(
+    spark: SparkSession,
+) -> None:
+    """A broker's administrator adds a user, between marks by which nobody would see the record.
+
+    And a level of features at which networks are no hosts of ACLs, and a partition.
+    """
     trail = Trail()
-    trail.set_quota({"user": "alice"}, "consumer_byte_rate", 1_000_000.0)
     trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL orders")
     trail.ask("User:alice 10.0.0.1 READ TOPIC orders", method="Fetch", client_id="a", connection_id="c")
     trail.stop()
     audit, quarantine = audit_frame(spark, trail.audit), empty_frame(spark, S.QUARANTINE)
-    (added,) = (each for each in trail.log if each["api_key"] == ACL)
-    around = [
-        added | {"offset": added["offset"] + shift, "api_key": kind, "record": NAMES[kind], "body": "{}"}
-        for shift, kind in ((-1, BEGIN), (1, ABORT))
+    last = trail.log[-1]
+    names = {
+        **NAMES,
+        SCRAM: "UserScramCredentialRecord",
+        FEATURE: "FeatureLevelRecord",
+        PARTITION: "PartitionRecord",
+    }
+    kinds = BEGIN, SCRAM, BEGIN, ABORT, FEATURE, PARTITION
+    forged = [
+        last | {"offset": last["offset"] + shift, "api_key": kind, "record": names[kind], "body": "{}"}
+        for shift, kind in enumerate(kinds, 1)
     ]
-    others = [each for each in trail.log if abs(each["offset"] - added["offset"]) > 1]
 
-    aborted = log_frame(spark, [*others, around[0], added, around[1]])
-    found = reconcile(audit, quarantine, aborted)
+    found = reconcile(audit, quarantine, log_frame(spark, [*trail.log, *forged])).findings
 
-    assert "decisions.wrongly_granted" in [row[S.CHECK] for row in found.findings]
+    told = sorted((row[S.CHECK], row[S.EXPLANATION].partition(" ")[0]) for row in found)
+    assert told == sorted(("changes.unexplained", each["record"]) for each in forged)

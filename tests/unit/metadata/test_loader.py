@@ -13,6 +13,11 @@ from tests.support.metadata_log import acl, acl_record, image_of, quota_record, 
 DENY = acl("foo", principal="User:bob", permission_type=PermissionType.DENY)
 ALLOW = acl("*", principal="User:bob")
 BOB = QuotaEntity(user="bob")
+MARKS = {
+    "B": types.BeginTransactionRecord(),
+    "E": types.EndTransactionRecord(),
+    "A": types.AbortTransactionRecord(),
+}
 
 
 class Shown:
@@ -235,6 +240,25 @@ def test_an_aborted_metadata_transaction_was_never_there() -> None:
 
     assert shown.acl_names == [set(), set(), {"foo"}]
     assert shown.changed == [(), ("users/bob",), ()]
+
+
+@pytest.mark.spec("S2")
+@pytest.mark.parametrize("marks", ["B", "E", "A"])
+def test_the_log_of_our_controllers_has_no_metadata_transactions(marks: str) -> None:
+    loader = Loader(Shown())
+    loader.load_until(0)
+
+    with pytest.raises(MetadataError, match="only Kafka's own log has such transactions"):
+        loader.batch(1, values(acl_record(DENY), MARKS[marks]))
+
+
+@pytest.mark.spec("S2")
+@pytest.mark.parametrize("marks", ["BB", "E", "A", "BEE", "BAE"])
+def test_metadata_transactions_follow_each_other(marks: str) -> None:
+    loader = loaded(Shown())
+
+    with pytest.raises(MetadataError, match=f"at offset {len(marks) - 1}: {type(MARKS[marks[-1]]).__name__}"):
+        loader.batch(len(marks) - 1, values(*(MARKS[mark] for mark in marks)))
 
 
 @pytest.mark.spec("S3")

@@ -118,6 +118,21 @@ def test_what_no_controller_has_signed_is_not_in_effect_and_is_reported(way: str
     assert not live.unsigned[0].in_effect
 
 
+@pytest.mark.parametrize(
+    "mark", [types.BeginTransactionRecord(), types.EndTransactionRecord(), types.AbortTransactionRecord()]
+)
+def test_a_mark_that_nobody_has_signed_holds_no_revocation_back(mark: Message) -> None:
+    topic = begun()
+    following, live = follower(topic)
+
+    apply(following, topic.has((b"odd", values(mark)[0], None)), topic.end - 1)
+    apply(following, topic.commits(removed_acl_record(ALICE)), topic.end - 1)
+    started, verifier = follower(topic)
+
+    assert names(following.image) == names(started.image) == names(topic.image) == set()
+    assert reasons(live) == reasons(verifier) == {Unsigned.NO_SIGNATURE}
+
+
 def test_a_signed_record_that_is_written_again_brings_nothing_back() -> None:
     topic = begun()
     (made,) = topic.records[-1:]
