@@ -36,6 +36,8 @@ _ALWAYS = {
     "spark.databricks.delta.stats.skipping": "false",
     "spark.databricks.delta.stats.limitPushdown.enabled": "false",
     "spark.databricks.delta.optimizeMetadataQuery.enabled": "false",
+    # By those in the footer of a Parquet file, Spark leaves out rows of it.
+    "spark.sql.parquet.filterPushdown": "false",
     # It logs each error with its stack, and inspects the caller's stack for each column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # A persisted DataFrame is named by its plan as text, which for our plans is megabytes each time.
