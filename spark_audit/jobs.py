@@ -251,6 +251,11 @@ def differences_from_topics(spark: SparkSession, tables: Tables, topics: IngestT
         name: str, check: decode.Step, rows: decode.Step, end: dict[str, int], isolation: str
     ) -> ComparedTopic:
         checked = kafka_records(spark, topics.bootstrap, name, topics.options, isolation).transform(check)
+        if not end and not checked.isEmpty():
+            raise AuditError(
+                f"{tables.root}/_checkpoints does not have what ingest has read of topic {name}, so nothing"
+                " shows what is missing from the tables: restore it, or ingest into new tables"
+            )
         return ComparedTopic(name, checked.transform(rows), checked.transform(decode.quarantine_rows), end)
 
     of_audit = topic(topics.audit, decode.check_audit, decode.audit_rows, ends[0], UNCOMMITTED)

@@ -1,6 +1,7 @@
 """The tables against the topics: an edit by somebody who cannot write to the topic is found."""
 
 import json
+import shutil
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -13,7 +14,7 @@ from spark_audit import __main__ as command_line
 from spark_audit import schema as S
 from spark_audit.ingest import decode, streams
 from spark_audit.reconcile.topics import ComparedTopic, differences_of_audit, differences_of_log
-from spark_audit.tables.delta import Tables, empty_frame
+from spark_audit.tables.delta import AUDIT_STREAM, Tables, empty_frame
 from tests.lab.cluster.broker import Broker
 from tests.spark import kraft_bytes
 from tests.spark.audit_trail import Trail, acl_id
@@ -197,3 +198,8 @@ def test_verify_compares_with_the_topics_of_a_broker(
         f"penstock audit: table metadata_log: 1 record(s) of topic {source.topics.metadata}, partition 0,"
         " are not as the topic has them: they were edited (offsets 1)\n"
     )
+
+    spark.sql(f"DELETE FROM delta.`{tables.audit}`")
+    shutil.rmtree(tables.checkpoint(AUDIT_STREAM))
+    assert command_line.main(verify) == 2
+    assert f"does not have what ingest has read of topic {source.topics.audit}" in capsys.readouterr().err
