@@ -34,7 +34,7 @@ from spark_audit.tables.expired import IS_EXPIRED, expired_sequences, with_expir
 from spark_audit.tables.keys import KEYED, PLAIN
 from spark_audit.tables.plans import held, is_held
 from spark_audit.trail.audit_records import ALWAYS
-from spark_audit.trail.processes import starts
+from spark_audit.trail.processes import key_name, starts
 
 register(
     """
@@ -353,11 +353,11 @@ def successions(records: DataFrame, few: DataFrame | None = None) -> DataFrame:
 def proven_ends(followed: DataFrame) -> DataFrame:
     """Returns `boot_id` of the boots of `successions` whose last record is present and is named.
 
-    And `named_by`, the process that names it.
+    And `named_by`, the key's name of the process that names it.
     """
     same_link = F.col(LINK_THERE).eqNullSafe(F.col(NAMED_LINK))
     complete = followed.where((F.col(LAST) >= F.col(NAMED_SEQUENCE)) & same_link)
-    names = F.col(NAMED_BOOT).alias(S.BOOT_ID), F.col(S.PROXY_ID).alias(NAMED_BY)
+    names = F.col(NAMED_BOOT).alias(S.BOOT_ID), key_name(S.PROXY_ID).alias(NAMED_BY)
     return complete.select(*names).distinct()
 
 

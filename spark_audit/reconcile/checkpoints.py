@@ -9,7 +9,7 @@ the private key. Without public keys only the states are compared.
 from collections.abc import Sequence
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
@@ -30,7 +30,6 @@ from spark_audit.tables.expired import expired_sequences, unexpired
 from spark_audit.tables.keys import (
     KEYED,
     UNKNOWN,
-    WORKER_SUFFIX,
     PublicKeys,
     read_checkpoint,
     read_cosignatures,
@@ -38,6 +37,7 @@ from spark_audit.tables.keys import (
 )
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import SILENCE_MS
+from spark_audit.trail.processes import key_name
 
 register(
     """
@@ -196,11 +196,6 @@ def _not_valid(faulty: DataFrame) -> DataFrame:
     )
 
 
-def _named(process: Column | str) -> Column:
-    """Returns the name of a process's key, which its workers share."""
-    return F.regexp_replace(process, WORKER_SUFFIX, "")
-
-
 def _signed_by_the_next(followed: DataFrame, valid: DataFrame) -> DataFrame:
     """Returns `named`, `boot_id` of boots whose last record a later boot of the same process has signed.
 
@@ -208,7 +203,7 @@ def _signed_by_the_next(followed: DataFrame, valid: DataFrame) -> DataFrame:
     """
     signs = valid.select(*S.BOOT_KEY)
     ends = proven_ends(followed.join(signs, list(S.BOOT_KEY), "left_semi"))
-    return ends.select(_named(NAMED_BY).alias("named"), S.BOOT_ID).distinct()
+    return ends.withColumnRenamed(NAMED_BY, "named")
 
 
 def _unsigned(ends: DataFrame, processes: DataFrame, signed_later: DataFrame, keys: PublicKeys) -> DataFrame:
@@ -220,7 +215,7 @@ def _unsigned(ends: DataFrame, processes: DataFrame, signed_later: DataFrame, ke
     schema = S.struct(("named", _TEXT), ("since_ms", _LONG))
     since = frame_of(ends.sparkSession, sorted(valid_from(keys).items()), schema)
     kinds = processes.select(*S.BOOT_KEY, ALGORITHM)
-    named = ends.withColumn("named", _named(S.PROXY_ID)).join(kinds, list(S.BOOT_KEY))
+    named = ends.withColumn("named", key_name(S.PROXY_ID)).join(kinds, list(S.BOOT_KEY))
     joined = named.join(F.broadcast(since), "named", "left").join(
         F.broadcast(signed_later.withColumn("is_signed", F.lit(True))), ["named", S.BOOT_ID], "left"
     )
@@ -263,7 +258,7 @@ def _after_the_last(boots: DataFrame, signed_later: DataFrame, until_ms: int) ->
     old = F.greatest(F.col("last_time_ms") - UNSIGNED_MS, F.lit(until_ms) - SILENCE_MS) > F.col(_SIGNED_MS)
     late = boots.where((F.col("last_sequence") > allowed) & (old | F.col(_STOPS)))
     return findings(
-        late.withColumn("named", _named(S.PROXY_ID)).join(
+        late.withColumn("named", key_name(S.PROXY_ID)).join(
             F.broadcast(signed_later), ["named", S.BOOT_ID], "left_anti"
         ),
         check="checkpoints.after_the_last",

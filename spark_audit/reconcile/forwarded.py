@@ -18,9 +18,9 @@ from spark_audit.reconcile.finding import (
     sentence,
     with_every_fault,
 )
-from spark_audit.tables.keys import WORKER_SUFFIX
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.claims import claimed_offsets, claiming, possible_range, received
+from spark_audit.trail.processes import key_name
 
 register(
     """
@@ -110,7 +110,7 @@ def not_a_controller(records: DataFrame) -> DataFrame:
 
     Each record names its role. Who has the key of a proxy can write any record, but only in its name.
     """
-    named = F.regexp_replace(S.PROXY_ID, WORKER_SUFFIX, "").alias("named")
+    named = key_name(S.PROXY_ID).alias("named")
     is_proxy = (F.col(S.EVENT) == "started") & (F.col(S.ROLE) == "proxy")
     proxies = records.where(is_proxy).select(named).distinct()
     claims = claiming(records).select("*", named).join(F.broadcast(proxies), "named")

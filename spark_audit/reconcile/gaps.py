@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.chain import proven_ends, successions
+from spark_audit.reconcile.chain import NAMED_BY, proven_ends, successions
 from spark_audit.reconcile.clocks import SKEW, skews
 from spark_audit.reconcile.finding import findings, or_else, register, sample, sentence
 from spark_audit.tables.plans import held
@@ -24,6 +24,7 @@ from spark_audit.trail.audit_records import (
     rows_of,
     sequence_index,
 )
+from spark_audit.trail.processes import key_name
 
 register(
     """
@@ -65,12 +66,14 @@ def gaps(
     few: DataFrame | None = None,
     followed: DataFrame | None = None,
     skewed: DataFrame | None = None,
+    *,
+    signed: bool = False,
 ) -> DataFrame:
     """Returns the findings of all checks below.
 
     `index` is `sequence_index(audit)`. `expired` is table `expired`: the records that were deleted on
     purpose. `few` has all records but traffic, each once, `followed` is `successions` and `skewed` is
-    `skews`, if they are known.
+    `skews`, if they are known. `signed`: there are public keys.
     """
     index = held(sequence_index(audit)) if index is None else index
     few = audit if few is None else few
@@ -84,7 +87,7 @@ def gaps(
         different_copies(narrow, index),
         reordered(narrow, index),
         records_after_stop(ends),
-        unfinished(ends, followed, skewed),
+        unfinished(ends, followed, skewed, signed=signed),
         same_id_twice(ends, few),
         miscounted(reports),
         dropped(reports),
@@ -179,12 +182,16 @@ def records_after_stop(boots: DataFrame) -> DataFrame:
     )
 
 
-def unfinished(boots: DataFrame, followed: DataFrame, skewed: DataFrame) -> DataFrame:
+def unfinished(
+    boots: DataFrame, followed: DataFrame, skewed: DataFrame, *, signed: bool = False
+) -> DataFrame:
     """Returns boots without `stopped` that are gone: a newer boot has the same id, or only they are silent.
 
     Either the process crashed, or the end of its trail was cut off. If the next boot names the last record
-    that is present, it was a crash that lost nothing, and no finding. A boot that ran beside another one of
-    its id is gone only if it is silent. Clocks that are off (`skews`) are put right before they are compared.
+    that is present, it was a crash that lost nothing, and no finding. If it is `signed`, it has to be a boot
+    of the same process: another one has another key, and could name any boot whose end was cut off. A boot
+    that ran beside another one of its id is gone only if it is silent. Clocks that are off (`skews`) are put
+    right before they are compared.
     """
     right = boots.join(F.broadcast(skewed.select(*S.BOOT_KEY, SKEW)), list(S.BOOT_KEY), "left").withColumn(
         "right_ms", F.col("last_time_ms") - F.coalesce(SKEW, F.lit(0))
@@ -193,7 +200,10 @@ def unfinished(boots: DataFrame, followed: DataFrame, skewed: DataFrame) -> Data
     silent_ms = F.col("newest_ms") - F.col("right_ms")
     followed_by_another = F.col("has_next") & F.col("twin").isNull()
     gone = placed.where(F.col("stopped_at").isNull() & (followed_by_another | (silent_ms > SILENCE_MS)))
-    gone = gone.join(F.broadcast(proven_ends(followed)), S.BOOT_ID, "left_anti")
+    named = [S.BOOT_ID, NAMED_BY] if signed else [S.BOOT_ID]
+    gone = gone.withColumn(NAMED_BY, key_name(S.PROXY_ID)).join(
+        F.broadcast(proven_ends(followed)), named, "left_anti"
+    )
     why = F.when(
         (silent_ms > RETIRED_MS) & ~F.col("has_next"),
         "it was killed and did not come back, or its tail is missing; acknowledge it if it was retired",

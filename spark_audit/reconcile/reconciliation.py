@@ -137,7 +137,7 @@ def reconcile(
 
         logged = logged_states(few, metadata_log)
     checks = {
-        "gaps": gaps(audit, index, expired, few, followed, skewed),
+        "gaps": gaps(audit, index, expired, few, followed, skewed, signed=public_keys is not None),
         "clocks": clocks(skewed),
         "chain": chain(with_lines, chain_key, days=wanted, signed=public_keys is not None),
         "boots": boots(_of_lone_boots(followed, ends)),

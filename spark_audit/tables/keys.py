@@ -28,8 +28,6 @@ _NOT_VALID_THEN = "is signed with its key at a time at which that was not valid"
 PLAIN, KEYED, SIGNED = "sha256", "hmac-sha256", "ed25519"
 """Values of `signed_with` of a run, and the first two of `audit.chain` of a process."""
 _NOTE = ',"note":'
-WORKER_SUFFIX = r"\.w[0-9]+$"
-"""In the id of a worker: what its key's name lacks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,11 @@ AUTHORIZER = "authorizer"
 SETTINGS_AT = "settings_sequence"
 
 
+def key_name(process: Column | str) -> Column:
+    """Returns the name of the key of a process, which its workers share."""
+    return F.regexp_replace(process, r"\.w[0-9]+$", "")
+
+
 def settings(records: DataFrame) -> DataFrame:
     """Returns one row per BY_SETTINGS with super_users (array), allow_everyone, authorizer (class name).
 

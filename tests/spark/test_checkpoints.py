@@ -213,6 +213,8 @@ def test_each_manipulation_is_found_and_nothing_else(spark: SparkSession, rows: 
         for name, text in NOT_VALID.items()
         for count in [{"retired": 2, "early": 3, "swapped": 1, "appended": 1}.get(name, 5)]
     }
+    # The next boot of the process itself shows that a kill has lost nothing. That of another one does not.
+    assert {name for _, name in told(found, "gaps.unfinished")} & {"adopted", "killed"} == {"adopted"}
     # The chain itself is whole everywhere, with the old secret where there was one.
     assert told(found, "chain.") == {("end_missing", "cut")} | {
         (check, name) for check, name in told(found, "chain.") if check == "unknown_process"
