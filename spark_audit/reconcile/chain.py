@@ -443,19 +443,25 @@ SEEN, SEEN_LINK, BY = "seen_sequence", "seen_link", "seen_by"
 _FIRST_MS, _LAST_MS = "first_time_ms", "last_time_ms"
 
 
-def witnesses(few: DataFrame, records: DataFrame, ends: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
+def witnesses(
+    few: DataFrame,
+    records: DataFrame,
+    ends: DataFrame,
+    until_ms: int = ALWAYS,
+    days: Sequence[date] = (),
+) -> DataFrame:
     """Returns what processes have witnessed of each other but the table does not show, and who was not seen.
 
     A controller records the end of the trail of each proxy that is connected, and the proxy that of the
     controller (docs/decisions/0075). With Kafka's own controller, proxies record the ends of other proxies
     (docs/decisions/0097). `few` has all records but traffic, `ends` is `boots` of the sequence
-    index, `until_ms` its `complete_until_ms`.
+    index, `until_ms` its `complete_until_ms`. With `days`, only links that were seen on these are compared.
     """
     claims = held(_claims(few).where(F.col(S.TIME_MS) <= until_ms))
     if claims.isEmpty():
         return empty_frame(records.sparkSession, S.FINDING)
     proxies = few.where(F.col(S.ROLE) == "proxy").select(*S.BOOT_KEY).distinct()
-    return missing_ends(records, ends, claims).unionByName(
+    return missing_ends(records, ends, claims, days).unionByName(
         _unseen(ends.join(proxies, list(S.BOOT_KEY)), claims)
     )
 
@@ -484,20 +490,34 @@ def _claims(records: DataFrame) -> DataFrame:
     )
 
 
-def missing_ends(records: DataFrame, ends: DataFrame, claims: DataFrame) -> DataFrame:
-    """Returns boots that others have seen at a sequence that the table does not have, or has otherwise."""
-    claim = F.struct(S.PRINCIPAL, SEEN_LINK, BY, S.DATE)
-    newest = claims.groupBy(*S.BOOT_KEY).agg(
-        F.max_by(claim, F.struct(SEEN, S.TIME_MS)).alias("claim"), F.max(SEEN).alias(SEEN)
-    )
-    seen = held(newest.select(*S.BOOT_KEY, SEEN, "claim.*"))
-    places = F.broadcast(seen.select(*S.BOOT_KEY, F.col(SEEN).alias(S.SEQUENCE)))
-    there = records.select(*S.RECORD_KEY, S.CHAIN).join(places, list(S.RECORD_KEY))
-    links = there.select(*S.BOOT_KEY, hexadecimal(F.col(S.CHAIN)).alias(LINK_THERE))
+def missing_ends(
+    records: DataFrame, ends: DataFrame, claims: DataFrame, days: Sequence[date] = ()
+) -> DataFrame:
+    """Returns boots that others have seen at a sequence that the table does not have, or has otherwise.
+
+    The newest claim shows what is missing. The link of each claim is compared, the first other one of a day
+    is reported: who rewrites its own boot lets others see the new one later.
+    """
+    claim = F.struct(SEEN, S.TIME_MS, SEEN_LINK, BY, S.PRINCIPAL, S.DATE)
+    newest = claims.groupBy(*S.BOOT_KEY).agg(F.max(claim).alias("claim"))
+    made = claims.where(F.col(S.DATE).isin(*days)) if days else claims
+    by_link = made.groupBy(*S.BOOT_KEY, S.DATE, F.col(SEEN).alias(S.SEQUENCE), SEEN_LINK)
+    places = F.broadcast(by_link.agg(F.min(claim).alias("claim")))
+    link_there = hexadecimal(F.col(S.CHAIN)).alias(LINK_THERE)
+    there = records.select(*S.RECORD_KEY, link_there).join(places, list(S.RECORD_KEY))
+    other = there.where(F.col(LINK_THERE) != F.col(SEEN_LINK)).groupBy(*S.BOOT_KEY, S.DATE)
+    first = other.agg(F.min(F.struct("claim", LINK_THERE)).alias("first")).select(*S.BOOT_KEY, "first.*")
+    seen = newest.unionByName(first, allowMissingColumns=True).select(*S.BOOT_KEY, "claim.*", LINK_THERE)
     last = ends.select(*S.BOOT_KEY, F.col("last_sequence").alias(LAST))
-    joined = seen.join(last, list(S.BOOT_KEY), "left").join(links, list(S.BOOT_KEY), "left")
-    faulty = with_first_fault(joined, _claim_faults())
-    return findings(faulty, evidence=[*S.BOOT_KEY, SEEN, SEEN_LINK, BY, LAST, LINK_THERE])
+    faulty = with_first_fault(seen.join(last, list(S.BOOT_KEY), "left"), _claim_faults())
+    of_claim = *S.BOOT_KEY, SEEN, SEEN_LINK, BY
+    missing_after = F.when(F.col(LAST) < F.col(SEEN), F.col(LAST)).alias(LAST)
+    return findings(
+        faulty,
+        evidence=[*of_claim, LAST, LINK_THERE],
+        # A boot that goes on is no other finding.
+        identity=[*of_claim, missing_after, LINK_THERE],
+    )
 
 
 def _claim_faults() -> list[Column]:
@@ -535,16 +555,20 @@ def _unseen(proxies: DataFrame, claims: DataFrame) -> DataFrame:
     since = of_proxies.agg(F.min(S.TIME_MS).alias("since_ms"))
     seen = of_proxies.select(*S.BOOT_KEY).distinct()
     unseen = proxies.join(F.broadcast(seen), list(S.BOOT_KEY), "left_anti")
-    unseen = unseen.crossJoin(F.broadcast(since)).where(F.col(_FIRST_MS) > F.col("since_ms"))
+    # Who forges a boot chooses its times, but not when it gets into the topic.
+    late = F.greatest(_FIRST_MS, "first_append_ms") > F.col("since_ms")
+    unseen = unseen.crossJoin(F.broadcast(since)).where(late)
     while_it_ran = of_proxies.select(F.col(S.TIME_MS).alias("seen_ms")).distinct()
     meanwhile = F.col("seen_ms").between(F.col(_FIRST_MS) + UNSEEN_MS, F.col(_LAST_MS))
+    before = (F.col(_LAST_MS) < F.col("since_ms")) & (F.col(_LAST_MS) - F.col(_FIRST_MS) > UNSEEN_MS)
     return findings(
-        unseen.join(F.broadcast(while_it_ran), meanwhile, "left_semi"),
+        unseen.join(F.broadcast(while_it_ran), meanwhile | before, "left_semi"),
         check="chain.unknown_process",
         date="last_date",
         explanation=sentence(
-            "no other process has seen process {proxy_id}/{boot_id}, although proxies were seen while it"
-            " ran: it had no connection to them, or it is forged"
+            "no other process has seen process {proxy_id}/{boot_id}, although proxies were seen {when}: it"
+            " had no connection to them, or it is forged",
+            when=F.when(before, "before it got into the topic").otherwise("while it ran"),
         ),
         evidence=[*S.BOOT_KEY, _FIRST_MS],
     )

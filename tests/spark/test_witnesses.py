@@ -5,11 +5,12 @@ from copy import deepcopy
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.reconciliation import reconcile
 from spark_audit.tables.delta import empty_frame
-from tests.spark.audit_trail import Process, Trail
+from tests.spark.audit_trail import NOON_MS, Clock, Process, Trail
 from tests.spark.frames import log_frame
 from tests.spark.sealed import Line, seal, table
 
@@ -24,6 +25,7 @@ def a_trail() -> tuple[Trail, dict[str, Process], dict[str, list[Line]]]:
     """Proxies that run for four minutes, all but `forged` seen by a controller each minute.
 
     They see a controller of which the table has nothing. `proxy-1`, of an earlier release, is not seen.
+    `rewritten` has changed its first records before it is seen for the last time.
     """
     trail = Trail()
     proxies = {name: trail.process(name) for name in SEEN}
@@ -44,8 +46,10 @@ def a_trail() -> tuple[Trail, dict[str, Process], dict[str, list[Line]]]:
     for process in (*proxies.values(), trail.proxy):
         process.stop()
     sealed = {each.proxy_id: seal(each) for each in trail.processes if each is not trail.controller}
-    for claim, name, sequence in claims:
-        link = json.loads(sealed[name][sequence].value)["chain"]
+    rewritten = written_again(proxies["rewritten"])
+    for number, (claim, name, sequence) in enumerate(claims):
+        lines = rewritten if (name, number // len(SEEN)) == ("rewritten", 3) else sealed[name]
+        link = json.loads(lines[sequence].value)["chain"]
         claim["message"] = f"{name}/boot-1/{sequence}/{link}"
     trail.controller.stop()
     return trail, proxies, sealed | {"controller-1": seal(trail.controller)}
@@ -57,10 +61,17 @@ def test_who_vanished_was_cut_rewritten_or_forged_is_named(spark: SparkSession) 
     lines["vanished"] = []
     # Sequences 0 to 2 are left of 0 to 5; the last claim is about 4.
     lines["cut"] = lines["cut"][:3]
-    other = deepcopy(proxies["rewritten"])
-    other.records[1]["client_id"] = "another"
-    lines["rewritten"] = seal(other)
-    audit = table(spark, [line for of_one in lines.values() for line in of_one]).persist()
+    lines["rewritten"] = written_again(proxies["rewritten"])
+    # Who has the key of a proxy writes a boot of before the first one was seen, and the topic gets it now.
+    backdated = Process("backdated", Clock(NOON_MS - 60 * MINUTE_MS), boot_id="boot-1")
+    backdated.start()
+    backdated.clock.now_ms += 3 * MINUTE_MS
+    backdated.stop()
+    audit = table(spark, [line for of_one in (*lines.values(), seal(backdated)) for line in of_one])
+    now = F.timestamp_millis(F.lit(trail.clock.now_ms))
+    is_late = F.col(S.PROXY_ID) == "backdated"
+    audit = audit.withColumn(S.KAFKA_TIMESTAMP, F.when(is_late, now).otherwise(F.col(S.KAFKA_TIMESTAMP)))
+    audit = audit.persist()
 
     found = reconcile(audit, empty_frame(spark, S.QUARANTINE), log_frame(spark, trail.log)).findings
 
@@ -75,7 +86,11 @@ def test_who_vanished_was_cut_rewritten_or_forged_is_named(spark: SparkSession) 
             f"{claim('cut')}: the last record in the table is 2, others were removed or not shipped"
         ),
         ("chain.other_link_seen", "rewritten"): (
-            f"{claim('rewritten')}: that record has another link in the table, so it was rewritten"
+            f"{claim('rewritten', 1)}: that record has another link in the table, so it was rewritten"
+        ),
+        ("chain.unknown_process", "backdated"): (
+            "no other process has seen process backdated/boot-1, although proxies were seen before it got"
+            " into the topic: it had no connection to them, or it is forged"
         ),
         ("chain.unknown_process", "forged"): (
             "no other process has seen process forged/boot-1, although proxies were seen while it ran:"
@@ -116,6 +131,12 @@ def test_with_kafkas_own_controller_proxies_witness_each_other(spark: SparkSessi
     }
 
 
-def claim(name: str) -> str:
-    seen = f"process {name}/boot-1 was seen by controller-1/boot-1 at sequence 4"
+def written_again(process: Process) -> list[Line]:
+    other = deepcopy(process)
+    other.records[1]["client_id"] = "another"
+    return seal(other)
+
+
+def claim(name: str, sequence: int = 4) -> str:
+    seen = f"process {name}/boot-1 was seen by controller-1/boot-1 at sequence {sequence}"
     return f"{seen}, as User:{name} reported"
