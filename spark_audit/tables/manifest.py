@@ -77,7 +77,7 @@ _WRITTEN_BY = "written_by"
 INTENDED = "intended"
 """In an unfinished run of RECONCILE: what it is about to write. A job that was killed may have written it.
 
-In one of COMPACT: the digest of the rows of table `reconciled`, which it may have put into other files.
+In one of COMPACT: table -> the digest of the rows of each of CLOSED, which it may have put into other files.
 """
 _GONE = ""
 FILE = "_file"
@@ -93,7 +93,7 @@ NO_FILE, EVERY_FILE = "false", "true"
 `name` of the table."""
 _DATA = "name IN ('audit', 'quarantine', 'metadata_log')"
 MAY_BE_COMPACTED = (
-    f"name = 'reconciled' OR ({_DATA} AND"
+    f"name IN ('reconciled', 'expired') OR ({_DATA} AND"
     " (deleted IS NOT NULL OR count(1) OVER (PARTITION BY name, first_day) > 1))"
 )
 
@@ -230,12 +230,13 @@ def check(
     now, more = _as_they_are(spark, tables, Manifest(directory, key, runs, {}, {}, [], then), wanted)
     known = {(fault.check, str(fault.evidence)) for fault in faults}
     faults += [fault for fault in more if (fault.check, str(fault.evidence)) not in known]
-    if isinstance(intended, str) and _is_compacted(spark, tables, intended, then, now):
-        # Signed as it is: its rows are those that were signed.
-        now = {**now, **contents(spark, {RECONCILED: tables.reconciled})}
-        then = {**then, RECONCILED: _signed(now[RECONCILED], now[RECONCILED]["files"], None)}
-    elif isinstance(intended, list):
-        then = {**then, **_with_intended(spark, tables, intended, then, now)}
+    for name, content in intended.items():
+        if isinstance(content, str) and _is_compacted(spark, tables, name, content, then, now):
+            # Signed as it is: its rows are those that were signed.
+            now = {**now, **contents(spark, {name: _paths(tables)[name]})}
+            then = {**then, name: _signed(now[name], now[name]["files"], None)}
+        elif isinstance(content, list):
+            then = {**then, **_with_intended(spark, tables, content, then, now)}
     signed: dict[str, Signed] = {}
     for name in _paths(tables):
         found = now.get(name, _absent())
@@ -252,20 +253,19 @@ def check(
     return Manifest(directory, key, runs, now, signed, faults, then)
 
 
-def _left_by(run: Run | None) -> tuple[Tree, str | None, object]:
+def _left_by(run: Run | None) -> tuple[Tree, str | None, Mapping[str, object]]:
     """Returns the tables as a run has signed them, and the unfinished job.
 
-    That is RECONCILE if there is none, None if there is no run. Last, what RECONCILE has intended to write.
+    That is RECONCILE if there is none, None if there is no run. Last, what is INTENDED.
     """
     if run is None:
-        return {}, None, None
+        return {}, None, {}
     then: dict[str, Signed] = dict(run.content["tables"])
     for name, each in then.items():
         if "closed" in each:
             number, link = each["closed"].get("list", (run.number, run.link))
             then[name] = {**each, "closed": {**each["closed"], "list": (number, link)}}
-    intended = run.content[INTENDED][RECONCILED] if INTENDED in run.content else None
-    return then, run.content.get(UNFINISHED, RECONCILE), intended
+    return then, run.content.get(UNFINISHED, RECONCILE), run.content.get(INTENDED, {})
 
 
 def _as_they_are(
@@ -416,20 +416,19 @@ def _with_intended(spark: SparkSession, tables: Tables, rows_intended: object, t
     return {RECONCILED: _signed(now[RECONCILED], files, closed)}
 
 
-def _is_compacted(spark: SparkSession, tables: Tables, digest: str, then: Tree, now: Now) -> bool:
-    """Returns whether table `reconciled` has other files than were signed, and the rows of this digest."""
-    found = now.get(RECONCILED, _absent())
-    if (
-        not found["columns"]
-        or found["files"].keys() <= _files(then, RECONCILED).keys() | found["known"].keys()
-    ):
+def _is_compacted(
+    spark: SparkSession, tables: Tables, name: str, digest: object, then: Tree, now: Now
+) -> bool:
+    """Returns whether one of the CLOSED tables has other files than were signed, and rows of this digest."""
+    found = now.get(name, _absent())
+    if not found["columns"] or found["files"].keys() <= _files(then, name).keys() | found["known"].keys():
         return False
-    return _digest_of_rows(spark, tables) == digest
+    return _digest_of_rows(spark, tables, name) == digest
 
 
-def _digest_of_rows(spark: SparkSession, tables: Tables) -> str:
-    rows = read_state(spark, tables.reconciled, S.RECONCILED)
-    each = F.sort_array(F.collect_list(F.to_json(F.struct(*S.RECONCILED.names))))
+def _digest_of_rows(spark: SparkSession, tables: Tables, name: str) -> str:
+    rows = read_state(spark, _paths(tables)[name], _SCHEMAS[name])
+    each = F.sort_array(F.collect_list(F.to_json(F.struct(*_SCHEMAS[name].names))))
     row = rows.agg(F.sha2(F.array_join(each, "\n"), 256)).first()
     return str(row and row[0])
 
@@ -526,7 +525,7 @@ def begin(
         raise AuditError(f"nothing was changed, because {found[0]}")
     state: dict[str, object] = {UNFINISHED: job}
     if job == COMPACT:
-        state[INTENDED] = {RECONCILED: _digest_of_rows(spark, tables)}
+        state[INTENDED] = {name: _digest_of_rows(spark, tables, name) for name in CLOSED}
     return sign(spark, manifest, job, manifest.signed, **state)
 
 

@@ -233,9 +233,10 @@ def compact(
             table = DeltaTable.forPath(spark, path)
             table.optimize().executeCompaction()
             table.vacuum(retain_hours)
-        if DeltaTable.isDeltaTable(spark, tables.reconciled):
-            # Each reconciliation adds a file, and days_to_reconcile reads all of them.
-            DeltaTable.forPath(spark, tables.reconciled).optimize().executeCompaction()
+        for path in (tables.reconciled, tables.expired):
+            # Each reconciliation, and each expiry, adds a file. Later ones read all of them.
+            if DeltaTable.isDeltaTable(spark, path):
+                DeltaTable.forPath(spark, path).optimize().executeCompaction()
         manifest.end(spark, tables, begun, manifest.COMPACT)
 
 

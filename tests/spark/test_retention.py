@@ -197,18 +197,21 @@ def test_tables_are_compacted_to_few_files_with_the_same_rows(spark: SparkSessio
 
 @pytest.mark.long
 @pytest.mark.spec("D7", "D8", "D9")
-def test_table_reconciled_is_compacted_and_a_kill_before_it_was_signed_is_no_finding(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "edit"), [("reconciled", "findings = 7"), ("expired", "last_sequence = 7")])
+def test_a_table_of_the_jobs_is_compacted_and_a_kill_before_it_was_signed_is_no_finding(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, edit: str
 ) -> None:
     tables = Tables(str(tmp_path / "tables"))
     delta.create_tables(spark, tables)
     delta.append_once(table(spark, a_long_trail()[1]), tables.audit, "test", 0)
-    for _ in range(2):
+    for before in ("2026-11-24", "2026-11-25"):
         reconciled(spark, tables, findings=0)
-    rows = sorted(map(str, delta.read_table(spark, tables.reconciled).collect()))
+        assert run("expire", "--tables", tables.root, "--before", before, "--confirm") == 0
+    path = getattr(tables, name)
+    rows = sorted(map(str, delta.read_table(spark, path).collect()))
 
     def files() -> int:
-        return delta.files_of(spark, tables.reconciled).count()
+        return delta.files_of(spark, path).count()
 
     def killed(*_arguments: object, **_more: object) -> None:
         raise KeyboardInterrupt
@@ -222,15 +225,15 @@ def test_table_reconciled_is_compacted_and_a_kill_before_it_was_signed_is_no_fin
         assert run("compact", "--tables", tables.root) == 2
     assert (files(), found()) == (1, ["manifest.unfinished"])
     # Somebody uses the time until it is run again.
-    version = delta.version(spark, tables.reconciled)
-    spark.sql(f"UPDATE delta.`{tables.reconciled}` SET findings = 7 WHERE date = '2026-11-24'")
+    version = delta.version(spark, path)
+    spark.sql(f"UPDATE delta.`{path}` SET {edit}")
     assert found() == ["manifest.table_altered", "manifest.unfinished"]
-    spark.sql(f"RESTORE delta.`{tables.reconciled}` TO VERSION AS OF {version}")
+    spark.sql(f"RESTORE delta.`{path}` TO VERSION AS OF {version}")
     assert found() == ["manifest.unfinished"]
 
     assert run("compact", "--tables", tables.root) == 0
     assert (files(), found(), days_to_reconcile(spark, tables)) == (1, [], [])
-    assert sorted(map(str, delta.read_table(spark, tables.reconciled).collect())) == rows
+    assert sorted(map(str, delta.read_table(spark, path).collect())) == rows
 
 
 def test_without_being_confirmed_nothing_is_deleted(tmp_path: Path) -> None:
