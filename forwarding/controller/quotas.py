@@ -16,7 +16,7 @@ from forwarding.controller.api import MAX_RECORDS_PER_REQUEST, ControllerApi, Co
 from forwarding.controller.records import quota_entity
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.quota_entity import CLIENT_ID, IP, USER, last_of_each_type
-from proxy.quota.keys import KEYS
+from proxy.quota.keys import INT_MAX, KEYS
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -113,9 +113,10 @@ def _op_fault(op: types.AlterClientQuotasRequest.OpData, of_address: bool) -> st
     if quota.largest is None:
         return None
     if op.value > quota.largest:
-        return f"Proposed value for {op.key} is too large, at most {quota.largest}"
+        number = "an INT" if quota.largest == INT_MAX else "a LONG"
+        return f"Proposed value for {op.key} is too large for {number}."
     if abs(op.value % 1.0) > 1e-6:
-        return f"{op.key} cannot be a fractional value"
+        return f"{op.key} cannot be a fractional value."
     return None
 
 
