@@ -7,6 +7,7 @@ driver              the frame of the drivers in Python
 librdkafka_*        confluent-kafka: its driver, producers and consumers (data), admin calls
 kafka_python_*      kafka-python, the same
 aiokafka_driver     aiokafka
+test_declared_state Terraform's provider and Strimzi's user operator see the same at both
 java, go            the Java client and franz-go, in their own languages
 franz_go            builds the latter, for tests.lab.rolling too
 hidden_topics       requests of all APIs that name a topic, and answers with that name taken out

@@ -4,8 +4,9 @@
     {"client": "aiokafka", "version": "0.14.0"}                                what it is
     {"scenario": "name", "result": "PASS", "detail": ""}                       how it went, each once
 
-`result` is PASS, FAIL with the error as detail, or UNSUPPORTED where the client has no such call. Drivers in
-other languages do the same. A scenario's topics, groups and ids begin with the prefix and its name.
+`result` is PASS with a transcript or nothing as detail, FAIL with the error, or UNSUPPORTED where the client
+has no such call. Drivers in other languages do the same. A scenario's topics, groups and ids begin with the
+prefix and its name.
 """
 
 import json

@@ -80,11 +80,14 @@ def _not_here(why: str, required_by: str) -> NoReturn:
     pytest.skip(f"{why} ({required_by}=1 requires it)")
 
 
-def _go(_libs: Path, directory: Path) -> list[str]:
-    try:
-        return [str(franz_go(directory))]
-    except SetupError as error:
-        _not_here(str(error), "PENSTOCK_REQUIRE_GO")
+def _go(tags: str = "") -> Callable[[Path, Path], list[str]]:
+    def command(_libs: Path, directory: Path) -> list[str]:
+        try:
+            return [str(franz_go(directory, tags))]
+        except SetupError as error:
+            _not_here(str(error), "PENSTOCK_REQUIRE_GO")
+
+    return command
 
 
 DRIVERS = {
@@ -94,9 +97,15 @@ DRIVERS = {
         Driver("librdkafka", "SASL_SSL", "SCRAM-SHA-256", _python("librdkafka_driver")),
         Driver("kafka-python", "SASL_PLAINTEXT", "SCRAM-SHA-512", _python("kafka_python_driver")),
         Driver("aiokafka", "SASL_SSL", "SCRAM-SHA-256", _python("aiokafka_driver")),
-        Driver("franz-go", "SASL_SSL", "PLAIN", _go),
+        Driver("franz-go", "SASL_SSL", "PLAIN", _go()),
     )
 }
+
+DECLARED = {
+    "terraform": Driver("terraform", "SASL_SSL", "SCRAM-SHA-512", _go("terraform")),
+    "user-operator": Driver("user-operator", "SASL_SSL", "SCRAM-SHA-512", _java),
+}
+"""Tools that make a cluster what a file says."""
 
 
 def prefix(driver: Driver) -> str:

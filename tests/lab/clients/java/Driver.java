@@ -13,7 +13,8 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 
 /**
  * The scenarios in Kafka's Java client: an order as JSON on standard input, a line of JSON for each scenario
- * (tests/lab/clients/driver.py says which). Data has the producers and consumers, Administration the admin calls.
+ * (tests/lab/clients/driver.py says which). Data has the producers and consumers, Administration the admin calls, UserOperator
+ * those of Strimzi's user operator.
  */
 public final class Driver {
     interface Play {
@@ -21,7 +22,12 @@ public final class Driver {
     }
 
     /** One scenario to be played. */
-    record Work(JsonNode login, String name, JsonNode scenario) {
+    record Work(JsonNode login, String name, JsonNode scenario, StringBuilder transcript) {
+        /** Adds a line to the transcript, which is the detail of a scenario that passed. */
+        void saw(String line) {
+            transcript.append(line).append('\n');
+        }
+
         /** What every client needs to log in. */
         Map<String, Object> settings(Object... more) {
             Map<String, Object> settings = new HashMap<>();
@@ -84,13 +90,14 @@ public final class Driver {
         JsonNode order = mapper.readTree(System.in);
         Map<String, Play> plays = new HashMap<>(Data.PLAYS);
         plays.putAll(Administration.PLAYS);
+        plays.putAll(UserOperator.PLAYS);
         ObjectNode client = mapper.createObjectNode();
         out.println(client.put("client", "java").put("version", version()));
         order.get("scenarios").fields().forEachRemaining(each -> {
             String name = order.get("prefix").asText() + "-" + each.getKey();
             ObjectNode line = mapper.createObjectNode().put("scenario", each.getKey());
             play(plays.get(each.getValue().get("does").asText()),
-                new Work(order.get("login"), name, each.getValue()), line);
+                new Work(order.get("login"), name, each.getValue(), new StringBuilder()), line);
             out.println(line);
             out.flush();
         });
@@ -104,7 +111,7 @@ public final class Driver {
         }
         try {
             play.of(work);
-            line.put("result", "PASS");
+            line.put("result", "PASS").put("detail", work.transcript().toString());
         } catch (LinkageError absent) {
             line.put("detail", String.valueOf(absent));
         } catch (Exception | AssertionError failure) {
