@@ -1,8 +1,8 @@
 """Sets of client addresses, as ACLs distinguish them: addresses and networks.
 
 A set is a sorted tuple of ranges that do not touch, so equal sets are equal tuples. It says nothing about
-what no client has: 0.0.0.0, which is in no network (proxy.metadata.networks), an IPv4 address written as
-IPv6, and addresses with a zone.
+what no client has: 0.0.0.0, which is in no network (proxy.metadata.networks), and an IPv4 address written as
+IPv6; nor about the zones of link-local clients.
 """
 
 from collections.abc import Iterable, Iterator

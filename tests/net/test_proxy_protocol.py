@@ -184,7 +184,7 @@ async def test_connections_without_a_header_are_bounded(monkeypatch: pytest.Monk
         late.writer.write(FROM_ALICE)
         await is_served(late)
         assert await silent[0].is_cut_off() == b""
-        assert (await reason(edge))[2] == "no PROXY protocol header, as 2 newer connections"
+        assert (await reason(edge))[2] == "no PROXY protocol header before 2 more connections came"
         silent[1].writer.write(FROM_ALICE)
         await is_served(silent[1])
 

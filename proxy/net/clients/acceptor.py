@@ -208,7 +208,7 @@ class Acceptor:
                 # The oldest has been silent for longest. The newest may have sent its header already.
                 oldest = next(iter(self._without_header))
                 del self._without_header[oldest]
-                oldest.cancel(f"no PROXY protocol header, as {MAX_WITHOUT_HEADER} newer connections")
+                oldest.cancel(f"no PROXY protocol header before {MAX_WITHOUT_HEADER} more connections came")
             self._track(self._without_header, self._read_header(client, host))
 
     async def _read_header(self, client: socket.socket, balancer: str) -> None:
