@@ -335,7 +335,7 @@ def test_an_alert_waits_for_its_time(engine: Path) -> None:
 HISTOGRAM = "penstock_request_duration_seconds_bucket"
 SCRAPED: dict[str, tuple[dict[str, str], list[int]]] = {
     "penstock_connections": ({"listener": "L"}, [3] * 41),
-    "penstock_connections_total": ({"listener": "L"}, [30 * n for n in range(41)]),
+    "penstock_connections_accepted_total": ({"listener": "L"}, [30 * n for n in range(41)]),
     "penstock_authentication_total": (
         {"listener": "L", "mechanism": "PLAIN", "outcome": "failed"},
         list(range(41)),

@@ -102,7 +102,7 @@ def reloads(stack: Stack, outcome: str) -> float:
 
 
 def connections(stack: Stack) -> float:
-    return stack.metrics()['penstock_connections_total{listener="SASL_PLAINTEXT"}']
+    return stack.metrics()['penstock_connections_accepted_total{listener="SASL_PLAINTEXT"}']
 
 
 def wait_for_reload(stack: Stack, outcome: str, count: int, sender: Sender) -> None:

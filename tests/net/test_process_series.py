@@ -12,6 +12,7 @@ import pytest
 import trustme
 from cryptography import x509
 from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.net.files.tls import (
@@ -173,7 +174,12 @@ async def test_proxy_and_controller_tell_of_themselves_by_the_rules_of_prometheu
         await lone.logs_in()
         found = await lone.metrics()
         _, text = await asyncio.to_thread(probe.get, lone.http, "/metrics")
+        async with httpx.AsyncClient(headers={"Accept": "application/openmetrics-text"}) as client:
+            response = await client.get(f"http://{lone.http}/metrics")
 
+    # This parser rejects what is not OpenMetrics.
+    families = openmetrics.text_string_to_metric_families(response.text)  # type: ignore[no-untyped-call]
+    assert {sample.name for family in families for sample in family.samples} >= SERIES - {"process_open_fds"}
     # Kernels before 6.2 do not count open files.
     assert {name for name in found if name.startswith("process_")} | {"process_open_fds"} == SERIES
     assert problems(text) == []

@@ -212,7 +212,7 @@ class Telemetry:
         self.opened_count: dict[str, int] = {}
         self.closed_count: dict[str, int] = {}
         self._connections = cache(
-            counter("penstock_connections_total", "Connections accepted", "listener").labels
+            counter("penstock_connections_accepted_total", "Connections accepted", "listener").labels
         )
         self._accept_errors = counter(
             "penstock_accept_errors_total",

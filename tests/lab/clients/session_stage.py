@@ -81,7 +81,7 @@ class Moment:
 
     def opened(self, cell: Cell) -> int:
         """Connections at the cell's listener so far."""
-        return int(self.metrics.get(f'penstock_connections_total{{listener="{cell.listener}"}}', 0))
+        return int(self.metrics.get(f'penstock_connections_accepted_total{{listener="{cell.listener}"}}', 0))
 
 
 class Played:
