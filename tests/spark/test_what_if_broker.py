@@ -67,6 +67,7 @@ def test_what_a_release_does_not_speak_is_listed_with_its_clients(spark: SparkSe
     assert set(rows(spark, "3.6")) == {unsaid, (*group, "None")}
 
 
+@pytest.mark.long
 def test_the_command_lists_them_and_fails_on_what_it_is_told(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
