@@ -1,4 +1,7 @@
-"""docs/guide.md and docs/second-day.md: their commands as they stand, in one shell, against a broker."""
+"""docs/guide.md with docs/second-day.md, and with the story of docs/policy.md: their commands as they stand.
+
+All in one shell, against a broker. What stands below a block of commands is what they print.
+"""
 
 import os
 import re
@@ -19,17 +22,24 @@ from tests.lab.cluster.tools import MAIN_CLASSES
 pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "docs" / name for name in ("guide.md", "second-day.md")]
-BLOCK = re.compile(r"^```(\S+)( values)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+GUIDE, SECOND_DAY, POLICY = (
+    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("guide.md", "second-day.md", "policy.md")
+)
+STORY = "\n## A change, from the question to the record\n"
+BLOCK = re.compile(r"^```sh( values)?\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 TIMEOUT_S = 500
 
 
-def commands(values: dict[str, str]) -> str:
-    """The pages as one script. In the block of values, and only there, each value is replaced by ours."""
+def commands(values: dict[str, str], text: str) -> str:
+    """The text as one script. In the block of values, and only there, each value is replaced by ours."""
     parts = []
-    for language, is_values, text in BLOCK.findall("".join(page.read_text("utf-8") for page in PAGES)):
-        if language == "sh":
-            parts.append(_with(values, text) if is_values else text)
+    for is_values, block, printed in BLOCK.findall(text):
+        if is_values:
+            parts.append(_with(values, block))
+        elif printed:
+            parts.append(f"{{\n{block}}} > printed.txt\ndiff - printed.txt <<'PRINTED'\n{printed}PRINTED")
+        else:
+            parts.append(block)
     return "\n".join(parts)
 
 
@@ -67,6 +77,16 @@ def programs(kafka_libs: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.spec("O1", "O2", "O3", "O4", "O5")
 def test_the_commands_of_the_guide_work_as_they_stand(broker: Broker, programs: Path, tmp_path: Path) -> None:
+    run(GUIDE + SECOND_DAY, broker, programs, tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.spec("D18", "D19", "D12")
+def test_the_story_of_a_change_works_as_it_stands(broker: Broker, programs: Path, tmp_path: Path) -> None:
+    run(GUIDE + POLICY.partition(STORY)[2], broker, programs, tmp_path)
+
+
+def run(text: str, broker: Broker, programs: Path, tmp_path: Path) -> None:
     proxy, controller, proxy_http, controller_http = free_addresses(4)
     script = commands(
         {
@@ -78,7 +98,8 @@ def test_the_commands_of_the_guide_work_as_they_stand(broker: Broker, programs: 
             "CONTROLLER": controller.replace("127.0.0.1", "localhost"),
             "PROXY_HTTP": proxy_http,
             "CONTROLLER_HTTP": controller_http,
-        }
+        },
+        text,
     )
     directory = tmp_path / "empty"
     directory.mkdir()
