@@ -33,7 +33,7 @@ _INIT = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the subcommand and returns its exit code; 2 for an invalid configuration."""
+    """Run the subcommand and return its exit code; 2 for an invalid configuration."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["audit"]:
         return _audit(words[1:])
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _audit(words: Sequence[str]) -> int:
-    """Returns 2 if the extra `spark` is not installed; the message says how to install it."""
+    """Return 2 if the extra `spark` is not installed; the message says how to install it."""
     try:
         from spark_audit.__main__ import main as audit
 
@@ -524,7 +524,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _missing_words(arguments: argparse.Namespace) -> str | None:
-    """Returns what the command line lacks; None if nothing."""
+    """Return what the command line lacks; None if nothing."""
     if not arguments.config and not arguments.users and arguments.proposal is None:
         return "name a configuration file with -c, a users file with --users or a proposal with --proposal"
     if (arguments.token or arguments.certificate) and len(arguments.config or ()) != 1:
@@ -537,7 +537,7 @@ def _missing_words(arguments: argparse.Namespace) -> str | None:
 def _check_credentials(
     arguments: argparse.Namespace, all_checked: "Sequence[Checked]"
 ) -> tuple[list[str], list[str]]:
-    """Returns what a listener makes of the credentials, and each reason why one is invalid."""
+    """Return what a listener makes of the credentials, and each reason why one is invalid."""
     from proxy.commands.credential_check import check_credential, log_of
     from proxy.net.runtime.clock import now_ms
 

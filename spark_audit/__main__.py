@@ -79,7 +79,7 @@ CLEAN, FINDINGS, FAILED = 0, 1, 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code. argparse itself exits with 2 on a wrong command line."""
+    """Return the exit code. argparse itself exits with 2 on a wrong command line."""
     arguments = parser().parse_args(argv)
     try:
         return _ended(arguments)
@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _ended(arguments: argparse.Namespace) -> int:
-    """Runs the command, and returns the exit code."""
+    """Run the command, and return the exit code."""
     run: Run = arguments.run
     log, is_log_of_use = None, False
     try:
@@ -515,7 +515,7 @@ def _failed(reason: str) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """Returns the message on one line. For an exception of the JVM, that of its innermost cause."""
+    """Return the message on one line. For an exception of the JVM, that of its innermost cause."""
     first, *others = str(error).strip().splitlines() or [type(error).__name__]
     if not first.startswith("An error occurred while calling"):
         return first

@@ -86,7 +86,7 @@ def _at_least(least: float, number: Callable[[str], float] = int) -> Callable[[s
 
 
 def option(form: str, what: str, **settings: object) -> Option:
-    """Returns the option `--name`, `--name VALUE` or `--name VALUE*`, which is repeatable."""
+    """Return the option `--name`, `--name VALUE` or `--name VALUE*`, which is repeatable."""
     name, _, value = form.partition(" ")
     if value.endswith("*"):
         settings |= {"action": "append", "default": []}

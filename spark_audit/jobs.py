@@ -68,10 +68,10 @@ def reconcile_tables(
     table: str | None = None,
     unchained_until: Mapping[int, int] | None = None,
 ) -> tuple[FindingsSummary, str]:
-    """Checks these days (YYYY-MM-DD), or all, and writes the findings into directory `out`.
+    """Check these days (YYYY-MM-DD), or all, and write the findings into directory `out`.
 
     `unchained_until` is partition -> the last offset at which a record may have no link of the hash chain.
-    Returns the summary, and the run of the manifest. `on_step` is called with the name of each step that is
+    Return the summary, and the run of the manifest. `on_step` is called with the name of each step that is
     done. If it raises an exception, nothing is written. `table` is the path of table `findings` of all runs,
     by default in `out`; `public_keys` is that of the file whose keys of controllers the log is verified with.
     """
@@ -175,14 +175,14 @@ def reconcile_tables(
 
 
 def table_in(out: str) -> str:
-    """Returns the path of table `findings` in an output directory."""
+    """Return the path of table `findings` in an output directory."""
     return f"{out.rstrip('/')}/findings"
 
 
 def acknowledge(
     spark: SparkSession, tables: Tables, id_: str, why: str, by: str, key: Key
 ) -> tuple[str, str]:
-    """Signs why a finding is no open one any more. Returns its day, and the run of the manifest.
+    """Sign why a finding is no open one any more. Return its day, and the run of the manifest.
 
     AuditError if no reconciliation has found it.
     """
@@ -205,9 +205,9 @@ def write_page(
     table: str | None = None,
     home: str = "",
 ) -> tuple[str, list[str]]:
-    """Writes a page of the findings in `directory`, of the days `wanted` or of all.
+    """Write a page of the findings in `directory`, of the days `wanted` or of all.
 
-    Returns the run, and in which way the findings or the tables are not as the last reconciliation of these
+    Return the run, and in which way the findings or the tables are not as the last reconciliation of these
     days left them; the page says so. `on_step` is called with the name of each step that is done. `table` is
     the path of table `findings`, by default in `directory`; `home` is the address of the overview, if any.
     """
@@ -239,7 +239,7 @@ def write_page(
 
 
 def differences_from_topics(spark: SparkSession, tables: Tables, topics: IngestTopics) -> list[Row]:
-    """Returns the findings of reconcile/topics.py. AuditError if no broker is reachable."""
+    """Return the findings of reconcile/topics.py. AuditError if no broker is reachable."""
     require_reachable(topics.bootstrap)
     adapt_plans(spark, tables)
     # The positions first and the topics last, so that an ingest may run meanwhile.
@@ -278,7 +278,7 @@ class TopicOfWitness:
 def differences_from_witness(
     spark: SparkSession, tables: Tables, witness: str | TopicOfWitness, key: Key
 ) -> list[Row]:
-    """Returns the findings of `against_witness`, with the checkpoints in a directory or a topic."""
+    """Return the findings of `against_witness`, with the checkpoints in a directory or a topic."""
     if not isinstance(key, Keys):
         raise AuditError("--witness: pass --public-keys, with which its checkpoints are verified")
     if isinstance(witness, TopicOfWitness):
@@ -295,7 +295,7 @@ def differences_from_witness(
 
 
 def _notes_in_directory(spark: SparkSession, directory: str) -> list[tuple[str, str]]:
-    """Returns name and text of each file."""
+    """Return name and text of each file."""
     names = [name for name in files.names_in(spark, directory) if name.endswith(".checkpoint")]
     if not names:
         raise AuditError(f"--witness {directory}: has no file *.checkpoint")
@@ -303,7 +303,7 @@ def _notes_in_directory(spark: SparkSession, directory: str) -> list[tuple[str, 
 
 
 def _notes_in_topic(spark: SparkSession, witness: TopicOfWitness) -> list[tuple[str, str]]:
-    """Returns place and text of the longest checkpoint of each boot."""
+    """Return place and text of the longest checkpoint of each boot."""
     # The longest and not the last: an older checkpoint that somebody has written once more hides nothing.
     text = F.decode("value", "utf-8")
     note = F.struct(F.concat_ws("-", "topic", "partition", "offset").alias("place"), text.alias("text"))
@@ -325,7 +325,7 @@ def verified(
     public_keys: str | None,
     log_end: int | None,
 ) -> VerifiedSignatures | None:
-    """Returns what the signatures of the log say by the keys of controllers in a file. None without any."""
+    """Return what the signatures of the log say by the keys of controllers in a file. None without any."""
     if public_keys is None:
         return None
     # Imported here: without keys, the driver needs no other package of Penstock's.
@@ -339,14 +339,14 @@ def verified(
 def log_in_effect(
     spark: SparkSession, tables: Tables, metadata_log: DataFrame, public_keys: str | None
 ) -> tuple[DataFrame, str | None]:
-    """Returns the log without what no controller has signed, and what is known of its signatures."""
+    """Return the log without what no controller has signed, and what is known of its signatures."""
     known = verified(spark, tables, metadata_log, public_keys, delta.log_end(spark, tables))
     log = metadata_log.select(*S.LOG.names)
     return log if known is None else in_effect(log, known), status(metadata_log, known)
 
 
 def named_run(spark: SparkSession, directory: str) -> int | None:
-    """Returns the run that findings.json names, None if it names none or cannot be read."""
+    """Return the run that findings.json names, None if it names none or cannot be read."""
     try:
         return findings.read_findings(spark, directory)["summary"].get("run")
     except AuditError:
@@ -357,7 +357,7 @@ def named_run(spark: SparkSession, directory: str) -> int | None:
 def _changed_since(
     runs: manifest.Manifest, document: findings.FindingsDocument, outputs: Mapping[str, str]
 ) -> list[str]:
-    """Returns why these findings may not be those of a run, and what was changed in the tables since.
+    """Return why these findings may not be those of a run, and what was changed in the tables since.
 
     What was wrong with the tables when they were reconciled is among the findings.
     """
@@ -373,7 +373,7 @@ def _changed_since(
 def trail(
     spark: SparkSession, tables: Tables, versions: Mapping[str, int]
 ) -> tuple[DataFrame, DataFrame, DataFrame]:
-    """Returns tables `audit`, `quarantine` and `metadata_log` at these versions."""
+    """Return tables `audit`, `quarantine` and `metadata_log` at these versions."""
     audit = delta.read_table(spark, tables.audit, S.AUDIT, versions["audit"])
     quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE, versions["quarantine"])
     log = delta.read_table(spark, tables.metadata_log, S.METADATA_LOG, versions["metadata_log"])

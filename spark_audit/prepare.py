@@ -22,7 +22,7 @@ SPARKS_JARS = Path(pyspark.__path__[0], "jars")
 
 
 def prepare(ivy_dir: str | None, say: Callable[[str], None]) -> None:
-    """Replaces what was prepared before. OSError if the cache directory cannot be written."""
+    """Replace what was prepared before. OSError if the cache directory cannot be written."""
     with prepared.alone():
         _prepare(ivy_dir, say)
 
@@ -46,13 +46,13 @@ def _prepare(ivy_dir: str | None, say: Callable[[str], None]) -> None:
 
 
 def copy_packages(ivy_dir: str, jars: Path = SPARKS_JARS) -> None:
-    """Copies the packages to Spark's own jars, for an image: no job downloads them there."""
+    """Copy the packages to Spark's own jars, for an image: no job downloads them there."""
     for jar in map(Path, _download(ivy_dir)):
         shutil.copy(jar, jars / _without_organization(jar))
 
 
 def _download(ivy_dir: str | None) -> list[str]:
-    """Returns the paths of the packages' jars, once Ivy has them in its cache."""
+    """Return the paths of the packages' jars, once Ivy has them in its cache."""
     spark = session.open_session("local[1]", ivy_dir)
     jars = without_sparks_own(spark.sparkContext.getConf().get("spark.jars", "") or "")
     spark.stop()
@@ -61,7 +61,7 @@ def _download(ivy_dir: str | None) -> list[str]:
 
 
 def without_sparks_own(uris: str) -> list[str]:
-    """Returns the paths of the packages' jars, without libraries that Spark has, in whichever version.
+    """Return the paths of the packages' jars, without libraries that Spark has, in whichever version.
 
     Delta names older ones than Spark, and of two versions of Jackson, Spark does not start. Ivy's files are
     called ORGANIZATION_NAME-VERSION.jar.

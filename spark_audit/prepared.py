@@ -24,14 +24,14 @@ _QUIETLY = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def directory() -> Path:
-    """Returns the directory of these files. They belong to one installation of PySpark."""
+    """Return the directory of these files. They belong to one installation of PySpark."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     installation = sha256(str(pyspark.__path__[0]).encode()).hexdigest()[:8]
     return cache / "penstock" / f"pyspark-{pyspark.__version__}-{installation}"
 
 
 def settings(user_settings: Mapping[str, str], java_options: str) -> dict[str, str] | None:
-    """Returns the settings of Spark that use what is prepared, None if nothing is, or if the user's differ.
+    """Return the settings of Spark that use what is prepared, None if nothing is, or if the user's differ.
 
     `java_options` are the options that the JVM gets in any case.
     """
@@ -44,7 +44,7 @@ def settings(user_settings: Mapping[str, str], java_options: str) -> dict[str, s
 
 
 def class_path(jars: Sequence[str]) -> dict[str, str]:
-    """Returns the setting that puts these jars on the class path of the JVM."""
+    """Return the setting that puts these jars on the class path of the JVM."""
     return {CLASS_PATH: os.pathsep.join(jars)} if jars else {}
 
 
@@ -57,7 +57,7 @@ def _jars() -> list[str] | None:
 
 
 def remember_jars(jars: Sequence[str]) -> None:
-    """Writes the paths of the packages, and deletes the archive of earlier ones. OSError if it cannot."""
+    """Write the paths of the packages, and delete the archive of earlier ones. OSError if it cannot."""
     place = directory()
     (place / _CLASSES).unlink(missing_ok=True)
     new = place / f"{_JARS}.new"
@@ -67,7 +67,7 @@ def remember_jars(jars: Sequence[str]) -> None:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Waits while another process prepares. OSError if the directory cannot be written."""
+    """Wait while another process prepares. OSError if the directory cannot be written."""
     directory().mkdir(parents=True, exist_ok=True)
     with (directory() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -75,18 +75,18 @@ def alone() -> Iterator[None]:
 
 
 def forget() -> None:
-    """Deletes what is prepared."""
+    """Delete what is prepared."""
     for name in (_JARS, _CLASSES):
         (directory() / name).unlink(missing_ok=True)
 
 
 def options_that_write_archive(java_options: str) -> str:
-    """Returns options with which a JVM writes a new archive when it ends."""
+    """Return options with which a JVM writes a new archive when it ends."""
     return f"{java_options} -XX:ArchiveClassesAtExit={_new_archive()} {_QUIETLY}"
 
 
 def accept_archive() -> int:
-    """Puts the new archive in its place, whole or not at all. Returns its size in bytes."""
+    """Put the new archive in its place, whole or not at all. Return its size in bytes."""
     new = _new_archive()
     with new.open("rb") as file:
         os.fsync(file)

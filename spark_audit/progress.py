@@ -19,12 +19,12 @@ class Steps:
         self._done, self._since_s = 0, self._now_s()
 
     def done(self, name: str) -> None:
-        """Records that this step has ended, and that the next one begins."""
+        """Record that this step has ended, and that the next one begins."""
         if name in self._names:
             self._done, self._since_s = self._names.index(name) + 1, self._now_s()
 
     def line(self) -> str:
-        """Returns for example `reconcile: chain for 35 s; 4 of 13 steps done`."""
+        """Return for example `reconcile: chain for 35 s; 4 of 13 steps done`."""
         running = self._names[self._done] if self._done < len(self._names) else "results"
         seconds = self._now_s() - self._since_s
         return f"{self._job}: {running} for {seconds:.0f} s; {self._done} of {len(self._names)} steps done"
@@ -34,7 +34,7 @@ class Steps:
 def reported(
     steps: Steps, report: Callable[[str], None], interval_ms: int
 ) -> Iterator[Callable[[str], None]]:
-    """Reports the line of the steps every `interval_ms` while the block runs. Yields `steps.done`."""
+    """Report the line of the steps every `interval_ms` while the block runs. Yield `steps.done`."""
     ended = Event()
 
     def run() -> None:

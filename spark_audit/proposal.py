@@ -49,7 +49,7 @@ SUPPORTED = {
 
 
 def constant(name: str) -> str:
-    """Returns the name of Kafka's enum: DescribeConfigs -> DESCRIBE_CONFIGS."""
+    """Return the name of Kafka's enum: DescribeConfigs -> DESCRIBE_CONFIGS."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
 
 
@@ -171,7 +171,7 @@ class Proposal:
 
 
 def parse_proposal(text: str, name: str) -> Proposal:
-    """Returns the proposal. `name` is that of the file. ProposalError has all errors of the file."""
+    """Return the proposal. `name` is that of the file. ProposalError has all errors of the file."""
     found, problems = Proposal(), []
     for place, line in _lines(text, name):
         try:
@@ -190,7 +190,7 @@ def parse_proposal(text: str, name: str) -> Proposal:
 
 
 def _lines(text: str, name: str) -> Iterator[tuple[str, str]]:
-    """Yields the lines with their places, joined where one ends with a backslash."""
+    """Yield the lines with their places, joined where one ends with a backslash."""
     begun, first = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         first = first or number
@@ -306,7 +306,7 @@ class AclCommand(NamedTuple):
 
 
 def acl_command(words: Sequence[str]) -> AclCommand:
-    """Returns what the options of a kafka-acls command mean, or of `penstock acl`, which has --until too.
+    """Return what the options of a kafka-acls command mean, or of `penstock acl`, which has --until too.
 
     ValueError says what is wrong with them.
     """
@@ -335,7 +335,7 @@ def acl_command(words: Sequence[str]) -> AclCommand:
 
 
 def moment_ms(text: str) -> int:
-    """Returns a time of ISO 8601 with a zone, such as 2027-01-31T18:00Z, in ms since the epoch."""
+    """Return a time of ISO 8601 with a zone, such as 2027-01-31T18:00Z, in ms since the epoch."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -346,7 +346,7 @@ def moment_ms(text: str) -> int:
 
 
 def _require_address(host: str) -> None:
-    """Raises ValueError for a host for which proxies and controllers reject the ACL."""
+    """Raise ValueError for a host for which proxies and controllers reject the ACL."""
     if host == WILDCARD:
         return
     try:
@@ -367,7 +367,7 @@ def _require_address(host: str) -> None:
 
 
 def moment_text(moment_ms: int) -> str:
-    """Returns a time as `moment_ms` reads it."""
+    """Return a time as `moment_ms` reads it."""
     return datetime.fromtimestamp(moment_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
@@ -377,7 +377,7 @@ FIRST_YEAR = 1971
 
 
 def acl_resources(options: argparse.Namespace, pattern: str) -> Iterator[tuple[Resource, Sequence[str]]]:
-    """Yields each resource with its operations: those of --operation, --producer or --consumer."""
+    """Yield each resource with its operations: those of --operation, --producer or --consumer."""
     named = [(kind.upper(), name.strip()) for kind in _RESOURCES for name in getattr(options, kind)]
     named += [("USER", name.strip()) for name in options.user_principal]
     if any(not name for _, name in named):
@@ -426,7 +426,7 @@ def _entries(options: argparse.Namespace, operations: Sequence[str]) -> Iterator
 
 
 def operation_named(word: str) -> str:
-    """Returns DESCRIBE_CONFIGS for DescribeConfigs, in any case. ValueError for an unknown operation."""
+    """Return DESCRIBE_CONFIGS for DescribeConfigs, in any case. ValueError for an unknown operation."""
     for name, written in OPERATIONS.items():
         if written.lower() == word.lower():
             return name
@@ -519,7 +519,7 @@ def resolve(
     quotas: Collection[Quota],
     principals: Collection[str],
 ) -> Resolved:
-    """Compares a proposal with a state: its ACLs by id, the quotas that are set, the principals it names."""
+    """Compare a proposal with a state: its ACLs by id, the quotas that are set, the principals it names."""
     found = Resolved()
     ids: dict[ProposedAcl, list[str]] = {}
     for acl_id, acl in acls.items():

@@ -57,7 +57,7 @@ def _field(
 
 
 def struct(*columns: tuple[str, T.DataType]) -> T.StructType:
-    """Returns a type with these columns, each a name and a type."""
+    """Return a type with these columns, each a name and a type."""
     return T.StructType([T.StructField(name, kind) for name, kind in columns])
 
 

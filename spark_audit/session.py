@@ -88,7 +88,7 @@ each part of `org.apache.hadoop.fs.Path` the JVM searches hundreds of jars, sinc
 def open_session(
     master: str | None = None, ivy_dir: str | None = None, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Returns a session with Kafka and Delta. Under spark-submit, its master and packages are used.
+    """Return a session with Kafka and Delta. Under spark-submit, its master and packages are used.
 
     `ivy_dir` is where the two packages are cached (default: Ivy's directory in the home directory, or what
     `penstock audit prepare` has found there).
@@ -109,9 +109,9 @@ def open_session(
 
 
 def new_log() -> Path | None:
-    """Creates a file for what the JVM prints: the download of packages, warnings, stacks.
+    """Create a file for what the JVM prints: the download of packages, warnings, stacks.
 
-    Returns None if there is a JVM already: with spark-submit its output goes where that of spark-submit goes.
+    Return None if there is a JVM already: with spark-submit its output goes where that of spark-submit goes.
     """
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return None
@@ -150,7 +150,7 @@ def _require_packages(session: SparkSession) -> None:
 
 
 def standalone(master: str, ivy_dir: str | None, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings of a session that spark-submit has not started. `wanted` are those of the user.
+    """Return the settings of a session that spark-submit has not started. `wanted` are those of the user.
 
     On one machine, also names the interpreter of Python workers in the environment, unless the user has.
     """
@@ -169,7 +169,7 @@ def standalone(master: str, ivy_dir: str | None, wanted: Mapping[str, str]) -> d
 
 
 def packages(spark_version: str = pyspark.__version__) -> tuple[str, ...]:
-    """Returns the packages for a version of Spark. AuditError if the jobs are not tested on its release."""
+    """Return the packages for a version of Spark. AuditError if the jobs are not tested on its release."""
     release = ".".join(spark_version.split(".")[:2])
     if release not in _CONNECTORS:
         raise AuditError(
@@ -183,7 +183,7 @@ def packages(spark_version: str = pyspark.__version__) -> tuple[str, ...]:
 
 
 def to_fetch(jars: Path) -> list[str]:
-    """Returns the packages that are not among Spark's own jars. In the image they are."""
+    """Return the packages that are not among Spark's own jars. In the image they are."""
     named = {package: "{1}-{2}.jar".format(*package.split(":")) for package in packages()}
     return [package for package, name in named.items() if not (jars / name).exists()]
 

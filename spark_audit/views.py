@@ -10,7 +10,7 @@ from spark_audit.tables.names import is_name
 
 
 def statements(tables: str, found: str | None, schema: str | None) -> list[str]:
-    """Returns the statements that create the schema, the views and function `policy_at`.
+    """Return the statements that create the schema, the views and function `policy_at`.
 
     `tables` is a directory, a URI or CATALOG.SCHEMA, `found` the --out directory of reconcile; without it
     there is no view `findings`. `schema` is by default that of the tables, or `penstock`.

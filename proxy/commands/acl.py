@@ -54,7 +54,7 @@ Exit code 0: success; 1: the cluster has rejected something, or does not respond
 
 
 def run_acl(words: Sequence[str]) -> int:
-    """Runs the command; returns the exit code."""
+    """Run the command; return the exit code."""
     if not words or "--help" in words:
         print(USAGE)
         return 0

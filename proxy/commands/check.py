@@ -74,12 +74,12 @@ class Checked:
 
 
 def check(path: Path) -> list[str]:
-    """Returns the errors that keep a process from starting with the file, one line each."""
+    """Return the errors that keep a process from starting with the file, one line each."""
     return checked(path).problems
 
 
 def checked(path: Path) -> Checked:
-    """Checks one file."""
+    """Check one file."""
     try:
         content = content_of(path)
     except ConfigError as error:
@@ -92,7 +92,7 @@ def checked(path: Path) -> Checked:
 
 
 def checked_users(path: Path) -> Checked:
-    """Checks one users file, without a configuration file."""
+    """Check one users file, without a configuration file."""
     try:
         WatchedUsers(path, FileReloads(CollectorRegistry()))
     except ConfigError as error:
@@ -142,7 +142,7 @@ def _is_of(holder: Holder, config: Config) -> bool:
 
 
 def compared(all_checked: Iterable[Checked]) -> list[str]:
-    """Returns the conflicts between valid files of one machine: ports, spools and names in two files."""
+    """Return the conflicts between valid files of one machine: ports, spools and names in two files."""
     problems: list[str] = []
     spools: dict[Path, Path] = {}
     names: dict[tuple[type, str], Path] = {}
@@ -244,7 +244,7 @@ def _assertions(path: Path) -> None:
 
 
 def _login(login: Login) -> None:
-    """Reads what each login will read again."""
+    """Read what each login will read again."""
     for path in (login.password_file, login.oauthbearer_client_credentials_client_secret_file):
         if path is not None and not path.read_text(encoding="utf-8").strip():
             raise ValueError(f"{path} is empty; write the password into it")

@@ -236,7 +236,7 @@ def _revocations(chain: list[x509.Certificate], path: Path, at: datetime) -> Ite
 
 
 def _name(found: CheckedCredential, listener: ListenerConfig, context: AuthenticationContext) -> None:
-    """Adds the principal that the listener's builder makes."""
+    """Add the principal that the listener's builder makes."""
     builder = listener.principal_builder()
     try:
         found.principal = from_plugin(lambda: builder.build(context))

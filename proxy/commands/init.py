@@ -73,7 +73,7 @@ class Wanted:
 
 
 def write_examples(wanted: Wanted) -> list[Path]:
-    """Writes the files and returns their paths. InitError, before the first, if one would be overwritten."""
+    """Write the files and return their paths. InitError, before the first, if one would be overwritten."""
     try:
         texts = {wanted.directory / name: _filled_in(text, wanted) for name, text in _texts(wanted)}
         _require_room(texts, wanted)
@@ -130,7 +130,7 @@ def _stands(path: Path, text: str) -> bool:
 
 
 def _secrets(wanted: Wanted) -> Iterator[Path]:
-    """Writes the secrets that do not exist."""
+    """Write the secrets that do not exist."""
     directory = wanted.directory / "secrets"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority = _Authority(directory)
@@ -143,7 +143,7 @@ def _secrets(wanted: Wanted) -> Iterator[Path]:
 
 
 def _signing_keys(private: Path, public: Path) -> Iterator[Path]:
-    """Makes the key that signs the metadata log, and adds its public key to those of other controllers."""
+    """Make the key that signs the metadata log, and adds its public key to those of other controllers."""
     yield from _written(private, _pem(Ed25519PrivateKey.generate()))
     key = SigningKey.load(private)
     pem = key.public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -156,7 +156,7 @@ def _signing_keys(private: Path, public: Path) -> Iterator[Path]:
 
 
 def _written(path: Path, content: bytes) -> Iterator[Path]:
-    """Writes a file that only its owner can read. An existing file stays as it is."""
+    """Write a file that only its owner can read. An existing file stays as it is."""
     if path.exists():
         return
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -173,7 +173,7 @@ class _Authority:
         self._certificate, self._key = directory / "ca.crt", directory / "ca.key"
 
     def issue(self, stem: str, host: str) -> Iterator[Path]:
-        """Writes `stem`.crt and `stem`.key, valid for this machine and for `host`."""
+        """Write `stem`.crt and `stem`.key, valid for this machine and for `host`."""
         certificate, key = self._directory / f"{stem}.crt", self._directory / f"{stem}.key"
         if certificate.exists() and key.exists():
             return

@@ -61,7 +61,7 @@ def check_proposal(
     settings: Mapping[str, str] | None = None,
     questions: Path | None = None,
 ) -> CheckedProposal:
-    """Checks a proposal by itself, and against the end of a log unless `log` is None.
+    """Check a proposal by itself, and against the end of a log unless `log` is None.
 
     `log` and `config` are those of `penstock shell`; `settings` are the authorizer's, by Kafka's names.
     """
@@ -128,7 +128,7 @@ class CarriedOut:
 
 
 def carried_out(text: str, name: str, image: MetadataImage, settings: Mapping[str, str]) -> CarriedOut:
-    """Carries out the ACLs and settings of a proposal, whose file is `name`, on an image."""
+    """Carry out the ACLs and settings of a proposal, whose file is `name`, on an image."""
     try:
         proposal = parse_proposal(text, name)
     except ProposalError as error:
@@ -152,7 +152,7 @@ def _carried_out(
 
 
 def at_present(image: MetadataImage) -> MetadataImage:
-    """Returns the image without the ACLs that have ended."""
+    """Return the image without the ACLs that have ended."""
     while (current := without_ended(image, now_ms())) is not image:
         image = current
     return image
@@ -172,7 +172,7 @@ def _resolved(proposal: Proposal, image: MetadataImage, settings: Mapping[str, s
 
 
 def proposed_acl(acl: ImageAcl) -> ProposedAcl:
-    """Returns an ACL of an image as a proposal names it, without its end."""
+    """Return an ACL of an image as a proposal names it, without its end."""
     return ProposedAcl(
         acl.resource_type.name,
         acl.resource_name,
@@ -196,7 +196,7 @@ def _with_changes(image: MetadataImage, changes: Resolved) -> AclsImage:
 
 
 def image_acl(acl_id: str, acl: ProposedAcl, until_ms: int | None) -> ImageAcl:
-    """Returns the ACL of an image. `until_ms`: when it ends; None: it does not."""
+    """Return the ACL of an image. `until_ms`: when it ends; None: it does not."""
     return ImageAcl(
         acl_id,
         ResourceType[acl.resource_type],
@@ -211,7 +211,7 @@ def image_acl(acl_id: str, acl: ProposedAcl, until_ms: int | None) -> ImageAcl:
 
 
 def _questions(path: Path | None) -> list[AccessRequest]:
-    """Reads the questions. ProposalError has the errors of all lines."""
+    """Read the questions. ProposalError has the errors of all lines."""
     asked, problems = [], []
     lines = [] if path is None else path.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, 1):

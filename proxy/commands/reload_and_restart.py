@@ -37,7 +37,7 @@ class NotRestarted(Exception):
 
 
 def reload(path: Path, spool_dir: Path | None, timeout_ms: int, *, as_json: bool = False) -> int:
-    """Returns the exit code. 0: the whole file is in effect; 1: no outcome; 2: invalid; 3: needs a restart.
+    """Return the exit code. 0: the whole file is in effect; 1: no outcome; 2: invalid; 3: needs a restart.
 
     `spool_dir` None: the directory in the file.
     """
@@ -63,7 +63,7 @@ def reload(path: Path, spool_dir: Path | None, timeout_ms: int, *, as_json: bool
 
 
 def _reloaded(spool_dir: Path, timeout_ms: int) -> ReloadStatus:
-    """Sends SIGHUP and waits for the status of a reload that began after it."""
+    """Send SIGHUP and waits for the status of a reload that began after it."""
     holder = _running(spool_dir)
     before = ReloadStatus.read(spool_dir)
     if before is None or before.pid != holder.pid:
@@ -88,7 +88,7 @@ def _is_new(status: ReloadStatus, before: ReloadStatus, signalled_ms: int) -> bo
 
 
 def restart(path: Path, spool_dir: Path | None, timeout_ms: int, *, as_json: bool = False) -> int:
-    """Returns the exit code. 0: a new process serves; 1: no outcome; 2: the running process serves on.
+    """Return the exit code. 0: a new process serves; 1: no outcome; 2: the running process serves on.
 
     `spool_dir`: of the running process; None: the directory in the file.
     """
@@ -135,7 +135,7 @@ def _restartable(spool_dir: Path) -> Holder:
 
 
 def _restarted(holder: Holder, spool_dir: Path, wanted: Path, timeout_ms: int) -> int:
-    """Sends SIGUSR2 and returns the pid of the process that serves then. `wanted`: its spool."""
+    """Send SIGUSR2 and returns the pid of the process that serves then. `wanted`: its spool."""
     before = RestartStatus.read(spool_dir)
     if before is None or before.pid != holder.pid:
         raise NoOutcome(

@@ -22,7 +22,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def _identity_url(text: str, info: ValidationInfo) -> str:
-    """Checks the URL. A `file:` URL is returned with an absolute path."""
+    """Check the URL. A `file:` URL is returned with an absolute path."""
     parts = urlsplit(text)
     if parts.scheme == "file":
         return "file:" + quote(str(_file(parts.netloc, parts.path, info)))
@@ -71,7 +71,7 @@ def file_of(url: str) -> Path | None:
 
 
 def host_port(text: str) -> str:
-    """Returns `text`; ValueError if it is not host:port."""
+    """Return `text`; ValueError if it is not host:port."""
     scheme, separator, rest = text.partition("://")
     if separator:
         raise ValueError(f"expected host:port, found {text!r}; remove {scheme}://{_path(rest)}")
@@ -114,7 +114,7 @@ _NAME = re.compile(r"[\w-]+(\.[\w-]+)*\.?")
 
 
 def split_host_port(text: str) -> tuple[str, int]:
-    """Splits '[::1]:9092' or 'localhost:9092' into host and port."""
+    """Split '[::1]:9092' or 'localhost:9092' into host and port."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)
 

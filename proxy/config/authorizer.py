@@ -41,7 +41,7 @@ _OF_ZOOKEEPER = ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth
 
 
 def _full_name(value: object) -> object:
-    """Replaces a short name, and that of Kafka's class, by the path of Penstock's class."""
+    """Replace a short name, and that of Kafka's class, by the path of Penstock's class."""
     return _NAMES.get(value, value) if isinstance(value, str) else value
 
 

@@ -94,7 +94,7 @@ def facts(parts: object, now_s: float) -> list[Fact]:
 
 
 def report_certificates(config: Part, now_s: float) -> None:
-    """Logs the facts."""
+    """Log the facts."""
     for fact in facts(config, now_s):
         log.warning(
             "a certificate needs attention", key=" > ".join(map(str, fact.location)), reason=fact.text

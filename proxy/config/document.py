@@ -93,7 +93,7 @@ class ConfigDocument:
 
 
 def read_document(content: bytes, environment: Mapping[str, str] | None = None) -> ConfigDocument:
-    """Parses a file. NotYaml contains the reason, in one line.
+    """Parse a file. NotYaml contains the reason, in one line.
 
     `environment`: `${NAME}` in a value stands for this variable, `${NAME:-text}` for `text` if it is not set
     or empty, and `$${` for `${`. A value without quotes may become a number. None: all this is text.

@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 
 def warns_of_durations(config: Part) -> Iterator[Caution]:
-    """Warns of durations that are probably in seconds: less than a hundredth of the default."""
+    """Warn of durations that are probably in seconds: less than a hundredth of the default."""
     for key in keys_of(config):
         if not key.name.endswith("_ms") or not key.given:
             continue
@@ -51,7 +51,7 @@ def _durations(key: Key) -> Iterator[tuple[Location, int]]:
 
 
 def warns_of_rules(config: Part) -> Iterator[Caution]:
-    """Warns of rules with the doubled backslashes of a .properties file, where each pair means one."""
+    """Warn of rules with the doubled backslashes of a .properties file, where each pair means one."""
     for key in keys_of(config):
         if key.name not in RULES:
             continue
@@ -67,7 +67,7 @@ def warns_of_rules(config: Part) -> Iterator[Caution]:
 
 
 def warns_of_issuers(config: Part) -> Iterator[Caution]:
-    """Warns of identity providers of one listener whose tokens can make the same name."""
+    """Warn of identity providers of one listener whose tokens can make the same name."""
     for at, part in parts_below(config):
         if not isinstance(part, ListenerConfig):
             continue
@@ -85,7 +85,7 @@ def warns_of_issuers(config: Part) -> Iterator[Caution]:
 
 
 def report_rules(config: Part) -> None:
-    """Logs the warnings about rules, at the start of a process: clients may get other principals."""
+    """Log the warnings about rules, at the start of a process: clients may get other principals."""
     _report("a mapping rule seems to be copied with doubled backslashes", warns_of_rules(config))
 
 
@@ -95,7 +95,7 @@ def _report(event: str, warnings: Iterator[Caution]) -> None:
 
 
 def warns_of_detours(config: ProxyConfig) -> Iterator[Caution]:
-    """Warns of addresses that lead to another peer or listener than the one that they are written for."""
+    """Warn of addresses that lead to another peer or listener than the one that they are written for."""
     *brokers, (controllers, endpoints) = config.peers
     for endpoint in endpoints:
         for peer in _peers_at(endpoint, brokers):
@@ -139,7 +139,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def warns_of_principals(config: ProxyConfig) -> Iterator[Caution]:
-    """Warns of principals that no client can have: only a principal builder makes other types than User.
+    """Warn of principals that no client can have: only a principal builder makes other types than User.
 
     Where the groups of a session count, Group is one more type.
     """
@@ -165,7 +165,7 @@ def warns_of_principals(config: ProxyConfig) -> Iterator[Caution]:
 
 
 def warns_of_groups(config: ProxyConfig) -> Iterator[Caution]:
-    """Warns of groups where Kafka's controllers decide: they get the user only."""
+    """Warn of groups where Kafka's controllers decide: they get the user only."""
     if config.controller.mode == "penstock":
         return
     for place, listener in enumerate(config.listeners):
@@ -187,5 +187,5 @@ def warns_of_groups(config: ProxyConfig) -> Iterator[Caution]:
 
 
 def report_groups(config: ProxyConfig) -> None:
-    """Logs these warnings at the start of a process."""
+    """Log these warnings at the start of a process."""
     _report("a group has no effect at Kafka's controllers", warns_of_groups(config))

@@ -86,7 +86,7 @@ def in_effect(old: PartType, new: PartType, effects: Effects) -> PartType:
 def _differences(
     old: Part | None, new: Part | None, fields: Steps, steps: Steps
 ) -> Iterator[tuple[Steps, Steps, object]]:
-    """Yields fields, keys and old value of each leaf that differs. None: the part is not in the file."""
+    """Yield fields, keys and old value of each leaf that differs. None: the part is not in the file."""
     kind = type(new if new is not None else old)
     assert issubclass(kind, Part)
     for name, field in kind.model_fields.items():

@@ -212,7 +212,7 @@ class Provider(OAuthBearer):
 
 
 def _listed(value: object) -> object:
-    """Splits Kafka's comma-separated lists. A rule with a comma needs a YAML list."""
+    """Split Kafka's comma-separated lists. A rule with a comma needs a YAML list."""
     return [rule.strip() for rule in value.split(",")] if isinstance(value, str) else value
 
 

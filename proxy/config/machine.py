@@ -40,13 +40,13 @@ class Configuration(Protocol):
 
 
 def warns_of_id(key: str, name: str) -> Iterator[Caution]:
-    """Warns of a name that workers of a proxy have in the audit trail."""
+    """Warn of a name that workers of a proxy have in the audit trail."""
     if _WORKERS.fullmatch(name):
         yield (key,), f"{name}: names that end in .w and a number belong to workers; use another name"
 
 
 def warns_of_plaintext(location: Location, listener: ListenerConfig) -> Iterator[Caution]:
-    """Warns of logins without TLS, which an attacker on the network can read or guess offline."""
+    """Warn of logins without TLS, which an attacker on the network can read or guess offline."""
     if listener.security_protocol != "SASL_PLAINTEXT" or is_loopback(listener.bind):
         return
     mechanisms = ", ".join(listener.sasl_enabled_mechanisms)
@@ -58,7 +58,7 @@ def warns_of_plaintext(location: Location, listener: ListenerConfig) -> Iterator
 
 
 def warns_of_addresses(binds: Iterable[Bind], ours: frozenset[int]) -> Iterator[Caution]:
-    """Warns of addresses that the process could not listen on now. `ours`: ports that it has already."""
+    """Warn of addresses that the process could not listen on now. `ours`: ports that it has already."""
     for location, bind in binds:
         host, port = split_host_port(bind)
         if port == 0 or port in ours:
@@ -71,7 +71,7 @@ def warns_of_addresses(binds: Iterable[Bind], ours: frozenset[int]) -> Iterator[
 
 
 def warns_of_secrets(files: Iterable[tuple[Location, Path]]) -> Iterator[Caution]:
-    """Warns of files with keys or passwords that their group or every user of this machine can read."""
+    """Warn of files with keys or passwords that their group or every user of this machine can read."""
     for location, path in files:
         file = path.resolve()
         who = _readers(file)
@@ -81,14 +81,14 @@ def warns_of_secrets(files: Iterable[tuple[Location, Path]]) -> Iterator[Caution
 
 
 def warns_of_directory(location: Location, directory: Path) -> Iterator[Caution]:
-    """Warns of a directory that this user could not write to."""
+    """Warn of a directory that this user could not write to."""
     reason = _cannot_write(directory)
     if reason is not None:
         yield location, reason
 
 
 def warns_of_workers(workers: int, cores: int) -> Iterator[Caution]:
-    """Warns of more workers than cores: they only take turns, and each has its share of the limits."""
+    """Warn of more workers than cores: they only take turns, and each has its share of the limits."""
     if workers > cores:
         yield ("workers",), f"{workers} workers for {cores} cores only take turns; write workers: {cores}"
 
@@ -117,7 +117,7 @@ def missing_files(config: Configuration, files: int) -> str | None:
 
 
 def report_files(config: Configuration, files: int) -> None:
-    """Logs the message: as an error if the file sets max.connections, as a warning for the default."""
+    """Log the message: as an error if the file sets max.connections, as a warning for the default."""
     message = missing_files(config, files)
     if message is not None:
         configured = "max_connections" in config.limits.model_fields_set

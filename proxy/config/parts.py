@@ -40,7 +40,7 @@ class KeyProblems(ValueError):
 
 
 def all_of(*checks: Callable[[], object]) -> None:
-    """Runs every check, and raises the errors of all of them in one KeyProblems."""
+    """Run every check, and raise the errors of all of them in one KeyProblems."""
     problems: list[ValueError] = []
     for check in checks:
         try:
@@ -54,12 +54,12 @@ def all_of(*checks: Callable[[], object]) -> None:
 
 
 def comma_list(value: object) -> object:
-    """Accepts Kafka's comma-separated lists and YAML lists."""
+    """Accept Kafka's comma-separated lists and YAML lists."""
     return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
 
 
 def principal_list(value: object) -> object:
-    """Accepts Kafka's semicolon-separated principals (their names may contain commas) and YAML lists."""
+    """Accept Kafka's semicolon-separated principals (their names may contain commas) and YAML lists."""
     return principal_names(value) if isinstance(value, str) else value
 
 
@@ -182,7 +182,7 @@ class Part(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _numbers_are_numbers(cls, value: object, info: ValidationInfo) -> object:
-        """Rejects what pydantic would convert to a number that was not meant."""
+        """Reject what pydantic would convert to a number that was not meant."""
         name = info.field_name or ""
         kinds = set(_scalars_in(cls.model_fields[name].annotation))
         if kinds & {int, float} and bool not in kinds:
@@ -305,7 +305,7 @@ def principals(text: str) -> tuple[str, ...]:
 
 
 def _joined(value: object) -> object:
-    """Converts a YAML list to Kafka's notation."""
+    """Convert a YAML list to Kafka's notation."""
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return ";".join(value)
     return value

@@ -38,7 +38,7 @@ class Spelling:
 
 
 def current(values: object, part: type[Part]) -> Spelling:
-    """Converts the `values` of a document to the current keys of `part`."""
+    """Convert the `values` of a document to the current keys of `part`."""
     spelling = Spelling(None)
     spelling.values = _part(values, part, (), spelling)
     return spelling
@@ -72,7 +72,7 @@ def _name_now(
 
 
 def _value(value: object, part: type[Part], at: Location, spelling: Spelling) -> object:
-    """Converts a part, or a list of parts."""
+    """Convert a part, or a list of parts."""
     if isinstance(value, list):
         return [_part(item, part, (*at, place), spelling) for place, item in enumerate(value)]
     return _part(value, part, at, spelling)
@@ -102,12 +102,12 @@ class Reading(Generic[PartType]):
 
 
 def load(path: Path, part: type[PartType]) -> PartType:
-    """Reads the file as `part`; ConfigError lists every invalid key."""
+    """Read the file as `part`; ConfigError lists every invalid key."""
     return parse(path, content_of(path), part)
 
 
 def parse(path: Path, content: bytes, part: type[PartType]) -> PartType:
-    """Reads `content` as `part`. Errors name `path`, and paths in the file are relative to it."""
+    """Read `content` as `part`. Errors name `path`, and paths in the file are relative to it."""
     reading = read(path, content, part)
     if reading.settings is None:
         raise ConfigError("\n".join(reading.problems))
@@ -125,7 +125,7 @@ def content_of(path: Path) -> bytes:
 
 
 def read(path: Path, content: bytes, part: type[PartType]) -> Reading[PartType]:
-    """Reads `content` as `part`. Never raises because of the content."""
+    """Read `content` as `part`. Never raises because of the content."""
     reading: Reading[PartType] = Reading(path)
     try:
         reading.document = read_document(content, os.environ)

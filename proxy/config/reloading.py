@@ -94,7 +94,7 @@ class Reloading(Generic[PartType]):
         files.watch(FILE_KIND)
 
     async def run(self) -> None:
-        """Reloads at each SIGHUP, until cancelled."""
+        """Reload at each SIGHUP, until cancelled."""
         loop = asyncio.get_running_loop()
         self._report_status(self._status(now_ms()))
 
@@ -108,7 +108,7 @@ class Reloading(Generic[PartType]):
             await self.reload()
 
     async def reload(self) -> ReloadStatus:
-        """Reloads once, and returns the outcome."""
+        """Reload once, and return the outcome."""
         async with self._one_at_a_time:
             began_ms = now_ms()
             self._count += 1

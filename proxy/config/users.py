@@ -86,12 +86,12 @@ class WatchedUsers:
         self._on_change = on_change
 
     def take_over(self, known: PlainUsers) -> None:
-        """Fills `known`, which PLAIN already uses, with the users of this file instead of another one's."""
+        """Fill `known`, which PLAIN already uses, with the users of this file instead of another one's."""
         self.known = known
         self._renew()
 
     async def run(self) -> None:
-        """Watches the files until cancelled."""
+        """Watch the files until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for file in self._files:
                 tasks.create_task(file.run())
@@ -106,7 +106,7 @@ class WatchedUsers:
         return WatchedFile(path, FILE_KIND, read, self._reloads, self._interval_ms)
 
     def _read(self, path: Path, content: bytes) -> None:
-        """Reads the changed users file; an exception changes nothing."""
+        """Read the changed users file; an exception changes nothing."""
         users = parse(path, content, UsersFile).users
         paths = [user.password_file for user in users.values() if user.password_file is not None]
         secrets = {path: self._secrets.get(path) or self._secret(path) for path in paths}

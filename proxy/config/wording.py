@@ -88,7 +88,7 @@ Steps = tuple[str, ...]
 
 
 def about(file: type[Part], at: Location, part: type[Part], key: str, value: object) -> Advice:
-    """Returns advice about `key`, found in the `part` at `at` of a `file`."""
+    """Return advice about `key`, found in the `part` at `at` of a `file`."""
     for advice in (
         _bootstrap(at, part, key),
         _repeats(at, part, key),

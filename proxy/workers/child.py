@@ -44,7 +44,7 @@ class Child:
 
     @classmethod
     async def start(cls, number: int, given: WorkerInheritance, now_ms: int) -> "Child":
-        """Starts a worker. OSError if the process cannot be created."""
+        """Start a worker. OSError if the process cannot be created."""
         ours, theirs = socket.socketpair()
         with theirs:
             seat = Seat(number, given.config, given.segment, theirs.fileno(), given.ports)
@@ -73,7 +73,7 @@ class Child:
         return self._process.pid
 
     async def run(self) -> int:
-        """Waits for its end and returns the exit code, negative for a signal."""
+        """Wait for its end and return the exit code, negative for a signal."""
         await self.asker.run()
         return await self._process.wait()
 

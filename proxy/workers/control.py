@@ -49,7 +49,7 @@ def worker_pages(
 
 
 async def answer(control: int, pages: Pages) -> None:
-    """Responds until the supervisor ends. `control`: the socket's descriptor; `pages`: by name."""
+    """Respond until the supervisor ends. `control`: the socket's descriptor; `pages`: by name."""
     ours = socket.socket(fileno=control)
     ours.setblocking(False)
     reader, writer = await asyncio.open_unix_connection(sock=ours)
@@ -91,7 +91,7 @@ class Asker:
             del self._waiting[number]
 
     async def run(self) -> None:
-        """Reads responses until the worker is gone; drops late ones."""
+        """Read responses until the worker is gone; drops late ones."""
         try:
             while header := await self._reader.readline():
                 number, length = map(int, header.split())

@@ -24,7 +24,7 @@ Key = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 async def snapshot(registry: Collector) -> bytes:
-    """Encodes the metrics of one process for `Exposition.update`, in slices, so that clients do not wait."""
+    """Encode the metrics of one process for `Exposition.update`, in slices, so that clients do not wait."""
     families: list[str] = []
     async for metric in collected(registry):
         samples = [(each.name, list(each.labels.items()), each.value) for each in metric.samples]
@@ -56,7 +56,7 @@ class Exposition(Collector):
         self._base: dict[Key, _Base] = {}
 
     def update(self, worker: int, encoded: bytes, now_ms: int) -> None:
-        """Replaces the metrics of a worker; `encoded` is from `snapshot`."""
+        """Replace the metrics of a worker; `encoded` is from `snapshot`."""
         seen = self._read(encoded)
         before = self._seen.get(worker, _Seen()).counted
         gone = {key: value for key, value in before.items() if seen.counted.get(key, -1) < value}
@@ -65,7 +65,7 @@ class Exposition(Collector):
         self._drop_ended(now_ms)
 
     def died(self, worker: int, now_ms: int) -> None:
-        """Adds the counters of a dead worker to the sum, and drops its gauges."""
+        """Add the counters of a dead worker to the sum, and drops its gauges."""
         seen = self._seen.pop(worker, None)
         if seen is not None:
             self._keep(seen.counted, now_ms)

@@ -106,7 +106,7 @@ class Member(Collector):
         return self._own.get(name, 0)
 
     def publish(self, offset: int) -> None:
-        """Publishes the offset of this worker's image. From now on the others wait for it."""
+        """Publish the offset of this worker's image. From now on the others wait for it."""
         self._cells[self._where.offset_at(self.number)] = offset + _NONE_YET
 
     def leave(self) -> None:
@@ -114,7 +114,7 @@ class Member(Collector):
         self._cells[self._where.offset_at(self.number)] = 0.0
 
     async def catch_up(self, feed: Feed) -> None:
-        """Waits, before the listeners open, until the image has all changes that were acknowledged so far."""
+        """Wait, before the listeners open, until the image has all changes that were acknowledged so far."""
         line = StateLine("reached the end of the metadata log", "could not reach the end of the metadata log")
         while True:
             try:
@@ -125,7 +125,7 @@ class Member(Collector):
                 await asyncio.sleep(CATCH_UP_PAUSE_S)
 
     async def attend(self, pages: Pages, supervisor_is_gone: asyncio.Event) -> None:
-        """Responds to the supervisor as long as it lives, then sets the event, so that this worker ends."""
+        """Respond to the supervisor as long as it lives, then sets the event, so that this worker ends."""
         await answer(self._control, pages)
         supervisor_is_gone.set()
 
@@ -142,7 +142,7 @@ class Member(Collector):
         return [number for number, at in offsets if 0 < at < offset + _NONE_YET]
 
     async def everywhere(self, offset: int, timeout_ms: int) -> list[int]:
-        """Waits until no worker is behind `offset`, or the time is up; returns those that still are."""
+        """Wait until no worker is behind `offset`, or the time is up; returns those that still are."""
         deadline_ms = now_ms() + timeout_ms
         while True:
             late = self.behind(offset)

@@ -41,7 +41,7 @@ class Seat:
 
     @classmethod
     def read(cls, text: str) -> "Seat":
-        """Decodes the value of --worker. ValueError if it is invalid."""
+        """Decode the value of --worker. ValueError if it is invalid."""
         try:
             return cls(**json.loads(text))
         except TypeError as error:
@@ -74,7 +74,7 @@ class Seat:
 
 
 def give(file: int, config: ProxyConfig) -> None:
-    """Writes the configuration that workers read from now on. OSError."""
+    """Write the configuration that workers read from now on. OSError."""
     text = _document(config)
     with _locked(file, fcntl.LOCK_EX):
         os.pwrite(file, text, 0)

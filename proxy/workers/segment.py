@@ -272,7 +272,7 @@ class SegmentLayout:
 
 
 def layout(config: ProxyConfig, slots: int = SLOTS) -> SegmentLayout:
-    """Computes the layout, which is the same for all processes of one configuration."""
+    """Compute the layout, which is the same for all processes of one configuration."""
     quota = config.quota
     window_ms = quota.quota_window_size_seconds * 1000
     names = (("connections",), *(("listener", listener.name) for listener in config.listeners))
@@ -306,7 +306,7 @@ class Segment:
 
     @classmethod
     def create(cls, where: SegmentLayout) -> "Segment":
-        """Creates the memory, filled with zeros."""
+        """Create the memory, filled with zeros."""
         file = anonymous_file("penstock-workers")
         os.ftruncate(file, where.cells * CELL_BYTES)
         return cls(file, where)
@@ -316,7 +316,7 @@ class Segment:
         return int(self.cells[self.where.count_at(0, worker)])
 
     def forget(self, worker: int) -> None:
-        """Clears the connections and the image offset of a dead worker. Its quota usage stays."""
+        """Clear the connections and the image offset of a dead worker. Its quota usage stays."""
         where = self.where
         self.cells[where.offset_at(worker)] = 0.0
         for name in range(len(where.names)):

@@ -47,7 +47,7 @@ def left_over(directory: Path, workers: int) -> list[Path]:
 
 
 async def ship_left_over(directory: Path, workers: int, new_sink: Callable[[], Sink], holder: Holder) -> None:
-    """Delivers the records of left-over spools; retries until all are delivered.
+    """Deliver the records of left-over spools; retry until all are delivered.
 
     This process, or its supervisor, holds the lock on `directory`; each spool below it is locked as well.
     """

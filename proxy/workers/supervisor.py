@@ -150,9 +150,9 @@ class Supervisor:
         return self._exit_code
 
     async def _locked(self) -> bool:
-        """Takes the lock on the spools for all workers; False if the supervisor has to end before that.
+        """Take the lock on the spools for all workers; False if the supervisor has to end before that.
 
-        SpoolLocked if another process holds it. Waits for the workers of a supervisor that was killed.
+        SpoolLocked if another process holds it. Wait for the workers of a supervisor that was killed.
         """
         logged = False
         while not self._draining.is_set():
@@ -170,7 +170,7 @@ class Supervisor:
         return False
 
     async def _keep(self, number: int) -> None:
-        """Runs one worker after the other, until the drain."""
+        """Run one worker after the other, until the drain."""
         wait_ms, first = BACKOFF_MS[0], True
         while not self._draining.is_set():
             begun_ms = now_ms()
@@ -190,7 +190,7 @@ class Supervisor:
             wait_ms = min(wait_ms * 2, BACKOFF_MS[1])
 
     async def _one(self, number: int) -> int:
-        """Runs one worker, and returns its exit code."""
+        """Run one worker, and return its exit code."""
         try:
             child = await Child.start(number, self._given, now_ms())
         except OSError as error:
@@ -207,7 +207,7 @@ class Supervisor:
         return code
 
     async def _reconfigure(self, config: ProxyConfig) -> None:
-        """Applies a configuration in every worker, later ones included. ConfigError names one that fails."""
+        """Apply a configuration in every worker, later ones included. ConfigError names one that fails."""
         http = await asyncio.to_thread(self._frame.prepare_http, config.http)
         await self._frame.apply_http(config.http, http)
         give(self._given.config, config)
@@ -251,7 +251,7 @@ class Supervisor:
             await asyncio.sleep(max(POLL_MS / 1000, POLL_SHARE * (process_time() - before_s)))
 
     def _end_silent(self) -> None:
-        """Kills workers that do not respond: their clients can then connect to another one."""
+        """Kill workers that do not respond: their clients can then connect to another one."""
         for child in self._front.children.values():
             silent_ms = now_ms() - child.heard_ms
             if child.heard_ms and silent_ms > SILENT_MS:
@@ -283,7 +283,7 @@ def _file_of(content: bytes) -> int:
 
 
 def run_supervisor(path: Path, check: Callable[[Path], Sequence[str]]) -> int:
-    """Runs a proxy of several workers. Returns 0 after a drain, 1 after a fault, 2 if it cannot start.
+    """Run a proxy of several workers. Return 0 after a drain, 1 after a fault, 2 if it cannot start.
 
     ConfigError if the file is invalid, SpoolError if the audit spool cannot be used.
     """

@@ -27,7 +27,7 @@ _TAIL = len(',"chain":"') + _LINK + len('"}')
 
 
 def check_audit(kafka: DataFrame) -> DataFrame:
-    """Adds `data` (the record) and `reason`."""
+    """Add `data` (the record) and `reason`."""
     line = F.col("value").cast("string")
     # FAILFAST would stop the stream at the first bad line. PERMISSIVE stores it in the corrupt column.
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": S.CORRUPT}
@@ -43,7 +43,7 @@ def check_audit(kafka: DataFrame) -> DataFrame:
 
 
 def audit_rows(checked: DataFrame) -> DataFrame:
-    """Returns the good rows as rows of table `audit`."""
+    """Return the good rows as rows of table `audit`."""
     good, time_ms = checked.where(F.col(S.REASON).isNull()), F.col(f"data.{S.TIME_MS}")
     # For a time outside, Spark has no date: an overflow would stop the stream.
     within = F.when(time_ms.between(0, S.LAST_TIME_MS), time_ms)
@@ -61,7 +61,7 @@ def audit_rows(checked: DataFrame) -> DataFrame:
 
 
 def check_log(kafka: DataFrame) -> DataFrame:
-    """Adds `decoded` (the metadata record) and `reason`."""
+    """Add `decoded` (the metadata record) and `reason`."""
     # Arrow would need PyArrow and pandas, also where the executors are.
     decode_row = F.udf(metadata_records.decode_row, S.struct(*S.DECODED), useArrow=False)
     hide = F.udf(secrets.hidden, "binary", useArrow=False)
@@ -75,7 +75,7 @@ def check_log(kafka: DataFrame) -> DataFrame:
 
 
 def log_rows(checked: DataFrame) -> DataFrame:
-    """Returns the good rows as rows of table `metadata_log`."""
+    """Return the good rows as rows of table `metadata_log`."""
     good = checked.where(F.col(S.REASON).isNull())
     return good.select(
         F.to_date(S.KAFKA_TIMESTAMP).alias(S.DATE),
@@ -94,12 +94,12 @@ def log_rows(checked: DataFrame) -> DataFrame:
 
 
 def quarantine_rows(checked: DataFrame) -> DataFrame:
-    """Returns the bad rows as rows of table `quarantine`, with the reason and the bytes as received."""
+    """Return the bad rows as rows of table `quarantine`, with the reason and the bytes as received."""
     return as_quarantined(checked.where(F.col(S.REASON).isNotNull()))
 
 
 def as_quarantined(checked: DataFrame) -> DataFrame:
-    """Returns checked rows as rows of table `quarantine`."""
+    """Return checked rows as rows of table `quarantine`."""
     return checked.select(
         F.to_date(S.KAFKA_TIMESTAMP).alias(S.DATE),
         S.REASON,
@@ -123,7 +123,7 @@ def _place() -> list[Column]:
 
 
 def _reasons() -> list[Column]:
-    """Returns the conditions in order: the first that holds gives the reason."""
+    """Return the conditions in order: the first that holds gives the reason."""
     author = F.concat_ws("/", _data(S.PROXY_ID), _data(S.BOOT_ID))
     identity = F.concat_ws("/", author, _data(S.SEQUENCE).cast("string"))
     known = " and ".join(str(version) for version in S.READABLE_VERSIONS)
@@ -165,7 +165,7 @@ def _is_chained() -> Column:
 
 
 def _tail() -> Column:
-    """Returns the last _TAIL bytes. In bytes: Spark would count the characters of the line at each use."""
+    """Return the last _TAIL bytes. In bytes: Spark would count the characters of the line at each use."""
     return F.substring("value", -_TAIL, _TAIL).cast("string")
 
 

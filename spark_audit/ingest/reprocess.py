@@ -40,9 +40,9 @@ def reprocess(
     key: Key,
     compare: manifest.Compare,
 ) -> Reprocessed:
-    """Decodes each quarantined record of these topics again. Records of other topics are left alone.
+    """Decode each quarantined record of these topics again. Records of other topics are left alone.
 
-    Signs the tables in the manifest. AuditError if they contradict it.
+    Sign the tables in the manifest. AuditError if they contradict it.
     """
     with sole_writer(spark, tables):
         delta.create_tables(spark, tables)
@@ -79,7 +79,7 @@ def _moved(
     path: str,
     place: Sequence[str],
 ) -> int:
-    """Moves the readable rows into the table at `path`. Returns their number."""
+    """Move the readable rows into the table at `path`. Return their number."""
     readable = checked.where(F.col(S.REASON).isNull()).persist()
     try:
         count = readable.count()
@@ -92,13 +92,13 @@ def _moved(
 
 
 def insert_absent(rows: DataFrame, path: str, place: Sequence[str]) -> None:
-    """Inserts the rows whose place the table does not have, in one commit."""
+    """Insert the rows whose place the table does not have, in one commit."""
     merge = DeltaTable.forPath(rows.sparkSession, path).alias("t").merge(rows.alias("r"), _same(rows, place))
     merge.whenNotMatchedInsertAll().execute()
 
 
 def delete(rows: DataFrame, path: str, place: Sequence[str]) -> None:
-    """Deletes the rows of the table that have the place of one of `rows`, in one commit."""
+    """Delete the rows of the table that have the place of one of `rows`, in one commit."""
     merge = DeltaTable.forPath(rows.sparkSession, path).alias("t").merge(rows.alias("r"), _same(rows, place))
     merge.whenMatchedDelete().execute()
 

@@ -58,7 +58,7 @@ class Progress:
         self._last_poll: str | None = None
 
     def update(self, query: StreamingQuery) -> None:
-        """Adds the batches since the last call."""
+        """Add the batches since the last call."""
         for batch in query.recentProgress:
             source = batch["sources"][0]
             if batch["numInputRows"] and batch["batchId"] > self._last_batch:
@@ -88,18 +88,18 @@ class Progress:
         return self._last_poll
 
     def line(self) -> str:
-        """Returns how far the stream is."""
+        """Return how far the stream is."""
         if not self._batches and self._behind is None:
             return f"{self.name}: the first batch is running"
         return self._counted() + ("" if self._behind is None else f", {self._behind} offsets left")
 
     def changed_line(self) -> str | None:
-        """Returns `line`, or None if it is the same as at the last call."""
+        """Return `line`, or None if it is the same as at the last call."""
         before, self._last_line = self._last_line, self.line()
         return self._last_line if self._last_line != before else None
 
     def summary(self) -> str:
-        """Returns what the stream has done at its end."""
+        """Return what the stream has done at its end."""
         return f"{self._counted()}, read up to {self._end if self._end is not None else 'as before'}"
 
     def _counted(self) -> str:
@@ -107,9 +107,9 @@ class Progress:
 
 
 def behind(end: str | None, latest: str | None, unknown: int | None = None) -> int | None:
-    """Returns the number of offsets between two positions, each JSON of {"topic": {"partition": offset}}.
+    """Return the number of offsets between two positions, each JSON of {"topic": {"partition": offset}}.
 
-    There may be fewer records: compaction leaves gaps, and transaction markers take offsets. Returns
+    There may be fewer records: compaction leaves gaps, and transaction markers take offsets. Return
     `unknown` if Spark does not report a position: for a batch that it repeats, it does not request the end of
     the topic.
     """
@@ -147,7 +147,7 @@ _UNAVAILABLE = (
 
 @contextmanager
 def explained_errors(topic: str, checkpoint: str) -> Iterator[None]:
-    """Raises AuditError in place of a StreamingQueryException of a known cause."""
+    """Raise AuditError in place of a StreamingQueryException of a known cause."""
     try:
         yield
     except StreamingQueryException as error:
@@ -158,7 +158,7 @@ def explained_errors(topic: str, checkpoint: str) -> Iterator[None]:
 
 
 def explanation(message: str, topic: str, checkpoint: str) -> AuditError | None:
-    """Returns the error that explains an exception's message, None if the cause is not known."""
+    """Return the error that explains an exception's message, None if the cause is not known."""
     if any(sign in message for sign in _DATA_LOSS):
         return AuditError(
             f"topic {topic} no longer has the next offsets: retention deleted them, or it was recreated."
@@ -210,7 +210,7 @@ class Stream:
 def ingest(
     spark: SparkSession, topics: IngestTopics, tables: Tables, report: Report, interval_ms: int = INTERVAL_MS
 ) -> None:
-    """Reads what the topics hold now, then returns. Calls `report` with the progress every `interval_ms`."""
+    """Read what the topics hold now, then returns. Call `report` with the progress every `interval_ms`."""
     with _ready(spark, topics, tables) as streams:
         # The audit topic first: then the log is complete up to the offsets that its decisions name.
         ends = [_Ends(spark, topics, tables, stream) for stream in streams]
@@ -239,7 +239,7 @@ class _Ends:
         self._ends = self._now(UNCOMMITTED)
 
     def report_withheld(self, report: Report) -> None:
-        """Reports what cannot be read, although it was written before these ends. Then takes those of now."""
+        """Report what cannot be read, although it was written before these ends. Then take those of now."""
         stable = self._now(self._stream.isolation)
         withheld = {
             partition: {"stable": stable.get(partition, 0), "end": end}
@@ -256,7 +256,7 @@ class _Ends:
         self._ends = self._now(UNCOMMITTED)
 
     def require_reached(self) -> None:
-        """Raises AuditError if the stream, which has ended, has not read up to these ends."""
+        """Raise AuditError if the stream, which has ended, has not read up to these ends."""
         read = delta.ends_read(self._spark, self._tables, self._stream.name)
         for partition, end in self._ends.items():
             if self._stream.isolation == UNCOMMITTED and read.get(partition, end) < end:
@@ -299,7 +299,7 @@ def ingest_continuously(
     stop_requested: Event,
     companion: Companion,
 ) -> None:
-    """Reads until `stop_requested` is set. Retries if no broker is available; raises any other error."""
+    """Read until `stop_requested` is set. Retries if no broker is available; raises any other error."""
     with _ready(spark, topics, tables) as streams:
         named = f"{topics.audit} and {topics.metadata}" if topics.metadata else topics.audit
         report(f"reading {named} every {CONTINUOUS_TRIGGER}")
@@ -326,7 +326,7 @@ def _read_until_end(
     stop_requested: Event,
     companion: Companion,
 ) -> bool:
-    """Runs all streams at once until a stop is requested. Returns whether `companion` has requested it."""
+    """Run all streams at once until a stop is requested. Return whether `companion` has requested it."""
     trigger = {"processingTime": CONTINUOUS_TRIGGER}
     queries = [_start(spark, topics, stream, trigger) for stream in streams]
     waited_ms = 0
@@ -352,7 +352,7 @@ def _read_until_end(
 
 @contextmanager
 def _ready(spark: SparkSession, topics: IngestTopics, tables: Tables) -> Iterator[list[Stream]]:
-    """Yields the streams when they can run, and locks the tables meanwhile. AuditError if they cannot."""
+    """Yield the streams when they can run, and locks the tables meanwhile. AuditError if they cannot."""
     require_reachable(topics.bootstrap)
     with sole_writer(spark, tables):
         streams = _streams(topics, tables)
@@ -394,7 +394,7 @@ def _stopped_at_end(queries: list[StreamingQuery]) -> Iterator[None]:
 
 
 def audit_batch(tables: Tables) -> Write:
-    """Returns a function that writes one batch of the audit topic, bad rows into `quarantine`."""
+    """Return a function that writes one batch of the audit topic, bad rows into `quarantine`."""
 
     def write(batch: DataFrame, batch_id: int) -> None:
         _write_batch(batch.transform(decode.check_audit), decode.audit_rows, tables.audit, tables, batch_id)
@@ -403,7 +403,7 @@ def audit_batch(tables: Tables) -> Write:
 
 
 def log_batch(tables: Tables) -> Write:
-    """Returns a function that writes one batch of the metadata topic, bad rows into `quarantine`."""
+    """Return a function that writes one batch of the metadata topic, bad rows into `quarantine`."""
 
     def write(batch: DataFrame, batch_id: int) -> None:
         _write_batch(

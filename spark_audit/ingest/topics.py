@@ -35,7 +35,7 @@ class KafkaUnavailable(AuditError):
 
 
 def kafka_options(path: str | None) -> dict[str, str]:
-    """Returns the options of Spark's source in a Kafka client's properties file, or Spark's own."""
+    """Return the options of Spark's source in a Kafka client's properties file, or Spark's own."""
     if path is None:
         return {}
     try:
@@ -76,7 +76,7 @@ def _option(path: str, number: int, line: str) -> tuple[str, str]:
 
 
 def require_reachable(bootstrap: str) -> None:
-    """Raises AuditError if no broker is reachable. Kafka's own client needs a minute to find out."""
+    """Raise AuditError if no broker is reachable. Kafka's own client needs a minute to find out."""
     failed = []
     for address in bootstrap.split(","):
         host, colon, port = address.strip().rpartition(":")
@@ -94,7 +94,7 @@ def require_reachable(bootstrap: str) -> None:
 def kafka_stream(
     spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str], isolation: str
 ) -> DataFrame:
-    """Returns the records of a topic from its beginning, with key and value as bytes."""
+    """Return the records of a topic from its beginning, with key and value as bytes."""
     reader: DataStreamReader = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -113,7 +113,7 @@ def kafka_stream(
 def kafka_records(
     spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str], isolation: str
 ) -> DataFrame:
-    """Returns the records that a topic has now, as `kafka_stream` does."""
+    """Return the records that a topic has now, as `kafka_stream` does."""
     settings = {name: value for name, value in options.items() if name.startswith("kafka.")}
     own = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "includeHeaders": "true"}
     own |= settings | {_ISOLATION: isolation}
@@ -122,7 +122,7 @@ def kafka_records(
 
 @contextmanager
 def _admin(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> Iterator[tuple[Java, Java]]:
-    """Yields a Kafka client for administration, and the JVM. KafkaUnavailable in place of Kafka's errors."""
+    """Yield a Kafka client for administration, and the JVM. KafkaUnavailable in place of Kafka's errors."""
     # Spark's source cannot describe a topic, but the client that it uses can.
     jvm: Java = spark.sparkContext._jvm
     prefix = "kafka."
@@ -143,7 +143,7 @@ def _admin(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> I
 def topic_ids(
     spark: SparkSession, bootstrap: str, names: Sequence[str], options: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns name -> id (KIP-516). A recreated topic has a new id. AuditError for a missing topic."""
+    """Return name -> id (KIP-516). A recreated topic has a new id. AuditError for a missing topic."""
     with _admin(spark, bootstrap, options) as (admin, jvm):
         described = admin.describeTopics(jvm.java.util.ArrayList(list(names))).topicNameValues()
         return {name: _topic_id(name, described.get(name)) for name in names}
@@ -152,7 +152,7 @@ def topic_ids(
 def ends_of_topic(
     spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str], isolation: str
 ) -> dict[str, int]:
-    """Returns partition -> the offset after the last record: of the last committed one, or of any."""
+    """Return partition -> the offset after the last record: of the last committed one, or of any."""
     with _admin(spark, bootstrap, options) as (admin, jvm):
         described = admin.describeTopics(jvm.java.util.ArrayList([topic])).allTopicNames().get().get(topic)
         latest = jvm.org.apache.kafka.clients.admin.OffsetSpec.latest()
@@ -175,7 +175,7 @@ def _topic_id(name: str, future: Java) -> str:
 
 
 def require_same_topic(spark: SparkSession, checkpoint: str, topic: str, topic_id: str) -> None:
-    """Raises AuditError if a checkpoint was created for another topic: its offsets would be wrong.
+    """Raise AuditError if a checkpoint was created for another topic: its offsets would be wrong.
 
     The topic's name and id are stored beside the offsets; the first run writes them.
     """
@@ -193,19 +193,19 @@ def require_same_topic(spark: SparkSession, checkpoint: str, topic: str, topic_i
 
 
 def topic_of(spark: SparkSession, checkpoint: str) -> str | None:
-    """Returns the topic that a checkpoint was created for, None if there is none yet."""
+    """Return the topic that a checkpoint was created for, None if there is none yet."""
     return (_read_note(spark, f"{checkpoint}/topic.json") or {}).get("topic")
 
 
 def for_a_new_topic(checkpoint: str) -> str:
-    """Returns the advice for a recreated topic."""
+    """Return the advice for a recreated topic."""
     return (
         f"For a new topic start with new --tables, or delete {checkpoint} and keep a copy of the old tables"
     )
 
 
 def _read_note(spark: SparkSession, note: str) -> dict[str, str] | None:
-    """Returns None also for an incomplete file, of a process that was killed before its first batch."""
+    """Return None also for an incomplete file, of a process that was killed before its first batch."""
     try:
         content: dict[str, str] = json.loads(files.read_text(spark, note))
     except (FileNotFoundError, ValueError):

@@ -65,7 +65,7 @@ class Batches:
         self._numbers.extend((place, batch.start_byte, batch.end_byte, batch.begin, batch.end))
 
     def take_until(self, end: int) -> Iterator[QuorumBatch]:
-        """Removes and yields the batches that end at `end` or before."""
+        """Remove and yields the batches that end at `end` or before."""
         while self._taken < len(self._numbers) and self._numbers[self._taken + 4] <= end:
             place, *rest = self._numbers[self._taken : self._taken + self.COLUMNS]
             self._taken += self.COLUMNS
@@ -107,7 +107,7 @@ class Scan:
         self.end = self.committed_end = self.settled_end = self.first
 
     def add(self, head: Head, path: str, at: int) -> None:
-        """Adds the next batch, which begins at byte `at`."""
+        """Add the next batch, which begins at byte `at`."""
         batch = QuorumBatch(path, at, at + head.size_bytes, head.base_offset, head.last_offset + 1)
         if not self.epochs or head.epoch != self.epochs[-1][0]:
             self._begin(head)
@@ -122,12 +122,12 @@ class Scan:
             self.settled_end = max(self.settled_end, self._steady.popleft()[1])
 
     def commit(self, end: int) -> None:
-        """Marks all batches before that offset as committed."""
+        """Mark all batches before that offset as committed."""
         for batch in self._waiting.take_until(end):
             self._add_to_slices(batch)
 
     def commit_with(self, offset: int, epoch: int) -> None:
-        """Marks all up to a record that is known to be committed, if this log has that record.
+        """Mark all up to a record that is known to be committed, if this log has that record.
 
         Two logs with records of the same epoch are equal up to the last of them that both have.
         """
@@ -143,7 +143,7 @@ class Scan:
         self._steady = deque((self._clock_ms, end) for _, end in self._steady)
 
     def _add_to_slices(self, batch: QuorumBatch) -> None:
-        """Extends the last slice by the batch, unless it is of another file or long enough."""
+        """Extend the last slice by the batch, unless it is of another file or long enough."""
         if batch.end <= self.first:
             return
         self.committed_end = batch.end

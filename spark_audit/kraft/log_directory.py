@@ -57,7 +57,7 @@ class Directory:
 
 
 def files_of(path: Path) -> Directory:
-    """Lists the segments and the finished snapshots. LogDirectoryError if there is no segment."""
+    """List the segments and the finished snapshots. LogDirectoryError if there is no segment."""
     try:
         names = sorted(path.iterdir())
     except OSError as error:
@@ -79,7 +79,7 @@ def files_of(path: Path) -> Directory:
 
 
 def scan(segments: Sequence[LogSegment], first: int, settle_ms: int, voters: frozenset[int] | None) -> Scan:
-    """Reads the batches from offset `first` on. `voters` are used if the log does not name them itself."""
+    """Read the batches from offset `first` on. `voters` are used if the log does not name them itself."""
     found = Scan(first, settle_ms, voters)
     for segment in segments:
         for head, at, raw in _heads(segment, found):
@@ -92,7 +92,7 @@ def scan(segments: Sequence[LogSegment], first: int, settle_ms: int, voters: fro
 
 
 def snapshot_slice(snapshot: Snapshot) -> Slice:
-    """Returns a slice of the whole snapshot. LogDirectoryError if it is incomplete."""
+    """Return a slice of the whole snapshot. LogDirectoryError if it is incomplete."""
     names: set[str] = set()
     end_byte = 0
     for head, at, raw in _batches(snapshot.path):
@@ -145,7 +145,7 @@ def _fault(wanted: Slice, reason: str) -> Row:
 
 
 def rows_of(wanted: Slice) -> Iterator[Row]:
-    """Yields the records of a slice. BatchError if its bytes have changed since it was made."""
+    """Yield the records of a slice. BatchError if its bytes have changed since it was made."""
     with Path(wanted.path).open("rb") as file:
         file.seek(wanted.start_byte)
         data = file.read(wanted.end_byte - wanted.start_byte)
@@ -185,7 +185,7 @@ def _row(wanted: Slice, head: Head, record: BatchRecord) -> Row | None:
 
 
 def _heads(segment: LogSegment, found: Scan) -> Iterator[tuple[Head, int, bytes]]:
-    """Yields each whole batch: head, position, bytes. Counts the bytes of an incomplete last batch."""
+    """Yield each whole batch: head, position, bytes. Count the bytes of an incomplete last batch."""
     path, last = segment.path, segment.end_offset is None
     size, expected = _size(path), segment.base_offset
     for head, at, raw in _batches(path):
@@ -212,7 +212,7 @@ def _heads(segment: LogSegment, found: Scan) -> Iterator[tuple[Head, int, bytes]
 
 
 def _batches(path: Path) -> Iterator[tuple[Head | None, int, bytes]]:
-    """Yields head, position and bytes of each batch, then None and the bytes of an incomplete batch."""
+    """Yield head, position and bytes of each batch, then None and the bytes of an incomplete batch."""
     rest, at = b"", 0
     try:
         with path.open("rb") as file:
@@ -248,7 +248,7 @@ def _head(path: Path, data: bytes, at: int, behind: int) -> Head | None:
 
 
 def _voters(segment: LogSegment, head: Head, at: int, raw: bytes) -> frozenset[int] | None:
-    """Returns the voters in a batch: from an election, or a change of the voters (KIP-853)."""
+    """Return the voters in a batch: from an election, or a change of the voters (KIP-853)."""
     named = [
         content["voters"]
         for name, content in _controls(segment.path, head, at, raw)

@@ -56,7 +56,7 @@ def import_kraft_log(
     settle_ms: int = SETTLE_MS,
     wanted_end: int = 0,
 ) -> None:
-    """Imports what is new and committed. AuditError if directories contradict each other or the table.
+    """Import what is new and committed. AuditError if directories contradict each other or the table.
 
     While the log grows, waits until everything before `wanted_end` is committed.
     """
@@ -102,7 +102,7 @@ def _import(
 
 
 def _require_same_cluster(spark: SparkSession, found: Sequence[Directory], tables: Tables) -> str | None:
-    """Returns the cluster id if the table does not have it yet. AuditError if it is of another cluster."""
+    """Return the cluster id if the table does not have it yet. AuditError if it is of another cluster."""
     cluster_id = quorum.one_cluster(found)
     known = delta.table_property(spark, tables.metadata_log, CLUSTER_ID)
     if cluster_id is None or cluster_id == known:
@@ -136,7 +136,7 @@ def _table_state(log: DataFrame) -> TableState:
 def _committed_scans(
     found: Sequence[Directory], log: DataFrame, state: TableState, settle_ms: int, wanted_end: int
 ) -> list[Scan]:
-    """Scans the directories until everything before `wanted_end` is committed, or the log stops growing."""
+    """Scan the directories until everything before `wanted_end` is committed, or the log stops growing."""
     ends: list[int] = []
     while True:
         scans = [_scan(directory, log, state, settle_ms) for directory in found]
@@ -151,7 +151,7 @@ def _committed_scans(
 
 
 def _scan(directory: Directory, log: DataFrame, state: TableState, settle_ms: int) -> Scan:
-    """Scans from the first segment that is not complete in the table."""
+    """Scan from the first segment that is not complete in the table."""
     known = _known_offsets(directory.segments, log)
     absent = [
         segment
@@ -167,7 +167,7 @@ def _scan(directory: Directory, log: DataFrame, state: TableState, settle_ms: in
 
 
 def _known_offsets(segments: Sequence[LogSegment], log: DataFrame) -> list[int]:
-    """Returns how many offsets of each segment are in the table."""
+    """Return how many offsets of each segment are in the table."""
     present = log.where(~F.col(S.FROM_SNAPSHOT) & (F.col(S.LOG_OFFSET) >= segments[0].base_offset))
     within = [
         F.col(S.LOG_OFFSET).between(each.base_offset, (each.end_offset or 2**63 - 1) - 1) for each in segments
@@ -178,7 +178,7 @@ def _known_offsets(segments: Sequence[LogSegment], log: DataFrame) -> list[int]:
 
 
 def _needed_snapshot(found: Sequence[Directory], state: TableState) -> Slice | None:
-    """Returns the oldest snapshot with what neither the table nor a segment has, None if nothing is lost."""
+    """Return the oldest snapshot with what neither the table nor a segment has, None if nothing is lost."""
     longest = min(found, key=lambda directory: directory.segments[0].base_offset)
     begin = longest.segments[0].base_offset
     if begin <= state.end:

@@ -144,7 +144,7 @@ class Reader:
         return base64.urlsafe_b64encode(self.take(16)).decode().rstrip("=")
 
     def tags(self) -> dict[int, bytes]:
-        """Reads the tagged fields by number. Unknown ones are of a later Kafka."""
+        """Read the tagged fields by number. Unknown ones are of a later Kafka."""
         return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}
 
 
@@ -165,7 +165,7 @@ def _strings(reader: Reader) -> list[str]:
 
 
 def _fields(**fields: Read) -> Callable[[Reader], Fields]:
-    """Returns a function that reads these fields in order."""
+    """Return a function that reads these fields in order."""
     return lambda reader: {name: read(reader) for name, read in fields.items()}
 
 
@@ -256,7 +256,7 @@ BODIES: dict[int, Callable[[Reader], Fields]] = {
 
 
 def decode(value: bytes | bytearray | None) -> MetadataRecord:
-    """Decodes the value of one record. RecordError for bytes that are not one record."""
+    """Decode the value of one record. RecordError for bytes that are not one record."""
     if value is None:
         raise RecordError("no value")
     reader = Reader(bytes(value))
@@ -284,7 +284,7 @@ def decode(value: bytes | bytearray | None) -> MetadataRecord:
 
 
 def _until_ms(raw: bytes) -> int:
-    """Returns the end of an ACL or a credential, in ms since the epoch; -1: malformed (decision 0141)."""
+    """Return the end of an ACL or a credential, in ms since the epoch; -1: malformed (decision 0141)."""
     until_ms = int.from_bytes(raw, "big", signed=True) if len(raw) == 8 else -1
     return until_ms if 0 <= until_ms <= LAST_UNTIL_MS else -1
 
@@ -292,7 +292,7 @@ def _until_ms(raw: bytes) -> int:
 def decode_row(
     value: bytes | bytearray | None,
 ) -> tuple[int | None, str | None, int | None, str | None, str | None]:
-    """Returns (api key, record name, version, body, None), or (None, None, None, None, reason)."""
+    """Return (api key, record name, version, body, None), or (None, None, None, None, reason)."""
     try:
         record = decode(value)
     except NewerRecordError as error:

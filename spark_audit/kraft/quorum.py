@@ -27,7 +27,7 @@ class NodeIdentity:
 
 
 def identity_of(directory: Path) -> NodeIdentity:
-    """Reads meta.properties. LogDirectoryError if it cannot be read."""
+    """Read meta.properties. LogDirectoryError if it cannot be read."""
     for place in (directory.resolve().parent, directory):
         text = _text(place / META_PROPERTIES)
         if text is not None:
@@ -40,7 +40,7 @@ def identity_of(directory: Path) -> NodeIdentity:
 
 
 def one_cluster(directories: Sequence[Directory]) -> str | None:
-    """Returns the cluster id of the directories, None if none has it. LogDirectoryError if they differ."""
+    """Return the cluster id of the directories, None if none has it. LogDirectoryError if they differ."""
     by_path = {each.path: identity_of(each.path).cluster_id for each in directories}
     ids = {each for each in by_path.values() if each is not None}
     if len(ids) > 1:
@@ -50,7 +50,7 @@ def one_cluster(directories: Sequence[Directory]) -> str | None:
 
 
 def static_voters(directory: Path) -> frozenset[int] | None:
-    """Returns the voters in quorum-state, which a node writes only with a static quorum; None otherwise."""
+    """Return the voters in quorum-state, which a node writes only with a static quorum; None otherwise."""
     voters = _quorum_state(directory).get("currentVoters")
     if not isinstance(voters, list) or not voters:
         return None
@@ -58,7 +58,7 @@ def static_voters(directory: Path) -> frozenset[int] | None:
 
 
 def mark_committed(found: Sequence[Directory], scans: Sequence[Scan]) -> None:
-    """Marks in each scan what snapshots and a majority prove, or time alone if there is no majority."""
+    """Mark in each scan what snapshots and a majority prove, or time alone if there is no majority."""
     points = [(each.end_offset - 1, each.epoch) for directory in found for each in directory.snapshots]
     shown, agreed = _majority(found, scans)
     points += [agreed] if agreed is not None else []
@@ -70,7 +70,7 @@ def mark_committed(found: Sequence[Directory], scans: Sequence[Scan]) -> None:
 
 
 def _majority(found: Sequence[Directory], scans: Sequence[Scan]) -> tuple[bool, tuple[int, int] | None]:
-    """Returns whether a majority in one epoch is present, and the last record (offset, epoch) that it has."""
+    """Return whether a majority in one epoch is present, and the last record (offset, epoch) that it has."""
     voters = next((each.voters for each in sorted(scans, key=_newest, reverse=True) if each.voters), None)
     epoch = max((each.epochs[-1][0] for each in scans if each.epochs), default=None)
     if voters is None or epoch is None:

@@ -65,7 +65,7 @@ class BatchRecord:
 
 
 def head_at(data: bytes, at: int) -> Head | None:
-    """Returns the head of the batch at `at`, None if it is incomplete. BatchError if it is not a batch."""
+    """Return the head of the batch at `at`, None if it is incomplete. BatchError if it is not a batch."""
     if len(data) - at < HEAD_BYTES:
         return None
     base, length, epoch, magic, crc, attributes, delta, first_ms, last_ms, *_, count = struct.unpack_from(
@@ -84,12 +84,12 @@ def head_at(data: bytes, at: int) -> Head | None:
 
 
 def is_intact(head: Head, raw: bytes) -> bool:
-    """Returns whether the batch matches its checksum."""
+    """Return whether the batch matches its checksum."""
     return crc32c(raw[CRC_COVERS_FROM : head.size_bytes]) == head.crc
 
 
 def records(head: Head, raw: bytes) -> Iterator[BatchRecord]:
-    """Yields the records of an intact batch. BatchError if they do not match the head."""
+    """Yield the records of an intact batch. BatchError if they do not match the head."""
     reader = _Reader(_decompressed(head, raw[HEAD_BYTES : head.size_bytes]))
     for _ in range(head.count):
         end = reader.varint() + reader.at
@@ -110,7 +110,7 @@ class Control(TypedDict):
 
 
 def control_of(record: BatchRecord) -> tuple[str, Control]:
-    """Returns the name and the content of a control record."""
+    """Return the name and the content of a control record."""
     key = record.key or b""
     if len(key) < KEY_BYTES:
         raise BatchError(f"a control record whose key has {len(key)} bytes at offset {record.offset}")
@@ -178,7 +178,7 @@ class _Reader:
         return int.from_bytes(self.take(4), "big", signed=True)
 
     def count(self) -> int:
-        """Reads the length of a compact array or string, 0 for null. It is encoded plus one."""
+        """Read the length of a compact array or string, 0 for null. It is encoded plus one."""
         return max(self.uvarint() - 1, 0)
 
     def tags(self) -> None:
@@ -216,7 +216,7 @@ _CRC32C = _table()
 
 
 def crc32c(data: bytes) -> int:
-    """Returns the Castagnoli checksum, which Python's standard library does not have."""
+    """Return the Castagnoli checksum, which Python's standard library does not have."""
     crc, table = 0xFFFFFFFF, _CRC32C
     for byte in data:
         crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]

@@ -42,7 +42,7 @@ _ROW = S.struct(
 
 
 def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
-    """Returns the decoded records of the slices, persisted. The caller has to unpersist them.
+    """Return the decoded records of the slices, persisted. The caller has to unpersist them.
 
     LogDirectoryError if a slice cannot be read. AuditError for a record of a later Kafka: without it, checks
     would use a wrong state.
@@ -66,7 +66,7 @@ def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
 def import_slices(
     spark: SparkSession, slices: Sequence[Slice], log: DataFrame, tables: Tables, *, several: bool
 ) -> int:
-    """Adds the records that `log` lacks, and returns their number. AuditError if sources disagree."""
+    """Add the records that `log` lacks, and returns their number. AuditError if sources disagree."""
     first, end = min(each.first for each in slices), max(each.end for each in slices)
     read = frame(spark, slices)
     try:
@@ -87,7 +87,7 @@ def import_slices(
 
 
 def _require_agreement(rows: DataFrame) -> None:
-    """Raises AuditError unless all directories have the same record at each offset."""
+    """Raise AuditError unless all directories have the same record at each offset."""
     content = F.struct(TIME_MS, EPOCH, S.RECORD, S.BODY, S.REASON, VALUE)
     by_offset = rows.groupBy(S.LOG_OFFSET).agg(
         F.count_distinct(content).alias("contents"),
@@ -102,7 +102,7 @@ def _require_agreement(rows: DataFrame) -> None:
 
 
 def _require_unchanged(rows: DataFrame, there: DataFrame) -> None:
-    """Raises AuditError unless the directory still has the records that the table has."""
+    """Raise AuditError unless the directory still has the records that the table has."""
     known = there.select(
         S.LOG_OFFSET,
         F.unix_millis(S.LOG_TIMESTAMP).alias("known_ms"),
@@ -128,7 +128,7 @@ def _require_unchanged(rows: DataFrame, there: DataFrame) -> None:
 
 
 def log_rows(rows: DataFrame) -> DataFrame:
-    """Returns the records as rows of table `metadata_log`."""
+    """Return the records as rows of table `metadata_log`."""
     moment = F.timestamp_millis(TIME_MS)
     return rows.select(
         F.to_date(moment).alias(S.DATE),
@@ -175,7 +175,7 @@ def _quarantine(spark: SparkSession, bad: DataFrame, tables: Tables) -> None:
 
 
 def import_snapshot(spark: SparkSession, snapshot: Slice, log: DataFrame, tables: Tables) -> None:
-    """Adds the content of the snapshot, and removals of what was in effect in the table but is not in it."""
+    """Add the content of the snapshot, and removals of what was in effect in the table but is not in it."""
     rows = frame(spark, [snapshot])
     try:
         _import(snapshot, rows, log, tables)
@@ -237,7 +237,7 @@ def _removed_quotas(log: DataFrame, content: DataFrame) -> DataFrame:
 
 
 def _limits(log: DataFrame) -> DataFrame:
-    """Returns the last record of each entity and key: whether it removes the limit."""
+    """Return the last record of each entity and key: whether it removes the limit."""
     quotas = log.where(F.col(S.API_KEY) == S.CLIENT_QUOTA_RECORD).select(
         S.LOG_OFFSET,
         *(F.get_json_object(S.BODY, f"$.{name}").alias(name) for name in ("entity", "key", "remove")),

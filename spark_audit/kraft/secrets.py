@@ -12,7 +12,7 @@ _NO_SECRET = bytes(32)
 
 
 def hidden(value: bytes | bytearray | None) -> bytes | None:
-    """Returns the hash of a record with secrets and what stands for them, None for any other record.
+    """Return the hash of a record with secrets and what stands for them, None for any other record.
 
     The latter is `ScramCredential.fingerprint` in proxy.metadata.scram.
     """

@@ -15,7 +15,7 @@ _ENTITIES = {"user": "users", "client-id": "clients", "ip": "ips"}
 
 
 def acl_command(action: str, acl: ProposedAcl, until_ms: int | None = None) -> str:
-    """Returns the kafka-acls line that adds or removes exactly this ACL. `action` is `add` or `remove`.
+    """Return the kafka-acls line that adds or removes exactly this ACL. `action` is `add` or `remove`.
 
     One that ends is added with `penstock acl`.
     """
@@ -35,13 +35,13 @@ def acl_command(action: str, acl: ProposedAcl, until_ms: int | None = None) -> s
 
 
 def quota_command(entity: Entity, key: str, limit: float | None) -> str:
-    """Returns the kafka-configs line that sets this quota, or removes it if `limit` is None."""
+    """Return the kafka-configs line that sets this quota, or removes it if `limit` is None."""
     config = ["--delete-config", key] if limit is None else ["--add-config", f"{key}={limit:.15g}"]
     return shlex.join(["kafka-configs", "--alter", *config, *_entity_words(entity)])
 
 
 def user_command(name: str, mechanism: str) -> str:
-    """Returns the kafka-configs line that deletes a user's SCRAM credential."""
+    """Return the kafka-configs line that deletes a user's SCRAM credential."""
     words = ["kafka-configs", "--alter", "--delete-config", mechanism, *_entity_words((("user", name),))]
     return shlex.join(words)
 

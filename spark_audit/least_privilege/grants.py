@@ -33,7 +33,7 @@ _USE = (S.PRINCIPAL, S.HOST, S.OPERATION, S.RESOURCE_TYPE, S.RESOURCE_NAME)
 
 
 def uses(decided: DataFrame) -> dict[str, list[Use]]:
-    """Returns the uses of each ACL by id, at most MOST_USES + 1 of each. `decided` is of what_if.access."""
+    """Return the uses of each ACL by id, at most MOST_USES + 1 of each. `decided` is of what_if.access."""
     acls = F.col(f"{NOW}.acls")
     allowed = decided.where(F.col(f"{NOW}.granted") & (F.size(acls) > 0)).withColumn("acls", acls)
     summed = allowed.groupBy("acls", *_USE).agg(
@@ -60,7 +60,7 @@ def grant_rows(
     narrows_hosts: bool = False,
     networks: PrefixLengths = NO_NETWORKS,
 ) -> list[Plain]:
-    """Returns one row for each grant that could be narrowed or removed.
+    """Return one row for each grant that could be narrowed or removed.
 
     `ends`: when a grant ends, by its id; what is narrower ends then too.
     """
@@ -95,7 +95,7 @@ def _is_of_a_group(acl: ProposedAcl) -> bool:
 
 
 def _covering(used: Sequence[Use], of_groups: Mapping[str, str]) -> list[str]:
-    """Returns the groups' grants that have allowed each of these uses too; none if one use had no such."""
+    """Return the groups' grants that have allowed each of these uses too; none if one use had no such."""
     each = [of_groups.keys() & use.acls for use in used]
     if len(used) > MOST_USES or not all(each):
         return []

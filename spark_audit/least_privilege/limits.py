@@ -27,7 +27,7 @@ Peaks = Mapping[Quota, float]
 
 
 def peaks(of: RecordedDays) -> dict[Quota, float]:
-    """Returns the peaks of the quotas that limited a client of the period."""
+    """Return the peaks of the quotas that limited a client of the period."""
     used = Q.with_key(of.period.where(U.is_use() & ~U.of_several_clients()))
     now = used.withColumn(S.METADATA_OFFSET, F.lit(of.state.now).cast("long"))
     measured = now.withColumn(U.USED, U.counted())
@@ -46,7 +46,7 @@ def peaks(of: RecordedDays) -> dict[Quota, float]:
 
 
 def quota_rows(limits: Mapping[Quota, float], found: Peaks) -> list[Plain]:
-    """Returns one row for each quota whose peak is below APPROACHED of its limit."""
+    """Return one row for each quota whose peak is below APPROACHED of its limit."""
     rows = []
     for (entity, key), limit in sorted(limits.items(), key=str):
         peak = found.get((entity, key))
@@ -74,7 +74,7 @@ def _row(entity: Entity, key: str, limit: float, peak: float | None) -> Plain:
 
 
 def _rounded_up(limit: float) -> float:
-    """Rounds up to two digits."""
+    """Round up to two digits."""
     unit = 10.0 ** (floor(log10(limit)) - 1)
     return float(f"{ceil(limit / unit) * unit:.12g}")
 

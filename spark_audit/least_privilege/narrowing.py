@@ -55,7 +55,7 @@ class Use:
 
 
 def is_exact(acl: ProposedAcl) -> bool:
-    """Returns whether the ACL is of one principal, one operation and one name."""
+    """Return whether the ACL is of one principal, one operation and one name."""
     return acl.principal != WILDCARD_PRINCIPAL and acl.operation != "ALL" and not _is_wide_name(acl)
 
 
@@ -66,7 +66,7 @@ def narrower(
     narrows_hosts: bool = False,
     networks: PrefixLengths = NO_NETWORKS,
 ) -> tuple[list[str], list[ProposedAcl]]:
-    """Returns in which ways the grant is wider than these uses, and the ACLs that would do instead.
+    """Return in which ways the grant is wider than these uses, and the ACLs that would do instead.
 
     Without a way, the list has the ACL itself. Without a use, it is empty.
     """
@@ -93,13 +93,13 @@ def _is_wide_name(acl: ProposedAcl) -> bool:
 
 
 def _few(used: Iterable[str], own: str, wildcard: str, most: int) -> list[str]:
-    """Returns the values that were used, or the grant's own one if it is no wildcard or they are many."""
+    """Return the values that were used, or the grant's own one if it is no wildcard or they are many."""
     values = sorted(set(used))
     return values if own == wildcard and len(values) <= most else [own]
 
 
 def _hosts(acl: ProposedAcl, used: Collection[str], networks: PrefixLengths) -> list[str]:
-    """Returns the hosts that were used, several in one network as the network, or the grant's own one."""
+    """Return the hosts that were used, several in one network as the network, or the grant's own one."""
     if not all(map(_can_be_host, used)):
         return [acl.host]
     within = defaultdict(set)
@@ -110,7 +110,7 @@ def _hosts(acl: ProposedAcl, used: Collection[str], networks: PrefixLengths) -> 
 
 
 def _can_be_host(host: str) -> bool:
-    """Returns whether an ACL may name this address. With a zone it may not."""
+    """Return whether an ACL may name this address. With a zone it may not."""
     try:
         return "%" not in host and bool(ip_address(host))
     except ValueError:
@@ -118,14 +118,14 @@ def _can_be_host(host: str) -> bool:
 
 
 def _network(host: str, lengths: PrefixLengths) -> str:
-    """Returns the network that the host is in; the host itself if the lengths lack its version of IP."""
+    """Return the network that the host is in; the host itself if the lengths lack its version of IP."""
     address = ip_address(host)
     length = lengths.get(address.version, address.max_prefixlen)
     return str(ip_network((address, length), strict=False))
 
 
 def _rights(acl: ProposedAcl, uses: Iterable[Use]) -> set[tuple[str, str, str]]:
-    """Returns operation, pattern type and name of what was used, without what another one of them implies."""
+    """Return operation, pattern type and name of what was used, without what another one of them implies."""
     used = {(use.operation, use.resource_name) for use in uses}
     patterns = _patterns(acl, {name for _, name in used})
     placed = {(operation, *patterns[name]) for operation, name in used}
@@ -139,7 +139,7 @@ def _implies(wide: tuple[str, str, str], right: tuple[str, str, str]) -> bool:
 
 
 def _patterns(acl: ProposedAcl, names: Collection[str]) -> Mapping[str, tuple[str, str]]:
-    """Returns pattern type and name for each name that was used."""
+    """Return pattern type and name for each name that was used."""
     own = acl.pattern_type, acl.resource_name
     if not _is_wide_name(acl):
         return dict.fromkeys(names, own)
@@ -161,7 +161,7 @@ def _patterns(acl: ProposedAcl, names: Collection[str]) -> Mapping[str, tuple[st
 
 
 def _shared_prefix(names: Collection[str]) -> str:
-    """Returns the longest prefix of all names: that of the first and the last one in order."""
+    """Return the longest prefix of all names: that of the first and the last one in order."""
     first, last = min(names), max(names)
     length = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
     return first[:length]

@@ -16,7 +16,7 @@ TITLES = {
 
 
 def render(found: LeastPrivilegeDocument) -> str:
-    """Returns the page as text."""
+    """Return the page as text."""
     by_kind = {kind: [row for row in found["rows"] if row["kind"] == kind] for kind in KINDS}
     template = environment().get_template("least-privilege.html.j2")
     return template.render(found=found, by_kind=by_kind, titles=TITLES, listed=LISTED)

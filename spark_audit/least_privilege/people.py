@@ -18,7 +18,7 @@ _CREDENTIAL = "name STRING, mechanism STRING"
 
 
 def principals_without_grant(decided: DataFrame, granted: Collection[str]) -> list[Plain]:
-    """Returns the principals of which no request is allowed now. `granted` are those that an ALLOW names."""
+    """Return the principals of which no request is allowed now. `granted` are those that an ALLOW names."""
     tried = F.concat_ws(" ", S.OPERATION, S.RESOURCE_TYPE, F.coalesce(S.RESOURCE_NAME, F.lit("(any)")))
     by_principal = decided.where(F.col(S.PRINCIPAL) != "").groupBy(S.PRINCIPAL)
     rows = (
@@ -51,7 +51,7 @@ def principals_without_grant(decided: DataFrame, granted: Collection[str]) -> li
 
 
 def scram_users(log: DataFrame) -> dict[str, list[str]]:
-    """Returns the users at the end of the log with their mechanisms."""
+    """Return the users at the end of the log with their mechanisms."""
     kinds = (S.USER_SCRAM_CREDENTIAL_RECORD, S.REMOVE_USER_SCRAM_CREDENTIAL_RECORD)
     changes = log.where(F.col(S.API_KEY).isin(*kinds)).withColumn("_", F.from_json(S.BODY, _CREDENTIAL))
     newest = changes.groupBy("_.name", "_.mechanism").agg(F.max_by(S.API_KEY, S.LOG_OFFSET).alias("kind"))
@@ -62,7 +62,7 @@ def scram_users(log: DataFrame) -> dict[str, list[str]]:
 
 
 def seen_principals(of: RecordedDays) -> set[str]:
-    """Returns the principals of which the period has any record: a login may be older than the period."""
+    """Return the principals of which the period has any record: a login may be older than the period."""
     return {row[0] for row in of.period.select(S.PRINCIPAL).distinct().collect() if row[0]}
 
 

@@ -61,7 +61,7 @@ def document(
     narrows_hosts: bool = False,
     networks: PrefixLengths = NO_NETWORKS,
 ) -> LeastPrivilegeDocument:
-    """Returns what the days up to `last`, by default the last one in the table, did not need.
+    """Return what the days up to `last`, by default the last one in the table, did not need.
 
     AuditError if networks are wanted, and the cluster would reject ACLs with them.
     """
@@ -105,13 +105,13 @@ def document(
 
 
 def _changes(row: Plain) -> list[str]:
-    """Returns the commands of a row that a proposal can have: those that delete users cannot be tried."""
+    """Return the commands of a row that a proposal can have: those that delete users cannot be tried."""
     commands = row["commands"]
     return list(commands) if isinstance(commands, list) and row["kind"] != people.NO_LOGIN else []
 
 
 def _hold_back(rows: Iterable[Plain], of: RecordedDays) -> None:
-    """Marks the rows that would open a resource to everyone, or add what another row removes."""
+    """Mark the rows that would open a resource to everyone, or add what another row removes."""
     candidates = [row for row in rows if row.get(S.ACL_ID)]
     removed = {str(row["subject"]) for row in candidates}
     opens = any(row[0] for row in of.policies.select(ALLOW_EVERYONE).distinct().collect())
@@ -131,7 +131,7 @@ def _pattern(acl: ProposedAcl) -> tuple[str, str, str]:
 
 
 def _tried(rows: Iterable[Plain], of: RecordedDays) -> Plain | None:
-    """Adds to each row what the proposal of all rows would do to it. Returns the effect of what remains.
+    """Add to each row what the proposal of all rows would do to it. Return the effect of what remains.
 
     A row of the proposal by itself removes less than all of them, so it denies no more than is said here.
     """
@@ -184,7 +184,7 @@ def _effect(row: Plain, found: what_if.WhatIfDocument) -> Plain:
 
 
 def _is_by(each: Mapping[str, object], row: Plain) -> bool:
-    """Returns whether the row's grant allows the request now, or may: not every record names the ACL."""
+    """Return whether the row's grant allows the request now, or may: not every record names the ACL."""
     now = each["now"]
     acls = now.get("acls") if isinstance(now, dict) else None
     if acls is None:
@@ -197,7 +197,7 @@ def _text(rows: Iterable[Plain]) -> str:
 
 
 def proposal_text(found: LeastPrivilegeDocument) -> str:
-    """Returns the file that `what-if --proposal` reads. What it cannot try is in comments."""
+    """Return the file that `what-if --proposal` reads. What it cannot try is in comments."""
     written = [f"# Not needed from {found['days'][0]} to {found['days'][1]}."]
     written += [f"# The trail cannot see: {sentence}." for sentence in found["unseen"].values()]
     for row in found["rows"]:
@@ -212,7 +212,7 @@ def proposal_text(found: LeastPrivilegeDocument) -> str:
 
 
 def lines(found: LeastPrivilegeDocument) -> Iterator[str]:
-    """Yields what people read: the counts, then the first rows of each kind."""
+    """Yield what people read: the counts, then the first rows of each kind."""
     counts = ", ".join(f"{number} {kind}" for kind, number in found["counts"].items())
     yield f"{found['days'][0]} to {found['days'][1]}, at offset {found['offset']}: {counts}"
     yield from (f"the trail cannot see: {sentence}" for sentence in found["unseen"].values())
@@ -241,5 +241,5 @@ def _line(row: Plain) -> str:
 
 
 def holds(found: LeastPrivilegeDocument, kinds: Iterable[str]) -> bool:
-    """Returns whether there is a row of one of these kinds."""
+    """Return whether there is a row of one of these kinds."""
     return any(found["counts"][kind] for kind in kinds)

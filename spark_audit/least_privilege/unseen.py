@@ -18,7 +18,7 @@ OF_ALL = (BYPASS, GAP, DROPPED, LATE_START, SHORT)
 
 
 def unseen(audit: DataFrame, expired: DataFrame | None, first: date, last: date) -> dict[str, str]:
-    """Returns the reasons that apply. `audit` is the whole table, with every copy of every record."""
+    """Return the reasons that apply. `audit` is the whole table, with every copy of every record."""
     period = of_period(audit, first, last)
     dropped = F.col(S.EVENT) == "records_dropped"
     counts = period.agg(
@@ -67,7 +67,7 @@ def _gaps(audit: DataFrame, expired: DataFrame | None, first: date, last: date) 
 
 
 def listing_principals(records: DataFrame) -> set[str]:
-    """Returns the principals that list all topics or groups: any right to describe may be used by that."""
+    """Return the principals that list all topics or groups: any right to describe may be used by that."""
     rows = records.where(_is_listing()).select(S.PRINCIPAL).distinct().collect()
     return {row[0] for row in rows if row[0]}
 

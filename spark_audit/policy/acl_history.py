@@ -28,7 +28,7 @@ _RANGES = f"array<struct<{UNKNOWN_FIRST}: bigint, {UNKNOWN_LAST}: bigint>>"
 
 
 def acl_changes(metadata_log: DataFrame) -> DataFrame:
-    """Returns each ACL record: id, offset, and the ACL's fields, which are null in a removal."""
+    """Return each ACL record: id, offset, and the ACL's fields, which are null in a removal."""
     of_acls = F.col(S.API_KEY).isin(S.ACCESS_CONTROL_ENTRY_RECORD, S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD)
     read = metadata_log.where(of_acls).withColumn("acl", F.from_json(S.BODY, S.ACL_BODY))
     return read.select(
@@ -48,7 +48,7 @@ def acl_changes(metadata_log: DataFrame) -> DataFrame:
 
 
 def acl_intervals(metadata_log: DataFrame) -> DataFrame:
-    """Returns one row per ACL and interval in which it was in effect: [added_offset, removed_offset)."""
+    """Return one row per ACL and interval in which it was in effect: [added_offset, removed_offset)."""
     of_one_acl = Window.partitionBy(S.ACL_ID).orderBy(S.LOG_OFFSET)
     changes = acl_changes(metadata_log)
     ended = changes.withColumn(REMOVED, F.coalesce(F.lead(S.LOG_OFFSET).over(of_one_acl), F.lit(NEVER)))
@@ -68,7 +68,7 @@ def acl_intervals(metadata_log: DataFrame) -> DataFrame:
 
 
 def ended_by(moment_ms: Column, metadata_log: DataFrame) -> Column:
-    """Returns ENDED for a moment, by the ends that the log has."""
+    """Return ENDED for a moment, by the ends that the log has."""
     known = acl_changes(metadata_log).where(F.col(S.UNTIL_MS) >= 0).select(S.UNTIL_MS).distinct().collect()
     if not known:
         return F.lit(NONE_ENDED).cast("long")
@@ -77,13 +77,13 @@ def ended_by(moment_ms: Column, metadata_log: DataFrame) -> Column:
 
 
 def ended_by_the_end(metadata_log: DataFrame) -> Column:
-    """Returns ENDED for the time of the last record of the log."""
+    """Return ENDED for the time of the last record of the log."""
     last = metadata_log.agg(F.unix_millis(F.max(S.LOG_TIMESTAMP))).first()
     return ended_by(F.lit(None if last is None else last[0]).cast("long"), metadata_log)
 
 
 def epochs(metadata_offsets: DataFrame, metadata_log: DataFrame, changes: DataFrame) -> DataFrame:
-    """Returns each distinct `metadata_offset` of the first DataFrame with its epoch.
+    """Return each distinct `metadata_offset` of the first DataFrame with its epoch.
 
     `changes` has the offsets of whatever begins an epoch besides the ACL records of the log.
 
@@ -102,7 +102,7 @@ def epochs(metadata_offsets: DataFrame, metadata_log: DataFrame, changes: DataFr
 
 
 def orphan_removals(metadata_log: DataFrame) -> DataFrame:
-    """Returns ACLs that the log removes but never added: acl_id, offset, date.
+    """Return ACLs that the log removes but never added: acl_id, offset, date.
 
     The log is compacted: of an ACL that was added and removed before ingest first read the log, only the
     removal is left.
@@ -114,7 +114,7 @@ def orphan_removals(metadata_log: DataFrame) -> DataFrame:
 
 
 def missing_history(metadata_log: DataFrame) -> DataFrame:
-    """Returns one row that says where an ACL may be missing from the log.
+    """Return one row that says where an ACL may be missing from the log.
 
     `lost_before`: below this offset; -1 if nowhere. `unknown`: ranges (first, last) of Kafka's own log, which
     a snapshot ends.

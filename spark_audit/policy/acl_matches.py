@@ -38,12 +38,12 @@ IMPLIED_BY = {
 
 
 def acl_matches(questions: DataFrame, intervals: DataFrame) -> DataFrame:
-    """Returns one row per distinct QUESTION: allowing_acls, denying_acls (sorted ids), acls_on_resource."""
+    """Return one row per distinct QUESTION: allowing_acls, denying_acls (sorted ids), acls_on_resource."""
     return with_acl_matches(questions.select(*QUESTION).distinct(), intervals, counted=True)
 
 
 def with_acl_matches(questions: DataFrame, intervals: DataFrame, *, counted: bool) -> DataFrame:
-    """Adds allowing_acls, denying_acls (sorted ids) and acls_on_resource to rows that have a QUESTION.
+    """Add allowing_acls, denying_acls (sorted ids) and acls_on_resource to rows that have a QUESTION.
 
     They are null if there is no such ACL. ACLs are looked up once per question, whatever its epochs: of those
     that ever decided it, each row gets the ones in effect in its epoch. `counted` says whether to count the
@@ -66,7 +66,7 @@ def with_acl_matches(questions: DataFrame, intervals: DataFrame, *, counted: boo
 
 
 def _deciding(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
-    """Returns the ACLs that ever decided each question: allowing_acls, denying_acls, with their offsets."""
+    """Return the ACLs that ever decided each question: allowing_acls, denying_acls, with their offsets."""
     names = F.array_union(session_principals(), F.array(F.lit(WILDCARD_PRINCIPAL)))
     by_principal = questions.withColumn(H.ACL_PRINCIPAL, F.explode(names))
     allows = (F.col(S.PERMISSION_TYPE) == "ALLOW") & _allows_operation()
@@ -99,17 +99,17 @@ def _counted(questions: DataFrame, on_resource: DataFrame) -> DataFrame:
 
 
 def in_effect() -> Column:
-    """Returns whether a row's interval [added_offset, removed_offset) contains its epoch."""
+    """Return whether a row's interval [added_offset, removed_offset) contains its epoch."""
     return (F.col(H.ADDED) <= F.col(H.EPOCH)) & (F.col(H.EPOCH) < F.col(H.REMOVED))
 
 
 def not_ended(until_ms: Column) -> Column:
-    """Returns whether an ACL with this end, or none, had not ended at the moment of its row's question."""
+    """Return whether an ACL with this end, or none, had not ended at the moment of its row's question."""
     return until_ms.isNull() | (until_ms > F.col(H.ENDED))
 
 
 def patterns_of(resources: DataFrame, intervals: DataFrame) -> DataFrame:
-    """Returns each (resource_type, resource_name) with each (pattern_type, pattern_name) that may match it.
+    """Return each (resource_type, resource_name) with each (pattern_type, pattern_name) that may match it.
 
     Only prefixes of a length that some ACL has are tried: a client may request a name of thousands of
     characters.
@@ -129,7 +129,7 @@ def patterns_of(resources: DataFrame, intervals: DataFrame) -> DataFrame:
 
 
 def concerns_session() -> Column:
-    """Returns whether the ACL is for this session (or all) and this host (or all, or a network)."""
+    """Return whether the ACL is for this session (or all) and this host (or all, or a network)."""
     for_all = F.col(H.ACL_PRINCIPAL) == WILDCARD_PRINCIPAL
     for_principal = for_all | F.array_contains(session_principals(), F.col(H.ACL_PRINCIPAL))
     without_zone = F.substring_index(S.HOST, "%", 1)
@@ -163,7 +163,7 @@ _PROBE = "hardcode"
 
 
 def by_resource_type(questions: DataFrame, intervals: DataFrame) -> DataFrame:
-    """Returns one row per distinct TYPE_QUESTION: probe_allowed, probe_unprotected, type_allowed."""
+    """Return one row per distinct TYPE_QUESTION: probe_allowed, probe_unprotected, type_allowed."""
     distinct = questions.select(*TYPE_QUESTION).distinct()
     joined = distinct.join(_probe(distinct, intervals), list(TYPE_QUESTION), "left")
     joined = joined.join(_second_step(distinct, intervals), list(TYPE_QUESTION), "left")

@@ -32,7 +32,7 @@ _METADATA_VERSION, _FIRST_WITH_NETWORKS = "metadata.version", 32
 
 
 def networks_from(metadata_log: DataFrame) -> int | None:
-    """Returns the offset from which networks are hosts of ACLs (KIP-1276); None: no ACL has one in effect.
+    """Return the offset from which networks are hosts of ACLs (KIP-1276); None: no ACL has one in effect.
 
     In Penstock's own log they always are, in Kafka's from a level of metadata.version on.
     """
@@ -48,14 +48,14 @@ def networks_from(metadata_log: DataFrame) -> int | None:
 
 
 def accepts_networks(metadata_log: DataFrame) -> bool:
-    """Returns whether ACLs may have networks as hosts by the end of the log."""
+    """Return whether ACLs may have networks as hosts by the end of the log."""
     newest = F.max_by(_level(), F.when(_is_metadata_version(), F.col(S.LOG_OFFSET)))
     [(is_of_kafka, level)] = metadata_log.agg(_is_of_kafka(), newest).collect()
     return not is_of_kafka or (level or 0) >= _FIRST_WITH_NETWORKS
 
 
 def _is_of_kafka() -> Column:
-    """Aggregates whether the log is Kafka's own."""
+    """Aggregate whether the log is Kafka's own."""
     return F.max(F.col(S.FROM_SNAPSHOT).isNotNull())
 
 
@@ -69,7 +69,7 @@ def _level() -> Column:
 
 
 def enforced(acls: DataFrame, networks_from: int | None = None) -> DataFrame:
-    """Returns the ACLs: those that are not understood deny more than they say, or allow nothing.
+    """Return the ACLs: those that are not understood deny more than they say, or allow nothing.
 
     `networks_from`: as the function of this name returns it.
     """
@@ -112,13 +112,13 @@ def _enforced(acls: DataFrame) -> DataFrame:
 
 
 def denied_host(host: Column) -> Column:
-    """Returns the address that a DENY is for, in Kafka's form; `*` if it is none."""
+    """Return the address that a DENY is for, in Kafka's form; `*` if it is none."""
     is_known = (host == WILDCARD) | host.rlike(f"^{_IPV4}$")
     return F.when(is_known, host).otherwise(F.coalesce(_ipv6(host), F.lit(WILDCARD)))
 
 
 def address_bits(address: Column) -> Column:
-    """Returns the bits of an address in Kafka's form, without its zone, after `4:` or `6:`."""
+    """Return the bits of an address in Kafka's form, without its zone, after `4:` or `6:`."""
     octets, groups = F.split(address, r"\."), F.split(address, ":")
     ipv4 = F.array_join(F.transform(octets, lambda octet: F.lpad(F.conv(octet, 10, 2), 8, "0")), "")
     ipv6 = F.array_join(F.transform(groups, lambda group: F.lpad(F.conv(group, 16, 2), 16, "0")), "")
@@ -126,13 +126,13 @@ def address_bits(address: Column) -> Column:
 
 
 def network(host: Column) -> Column:
-    """Returns `network_bits`."""
+    """Return `network_bits`."""
     # A function of Python: the optimizer would write an expression of this size into all that depend on it.
     return F.udf(networks.network_bits, "string", useArrow=False)(host)
 
 
 def _ipv6(host: Column) -> Column:
-    """Returns an IPv6 address in Kafka's form, with eight groups or as IPv4; null if it is none."""
+    """Return an IPv6 address in Kafka's form, with eight groups or as IPv4; null if it is none."""
     text = F.lower(F.substring_index(host, "%", 1))
     # The last 32 bits may be written as IPv4.
     end = F.regexp_extract(text, rf":({_IPV4})$", 1)

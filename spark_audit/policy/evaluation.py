@@ -28,7 +28,7 @@ EXPECTED = "expected"
 
 
 def with_evidence(questions: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Adds the matching ACLs and owners to rows that have a QUESTION and ALLOW_EVERYONE.
+    """Add the matching ACLs and owners to rows that have a QUESTION and ALLOW_EVERYONE.
 
     Plans no joins for questions that do not occur. Without ENDED they are of the time of the last log record.
     """
@@ -52,14 +52,14 @@ def with_evidence(questions: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 
 def _overview(questions: DataFrame) -> tuple[int, bool, bool]:
-    """Returns the number of rows, if one names no resource, and if one needs the default of no ACL."""
+    """Return the number of rows, if one names no resource, and if one needs the default of no ACL."""
     unnamed, everyone = F.max(F.col(S.RESOURCE_NAME).isNull()), F.max(ALLOW_EVERYONE)
     row = questions.agg(F.count(F.lit(1)), unnamed, everyone).first()
     return (int(row[0]), bool(row[1]), bool(row[2])) if row else (0, False, False)
 
 
 def expectations() -> list[Column]:
-    """Returns the conditions in order: the first that holds gives the expected outcome.
+    """Return the conditions in order: the first that holds gives the expected outcome.
 
     For rows of `with_evidence` that have S.RULE and the settings of their process.
     """

@@ -14,7 +14,7 @@ _LEADING_ZEROS = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])")
 
 
 def network_bits(host: str) -> str | None:
-    """Returns what the bits of addresses in a network begin with, after `4:` or `6:`; None: it is none."""
+    """Return what the bits of addresses in a network begin with, after `4:` or `6:`; None: it is none."""
     found = (_IPV6 if ":" in host else _IPV4).fullmatch(host)
     if found is None:
         return None

@@ -12,18 +12,18 @@ _GROUP = "Group:"
 
 
 def no_groups() -> Column:
-    """Returns the groups of a session that has none."""
+    """Return the groups of a session that has none."""
     return F.array().cast("array<string>")
 
 
 def session_principals() -> Column:
-    """Returns an array: `User:alice`, and `Group:payments` for each group. Columns must not be null."""
+    """Return an array: `User:alice`, and `Group:payments` for each group. Columns must not be null."""
     of_groups = F.transform(S.GROUPS, lambda name: F.concat(F.lit(_GROUP), name))
     return F.concat(F.array(F.col(S.PRINCIPAL)), of_groups)
 
 
 def named_groups(metadata_log: DataFrame, settings: DataFrame) -> set[str]:
-    """Returns the groups that an ACL or a super user has ever named: no other one decides."""
+    """Return the groups that an ACL or a super user has ever named: no other one decides."""
     principal = F.get_json_object(S.BODY, f"$.{S.PRINCIPAL}").alias(S.PRINCIPAL)
     of_acls = metadata_log.where(F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD).select(principal)
     both = of_acls.unionByName(settings.select(F.explode(SUPER_USERS).alias(S.PRINCIPAL)))
@@ -32,5 +32,5 @@ def named_groups(metadata_log: DataFrame, settings: DataFrame) -> set[str]:
 
 
 def array_of(names: Iterable[str]) -> Column:
-    """Returns an array of these texts."""
+    """Return an array of these texts."""
     return F.array(*map(F.lit, names)).cast("array<string>")

@@ -39,10 +39,10 @@ _CUT, _SURELY_KEPT = 8_192, 8_000
 
 
 def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Adds EXPECTED_LIMIT and EXPECTED_ID, null if there is no limit, IS_CLUSTER and `quota_settings`.
+    """Add EXPECTED_LIMIT and EXPECTED_ID, null if there is no limit, IS_CLUSTER and `quota_settings`.
 
     A client is not limited if it, or a group of its session, has no quotas; without a column `groups` it is
-    as if no session had any. Leaves out offsets at which the log has a hole: the limit is not known there.
+    as if no session had any. Leave out offsets at which the log has a hole: the limit is not known there.
     """
     if any_hole(metadata_log):
         unknown = F.col(S.METADATA_OFFSET).between(F.col(UNKNOWN_FIRST), F.col(UNKNOWN_LAST) - 1)
@@ -68,12 +68,12 @@ def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) ->
 
 
 def is_enforced() -> Column:
-    """Returns whether the process throttles by its quotas, and does not only observe."""
+    """Return whether the process throttles by its quotas, and does not only observe."""
     return F.coalesce(F.col(MODE), F.lit("enforce")) != "observe"
 
 
 def with_key(records: DataFrame) -> DataFrame:
-    """Sets the quota key if a record has none, by its API.
+    """Set the quota key if a record has none, by its API.
 
     Principal, client id and generation are not null either: a quota applies before the login too.
     """
@@ -88,7 +88,7 @@ def with_key(records: DataFrame) -> DataFrame:
 
 
 def quota_intervals(metadata_log: DataFrame) -> DataFrame:
-    """Returns one row per limit and interval in which it was in effect: [set_offset, unset_offset)."""
+    """Return one row per limit and interval in which it was in effect: [set_offset, unset_offset)."""
     records = metadata_log.where(F.col(S.API_KEY) == S.CLIENT_QUOTA_RECORD)
     read = records.withColumn("quota", F.from_json(S.BODY, S.QUOTA_BODY))
     tagged = read.select(
@@ -107,9 +107,9 @@ def quota_intervals(metadata_log: DataFrame) -> DataFrame:
 
 
 def governing(clients: DataFrame, intervals: DataFrame) -> DataFrame:
-    """Returns each distinct CLIENT with the limit in effect for it and the quota-id of its bucket.
+    """Return each distinct CLIENT with the limit in effect for it and the quota-id of its bucket.
 
-    Leaves out clients without a quota in the log; they may have a static default (`quota_settings`). A
+    Leave out clients without a quota in the log; they may have a static default (`quota_settings`). A
     quota-id has the sanitised user name and the client id as it is.
     """
     distinct = clients.select(*CLIENT).distinct()
@@ -125,7 +125,7 @@ def governing(clients: DataFrame, intervals: DataFrame) -> DataFrame:
 
 
 def quota_settings(records: DataFrame) -> DataFrame:
-    """Returns one row per BY_SETTINGS with the process's own limits, null if it records none."""
+    """Return one row per BY_SETTINGS with the process's own limits, null if it records none."""
     recorded = F.col(S.SETTINGS)
     return recorded_settings(records).select(
         *BY_SETTINGS,
@@ -139,7 +139,7 @@ def quota_settings(records: DataFrame) -> DataFrame:
 
 
 def _is_cluster() -> Column:
-    """Returns the scope of a quota: of its entity, else of its key, else the default of the process."""
+    """Return the scope of a quota: of its entity, else of its key, else the default of the process."""
     differing = F.str_to_map(F.col(SCOPES), F.lit(";"), F.lit("="))
     scope = F.coalesce(
         differing[F.col(ENTITY)],
@@ -150,7 +150,7 @@ def _is_cluster() -> Column:
 
 
 def _entity_path() -> Column:
-    """Returns the path below /config of the entity of two tags."""
+    """Return the path below /config of the entity of two tags."""
     user, client = F.col(USER_TAG), F.col(CLIENT_TAG)
     parts = (
         F.when(user != "", F.concat(F.lit("users/"), user)),
@@ -160,14 +160,14 @@ def _entity_path() -> Column:
 
 
 def _seconds(prefix: str) -> Column:
-    """Returns the length of the whole window; for the controller's quota on mutations, the burst."""
+    """Return the length of the whole window; for the controller's quota on mutations, the burst."""
     recorded = F.col(S.SETTINGS)
     samples, size = recorded.getItem(f"{prefix}.num"), recorded.getItem(f"{prefix}.size.seconds")
     return F.try_multiply(samples.try_cast("long"), size.try_cast("long"))
 
 
 def _candidates() -> Column:
-    """Returns the entities in Kafka's order, the most specific first, each with its quota-id."""
+    """Return the entities in Kafka's order, the most specific first, each with its quota-id."""
     user, raw_client = sanitised(_name_of(F.col(S.PRINCIPAL))), F.coalesce(S.CLIENT_ID, F.lit(""))
     client = sanitised(short(raw_client))
     # A principal without a name is no user: no quota of users applies to it, nor a default.
@@ -200,14 +200,14 @@ def _candidates() -> Column:
 
 
 def short(client_id: Column) -> Column:
-    """Returns the client id as processes record it: of a long one its beginning and a hash."""
+    """Return the client id as processes record it: of a long one its beginning and a hash."""
     begin = F.substring(client_id, 1, _MAX_TAG - 1 - _HASH)
     hashed = F.concat(begin, F.lit("~"), F.substring(F.sha2(client_id, 256), 1, _HASH))
     return F.when(F.length(client_id) <= _MAX_TAG, client_id).otherwise(hashed)
 
 
 def is_expected_id() -> Column:
-    """Returns whether the recorded quota-id is that of `governed`, or of the limit's other client ids.
+    """Return whether the recorded quota-id is that of `governed`, or of the limit's other client ids.
 
     A quota-id that was cut is compared as far as it is there: the names that it is made of are cut too.
     """
@@ -225,12 +225,12 @@ def is_expected_id() -> Column:
 
 
 def sanitised(name: Column) -> Column:
-    """Returns the name as Kafka's Sanitizer does: percent-encoded, including `*` and blanks."""
+    """Return the name as Kafka's Sanitizer does: percent-encoded, including `*` and blanks."""
     return F.replace(F.replace(F.url_encode(name), F.lit("+"), F.lit("%20")), F.lit("*"), F.lit("%2A"))
 
 
 def _name_of(principal: Column) -> Column:
-    """Returns `alice` for `User:alice`. The name may contain colons, the type may not."""
+    """Return `alice` for `User:alice`. The name may contain colons, the type may not."""
     return F.regexp_replace(principal, "^[^:]*:", "")
 
 

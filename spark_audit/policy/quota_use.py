@@ -22,22 +22,22 @@ MOSTSLOTS = 8_640
 
 
 def is_traffic() -> Column:
-    """Returns whether the record is a summary of bytes that a quota limits."""
+    """Return whether the record is a summary of bytes that a quota limits."""
     return (F.col(S.EVENT) == "authorization_summary") & F.col(S.METHOD).isin("Produce", *Q.CONSUMING)
 
 
 def is_use() -> Column:
-    """Returns whether the record counts use of a quota, or reports throttling by it."""
+    """Return whether the record counts use of a quota, or reports throttling by it."""
     return is_traffic() | F.col(S.EVENT).isin("quota_used", "throttled")
 
 
 def of_several_clients() -> Column:
-    """Returns whether the record stands for several client ids of one connection."""
+    """Return whether the record stands for several client ids of one connection."""
     return F.col(S.CLIENT_ID).isNull() & F.col(S.MESSAGE).isNotNull()
 
 
 def counted() -> Column:
-    """Returns what a record with a quota key says was used; 0 if it only reports throttling."""
+    """Return what a record with a quota key says was used; 0 if it only reports throttling."""
     return F.coalesce(
         F.when(F.col(S.QUOTA_KEY) == K.PRODUCER, F.col(S.REQUEST_BYTES)),
         F.when(F.col(S.QUOTA_KEY) == K.CONSUMER, F.col(S.RESPONSE_BYTES)),
@@ -47,7 +47,7 @@ def counted() -> Column:
 
 
 def units() -> Column:
-    """Returns how much a limit of 1 allows per second."""
+    """Return how much a limit of 1 allows per second."""
     return _of_key({key: of_one for key, (_, of_one) in K.UNITS.items()})
 
 
@@ -61,12 +61,12 @@ def _of_key(values: Mapping[str, str | int]) -> Column:
 
 
 def whole_proxy() -> Column:
-    """Returns `proxy-1` for its workers `proxy-1.w0` and `proxy-1.w1`."""
+    """Return `proxy-1` for its workers `proxy-1.w0` and `proxy-1.w1`."""
     return F.regexp_replace(S.PROXY_ID, r"\.w[0-9]+$", "")
 
 
 def proxy_of_bucket() -> Column:
-    """Returns the proxy that limits a client by itself; `*` if all proxies share it, or controllers do it."""
+    """Return the proxy that limits a client by itself; `*` if all proxies share it, or controllers do it."""
     shared = F.col(Q.IS_CLUSTER) | (F.col(S.QUOTA_KEY) == K.MUTATIONS)
     return F.when(shared, F.lit("*")).otherwise(whole_proxy())
 
@@ -78,14 +78,14 @@ def _bounds() -> tuple[Column, Column]:
 
 
 def slots() -> Column:
-    """Returns the numbers of the slots that a record covers."""
+    """Return the numbers of the slots that a record covers."""
     begin, end = _bounds()
     last = F.floor(F.greatest(begin, end - 1) / SLOT_MS)
     return F.sequence(F.greatest(F.floor(begin / SLOT_MS), last - MOSTSLOTS + 1), last)
 
 
 def share() -> Column:
-    """Returns the part of a record's use that is in its slot, by time."""
+    """Return the part of a record's use that is in its slot, by time."""
     begin, end = _bounds()
     within = F.least(end, (F.col(SLOT) + 1) * SLOT_MS) - F.greatest(begin, F.col(SLOT) * SLOT_MS)
     return F.when(end > begin, F.col(USED) * within / (end - begin)).otherwise(F.col(USED))

@@ -27,7 +27,7 @@ OPERATIONS = (
 
 
 def owner_changes(metadata_log: DataFrame) -> DataFrame:
-    """Returns each record of the config: date, offset, owned_topic, owner (null if the owner is removed)."""
+    """Return each record of the config: date, offset, owned_topic, owner (null if the owner is removed)."""
     of_configs = metadata_log.where(F.col(S.API_KEY) == S.CONFIG_RECORD)
     read = of_configs.withColumn("config", F.from_json(S.BODY, S.CONFIG_BODY))
     of_owners = read.where((F.col("config.resource_type") == "TOPIC") & (F.col("config.name") == OWNER))
@@ -40,7 +40,7 @@ def owner_changes(metadata_log: DataFrame) -> DataFrame:
 
 
 def owner_intervals(metadata_log: DataFrame) -> DataFrame:
-    """Returns one row per topic and interval with one owner: [added_offset, removed_offset)."""
+    """Return one row per topic and interval with one owner: [added_offset, removed_offset)."""
     of_one_topic = Window.partitionBy(OWNED_TOPIC).orderBy(S.LOG_OFFSET)
     next_change = F.coalesce(F.lead(S.LOG_OFFSET).over(of_one_topic), F.lit(NEVER))
     ended = owner_changes(metadata_log).withColumn(REMOVED, next_change)
@@ -49,7 +49,7 @@ def owner_intervals(metadata_log: DataFrame) -> DataFrame:
 
 
 def owners(questions: DataFrame, intervals: DataFrame) -> DataFrame:
-    """Returns each QUESTION whose principal owned the topic that it is about, with `owns` true."""
+    """Return each QUESTION whose principal owned the topic that it is about, with `owns` true."""
     of_topics = _of_topics(questions.select(*QUESTION).distinct())
     owns = (F.col(OWNER) == F.col(S.PRINCIPAL)) & (F.col(OWNED_TOPIC) == F.col(S.RESOURCE_NAME))
     found = of_topics.join(intervals, owns & in_effect())
@@ -57,7 +57,7 @@ def owners(questions: DataFrame, intervals: DataFrame) -> DataFrame:
 
 
 def owners_of_some(questions: DataFrame, intervals: DataFrame, acls: DataFrame) -> DataFrame:
-    """Returns each TYPE_QUESTION whose principal owned a topic that no DENY covers, with `owns_some` true."""
+    """Return each TYPE_QUESTION whose principal owned a topic that no DENY covers, with `owns_some` true."""
     of_topics = _of_topics(questions.select(*TYPE_QUESTION).distinct())
     owned = of_topics.join(intervals, (F.col(OWNER) == F.col(S.PRINCIPAL)) & in_effect())
     named = owned.withColumnRenamed(OWNED_TOPIC, S.RESOURCE_NAME).select(*QUESTION).distinct()

@@ -83,7 +83,7 @@ _BLOCK_BYTES = 64
 
 
 def digest(text: Column, key: bytes | None) -> Column:
-    """Returns the 32 bytes of the hash, null for null."""
+    """Return the 32 bytes of the hash, null for null."""
     message = text.cast("binary")
     if key is None:
         return F.unhex(F.sha2(message, 256))
@@ -92,12 +92,12 @@ def digest(text: Column, key: bytes | None) -> Column:
 
 
 def seed(key: bytes | None) -> Column:
-    """Returns the link before the first record of a boot, in hex."""
+    """Return the link before the first record of a boot, in hex."""
     return hexadecimal(digest(F.concat_ws("/", S.PROXY_ID, S.BOOT_ID), key))
 
 
 def hexadecimal(link: Column) -> Column:
-    """Returns the link as the line has it."""
+    """Return the link as the line has it."""
     return F.lower(F.hex(link))
 
 
@@ -123,7 +123,7 @@ _SAID = {
 def chain(
     records: DataFrame, key: bytes | None = None, days: Sequence[date] = (), *, signed: bool = False
 ) -> DataFrame:
-    """Returns the findings of both checks below. With `days`, only the lines of these days are hashed.
+    """Return the findings of both checks below. With `days`, only the lines of these days are hashed.
 
     `signed`: there are public keys: what is chained without the key has to be signed (checkpoints.py).
     """
@@ -133,7 +133,7 @@ def chain(
 
 
 def broken(judged: DataFrame) -> DataFrame:
-    """Returns one finding per day's run of records that do not match, or need the key."""
+    """Return one finding per day's run of records that do not match, or need the key."""
     wrong = judged.where(F.col(STATE) != FITS)
     place = F.row_number().over(Window.partitionBy(*S.BOOT_KEY, STATE, S.DATE).orderBy(S.SEQUENCE))
     runs = wrong.withColumn("run", F.col(S.SEQUENCE) - place).groupBy(*_RUN)
@@ -151,7 +151,7 @@ def broken(judged: DataFrame) -> DataFrame:
 
 
 def unkeyed(processes: DataFrame, key: bytes | None) -> DataFrame:
-    """Returns one finding per process that chains without the key: anybody could rewrite its trail.
+    """Return one finding per process that chains without the key: anybody could rewrite its trail.
 
     No findings without a key. offsets.unchained finds processes without any chain.
     """
@@ -169,7 +169,7 @@ def unkeyed(processes: DataFrame, key: bytes | None) -> DataFrame:
 def states(
     records: DataFrame, processes: DataFrame, key: bytes | None = None, days: Sequence[date] = ()
 ) -> DataFrame:
-    """Returns each checked record of a chained boot with its `state`: fits, altered, unlinked, no_key.
+    """Return each checked record of a chained boot with its `state`: fits, altered, unlinked, no_key.
 
     `processes` is `algorithms(records, key)`. Lines and links are joined once, by their sequence. A line is
     hashed as it is read, and neither sorted nor stored.
@@ -189,14 +189,14 @@ def states(
 
 
 def _links(records: DataFrame) -> DataFrame:
-    """Returns each link with the sequence of the next record."""
+    """Return each link with the sequence of the next record."""
     # The largest possible sequence has no next one.
     after = F.try_add(S.SEQUENCE, F.lit(1)).alias(S.SEQUENCE)
     return records.where(F.col(S.CHAIN).isNotNull()).select(*S.BOOT_KEY, after, F.col(S.CHAIN).alias(_BEFORE))
 
 
 def _of_other_days(records: DataFrame, near: DataFrame) -> DataFrame:
-    """Returns the links before records in `near` whose predecessor is of another day."""
+    """Return the links before records in `near` whose predecessor is of another day."""
     keys = near.select(*S.RECORD_KEY)
     alone = held(keys.where(F.col(S.SEQUENCE) != 0).join(_links(near), list(S.RECORD_KEY), "left_anti"))
     if not alone.count():
@@ -211,7 +211,7 @@ def _tasks(processes: DataFrame) -> int:
 
 
 def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
-    """Returns one row per process: `algorithm`, whether it is `chained` at all, its first day.
+    """Return one row per process: `algorithm`, whether it is `chained` at all, its first day.
 
     A process without a `started` record is assumed to chain with the auditor's key, if there is one and it
     signs no checkpoints.
@@ -229,7 +229,7 @@ def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
 
 
 def _state(key: bytes | None) -> Column:
-    """Returns null if the previous record is missing or has no link."""
+    """Return null if the previous record is missing or has no link."""
     keyed = F.col(ALGORITHM) == KEYED
     fits = F.when(keyed, _fits(key)).otherwise(_fits(None))
     return (
@@ -247,13 +247,13 @@ def _fits(key: bytes | None) -> Column:
 
 
 def not_to_sign(audit: DataFrame, expired: DataFrame | None) -> DataFrame:
-    """Returns the findings for which a file of these records is not signed. `expired` is table `expired`."""
+    """Return the findings for which a file of these records is not signed. `expired` is table `expired`."""
     found = columns(audit)
     return found if expired is None else found.unionByName(among_expired(audit, expired))
 
 
 def among_expired(audit: DataFrame, expired: DataFrame) -> DataFrame:
-    """Returns one finding per boot and day with records of sequences that have expired.
+    """Return one finding per boot and day with records of sequences that have expired.
 
     For records that came before those expired: the link before such a record is gone, so the chain cannot be
     checked. Who may write the topic or the tables could write any record there.
@@ -277,7 +277,7 @@ def among_expired(audit: DataFrame, expired: DataFrame) -> DataFrame:
 
 
 def columns(audit: DataFrame) -> DataFrame:
-    """Returns one finding per boot and day with records whose columns are not those of their lines.
+    """Return one finding per boot and day with records whose columns are not those of their lines.
 
     The chain protects the line, and the other checks and the page read the columns. Records of version 1 have
     no line in the table.
@@ -311,7 +311,7 @@ def columns(audit: DataFrame) -> DataFrame:
 
 
 def _comparable(field: T.StructField, value: Column) -> Column:
-    """Returns text for maps, which cannot be compared, and for a number for which 0.0 equals -0.0."""
+    """Return text for maps, which cannot be compared, and for a number for which 0.0 equals -0.0."""
     if isinstance(field.dataType, T.MapType) or field.name == S.OBJECTS:
         return F.to_json(value).alias(field.name)
     return (value.cast("string") if field.dataType == T.DoubleType() else value).alias(field.name)
@@ -326,14 +326,14 @@ _FORM = "^(.+)/([0-9]{1,18})/([0-9a-f]{64}|)$"
 
 
 def boots(followed: DataFrame) -> DataFrame:
-    """Returns one finding per boot of `successions` and fault of the predecessor that it names."""
+    """Return one finding per boot of `successions` and fault of the predecessor that it names."""
     faulty = with_every_fault(followed, _faults())
     named = (NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK)
     return findings(faulty, evidence=[*S.BOOT_KEY, *named, LAST, LINK_THERE, "followers", "before"])
 
 
 def successions(records: DataFrame, few: DataFrame | None = None) -> DataFrame:
-    """Returns one row per boot: the predecessor that it names, and the records of that predecessor.
+    """Return one row per boot: the predecessor that it names, and the records of that predecessor.
 
     `few` has all records but traffic, if it is known.
     `last_sequence` is the predecessor's last record, null if it has none; `link_there` is the link of the
@@ -351,7 +351,7 @@ def successions(records: DataFrame, few: DataFrame | None = None) -> DataFrame:
 
 
 def proven_ends(followed: DataFrame) -> DataFrame:
-    """Returns `boot_id` of the boots of `successions` whose last record is present and is named.
+    """Return `boot_id` of the boots of `successions` whose last record is present and is named.
 
     And `named_by`, the key's name of the process that names it.
     """
@@ -362,7 +362,7 @@ def proven_ends(followed: DataFrame) -> DataFrame:
 
 
 def _starts(records: DataFrame) -> DataFrame:
-    """Returns one row per boot: when it started, and the predecessor that it names, null if none."""
+    """Return one row per boot: when it started, and the predecessor that it names, null if none."""
     previous = F.col(S.SETTINGS).getItem("audit.previous").alias("previous")
     read = starts(records).select(*S.BOOT_KEY, S.DATE, S.TIME_MS, S.CHAIN, previous)
     in_time = Window.partitionBy(S.PROXY_ID).orderBy(S.TIME_MS, S.BOOT_ID)
@@ -450,7 +450,7 @@ def witnesses(
     until_ms: int = ALWAYS,
     days: Sequence[date] = (),
 ) -> DataFrame:
-    """Returns what processes have witnessed of each other but the table does not show, and who was not seen.
+    """Return what processes have witnessed of each other but the table does not show, and who was not seen.
 
     A controller records the end of the trail of each proxy that is connected, and the proxy that of the
     controller (docs/decisions/0075). With Kafka's own controller, proxies record the ends of other proxies
@@ -467,7 +467,7 @@ def witnesses(
 
 
 def _claims(records: DataFrame) -> DataFrame:
-    """Returns one row per `witnessed` record: the boot that was seen, and who has seen it."""
+    """Return one row per `witnessed` record: the boot that was seen, and who has seen it."""
     is_signed = F.col(S.MESSAGE).rlike(SIGNED_CLAIM)
     is_claim = is_signed | F.col(S.MESSAGE).rlike(_CLAIM)
     found = records.where((F.col(S.EVENT) == "witnessed") & is_claim)
@@ -493,7 +493,7 @@ def _claims(records: DataFrame) -> DataFrame:
 def missing_ends(
     records: DataFrame, ends: DataFrame, claims: DataFrame, days: Sequence[date] = ()
 ) -> DataFrame:
-    """Returns boots that others have seen at a sequence that the table does not have, or has otherwise.
+    """Return boots that others have seen at a sequence that the table does not have, or has otherwise.
 
     The newest claim shows what is missing. The link of each claim is compared, the first other one of a day
     is reported: who rewrites its own boot lets others see the new one later.
@@ -549,7 +549,7 @@ def _claim_faults() -> list[Column]:
 
 
 def _unseen(proxies: DataFrame, claims: DataFrame) -> DataFrame:
-    """Returns proxies that no other process has seen, while others were seen."""
+    """Return proxies that no other process has seen, while others were seen."""
     of_proxies = claims.join(proxies.select(*S.BOOT_KEY), list(S.BOOT_KEY), "left_semi")
     # Releases before this check did not do it.
     since = of_proxies.agg(F.min(S.TIME_MS).alias("since_ms"))

@@ -46,7 +46,7 @@ UNRECORDED = ("CreateDelegationToken", "ExpireDelegationToken", "DeleteTopics")
 
 
 def changes(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
-    """Returns the findings of all checks below. `until_ms` is `complete_until_ms` of the sequence index."""
+    """Return the findings of all checks below. `until_ms` is `complete_until_ms` of the sequence index."""
     alone = _unclaimed(records, metadata_log, until_ms)
     found = unexplained(alone)
     if not alone.isEmpty():
@@ -59,13 +59,13 @@ def changes(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS)
 
 
 def unexplained(alone: DataFrame) -> DataFrame:
-    """Returns records of a checked kind at offsets that no request claims, and no crash explains."""
+    """Return records of a checked kind at offsets that no request claims, and no crash explains."""
     why = sentence(": no request that the controller received explains it: {body}")
     return unclaimed_findings(alone, why, S.ENTITY)
 
 
 def interrupted(alone: DataFrame, records: DataFrame) -> DataFrame:
-    """Returns those of the unclaimed records that a controller can have written before it was killed.
+    """Return those of the unclaimed records that a controller can have written before it was killed.
 
     It changes one thing at a time, and before that it has synced the decision, with the forward id and the
     offset of what it decided on. So there is one transaction for each forward without a response, after that
@@ -128,7 +128,7 @@ def _explained(crashed: DataFrame) -> DataFrame:
 
 
 def _unclaimed(records: DataFrame, metadata_log: DataFrame, until_ms: int) -> DataFrame:
-    """Returns records of a checked kind at offsets that no request claims."""
+    """Return records of a checked kind at offsets that no request claims."""
     claimed = claimed_offsets(records).select(S.LOG_OFFSET).distinct()
     settled = (
         _checked(metadata_log)
@@ -146,7 +146,7 @@ def _unclaimed(records: DataFrame, metadata_log: DataFrame, until_ms: int) -> Da
 
 
 def _passed(records: DataFrame, until_ms: int) -> DataFrame:
-    """Returns one row, `passed`: the last offset that a controller had applied when it wrote a record.
+    """Return one row, `passed`: the last offset that a controller had applied when it wrote a record.
 
     Who writes a record to the log directly may choose its timestamp, but not its offset.
     """
@@ -156,7 +156,7 @@ def _passed(records: DataFrame, until_ms: int) -> DataFrame:
 
 
 def unclaimed_findings(alone: DataFrame, why: Column, *more_evidence: Column | str) -> DataFrame:
-    """Returns findings for records of the log that nothing explains. `why` ends their explanation."""
+    """Return findings for records of the log that nothing explains. `why` ends their explanation."""
     return findings(
         alone,
         check="changes.unexplained",
@@ -166,7 +166,7 @@ def unclaimed_findings(alone: DataFrame, why: Column, *more_evidence: Column | s
 
 
 def foreign_kind(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns records that a request claims but cannot have written, such as a quota change by CreateAcls."""
+    """Return records that a request claims but cannot have written, such as a quota change by CreateAcls."""
     log = _checked(metadata_log).drop(S.DATE)
     foreign = claimed_offsets(records).join(log, S.LOG_OFFSET).where(~may_write())
     return findings(
@@ -182,7 +182,7 @@ def foreign_kind(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 
 def incomplete(metadata_log: DataFrame) -> DataFrame:
-    """Returns ACLs that are removed but never added. Decisions before the removal cannot be checked."""
+    """Return ACLs that are removed but never added. Decisions before the removal cannot be checked."""
     return findings(
         orphan_removals(metadata_log),
         check="changes.incomplete_log",
@@ -195,5 +195,5 @@ def incomplete(metadata_log: DataFrame) -> DataFrame:
 
 
 def _checked(metadata_log: DataFrame) -> DataFrame:
-    """Returns the records that a request has to explain: also those of kinds that no controller writes."""
+    """Return the records that a request has to explain: also those of kinds that no controller writes."""
     return metadata_log.where(F.col(S.API_KEY) != S.NO_OP_RECORD)

@@ -84,7 +84,7 @@ def checkpoints(
     logged: DataFrame | None = None,
     expired: DataFrame | None = None,
 ) -> DataFrame:
-    """Returns what is not signed as it should be, and different states.
+    """Return what is not signed as it should be, and different states.
 
     `few` has all records but traffic, `ends` is `boots` of the sequence index and `until_ms` its
     `complete_until_ms`, `processes` is `chain.algorithms`, `followed` is `chain.successions`.
@@ -112,7 +112,7 @@ def checkpoints(
 
 
 def signed_states(few: DataFrame) -> DataFrame:
-    """Returns what processes have signed: topic, offset, digest (hex), process, date."""
+    """Return what processes have signed: topic, offset, digest (hex), process, date."""
     parts = [F.regexp_extract(S.MESSAGE, _STATE, number) for number in range(1, 4)]
     signs = F.col(S.EVENT).isin("checkpoint", "witnessed") & F.col(S.MESSAGE).rlike(_STATE)
     return few.where(signs).select(
@@ -124,7 +124,7 @@ def signed_states(few: DataFrame) -> DataFrame:
 
 
 def different_states(few: DataFrame, logged: DataFrame | None = None) -> DataFrame:
-    """Returns one finding per offset of a log with several digests, as processes have signed or seen them.
+    """Return one finding per offset of a log with several digests, as processes have signed or seen them.
 
     `logged` has what the log itself says, as `signed_states`.
     """
@@ -151,7 +151,7 @@ def different_states(few: DataFrame, logged: DataFrame | None = None) -> DataFra
 
 
 def _judged(few: DataFrame, keys: PublicKeys) -> list[tuple[object, ...]]:
-    """Returns rows of _JUDGED: the first and the newest checkpoint of each boot and key.
+    """Return rows of _JUDGED: the first and the newest checkpoint of each boot and key.
 
     If the newest one of a boot is not valid, which somebody may have appended, all of the boot.
     """
@@ -197,7 +197,7 @@ def _not_valid(faulty: DataFrame) -> DataFrame:
 
 
 def _signed_by_the_next(followed: DataFrame, valid: DataFrame) -> DataFrame:
-    """Returns `named`, `boot_id` of boots whose last record a later boot of the same process has signed.
+    """Return `named`, `boot_id` of boots whose last record a later boot of the same process has signed.
 
     The process has found it in its spool. Another process could name any boot.
     """
@@ -207,7 +207,7 @@ def _signed_by_the_next(followed: DataFrame, valid: DataFrame) -> DataFrame:
 
 
 def _unsigned(ends: DataFrame, processes: DataFrame, signed_later: DataFrame, keys: PublicKeys) -> DataFrame:
-    """Returns boots without any checkpoint. A chain with the old key is judged by that key.
+    """Return boots without any checkpoint. A chain with the old key is judged by that key.
 
     But not of a process whose key was valid when the boot began: who has the old key could write a boot. Its
     times too, so it has to be in the topic before, or to be signed by the next boot.
@@ -233,7 +233,7 @@ def _unsigned(ends: DataFrame, processes: DataFrame, signed_later: DataFrame, ke
 
 
 def _rewritten(records: DataFrame, valid: DataFrame) -> DataFrame:
-    """Returns boots with other records than those that the newest valid checkpoint has signed."""
+    """Return boots with other records than those that the newest valid checkpoint has signed."""
     places = valid.select(*S.BOOT_KEY, (F.col(_SIZE) - 1).alias(S.SEQUENCE), _SIZE, _LINK, S.DATE)
     there = records.select(*S.RECORD_KEY, hexadecimal(F.col(S.CHAIN)).alias(LINK_THERE))
     joined = there.join(F.broadcast(places), list(S.RECORD_KEY))
@@ -249,7 +249,7 @@ def _rewritten(records: DataFrame, valid: DataFrame) -> DataFrame:
 
 
 def _after_the_last(boots: DataFrame, signed_later: DataFrame, until_ms: int) -> DataFrame:
-    """Returns boots with records after the last checkpoint, beyond what a process may not have signed yet.
+    """Return boots with records after the last checkpoint, beyond what a process may not have signed yet.
 
     What a process that was killed wrote last is signed by the next boot, which names it.
     """
@@ -278,7 +278,7 @@ def against_witness(
     expired: DataFrame,
     keys: PublicKeys,
 ) -> DataFrame:
-    """Returns what the checkpoints of a witness outside say and the table does not show.
+    """Return what the checkpoints of a witness outside say and the table does not show.
 
     `notes`: name and text of each. `expired` is table `expired`.
     """

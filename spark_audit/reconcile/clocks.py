@@ -36,7 +36,7 @@ _BOOT, _MIDDLE_MS, _OFF_MS = "boot", "middle_ms", "off_ms"
 
 
 def clocks(skewed: DataFrame) -> DataFrame:
-    """Returns one finding per boot of `skews`."""
+    """Return one finding per boot of `skews`."""
     direction = F.when(F.col(SKEW) > 0, "ahead of").otherwise("behind")
     return findings(
         skewed,
@@ -54,7 +54,7 @@ def clocks(skewed: DataFrame) -> DataFrame:
 
 
 def skews(index: DataFrame) -> DataFrame:
-    """Returns BOOT_KEY, skew_ms and last_date of the boots whose clock is off; positive if it is ahead."""
+    """Return BOOT_KEY, skew_ms and last_date of the boots whose clock is off; positive if it is ahead."""
     of_boots = index.groupBy(*S.BOOT_KEY).agg(
         F.max("last_date").alias("last_date"),
         (F.max("last_time_ms") - F.min("first_time_ms")).alias("made_ms"),
@@ -82,7 +82,7 @@ def skews(index: DataFrame) -> DataFrame:
 
 
 def _near(index: DataFrame) -> DataFrame:
-    """Returns stretches with the times of the processes `others` around them, and whether stamps go back."""
+    """Return stretches with the times of the processes `others` around them, and whether stamps go back."""
     block = F.floor(F.col("first_offset") / BLOCK)
     in_order = Window.partitionBy(S.KAFKA_PARTITION, block).orderBy("first_offset", *S.BOOT_KEY)
     around = in_order.rowsBetween(-NEAR, NEAR)
@@ -114,7 +114,7 @@ def _near(index: DataFrame) -> DataFrame:
 
 
 def _middle(times: Column) -> Column:
-    """Returns the median of an array."""
+    """Return the median of an array."""
     ordered = F.array_sort(times)
     low = F.get(ordered, F.floor((F.size(ordered) - 1) / 2).cast("int"))
     return ((low + F.get(ordered, F.floor(F.size(ordered) / 2).cast("int"))) / 2).cast("long")

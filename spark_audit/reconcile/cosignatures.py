@@ -34,7 +34,7 @@ _JUDGED = S.struct(
 
 
 def cosignatures(few: DataFrame, keys: PublicKeys) -> tuple[Mapping[str, int], DataFrame]:
-    """Returns how many cosignatures were verified, by verdict, and those that are wrong as findings.
+    """Return how many cosignatures were verified, by verdict, and those that are wrong as findings.
 
     `few` has all records but traffic. Those by keys that are not known are counted only.
     """

@@ -72,7 +72,7 @@ def verdicts(
     log_end: int | None = None,
     starts: DataFrame | None = None,
 ) -> DataFrame:
-    """Returns one row per process, day, question and outcome, with the expected outcome.
+    """Return one row per process, day, question and outcome, with the expected outcome.
 
     `expected` is struct(granted, rule, acls); rule is null if Kafka's rules allow more than one.
     `unverifiable` says why a decision that should be checked could not be, `not_evaluated` why it need not
@@ -96,13 +96,13 @@ def verdicts(
 
 
 def coverage(judged: DataFrame) -> DataFrame:
-    """Returns how many records were evaluated, and how many were not, by reason: outcome, records."""
+    """Return how many records were evaluated, and how many were not, by reason: outcome, records."""
     outcome = F.coalesce(NOT_EVALUATED, UNVERIFIABLE, F.lit("evaluated"))
     return judged.groupBy(outcome.alias("outcome")).agg(F.sum(RECORDS).alias(RECORDS))
 
 
 def decision_findings(judged: DataFrame, faults: Sequence[Column] | None = None) -> DataFrame:
-    """Returns the findings of the verdicts: those of `faults`, by default of a decision by its own groups."""
+    """Return the findings of the verdicts: those of `faults`, by default of a decision by its own groups."""
     decision = sentence(
         "process {proxy_id}/{boot_id} {decided} {operation} on {resource_type} {name} to {who}{groups} from"
         " {address} (rule {rule}{acl}), {records} record(s) {at}",
@@ -142,7 +142,7 @@ def decision_findings(judged: DataFrame, faults: Sequence[Column] | None = None)
 def left_out(
     records: DataFrame, few: DataFrame, metadata_log: DataFrame, log_end: int | None = None
 ) -> DataFrame:
-    """Returns the findings of decisions that are others by all groups of the login (SPEC A8).
+    """Return the findings of decisions that are others by all groups of the login (SPEC A8).
 
     A process records the groups that decide. What is wrong by these is found without the login.
     """
@@ -170,7 +170,7 @@ def left_out(
 
 
 def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns one row per _GROUP. Millions of records are joined only once, with their epoch by offset."""
+    """Return one row per _GROUP. Millions of records are joined only once, with their epoch by offset."""
     moments = F.broadcast(epochs(records, metadata_log, owner_changes(metadata_log)))
     decided = with_generation(records.where(F.col(S.EVENT).isin(*DECISION_EVENTS)))
     # A join does not match null. No principal or host has an empty name, so it can stand for null.
@@ -190,7 +190,7 @@ def _grouped(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 
 def _decided_ms() -> Column:
-    """Returns when a decision was made at the latest, as far as the end of an ACL matters.
+    """Return when a decision was made at the latest, as far as the end of an ACL matters.
 
     An ACL may allow a request until END_SLACK_MS after its end: a process ends ACLs by a timer. What a
     summary counts was decided on after its beginning; one without a request counts bytes of earlier ones.
@@ -203,7 +203,7 @@ def _decided_ms() -> Column:
 
 
 def _needs_acls() -> Column:
-    """Returns whether the decision depends on ACLs: no super user, and no rule that applies without ACLs."""
+    """Return whether the decision depends on ACLs: no super user, and no rule that applies without ACLs."""
     rule = F.coalesce(f"{E.EXPECTED}.rule", F.lit(E.BY_ACL))
     return ~rule.isin(E.NO_AUTHORIZER, E.FAILED, *E.PROTECTED, E.SUPER_USER, E.NOT_READY)
 

@@ -38,7 +38,7 @@ _ROW = re.compile(r"([a-z._]+)(?: \(([a-z]+)\))?: (.+)")
 
 
 def register(rows: str) -> None:
-    """Registers the kinds of findings of a module, where their names are used.
+    """Register the kinds of findings of a module, where their names are used.
 
     A row is `family: what is true without a finding.`, or `family.check (severity): what it is.` with what to
     do next on the indented lines below it.
@@ -53,7 +53,7 @@ def register(rows: str) -> None:
 
 
 def fault(holds: Column, check: str, *explanation: Column) -> Column:
-    """Returns struct(check, severity, explanation) if `holds` is true, null otherwise.
+    """Return struct(check, severity, explanation) if `holds` is true, null otherwise.
 
     Without an explanation it is empty: for checks that pass one explanation of all faults to `findings`.
     """
@@ -66,13 +66,13 @@ def fault(holds: Column, check: str, *explanation: Column) -> Column:
 
 
 def with_every_fault(rows: DataFrame, faults: Sequence[Column]) -> DataFrame:
-    """Returns one row per row and fault that holds, with the fault's check, severity and explanation."""
+    """Return one row per row and fault that holds, with the fault's check, severity and explanation."""
     found = rows.withColumn(_FAULT, F.explode(F.array_compact(F.array(*faults))))
     return found.select("*", f"{_FAULT}.*").drop(_FAULT)
 
 
 def with_first_fault(rows: DataFrame, faults: Sequence[Column]) -> DataFrame:
-    """Returns the rows for which a fault holds, with the check, severity and explanation of the first one."""
+    """Return the rows for which a fault holds, with the check, severity and explanation of the first one."""
     found = rows.withColumn(_FAULT, F.coalesce(*faults)).where(F.col(_FAULT).isNotNull())
     return found.select("*", f"{_FAULT}.*").drop(_FAULT)
 
@@ -87,7 +87,7 @@ def findings(
     explanation: Column | None = None,
     identity: Sequence[Column | str] | None = None,
 ) -> DataFrame:
-    """Returns rows of table `findings`. `date` names the column with the day on which the fault shows.
+    """Return rows of table `findings`. `date` names the column with the day on which the fault shows.
 
     Without check or explanation, the columns of that name are used, and `severity`. With a check, `severity`
     is for findings that are not as bad, or worse, than others of their kind. `identity` are the columns that
@@ -110,13 +110,13 @@ def findings(
 
 
 def collected(found: DataFrame) -> list[Row]:
-    """Returns findings to the driver, `grouped` if they are many: a bounded number for each day."""
+    """Return findings to the driver, `grouped` if they are many: a bounded number for each day."""
     few = found.limit(MOST_ALIKE + 1).collect()
     return few if len(few) <= MOST_ALIKE else found.transform(grouped).collect()
 
 
 def grouped(found: DataFrame) -> DataFrame:
-    """Returns findings, with those of one check and day as one if they are more than MOST_ALIKE.
+    """Return findings, with those of one check and day as one if they are more than MOST_ALIKE.
 
     Its id is a hash of theirs: if another one comes, it is another finding, not yet acknowledged.
     """
@@ -149,12 +149,12 @@ def grouped(found: DataFrame) -> DataFrame:
 
 
 def sample(column: str | Column) -> Column:
-    """Aggregates to the smallest SAMPLE distinct values of a group, in order."""
+    """Aggregate to the smallest SAMPLE distinct values of a group, in order."""
     return F.slice(F.sort_array(F.collect_set(column)), 1, SAMPLE)
 
 
 def sentence(template: str, **named: Column) -> Column:
-    """Returns the template with each `{name}` replaced by that argument, or by the column of that name.
+    """Return the template with each `{name}` replaced by that argument, or by the column of that name.
 
     It may be of any type. Null is shown as ABSENT.
     """
@@ -164,6 +164,6 @@ def sentence(template: str, **named: Column) -> Column:
 
 
 def or_else(column: str | Column, otherwise: str) -> Column:
-    """Returns the column, of any type, as text, and `otherwise` for null."""
+    """Return the column, of any type, as text, and `otherwise` for null."""
     text = (F.col(column) if isinstance(column, str) else column).cast("string")
     return F.coalesce(text, F.lit(otherwise))

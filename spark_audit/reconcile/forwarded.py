@@ -79,7 +79,7 @@ _PAIR = (
 
 
 def forwarded(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
-    """Returns the findings of all checks below. `until_ms` is `complete_until_ms` of the sequence index."""
+    """Return the findings of all checks below. `until_ms` is `complete_until_ms` of the sequence index."""
     claims = (
         impossible_offsets(records).unionByName(claimed_twice(records)).unionByName(not_a_controller(records))
     )
@@ -87,12 +87,12 @@ def forwarded(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAY
 
 
 def named_forward() -> Column:
-    """Returns the forward id in words. What the controller changes by itself has none."""
+    """Return the forward id in words. What the controller changes by itself has none."""
     return or_else(F.concat(F.lit("forward "), S.FORWARD_ID), "without a forward id")
 
 
 def pairs(records: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
-    """Compares the proxy's and the controller's records of each forward. Each difference is a finding."""
+    """Compare the proxy's and the controller's records of each forward. Each difference is a finding."""
     paired = _by_proxy(records).join(_by_controller(records), S.FORWARD_ID, "full_outer")
     # One side of the newest forwards may not have arrived yet.
     both = F.col("proxies").isNotNull() & F.col("attempts").isNotNull()
@@ -106,7 +106,7 @@ def pairs(records: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
 
 
 def not_a_controller(records: DataFrame) -> DataFrame:
-    """Returns proxies that claim changes of the log in the role of a controller.
+    """Return proxies that claim changes of the log in the role of a controller.
 
     Each record names its role. Who has the key of a proxy can write any record, but only in its name.
     """
@@ -130,7 +130,7 @@ def not_a_controller(records: DataFrame) -> DataFrame:
 
 
 def impossible_offsets(records: DataFrame) -> DataFrame:
-    """Returns claims of a controller that are not a possible range of offsets."""
+    """Return claims of a controller that are not a possible range of offsets."""
     claims = received(records).where(F.col(S.FIRST_OFFSET).isNotNull())
     return findings(
         claims.where(~possible_range()),
@@ -145,7 +145,7 @@ def impossible_offsets(records: DataFrame) -> DataFrame:
 
 
 def claimed_twice(records: DataFrame) -> DataFrame:
-    """Returns offsets that two requests claim. One of the claims is false."""
+    """Return offsets that two requests claim. One of the claims is false."""
     # A change that the controller makes by itself has no forward id, so its method identifies it.
     claim = F.coalesce(S.FORWARD_ID, S.METHOD)
     by_offset = claimed_offsets(records).groupBy(S.LOG_OFFSET)
@@ -163,7 +163,7 @@ def claimed_twice(records: DataFrame) -> DataFrame:
 
 
 def not_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns offsets that a controller claims but the log does not have: the change was lost or deleted."""
+    """Return offsets that a controller claims but the log does not have: the change was lost or deleted."""
     absent = claimed_offsets(records).join(metadata_log.select(S.LOG_OFFSET), S.LOG_OFFSET, "left_anti")
     by_forward = absent.groupBy(S.FORWARD_ID, S.METHOD).agg(
         F.min(S.DATE).alias(S.DATE), sample(S.LOG_OFFSET).alias("missing_offsets")

@@ -69,7 +69,7 @@ def gaps(
     *,
     signed: bool = False,
 ) -> DataFrame:
-    """Returns the findings of all checks below.
+    """Return the findings of all checks below.
 
     `index` is `sequence_index(audit)`. `expired` is table `expired`: the records that were deleted on
     purpose. `few` has all records but traffic, each once, `followed` is `successions` and `skewed` is
@@ -96,7 +96,7 @@ def gaps(
 
 
 def holes(audit: DataFrame, index: DataFrame, expired: DataFrame | None = None) -> DataFrame:
-    """Returns one finding per run of missing sequences, including the ones before the first record."""
+    """Return one finding per run of missing sequences, including the ones before the first record."""
     return findings(
         missing_sequences(audit, index, expired),
         check="gaps.hole",
@@ -110,7 +110,7 @@ def holes(audit: DataFrame, index: DataFrame, expired: DataFrame | None = None) 
 
 
 def different_copies(audit: DataFrame, index: DataFrame) -> DataFrame:
-    """Returns records that were delivered more than once and differ."""
+    """Return records that were delivered more than once and differ."""
     versions = (
         rows_of(audit, repeated_spans(index))
         .groupBy(*S.RECORD_KEY)
@@ -133,7 +133,7 @@ def different_copies(audit: DataFrame, index: DataFrame) -> DataFrame:
 
 
 def reordered(audit: DataFrame, index: DataFrame) -> DataFrame:
-    """Returns one finding per boot whose records are not in a partition in the order of their sequences.
+    """Return one finding per boot whose records are not in a partition in the order of their sequences.
 
     Copies do not count: records that are sent again after a crash come later, or to another partition. So
     boots that look disordered in the index are checked again by the first copies in each partition, and a
@@ -168,7 +168,7 @@ def reordered(audit: DataFrame, index: DataFrame) -> DataFrame:
 
 
 def records_after_stop(boots: DataFrame) -> DataFrame:
-    """Returns boots with records after `stopped`, which is the last record that a process writes."""
+    """Return boots with records after `stopped`, which is the last record that a process writes."""
     ends = boots.where(F.col("stopped_at") < F.col("last_sequence"))
     return findings(
         ends,
@@ -185,7 +185,7 @@ def records_after_stop(boots: DataFrame) -> DataFrame:
 def unfinished(
     boots: DataFrame, followed: DataFrame, skewed: DataFrame, *, signed: bool = False
 ) -> DataFrame:
-    """Returns boots without `stopped` that are gone: a newer boot has the same id, or only they are silent.
+    """Return boots without `stopped` that are gone: a newer boot has the same id, or only they are silent.
 
     Either the process crashed, or the end of its trail was cut off. If the next boot names the last record
     that is present, it was a crash that lost nothing, and no finding. If it is `signed`, it has to be a boot
@@ -221,7 +221,7 @@ def unfinished(
 
 
 def with_twins(boots: DataFrame) -> DataFrame:
-    """Adds `twin`, another boot of the same id that ran at the same time, and `has_next`.
+    """Add `twin`, another boot of the same id that ran at the same time, and `has_next`.
 
     `has_next` says whether a boot of the id began after this one had ended. Boots of one partition are
     compared by offsets, which are in the order in which records were appended; others by their clocks.
@@ -247,7 +247,7 @@ def with_twins(boots: DataFrame) -> DataFrame:
 
 
 def same_id_twice(boots: DataFrame, few: DataFrame) -> DataFrame:
-    """Returns boots that began while another boot of the same id was running."""
+    """Return boots that began while another boot of the same id was running."""
     host = F.col(S.SETTINGS).getItem("audit.host")
     started = (
         few.where(F.col(S.EVENT) == "started").groupBy(S.PROXY_ID, S.BOOT_ID).agg(F.max(host).alias("host"))
@@ -277,7 +277,7 @@ def same_id_twice(boots: DataFrame, few: DataFrame) -> DataFrame:
 
 
 def miscounted(reports: DataFrame) -> DataFrame:
-    """Returns high-water records whose count is not the number of records so far, with or without itself."""
+    """Return high-water records whose count is not the number of records so far, with or without itself."""
     marks = reports.where(F.col(S.EVENT).isin("high_water", "stopped") & F.col(S.COUNT).isNotNull())
     wrong = marks.where(~F.col(S.COUNT).isin(F.col(S.SEQUENCE), F.col(S.SEQUENCE) + 1))
     return findings(
@@ -291,7 +291,7 @@ def miscounted(reports: DataFrame) -> DataFrame:
 
 
 def dropped(reports: DataFrame) -> DataFrame:
-    """Returns the records that a process reports to have dropped, because its spool was full for example."""
+    """Return the records that a process reports to have dropped, because its spool was full for example."""
     losses = reports.where(F.col(S.EVENT) == "records_dropped").dropDuplicates(list(S.RECORD_KEY))
     return findings(
         losses,

@@ -51,7 +51,7 @@ _MATCHED = S.struct(("taken", T.ArrayType(T.LongType())), ("unmatched", T.ArrayT
 
 
 def kraft_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns the findings of all checks below. None if the log is that of a topic."""
+    """Return the findings of all checks below. None if the log is that of a topic."""
     log = of_kafka(metadata_log)
     claimed = held(C.claims(records))
     written = held(K.described(log))
@@ -74,7 +74,7 @@ def unexplained(
     pairs: DataFrame,
     unknown: DataFrame,
 ) -> DataFrame:
-    """Returns administrative records that neither a forward nor a broker's own work explains."""
+    """Return administrative records that neither a forward nor a broker's own work explains."""
     taken = pairs.select(F.explode("taken").alias(S.LOG_OFFSET))
     left = _checked(written, records, log).join(taken, S.LOG_OFFSET, "left_anti")
     left = held(left.join(unknown, _depends_on_hole(), "left_anti"))
@@ -102,7 +102,7 @@ def unexplained(
 def not_in_the_log(
     log: DataFrame, claimed: DataFrame, written: DataFrame, pairs: DataFrame, unknown: DataFrame
 ) -> DataFrame:
-    """Returns changes that a controller acknowledged but the log does not have, or does not reach yet."""
+    """Return changes that a controller acknowledged but the log does not have, or does not reach yet."""
     unmatched = pairs.select(F.explode("unmatched").alias(C.CLAIM_ID))
     whole = held(claimed.join(unmatched, C.CLAIM_ID, "left_semi"))
     if not whole.isEmpty():
@@ -139,7 +139,7 @@ def not_in_the_log(
 
 
 def incomplete(records: DataFrame, log: DataFrame, gaps: DataFrame) -> DataFrame:
-    """Returns ranges of offsets that are missing from the log, unless the trail starts after them.
+    """Return ranges of offsets that are missing from the log, unless the trail starts after them.
 
     It is not known who changed what there.
     """
@@ -162,7 +162,7 @@ def incomplete(records: DataFrame, log: DataFrame, gaps: DataFrame) -> DataFrame
 
 
 def _depends_on_hole() -> Column:
-    """Returns whether the record is after a hole and refers by id to what only the hole could show."""
+    """Return whether the record is after a hole and refers by id to what only the hole could show."""
     nameless = (F.col(S.API_KEY) == S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD) & F.col(K.FIELDS_OF_ACL).isNull()
     of_topics = (S.REMOVE_TOPIC_RECORD, S.PARTITION_RECORD, S.PARTITION_CHANGE_RECORD)
     nameless = nameless | (F.col(S.API_KEY).isin(*of_topics) & F.col(K.TOPIC_NAME).isNull())
@@ -176,7 +176,7 @@ def _no_findings(frame: DataFrame) -> DataFrame:
 
 
 def _pairs(claimed: DataFrame, written: DataFrame) -> DataFrame:
-    """Returns, per change, the offsets that sure and complete claims take, and the claims that take none."""
+    """Return, per change, the offsets that sure and complete claims take, and the claims that take none."""
     there = written.where(~F.col(S.FROM_SNAPSHOT)).groupBy(K.key_of(F.col(K.CHANGE)).alias(C.KEY))
     offsets = there.agg(F.collect_list(S.LOG_OFFSET).alias("offsets"))
     sure = claimed.where(F.col(C.SURE) & F.col(C.WHOLE)).groupBy(C.KEY)
@@ -188,7 +188,7 @@ def _pairs(claimed: DataFrame, written: DataFrame) -> DataFrame:
 
 
 def _by_prefix(left: DataFrame, claimed: DataFrame) -> DataFrame:
-    """Returns the offsets that incomplete or unsure claims cover: those that hold a prefix of the change."""
+    """Return the offsets that incomplete or unsure claims cover: those that hold a prefix of the change."""
     prefixes = left.select(
         S.LOG_OFFSET, F.unix_millis(S.LOG_TIMESTAMP).alias("log_ms"), F.explode(_prefixes()).alias(C.KEY)
     )
@@ -201,7 +201,7 @@ def _by_prefix(left: DataFrame, claimed: DataFrame) -> DataFrame:
 
 
 def _missing_prefixes(claimed: DataFrame, written: DataFrame) -> DataFrame:
-    """Returns sure claims that hold only a prefix of a change and have no record in the log."""
+    """Return sure claims that hold only a prefix of a change and have no record in the log."""
     loose = claimed.where(F.col(C.SURE) & ~F.col(C.WHOLE) & F.get(K.CHANGE, 0).isin(*MUST_BE_WRITTEN))
     prefixes = written.select(S.LOG_OFFSET, F.explode(_prefixes()).alias(C.KEY))
     within = F.col(S.LOG_OFFSET).between(F.col(S.FIRST_OFFSET), F.col(C.UNTIL))
@@ -215,7 +215,7 @@ def _prefixes() -> Column:
 
 
 def _unchanged(whole: DataFrame, written: DataFrame) -> DataFrame:
-    """Returns claims that changed nothing: the state was already as requested, within the claim's offsets."""
+    """Return claims that changed nothing: the state was already as requested, within the claim's offsets."""
     of_one = Window.partitionBy(IDENTITY).orderBy(S.LOG_OFFSET)
     states = written.select(S.LOG_OFFSET, *_state()).withColumn(
         "replaced", F.coalesce(F.lead(S.LOG_OFFSET).over(of_one), F.lit(NEVER))
@@ -246,7 +246,7 @@ def _unchanged(whole: DataFrame, written: DataFrame) -> DataFrame:
 
 
 def _state() -> list[Column]:
-    """Returns what a record is about, and its state from there on, null if removed."""
+    """Return what a record is about, and its state from there on, null if removed."""
     change = F.col(K.CHANGE)
     removes = F.col(S.API_KEY) == S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD
     of_acl = removes | (F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD)
@@ -276,7 +276,7 @@ def _split(change: Column, of_acl: Column, removes: Column) -> list[Column]:
 
 
 def _checked(written: DataFrame, records: DataFrame, log: DataFrame) -> DataFrame:
-    """Returns what was written since the first proxy started and while the trail is complete."""
+    """Return what was written since the first proxy started and while the trail is complete."""
     begin_ms, end_ms = _trail_reaches(records)
     time_ms = F.unix_millis(S.LOG_TIMESTAMP)
     within = written.where(~F.col(S.FROM_SNAPSHOT) & time_ms.between(begin_ms, end_ms))
@@ -284,7 +284,7 @@ def _checked(written: DataFrame, records: DataFrame, log: DataFrame) -> DataFram
 
 
 def _trail_reaches(records: DataFrame) -> tuple[int, int]:
-    """Returns the first start of a proxy in this mode, and the moment up to which the trail is complete."""
+    """Return the first start of a proxy in this mode, and the moment up to which the trail is complete."""
     in_mode = (F.col(S.EVENT) == "started") & (F.col(S.SETTINGS).getItem("controller.mode") == "kraft")
     processes = records.groupBy(*S.BOOT_KEY).agg(
         F.min(F.when(in_mode, F.col(S.TIME_MS))).alias("begin_ms"),
@@ -307,7 +307,7 @@ def _trail_reaches(records: DataFrame) -> tuple[int, int]:
 
 
 def _formatted_until(log: DataFrame) -> int:
-    """Returns the last offset of the records that the storage was formatted with, -1 if unknown."""
+    """Return the last offset of the records that the storage was formatted with, -1 if unknown."""
     first_own = F.min(F.when(F.col(S.API_KEY).isin(*K.FIRST_BY_ITSELF), F.col(S.LOG_OFFSET)))
     of_log = log.where(~F.col(S.FROM_SNAPSHOT))
     row = of_log.agg(F.min(S.LOG_OFFSET).alias("first"), first_own.alias("own")).first()

@@ -37,7 +37,7 @@ WHOLE_SIZES = {
 
 
 def forwards(records: DataFrame) -> DataFrame:
-    """Returns requests to Kafka's own controller. A proxy records a first offset only for these."""
+    """Return requests to Kafka's own controller. A proxy records a first offset only for these."""
     to_kafka = (
         (F.col(S.EVENT) == "forwarded") & (F.col(S.ROLE) == "proxy") & F.col(S.FIRST_OFFSET).isNotNull()
     )
@@ -45,12 +45,12 @@ def forwards(records: DataFrame) -> DataFrame:
 
 
 def to_penstock_controllers(records: DataFrame) -> DataFrame:
-    """Returns all other records: forwarded.py compares them with the records of Penstock's controller."""
+    """Return all other records: forwarded.py compares them with the records of Penstock's controller."""
     return records.where((F.col(S.EVENT) != "forwarded") | F.col(S.FIRST_OFFSET).isNull())
 
 
 def claims(records: DataFrame) -> DataFrame:
-    """Returns forward_id, method, principal, date, time_ms, offsets, sure, whole, change, change_key.
+    """Return forward_id, method, principal, date, time_ms, offsets, sure, whole, change, change_key.
 
     `until_offset` is null if it is not known: then the change was made until `OUTCOME_UNKNOWN_MS` after the
     record.
@@ -81,7 +81,7 @@ def claims(records: DataFrame) -> DataFrame:
 
 
 def _normal() -> Column:
-    """Returns the change with the numbers as Spark writes them."""
+    """Return the change with the numbers as Spark writes them."""
     change = F.col(CHANGE)
     number = F.try_element_at(change, F.lit(-1)).try_cast("double").cast("string")
     rest = F.slice(change, 1, F.size(change) - 1)
@@ -110,7 +110,7 @@ BEFORE_MS, AFTER_MS = 60_000, 60_000
 
 
 def broker_changes(left: DataFrame, records: DataFrame, log: DataFrame, creations: DataFrame) -> DataFrame:
-    """Returns the offsets of records in `left` that need no forward. `creations` is `creation_of(log)`."""
+    """Return the offsets of records in `left` that need no forward. `creations` is `creation_of(log)`."""
     kinds = {row[0] for row in left.select(S.API_KEY).distinct().collect()}
     parts = [left.limit(0).select(S.LOG_OFFSET)]
     # Most kinds do not occur in `left`, and their rules need no plan.
@@ -128,7 +128,7 @@ def broker_changes(left: DataFrame, records: DataFrame, log: DataFrame, creation
 
 
 def expired_tokens(left: DataFrame, log: DataFrame) -> DataFrame:
-    """Returns removals of tokens that had expired, which the controller makes."""
+    """Return removals of tokens that had expired, which the controller makes."""
     removed = left.where(F.col(S.API_KEY) == S.REMOVE_DELEGATION_TOKEN_RECORD).select(
         S.LOG_OFFSET, S.LOG_TIMESTAMP, field_of_body("token_id").alias("token_id")
     )
@@ -143,7 +143,7 @@ def expired_tokens(left: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def own_topics(left: DataFrame, records: DataFrame, creations: DataFrame) -> DataFrame:
-    """Returns topics that brokers and proxies create, with all records of their creation."""
+    """Return topics that brokers and proxies create, with all records of their creation."""
     made = left.where(F.col(S.API_KEY) == S.TOPIC_RECORD).select(
         S.LOG_OFFSET, F.unix_millis(S.LOG_TIMESTAMP).alias("log_ms"), field_of_body("name").alias("name")
     )
@@ -165,7 +165,7 @@ def own_topics(left: DataFrame, records: DataFrame, creations: DataFrame) -> Dat
 
 
 def own_settings(left: DataFrame, records: DataFrame) -> DataFrame:
-    """Returns settings that a process gave to one of Penstock's own topics, and recorded."""
+    """Return settings that a process gave to one of Penstock's own topics, and recorded."""
     given = records.where((F.col(S.EVENT) == "own_topic") & F.col(S.MESSAGE).startswith(GIVEN))
     each = F.explode(F.split(F.substring(S.MESSAGE, len(GIVEN) + 1, 2**31 - 1), ", "))
     given = given.select(F.col(S.RESOURCE_NAME).alias("topic"), each.alias("setting")).distinct()
@@ -180,7 +180,7 @@ def own_settings(left: DataFrame, records: DataFrame) -> DataFrame:
 
 
 def broker_requests(left: DataFrame, records: DataFrame) -> DataFrame:
-    """Returns changes that a proxy forwarded to a broker: configs of one broker, unregistered brokers."""
+    """Return changes that a proxy forwarded to a broker: configs of one broker, unregistered brokers."""
     of_one_request = [S.PROXY_ID, S.BOOT_ID, S.CONNECTION_ID, S.CORRELATION_ID]
     forwarded = records.where(F.col(S.EVENT) == "forwarded").select(*of_one_request)
     granted = records.where((F.col(S.EVENT) == "authorization") & F.col(S.GRANTED))
@@ -204,7 +204,7 @@ def broker_requests(left: DataFrame, records: DataFrame) -> DataFrame:
 
 
 def own_tokens(left: DataFrame, records: DataFrame, log: DataFrame) -> DataFrame:
-    """Returns tokens that a proxy requests of the broker for its clients (upstream.identity: user)."""
+    """Return tokens that a proxy requests of the broker for its clients (upstream.identity: user)."""
     requester = F.col(S.SETTINGS).getItem("upstream.token.requester")
     requesters = records.where((F.col(S.EVENT) == "started") & requester.isNotNull()).select(
         requester.alias("requester")

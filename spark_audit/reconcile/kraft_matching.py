@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 def matched(
     offsets: list[int] | None, claims: list[tuple[int, int, str]] | None
 ) -> tuple[list[int], list[str]]:
-    """Returns the offsets that a claim (first offset, last offset, id) takes, and the ids that took none."""
+    """Return the offsets that a claim (first offset, last offset, id) takes, and the ids that took none."""
     waiting = sorted(claims or [], reverse=True)
     open_claims: list[tuple[int, str]] = []
     taken, unmatched = [], []

@@ -36,7 +36,7 @@ _CREATION = (S.PARTITION_RECORD, S.CONFIG_RECORD, S.CLEAR_ELR_RECORD)
 
 
 def described(log: DataFrame) -> DataFrame:
-    """Returns the administrative records of the log and its snapshots, each with its `change`."""
+    """Return the administrative records of the log and its snapshots, each with its `change`."""
     requested = log.where(F.col(S.API_KEY).isin(*ADMINISTRATIVE))
     # Only reassignments: brokers and controllers change partitions all the time.
     reassigns = (F.col(S.API_KEY) != S.PARTITION_CHANGE_RECORD) | (field_of_body("reassigns") == "true")
@@ -50,7 +50,7 @@ def described(log: DataFrame) -> DataFrame:
 
 
 def creation_of(log: DataFrame) -> DataFrame:
-    """Returns the records written when a topic is created: offset, created_at (the TopicRecord's offset)."""
+    """Return the records written when a topic is created: offset, created_at (the TopicRecord's offset)."""
     records = without_snapshots(log).select(S.LOG_OFFSET, S.API_KEY)
     candidates = records.where(F.col(S.API_KEY).isin(S.TOPIC_RECORD, *_CREATION))
     # Within a run of offsets without a gap, the offset minus the row number is constant.
@@ -65,12 +65,12 @@ def creation_of(log: DataFrame) -> DataFrame:
 
 
 def key_of(change: Column) -> Column:
-    """Returns a change as one text. Two changes are the same if all their parts are equal."""
+    """Return a change as one text. Two changes are the same if all their parts are equal."""
     return F.to_json(change)
 
 
 def field_of_body(name: str) -> Column:
-    """Returns a field of the record's JSON body as text."""
+    """Return a field of the record's JSON body as text."""
     return F.get_json_object(S.BODY, f"$.{name}")
 
 

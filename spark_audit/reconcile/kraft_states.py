@@ -30,7 +30,7 @@ OF_STATE = (
 
 
 def logged_states(few: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns the states of the table at the offsets of checkpoints, as `different_states` takes them.
+    """Return the states of the table at the offsets of checkpoints, as `different_states` takes them.
 
     `few` has all records but traffic. There is no row where the table does not have the whole log.
     """
@@ -48,7 +48,7 @@ def logged_states(few: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 
 def digests(rows: Iterable[Row], offsets: Sequence[int], holes: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-    """Yields each of these offsets, in their order, at which the state is known, and its digest.
+    """Yield each of these offsets, in their order, at which the state is known, and its digest.
 
     `rows` are those of OF_STATE in order, `holes` are offsets from which on records are missing. A snapshot
     is the whole state.

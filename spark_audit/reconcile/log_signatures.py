@@ -40,7 +40,7 @@ NOTHING = MetadataImage.EMPTY
 
 
 def read_public_keys(path: str) -> PublicKeys | None:
-    """Reads the public keys of controllers. None if all are of others, AuditError if there are none."""
+    """Read the public keys of controllers. None if all are of others, AuditError if there are none."""
     try:
         keys = [each.key for each in signing_keys.read_public_keys(Path(path)) if each.role == METADATA]
     except KeyFileError as error:
@@ -51,7 +51,7 @@ def read_public_keys(path: str) -> PublicKeys | None:
 def verify(
     metadata_log: DataFrame, topic: str, keys: PublicKeys, log_end: int | None = None
 ) -> VerifiedSignatures:
-    """Verifies the log of the topic. `log_end` is the offset after the last one that ingest has read."""
+    """Verify the log of the topic. `log_end` is the offset after the last one that ingest has read."""
     rows = of_topic(metadata_log).select(*READ).orderBy(S.LOG_OFFSET)
     return verify_rows(rows.toLocalIterator(prefetchPartitions=True), topic, keys, log_end)
 
@@ -59,7 +59,7 @@ def verify(
 def verify_rows(
     rows: Iterable[Row], topic: str, keys: PublicKeys, log_end: int | None = None
 ) -> VerifiedSignatures:
-    """Verifies the log as rows of READ in order of their offsets."""
+    """Verify the log as rows of READ in order of their offsets."""
     replay = _Replay(topic, keys)
     for row in rows:
         replay.read(row)
@@ -140,7 +140,7 @@ class _Replay:
         return result
 
     def _end_group(self) -> None:
-        """Decides on a transaction, and on what was found since the last signed state."""
+        """Decide on a transaction, and on what was found since the last signed state."""
         group, is_first = self._group, not self._verifier.number
         if not group:
             return
@@ -190,7 +190,7 @@ class _Replay:
 
 
 def applied(image: MetadataImage, rows: Iterable[Row]) -> MetadataImage:
-    """Returns the state after these rows. It is no signed one if one of them cannot be applied."""
+    """Return the state after these rows. It is no signed one if one of them cannot be applied."""
     delta, offset = MetadataDelta(image), image.offset
     for row in rows:
         offset = row[S.LOG_OFFSET]
@@ -210,7 +210,7 @@ def applied(image: MetadataImage, rows: Iterable[Row]) -> MetadataImage:
 
 
 def _described(record: str, text: str, image: MetadataImage) -> str:
-    """Returns what a record would do."""
+    """Return what a record would do."""
     body = json.loads(text)
     named = defaultdict(str, {name: "(default)" if value is None else value for name, value in body.items()})
     if record == "RemoveAccessControlEntryRecord":

@@ -36,7 +36,7 @@ _CLAIM = (*S.RECORD_KEY, S.DATE, S.FORWARD_ID, S.METHOD, S.OBJECTS)
 
 
 def unnamed_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns claims of a controller that do not name each record of the log at their offsets."""
+    """Return claims of a controller that do not name each record of the log at their offsets."""
     claims = claiming(records).where(F.col(S.OBJECTS).isNotNull() & possible_range())
     offsets = F.explode(F.sequence(S.FIRST_OFFSET, S.LAST_OFFSET)).alias(S.LOG_OFFSET)
     # A removal names its topic by an id, which an earlier record may have.
@@ -51,7 +51,7 @@ def unnamed_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame
 
 
 def unnamed_changes(records: DataFrame) -> DataFrame:
-    """Returns forwards to Kafka's controller whose objects are not what their changes are about."""
+    """Return forwards to Kafka's controller whose objects are not what their changes are about."""
     sure = F.col(S.FIRST_OFFSET).isNotNull() & (F.col(S.COUNT) == 1) & (F.col(S.ENVELOPE_ERROR_CODE) == 0)
     forwards = records.where((F.col(S.EVENT) == "forwarded") & sure & F.col(S.OBJECTS).isNotNull())
     each = forwards.select(*_CLAIM, F.explode(S.CHANGES).alias(CHANGE))
@@ -65,7 +65,7 @@ def unnamed_changes(records: DataFrame) -> DataFrame:
 
 
 def named_differently(records: DataFrame) -> DataFrame:
-    """Returns forwards of which proxy and controller name other objects."""
+    """Return forwards of which proxy and controller name other objects."""
 
     def of(event: str, column: str) -> DataFrame:
         named = records.where((F.col(S.EVENT) == event) & F.col(S.FORWARD_ID).isNotNull())
@@ -132,7 +132,7 @@ def _listed(column: str) -> Column:
 
 
 def _carried_out(each: Column) -> Column:
-    """Returns whether the object is one that a record of the log has to be about."""
+    """Return whether the object is one that a record of the log has to be about."""
     # A request names a token by its HMAC, so its change has no id.
     unsaid = (each["type"] == "TOKEN") | each[S.OPERATION].isin("DELETE_MATCHING", "ELECT_LEADERS")
     return (each["error"] == "NONE") & ~unsaid
@@ -150,7 +150,7 @@ def _name(each: Column) -> Column:
 
 
 def _identity(method: str | Column) -> Column:
-    """Returns what a change is about, as `_name` writes it; null if the change does not say."""
+    """Return what a change is about, as `_name` writes it; null if the change does not say."""
     change = F.col(CHANGE)
     record, first, second, third = (F.get(change, place) for place in range(4))
     acl = F.array(F.lit("ACL"), third, first, second, *(F.get(change, place) for place in range(4, 8)))
@@ -174,6 +174,6 @@ def _identity(method: str | Column) -> Column:
 
 
 def _text(parts: Column) -> Column:
-    """Returns the parts as one text; null if one is missing."""
+    """Return the parts as one text; null if one is missing."""
     short = F.transform(parts, lambda each: F.substring(each, 1, _MOST_CHARACTERS))
     return F.when(~F.exists(parts, lambda each: each.isNull()), F.to_json(short))

@@ -70,7 +70,7 @@ def offsets(
     of_audit: OffsetsRead | None,
     of_log: OffsetsRead | None,
 ) -> DataFrame:
-    """Returns one finding per partition, day and kind of fault. `of_audit` and `of_log` are what was read.
+    """Return one finding per partition, day and kind of fault. `of_audit` and `of_log` are what was read.
 
     If that is not known of a topic, as of tables that were copied, the end of its partitions is not compared.
     """
@@ -108,7 +108,7 @@ def _ranges(rows: DataFrame, first: str, last: str) -> DataFrame:
 
 
 def _places(rows: DataFrame, content: Column, *reads: OffsetsRead | None) -> DataFrame:
-    """Returns PLACE, date, content, whether it is a record of the trail, and whether the place can be."""
+    """Return PLACE, date, content, whether it is a record of the trail, and whether the place can be."""
     topic, offset = F.col(S.KAFKA_TOPIC), F.col(S.KAFKA_OFFSET)
     # Unreadable records may be of a third topic: Kafka's own log.
     elsewhere = 0, 0 if len(reads) == 1 and reads[0] else 2**63 - 1
@@ -138,7 +138,7 @@ def _spans(known: DataFrame) -> DataFrame:
 
 
 def _repeated(known: DataFrame, spans: DataFrame) -> DataFrame:
-    """Returns the places that more than one row has."""
+    """Return the places that more than one row has."""
     wanted = held(spans.where(F.col(_ROWS) > F.bit_count(_PRESENT)).select(*S.PARTITION, _SPAN).distinct())
     near = known.join(F.broadcast(wanted), [*S.PARTITION, _SPAN]) if wanted.count() else known.limit(0)
     kind = F.when(F.count_distinct(_CONTENT) > 1, TWO_CONTENTS).otherwise(REPEATED)
@@ -148,7 +148,7 @@ def _repeated(known: DataFrame, spans: DataFrame) -> DataFrame:
 
 
 def _missing(spans: DataFrame, read: OffsetsRead | None, expired: DataFrame) -> DataFrame:
-    """Returns the ranges of offsets of the audit topic that no row has, and that did not expire."""
+    """Return the ranges of offsets of the audit topic that no row has, and that did not expire."""
     edges = [
         (read.topic, int(partition), edge, edge)
         for partition, (first, end) in (read.partitions.items() if read else ())
@@ -176,12 +176,12 @@ def _missing(spans: DataFrame, read: OffsetsRead | None, expired: DataFrame) -> 
 
 
 def times(audit: DataFrame, index: DataFrame, log: DataFrame) -> DataFrame:
-    """Returns records whose time cannot be. `index` is the sequence index, `log` is of the metadata topic."""
+    """Return records whose time cannot be. `index` is the sequence index, `log` is of the metadata topic."""
     return _of_processes(audit, index).unionByName(_of_log(audit, log))
 
 
 def _of_processes(audit: DataFrame, index: DataFrame) -> DataFrame:
-    """Returns one finding per boot and day with records after their arrival, or long before the last one."""
+    """Return one finding per boot and day with records after their arrival, or long before the last one."""
     few = audit.select(*S.RECORD_KEY, S.DATE, S.TIME_MS, S.KAFKA_TIMESTAMP)
     suspicious = held(disordered_times(index, BACK_MS))
     near = few.join(suspicious, list(S.BOOT_KEY)) if suspicious.count() else few.limit(0)
@@ -209,7 +209,7 @@ def _of_processes(audit: DataFrame, index: DataFrame) -> DataFrame:
 
 
 def _of_log(audit: DataFrame, log: DataFrame) -> DataFrame:
-    """Returns records of the metadata topic that are before the one before them, or after the trail's end."""
+    """Return records of the metadata topic that are before the one before them, or after the trail's end."""
     time_ms = F.unix_millis(S.LOG_TIMESTAMP)
     end = audit.agg(F.max(F.unix_millis(S.KAFKA_TIMESTAMP)).alias("end_ms"))
     before_ms = F.lag(time_ms).over(Window.orderBy(S.LOG_OFFSET))
@@ -228,7 +228,7 @@ def _of_log(audit: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def unchained(audit: DataFrame, has_key: bool, until: Mapping[int, int]) -> DataFrame:
-    """Returns one finding per boot with records without a link that follow chained ones in their partition.
+    """Return one finding per boot with records without a link that follow chained ones in their partition.
 
     Older releases wrote such records, and say of themselves that they are old. Those up to `until` (partition
     -> offset) are accepted. With a key, and where any record is chained, a partition without chained records

@@ -16,7 +16,7 @@ quarantine.unreadable (high): Lines of a topic cannot be decoded.
 
 
 def quarantined(quarantine: DataFrame) -> DataFrame:
-    """Returns one finding per topic, partition, day and reason."""
+    """Return one finding per topic, partition, day and reason."""
     grouped = quarantine.groupBy(S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.DATE, S.REASON).agg(
         F.count(F.lit(1)).alias("records"), sample(S.KAFKA_OFFSET).alias("kafka_offsets")
     )

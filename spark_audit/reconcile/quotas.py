@@ -54,7 +54,7 @@ _SHARED = (_PROXY, S.QUOTA_ID, S.QUOTA_KEY, S.QUOTA_LIMIT)
 
 
 def exceeded(charged: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
-    """Returns the first moment of each day at which a bucket had used more than its limit allows.
+    """Return the first moment of each day at which a bucket had used more than its limit allows.
 
     The workers of a proxy share one bucket, with `quota.scope: cluster` all proxies do. A process starts with
     an empty bucket, so each further boot adds one window. Use after `until_ms` may not be complete.
@@ -86,7 +86,7 @@ def exceeded(charged: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
 
 
 def _overruns(charged: DataFrame, until_ms: int) -> DataFrame:
-    """Returns _SHARED, date, from_ms, to_ms, used and allowed of the first overrun of each day.
+    """Return _SHARED, date, from_ms, to_ms, used and allowed of the first overrun of each day.
 
     Rows are in the order in which they begin. A stretch from row i to row j lasts from the begin of i to the
     latest end up to j. So what it used beyond its limit is a number of j less a number of i, and the worst i
@@ -165,7 +165,7 @@ def _overruns(charged: DataFrame, until_ms: int) -> DataFrame:
 
 
 def beyond_share(charged: DataFrame, few: DataFrame) -> DataFrame:
-    """Returns processes that let more through than their share of a quota for the whole cluster.
+    """Return processes that let more through than their share of a quota for the whole cluster.
 
     A process records its share of each interval. What it let through is the larger of what that record says
     and what the summaries of its connections add up to.
@@ -207,7 +207,7 @@ def beyond_share(charged: DataFrame, few: DataFrame) -> DataFrame:
 
 
 def _charged(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns the use of clients with a quota: one row per bucket, connection and second.
+    """Return the use of clients with a quota: one row per bucket, connection and second.
 
     `request` is an estimate of the largest single request, `stretch` the hour.
     """
@@ -242,7 +242,7 @@ def _charged(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> Dat
 
 
 def _counts() -> Column:
-    """Returns whether the record counts use or reports throttling.
+    """Return whether the record counts use or reports throttling.
 
     Summaries of several client ids of one connection do not count: their quotas are not known.
     """
@@ -275,7 +275,7 @@ _CLIENT = (
 def quotas(
     records: DataFrame, metadata_log: DataFrame, few: DataFrame | None = None, until_ms: int = ALWAYS
 ) -> DataFrame:
-    """Returns the findings of all three checks.
+    """Return the findings of all three checks.
 
     `few` has all records but traffic, if it is known. `until_ms` is `complete_until_ms` of the index.
     """
@@ -286,7 +286,7 @@ def quotas(
 
 
 def other_limit(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Returns records with another limit or quota-id than that of the log or of the process's default.
+    """Return records with another limit or quota-id than that of the log or of the process's default.
 
     Records of any event: a limit in a record of traffic is forged.
     """

@@ -102,7 +102,7 @@ def reconcile(
     of_tables: Sequence[Row] = (),
     on_check: Callable[[str], None] = lambda name: None,
 ) -> Result:
-    """Returns the findings; with `days` (YYYY-MM-DD), only those that show on these days.
+    """Return the findings; with `days` (YYYY-MM-DD), only those that show on these days.
 
     With days, only their lines, decisions and traffic, and those of the days next to them, are read. What may
     have begun on an earlier day is read from the whole trail, in few columns: sequences, logins,
@@ -178,7 +178,7 @@ def reconcile(
 
 
 def _of_lone_boots(followed: DataFrame, ends: DataFrame) -> DataFrame:
-    """Returns `successions` in which a boot beside another one of its id has none before it."""
+    """Return `successions` in which a boot beside another one of its id has none before it."""
     twins = (
         with_twins(ends).where("earlier_twin IS NOT NULL").select(*S.BOOT_KEY, F.lit(True).alias("is_twin"))
     )
@@ -187,7 +187,7 @@ def _of_lone_boots(followed: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 def _of(records: DataFrame, few: DataFrame, days: Sequence[date]) -> DataFrame:
-    """Returns the records of some days, and the records of all days that hold settings."""
+    """Return the records of some days, and the records of all days that hold settings."""
     on_these = F.col(S.DATE).isin(*days)
     # Two reads instead of one condition: Spark skips other days only if the condition is on the date alone.
     return records.where(on_these).unionByName(few.where(~on_these & F.col(S.EVENT).isin(*SETTINGS_EVENTS)))

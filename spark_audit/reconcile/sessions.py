@@ -39,7 +39,7 @@ _LOGINS, _NOT_OF_LOGIN = "logins", "groups_not_of_login"
 
 
 def sessions(records: DataFrame, few: DataFrame | None = None, of_days: DataFrame | None = None) -> DataFrame:
-    """Returns the findings of both checks.
+    """Return the findings of both checks.
 
     `few` has all records but traffic, `of_days` those of the days in question, if they are known.
     """
@@ -48,7 +48,7 @@ def sessions(records: DataFrame, few: DataFrame | None = None, of_days: DataFram
 
 
 def of_logins(decided: DataFrame, few: DataFrame) -> DataFrame:
-    """Returns the records of connections with a login before them, with POSSIBLE and CERTAIN.
+    """Return the records of connections with a login before them, with POSSIBLE and CERTAIN.
 
     These are the groups that decided or may have, and those that did in any case: of the last login, or for
     UNDER_WAY_MS after it of some and of all logins. `few` has the logins.
@@ -72,7 +72,7 @@ def of_logins(decided: DataFrame, few: DataFrame) -> DataFrame:
 
 
 def other_groups(records: DataFrame, few: DataFrame) -> DataFrame:
-    """Returns one finding per connection and groups that its login did not have.
+    """Return one finding per connection and groups that its login did not have.
 
     Connections whose login is not among the records are not judged.
     """
@@ -97,7 +97,7 @@ def other_groups(records: DataFrame, few: DataFrame) -> DataFrame:
 
 
 def overruns(records: DataFrame, few: DataFrame) -> DataFrame:
-    """Returns one finding per connection and deadline that was exceeded."""
+    """Return one finding per connection and deadline that was exceeded."""
     suspicious = _suspicious(records, few)
     overrun = _with_deadline(suspicious).where(F.col("moment_ms") > F.col("deadline_ms") + GRACE_MS)
     by_session = overrun.groupBy(*S.BOOT_KEY, S.CONNECTION_ID, S.PRINCIPAL, "deadline_ms").agg(
@@ -126,7 +126,7 @@ def overruns(records: DataFrame, few: DataFrame) -> DataFrame:
 
 
 def _suspicious(records: DataFrame, few: DataFrame) -> DataFrame:
-    """Returns the records of connections with a deadline before the next login or before the last traffic.
+    """Return the records of connections with a deadline before the next login or before the last traffic.
 
     No other connection can have exceeded a deadline, and sorting is needed only for these few.
     """
@@ -152,7 +152,7 @@ def _suspicious(records: DataFrame, few: DataFrame) -> DataFrame:
 
 
 def _with_deadline(records: DataFrame) -> DataFrame:
-    """Returns served requests with the deadline that applied to the first of them."""
+    """Return served requests with the deadline that applied to the first of them."""
     concerned = records.where(F.col(S.CONNECTION_ID).isNotNull() & _is(*LOGINS, *TRAFFIC, *ENDS))
     of_connection = Window.partitionBy(*S.BOOT_KEY, S.CONNECTION_ID).orderBy("moment_ms", S.SEQUENCE)
     placed = concerned.withColumns({"moment_ms": _moment(), "set_here": _set_here()})

@@ -24,7 +24,7 @@ _NAMED, _RECORDED, _RECORDS, _HIGHEST = "named", "told", "records", "highest"
 
 
 def known_settings(index: DataFrame, records: DataFrame) -> DataFrame:
-    """Returns one finding per boot that names settings it has not recorded, or has recorded some twice."""
+    """Return one finding per boot that names settings it has not recorded, or has recorded some twice."""
     named = (
         index.groupBy(*S.BOOT_KEY)
         .agg(F.max("last_generation").alias(_NAMED), F.max("last_date").alias(S.DATE))

@@ -60,7 +60,7 @@ class ComparedTopic(NamedTuple):
 def differences_of_audit(
     audit: DataFrame, quarantine: DataFrame, expired: DataFrame, topic: ComparedTopic
 ) -> DataFrame:
-    """Returns the differences between the audit topic and its rows in both tables, as findings.
+    """Return the differences between the audit topic and its rows in both tables, as findings.
 
     `expired` is table `expired`: the records that were deleted on purpose.
     """
@@ -72,14 +72,14 @@ def differences_of_audit(
 def differences_of_log(
     metadata_log: DataFrame, quarantine: DataFrame, expired: DataFrame, topic: ComparedTopic
 ) -> DataFrame:
-    """Returns the same for the metadata topic."""
+    """Return the same for the metadata topic."""
     return _findings("metadata_log", log_places(metadata_log, topic)).unionByName(
         _findings("quarantine", quarantine_places(quarantine, expired, topic, compacted=True))
     )
 
 
 def audit_places(audit: DataFrame, expired: DataFrame, topic: ComparedTopic) -> DataFrame:
-    """Returns one row per place at which table `audit` and the topic differ: PLACE, date, kind."""
+    """Return one row per place at which table `audit` and the topic differ: PLACE, date, kind."""
     known = with_expired(topic.records, expired_sequences(expired), S.BOOT_KEY, S.SEQUENCE, S.SEQUENCE)
     return _differences(_retained(audit, topic), known, topic)
 
@@ -87,7 +87,7 @@ def audit_places(audit: DataFrame, expired: DataFrame, topic: ComparedTopic) -> 
 def quarantine_places(
     quarantine: DataFrame, expired: DataFrame, topic: ComparedTopic, compacted: bool = False
 ) -> DataFrame:
-    """Returns the same for the rows of table `quarantine` that are of this topic."""
+    """Return the same for the rows of table `quarantine` that are of this topic."""
     rows = quarantine.where(F.col(S.KAFKA_TOPIC) == topic.name)
     present = _not_compacted(rows, topic) if compacted else _retained(rows, topic)
     gone = expired_offsets(expired)
@@ -96,14 +96,14 @@ def quarantine_places(
 
 
 def log_places(metadata_log: DataFrame, topic: ComparedTopic) -> DataFrame:
-    """Returns the same for the rows of table `metadata_log`."""
+    """Return the same for the rows of table `metadata_log`."""
     present = _not_compacted(placed(of_topic(metadata_log), topic.name), topic)
     known = placed(topic.records, topic.name).withColumn(IS_EXPIRED, F.lit(False))
     return _differences(present, known, topic)
 
 
 def _findings(table: str, differences: DataFrame) -> DataFrame:
-    """Returns one finding per day, partition and kind of difference."""
+    """Return one finding per day, partition and kind of difference."""
     grouped = differences.groupBy(*S.PARTITION, S.DATE, KIND).agg(
         F.count(F.lit(1)).alias("records"), sample(S.KAFKA_OFFSET).alias("kafka_offsets")
     )
@@ -122,7 +122,7 @@ def _findings(table: str, differences: DataFrame) -> DataFrame:
 
 
 def _not_compacted(table: DataFrame, topic: ComparedTopic) -> DataFrame:
-    """Returns the rows of the table that no later record with their key has replaced in the topic."""
+    """Return the rows of the table that no later record with their key has replaced in the topic."""
     keys = [
         rows.select(F.col(key).cast("string").alias("its_key"), F.col(offset).alias(S.KAFKA_OFFSET))
         for rows, key, offset in (
@@ -139,7 +139,7 @@ def _not_compacted(table: DataFrame, topic: ComparedTopic) -> DataFrame:
 
 
 def _retained(table: DataFrame, topic: ComparedTopic) -> DataFrame:
-    """Returns the rows of the table whose records retention cannot have deleted from the topic."""
+    """Return the rows of the table whose records retention cannot have deleted from the topic."""
     there = topic.records.select(*S.PLACE).unionByName(topic.unreadable.select(*S.PLACE))
     first = there.groupBy(*S.PARTITION).agg(F.min(S.KAFKA_OFFSET).alias("begin"))
     placed = table.join(F.broadcast(first), list(S.PARTITION), "left")
@@ -149,7 +149,7 @@ def _retained(table: DataFrame, topic: ComparedTopic) -> DataFrame:
 
 
 def _differences(table: DataFrame, known: DataFrame, topic: ComparedTopic) -> DataFrame:
-    """Compares by place. The table need not have the records that are IS_EXPIRED."""
+    """Compare by place. The table need not have the records that are IS_EXPIRED."""
     names = [name for name in table.columns if name in known.columns]
     # An older release of ingest did not read some columns.
     later = {*S.ADDED_LATER, *(name for name, _ in S.EVIDENCE_OF_LOG)}
@@ -180,7 +180,7 @@ def _differences(table: DataFrame, known: DataFrame, topic: ComparedTopic) -> Da
 
 
 def _row(rows: DataFrame, names: Sequence[str]) -> Column:
-    """Returns the row as text. Maps cannot be compared, and JSON has moments in ms only."""
+    """Return the row as text. Maps cannot be compared, and JSON has moments in ms only."""
     moments = {field.name for field in rows.schema if isinstance(field.dataType, T.TimestampType)}
     return F.to_json(
         F.struct(*(F.unix_micros(name).alias(name) if name in moments else F.col(name) for name in names))

@@ -84,7 +84,7 @@ class VerifiedSignatures:
 
 
 def in_effect(log: DataFrame, verified: VerifiedSignatures) -> DataFrame:
-    """Returns the same rows. Those that are not in effect are NoOpRecords."""
+    """Return the same rows. Those that are not in effect are NoOpRecords."""
     offsets = [each.offset for each in verified.not_in_effect]
     if not offsets:
         return log
@@ -98,7 +98,7 @@ def in_effect(log: DataFrame, verified: VerifiedSignatures) -> DataFrame:
 
 
 def unsigned(verified: VerifiedSignatures, audit: DataFrame) -> DataFrame:
-    """Returns the findings. `audit` is table `audit`, for the days."""
+    """Return the findings. `audit` is table `audit`, for the days."""
     day_of = _days(audit)
     rows: list[tuple[object, ...]] = [
         (
@@ -134,7 +134,7 @@ def unsigned(verified: VerifiedSignatures, audit: DataFrame) -> DataFrame:
 
 
 def status(metadata_log: DataFrame, verified: VerifiedSignatures | None) -> str | None:
-    """Returns what is known of the signatures. None for a log that is not signed."""
+    """Return what is known of the signatures. None for a log that is not signed."""
     if verified is not None:
         return str(verified) if verified.records else None
     if metadata_log.where(F.col(S.SIGNATURE).isNotNull()).isEmpty():
@@ -143,7 +143,7 @@ def status(metadata_log: DataFrame, verified: VerifiedSignatures | None) -> str 
 
 
 def _days(audit: DataFrame) -> Callable[[int], date | None]:
-    """Returns a function offset -> the first day on which a process had applied it, else the last day."""
+    """Return a function offset -> the first day on which a process had applied it, else the last day."""
     applied = F.max(F.greatest(S.METADATA_OFFSET, S.LAST_OFFSET))
     by_day = audit.where(F.col(S.DATE).isNotNull()).groupBy(S.DATE).agg(applied.alias("applied"))
     rows = by_day.orderBy(S.DATE).collect()

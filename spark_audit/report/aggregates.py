@@ -70,12 +70,12 @@ _NAMES = (S.HOST, S.PRINCIPAL, S.FORWARDING_PRINCIPAL, S.CLIENT_ID, S.RESOURCE_N
 
 
 def read(audit: DataFrame) -> DataFrame:
-    """Returns these columns of table `audit`, with the texts that clients choose cut."""
+    """Return these columns of table `audit`, with the texts that clients choose cut."""
     return audit.select(*READ, S.KAFKA_TIMESTAMP).withColumns({name: cut(F.col(name)) for name in _NAMES})
 
 
 def cut(text: Column) -> Column:
-    """Returns text of at most LONGEST_NAME characters."""
+    """Return text of at most LONGEST_NAME characters."""
     rest = F.format_string(
         "… (%s characters, SHA-256 %s)", F.length(text), F.left(F.sha2(text, 256), F.lit(16))
     )
@@ -83,7 +83,7 @@ def cut(text: Column) -> Column:
 
 
 def connections(records: DataFrame) -> DataFrame:
-    """Returns the sums of each connection, by its process, principal and host, for the next two tables.
+    """Return the sums of each connection, by its process, principal and host, for the next two tables.
 
     Connections are counted in these few rows. Spark would copy each record for each distinct count.
     """
@@ -109,7 +109,7 @@ def connections(records: DataFrame) -> DataFrame:
 
 
 def totals(by_connection: DataFrame, *key: str) -> DataFrame:
-    """Returns the numbers at the head of the page, in one row, or in one for each value of the key."""
+    """Return the numbers at the head of the page, in one row, or in one for each value of the key."""
     summed = (
         *("records", "allowed", "denied", "throttled", "expired", "failed_logins", "logins", "changes"),
         *("unknown_events", "dropped"),
@@ -123,7 +123,7 @@ def totals(by_connection: DataFrame, *key: str) -> DataFrame:
 
 
 def principals(by_connection: DataFrame, days: Sequence[date], compared: Sequence[date]) -> DataFrame:
-    """Returns the principals with the most requests on these days, or on one that they are compared with."""
+    """Return the principals with the most requests on these days, or on one that they are compared with."""
     is_today = F.col(S.DATE).isin(*days) if days else F.lit(True)
     asked = F.col("allowed") + F.col("denied")
     summed = "allowed", "denied", S.REQUEST_BYTES, S.RESPONSE_BYTES
@@ -146,7 +146,7 @@ def principals(by_connection: DataFrame, days: Sequence[date], compared: Sequenc
 
 
 def denials(records: DataFrame) -> DataFrame:
-    """Returns what was denied most, by principal and host."""
+    """Return what was denied most, by principal and host."""
     key = (S.PRINCIPAL, S.HOST, S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.RULE)
     counted = (
         records.where(denied())
@@ -161,7 +161,7 @@ def denials(records: DataFrame) -> DataFrame:
 
 
 def waits(records: DataFrame) -> DataFrame:
-    """Returns date, quota_id, quota_key, wait_ms, from_ms, to_ms: the time for which somebody waited, once.
+    """Return date, quota_id, quota_key, wait_ms, from_ms, to_ms: the time for which somebody waited, once.
 
     A response says how long the client is to wait. Those to a client with many requests in flight say it at
     the same time, so what they say is not added up: one record lasts from the begin of its interval to the
@@ -184,12 +184,12 @@ def waits(records: DataFrame) -> DataFrame:
 
 
 def waited(records: DataFrame) -> DataFrame:
-    """Returns date, ms: the time for which clients of any quota waited."""
+    """Return date, ms: the time for which clients of any quota waited."""
     return waits(records).groupBy(S.DATE).agg(F.sum("wait_ms").alias("ms"))
 
 
 def throttling(records: DataFrame) -> DataFrame:
-    """Returns the quotas that throttled clients, how often, and for how long somebody waited."""
+    """Return the quotas that throttled clients, how often, and for how long somebody waited."""
     times = F.coalesce(S.COUNT, F.lit(1))
     counted = (
         records.where(is_event("throttled"))
@@ -208,7 +208,7 @@ def throttling(records: DataFrame) -> DataFrame:
 
 
 def logins(records: DataFrame) -> DataFrame:
-    """Returns who logged in from where, the most failures first."""
+    """Return who logged in from where, the most failures first."""
     failed, done = is_event(*_FAILED_LOGINS), is_event("authentication", "reauthentication")
     counted = (
         records.where(failed | done)
@@ -224,7 +224,7 @@ def logins(records: DataFrame) -> DataFrame:
 
 
 def newcomers(records: DataFrame, before: DataFrame) -> DataFrame:
-    """Returns the principals, hosts and client ids of `records` that `before`, earlier records, has not."""
+    """Return the principals, hosts and client ids of `records` that `before`, earlier records, has not."""
     names = F.array(
         *(
             F.struct(F.lit(kind).alias("kind"), F.col(column).alias("name"))
@@ -242,7 +242,7 @@ def newcomers(records: DataFrame, before: DataFrame) -> DataFrame:
 
 
 def changes(records: DataFrame) -> DataFrame:
-    """Returns the latest administrative requests, a row for each of their first OBJECTS objects.
+    """Return the latest administrative requests, a row for each of their first OBJECTS objects.
 
     `left` of the last object is the number of others. Commits of offsets come last: a consumer that assigns
     its partitions itself makes one every few seconds.
@@ -274,7 +274,7 @@ def changes(records: DataFrame) -> DataFrame:
 
 
 def quotas(records: DataFrame, log: DataFrame) -> DataFrame:
-    """Returns the quotas of which the largest part was used, with the limit.
+    """Return the quotas of which the largest part was used, with the limit.
 
     `used` is bytes, microseconds of an event loop, or partitions. `part` is the mean use of the busiest
     BUSIEST_MS, by the limit. A limit is that of each proxy, unless it holds for the cluster. Summaries of
@@ -301,7 +301,7 @@ def quotas(records: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def proving(records: DataFrame, findings: Sequence[Finding]) -> DataFrame:
-    """Returns the records that the evidence of these findings names: id of the finding, record as JSON.
+    """Return the records that the evidence of these findings names: id of the finding, record as JSON.
 
     At most PROOFS records of each of the first PROVEN findings, without the fields that a record does not
     have.
@@ -319,7 +319,7 @@ def proving(records: DataFrame, findings: Sequence[Finding]) -> DataFrame:
 
 
 def _places(evidence: object) -> Iterator[tuple[str, str, int]]:
-    """Yields the first PROOFS keys of records that a finding's evidence names."""
+    """Yield the first PROOFS keys of records that a finding's evidence names."""
     if not isinstance(evidence, Mapping):
         return
     proxy_id, boot_id = evidence.get(S.PROXY_ID), evidence.get(S.BOOT_ID)
@@ -333,7 +333,7 @@ def _places(evidence: object) -> Iterator[tuple[str, str, int]]:
 
 
 def grants(records: DataFrame, log: DataFrame, first_ms: int, last_ms: int) -> DataFrame | None:
-    """Returns the ACLs that ended since `first_ms` or have an end, the earliest first; None if there is none.
+    """Return the ACLs that ended since `first_ms` or have an end, the earliest first; None if there is none.
 
     All is as at `last_ms`: `state` is ended, removed (before its end) or in effect; `before_ms` is the
     end that it had before, `by` and S.RECORD_KEY are those of the request that has set the last one. `used`
@@ -365,7 +365,7 @@ def grants(records: DataFrame, log: DataFrame, first_ms: int, last_ms: int) -> D
 
 
 def processes(records: DataFrame) -> DataFrame:
-    """Returns the processes that wrote the trail, with their first and last record."""
+    """Return the processes that wrote the trail, with their first and last record."""
     counted = records.groupBy(*S.BOOT_KEY, S.ROLE).agg(
         F.count(F.lit(1)).alias("records"),
         F.max(S.SEQUENCE).alias("last_sequence"),
@@ -378,7 +378,7 @@ def processes(records: DataFrame) -> DataFrame:
 
 
 def unreadable(quarantine: DataFrame) -> DataFrame:
-    """Returns the number of quarantined records by topic and reason."""
+    """Return the number of quarantined records by topic and reason."""
     counted = quarantine.groupBy(S.KAFKA_TOPIC, S.REASON).agg(
         F.count(F.lit(1)).alias("records"), F.max(S.KAFKA_OFFSET).alias("last_offset")
     )
@@ -386,7 +386,7 @@ def unreadable(quarantine: DataFrame) -> DataFrame:
 
 
 def of_days(table: DataFrame, days: Sequence[str]) -> DataFrame:
-    """Returns the rows of these days (YYYY-MM-DD), without reading other days; all rows if none is given."""
+    """Return the rows of these days (YYYY-MM-DD), without reading other days; all rows if none is given."""
     return table.where(F.col(S.DATE).isin(*map(date.fromisoformat, days))) if days else table
 
 
@@ -399,7 +399,7 @@ def granted() -> Column:
 
 
 def is_change() -> Column:
-    """Returns whether the record has the outcome of an administrative request, but for commits of offsets."""
+    """Return whether the record has the outcome of an administrative request, but for commits of offsets."""
     return is_event("forwarded", "broker_responded") & F.col(S.OBJECTS).isNotNull() & ~_is_commit()
 
 
@@ -432,7 +432,7 @@ LOGINS = {
 
 
 def sampled(records: DataFrame, bucket_ms: int, number: int) -> DataFrame:
-    """Returns the records that the page can show, with their `kind`, the most wanted ones first.
+    """Return the records that the page can show, with their `kind`, the most wanted ones first.
 
     All of them if the `number` of records is small. Else two of each kind in each column of a plot, two of
     each row of a table (who did what to which object from where), two of each principal in each column, and
@@ -454,13 +454,13 @@ def sampled(records: DataFrame, bucket_ms: int, number: int) -> DataFrame:
 
 
 def first_groups() -> Column:
-    """Returns the first GROUPS_SHOWN groups of a session, and that there are more."""
+    """Return the first GROUPS_SHOWN groups of a session, and that there are more."""
     cut_off = F.concat(F.slice(S.GROUPS, 1, GROUPS_SHOWN), F.array(F.lit("…")))
     return F.when(F.size(S.GROUPS) > GROUPS_SHOWN, cut_off).otherwise(F.col(S.GROUPS))
 
 
 def _picked(hashed: DataFrame, *key: Column | str) -> DataFrame:
-    """Returns the smallest and the largest hash of each group, with the place of the group in its kind."""
+    """Return the smallest and the largest hash of each group, with the place of the group in its kind."""
     groups = hashed.groupBy(KIND, *key).agg(
         F.min(_HASH).alias("one"),
         F.max(_HASH).alias("other"),
@@ -474,12 +474,12 @@ def _picked(hashed: DataFrame, *key: Column | str) -> DataFrame:
 
 
 def numbers_of_kinds(records: DataFrame) -> DataFrame:
-    """Returns how many records there are of each kind."""
+    """Return how many records there are of each kind."""
     return records.groupBy(kind().alias(KIND)).agg(F.count(F.lit(1)).alias("records")).orderBy(KIND)
 
 
 def kind() -> Column:
-    """Returns what a record is on the page: the name of its plot, mostly."""
+    """Return what a record is on the page: the name of its plot, mostly."""
     return (
         F.when(denied(), "denied")
         .when(granted(), "allowed")
@@ -494,7 +494,7 @@ def kind() -> Column:
 
 
 def _begin_ms() -> Column:
-    """Returns the moment at which a record is plotted: the begin of its interval, if it has one.
+    """Return the moment at which a record is plotted: the begin of its interval, if it has one.
 
     The interval of a summary ends with its record. A start after that, or a negative one, is forged.
     """
@@ -503,7 +503,7 @@ def _begin_ms() -> Column:
 
 
 def timeline(records: DataFrame, bucket_ms: int, last_ms: int) -> DataFrame:
-    """Returns plot, bucket_ms, series, amount, up to `last_ms`.
+    """Return plot, bucket_ms, series, amount, up to `last_ms`.
 
     The plots are `allowed` (requests by API), `denied` (requests by principal), `throttled` (milliseconds by
     quota-id) and `logins` (by outcome). A plot has at most MOST_SERIES series; the smallest are OTHERS.
@@ -515,7 +515,7 @@ def timeline(records: DataFrame, bucket_ms: int, last_ms: int) -> DataFrame:
 
 
 def _waiting(records: DataFrame, bucket_ms: int, last_ms: int) -> DataFrame:
-    """Returns the rows of the plot of throttling: each wait, in all columns over which it lasts."""
+    """Return the rows of the plot of throttling: each wait, in all columns over which it lasts."""
     waiting = waits(records).withColumn("to_ms", F.least("to_ms", F.lit(last_ms))).where("to_ms > from_ms")
     first, last = (F.floor(moment / F.lit(bucket_ms)) for moment in (F.col("from_ms"), F.col("to_ms") - 1))
     each = waiting.withColumn("column", F.explode(F.sequence(first, last)))
@@ -527,7 +527,7 @@ def _waiting(records: DataFrame, bucket_ms: int, last_ms: int) -> DataFrame:
 
 
 def largest(counted: DataFrame) -> DataFrame:
-    """Returns these rows of plot, bucket_ms, series, amount with the series that are drawn, and OTHERS."""
+    """Return these rows of plot, bucket_ms, series, amount with the series that are drawn, and OTHERS."""
     folded = counted.join(F.broadcast(_named(counted)), [PLOT, SERIES])
     summed = folded.groupBy(PLOT, BUCKET_MS, F.col("name").alias(SERIES)).agg(F.sum(AMOUNT).alias(AMOUNT))
     return summed.orderBy(PLOT, BUCKET_MS, SERIES)
@@ -548,7 +548,7 @@ def _piece(plot: str, series: Column, amount: Column) -> Column:
 
 
 def _named(counted: DataFrame) -> DataFrame:
-    """Returns the name under which each series is drawn, so that the driver collects only a few series."""
+    """Return the name under which each series is drawn, so that the driver collects only a few series."""
     sums = counted.groupBy(PLOT, SERIES).agg(F.sum(AMOUNT).alias("all"))
     of_plot = Window.partitionBy(PLOT)
     rank = F.row_number().over(of_plot.orderBy(F.col("all").desc(), SERIES))

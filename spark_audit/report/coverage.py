@@ -27,7 +27,7 @@ class CheckedFamily:
 def checked(
     findings: Sequence[Finding], severities: Sequence[str], summary: FindingsSummary
 ) -> list[CheckedFamily]:
-    """Returns all families in their ORDER. A family of a later release comes last."""
+    """Return all families in their ORDER. A family of a later release comes last."""
     signatures = summary.get("signatures")
     is_verified = {"log": signatures is not None and not signatures.startswith(NOT_VERIFIED)}
     of: dict[str, list[str]] = {family: [] for family in ORDER}
@@ -46,7 +46,7 @@ def checked(
 
 
 def verdict(document: FindingsDocument, severities: Sequence[str], records: int) -> str:
-    """Returns the highest severity, or `clean` without a finding, or `empty` if nothing was checked.
+    """Return the highest severity, or `clean` without a finding, or `empty` if nothing was checked.
 
     `records` is the number of records on the page. A page may cover fewer days than the document.
     """
@@ -61,7 +61,7 @@ def _open(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def of_days(document: FindingsDocument, days: Sequence[str]) -> FindingsDocument:
-    """Returns the document with the findings of these days only. NotChecked if it does not cover them."""
+    """Return the document with the findings of these days only. NotChecked if it does not cover them."""
     done = document["summary"].get("days") or []
     missing = sorted(set(days) - set(done)) if done else []
     if missing:
@@ -76,6 +76,6 @@ def of_days(document: FindingsDocument, days: Sequence[str]) -> FindingsDocument
 
 
 def newer(document: FindingsDocument, versions: Mapping[str, int]) -> list[str]:
-    """Returns the tables that were written after they were reconciled: they hold unchecked records."""
+    """Return the tables that were written after they were reconciled: they hold unchecked records."""
     then = document["summary"].get("versions") or {}
     return [name for name, now in versions.items() if name in then and then[name] != now]

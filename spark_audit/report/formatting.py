@@ -20,7 +20,7 @@ _LONGEST, _LONGEST_TEXT = 400, 4_000
 
 
 def visible(value: object) -> object:
-    """Returns a client's text with invisible characters as escapes, so that no name looks like another.
+    """Return a client's text with invisible characters as escapes, so that no name looks like another.
 
     Those are control characters, marks that change the direction of writing and characters without width.
     """
@@ -40,29 +40,29 @@ def _escaped(text: str) -> str:
 
 
 def lines(text: str) -> Markup:
-    """Returns text with its line breaks."""
+    """Return text with its line breaks."""
     return escape(_escaped(text))
 
 
 def told(text: str) -> Markup:
-    """Returns what a finding says, with its line breaks."""
+    """Return what a finding says, with its line breaks."""
     return escape(_shortened(_escaped(text), _LONGEST_TEXT))
 
 
 def pretty(value: object) -> Markup:
-    """Returns JSON on several lines."""
+    """Return JSON on several lines."""
     return told(json.dumps(value, indent=1, ensure_ascii=False))
 
 
 def number(value: float | None) -> str:
-    """Formats a count or a quota: 1048576.0 -> 1,048,576. Of more than 15 digits, shows the first ones."""
+    """Format a count or a quota: 1048576.0 -> 1,048,576. Of more than 15 digits, shows the first ones."""
     if value is None:
         return ""
     return f"{int(value):,}" if abs(value) < _EXACT and value == int(value) else f"{value:,.6g}"
 
 
 def short(value: float) -> str:
-    """Formats a number in little space: 1500000 -> 1.5M."""
+    """Format a number in little space: 1500000 -> 1.5M."""
     for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= limit:
             return f"{value / limit:,.4g}{unit}"
@@ -70,7 +70,7 @@ def short(value: float) -> str:
 
 
 def size(count: int | None) -> str:
-    """Formats a size: 1536 -> 1.5 KiB."""
+    """Format a size: 1536 -> 1.5 KiB."""
     if count is None:
         return ""
     amount, unit = float(count), "B"
@@ -82,7 +82,7 @@ def size(count: int | None) -> str:
 
 
 def span(milliseconds: float | None) -> str:
-    """Formats a duration: 90000 -> 1.5 min."""
+    """Format a duration: 90000 -> 1.5 min."""
     if milliseconds is None:
         return ""
     for limit, divisor, unit in ((1_000, 1, "ms"), (60_000, 1_000, "s"), (3_600_000, 60_000, "min")):
@@ -94,7 +94,7 @@ def span(milliseconds: float | None) -> str:
 
 
 def stretch(milliseconds: int) -> str:
-    """Formats an interval as the unit of an axis: 60000 -> minute, 1800000 -> 30 minutes."""
+    """Format an interval as the unit of an axis: 60000 -> minute, 1800000 -> 30 minutes."""
     for divisor, unit in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second")):
         if milliseconds >= divisor:
             count = milliseconds // divisor
@@ -103,21 +103,21 @@ def stretch(milliseconds: int) -> str:
 
 
 def moment(time_ms: int | None) -> str:
-    """Formats a moment in UTC."""
+    """Format a moment in UTC."""
     return (
         "" if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     )
 
 
 def share(part: int, whole: int) -> str:
-    """Formats a part in per cent, rounded down: 999,999 of 1,000,000 -> 99.9 %."""
+    """Format a part in per cent, rounded down: 999,999 of 1,000,000 -> 99.9 %."""
     if not whole or part == whole:
         return "100 %" if whole else "–"
     return f"{int(1000 * part / whole) / 10:g} %"
 
 
 def compared(now: float, before: float, day: str = "") -> str:
-    """Formats how much more or less a number is than that of a day before: 12 and 10 -> +20 % vs 22 Nov."""
+    """Format how much more or less a number is than that of a day before: 12 and 10 -> +20 % vs 22 Nov."""
     if now == before:
         return f"same as {day}" if day else "same"
     if not before:
@@ -132,12 +132,12 @@ def compared(now: float, before: float, day: str = "") -> str:
 
 
 def short_day(day: date, before: str = "") -> str:
-    """Formats a day: 22 Nov."""
+    """Format a day: 22 Nov."""
     return f"{before}{day:%d %b}"
 
 
 def used(amount: float | None, quota_key: str | None) -> str:
-    """Formats the use of a quota: bytes, time on an event loop, or partitions."""
+    """Format the use of a quota: bytes, time on an event loop, or partitions."""
     if amount is None or quota_key is None:
         return ""
     if quota_key.endswith("_byte_rate"):
@@ -146,12 +146,12 @@ def used(amount: float | None, quota_key: str | None) -> str:
 
 
 def part(value: float | None) -> str:
-    """Formats a part of a limit in per cent, rounded up: 0.0001 -> 1 %."""
+    """Format a part of a limit in per cent, rounded up: 0.0001 -> 1 %."""
     return "" if value is None else f"{math.ceil(100 * value):,} %"
 
 
 def record(row: Row) -> list[object]:
-    """Returns a record as the search on the page has it: times, names, what was decided, and its place.
+    """Return a record as the search on the page has it: times, names, what was decided, and its place.
 
     Its time is followed by the moments in ms between which it counts in a plot.
     """

@@ -41,7 +41,7 @@ _SHOWN = ("type", "name", S.OPERATION, "key", "old_value", "new_value", "error",
 
 
 def history(audit: DataFrame, kind: str, name: str) -> list[Entry]:
-    """Returns what was done to the resource, in the order of time. `kind` is one of KINDS."""
+    """Return what was done to the resource, in the order of time. `kind` is one of KINDS."""
     records = deduplicate(audit, later_copies(audit, sequence_index(audit)))
     sealed = F.from_json(F.concat(S.LINE, F.lit("}")), S.ENVELOPE)["data"][S.OBJECTS]
     named = records.where(F.col(S.EVENT).isin(*_NAMING)).withColumn(S.OBJECTS, F.coalesce(sealed, S.OBJECTS))
@@ -57,7 +57,7 @@ def history(audit: DataFrame, kind: str, name: str) -> list[Entry]:
 
 
 def done(records: DataFrame) -> DataFrame:
-    """Returns one record with `objects` for each administrative request: its outcome, or what was attempted.
+    """Return one record with `objects` for each administrative request: its outcome, or what was attempted.
 
     What was about to be done counts where no outcome is recorded, such as after a crash.
     """
@@ -77,12 +77,12 @@ def _responded(records: DataFrame) -> DataFrame:
 
 
 def lines(found: list[Entry]) -> list[str]:
-    """Returns a line for each row of the history."""
+    """Return a line for each row of the history."""
     return [_line(each) for each in found]
 
 
 def _by_right(records: DataFrame, kind: str, name: str) -> DataFrame:
-    """Returns denials of administration that name the resource, and the uses of a transactional id."""
+    """Return denials of administration that name the resource, and the uses of a transactional id."""
     about = (F.col(S.RESOURCE_NAME) == name) & F.col(S.RESOURCE_TYPE).isin(*KINDS[kind])
     denied = (F.col(S.EVENT) == "authorization") & ~F.col(S.GRANTED) & (F.col(S.ROLE) == "proxy")
     denied = denied & F.col(S.OPERATION).isin(*ATTEMPTS)
@@ -101,7 +101,7 @@ def _by_right(records: DataFrame, kind: str, name: str) -> DataFrame:
 
 
 def matches(each: Column, kind: str, name: str) -> Column:
-    """Returns whether an object is the resource."""
+    """Return whether an object is the resource."""
     if kind == "config":
         named = (each["key"] == name) & each[S.OPERATION].endswith("_CONFIG")
     elif kind == "acl":

@@ -45,7 +45,7 @@ def render(
     changed: Sequence[str] = (),
     home: str = "",
 ) -> str:
-    """Returns the page as text. `document` is findings.json; NotChecked if it does not cover a day.
+    """Return the page as text. `document` is findings.json; NotChecked if it does not cover a day.
 
     With days (YYYY-MM-DD) the page is about these only, and other days of table `audit` are not read.
     `versions` are the current versions of the tables. `changed` says what was changed since they were
@@ -65,7 +65,7 @@ def collected(
     days: Sequence[str] = (),
     findings: Sequence[Finding] = (),
 ) -> Entry:
-    """Returns what the page shows of the tables, as plain rows and plots."""
+    """Return what the page shows of the tables, as plain rows and plots."""
     read = aggregates.read(audit)
     wanted = read.transform(aggregates.of_days, days)
     records, log = held(wanted.transform(held_if_small).transform(deduplicate)), held(metadata_log)
@@ -115,7 +115,7 @@ def collected(
 
 
 def _until_ms(audit: DataFrame, records: DataFrame, day: date) -> int | None:
-    """Returns the time of day up to which a day is compared. None if there are records of a later one."""
+    """Return the time of day up to which a day is compared. None if there are records of a later one."""
     if not audit.where(F.col(S.DATE) > day).isEmpty():
         return None
     last = records.agg(F.max(S.TIME_MS)).first()
@@ -130,14 +130,14 @@ def _of_earlier_days(before: DataFrame, days: Sequence[date], until_ms: int | No
 
 
 def _compared(totals: DataFrame, waited_ms: Mapping[date, int], days: Sequence[date]) -> Rows:
-    """Returns the numbers of each of these days that has records, and its `place` among them."""
+    """Return the numbers of each of these days that has records, and its `place` among them."""
     of = {row[S.DATE]: row for row in _rows(totals)}
     there = [(place, day) for place, day in enumerate(days) if day in of]
     return [of[day] | {"place": place, "waited_ms": waited_ms.get(day, 0)} for place, day in there]
 
 
 def _quotas(used: DataFrame, throttled: DataFrame) -> Rows:
-    """Returns the quotas that were used or that throttled somebody, those with the longest waits first."""
+    """Return the quotas that were used or that throttled somebody, those with the longest waits first."""
     quotas: dict[tuple[str, str], Entry] = {}
     for row in [*_rows(used), *_rows(throttled)]:
         key = row[S.QUOTA_ID], row[S.QUOTA_KEY]
@@ -146,7 +146,7 @@ def _quotas(used: DataFrame, throttled: DataFrame) -> Rows:
 
 
 def _searched(sampled: DataFrame) -> list[list[object]]:
-    """Returns the records as the script of the page wants them, the latest first, cut to MOST_CHARACTERS."""
+    """Return the records as the script of the page wants them, the latest first, cut to MOST_CHARACTERS."""
     found, left = [], MOST_CHARACTERS
     for row in sampled.collect():
         record = formatting.record(row)
@@ -165,7 +165,7 @@ def fill(
     changed: Sequence[str] = (),
     home: str = "",
 ) -> str:
-    """Returns the filled template."""
+    """Return the filled template."""
     return (
         environment()
         .get_template("report.html.j2")
@@ -186,13 +186,13 @@ def fill(
 
 
 def overview(days: Mapping[str, FindingsSummary]) -> str:
-    """Returns the page that leads to the pages of days. `days`: day -> what was checked."""
+    """Return the page that leads to the pages of days. `days`: day -> what was checked."""
     newest_first = sorted(days.items(), reverse=True)
     return environment().get_template("overview.html.j2").render(days=newest_first, severities=S.SEVERITIES)
 
 
 def _proofs(records: DataFrame, findings: Sequence[Finding]) -> dict[str, list[str]]:
-    """Returns id of a finding -> the records that its evidence names, as JSON."""
+    """Return id of a finding -> the records that its evidence names, as JSON."""
     proofs: dict[str, list[str]] = {}
     for row in aggregates.proving(records, findings).collect():
         proofs.setdefault(row["id"], []).append(row["record"])
@@ -229,7 +229,7 @@ def _plots(records: DataFrame, totals: Entry, bucket_ms: int) -> Entry:
 
 
 def unit(counts_ms: plots.Counts) -> tuple[str, int]:
-    """Returns the name and the ms of the unit in which these times are plotted."""
+    """Return the name and the ms of the unit in which these times are plotted."""
     highest_ms = max((sum(series.values()) for series in counts_ms.values()), default=0)
     return next((name, ms) for name, ms in reversed(_UNITS) if highest_ms >= 2 * ms or ms == 1)
 
@@ -245,7 +245,7 @@ _FILTERS = (
 
 
 def environment() -> Environment:
-    """Returns the template's environment. It escapes all text, and shows invisible characters as escapes."""
+    """Return the template's environment. It escapes all text, and shows invisible characters as escapes."""
     made = Environment(
         loader=PackageLoader("spark_audit.report"),
         autoescape=True,

@@ -74,7 +74,7 @@ Counts = Mapping[int, Mapping[str, float]]
 
 
 def bucket_for(first_ms: int, last_ms: int) -> int:
-    """Returns the smallest width from STEPS_MS with which the whole time needs at most BARS columns."""
+    """Return the smallest width from STEPS_MS with which the whole time needs at most BARS columns."""
     return next((step for step in STEPS_MS if last_ms // step - first_ms // step < BARS), STEPS_MS[-1])
 
 
@@ -88,7 +88,7 @@ def stacked(
     shown: Callable[[float], str] = number,
     of_day: bool = False,
 ) -> Plot:
-    """Returns the columns from the first to the last moment.
+    """Return the columns from the first to the last moment.
 
     The series are those in `order`, or the largest ones; all others are OTHERS. `shown` formats an amount.
     With `of_day` the moments are times of any day, since midnight.
@@ -157,7 +157,7 @@ def _y(count: float, top: int) -> float:
 
 
 def _round_up(count: float) -> int:
-    """Rounds up to 1, 2, 4 or 5 times a power of ten, so that a quarter of it is round too."""
+    """Round up to 1, 2, 4 or 5 times a power of ten, so that a quarter of it is round too."""
     power = 1
     while True:
         for factor in (1, 2, 4, 5):
@@ -172,7 +172,7 @@ def _y_ticks(top: int) -> list[Tick]:
 
 
 def _x_ticks(begin: int, columns: int, bucket_ms: int, of_day: bool) -> list[Tick]:
-    """Returns labels at round moments: every third hour, every Monday. Midnight is labelled with its day."""
+    """Return labels at round moments: every third hour, every Monday. Midnight is labelled with its day."""
     first_ms, span_ms = begin * bucket_ms, columns * bucket_ms
     fitting = (s for s in STEPS_MS if s % bucket_ms == 0 and span_ms // s <= LABELS)
     step_ms = next(fitting, STEPS_MS[-1])

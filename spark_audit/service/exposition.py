@@ -81,7 +81,7 @@ class Metrics:
         self._counted: dict[tuple[str, str], int] = {}
 
     def update(self, progress: Sequence[Progress]) -> None:
-        """Takes over how far the streams are."""
+        """Take over how far the streams are."""
         for each in progress:
             self._count(self._records, each.name, each.records)
             self._count(self._batches, each.name, each.batches)
@@ -96,7 +96,7 @@ class Metrics:
         self._counted[place] = total
 
     def show_findings(self, days: Iterable[Mapping[str, int]]) -> None:
-        """Shows the sum of these findings, each severity -> number."""
+        """Show the sum of these findings, each severity -> number."""
         counts = list(days)
         for severity in S.SEVERITIES:
             self._findings.labels(severity).set(sum(each.get(severity, 0) for each in counts))
@@ -108,7 +108,7 @@ Problems = Callable[[], Sequence[str]]
 
 @contextmanager
 def serving(address: str, metrics: Metrics, problems: Problems) -> Iterator[int]:
-    """Serves /metrics, /livez and /readyz at HOST:PORT. Yields the port. AuditError if it cannot."""
+    """Serve /metrics, /livez and /readyz at HOST:PORT. Yield the port. AuditError if it cannot."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal():
         raise AuditError(f"--http {address!r} is not HOST:PORT")

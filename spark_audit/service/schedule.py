@@ -16,18 +16,18 @@ class Schedule:
     retain_days: int | None = None
 
     def next_after(self, now_s: float) -> float:
-        """Returns when to reconcile next: when the next interval has ended and its records have arrived.
+        """Return when to reconcile next: when the next interval has ended and its records have arrived.
 
         Intervals are aligned to the epoch, so with an hour the last one of a day ends with the day (UTC).
         """
         return _next_multiple(now_s - self._allowance_s, self.interval_s) + self._allowance_s
 
     def retry_after(self, now_s: float) -> float:
-        """Returns when to repeat a reconciliation that failed."""
+        """Return when to repeat a reconciliation that failed."""
         return now_s + min(RETRY_S, self.interval_s)
 
     def maintenance_after(self, now_s: float) -> float:
-        """Returns when to compact the tables next: once a day, after the day before was reconciled."""
+        """Return when to compact the tables next: once a day, after the day before was reconciled."""
         return _next_multiple(now_s, DAY_S) + self._allowance_s
 
     @property

@@ -40,7 +40,7 @@ class _Stopped(Exception):
 
 
 def now_s() -> float:
-    """Returns the seconds since the epoch."""
+    """Return the seconds since the epoch."""
     return datetime.now(UTC).timestamp()
 
 
@@ -78,7 +78,7 @@ class Service(Companion):
         self._show_findings()
 
     def while_reading(self, progress: Sequence[Progress]) -> bool:
-        """Starts a reconciliation if one is due. Returns True if the tables are to be maintained."""
+        """Start a reconciliation if one is due. Return True if the tables are to be maintained."""
         self._progress = progress
         self._metrics.update(progress)
         if self._running is not None and not self._running.done():
@@ -94,7 +94,7 @@ class Service(Companion):
         return now_s() >= self._maintenance_s
 
     def while_stopped(self) -> None:
-        """Compacts the tables, and deletes old days if that is configured. Neither waits for the other."""
+        """Compact the tables, and deletes old days if that is configured. Neither waits for the other."""
         self._maintenance_s = self._schedule.maintenance_after(now_s())
         retain_days = self._schedule.retain_days
         if retain_days is not None:
@@ -102,7 +102,7 @@ class Service(Companion):
         self._maintain("the tables were not compacted", self._compact)
 
     def problems(self) -> list[str]:
-        """Returns why the service is not ready: streams that do not poll, a late reconciliation."""
+        """Return why the service is not ready: streams that do not poll, a late reconciliation."""
         waiting = [each.name for each in self._progress if self._is_late(each)]
         found = [f"stream {name} has not looked for records for {STREAM_TIMEOUT_S} s" for name in waiting]
         if not self._progress:
@@ -112,7 +112,7 @@ class Service(Companion):
         return found
 
     def close(self) -> None:
-        """Ends the reconciliation that is running. What it has written is completed by the next one."""
+        """End the reconciliation that is running. What it has written is completed by the next one."""
         while self._running is not None and not wait([self._running], timeout=1).done:
             self._spark.sparkContext.cancelAllJobs()
         self._worker.shutdown()
@@ -187,7 +187,7 @@ class Service(Companion):
         self._metrics.show_findings(summary["findings"] for summary in self._summaries.values())
 
     def _written_summaries(self) -> dict[str, FindingsSummary]:
-        """Returns day -> what was checked, as earlier runs have left it in `out`."""
+        """Return day -> what was checked, as earlier runs have left it in `out`."""
         days = [name for name in names_in(self._spark, self._out) if _is_day(name)]
         found: dict[str, FindingsSummary] = {}
         for day in days:

@@ -55,7 +55,7 @@ class Selection:
 
 
 def to_files(directory: str) -> Destination:
-    """Appends files of JSON lines to a directory or URI. A file appears when it is complete."""
+    """Append files of JSON lines to a directory or URI. A file appears when it is complete."""
 
     def write(rows: DataFrame) -> None:
         documents = rows.select(DOCUMENT).persist()
@@ -68,7 +68,7 @@ def to_files(directory: str) -> Destination:
 
 
 def to_topic(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> Destination:
-    """Sends them from the executors, and waits for all replicas in sync. The key of a record is its `uid`.
+    """Send them from the executors, and wait for all replicas in sync. The key of a record is its `uid`.
 
     `options` are those of `kafka_options`. AuditError if the topic does not exist.
     """
@@ -85,7 +85,7 @@ def to_topic(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[s
 
 
 def to_receiver(receiver: Receiver) -> Destination:
-    """Sends them from the driver, which has the token."""
+    """Send them from the driver, which has the token."""
 
     def write(rows: DataFrame) -> None:
         receiver.send(Event(*row) for row in rows.toLocalIterator())
@@ -96,7 +96,7 @@ def to_receiver(receiver: Receiver) -> Destination:
 def export_days(
     spark: SparkSession, tables: Tables, days: Sequence[str], selection: Selection, destination: Destination
 ) -> None:
-    """Exports the records of days (YYYY-MM-DD)."""
+    """Export the records of days (YYYY-MM-DD)."""
     audit = delta.read_table(spark, tables.audit, S.AUDIT, delta.version(spark, tables.audit))
     destination(events(audit.where(F.col(S.DATE).isin(*days)), audit, selection))
 
@@ -110,9 +110,9 @@ def export_new(
     stop_requested: Flag | None = None,
     trigger: str = _TRIGGER,
 ) -> int:
-    """Exports what the table has and directory `position` does not count as exported.
+    """Export what the table has and directory `position` does not count as exported.
 
-    Returns the number of records that were read. With `stop_requested` it looks again at each
+    Return the number of records that were read. With `stop_requested` it looks again at each
     `trigger`, until that is set.
     """
     failed, counts = list[AuditError](), list[int]()
@@ -150,7 +150,7 @@ def export_new(
 
 
 def events(rows: DataFrame, audit: DataFrame, selection: Selection) -> DataFrame:
-    """Returns `uid`, `time_ms` and `document` of the selected rows, in the order of the topic.
+    """Return `uid`, `time_ms` and `document` of the selected rows, in the order of the topic.
 
     `audit` is the table that they are of.
     """
@@ -171,7 +171,7 @@ def events(rows: DataFrame, audit: DataFrame, selection: Selection) -> DataFrame
 
 
 def _selects(selection: Selection) -> Column:
-    """Returns whether a row is selected by principal and resource. Checkpoints always are."""
+    """Return whether a row is selected by principal and resource. Checkpoints always are."""
     wanted = F.lit(True)
     if selection.principals:
         wanted = wanted & F.coalesce(F.col(S.PRINCIPAL).isin(*selection.principals), F.lit(False))
@@ -187,7 +187,7 @@ def _is_about(kind: str, name: str) -> Column:
 
 
 def _linked(rows: DataFrame, audit: DataFrame) -> DataFrame:
-    """Adds the link before each row, and the sequence of the first checkpoint that covers it."""
+    """Add the link before each row, and the sequence of the first checkpoint that covers it."""
     [(first, last)] = rows.agg(F.date_sub(F.min(S.DATE), 1), F.date_add(F.max(S.DATE), 1)).collect()
     # A process signs each minute. Without rows the bounds are null, and so nothing is near.
     near = audit.where(F.col(S.DATE).between(F.lit(first), F.lit(last)))

@@ -187,7 +187,7 @@ def _decision(value: Value, _: Data) -> str:
 
 
 def _times(value: Value, data: Data) -> int | None:
-    """Returns None where the number is not one of events: for quotas it is what was used."""
+    """Return None where the number is not one of events: for quotas it is what was used."""
     return value if data["event"].endswith(("_summary", "_collapsed", "_incomplete")) else None
 
 
@@ -262,7 +262,7 @@ class ChainPlace(NamedTuple):
 
 
 def exported(schema: str, classes: Sequence[str], body: str, proof: ChainPlace) -> str | None:
-    """Returns an event as JSON; None for a record of another class than `classes`, if there are any.
+    """Return an event as JSON; None for a record of another class than `classes`, if there are any.
 
     `body` is the record without its link, with its last brace. Checkpoints are of all classes: without them
     nothing could be verified.
@@ -278,12 +278,12 @@ def exported(schema: str, classes: Sequence[str], body: str, proof: ChainPlace) 
 def exported_row(
     schema: str, classes: str, body: str, *place: *tuple[str, str | None, str | None, int | None, str]
 ) -> str | None:
-    """Returns `exported` of values of columns. `classes` are separated by commas, `place` is a ChainPlace."""
+    """Return `exported` of values of columns. `classes` are separated by commas, `place` is a ChainPlace."""
     return exported(schema, classes.split(",") if classes else (), body, ChainPlace(*place))
 
 
 def event_class(data: Data) -> str:
-    """Returns one of EVENT_CLASSES, as proxy.audit.events.class_of does."""
+    """Return one of EVENT_CLASSES, as proxy.audit.events.class_of does."""
     event, method = data["event"], data.get("method")
     if event in ("authorization", "authorization_collapsed") and data.get("granted"):
         return SUMMARY if method in _RECORDED_READS else ADMIN
@@ -314,12 +314,12 @@ def _operation(data: Data) -> str:
 
 
 def _accounts(data: Data) -> list[str]:
-    """Returns the users whose SCRAM credentials an administrative request is about."""
+    """Return the users whose SCRAM credentials an administrative request is about."""
     return [each["name"] for each in data.get("objects", ()) if each.get("type") == "USER" and "name" in each]
 
 
 def _placed(document: dict[str, Value], data: Data, places: Iterator[FieldPlace]) -> set[str]:
-    """Writes fields where they belong, and returns the names of those that have a place."""
+    """Write fields where they belong, and returns the names of those that have a place."""
     placed = set()
     for field, path, convert in places:
         value = data.get(field.name)
@@ -331,7 +331,7 @@ def _placed(document: dict[str, Value], data: Data, places: Iterator[FieldPlace]
 
 
 def _put(into: dict[str, Value], path: str, value: Value) -> None:
-    """Writes a value at a dotted path. `name[]` is a list, with an element for each value."""
+    """Write a value at a dotted path. `name[]` is a list, with an element for each value."""
     head, _, rest = path.partition(".")
     if not head.endswith("[]"):
         if rest:
@@ -346,7 +346,7 @@ def _put(into: dict[str, Value], path: str, value: Value) -> None:
 
 
 def _rest(data: Data, placed: set[str], proof: ChainPlace) -> dict[str, Value]:
-    """Returns what has no place in a schema, and the place of the record in its chain."""
+    """Return what has no place in a schema, and the place of the record in its chain."""
     left = {name: value for name, value in data.items() if name not in placed}
     # Their names are anybody's, and an index has a field for each. Both are in the line.
     left.pop("changes", None)
@@ -403,7 +403,7 @@ def _ocsf_places(class_: int) -> Iterator[FieldPlace]:
 
 
 def _ocsf_required(document: dict[str, Value], class_: int, data: Data, accounts: list[str]) -> None:
-    """Adds the attributes that a class must have, where the record has no field for them."""
+    """Add the attributes that a class must have, where the record has no field for them."""
     process = data["proxy_id"]
     if class_ == APPLICATION:
         document["app"] = {"name": "Penstock", "uid": process, "vendor_name": "Penstock"}

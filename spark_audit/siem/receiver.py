@@ -88,7 +88,7 @@ _SERVICE = json.dumps({"attributes": [{"key": "service.name", "value": {"stringV
 
 
 def _check_items(content: bytes) -> None:
-    """Raises an error if Elastic has not taken each event of a batch. One that it has already is taken."""
+    """Raise an error if Elastic has not taken each event of a batch. One that it has already is taken."""
     answer = json.loads(content)
     items = answer["items"] if answer["errors"] else []
     failed = [each["create"] for each in items if each["create"]["status"] not in (200, 201, _EXISTS)]
@@ -104,7 +104,7 @@ def _check_items(content: bytes) -> None:
 
 
 def _check_partial_success(content: bytes) -> None:
-    """Raises an error if a receiver of OTLP has rejected log records. It must not get them again."""
+    """Raise an error if a receiver of OTLP has rejected log records. It must not get them again."""
     said = json.loads(content or b"{}").get("partialSuccess") or {}
     if rejected := int(said.get("rejectedLogRecords", 0)):
         reason = str(said.get("errorMessage"))[:_SHOWN_CHARACTERS]
@@ -140,7 +140,7 @@ class Receiver:
         self._connection: http.client.HTTPConnection | None = None
 
     def send(self, events: Iterable[Event]) -> int:
-        """Returns how many the receiver has acknowledged: all. AuditError if it does not take them."""
+        """Return how many the receiver has acknowledged: all. AuditError if it does not take them."""
         number = 0
         try:
             for batch in self._batches(events):

@@ -31,24 +31,24 @@ _SHORT = 16
 def of_findings(
     acknowledged: Mapping[str, Acknowledgement], ids: Iterable[str]
 ) -> dict[str, Acknowledgement]:
-    """Returns those of findings with these ids, by id. What was acknowledged with a short id still counts."""
+    """Return those of findings with these ids, by id. What was acknowledged with a short id still counts."""
     each = ((id_, acknowledged.get(id_) or acknowledged.get(id_[:_SHORT])) for id_ in ids)
     return {id_: said for id_, said in each if said is not None}
 
 
 def acknowledgements(runs: Sequence[Run]) -> dict[str, Acknowledgement]:
-    """Returns those of all runs that are signed, by id of the finding. The newest one counts."""
+    """Return those of all runs that are signed, by id of the finding. The newest one counts."""
     each = (entry for run in runs if run.fits for entry in run.content.get("acknowledged", ()))
     return {entry["id"]: Acknowledgement(entry["why"], entry["by"]) for entry in each}
 
 
 def entries(acknowledged: Mapping[str, Acknowledgement]) -> list[dict[str, str]]:
-    """Returns the content of a run: its field `acknowledged`."""
+    """Return the content of a run: its field `acknowledged`."""
     return [{"id": id_, "why": why, "by": by} for id_, (why, by) in acknowledged.items()]
 
 
 def day_of(runs: Sequence[Run], id_: str) -> str:
-    """Returns the day of a finding. AuditError if no reconciliation has found it."""
+    """Return the day of a finding. AuditError if no reconciliation has found it."""
     for run in reversed(runs):
         if id_ in (found := _open(run)):
             return found[id_]
@@ -56,7 +56,7 @@ def day_of(runs: Sequence[Run], id_: str) -> str:
 
 
 def acknowledged_by_day(runs: Sequence[Run]) -> Mapping[date, int]:
-    """Returns how many findings of the newest reconciliation of each day were acknowledged after it."""
+    """Return how many findings of the newest reconciliation of each day were acknowledged after it."""
     acknowledged = acknowledgements(runs)
     counts: Counter[date] = Counter()
     for day, found in _open_by_day(runs).items():
@@ -65,13 +65,13 @@ def acknowledged_by_day(runs: Sequence[Run]) -> Mapping[date, int]:
 
 
 def what_counts(runs: Sequence[Run]) -> dict[str, object]:
-    """Returns the content of a summary: what these runs say of findings that still counts."""
+    """Return the content of a summary: what these runs say of findings that still counts."""
     found = {id_: day for day, ids in _open_by_day(runs).items() for id_ in sorted(ids)}
     return {"acknowledged": entries(acknowledgements(runs)), "judged": {"days": [], OPEN: found}}
 
 
 def _open_by_day(runs: Sequence[Run]) -> dict[str, set[str]]:
-    """Returns day -> the findings that its newest reconciliation has left open."""
+    """Return day -> the findings that its newest reconciliation has left open."""
     by_day: dict[str, set[str]] = {}
     for run in runs:
         if run.fits and run.content.get("job") in (RECONCILE, SUMMARIZE) and "judged" in run.content:

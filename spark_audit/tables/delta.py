@@ -31,7 +31,7 @@ from spark_audit.tables.files import AuditError, Java, names_in, read_text, writ
 
 
 def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
-    """Returns a DataFrame with these columns and no rows.
+    """Return a DataFrame with these columns and no rows.
 
     The optimizer sees that it is empty and drops every plan that depends on it. `createDataFrame([], ...)`
     would be an RDD of Python objects, which starts tasks and Python processes whenever it is read.
@@ -41,7 +41,7 @@ def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
 
 
 def frame_of(spark: SparkSession, rows: Iterable[Sequence[object]], schema: StructType) -> DataFrame:
-    """Returns rows of this program as a DataFrame. Their values are those that JSON can express, or dates.
+    """Return rows of this program as a DataFrame. Their values are those that JSON can express, or dates.
 
     The JVM decodes them from one text. `createDataFrame` would start Python processes to do that.
     """
@@ -100,9 +100,9 @@ class Tables:
 
 
 def create_tables(spark: SparkSession, tables: Tables) -> None:
-    """Creates the three tables of a trail if they do not exist, and adds columns that are new.
+    """Create the three tables of a trail if they do not exist, and adds columns that are new.
 
-    Registers them in the schema that the user has named.
+    Register them in the schema that the user has named.
 
     AuditError if a column has another type. Columns that this release does not know are left alone.
     """
@@ -145,7 +145,7 @@ def _create(spark: SparkSession, path: str, schema: StructType) -> None:
 
 
 def register(spark: SparkSession, tables: Tables) -> None:
-    """Creates the tables that exist in the schema that the user has named, if any, where they are."""
+    """Create the tables that exist in the schema that the user has named, if any, where they are."""
     if tables.name is None:
         return
     for table, comment in COMMENTS.items():
@@ -156,19 +156,19 @@ def register(spark: SparkSession, tables: Tables) -> None:
 
 
 def table_property(spark: SparkSession, path: str, name: str) -> str | None:
-    """Returns a property of a table, None if it is not set."""
+    """Return a property of a table, None if it is not set."""
     return table_properties(spark, path).get(name)
 
 
 def table_properties(spark: SparkSession, path: str) -> dict[str, str]:
-    """Returns the properties of a table that were set on it."""
+    """Return the properties of a table that were set on it."""
     jvm: Java = spark.sparkContext._jvm
     configuration = _snapshot(spark, path).metadata().configuration()
     return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(configuration))
 
 
 def columns_of(spark: SparkSession, path: str) -> list[str]:
-    """Returns name and type of each column of a table, and how it is read if not by its name from the files.
+    """Return name and type of each column of a table, and how it is read if not by its name from the files.
 
     Delta takes the values of a partition column from its log, and a mapped column from the column of another
     name (delta.columnMapping). Who edits the log could so show other values of files that are not altered.
@@ -190,7 +190,7 @@ _MAPPING = "delta.columnMapping"
 
 
 def _read_otherwise(part: Any, *, by_id: bool) -> list[list[object]]:
-    """Returns name, key and value of what a part of a schema, as JSON, says of itself, except comments."""
+    """Return name, key and value of what a part of a schema, as JSON, says of itself, except comments."""
     if isinstance(part, list):
         return [odd for each in part for odd in _read_otherwise(each, by_id=by_id)]
     if not isinstance(part, dict):
@@ -206,7 +206,7 @@ def _read_otherwise(part: Any, *, by_id: bool) -> list[list[object]]:
 
 
 def newest_batches(spark: SparkSession, path: str) -> dict[str, int]:
-    """Returns stream id -> the newest batch that a table says it has. Up to it, appends are skipped."""
+    """Return stream id -> the newest batch that a table says it has. Up to it, appends are skipped."""
     jvm: Java = spark.sparkContext._jvm
     return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(_snapshot(spark, path).transactions()))
 
@@ -219,7 +219,7 @@ _PLACE = (S.KAFKA_TOPIC, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.LOG_OFFSET)
 
 
 def size_bytes(spark: SparkSession, path: str) -> int:
-    """Returns the size of the files of a table on storage."""
+    """Return the size of the files of a table on storage."""
     snapshot = _snapshot(spark, path)
     # The file of sums that Delta writes with each version. Without it, Delta runs a query.
     known = snapshot.checksumOpt()
@@ -231,7 +231,7 @@ FIRST_DAY, LAST_DAY, MODIFIED = "first_day", "last_day", "modified_ms"
 
 
 def files_of(spark: SparkSession, path: str, since: int | None = None) -> DataFrame:
-    """Returns one row per file of a table, as the table's log names it. Reads none of them.
+    """Return one row per file of a table, as the table's log names it. Read none of them.
 
     With `since`, only of files that the table did not have at that version.
 
@@ -264,7 +264,7 @@ def files_of(spark: SparkSession, path: str, since: int | None = None) -> DataFr
 
 
 def vector_uri(spark: SparkSession, path: str, said: str) -> str | None:
-    """Returns the file of a deletion vector, None if it is in the log. `said` is its JSON, as in `files_of`.
+    """Return the file of a deletion vector, None if it is in the log. `said` is its JSON, as in `files_of`.
 
     The log has the UUID in the file's name in Z85, after a prefix (Delta's protocol, "Deletion Vectors").
     """
@@ -297,7 +297,7 @@ def set_table_property(spark: SparkSession, path: str, name: str, value: str) ->
 
 
 def append_once(rows: DataFrame, path: str, app_id: str, version: int) -> None:
-    """Appends one batch. Delta skips it if the table says that it has this (app_id, version).
+    """Append one batch. Delta skips it if the table says that it has this (app_id, version).
 
     AuditError if the table says so and does not have the records.
     """
@@ -324,7 +324,7 @@ def _require_table(spark: SparkSession, path: str) -> None:
 def read_table(
     spark: SparkSession, path: str, schema: StructType | None = None, version: int | None = None
 ) -> DataFrame:
-    """Reads a whole table. With a `schema`, columns that an older table lacks are null.
+    """Read a whole table. With a `schema`, columns that an older table lacks are null.
 
     Without a `version`, each use of the rows reads the newest version, and an ingest may write meanwhile.
     """
@@ -334,7 +334,7 @@ def read_table(
 
 
 def with_columns(table: DataFrame, schema: StructType) -> DataFrame:
-    """Returns these columns of rows; those that an older table lacks are null."""
+    """Return these columns of rows; those that an older table lacks are null."""
     absent = [field for field in schema if field.name not in table.columns]
     read = table.withColumns({field.name: F.lit(None).cast(field.dataType) for field in absent})
     return read.select(*schema.names)
@@ -358,38 +358,38 @@ def _loaded(spark: SparkSession, path: str, version: int | None) -> DataFrame:
 
 
 def read_state(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
-    """Reads table `reconciled` or `expired`. Returns no rows if it was never written."""
+    """Read table `reconciled` or `expired`. Return no rows if it was never written."""
     if not DeltaTable.isDeltaTable(spark, path):
         return empty_frame(spark, schema)
     return read_table(spark, path, schema)
 
 
 def version_of_state(spark: SparkSession, path: str) -> int | None:
-    """Returns the version of table `reconciled` or `expired`, None if it was never written."""
+    """Return the version of table `reconciled` or `expired`, None if it was never written."""
     return version(spark, path) if DeltaTable.isDeltaTable(spark, path) else None
 
 
 def append_state(rows: DataFrame, path: str, schema: StructType) -> None:
-    """Appends to table `reconciled` or `expired`, with columns that are new."""
+    """Append to table `reconciled` or `expired`, with columns that are new."""
     typed = rows.select(*(F.col(field.name).cast(field.dataType) for field in schema))
     writer = typed.coalesce(1).write.format("delta").mode("append")
     writer.option("mergeSchema", "true").save(path)
 
 
 def versions(spark: SparkSession, tables: Tables) -> dict[str, int]:
-    """Returns the versions of the three tables of a trail by name."""
+    """Return the versions of the three tables of a trail by name."""
     paths = {"audit": tables.audit, "quarantine": tables.quarantine, "metadata_log": tables.metadata_log}
     return {name: version(spark, path) for name, path in paths.items()}
 
 
 def version(spark: SparkSession, path: str) -> int:
-    """Returns the version of a Delta table."""
+    """Return the version of a Delta table."""
     _require_table(spark, path)
     return int(_snapshot(spark, path).version())
 
 
 def table_id(spark: SparkSession, path: str) -> str:
-    """Returns what names a table, and no other one that was made at the same path."""
+    """Return what names a table, and no other one that was made at the same path."""
     return str(_snapshot(spark, path).metadata().id())
 
 
@@ -402,7 +402,7 @@ def _snapshot(spark: SparkSession, path: str) -> Java:
 
 
 def ends_read(spark: SparkSession, tables: Tables, stream: str) -> dict[str, int]:
-    """Returns partition -> the offset after the last one that ingest has read, empty if it has not run."""
+    """Return partition -> the offset after the last one that ingest has read, empty if it has not run."""
     read = offsets_read(spark, tables, stream)
     return {} if read is None else {partition: end for partition, (_, end) in read.partitions.items()}
 
@@ -415,7 +415,7 @@ class OffsetsRead(NamedTuple):
 
 
 def offsets_read(spark: SparkSession, tables: Tables, stream: str) -> OffsetsRead | None:
-    """Returns None if ingest has not read the topic yet."""
+    """Return None if ingest has not read the topic yet."""
     checkpoint = tables.checkpoint(stream)
     batches = _numbers_in(spark, f"{checkpoint}/commits")
     if not batches:
@@ -440,7 +440,7 @@ def _offsets_in(spark: SparkSession, file: str) -> tuple[str, dict[str, int]]:
 
 
 def stream_state(spark: SparkSession, tables: Tables, stream: str) -> tuple[str, int | None]:
-    """Returns the id of a stream, and the newest batch that it has begun. None if it has begun none."""
+    """Return the id of a stream, and the newest batch that it has begun. None if it has begun none."""
     checkpoint = tables.checkpoint(stream)
     batches = _numbers_in(spark, f"{checkpoint}/offsets")
     if not batches:
@@ -457,13 +457,13 @@ def _numbers_in(spark: SparkSession, directory: str) -> list[int]:
 def note_withheld(
     spark: SparkSession, tables: Tables, stream: str, withheld: Mapping[str, Mapping[str, int]]
 ) -> None:
-    """Writes which offsets of a stream's topic cannot be read while a transaction is open."""
+    """Write which offsets of a stream's topic cannot be read while a transaction is open."""
     if withheld or withheld_offsets(spark, tables, stream):
         write_text(spark, f"{tables.checkpoint(stream)}/{_WITHHELD}", json.dumps(withheld) + "\n")
 
 
 def withheld_offsets(spark: SparkSession, tables: Tables, stream: str) -> dict[str, dict[str, int]]:
-    """Returns partition -> the first offset that could not be read (`stable`), and the `end` of the topic."""
+    """Return partition -> the first offset that could not be read (`stable`), and the `end` of the topic."""
     checkpoint = tables.checkpoint(stream)
     if _WITHHELD not in names_in(spark, checkpoint):
         return {}
@@ -475,7 +475,7 @@ _WITHHELD = "withheld.json"
 
 
 def log_end(spark: SparkSession, tables: Tables) -> int | None:
-    """Returns the offset after the last one that ingest has read of the metadata topic, None if it has not.
+    """Return the offset after the last one that ingest has read of the metadata topic, None if it has not.
 
     The table does not show it: the log may end with transaction markers, which have no row.
     """
@@ -483,7 +483,7 @@ def log_end(spark: SparkSession, tables: Tables) -> int | None:
 
 
 def highest_metadata_offset(spark: SparkSession, tables: Tables) -> int:
-    """Returns the highest offset of the metadata log in any audit record, -1 if there is none yet."""
+    """Return the highest offset of the metadata log in any audit record, -1 if there is none yet."""
     if not DeltaTable.isDeltaTable(spark, tables.audit):
         return -1
     audit = read_table(spark, tables.audit, S.AUDIT)
@@ -499,7 +499,7 @@ _held = local()
 
 @contextmanager
 def sole_writer(spark: SparkSession, tables: Tables) -> Iterator[None]:
-    """Raises AuditError if another process, or another thread of this one, is writing to these tables.
+    """Raise AuditError if another process, or another thread of this one, is writing to these tables.
 
     A thread that holds the lock may lock again.
     """

@@ -16,20 +16,20 @@ IS_EXPIRED = "is_expired"
 
 
 def expired_sequences(expired: DataFrame) -> DataFrame:
-    """Returns BOOT_KEY, FIRST, LAST: the deleted ranges of sequences, each as large as it can be."""
+    """Return BOOT_KEY, FIRST, LAST: the deleted ranges of sequences, each as large as it can be."""
     # A row of an earlier release has no first sequence: up to the last one, all had been deleted.
     first = F.coalesce(S.FIRST_SEQUENCE, F.lit(0))
     return _merged(expired.where(F.col(S.LAST_SEQUENCE).isNotNull()), S.BOOT_KEY, first, S.LAST_SEQUENCE)
 
 
 def expired_offsets(expired: DataFrame) -> DataFrame:
-    """Returns the same of offsets: PARTITION, FIRST, LAST."""
+    """Return the same of offsets: PARTITION, FIRST, LAST."""
     rows = expired.where(F.col(S.FIRST_OFFSET).isNotNull())
     return _merged(rows, S.PARTITION, F.col(S.FIRST_OFFSET), S.LAST_OFFSET)
 
 
 def with_expired(rows: DataFrame, ranges: DataFrame, of: Sequence[str], first: str, last: str) -> DataFrame:
-    """Adds IS_EXPIRED: whether a row's numbers from `first` to `last` are all in one of the ranges.
+    """Add IS_EXPIRED: whether a row's numbers from `first` to `last` are all in one of the ranges.
 
     `ranges` is one of the two above, with the key `of`.
     """
@@ -41,7 +41,7 @@ def with_expired(rows: DataFrame, ranges: DataFrame, of: Sequence[str], first: s
 
 
 def unexpired(rows: DataFrame, ranges: DataFrame, of: Sequence[str], first: str, last: str) -> DataFrame:
-    """Returns the rows of which `with_expired` says that they are not expired."""
+    """Return the rows of which `with_expired` says that they are not expired."""
     return with_expired(rows, ranges, of, first, last).where(~F.col(IS_EXPIRED)).drop(IS_EXPIRED)
 
 

@@ -24,7 +24,7 @@ class AuditError(Exception):
 
 
 def read_text(spark: SparkSession, path: str) -> str:
-    """Reads a UTF-8 file. FileNotFoundError if there is none.
+    """Read a UTF-8 file. FileNotFoundError if there is none.
 
     Other bytes are U+FFFD: what somebody has damaged is not as it was signed, and stops no job.
     """
@@ -41,7 +41,7 @@ def read_text(spark: SparkSession, path: str) -> str:
 
 
 def write_text(spark: SparkSession, path: str, text: str) -> None:
-    """Replaces a file. On a local disk the replacement is atomic. AuditError if it cannot be written."""
+    """Replace a file. On a local disk the replacement is atomic. AuditError if it cannot be written."""
     if not _on_local_disk(spark, path):
         _write_uri(spark, path, text.encode())
         return
@@ -54,7 +54,7 @@ def write_text(spark: SparkSession, path: str, text: str) -> None:
 
 
 def write_new(spark: SparkSession, path: str, text: str) -> None:
-    """Writes a file that must not exist. FileExistsError if it does. On a local disk it appears whole."""
+    """Write a file that must not exist. FileExistsError if it does. On a local disk it appears whole."""
     if not _on_local_disk(spark, path):
         _write_uri(spark, path, text.encode(), replace=False)
         return
@@ -69,7 +69,7 @@ def write_new(spark: SparkSession, path: str, text: str) -> None:
 
 
 def move(spark: SparkSession, source: str, target: str) -> None:
-    """Gives a file another place on the same file system. AuditError if it cannot be moved."""
+    """Give a file another place on the same file system. AuditError if it cannot be moved."""
     if not _on_local_disk(spark, source):
         filesystem, place = _hadoop_path(spark, target)
         filesystem.mkdirs(place.getParent())
@@ -84,7 +84,7 @@ def move(spark: SparkSession, source: str, target: str) -> None:
 
 
 def sha256_of(spark: SparkSession, uri: str) -> str:
-    """Returns the SHA-256 of a file in hex, on any file system. It is read in small blocks.
+    """Return the SHA-256 of a file in hex, on any file system. It is read in small blocks.
 
     AuditError if a file on a local disk cannot be read.
     """
@@ -107,7 +107,7 @@ def sha256_of(spark: SparkSession, uri: str) -> str:
 
 
 def names_in(spark: SparkSession, directory: str) -> list[str]:
-    """Returns the names of the entries of a directory, an empty list if it does not exist."""
+    """Return the names of the entries of a directory, an empty list if it does not exist."""
     filesystem, place = _hadoop_path(spark, directory)
     if not filesystem.exists(place):
         return []
@@ -115,7 +115,7 @@ def names_in(spark: SparkSession, directory: str) -> list[str]:
 
 
 def read_chain_key(path: str | None) -> bytes | None:
-    """Reads the key of the hash chains, without the newline at its end, as `audit.chain.key.file` is read."""
+    """Read the key of the hash chains, without the newline at its end, as `audit.chain.key.file` is read."""
     if path is None:
         return None
     try:
@@ -136,7 +136,7 @@ def _on_local_disk(spark: SparkSession, path: str) -> bool:
 
 @contextmanager
 def _complete(path: Path, text: str) -> Iterator[Path]:
-    """Yields a file beside `path` that has the text, and removes it afterwards."""
+    """Yield a file beside `path` that has the text, and removes it afterwards."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         new.write_text(text, encoding="utf-8")

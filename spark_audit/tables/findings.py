@@ -78,7 +78,7 @@ def as_text(
     kinds: Mapping[str, tuple[str, str]],
     acknowledged: Mapping[str, tuple[str, str]],
 ) -> str:
-    """Returns the content of findings.json.
+    """Return the content of findings.json.
 
     `kinds`: check -> what it is, and what to do next. `acknowledged`: id -> why, and who says so.
     """
@@ -88,7 +88,7 @@ def as_text(
 
 
 def write_findings(spark: SparkSession, out: str, table: str, rows: Sequence[Row], text: str) -> None:
-    """Writes `findings.json` for readers without Spark, and the Delta table `findings` for those with it."""
+    """Write `findings.json` for readers without Spark, and the Delta table `findings` for those with it."""
     frame = frame_of(spark, rows, _IN_MEMORY)
     frame = frame.withColumns({name: F.timestamp_micros(name) for name in _MOMENTS})
     written = frame.coalesce(1).write.format("delta").mode("overwrite").option("mergeSchema", "true")
@@ -97,7 +97,7 @@ def write_findings(spark: SparkSession, out: str, table: str, rows: Sequence[Row
 
 
 def read_table_of_findings(spark: SparkSession, table: str) -> list[Row]:
-    """Returns the rows of table `findings`, none if there is no table. An older table lacks columns."""
+    """Return the rows of table `findings`, none if there is no table. An older table lacks columns."""
     if not DeltaTable.isDeltaTable(spark, table):
         return []
     rows = read_table(spark, table, S.FOUND).withColumns({name: F.unix_micros(name) for name in _MOMENTS})
@@ -110,7 +110,7 @@ def seen(
     now_us: int,
     acknowledged: Mapping[str, tuple[str, str]],
 ) -> list[Row]:
-    """Returns the rows of table `findings` after a run at `now_us` that has found `findings`.
+    """Return the rows of table `findings` after a run at `now_us` that has found `findings`.
 
     `before` are its rows. `acknowledged`: id -> why, and who says so.
     """
@@ -126,7 +126,7 @@ def seen(
 
 
 def digested(rows: Sequence[Row]) -> str:
-    """Returns text that is the same for the same rows. Older releases had the columns of FINDING only."""
+    """Return text that is the same for the same rows. Older releases had the columns of FINDING only."""
     added = S.FOUND.names[len(S.FINDING) :]
     return json.dumps(
         sorted(
@@ -138,7 +138,7 @@ def digested(rows: Sequence[Row]) -> str:
 
 
 def read_findings(spark: SparkSession, directory: str) -> FindingsDocument:
-    """Reads `findings.json`. AuditError if `reconcile` has not written it."""
+    """Read `findings.json`. AuditError if `reconcile` has not written it."""
     path = f"{directory.rstrip('/')}/findings.json"
     try:
         document: FindingsDocument = json.loads(read_text(spark, path))
@@ -154,7 +154,7 @@ def read_findings(spark: SparkSession, directory: str) -> FindingsDocument:
 
 
 def marked(id_: str, acknowledged: Mapping[str, tuple[str, str]]) -> dict[str, object]:
-    """Returns the field of an acknowledged finding in findings.json."""
+    """Return the field of an acknowledged finding in findings.json."""
     if id_ not in acknowledged:
         return {}
     why, by = acknowledged[id_]

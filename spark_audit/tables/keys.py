@@ -45,7 +45,7 @@ Key = bytes | Keys | None
 
 
 def read_keys(chain: str | None, public: str | None, run: str | None) -> Key:
-    """Reads the files of --chain-key, --public-keys and --run-key. AuditError if they cannot be used.
+    """Read the files of --chain-key, --public-keys and --run-key. AuditError if they cannot be used.
 
     Public keys of controllers alone prove no trail: what they have signed is the metadata log.
     """
@@ -71,12 +71,12 @@ def read_keys(chain: str | None, public: str | None, run: str | None) -> Key:
 
 
 def secret_of(key: Key) -> bytes | None:
-    """Returns the secret of HMAC chains."""
+    """Return the secret of HMAC chains."""
     return key.chain if isinstance(key, Keys) else key
 
 
 def sealed(start: str, content: Mapping[str, object], key: Key, before: str | None) -> tuple[str, str]:
-    """Returns the text of a run up to its link, and the link, which follows from `start`.
+    """Return the text of a run up to its link, and the link, which follows from `start`.
 
     `before` is `signed_with` of the run before. AuditError if the key that signed it is not there.
     """
@@ -92,7 +92,7 @@ def sealed(start: str, content: Mapping[str, object], key: Key, before: str | No
 
 
 def fits(start: str, body: str, link: str, content: Mapping[str, object], key: Key) -> bool:
-    """Returns whether a run follows from `start`, and is signed with a key."""
+    """Return whether a run follows from `start`, and is signed with a key."""
     if content.get("signed_with") == SIGNED and isinstance(key, Keys):
         from proxy.audit.checkpoints import SignedNote
         from proxy.metadata.signing_keys import RUN
@@ -112,7 +112,7 @@ def fits(start: str, body: str, link: str, content: Mapping[str, object], key: K
 
 
 def digest(text: str, secret: bytes | None) -> str:
-    """Returns the hash in hex, with the secret if there is one."""
+    """Return the hash in hex, with the secret if there is one."""
     message = text.encode()
     return sha256(message).hexdigest() if secret is None else hmac.new(secret, message, sha256).hexdigest()
 
@@ -123,7 +123,7 @@ def _statement(text: str, content: Mapping[str, object]) -> str:
 
 
 def read_checkpoint(message: str, keys: PublicKeys) -> tuple[Checkpoint | None, str]:
-    """Returns what a note says, and why its signature does not count; "" if it does."""
+    """Return what a note says, and why its signature does not count; "" if it does."""
     from proxy.audit.checkpoints import Checkpoint, SignedNote, is_key_of
     from proxy.metadata.signing_keys import AUDIT
 
@@ -143,7 +143,7 @@ def read_checkpoint(message: str, keys: PublicKeys) -> tuple[Checkpoint | None, 
 
 
 def valid_from(keys: PublicKeys) -> dict[str, int]:
-    """Returns the name of each process with a key -> when the first one became valid."""
+    """Return the name of each process with a key -> when the first one became valid."""
     from proxy.metadata.signing_keys import AUDIT
 
     audit = sorted((each.name, -each.not_before_ms) for each in keys if each.role == AUDIT)
@@ -162,7 +162,7 @@ UNKNOWN = "unknown"
 
 
 def read_cosignatures(message: str, keys: PublicKeys) -> list[Cosignature]:
-    """Returns the cosignatures of a note (c2sp.org/tlog-cosignature, version 1)."""
+    """Return the cosignatures of a note (c2sp.org/tlog-cosignature, version 1)."""
     from proxy.audit.checkpoints import COSIGNATURE_TYPE, SignedNote, is_key_of, key_id
     from proxy.metadata.signing_keys import AUDIT
 

@@ -99,7 +99,7 @@ MAY_BE_COMPACTED = (
 
 
 def of_days(days: Sequence[str]) -> str:
-    """Returns the condition for the files of these days (YYYY-MM-DD). Without days, for every file.
+    """Return the condition for the files of these days (YYYY-MM-DD). Without days, for every file.
 
     ValueError for another form: the days may be those of a findings.json that somebody has edited.
     """
@@ -108,7 +108,7 @@ def of_days(days: Sequence[str]) -> str:
 
 
 def before_day(day: date) -> str:
-    """Returns the condition for the files of the days before this one."""
+    """Return the condition for the files of the days before this one."""
     return f"{_DATA} AND coalesce(first_day < '{day}', true)"
 
 
@@ -169,7 +169,7 @@ class Entries(NamedTuple):
 
 
 def digest_of(files: Mapping[str, str]) -> str:
-    """Returns the digest of path -> what Delta's log says, as `entries_of` computes it."""
+    """Return the digest of path -> what Delta's log says, as `entries_of` computes it."""
     each = sorted(sha256(f"{path} {said}".encode()).hexdigest() for path, said in files.items())
     return sha256("".join(each).encode()).hexdigest()
 
@@ -212,14 +212,14 @@ class Manifest:
 
 
 def runs_of(spark: SparkSession, tables: Tables, key: keys.Key) -> Sequence[Run]:
-    """Returns the runs since the newest summary, without a look at the tables."""
+    """Return the runs since the newest summary, without a look at the tables."""
     return read_runs(spark, f"{tables.root.rstrip('/')}/runs", key)[0]
 
 
 def check(
     spark: SparkSession, tables: Tables, key: keys.Key, wanted: str = EVERY_FILE, *, whole: bool = False
 ) -> Manifest:
-    """Reads the manifest and compares the tables with it. Without any run they are accepted as they are.
+    """Read the manifest and compare the tables with it. Without any run they are accepted as they are.
 
     Hashes the files that are not closed, and those that are `wanted` (`of_days`). With `whole`, reads the
     runs before the newest summary too. AuditError if the runs are signed with a key and there is none.
@@ -254,7 +254,7 @@ def check(
 
 
 def _left_by(run: Run | None) -> tuple[Tree, str | None, Mapping[str, object]]:
-    """Returns the tables as a run has signed them, and the unfinished job.
+    """Return the tables as a run has signed them, and the unfinished job.
 
     That is RECONCILE if there is none, None if there is no run. Last, what is INTENDED.
     """
@@ -271,7 +271,7 @@ def _left_by(run: Run | None) -> tuple[Tree, str | None, Mapping[str, object]]:
 def _as_they_are(
     spark: SparkSession, tables: Tables, manifest: Manifest, wanted: str
 ) -> tuple[Now, list[Fault]]:
-    """Returns the tables that exist, and those that had closed files; and which lists cannot be read."""
+    """Return the tables that exist, and those that had closed files; and which lists cannot be read."""
     paths = {name: path for name, path in _paths(tables).items() if DeltaTable.isDeltaTable(spark, path)}
     closed = {name: each["closed"] for name, each in manifest.checked.items() if "closed" in each}
     until_ms = {name: each["until_ms"] for name, each in closed.items()}
@@ -304,7 +304,7 @@ def _as_they_are(
 def _listed(
     spark: SparkSession, manifest: Manifest, wanted: Mapping[str, set[str]] | None
 ) -> tuple[dict[str, dict[str, str]], list[Fault]]:
-    """Returns the closed files of the tables by name: all of them, or at least those `wanted`."""
+    """Return the closed files of the tables by name: all of them, or at least those `wanted`."""
     newest = _newest_list(manifest.checked)
     if newest is None:
         return {}, []
@@ -322,7 +322,7 @@ def _other(text: str | None, entry: FileEntry) -> bool:
 def _found(
     spark: SparkSession, path: str, files: Mapping[str, FileEntry], known: Mapping[str, str] | None = None
 ) -> FoundTable:
-    """Returns a table with these files. `known` are texts of files that are not hashed again."""
+    """Return a table with these files. `known` are texts of files that are not hashed again."""
     texts = known or {}
     hashed = {
         name: texts[name]
@@ -334,14 +334,14 @@ def _found(
 
 
 def _content(spark: SparkSession, path: str, entry: FileEntry) -> str:
-    """Returns the SHA-256 of a file, and after `+` that of its deletion vector, if it has one in a file."""
+    """Return the SHA-256 of a file, and after `+` that of its deletion vector, if it has one in a file."""
     _, _, vector = entry.said.split(" ", 2) if entry.said.count(" ") > 1 else ("", "", "")
     place = vector_uri(spark, path, vector) if vector else None
     return sha256_of(spark, entry.uri) + (f"+{sha256_of(spark, place)}" if place else "")
 
 
 def _is_same(then: str, now: str) -> bool:
-    """Returns whether a file is as it was signed. Release 0.9.0 did not hash deletion vectors."""
+    """Return whether a file is as it was signed. Release 0.9.0 did not hash deletion vectors."""
     return then == now or ("+" not in then.split()[0] and then == re.sub(r"^(\w+)\+\w+", r"\1", now))
 
 
@@ -362,7 +362,7 @@ def _files_in(spark: SparkSession, paths: Mapping[str, str]) -> dict[str, DataFr
 def entries_of(
     files: Mapping[str, DataFrame], until_ms: Mapping[str, int], wanted: str
 ) -> dict[str, Entries]:
-    """Returns what Delta's logs say of files (`files_of`) of tables, in one query.
+    """Return what Delta's logs say of files (`files_of`) of tables, in one query.
 
     Those up to `until_ms` are closed. Of the closed ones only those that are `wanted` are collected.
     """
@@ -402,7 +402,7 @@ def entries_of(
 
 
 def _with_intended(spark: SparkSession, tables: Tables, rows_intended: object, then: Tree, now: Now) -> Tree:
-    """Returns table `reconciled` as it is, if a job that was killed has appended what it had signed to it."""
+    """Return table `reconciled` as it is, if a job that was killed has appended what it had signed to it."""
     before, after = _files(then, RECONCILED), _files(now, RECONCILED)
     added = after.keys() - before.keys() - now.get(RECONCILED, _absent())["known"].keys()
     if not added:
@@ -419,7 +419,7 @@ def _with_intended(spark: SparkSession, tables: Tables, rows_intended: object, t
 def _is_compacted(
     spark: SparkSession, tables: Tables, name: str, digest: object, then: Tree, now: Now
 ) -> bool:
-    """Returns whether one of the CLOSED tables has other files than were signed, and rows of this digest."""
+    """Return whether one of the CLOSED tables has other files than were signed, and rows of this digest."""
     found = now.get(name, _absent())
     if not found["columns"] or found["files"].keys() <= _files(then, name).keys() | found["known"].keys():
         return False
@@ -434,7 +434,7 @@ def _digest_of_rows(spark: SparkSession, tables: Tables, name: str) -> str:
 
 
 def plain_rows(days: DataFrame) -> list[list[object]]:
-    """Returns rows for table `reconciled` in the form of INTENDED."""
+    """Return rows for table `reconciled` in the form of INTENDED."""
     columns = "records", "findings", "audit_version", "log_records"
     rows = days.select(
         F.col(S.DATE).cast("string"), *(column for column in columns if column in days.columns)
@@ -443,7 +443,7 @@ def plain_rows(days: DataFrame) -> list[list[object]]:
 
 
 def with_files(spark: SparkSession, path: str, rows: DataFrame) -> DataFrame:
-    """Adds the file that each row of a table is in, as its log names it: its path below that of the table."""
+    """Add the file that each row of a table is in, as its log names it: its path below that of the table."""
     place = F.regexp_replace(rows.metadataColumn("_metadata")["file_path"], "^file:/+", "file:/")
     root = re.sub("^file:/+", "file:/", root_uri(spark, path)) + "/"
     return rows.withColumn(
@@ -453,7 +453,7 @@ def with_files(spark: SparkSession, path: str, rows: DataFrame) -> DataFrame:
 
 
 def not_checked(audit: DataFrame, manifest: Manifest) -> DataFrame:
-    """Returns the records of `with_files` in files that no run has signed: they were not reconciled yet."""
+    """Return the records of `with_files` in files that no run has signed: they were not reconciled yet."""
     now = manifest.now.get("audit", _absent())
     signed = _files(manifest.checked, "audit") | now["known"]
     new = [path for path, text in now["files"].items() if signed.get(path) != text]
@@ -464,14 +464,14 @@ def not_checked(audit: DataFrame, manifest: Manifest) -> DataFrame:
 
 
 def of_table_not_checked(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
-    """Returns the same of the table as it is. No records if it does not exist."""
+    """Return the same of the table as it is. No records if it does not exist."""
     if not manifest.now.get("audit", _absent())["columns"]:
         return empty_frame(spark, S.AUDIT)
     return not_checked(with_files(spark, tables.audit, read_table(spark, tables.audit, S.AUDIT)), manifest)
 
 
 def expired_before(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame | None:
-    """Returns table `expired`, as it was before the records of `not_checked` came.
+    """Return table `expired`, as it was before the records of `not_checked` came.
 
     None if a job that rewrites tables was killed: records in its files may have been there before.
     """
@@ -481,7 +481,7 @@ def expired_before(spark: SparkSession, tables: Tables, manifest: Manifest) -> D
 
 
 def sign(spark: SparkSession, manifest: Manifest, job: str, tables: Tree, **done: object) -> Manifest:
-    """Writes the next run of the manifest, and returns the manifest with it.
+    """Write the next run of the manifest, and return the manifest with it.
 
     `done` is what the job judged, removed or wrote. AuditError if another run was written meanwhile, or if
     the key is missing.
@@ -493,7 +493,7 @@ def sign(spark: SparkSession, manifest: Manifest, job: str, tables: Tree, **done
 
 
 def _signed(table: Signed, files: dict[str, str], closed: Closed | None) -> Signed:
-    """Returns what a run says of a table with these files."""
+    """Return what a run says of a table with these files."""
     signed: Signed = {
         "columns": table["columns"],
         "properties": table["properties"],
@@ -510,7 +510,7 @@ Compare = Callable[[DataFrame, DataFrame | None], DataFrame]
 def begin(
     spark: SparkSession, tables: Tables, key: keys.Key, compare: Compare, job: str, rewritten: str
 ) -> Manifest:
-    """Signs that a job is going to change files of the tables. AuditError if they contradict the manifest.
+    """Sign that a job is going to change files of the tables. AuditError if they contradict the manifest.
 
     Records that were never reconciled are compared first, because the job signs the files that it leaves. If
     the job is killed, its next run goes on from there. `rewritten` is the condition for the files that the
@@ -530,9 +530,9 @@ def begin(
 
 
 def end(spark: SparkSession, tables: Tables, manifest: Manifest, job: str, **done: object) -> None:
-    """Signs the tables as the job has left them. Others may have written runs since it began.
+    """Sign the tables as the job has left them. Others may have written runs since it began.
 
-    Closes all files. What was closed before keeps the SHA-256 of then, whatever its file has now.
+    Close all files. What was closed before keeps the SHA-256 of then, whatever its file has now.
     """
     runs, _ = read_runs(spark, manifest.directory, manifest.key)
     listed, faults = _listed(spark, manifest, None)
@@ -553,7 +553,7 @@ def end(spark: SparkSession, tables: Tables, manifest: Manifest, job: str, **don
 
 
 def summarize(spark: SparkSession, manifest: Manifest) -> Manifest:
-    """Closes the files that were found and signed, and writes a summary of the runs, if one is due.
+    """Close the files that were found and signed, and writes a summary of the runs, if one is due.
 
     Not while a job is unfinished, or while somebody has to look at the tables: what is closed was right.
     """
@@ -583,7 +583,7 @@ def summarize(spark: SparkSession, manifest: Manifest) -> Manifest:
 
 
 def appended(spark: SparkSession, tables: Tables, manifest: Manifest, name: str, since: int | None) -> Tree:
-    """Returns what to sign after this job has appended to one of the CLOSED tables.
+    """Return what to sign after this job has appended to one of the CLOSED tables.
 
     `since` is the version of the table before, None if it was not there.
     """
@@ -595,12 +595,12 @@ def appended(spark: SparkSession, tables: Tables, manifest: Manifest, name: str,
 
 
 def outputs_of(spark: SparkSession, out: str, table: str) -> dict[str, str]:
-    """Returns path -> SHA-256 of findings.json in directory `out` and of table `findings`, if they exist."""
+    """Return path -> SHA-256 of findings.json in directory `out` and of table `findings`, if they exist."""
     return _digests(spark, _findings_in(out, table))
 
 
 def outputs_to_be(out: str, table: str, text: str, found: Sequence[Row]) -> dict[str, str]:
-    """Returns what `outputs_of` is to return: of findings.json with this text, and a table of these rows."""
+    """Return what `outputs_of` is to return: of findings.json with this text, and a table of these rows."""
     digests = keys.digest(text, None), keys.digest(digested(found), None)
     return dict(zip(_findings_in(out, table), digests, strict=True))
 
@@ -610,12 +610,12 @@ def _findings_in(out: str, table: str) -> list[str]:
 
 
 def page_output(spark: SparkSession, path: str) -> dict[str, str]:
-    """Returns path -> SHA-256 of a page."""
+    """Return path -> SHA-256 of a page."""
     return _digests(spark, [_absolute(path)])
 
 
 def outputs_now(spark: SparkSession, manifest: Manifest) -> dict[str, str]:
-    """Returns path -> SHA-256 of everything that the runs have written, "" for what is gone.
+    """Return path -> SHA-256 of everything that the runs have written, "" for what is gone.
 
     What earlier runs of a job wrote may be gone.
     """
@@ -627,9 +627,9 @@ def outputs_now(spark: SparkSession, manifest: Manifest) -> dict[str, str]:
 def output_faults(
     manifest: Manifest, found: Mapping[str, str], named_run: int | None = None, *, unknown_too: bool = False
 ) -> list[Fault]:
-    """Returns which of these files and tables are not as a run wrote them. None if there is no run.
+    """Return which of these files and tables are not as a run wrote them. None if there is no run.
 
-    `named_run` is the run that findings.json names. With `unknown_too`, also those that no run wrote. Copies
+    `named_run` is the run that findings.json names. With `unknown_too`, also those that no run wrote. Copy
     of what a run wrote may lie elsewhere. A reconciliation that was killed may have written what it intended.
     """
     intended: Mapping[str, str] = manifest.newest.content.get(INTENDED, {}).get("outputs", {})
@@ -664,7 +664,7 @@ def _absolute(path: str) -> str:
 
 
 def _digests(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
-    """Returns path -> SHA-256 of the files of text and the Delta tables that exist."""
+    """Return path -> SHA-256 of the files of text and the Delta tables that exist."""
     found = {}
     for path in paths:
         if DeltaTable.isDeltaTable(spark, path):
@@ -675,7 +675,7 @@ def _digests(spark: SparkSession, paths: Sequence[str]) -> dict[str, str]:
 
 
 def _signed_outputs(manifest: Manifest) -> dict[str, tuple[int, str]]:
-    """Returns path -> the newest run that wrote it, and its SHA-256."""
+    """Return path -> the newest run that wrote it, and its SHA-256."""
     return {
         path: (run.content.get(_WRITTEN_BY, {}).get(path, run.number), digest)
         for run in manifest.runs
@@ -689,7 +689,7 @@ def _written(run: Run) -> Mapping[str, str]:
 
 
 def findings(manifest: Manifest, more: Sequence[Fault] = ()) -> list[Row]:
-    """Returns the faults as rows of table `findings`. Their day is that of the newest run."""
+    """Return the faults as rows of table `findings`. Their day is that of the newest run."""
     signed_ms = manifest.newest.content.get("time_ms", time.time_ns() // 1_000_000)
     day = datetime.fromtimestamp(signed_ms / 1000, UTC).date()
     rows = []
@@ -704,7 +704,7 @@ def findings(manifest: Manifest, more: Sequence[Fault] = ()) -> list[Row]:
 def contents(
     spark: SparkSession, paths: Mapping[str, str], known: Mapping[str, Mapping[str, str]] | None = None
 ) -> Now:
-    """Returns the tables that exist, by name, with all their files. Reads those that are not `known`."""
+    """Return the tables that exist, by name, with all their files. Read those that are not `known`."""
     there = {name: path for name, path in paths.items() if DeltaTable.isDeltaTable(spark, path)}
     found: dict[str, FoundTable] = {}
     for name, each in entries_of(_files_in(spark, there), {}, EVERY_FILE).items():
@@ -735,7 +735,7 @@ def _files(tables: Tree, name: str) -> dict[str, str]:
 
 
 def _to_sign(name: str, then: Signed, now: FoundTable) -> Signed:
-    """Returns what was signed before, and what may have been added to it since."""
+    """Return what was signed before, and what may have been added to it since."""
     new = {path: text for path, text in now["files"].items() if path not in now["known"]}
     columns = now["columns"] if _starts_with(now["columns"], then["columns"]) else then["columns"]
     # What is the same is signed as it is read now: with its deletion vector.
@@ -746,7 +746,7 @@ def _to_sign(name: str, then: Signed, now: FoundTable) -> Signed:
 
 
 def _differences(name: str, then: Signed, now: FoundTable) -> Iterator[Fault]:
-    """Returns what was done to a table by no run that is signed."""
+    """Return what was done to a table by no run that is signed."""
     before, files = then["files"] | now["known"], now["files"]
     gone = sorted(before.keys() - files.keys())
     both = before.keys() & files.keys()
@@ -786,7 +786,7 @@ def _differences(name: str, then: Signed, now: FoundTable) -> Iterator[Fault]:
 
 
 def withheld_faults(spark: SparkSession, tables: Tables, streams: Sequence[str]) -> Iterator[Fault]:
-    """Returns the partitions that ingest could not read to their ends (`delta.note_withheld`)."""
+    """Return the partitions that ingest could not read to their ends (`delta.note_withheld`)."""
     for stream in streams:
         for partition, each in withheld_offsets(spark, tables, stream).items():
             text = (
@@ -798,7 +798,7 @@ def withheld_faults(spark: SparkSession, tables: Tables, streams: Sequence[str])
 
 
 def _batches_ahead(spark: SparkSession, tables: Tables, now: Now) -> Iterator[Fault]:
-    """Returns tables that say they have batches which ingest has not read yet. It would leave them out."""
+    """Return tables that say they have batches which ingest has not read yet. It would leave them out."""
     for stream in (AUDIT_STREAM, METADATA_STREAM):
         stream_id, newest = stream_state(spark, tables, stream)
         for name, table in now.items():

@@ -17,12 +17,12 @@ _NAME = re.compile(r"\w+(\.\w+)+")
 
 
 def is_name(tables: str) -> bool:
-    """Returns whether --tables is CATALOG.SCHEMA, and not a directory or URI. `./a.b` is a directory."""
+    """Return whether --tables is CATALOG.SCHEMA, and not a directory or URI. `./a.b` is a directory."""
     return _NAME.fullmatch(tables) is not None
 
 
 def located(spark: SparkSession, text: str) -> Tables:
-    """Returns the tables of a directory, a URI or CATALOG.SCHEMA.
+    """Return the tables of a directory, a URI or CATALOG.SCHEMA.
 
     Of a schema they are beside its table `audit`, or else at its location. AuditError if there is no such
     schema, or if it has a table of another place.
@@ -47,7 +47,7 @@ def located(spark: SparkSession, text: str) -> Tables:
 
 
 def _location(spark: SparkSession, kind: str, name: str) -> str:
-    """Returns a URI, or the path of what is on the local disk."""
+    """Return a URI, or the path of what is on the local disk."""
     try:
         rows = spark.sql(f"DESCRIBE {kind} EXTENDED {name}").collect()
     except AnalysisException as error:

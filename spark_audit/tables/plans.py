@@ -42,7 +42,7 @@ _FOR_HELD_TRAILS = {
 
 
 def adapt_plans(spark: SparkSession, tables: Tables, *, hold: bool = True) -> None:
-    """Sets how Spark makes plans, by the size of table `audit`. Settings of the user are left alone.
+    """Set how Spark makes plans, by the size of table `audit`. Settings of the user are left alone.
 
     A job calls it first: the plans by which Delta reads its own logs are small. Without `hold` no trail is
     held: rows that are held have the same columns wherever they are used, so they cannot be joined with what
@@ -67,7 +67,7 @@ def _apply(spark: SparkSession, size_bytes: int, *, hold: bool) -> None:
 
 
 def plan_settings(size_bytes: int, of_session: Mapping[str, str]) -> dict[str, str | None]:
-    """Returns setting -> value, without the settings of the user. None stands for that of the session.
+    """Return setting -> value, without the settings of the user. None stands for that of the session.
 
     `of_session` are the settings with which the session was opened. LOCAL_PARTITIONS among them are not the
     user's.
@@ -82,12 +82,12 @@ def plan_settings(size_bytes: int, of_session: Mapping[str, str]) -> dict[str, s
 
 
 def held(rows: DataFrame) -> DataFrame:
-    """Returns the rows persisted; those of a small trail as `held_if_small` does."""
+    """Return the rows persisted; those of a small trail as `held_if_small` does."""
     return held_if_small(rows) if is_held(rows) else rows.persist()
 
 
 def held_if_small(rows: DataFrame) -> DataFrame:
-    """Returns the rows of a small trail in one partition, computed once and then in memory.
+    """Return the rows of a small trail in one partition, computed once and then in memory.
 
     Plans that use the result do not contain the plan of the rows. Large trails are returned as they are.
     """
@@ -103,7 +103,7 @@ _in_memory: WeakSet[DataFrame] = WeakSet()
 
 
 def coalesce_small(rows: DataFrame, count: int | None = None) -> DataFrame:
-    """Returns the rows persisted, in one partition if there are at most SMALL_ROWS of them.
+    """Return the rows persisted, in one partition if there are at most SMALL_ROWS of them.
 
     Grouping, sorting and joining in one partition needs no shuffle and no extra job. Pass `count` if the
     number of rows is already known. Not for the records of a trail.
@@ -117,5 +117,5 @@ def coalesce_small(rows: DataFrame, count: int | None = None) -> DataFrame:
 
 
 def is_held(rows: DataFrame) -> bool:
-    """Returns whether the records of the trail of this session are held in one partition."""
+    """Return whether the records of the trail of this session are held in one partition."""
     return rows.sparkSession.conf.get(HELD, "false") == "true"

@@ -47,7 +47,7 @@ class Expired:
     """Some of them, and why. Empty if all are settled."""
 
     def said(self) -> str:
-        """Returns the result as a sentence."""
+        """Return the result as a sentence."""
         kept = f"; not these, which are not settled, nor the days beside them: {self.unsettled}"
         return f"expired: {self.records} records of {self.days} days" + (kept if self.unsettled else "")
 
@@ -61,7 +61,7 @@ def expire(
     *,
     force: bool = False,
 ) -> Expired:
-    """Deletes the days before `before`, and signs in the manifest what was deleted.
+    """Delete the days before `before`, and signs in the manifest what was deleted.
 
     Days that are not settled stay, and the days beside them: a day is judged with the traffic of its
     neighbours. With `force` no day stays. AuditError if all of them would, or if the tables contradict the
@@ -84,7 +84,7 @@ def expire(
 
 
 def days_to_reconcile(spark: SparkSession, tables: Tables) -> list[str]:
-    """Returns the days (YYYY-MM-DD) that have records which were not there when they were reconciled.
+    """Return the days (YYYY-MM-DD) that have records which were not there when they were reconciled.
 
     The days are those that the writers of the records have chosen. So a record of a day long ago, or of the
     future, is judged when it comes.
@@ -103,7 +103,7 @@ def _same_log() -> Column:
 
 
 def _until(spark: SparkSession, tables: Tables, last: date = date.max) -> tuple[DataFrame, DataFrame]:
-    """Returns the records of table `audit` up to a day, and what `_days` says of them."""
+    """Return the records of table `audit` up to a day, and what `_days` says of them."""
     audit, quarantine, log = (
         delta.read_table(spark, path, schema).where(F.col(S.DATE) <= F.lit(last))
         for path, schema in (
@@ -116,13 +116,13 @@ def _until(spark: SparkSession, tables: Tables, last: date = date.max) -> tuple[
 
 
 def _goes(before: date, unsettled: Iterable[date]) -> Column:
-    """Returns whether a day is deleted. A day is judged with the traffic of the days beside it."""
+    """Return whether a day is deleted. A day is judged with the traffic of the days beside it."""
     kept = [F.date_add(F.lit(day), shift) for day in unsettled for shift in (-1, 0, 1)]
     return (F.col(S.DATE) < F.lit(before)) & ~F.col(S.DATE).isin(*kept)
 
 
 def _delete_days(spark: SparkSession, tables: Tables, before: date, audit: DataFrame, goes: Column) -> int:
-    """Returns the number of audit records that were deleted. `audit` has those up to the day `before`."""
+    """Return the number of audit records that were deleted. `audit` has those up to the day `before`."""
     expired = delta.read_state(spark, tables.expired, S.EXPIRED)
     new = _new_ranges(audit, expired_sequences(expired), goes).persist()
     ranges = expired_sequences(expired.unionByName(new, allowMissingColumns=True))
@@ -146,7 +146,7 @@ def _delete_days(spark: SparkSession, tables: Tables, before: date, audit: DataF
 
 
 def _new_ranges(audit: DataFrame, expired: DataFrame, goes: Column) -> DataFrame:
-    """Returns the ranges of sequences of each boot that go now: from one record that stays to the next.
+    """Return the ranges of sequences of each boot that go now: from one record that stays to the next.
 
     A range has what is missing in it, so that a hole which was acknowledged is no new finding afterwards.
     """
@@ -159,7 +159,7 @@ def _new_ranges(audit: DataFrame, expired: DataFrame, goes: Column) -> DataFrame
 
 
 def _ranges_of_offsets(places: DataFrame) -> DataFrame:
-    """Returns these places of Kafka as ranges of offsets without a gap."""
+    """Return these places of Kafka as ranges of offsets without a gap."""
     partition = S.KAFKA_TOPIC, S.KAFKA_PARTITION
     number = F.row_number().over(Window.partitionBy(*partition).orderBy(S.KAFKA_OFFSET))
     grouped = (
@@ -172,7 +172,7 @@ def _ranges_of_offsets(places: DataFrame) -> DataFrame:
 
 
 def _days(old: DataFrame, quarantine: DataFrame, log: DataFrame, expired: DataFrame) -> DataFrame:
-    """Returns per day the records of the trail and of the log, and those that are `unexpired`.
+    """Return per day the records of the trail and of the log, and those that are `unexpired`.
 
     Unexpired records were not there at an earlier expiry. What that one has left needs no new reconciliation.
     """
@@ -200,7 +200,7 @@ def reconciled_days(
     version: int,
     wanted: Sequence[str] = (),
 ) -> DataFrame:
-    """Returns rows of table `reconciled`, one per day of the trail or of the days `wanted`.
+    """Return rows of table `reconciled`, one per day of the trail or of the days `wanted`.
 
     A day may have records in one of the tables only. `found` are the findings, `version` is the checked
     version of table `audit`.
@@ -222,9 +222,9 @@ def reconciled_days(
 def compact(
     spark: SparkSession, tables: Tables, retain_hours: float, key: Key, compare: manifest.Compare
 ) -> None:
-    """Replaces many small files by a few large ones, and deletes files that no newer version needs.
+    """Replace many small files by a few large ones, and deletes files that no newer version needs.
 
-    Signs the new files in the manifest. AuditError if the tables contradict it.
+    Sign the new files in the manifest. AuditError if the tables contradict it.
     """
     with sole_writer(spark, tables):
         begun = manifest.begin(spark, tables, key, compare, manifest.COMPACT, manifest.MAY_BE_COMPACTED)
@@ -241,7 +241,7 @@ def compact(
 
 
 def _newest(spark: SparkSession, tables: Tables, days: DataFrame) -> DataFrame:
-    """Adds `then`, the newest reconciliation, to the days of `_days` that have unexpired or log records."""
+    """Add `then`, the newest reconciliation, to the days of `_days` that have unexpired or log records."""
     reconciled = delta.read_state(spark, tables.reconciled, S.RECONCILED)
     newest = reconciled.groupBy(S.DATE).agg(
         F.max_by(F.struct("records", "findings", "log_records"), "checked_at").alias("then")
@@ -250,7 +250,7 @@ def _newest(spark: SparkSession, tables: Tables, days: DataFrame) -> DataFrame:
 
 
 def _unsettled(spark: SparkSession, tables: Tables, days: DataFrame, key: Key) -> dict[date, str]:
-    """Returns the days whose newest reconciliation lacks records or has open findings, and why."""
+    """Return the days whose newest reconciliation lacks records or has open findings, and why."""
     acknowledged = acknowledged_by_day(manifest.runs_of(spark, tables, key))
     explained = F.lit(0)
     for day, number in acknowledged.items():

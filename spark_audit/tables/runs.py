@@ -62,7 +62,7 @@ class Run:
 def read_runs(
     spark: SparkSession, directory: str, key: keys.Key, *, whole: bool = False
 ) -> tuple[list[Run], list[Fault]]:
-    """Returns the runs since the newest summary, or since the tables were accepted, and what is wrong.
+    """Return the runs since the newest summary, or since the tables were accepted, and what is wrong.
 
     With `whole`, all runs since the tables were accepted. AuditError if the runs are signed and the key is
     not there.
@@ -93,14 +93,14 @@ def read_runs(
 
 
 def newest_of(runs: Sequence[Run]) -> Run:
-    """Returns the newest run; one with number 0 if there is none."""
+    """Return the newest run; one with number 0 if there is none."""
     return runs[-1] if runs else Run(0, _SEED, True, {})
 
 
 def write_run(
     spark: SparkSession, directory: str, key: keys.Key, newest: Run, fields: Mapping[str, object]
 ) -> Run:
-    """Writes the run after `newest`. AuditError if there is one already, or if the key is missing."""
+    """Write the run after `newest`. AuditError if there is one already, or if the key is missing."""
     number, start = newest.number + 1, _SEED if fields["job"] == ACCEPT else newest.link
     head = {"run": number, "job": fields["job"], "time_ms": time.time_ns() // 1_000_000, _FOLLOWS: start}
     content = {**head, **fields}
@@ -118,7 +118,7 @@ def write_run(
 
 
 def is_summary_due(runs: Sequence[Run]) -> bool:
-    """Returns whether there are many runs since the last summary, or a run with many files.
+    """Return whether there are many runs since the last summary, or a run with many files.
 
     `runs` are those of `read_runs`. Each job reads them, so these limits bound what it costs.
     """
@@ -127,7 +127,7 @@ def is_summary_due(runs: Sequence[Run]) -> bool:
 
 
 def move_summarized(spark: SparkSession, directory: str, summary: Run) -> None:
-    """Moves the runs before a summary away. What a killed job has left is moved with the next summary."""
+    """Move the runs before a summary away. What a killed job has left is moved with the next summary."""
     for number in _numbers(spark, directory):
         if number < summary.number:
             move(spark, _place(directory, number), _place(f"{directory}/{_SUMMARIZED}", number))
@@ -140,7 +140,7 @@ def listed_files(
     newest: tuple[int, str],
     wanted: Mapping[str, set[str]] | None,
 ) -> tuple[dict[str, dict[str, str]], list[Fault]]:
-    """Returns table -> path -> text of the files that runs have closed, and which runs are not there.
+    """Return table -> path -> text of the files that runs have closed, and which runs are not there.
 
     `newest` is number and link of the run with the newest list. Lists are read until the `wanted` paths are
     found, or to the first one.
@@ -193,7 +193,7 @@ def _text(spark: SparkSession, directory: str, number: int) -> str:
 
 
 def _texts(spark: SparkSession, directory: str, key: keys.Key, *, whole: bool) -> list[tuple[int, str]]:
-    """Returns number and text of all runs, or of those from the newest one on that needs none before it."""
+    """Return number and text of all runs, or of those from the newest one on that needs none before it."""
     texts: dict[int, str] = {}
     numbers = _numbers(spark, directory)
     for number in reversed(numbers):
@@ -214,7 +214,7 @@ def _is_beginning(run: Run, key: keys.Key) -> bool:
 
 
 def _run(number: int, text: str, link_before: str | None, key: keys.Key) -> Run:
-    """Returns a run. It fits if it follows from the link before; without one, from that which it names."""
+    """Return a run. It fits if it follows from the link before; without one, from that which it names."""
     body, link = text[:-_TAIL], text[-_TAIL + len(_LINK) : -len('"}')]
     hashed = sha256(text.encode()).hexdigest()
     try:

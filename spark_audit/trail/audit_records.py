@@ -35,7 +35,7 @@ _SPAN = (*S.BOOT_KEY, SPAN)
 
 
 def sequence_index(audit: DataFrame) -> DataFrame:
-    """Returns one row per stretch: proxy_id, boot_id, kafka_partition, shift, span; bits, bounds, times."""
+    """Return one row per stretch: proxy_id, boot_id, kafka_partition, shift, span; bits, bounds, times."""
     bit = F.expr(f"shiftleft(1L, cast({S.SEQUENCE} & {(1 << SPAN_BITS) - 1} as int))")
     # A forged record may have any offset and sequence: the difference is null if it overflows a long.
     shift = F.try_subtract(S.KAFKA_OFFSET, S.SEQUENCE).alias(_SHIFT)
@@ -61,7 +61,7 @@ def span_of_sequence() -> Column:
 
 
 def boots(index: DataFrame) -> DataFrame:
-    """Returns one row per boot: last_sequence, last_date, times, stopped_at, offsets.
+    """Return one row per boot: last_sequence, last_date, times, stopped_at, offsets.
 
     `first_offset` is that of its first record, `last_offset` that of the first copy of its last record.
     """
@@ -81,7 +81,7 @@ def boots(index: DataFrame) -> DataFrame:
 
 
 def complete_until_ms(index: DataFrame) -> int:
-    """Returns the moment up to which the trail is complete: ALWAYS, unless a process is still running.
+    """Return the moment up to which the trail is complete: ALWAYS, unless a process is still running.
 
     The log is read after the trail, and each process ships its records by itself. So the log may hold a
     change that was made meanwhile, while the trail does not hold its audit record yet.
@@ -96,13 +96,13 @@ def complete_until_ms(index: DataFrame) -> int:
 
 
 def repeated_spans(index: DataFrame) -> DataFrame:
-    """Returns (proxy_id, boot_id, span) of spans with more records than different sequences."""
+    """Return (proxy_id, boot_id, span) of spans with more records than different sequences."""
     spans = index.groupBy(*_SPAN).agg(F.bit_or(PRESENT).alias(PRESENT), F.sum(RECORDS).alias(RECORDS))
     return spans.where(F.col(RECORDS) > F.bit_count(PRESENT)).select(*_SPAN)
 
 
 def spans_with_holes(index: DataFrame) -> DataFrame:
-    """Returns (proxy_id, boot_id, span, before) where a sequence is missing, in the span or before it.
+    """Return (proxy_id, boot_id, span, before) where a sequence is missing, in the span or before it.
 
     `before` is the last sequence of the same boot before the span, -1 for its first span.
     """
@@ -116,7 +116,7 @@ def spans_with_holes(index: DataFrame) -> DataFrame:
 
 
 def missing_sequences(audit: DataFrame, index: DataFrame, expired: DataFrame | None) -> DataFrame:
-    """Returns the record after each run of missing sequences, with `first_missing` and `last_missing`.
+    """Return the record after each run of missing sequences, with `first_missing` and `last_missing`.
 
     `expired` is table `expired`: the records that were deleted on purpose.
     """
@@ -133,7 +133,7 @@ def missing_sequences(audit: DataFrame, index: DataFrame, expired: DataFrame | N
 
 
 def disordered_boots(index: DataFrame) -> DataFrame:
-    """Returns (proxy_id, boot_id) of boots with a record before one of a lower sequence in one partition."""
+    """Return (proxy_id, boot_id) of boots with a record before one of a lower sequence in one partition."""
     in_order = Window.partitionBy(*S.BOOT_KEY, S.KAFKA_PARTITION).orderBy(FIRST, "first_offset")
     later = (F.col(FIRST) > F.lag(LAST).over(in_order)) & (
         F.col("first_offset") > F.lag("last_offset").over(in_order)
@@ -144,7 +144,7 @@ def disordered_boots(index: DataFrame) -> DataFrame:
 
 
 def disordered_times(index: DataFrame, most_ms: int) -> DataFrame:
-    """Returns (proxy_id, boot_id) of boots with a record that may be this much earlier than the last."""
+    """Return (proxy_id, boot_id) of boots with a record that may be this much earlier than the last."""
     in_order = Window.partitionBy(*S.BOOT_KEY).orderBy(FIRST, "first_offset")
     latest = F.max("last_time_ms").over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     return (
@@ -160,9 +160,9 @@ _OF_COPY = {name: f"copy_{name}" for name in (*S.RECORD_KEY, *_PLACE)}
 
 
 def deduplicate(audit: DataFrame, copies: DataFrame | None = None) -> DataFrame:
-    """Returns the first copy in Kafka of each record.
+    """Return the first copy in Kafka of each record.
 
-    Runs a job to find the later copies, which are few. A trail without any, which is the rule, is returned
+    Run a job to find the later copies, which are few. A trail without any, which is the rule, is returned
     as it is. Pass `copies` if `later_copies(audit, sequence_index(audit))` is already known.
     """
     later = held(later_copies(audit, sequence_index(audit))) if copies is None else copies
@@ -178,26 +178,26 @@ def deduplicate(audit: DataFrame, copies: DataFrame | None = None) -> DataFrame:
 
 
 def of_partition(known: Mapping[str, int] | Mapping[int, int], absent: int) -> Column:
-    """Returns the number that is known for the partition of a row, or `absent`."""
+    """Return the number that is known for the partition of a row, or `absent`."""
     numbers = F.from_json(F.lit(json.dumps(dict(known))), "map<string, long>")
     return F.coalesce(numbers[F.col(S.KAFKA_PARTITION).cast("string")], F.lit(absent))
 
 
 def number_of(index: DataFrame, copies: DataFrame) -> int:
-    """Returns the number of records, each counted once. `copies` is `later_copies`."""
+    """Return the number of records, each counted once. `copies` is `later_copies`."""
     row = index.agg(F.sum(RECORDS)).first()
     return int((row and row[0]) or 0) - copies.count()
 
 
 def later_copies(audit: DataFrame, index: DataFrame) -> DataFrame:
-    """Returns proxy_id, boot_id, sequence, kafka_partition, kafka_offset of every copy but the first."""
+    """Return proxy_id, boot_id, sequence, kafka_partition, kafka_offset of every copy but the first."""
     near = rows_of(audit.select(*S.RECORD_KEY, *_PLACE), repeated_spans(index))
     first = F.min(F.struct(*_PLACE)).over(Window.partitionBy(*S.RECORD_KEY))
     return near.withColumn("first", first).where(F.struct(*_PLACE) > F.col("first")).drop("first")
 
 
 def rows_of(audit: DataFrame, spans: DataFrame) -> DataFrame:
-    """Returns the rows of some spans, with the other columns of `spans`. Does not read `audit` if empty."""
+    """Return the rows of some spans, with the other columns of `spans`. Does not read `audit` if empty."""
     wanted = held(spans)
     # Counted so that it is computed and Spark sees how small it is: then it does not shuffle the table.
     if not wanted.count():

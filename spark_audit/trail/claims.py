@@ -40,24 +40,24 @@ WRITTEN_BY["MetadataLog"] = tuple(sorted({api_key for kinds in WRITTEN_BY.values
 
 
 def received(records: DataFrame) -> DataFrame:
-    """Returns the controller's records of forwarded requests. Those of any other role do not count."""
+    """Return the controller's records of forwarded requests. Those of any other role do not count."""
     return records.where((F.col(S.EVENT) == "forwarded_received") & (F.col(S.ROLE) == "controller"))
 
 
 def claiming(records: DataFrame) -> DataFrame:
-    """Returns the records that claim offsets, of requests and of what a controller has written by itself."""
+    """Return the records that claim offsets, of requests and of what a controller has written by itself."""
     by_itself = F.col(S.EVENT).isin(*S.UNREQUESTED) & (F.col(S.ROLE) == "controller")
     return received(records).unionByName(records.where(by_itself))
 
 
 def possible_range() -> Column:
-    """Returns whether first_offset to last_offset can be the offsets of one transaction."""
+    """Return whether first_offset to last_offset can be the offsets of one transaction."""
     size = F.col(S.LAST_OFFSET) - F.col(S.FIRST_OFFSET)
     return F.coalesce((F.col(S.FIRST_OFFSET) >= 0) & size.between(0, LARGEST_CLAIM - 1), F.lit(False))
 
 
 def claims_without_start(records: DataFrame) -> DataFrame:
-    """Returns claims without a first offset: method, time_ms, last_offset, and the offset that they follow.
+    """Return claims without a first offset: method, time_ms, last_offset, and the offset that they follow.
 
     A controller that did not learn the outcome of a commit reads the log up to last_offset. If it finds its
     change there, it knows that the change was committed, but not at which offset. It commits one change after
@@ -70,7 +70,7 @@ def claims_without_start(records: DataFrame) -> DataFrame:
 
 
 def claimed_offsets(records: DataFrame) -> DataFrame:
-    """Returns one row per claimed offset: offset, forward_id, method, date."""
+    """Return one row per claimed offset: offset, forward_id, method, date."""
     return (
         claiming(records)
         .where(possible_range())
@@ -84,7 +84,7 @@ def claimed_offsets(records: DataFrame) -> DataFrame:
 
 
 def may_write() -> Column:
-    """Returns whether a request of type `method` can have written the record of type `api_key`."""
+    """Return whether a request of type `method` can have written the record of type `api_key`."""
     can = (
         (F.col(S.METHOD) == method) & F.col(S.API_KEY).isin(*kinds) for method, kinds in WRITTEN_BY.items()
     )

@@ -18,35 +18,35 @@ UNKNOWN_FIRST, UNKNOWN_LAST = "unknown_first", "unknown_last"
 
 
 def of_kafka(metadata_log: DataFrame) -> DataFrame:
-    """Returns the records of Kafka's own log and of its snapshots."""
+    """Return the records of Kafka's own log and of its snapshots."""
     return metadata_log.where(F.col(S.FROM_SNAPSHOT).isNotNull())
 
 
 def of_topic(metadata_log: DataFrame) -> DataFrame:
-    """Returns the records of the topic in which Penstock's controllers store the log."""
+    """Return the records of the topic in which Penstock's controllers store the log."""
     return metadata_log.where(F.col(S.FROM_SNAPSHOT).isNull())
 
 
 def placed(metadata_log: DataFrame, topic: str) -> DataFrame:
-    """Adds the places of the records in the metadata topic, which has one partition."""
+    """Add the places of the records in the metadata topic, which has one partition."""
     return metadata_log.withColumns(
         {S.KAFKA_TOPIC: F.lit(topic), S.KAFKA_PARTITION: F.lit(0), S.KAFKA_OFFSET: F.col(S.LOG_OFFSET)}
     )
 
 
 def without_snapshots(metadata_log: DataFrame) -> DataFrame:
-    """Returns the records of Kafka's own log, without its snapshots."""
+    """Return the records of Kafka's own log, without its snapshots."""
     return metadata_log.where(~F.col(S.FROM_SNAPSHOT))
 
 
 def any_hole(log: DataFrame) -> bool:
-    """Returns whether an offset of Kafka's own log has no record. False for the log of a topic."""
+    """Return whether an offset of Kafka's own log has no record. False for the log of a topic."""
     row = without_snapshots(log).agg(F.max(S.LOG_OFFSET), F.count_distinct(S.LOG_OFFSET)).first()
     return row is not None and row[0] is not None and bool(row[0] + 1 != row[1])
 
 
 def holes(log: DataFrame) -> DataFrame:
-    """Returns the ranges of missing offsets: hole_first, hole_last, date and time of the next record.
+    """Return the ranges of missing offsets: hole_first, hole_last, date and time of the next record.
 
     The log is sorted only if the number of its records shows that there is a hole.
     """
@@ -64,7 +64,7 @@ def holes(log: DataFrame) -> DataFrame:
 
 
 def unknown_ranges(log: DataFrame) -> DataFrame:
-    """Returns where the state is unknown, from a hole to the next snapshot: unknown_first, unknown_last.
+    """Return where the state is unknown, from a hole to the next snapshot: unknown_first, unknown_last.
 
     Segments between a hole and the snapshot after it may refer by id to what only the hole could show.
     Without a snapshot after it, the range is the hole itself.
@@ -78,7 +78,7 @@ def unknown_ranges(log: DataFrame) -> DataFrame:
 
 
 def without_aborted(log: DataFrame) -> DataFrame:
-    """Returns the same rows. Records of aborted or open transactions are NoOpRecords.
+    """Return the same rows. Records of aborted or open transactions are NoOpRecords.
 
     Only Kafka's own log has such transactions. In the topic of Penstock's controllers, which write none, a
     mark hides nothing.
@@ -92,7 +92,7 @@ def without_aborted(log: DataFrame) -> DataFrame:
 
 
 def without_effect(log: DataFrame, which: Column) -> DataFrame:
-    """Returns the same rows; those for which `which` is true are NoOpRecords."""
+    """Return the same rows; those for which `which` is true are NoOpRecords."""
     nothing = {S.API_KEY: F.lit(S.NO_OP_RECORD), S.RECORD: F.lit("NoOpRecord"), S.BODY: F.lit("{}")}
     return log.withColumns(
         {name: F.when(which, value).otherwise(F.col(name)) for name, value in nothing.items()}
@@ -100,7 +100,7 @@ def without_effect(log: DataFrame, which: Column) -> DataFrame:
 
 
 def _aborted(log: DataFrame) -> DataFrame:
-    """Returns the first and last offset of each such transaction. `last` is null if it has no end."""
+    """Return the first and last offset of each such transaction. `last` is null if it has no end."""
     kinds = (S.BEGIN_TRANSACTION_RECORD, S.END_TRANSACTION_RECORD, S.ABORT_TRANSACTION_RECORD)
     marks = log.where(F.col(S.API_KEY).isin(*kinds) & _of_segments())
     in_order = Window.orderBy(S.LOG_OFFSET)

@@ -16,12 +16,12 @@ SETTINGS_AT = "settings_sequence"
 
 
 def key_name(process: Column | str) -> Column:
-    """Returns the name of the key of a process, which its workers share."""
+    """Return the name of the key of a process, which its workers share."""
     return F.regexp_replace(process, r"\.w[0-9]+$", "")
 
 
 def settings(records: DataFrame) -> DataFrame:
-    """Returns one row per BY_SETTINGS with super_users (array), allow_everyone, authorizer (class name).
+    """Return one row per BY_SETTINGS with super_users (array), allow_everyone, authorizer (class name).
 
     `settings_sequence` is the sequence of the record that holds them. No decision by these settings may have
     a lower one.
@@ -38,7 +38,7 @@ def settings(records: DataFrame) -> DataFrame:
 
 
 def recorded_settings(records: DataFrame) -> DataFrame:
-    """Returns the first record that holds the settings, for each BY_SETTINGS.
+    """Return the first record that holds the settings, for each BY_SETTINGS.
 
     `started` holds generation 0, `settings_changed` the generation that it names.
     """
@@ -50,17 +50,17 @@ def recorded_settings(records: DataFrame) -> DataFrame:
 
 
 def with_generation(records: DataFrame) -> DataFrame:
-    """Sets the generation 0 in records that name none: they were written by the settings of the start."""
+    """Set the generation 0 in records that name none: they were written by the settings of the start."""
     return records.withColumn(S.SETTINGS_GENERATION, F.coalesce(S.SETTINGS_GENERATION, F.lit(0).cast("long")))
 
 
 def named_generation() -> Column:
-    """Returns the generation as the record has it, for evidence: null instead of 0."""
+    """Return the generation as the record has it, for evidence: null instead of 0."""
     return F.nullif(F.col(S.SETTINGS_GENERATION), F.lit(0).cast("long")).alias(S.SETTINGS_GENERATION)
 
 
 def starts(records: DataFrame) -> DataFrame:
-    """Returns the first `started` record of each boot. A second one, which somebody forged, has no effect."""
+    """Return the first `started` record of each boot. A second one, which somebody forged, has no effect."""
     return _first_of_each(S.BOOT_KEY, records.where(F.col(S.EVENT) == "started"))
 
 

@@ -31,7 +31,7 @@ _PLACE, _RIGHT, _GROUPS_THEN = "place", "right", "groups_then"
 def access(
     questions: DataFrame, policies: DataFrame, log: DataFrame, now: int, proposed: int, proposal: Proposal
 ) -> DataFrame:
-    """Returns one row per question and outcome: REQUESTS, BYTES, FIRST_MS, LAST_MS, OVER_TIME, OTHER_THEN.
+    """Return one row per question and outcome: REQUESTS, BYTES, FIRST_MS, LAST_MS, OVER_TIME, OTHER_THEN.
 
     `log` is the proposed log, `now` and `proposed` are the two offsets in it. `policies` are those of
     traffic.newest_policies.
@@ -69,7 +69,7 @@ def access(
 def decide(
     rights: DataFrame, policies: DataFrame, log: DataFrame, proposed: int, proposal: Proposal
 ) -> DataFrame:
-    """Adds EXPECTED: the decision at EPOCH, where the settings of the proposal apply from `proposed` on."""
+    """Add EXPECTED: the decision at EPOCH, where the settings of the proposal apply from `proposed` on."""
     known = rights.join(F.broadcast(policies), S.PROXY_ID, "left")
     is_proposed = F.col(EPOCH) >= proposed
     for (member, group), (joins, _) in proposal.members.items():
@@ -86,7 +86,7 @@ def decide(
 
 
 def _named_groups(log: DataFrame, policies: DataFrame, proposal: Proposal) -> list[str]:
-    """Returns the groups that an ACL, a super user or the proposal names."""
+    """Return the groups that an ACL, a super user or the proposal names."""
     named = {name.removeprefix(GROUP) for name in proposal.super_users or () if name.startswith(GROUP)}
     members = {group for _, group in proposal.members}
     return sorted(named_groups(log, policies) | named | members)

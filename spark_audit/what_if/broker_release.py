@@ -47,7 +47,7 @@ class BrokerReleaseDocument(TypedDict):
 
 
 def document(audit: DataFrame, release: str, first: date | None, last: date | None) -> BrokerReleaseDocument:
-    """Returns who has used what a broker of this release does not speak. `audit` may have copies of records.
+    """Return who has used what a broker of this release does not speak. `audit` may have copies of records.
 
     AuditError if there are no schemas of the release.
     """
@@ -79,7 +79,7 @@ def document(audit: DataFrame, release: str, first: date | None, last: date | No
 
 
 def versions_of(release: str) -> tuple[str, dict[str, tuple[int, int]]]:
-    """Returns the release with this minor version in the table, and the first and last version of each API.
+    """Return the release with this minor version in the table, and the first and last version of each API.
 
     AuditError if there is none.
     """
@@ -99,7 +99,7 @@ def versions_of(release: str) -> tuple[str, dict[str, tuple[int, int]]]:
 
 
 def lines(found: BrokerReleaseDocument) -> Iterator[str]:
-    """Yields what people read: the counts, then the first rows."""
+    """Yield what people read: the counts, then the first rows."""
     effects = ", ".join(f"{number} {effect}" for effect, number in found["effects"].items())
     yield f"broker {found['broker']}: {effects}"
     yield from map(_line, found["versions"][:_SHOWN])

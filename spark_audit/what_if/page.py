@@ -24,7 +24,7 @@ Row = Mapping[str, object]
 
 
 def render(found: WhatIfDocument, proposal: str) -> str:
-    """Returns the page as text. `proposal` is the text of the file that was tried."""
+    """Return the page as text. `proposal` is the text of the file that was tried."""
     throttled = by_hour(found["throttling"])
     unit_name, unit_ms = unit(throttled)
     return (
@@ -52,7 +52,7 @@ def render(found: WhatIfDocument, proposal: str) -> str:
 
 
 def verdict(found: WhatIfDocument) -> str:
-    """Returns the class of the head of the page: the worst that the proposal would do."""
+    """Return the class of the head of the page: the worst that the proposal would do."""
     effects = found["effects"]
     if effects["newly-denied"]:
         return "critical"
@@ -87,7 +87,7 @@ class Ranked:
 
 
 def ranking(rows: Iterable[Row], subject: str) -> list[Ranked]:
-    """Returns the values of one column with the most requests that would change or cannot be said."""
+    """Return the values of one column with the most requests that would change or cannot be said."""
     by_value: dict[str, Ranked] = {}
     for row in rows:
         value = _value(row, subject)
@@ -109,7 +109,7 @@ def _value(row: Row, subject: str) -> str:
 
 
 def by_hour(rows: Sequence[Row]) -> dict[int, dict[str, float]]:
-    """Returns the ms since midnight -> quota-id -> time throttled in this hour of the day."""
+    """Return the ms since midnight -> quota-id -> time throttled in this hour of the day."""
     found: dict[int, dict[str, float]] = {}
     for row in rows:
         hours, quota_id = row["hours"], str(row["quota_id"])

@@ -55,7 +55,7 @@ class ProposedState:
 
 
 def state_of(log: DataFrame) -> ProposedState:
-    """Reads the end of a log. AuditError if records before it are missing, so that it is not known."""
+    """Read the end of a log. AuditError if records before it are missing, so that it is not known."""
     if any_hole(log):
         snapshots = log.where(S.FROM_SNAPSHOT).agg(F.max(S.LOG_OFFSET)).collect()[0][0]
         last = holes(log).agg(F.max(HOLE_LAST)).collect()[0][0]
@@ -79,7 +79,7 @@ def state_of(log: DataFrame) -> ProposedState:
 def acl_records(
     added: Iterable[ProposedAcl], removed: Iterable[str], ends: Mapping[ProposedAcl, int] = NO_ENDS
 ) -> list[LogRecord]:
-    """Returns the records that add ACLs and remove others by id. Ids of added ACLs are `proposed-<n>`.
+    """Return the records that add ACLs and remove others by id. Ids of added ACLs are `proposed-<n>`.
 
     `ends`: of added ACLs, in ms since the epoch.
     """
@@ -113,7 +113,7 @@ def quota_records(proposal: Proposal) -> list[LogRecord]:
 
 
 def with_records(log: DataFrame, state: ProposedState, records: Sequence[LogRecord]) -> DataFrame:
-    """Returns the log with records after its end: the first one at offset `now + 1`."""
+    """Return the log with records after its end: the first one at offset `now + 1`."""
     kafkas = not of_kafka(log).isEmpty()
     rows = [
         (None, offset, None, api_key, name, 0, json.dumps(body), None, False if kafkas else None)
@@ -125,11 +125,11 @@ def with_records(log: DataFrame, state: ProposedState, records: Sequence[LogReco
 
 
 def resolved(proposal: Proposal, state: ProposedState, principals: Iterable[str]) -> Resolved:
-    """Compares the proposal with the state; `principals` are those that the trail has seen."""
+    """Compare the proposal with the state; `principals` are those that the trail has seen."""
     return resolve(proposal, state.acls, state.quotas, state.principals | set(principals))
 
 
 def entity_of(user_tag: str, client_tag: str) -> Entity:
-    """Returns the entity of two tags (policy.quota_limits)."""
+    """Return the entity of two tags (policy.quota_limits)."""
     parts = (("client-id", client_tag), ("user", user_tag))
     return tuple((kind, None if tag == DEFAULT else unquote(tag)) for kind, tag in parts if tag)

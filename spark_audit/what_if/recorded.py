@@ -78,11 +78,11 @@ class RecordedDays:
         return {row[0] for row in names if row[0]}
 
     def decided(self, log: DataFrame, proposed: int, proposal: Proposal) -> DataFrame:
-        """Returns what `access` does. The proposal is in effect at offset `proposed` of `log`."""
+        """Return what `access` does. The proposal is in effect at offset `proposed` of `log`."""
         return access(self.questions, self.policies, log, self.state.now, proposed, proposal)
 
     def proposed_log(self, added: list[LogRecord]) -> tuple[DataFrame, int]:
-        """Returns the log with records at its end, and the offset at which all of them are in effect."""
+        """Return the log with records at its end, and the offset at which all of them are in effect."""
         # Settings are in effect from that offset on, so it differs from `now` without any record too.
         return with_records(self.log, self.state, added), self.state.now + max(1, len(added))
 
@@ -94,6 +94,6 @@ def recorded(
     last: date | None,
     summaries: Summaries | None = None,
 ) -> RecordedDays:
-    """Reads the log, and the records when they are needed. AuditError if the end of the log is not known."""
+    """Read the log, and the records when they are needed. AuditError if the end of the log is not known."""
     log = without_aborted(metadata_log.select(*S.LOG.names)).persist()
     return RecordedDays(first, last, audit, log, state_of(log), summaries)

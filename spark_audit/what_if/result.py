@@ -67,7 +67,7 @@ def document(
     summaries: Summaries | None = None,
     logic: Regions | None = None,
 ) -> WhatIfDocument:
-    """Returns what the proposal would have done to the traffic of these days, both included.
+    """Return what the proposal would have done to the traffic of these days, both included.
 
     `logic`: the difference of the policies. AuditError if the proposal does not fit the ACLs and quotas at
     the end of the log.
@@ -77,7 +77,7 @@ def document(
 
 
 def effects(of: RecordedDays, proposal: Proposal) -> WhatIfDocument:
-    """Returns the document. AuditError as for `document`."""
+    """Return the document. AuditError as for `document`."""
     changes = resolved(proposal, of.state, of.principals)
     if changes.problems:
         raise AuditError("; ".join(changes.problems))
@@ -120,7 +120,7 @@ def effects(of: RecordedDays, proposal: Proposal) -> WhatIfDocument:
 
 
 def _over_time(changed: DataFrame) -> DataFrame:
-    """Returns the requests of each outcome by interval and principal, of the largest principals only."""
+    """Return the requests of each outcome by interval and principal, of the largest principals only."""
     each = changed.select(A.OUTCOME, S.PRINCIPAL, F.explode(traffic.OVER_TIME).alias("_"))
     drawn = each.where(F.col(f"_.{traffic.REQUESTS}") > 0)
     summed = drawn.groupBy(
@@ -130,14 +130,14 @@ def _over_time(changed: DataFrame) -> DataFrame:
 
 
 def _rows(frame: DataFrame | None, order: Sequence[str]) -> list[Plain]:
-    """Returns the rows, those of the outcomes in `order` first."""
+    """Return the rows, those of the outcomes in `order` first."""
     rows = [] if frame is None else [row.asDict(recursive=True) for row in frame.collect()]
     places = {outcome: place for place, outcome in enumerate(order)}
     return sorted(rows, key=lambda row: (places.get(str(row.get(A.OUTCOME)), len(places)), str(row)))
 
 
 def lines(found: WhatIfDocument) -> Iterator[str]:
-    """Yields what people read: the counts, then the first rows of each kind."""
+    """Yield what people read: the counts, then the first rows of each kind."""
     yield from (f"warning: {warning}" for warning in found["warnings"])
     counts = ", ".join(
         f"{number} {outcome.replace('_', ' ')}" for outcome, number in found["requests"].items()
@@ -190,5 +190,5 @@ def _outcome(row: Mapping[str, object]) -> str:
 
 
 def holds(found: WhatIfDocument, effects: Iterable[str]) -> bool:
-    """Returns whether one of these effects occurs."""
+    """Return whether one of these effects occurs."""
     return any(found["effects"][effect] for effect in effects)

@@ -15,7 +15,7 @@ _LOGINS = ("authentication", "reauthentication")
 
 
 def longer_sessions(records: DataFrame, max_reauth_ms: int) -> DataFrame:
-    """Returns principal, client_id, mechanism, outcome, connections, longest_ms.
+    """Return principal, client_id, mechanism, outcome, connections, longest_ms.
 
     Longest_ms is the longest time between a login and the last record of its connection before the next.
     """

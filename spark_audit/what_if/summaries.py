@@ -41,7 +41,7 @@ class Summaries:
     table_id: str
 
     def rows(self, audit: DataFrame, first: date | None, last: date | None) -> DataFrame:
-        """Returns the rows of traffic.measured of these days, and summarises those that are not summarised.
+        """Return the rows of traffic.measured of these days, and summarises those that are not summarised.
 
         AuditError if another process is doing so in the same directory.
         """
@@ -77,7 +77,7 @@ class Summaries:
         return {row[S.DATE]: row[_STATE] for row in rows}
 
     def _write(self, audit: DataFrame, states: Mapping[date, str]) -> None:
-        """Replaces the summaries of these days, all or none."""
+        """Replace the summaries of these days, all or none."""
         near = {other for day in states for other in _beside(day)}
         once = deduplicate(audit.where(F.col(S.DATE).isin(*near)))
         days = traffic.decisions(once, audit).where(F.col(S.DATE).isin(*states))
@@ -92,6 +92,6 @@ class Summaries:
 
 
 def _beside(day: date) -> list[date]:
-    """Returns the day before, the day itself, and the day after, as far as there are any."""
+    """Return the day before, the day itself, and the day after, as far as there are any."""
     last = date.max.toordinal()
     return [date.fromordinal(n) for n in range(day.toordinal() - 1, day.toordinal() + 2) if 1 <= n <= last]

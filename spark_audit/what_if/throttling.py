@@ -31,7 +31,7 @@ MOST_CLIENTS = 20
 
 
 def throttling(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, proposed: int) -> DataFrame:
-    """Returns one row per bucket whose quota changes: outcome, reason, how long and when, and its clients.
+    """Return one row per bucket whose quota changes: outcome, reason, how long and when, and its clients.
 
     `records` are those of the period, `audit` has those that hold settings. `now` and `proposed` are the
     offsets in the proposed log. Times are in ms; `hours` has the time throttled by hour of the day (UTC).
@@ -54,7 +54,7 @@ def throttling(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, p
 
 
 def _changed(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, proposed: int) -> DataFrame:
-    """Returns the clients of the period whose limit or bucket changes, with both limits and the bucket."""
+    """Return the clients of the period whose limit or bucket changes, with both limits and the bucket."""
     quota_of_method = F.array_compact(
         F.array(
             F.when(F.col(S.METHOD) == "Produce", K.PRODUCER),
@@ -91,7 +91,7 @@ def _changed(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, pro
 
 
 def _with_queue(per_slot: DataFrame) -> DataFrame:
-    """Adds what waits at most in each slot, in units of the quota, and for how long: within it, and after it.
+    """Add what waits at most in each slot, in units of the quota, and for how long: within it, and after it.
 
     _BEYOND is the use since the queue was empty, beyond one window; _WORST the same if use comes at once.
     """
@@ -181,7 +181,7 @@ def _few(clients: Column) -> Column:
 
 
 def _unrecorded(clients: DataFrame, used: DataFrame) -> DataFrame:
-    """Returns the buckets of which the trail does not show the use."""
+    """Return the buckets of which the trail does not show the use."""
     only_with_quota = clients.where(
         F.col(S.QUOTA_KEY).isin(K.TIME, K.MUTATIONS) & F.col(LIMIT_NOW).isNull()
     ).withColumn("reason", F.lit("use is recorded only for clients that have such a quota"))

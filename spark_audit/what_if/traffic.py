@@ -52,7 +52,7 @@ _LOGINS = "logins"
 
 
 def rows(records: DataFrame, first: date | None, last: date | None, bucket_ms: int) -> DataFrame:
-    """Returns what `measured` does, of the days from `first` to `last`.
+    """Return what `measured` does, of the days from `first` to `last`.
 
     `records` has each record of all days once. `bucket_ms` is the length of an interval; a summary counts in
     the one in which it begins.
@@ -65,7 +65,7 @@ def rows(records: DataFrame, first: date | None, last: date | None, bucket_ms: i
 
 
 def measured(decided: DataFrame, bucket_ms: int) -> DataFrame:
-    """Returns one row per QUESTION, OF_RECORD, BUCKET_MS and date (if there is one), with the measures."""
+    """Return one row per QUESTION, OF_RECORD, BUCKET_MS and date (if there is one), with the measures."""
     protected = F.when(F.col(S.RULE).isin(*PROTECTED), F.col(S.RULE))
     begin = F.when(F.col(FIRST_MS).between(0, F.col(S.TIME_MS)), F.col(FIRST_MS)).otherwise(F.col(S.TIME_MS))
     of_record = F.when(is_too_coarse(), _COARSE).when(F.col(S.RULE) == FAILED, _FAILED)
@@ -76,14 +76,14 @@ def measured(decided: DataFrame, bucket_ms: int) -> DataFrame:
 
 
 def in_buckets(placed: DataFrame, bucket_ms: int) -> DataFrame:
-    """Adds up rows of the same QUESTION, OF_RECORD and bucket; BUCKET_MS is any moment of it in `placed`."""
+    """Add up rows of the same QUESTION, OF_RECORD and bucket; BUCKET_MS is any moment of it in `placed`."""
     bucket = (F.floor(F.col(BUCKET_MS) / F.lit(bucket_ms)) * F.lit(bucket_ms)).cast("long").alias(BUCKET_MS)
     by_day = [S.DATE] if S.DATE in placed.columns else []
     return placed.groupBy(*by_day, *QUESTION, OF_RECORD, bucket).agg(*_measures())
 
 
 def questions(rows: DataFrame, policies: DataFrame) -> DataFrame:
-    """Returns one row per QUESTION and UNKNOWN_BECAUSE, with EITHER, the measures and OVER_TIME.
+    """Return one row per QUESTION and UNKNOWN_BECAUSE, with EITHER, the measures and OVER_TIME.
 
     `rows` are those of `measured`, `policies` those of `newest_policies`.
     """
@@ -104,14 +104,14 @@ def _measures() -> list[Column]:
 
 
 def of_period(records: DataFrame, first: date | None, last: date | None) -> DataFrame:
-    """Returns the records of some days, without reading others."""
+    """Return the records of some days, without reading others."""
     if first is not None:
         records = records.where(F.col(S.DATE) >= first)
     return records if last is None else records.where(F.col(S.DATE) <= last)
 
 
 def newest_policies(audit: DataFrame) -> DataFrame:
-    """Returns the newest settings of each proxy: proxy_id, super_users, allow_everyone, authorizer.
+    """Return the newest settings of each proxy: proxy_id, super_users, allow_everyone, authorizer.
 
     `audit` may have copies of records.
     """
@@ -127,7 +127,7 @@ def newest_policies(audit: DataFrame) -> DataFrame:
 
 
 def decisions(audit: DataFrame, logins: DataFrame) -> DataFrame:
-    """Returns the records of decisions that can be decided again, one right each.
+    """Return the records of decisions that can be decided again, one right each.
 
     A record has only the groups that decided then, so all groups are those of the connection's last login
     before it, among the records `logins`.
@@ -160,7 +160,7 @@ def decisions(audit: DataFrame, logins: DataFrame) -> DataFrame:
 
 
 def _groups_of_logins(records: DataFrame) -> DataFrame:
-    """Returns the groups at each login of connections that have had any, as an array of structs."""
+    """Return the groups at each login of connections that have had any, as an array of structs."""
     is_login = F.col(S.EVENT).isin("authentication", "reauthentication")
     login = F.struct(S.SEQUENCE, F.coalesce(S.GROUPS, no_groups()).alias(S.GROUPS))
     by_connection = records.where(is_login).groupBy(*_CONNECTION).agg(F.collect_list(login).alias(_LOGINS))
@@ -168,7 +168,7 @@ def _groups_of_logins(records: DataFrame) -> DataFrame:
 
 
 def fetched_before_each_day(decided: DataFrame, days: DataFrame) -> DataFrame:
-    """Returns what connections that fetched on a day had fetched on days before it, with that date.
+    """Return what connections that fetched on a day had fetched on days before it, with that date.
 
     `days` are the decisions of the days in question. A topic that a connection has fetched often is one row.
     """
@@ -205,7 +205,7 @@ def _reasons() -> list[Column]:
 
 
 def is_too_coarse() -> Column:
-    """Returns whether a record counts what differs in a field of the question, and so lacks that field."""
+    """Return whether a record counts what differs in a field of the question, and so lacks that field."""
     of_many = (F.col(S.EVENT) == _SUMMARY) & F.col(S.RESOURCE_NAME).isNull()
     fields = (S.RESOURCE_TYPE, S.RESOURCE_NAME, S.OPERATION, S.GRANTED)
     missing = [F.col(name).isNull() for name in fields]

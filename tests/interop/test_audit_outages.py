@@ -76,7 +76,7 @@ class Stage:
                     future.result(TIMEOUT_S)
 
     def change(self) -> str | None:
-        """Asks the controller for an ACL; the error's name, None when it was made."""
+        """Ask the controller for an ACL; the error's name, None when it was made."""
         return _error(lambda: self.admin.allow(self.alice, "READ", topic=f"t{time.monotonic_ns()}"))
 
     def deletes_records(self) -> str | None:

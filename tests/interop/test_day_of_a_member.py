@@ -133,7 +133,7 @@ def office(kafka_libs: Path, tmp_path: Path) -> Iterator[Office]:
 
 
 def day_by_token(office: Office) -> tuple[int, int]:
-    """Returns how many records were written, and when the person left the group in ms."""
+    """Return how many records were written, and when the person left the group in ms."""
     client = office.person()
     assert not writes(client)
     office.groups = MEMBERS
@@ -146,7 +146,7 @@ def day_by_token(office: Office) -> tuple[int, int]:
 
 
 def day_by_certificate(office: Office) -> int:
-    """Returns how many records were written."""
+    """Return how many records were written."""
     assert not writes(office.robot("office"))
     member = office.robot("payments", CERTIFICATE_S)
     ends_ms = now_ms() + (CERTIFICATE_S - 1) * 1_000

@@ -24,7 +24,7 @@ ROW = re.compile(r"^(\S+) +(\S+==) +(\S+) +(\S+) +(\[.*?\]) +(\S+) +(\S+) +(\S+)
 
 
 def together(*calls: tuple[Gate, User, tuple[str, ...]]) -> list[ToolRun]:
-    """Runs that do not depend on one another, two at a time: each is mostly a JVM's start."""
+    """Run that do not depend on one another, two at a time: each is mostly a JVM's start."""
     with ThreadPoolExecutor(max_workers=2) as pool:
         return list(pool.map(lambda call: call[0].tools(call[1].name).run(*call[2]), calls))
 

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def _together(tools: KafkaTools, *calls: tuple[str, ...]) -> list[ToolRun]:
-    """Runs that do not depend on one another, two at a time: each is mostly a JVM's start."""
+    """Run that do not depend on one another, two at a time: each is mostly a JVM's start."""
     with ThreadPoolExecutor(max_workers=2) as pool:
         return list(pool.map(lambda call: tools.run(*call), calls))
 

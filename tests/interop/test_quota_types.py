@@ -28,7 +28,7 @@ HERE = ("ip", "127.0.0.1")
 
 
 async def together(gate: Gate, *calls: list[str]) -> list[ToolRun]:
-    """Runs of kafka-configs that do not depend on one another."""
+    """Run of kafka-configs that do not depend on one another."""
     tools = gate.tools("admin")
     runs = await asyncio.gather(*(asyncio.to_thread(tools.run, "kafka-configs", *call) for call in calls))
     for run in runs:

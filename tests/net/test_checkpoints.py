@@ -172,7 +172,7 @@ async def test_a_directory_that_is_gone_is_counted_and_named_and_stops_nothing(t
 
 @asynccontextmanager
 async def a_server(status: str) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """Responds with this status, and keeps what it is sent; without a status it never responds."""
+    """Respond with this status, and keeps what it is sent; without a status it never responds."""
     got: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

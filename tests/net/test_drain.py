@@ -261,7 +261,7 @@ async def test_a_produce_request_that_is_never_completed_is_not_waited_for_and_n
 
 
 async def _half_a_request(edge: Edge, client: Client) -> bytes:
-    """Sends 500,000 bytes of a request that is longer; gives back all of it."""
+    """Send 500,000 bytes of a request that is longer; gives back all of it."""
     client.asks(PRODUCE, 9, produce("orders"))  # From the second one on they are not held until complete.
     await client.hears(PRODUCE, 9)
     client.correlation_id += 1

@@ -70,7 +70,7 @@ class Office:
         return context, x509.load_pem_x509_certificate(pem).serial_number
 
     def revokes(self, serials: Sequence[int], next_update: timedelta = timedelta(days=1)) -> None:
-        """Writes the list."""
+        """Write the list."""
         now = datetime.now(UTC)
         certificate = x509.load_pem_x509_certificate(self.ca.cert_pem.bytes())
         builder = x509.CertificateRevocationListBuilder(

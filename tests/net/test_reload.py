@@ -401,7 +401,7 @@ NEEDS_ATTENTION = "a certificate needs attention"
 
 
 def exchange(certificates: OfficeCertificates, directory: Path, ends_in_days: int) -> dict[str, str]:
-    """Puts another certificate and its key where the process has them, each by a rename."""
+    """Put another certificate and its key where the process has them, each by a rename."""
     issued = certificates.issue("new", not_after=datetime.now(UTC) + timedelta(days=ends_in_days))
     paths = {"certificate": directory / "server.crt", "key": directory / "server.key"}
     issued.key.rename(paths["key"])

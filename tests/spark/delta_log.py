@@ -24,7 +24,7 @@ def actions(path: str, kind: str) -> list[Action]:
 
 
 def commit(path: str, *added: Action) -> None:
-    """Adds a version to a table."""
+    """Add a version to a table."""
     last = commits(path)[-1]
     text = "".join(f"{json.dumps(each)}\n" for each in added)
     last.with_name(f"{int(last.stem) + 1:020}.json").write_text(text, encoding="utf-8")
@@ -69,7 +69,7 @@ def mapped_to_another(path: str) -> None:
 
 
 def with_a_vector(spark: SparkSession, path: str, condition: str) -> None:
-    """Deletes rows by a deletion vector, as programs on Databricks do."""
+    """Delete rows by a deletion vector, as programs on Databricks do."""
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     spark.sql(f"DELETE FROM delta.`{path}` WHERE {condition}")
 

@@ -103,7 +103,7 @@ class Source:
             producer.abort_transaction(TIMEOUT_S)
 
     def open_transaction(self, topic: str, value: bytes) -> Producer:
-        """Leaves a transaction open, with one record in it."""
+        """Leave a transaction open, with one record in it."""
         settings = {"bootstrap.servers": self.bootstrap, "transactional.id": f"open-{topic}"}
         # The broker aborts it after a minute otherwise.
         producer = Producer(settings | {"transaction.timeout.ms": 900_000})

@@ -118,7 +118,7 @@ class Node:
         (self.path / "quorum-state").write_text(state, encoding="utf-8")
 
     def append(self, *values: bytes, epoch: int = 1, later_ms: int = 1_000) -> int:
-        """Gives the offset of the first of them."""
+        """Give the offset of the first of them."""
         self.time_ms += later_ms
         records = [(None, value) for value in values]
         self.write(batch(self.end, records, time_ms=self.time_ms, epoch=epoch), len(values))

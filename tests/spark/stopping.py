@@ -66,7 +66,7 @@ def job_process(
 
 
 def copies_at_points(process: ChildProcess, tables: Tables, into: Path) -> dict[str, Tables]:
-    """Runs a started process to its end; point -> its files when it was there."""
+    """Run a started process to its end; point -> its files when it was there."""
     copies: dict[str, Tables] = {}
     group = process.pid
     while process.returncode is None:
@@ -83,7 +83,7 @@ def copies_at_points(process: ChildProcess, tables: Tables, into: Path) -> dict[
 
 
 def stop(group: int) -> None:
-    """Returns once no thread of the group's processes runs.
+    """Return once no thread of the group's processes runs.
 
     One in the middle of a system call (D) ends that first, as it would after a SIGKILL; and in that of a
     vfork it waits for its child, which has stopped too.
@@ -106,7 +106,7 @@ def kill_after(process: ChildProcess, tables: Tables, changes: int) -> bool:
 
 
 def kill(process: ChildProcess) -> None:
-    """Sends SIGKILL to a started process and its JVM, and returns when both have ended."""
+    """Send SIGKILL to a started process and its JVM, and returns when both have ended."""
     group = process.pid
     os.killpg(group, signal.SIGKILL)
     process.wait(10_000)

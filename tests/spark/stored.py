@@ -84,7 +84,7 @@ class Stored:
         return []
 
     def add(self, table: str, day: str, path: str = "", **fields: Any) -> str:
-        """Adds a file, as ingest does, and returns its path."""
+        """Add a file, as ingest does, and returns its path."""
         self.now_ms += 1
         path = path or f"date={day}/{self.now_ms}"
         values: dict[str, Any] = {"content": path, "day": day, "modified_ms": self.now_ms, **fields}
@@ -175,7 +175,7 @@ class Stored:
     # Jobs, as jobs.py and retention.py call the manifest.
 
     def reconcile(self, day: str, **judged: Any) -> manifest.Manifest:
-        """Judges a day and writes its page. Returns what it has found."""
+        """Judge a day and write its page. Return what it has found."""
         found = manifest.check(NONE, TABLES, self.key, manifest.of_days([day]))
         state = {manifest.UNFINISHED: runs.RECONCILE, manifest.INTENDED: {"reconciled": [], "outputs": {}}}
         begun = manifest.sign(NONE, found, runs.RECONCILE, found.checked, **state)
@@ -193,7 +193,7 @@ class Stored:
         manifest.sign(NONE, found, "report", found.checked, outputs=outputs)
 
     def compact(self, day: str, meanwhile: Callable[[], object] = lambda: None) -> None:
-        """Makes one file of those of a day."""
+        """Make one file of those of a day."""
         rewritten = manifest.of_days([day])
         begun = manifest.begin(NONE, TABLES, self.key, lambda rows, _: rows, "compact", rewritten)
         for table in ("audit", "metadata_log"):

@@ -192,7 +192,7 @@ def column(tab: Tab, section: str, number: int) -> list[str]:
 
 
 def focus(tab: Tab, section: str, number: int) -> str:
-    """Puts the focus on the button of a heading; gives its column's aria-sort."""
+    """Put the focus on the button of a heading; give its column's aria-sort."""
     heading = f"document.querySelector('#{section} thead th:nth-child({number})')"
     tab.evaluate(f"{heading}.querySelector('button').focus()")
     return str(tab.evaluate(f"{heading}.getAttribute('aria-sort')"))

@@ -22,7 +22,7 @@ FETCH: dict[str, Any] = {"method": "Fetch", "client_id": "app", "connection_id":
 
 
 def day() -> tuple[Trail, Mapping[str, str]]:
-    """Ends when the person has left payments, and has been denied. Returns the ACL of the group too."""
+    """End when the person has left payments, and has been denied. Return the ACL of the group too."""
     trail = Trail()
     allow = trail.add_acl(1, "ALLOW Group:payments * READ TOPIC LITERAL orders")
 

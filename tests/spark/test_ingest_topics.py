@@ -38,7 +38,7 @@ def source(kafka: Broker, topic_name: str) -> Source:
 
 @pytest.fixture
 def read(spark: SparkSession, tables: Tables) -> Read:
-    """Ingests all there is; what was told."""
+    """Ingest all there is; what was told."""
 
     def run(source: Source, options: Mapping[str, str] | None = None) -> list[str]:
         told: list[str] = []

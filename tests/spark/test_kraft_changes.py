@@ -53,7 +53,7 @@ class Cluster:
         return len(self.log)
 
     def write(self, *records: tuple[int, dict[str, Any]]) -> int:
-        """Gives the offset of the first."""
+        """Give the offset of the first."""
         time_ms = self.clock()
         for api_key, body in records:
             self.log.append(

@@ -667,7 +667,7 @@ def restore(directory: Path, stored: Path) -> None:
 
 
 def kill_a_reconciliation(directory: Path, monkeypatch: pytest.MonkeyPatch, written: str) -> Sequence[object]:
-    """Returns the command that was killed when this was written."""
+    """Return the command that was killed when this was written."""
     restore(directory, directory.with_name(f"{directory.name}-stored"))
     job = "reconcile", "--tables", directory / "tables", "--out", directory / "out"
     with monkeypatch.context() as killing:

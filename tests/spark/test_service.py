@@ -54,7 +54,7 @@ def service(source: Source, tables: Tables, directory: Path, **options: object) 
 
 
 def wait_for(process: ChildProcess, pattern: str) -> re.Match[str]:
-    """Waits until the process has printed this, and returns it."""
+    """Wait until the process has printed this, and return it."""
     process.wait_until(lambda: re.search(pattern, process.log_text()) is not None, PATIENCE_MS)
     found = re.search(pattern, process.log_text())
     assert found is not None
@@ -73,7 +73,7 @@ def get(process: ChildProcess, path: str) -> tuple[int, str]:
 
 
 def metrics(process: ChildProcess) -> Mapping[str, float]:
-    """Returns the series of /metrics that are ours."""
+    """Return the series of /metrics that are ours."""
     lines = get(process, "/metrics")[1].splitlines()
     pairs = (line.rpartition(" ") for line in lines if line.startswith("penstock_"))
     return {name: float(value) for name, _, value in pairs}

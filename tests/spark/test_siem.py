@@ -86,7 +86,7 @@ def ingest(spark: SparkSession, tables: Tables, lines: Sequence[Line], first_off
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., list[Document]]:
-    """Exports to files, and returns what they have, in the order of the sequence."""
+    """Export to files, and returns what they have, in the order of the sequence."""
 
     def exported(tables: Tables, *arguments: str, schema: str = "ocsf") -> list[Document]:
         out = tmp_path / f"out-{len(list(tmp_path.iterdir()))}"

@@ -26,7 +26,7 @@ Run = Callable[[str], subprocess.CompletedProcess[str]]
 
 
 def runner(directory: Path, environment: dict[str, str]) -> Run:
-    """Runs a line of the shell where `penstock` and `auditor.properties` are."""
+    """Run a line of the shell where `penstock` and `auditor.properties` are."""
     (directory / "auditor.properties").write_text("security.protocol=PLAINTEXT\n")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 

@@ -51,7 +51,7 @@ def test_the_last_hour_of_a_week_costs_no_more_than_the_first(monkeypatch: pytes
 
 
 def a_trail_of(monkeypatch: pytest.MonkeyPatch, days: int) -> list[list[Cost]]:
-    """Returns what each hour of each day has cost. The tables are compacted each night."""
+    """Return what each hour of each day has cost. The tables are compacted each night."""
     stored, costs = Stored().use(monkeypatch), list[list[Cost]]()
     for number in range(days):
         costs.append([hour_of_a_service(stored, DAYS[number]) for _ in range(24)])

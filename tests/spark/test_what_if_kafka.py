@@ -104,7 +104,7 @@ def a_world(draw: st.DrawFn) -> World:
 
 
 def evaluated(spark: SparkSession, world: World) -> list[bool]:
-    """Decides each question under each proposal, by one log in which they are in effect in turn."""
+    """Decide each question under each proposal, by one log in which they are in effect in turn."""
     acls = {f"acl-{place}": acl for place, acl in enumerate(world.acls)}
     records: list[LogRecord] = [acl_record(acl_id, acl) for acl_id, acl in acls.items()]
     policies: list[tuple[object, ...]] = []
@@ -135,7 +135,7 @@ def evaluated(spark: SparkSession, world: World) -> list[bool]:
 
 
 def lines(world: World) -> list[str]:
-    """Returns the same questions for Kafka's class."""
+    """Return the same questions for Kafka's class."""
     found = []
     for change in world.changes:
         found.append(f"new {hexed(';'.join(change.super_users))} {str(change.everyone).lower()}")

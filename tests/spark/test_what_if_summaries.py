@@ -108,7 +108,7 @@ def test_with_summaries_what_if_says_the_same_and_summarises_new_days_only(
 
 
 def rows(where: Summaries, audit: DataFrame, day: date | None = None) -> int:
-    """Summarises this day, or all; the number of their requests."""
+    """Summarise this day, or all; the number of their requests."""
     return int(where.rows(audit, day, day).agg(F.sum("requests")).collect()[0][0])
 
 

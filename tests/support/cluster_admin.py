@@ -92,7 +92,7 @@ def upsertion(user: User) -> Any:
 
 
 def done(futures: Mapping[Any, Any]) -> None:
-    """Waits for each; raises the first error."""
+    """Wait for each; raise the first error."""
     for future in futures.values():
         future.result(timeout=TIMEOUT_S)
 

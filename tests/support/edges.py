@@ -50,7 +50,7 @@ Test = ParamSpec("Test")
 
 
 def on_uvloop(test: Callable[Test, Coroutine[Any, Any, None]]) -> Callable[Test, None]:
-    """Runs the test on the loop that the proxy runs on."""
+    """Run the test on the loop that the proxy runs on."""
 
     @wraps(test)
     def run(*args: Test.args, **kwargs: Test.kwargs) -> None:
@@ -68,7 +68,7 @@ class Client:
         self.correlation_id = 0
 
     def asks(self, api_key: int, version: int, message: Any, client_id: str | None = "app") -> bytes:
-        """Writes a request; gives back its bytes."""
+        """Write a request; give back its bytes."""
         self.correlation_id += 1
         body = codecs.request(api_key, version).encode(message)
         frame = encode_request(api_key, version, self.correlation_id, client_id, body)

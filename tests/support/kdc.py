@@ -65,7 +65,7 @@ def missing() -> list[str]:
 
 
 def require() -> None:
-    """Skips the test, or fails it, where something is missing."""
+    """Skip the test, or fail it, where something is missing."""
     if lacking := missing():
         told = f"Kerberos: not here: {', '.join(lacking)}; see `make kerberos`"
         if os.environ.get("PENSTOCK_REQUIRE_KERBEROS") == "1":

@@ -69,7 +69,7 @@ def removed_acl_record(removed: Acl) -> Any:
 
 
 def quota_record(entity: QuotaEntity, key: str, value: float | None) -> Any:
-    """Sets `key` of the entity, or removes it when the value is None."""
+    """Set `key` of the entity, or removes it when the value is None."""
     part = types.ClientQuotaRecord.EntityData
     return types.ClientQuotaRecord(
         entity=[part(entity_type=kind, entity_name=name) for kind, name in entity.parts.items()],
@@ -80,7 +80,7 @@ def quota_record(entity: QuotaEntity, key: str, value: float | None) -> Any:
 
 
 def scram_record(mechanism: ScramMechanism, user: str, credential: ScramCredential | None) -> Any:
-    """Sets the credential, or removes it when it is None."""
+    """Set the credential, or removes it when it is None."""
     if credential is None:
         return types.RemoveUserScramCredentialRecord(name=user, mechanism=int(mechanism))
     return types.UserScramCredentialRecord(

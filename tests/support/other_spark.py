@@ -11,7 +11,7 @@ from tests.lab.cluster.kafka import cache_directory
 
 
 def python_with(pyspark_version: str) -> Path:
-    """Returns its interpreter. It has our dependencies too, and is made if the cache does not have it.
+    """Return its interpreter. It has our dependencies too, and is made if the cache does not have it.
 
     It takes 430 MB and a minute; CalledProcessError if the package cannot be installed.
     """

@@ -54,7 +54,7 @@ class S3:
 
 @contextmanager
 def hdfs(directory: Path) -> Iterator[Hdfs]:
-    """Runs an HDFS with its files in `directory`."""
+    """Run an HDFS with its files in `directory`."""
     address = free_addresses(1)[0]
     uri = f"hdfs://{address}"
     conf = directory / "conf"
@@ -90,7 +90,7 @@ def hdfs(directory: Path) -> Iterator[Hdfs]:
 
 @contextmanager
 def s3(directory: Path, bucket: str) -> Iterator[S3]:
-    """Runs an S3 server with one bucket, in memory. It accepts every signature."""
+    """Run an S3 server with one bucket, in memory. It accepts every signature."""
     host, port = free_addresses(1)[0].split(":")
     command = [str(Path(sys.executable).with_name("moto_server")), "-H", host, "-p", port]
     with ChildProcess("S3 server", command, directory / "s3.log") as server:

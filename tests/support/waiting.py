@@ -20,7 +20,7 @@ def until(holds: Callable[[], bool], what: str = "so", every_s: float = 0.05) ->
 
 
 async def turns_until(holds: Callable[[], bool]) -> None:
-    """Lets the loop turn until it holds; TimeoutError if it does not within DEADLINE_S."""
+    """Let the loop turn until it holds; TimeoutError if it does not within DEADLINE_S."""
     async with asyncio.timeout(DEADLINE_S):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.001)

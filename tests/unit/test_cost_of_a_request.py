@@ -57,7 +57,7 @@ CONNECTION = 4_310
 
 
 def executed(call: Callable[[], None]) -> int:
-    """Returns how many instructions a call executes, in Python code only."""
+    """Return how many instructions a call executes, in Python code only."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> "TraceFunction":

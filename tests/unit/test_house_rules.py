@@ -98,6 +98,20 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_docstrings_of_functions_have_one_mood() -> None:
+    """The imperative, as PEP 257 has it: "Return the offset", not "Returns the offset"."""
+    verbs = r"(Returns|Yields|Raises|Reads|Writes|Adds|Runs|Sends|Makes|Waits|Warns|Creates|Replaces|Takes) "
+    found = [
+        f"{path}:{node.lineno}"
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and re.match(verbs, ast.get_docstring(node) or "")
+    ]
+
+    assert found == []
+
+
 def test_every_module_opens_with_a_docstring_of_its_own() -> None:
     docstrings = {path: ast.get_docstring(tree) for path, tree in trees().items()}
     empty_is_fine = {path for path in modules() if path.startswith("tests/") and not modules()[path]}

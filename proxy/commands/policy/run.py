@@ -32,7 +32,7 @@ class PolicyOutcome:
 
 
 def run_policy(arguments: argparse.Namespace, settings: dict[str, str]) -> PolicyOutcome:
-    """Runs a subcommand. `settings`: those of the authorizer, by Kafka's names."""
+    """Run a subcommand. `settings`: those of the authorizer, by Kafka's names."""
     reader = PolicyReader(arguments.config, settings, arguments.bootstrap_server, arguments.command_config)
     try:
         outcome = _COMMANDS[arguments.policy_command](arguments, reader)

@@ -17,7 +17,7 @@ EXIT_NOTHING, EXIT_USAGE, EXIT_LOG = 1, 2, 3
 
 
 def run_shell(arguments: argparse.Namespace) -> int:
-    """Returns the exit code. 0: success; 1: nothing found; 2: invalid arguments; 3: unreadable log."""
+    """Return the exit code. 0: success; 1: nothing found; 2: invalid arguments; 3: unreadable log."""
     try:
         found = find(arguments.log, arguments.config, arguments.offset, unsigned=arguments.unsigned)
     except (ConfigError, UsageError, TlsError) as error:

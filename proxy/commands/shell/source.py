@@ -58,21 +58,21 @@ class ReadLog:
     """Notes for the user about gaps in the log."""
 
     def take(self, reader: TransactionReader, raw: bytes) -> None:
-        """Adds one whole batch. BrokenBatch contains the reason if it is invalid."""
+        """Add one whole batch. BrokenBatch contains the reason if it is invalid."""
         marker = raw[ATTRIBUTES_AT] & CONTROL != 0
         for step in reader.feed(raw):
             self.steps.append(VisibleValues(step.last_offset - marker, step))
         self.end_offset = reader.position
 
     def end(self, reader: TransactionReader) -> None:
-        """Ends the log, and adds a note about an undecided transaction."""
+        """End the log, and add a note about an undecided transaction."""
         if reader.settled_offset + 1 < self.end_offset:
             begin = reader.settled_offset + 1
             self.notes.append(f"a transaction that begins at offset {begin} is undecided and was omitted")
 
 
 def read_log(path: Path) -> ReadLog:
-    """Reads a file or a directory. LogFileError if it cannot be read completely."""
+    """Read a file or a directory. LogFileError if it cannot be read completely."""
     if path.is_dir():
         files = sorted(path.iterdir())
         snapshots = [file for file in files if file.suffix == SNAPSHOT]
@@ -200,7 +200,7 @@ class Found:
 
 
 def find(log: str, config: Path | None, offset: int | None, *, unsigned: bool = False) -> Found:
-    """Reads the image at the end of the log, or at `offset`. ConfigError, UsageError, LogError.
+    """Read the image at the end of the log, or at `offset`. ConfigError, UsageError, LogError.
 
     With the public keys of `config`, it has what controllers have signed; `unsigned`: all records.
     """

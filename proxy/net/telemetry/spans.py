@@ -26,7 +26,7 @@ class OpenSpan(Protocol):
 
     @property
     def traceparent(self) -> str | None:
-        """Identifies the span as a parent; None if it is not recorded."""
+        """Identify the span as a parent; None if it is not recorded."""
 
     def event(self, name: str, attributes: Attributes) -> None:
         """Add an event at the current time."""

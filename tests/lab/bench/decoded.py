@@ -211,7 +211,7 @@ CASES: dict[str, Callable[[int], tuple[int, int, Any, Any]]] = {
 
 
 def round_trip(make: Callable[[int], tuple[int, int, Any, Any]]) -> Callable[[], None]:
-    """Returns a function that sends the next request of a case, and its response, through a session."""
+    """Return a function that sends the next request of a case, and its response, through a session."""
     talk = Conversation(gate=gate_with(image_with(*RIGHTS)))
     pairs = [_frames(talk, *make(variant)) for variant in range(VARIANTS)]
     session, clock = talk.session, [talk.now_ms]
@@ -231,7 +231,7 @@ def round_trip(make: Callable[[int], tuple[int, int, Any, Any]]) -> Callable[[],
 
 
 def round_trips(make: Callable[[int], tuple[int, int, Any, Any]]) -> Callable[[], float]:
-    """Returns a function that measures the CPU µs of one request and its response."""
+    """Return a function that measures the CPU µs of one request and its response."""
     once = round_trip(make)
     return lambda: took_us(once, TIMES)
 

@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 
 
 def draw(rows: Sequence[Row]) -> str:
-    """Returns an SVG. `rows` are those of build/bench.json, in its order."""
+    """Return an SVG. `rows` are those of build/bench.json, in its order."""
     groups = [list(group) for _, group in groupby(rows, lambda row: (row["workload"], row["figure"]))]
     in_column = -(-len(groups) // _COLUMNS)
     of_group = len(COLOURS) * _BAR + _GAP

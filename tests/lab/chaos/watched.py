@@ -25,7 +25,7 @@ FORWARDING = "penstock_forwarding_in_flight{"
 
 
 def patiently(process: ChildProcess, start: Callable[[], None], ready: Callable[[], bool]) -> None:
-    """Starts it; on a machine that is busy with everything else it may be ready late, but not end."""
+    """Start it; on a machine that is busy with everything else it may be ready late, but not end."""
     try:
         start()
     except SetupError:

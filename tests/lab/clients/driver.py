@@ -46,7 +46,7 @@ def values(count: int = COUNT) -> list[bytes]:
 
 
 def until(look: Callable[[], Found], seen: Callable[[Found], bool], looks: int = LOOKS) -> Found:
-    """Looks again until it sees it; AssertionError with what it saw last."""
+    """Look again until it sees it; AssertionError with what it saw last."""
     for _ in range(looks):
         found = look()
         if seen(found):

@@ -74,7 +74,7 @@ def _java(libs: Path, directory: Path) -> list[str]:
 
 
 def _not_here(why: str, required_by: str) -> NoReturn:
-    """Skips, or fails where the variable of that name is 1: no client goes dark unnoticed."""
+    """Skip, or fail where the variable of that name is 1: no client goes dark unnoticed."""
     if os.environ.get(required_by) == "1":
         pytest.fail(why)
     pytest.skip(f"{why} ({required_by}=1 requires it)")

@@ -57,7 +57,7 @@ def _run(run: Run, cases: Iterator[Case]) -> list[Result]:
 
 
 def _report(results: list[Result]) -> int:
-    """Tells what ran; 1 when something differs without explanation."""
+    """Tell what ran; 1 when something differs without explanation."""
     cases = Counter(result.case.subject for result in results)
     requests = Counter(ApiKey.name_of(step.api_key) for result in results for step in result.asked)
     rows = Counter(row for result in results for row in result.explained)

@@ -439,7 +439,7 @@ def _fetch(scene: Scene, version: int) -> Any:
 
 
 def _tagged(random: Random) -> Alter:
-    """Changes the header's tag byte or one of the last three, or puts an unknown field there."""
+    """Change the header's tag byte or one of the last three, or put an unknown field there."""
     place, number = random.choice((0, -1, -2, -3)), random.randrange(1, 256)
     field = bytes((1, random.randrange(20, 120), 3)) + b"abc"
     new = random.choice((field, field[:-1], bytes((number,))))

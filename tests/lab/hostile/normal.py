@@ -105,7 +105,7 @@ class NormalUser:
             raise Wrong(f"produce to {topic}: error {told}")
 
     async def _administer(self, channel: Channel, number: int) -> None:
-        """Makes an ACL, and takes it away with the next request."""
+        """Make an ACL, and take it away with the next request."""
         name = f"made-by-admin-{number // 2}"
         if number % 2 == 0:
             made = await channel.request(

@@ -98,11 +98,11 @@ class Dialogue:
     def ask(
         self, api_key: int, version: int, message: Any, *, answered: bool = True, alter: Alter | None = None
     ) -> Outcome | None:
-        """Sends one request; None when no response is due (acks=0)."""
+        """Send one request; None when no response is due (acks=0)."""
         return self.ask_all([Asked(api_key, version, message, answered, alter)])[0]
 
     def ask_all(self, requests: Sequence[Asked]) -> list[Outcome | None]:
-        """Sends all requests at once, then reads the responses, which have to be in that order."""
+        """Send all requests at once, then reads the responses, which have to be in that order."""
         frames = [each.altered(self.frame(each.api_key, each.version, each.message)) for each in requests]
         first = self._correlation_id - len(frames) + 1
         data = b"".join(frames)
@@ -117,7 +117,7 @@ class Dialogue:
         return outcomes
 
     def must(self, api_key: int, version: int, message: Any) -> Any:
-        """Sends one request and returns the response; AssertionError when there is none."""
+        """Send one request and returns the response; AssertionError when there is none."""
         outcome = self.ask(api_key, version, message)
         assert isinstance(outcome, Heard), outcome
         return outcome.message
@@ -131,7 +131,7 @@ class Dialogue:
         return encode_request(api_key, version, self._correlation_id, self._client_id, body)
 
     def exchange(self, data: bytes, *, answered: bool = True) -> bytes | Closed | Silent | None:
-        """Sends any bytes and returns the next frame without its length prefix."""
+        """Send any bytes and return the next frame without its length prefix."""
         if not self.usable:
             return Closed()
         try:

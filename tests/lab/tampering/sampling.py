@@ -367,7 +367,7 @@ def missed(
 
 
 def run(spark: SparkSession, count: int, seed: int, report: Callable[[str], None]) -> int:
-    """Makes `count` edits. Exit code 1 if one of them is judged otherwise than the page says."""
+    """Make `count` edits. Exit code 1 if one of them is judged otherwise than the page says."""
     page, base, wrong = read(PAGE.read_text(encoding="utf-8")), template(), list[str]()
     of_runs = count // RUNS_EACH
     started, cpu_before = perf_counter(), cpu_seconds()

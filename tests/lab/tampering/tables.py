@@ -229,7 +229,7 @@ def compared(true: Trail, numbered: Numbered) -> Found:
 
 
 def write(spark: SparkSession, tables: Tables, true: Trail, numbered: Numbered) -> None:
-    """Writes the tables with a file for each scene."""
+    """Write the tables with a file for each scene."""
     delta.create_tables(spark, tables)
     sizes = {"audit": S.KAFKA_PARTITION, "quarantine": S.KAFKA_PARTITION, "metadata_log": S.LOG_OFFSET}
     for name, place in sizes.items():
@@ -252,7 +252,7 @@ def write(spark: SparkSession, tables: Tables, true: Trail, numbered: Numbered) 
 
 
 def edit_tables(spark: SparkSession, tables: Tables, numbered: Numbered) -> None:
-    """Makes the edits in the Delta tables."""
+    """Make the edits in the Delta tables."""
     for name in SCHEMAS:
         own = of_table(numbered, name)
         path = getattr(tables, name)

@@ -43,7 +43,7 @@ def compared(before: Iterable[Record], document: Record, after: Iterable[Record]
 
 
 def outcomes(records: Iterable[Record], faults: list[str]) -> dict[Key, bool]:
-    """Returns what each client got for each right. One that got both is a fault: it changed within a run."""
+    """Return what each client got for each right. One that got both is a fault: it changed within a run."""
     found: dict[Key, bool] = {}
     for record in records:
         if record["event"] == "authorization_collapsed":

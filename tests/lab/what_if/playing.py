@@ -21,7 +21,7 @@ Say = Callable[[str], None]
 
 
 def played(directory: Path, libs: Path, minutes: float, say: Say) -> tuple[list[Record], Record]:
-    """Plays the traffic without the proposal. Returns the records, and what-if's document."""
+    """Play the traffic without the proposal. Return the records, and what-if's document."""
     stack = Stack(StackSettings(directory=directory / "without", libs=libs))
     with stack.running():
         records = _play(stack, minutes, say)
@@ -35,7 +35,7 @@ def played(directory: Path, libs: Path, minutes: float, say: Say) -> tuple[list[
 
 
 def played_with_the_proposal(directory: Path, libs: Path, minutes: float, say: Say) -> list[Record]:
-    """Runs the commands of the proposal with Kafka's own tools, then plays the traffic."""
+    """Run the commands of the proposal with Kafka's own tools, then play the traffic."""
     stack = Stack(StackSettings(directory=directory / "with", libs=libs))
     with stack.running():
         return _play(stack, minutes, say, _carry_out)
@@ -64,7 +64,7 @@ def _carry_out(stack: Stack) -> None:
 
 
 def proxy_records(stack: Stack) -> list[Record]:
-    """Returns the `data` of each record that the proxy has written to the audit topic."""
+    """Return the `data` of each record that the proxy has written to the audit topic."""
     consumer = Consumer({"bootstrap.servers": stack.broker.plaintext, "group.id": "what-if"})
     found: dict[tuple[str, str, int], Record] = {}
     try:
@@ -85,7 +85,7 @@ def proxy_records(stack: Stack) -> list[Record]:
 
 
 def spark_job(stack: Stack, command: str, *arguments: str) -> str:
-    """Returns what the audit job has printed; SetupError if its exit code is not 0."""
+    """Return what the audit job has printed; SetupError if its exit code is not 0."""
     done = run(
         [sys.executable, "-m", "spark_audit", command, "--master", "local[2]", *arguments],
         timeout_ms=SPARK_MS,

@@ -80,7 +80,7 @@ def furnish(stack: Stack) -> None:
 
 
 def wait_for_acls(stack: Stack, topic: str) -> None:
-    """Adds one more ACL, and waits until it is in effect: so are all changes before it."""
+    """Add one more ACL, and wait until it is in effect: so are all changes before it."""
     place = ClusterAdmin(stack)
     place.allow(stack.users[CANARY], "DESCRIBE", topic=topic)
     client = admin.AdminClient(_settings(stack, CANARY, "canary"))
@@ -92,7 +92,7 @@ def wait_for_acls(stack: Stack, topic: str) -> None:
 
 
 def play(stack: Stack, minutes: float, clients: Sequence[Work]) -> list[str]:
-    """Runs these clients at once. Returns what went wrong with one."""
+    """Run these clients at once. Return what went wrong with one."""
     rounds, faults = max(2, round(minutes * 60 / ROUND_S)), []
     over = threading.Event()
 
@@ -189,7 +189,7 @@ def _transact(stack: Stack, user: str, over: threading.Event, rounds: int) -> No
 
 
 def administer(stack: Stack, over: threading.Event, rounds: int) -> None:
-    """Creates topics below two prefixes, and reads configurations."""
+    """Create topics below two prefixes, and read configurations."""
     client = admin.AdminClient(_settings(stack, MAKER, "administers"))
     for number in range(min(rounds, 10)):
         for name in (f"made-a-{number}", f"made-b-{number}"):
@@ -209,7 +209,7 @@ def write_from_java(stack: Stack, over: threading.Event, rounds: int) -> None:
 
 
 def flood(stack: Stack, over: threading.Event, rounds: int) -> None:
-    """Offers twice what the proposal allows, for BUSY_S of each PERIOD_S, and waits until all is written."""
+    """Offer twice what the proposal allows, for BUSY_S of each PERIOD_S, and waits until all is written."""
     more: dict[str, Any] = {
         "message.timeout.ms": 86_400_000,
         "queue.buffering.max.kbytes": 1_000_000,

@@ -65,7 +65,7 @@ class Authority:
         return builder.sign(self.key, hashes.SHA256())
 
     def issue(self, directory: Path, name: str, *above: "Authority", key: Any = None, **changes: Any) -> None:
-        """Writes name.crt, with the certificates of those above, and name.key."""
+        """Write name.crt, with the certificates of those above, and name.key."""
         key = key or ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         chain = [self.sign(subject, key.public_key(), **changes), *(each.certificate for each in above)]

@@ -63,7 +63,7 @@ def made(spark: SparkSession, tables: Tables) -> bool:
 
 
 def lined(events: DataFrame, shape: Shape) -> DataFrame:
-    """Adds `line`, `chain` and `body_sha256`; takes and gives one partition per process, in order."""
+    """Add `line`, `chain` and `body_sha256`; take and give one partition per process, in order."""
     data = F.to_json(F.struct(*S.DATA.names), {"ignoreNullFields": "false"})
     written = events.withColumn(S.LINE, F.concat(_envelope(), data))
     link = F.udf(linker(shape.boot_size), "string", useArrow=False).asNondeterministic()

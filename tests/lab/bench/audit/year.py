@@ -129,7 +129,7 @@ def run(spark: SparkSession, directory: Path, days: list[int], a_day: int) -> No
 
 
 def make(spark: SparkSession, tables: Tables, shape: Shape, path: str) -> DataFrame:
-    """Creates the tables, with all administration, and returns the records of the proxies that will come."""
+    """Create the tables, with all administration, and returns the records of the proxies that will come."""
     delta.create_tables(spark, tables)
     trail, base_offset = administration(shape, SigningTrail)
     for process in trail.processes:
@@ -146,7 +146,7 @@ def make(spark: SparkSession, tables: Tables, shape: Shape, path: str) -> DataFr
 
 
 def arrive(staged: DataFrame, tables: Tables, after: int, until: int, a_day: int) -> None:
-    """Appends the records that come on the days after `after`, as one batch of ingest."""
+    """Append the records that come on the days after `after`, as one batch of ingest."""
     first, end = _end(after, a_day), _end(until, a_day)
     new = staged.where(F.col(S.KAFKA_OFFSET).between(first, end - 1))
     delta.append_once(new, tables.audit, _MAKER, until)
@@ -179,7 +179,7 @@ def sizes(directory: Path) -> dict[str, int]:
 
 
 def draw(rows: list[dict[str, Any]]) -> str:
-    """Returns an SVG: of each measured day a group of bars, the seconds of CPU of each job."""
+    """Return an SVG: of each measured day a group of bars, the seconds of CPU of each job."""
     longest = max(row[job]["cpu_s"] for row in rows for job in COLOURS)
     parts = []
     for number, (job, colour) in enumerate(COLOURS.items()):

@@ -68,7 +68,7 @@ class _Stage:
 async def _play(
     stage: _Stage, rounds: int, right: Names, wrong: Names, log_in: Callable[[str], Awaitable[bool]]
 ) -> None:
-    """Compares each outcome with what it should be, and the number of failures with the metric."""
+    """Compare each outcome with what it should be, and the number of failures with the metric."""
     found, forms = stage.found, [*right, *wrong]
     found.logged_in, found.connections = True, len(forms)
     before = _failures(stage)

@@ -33,7 +33,7 @@ async def many_small_requests_at_two_workers(target: Target, size: Size, found: 
 
 @attack(only_long=True)
 async def many_denied_requests(target: Target, size: Size, found: Found) -> None:
-    """Reads full of small requests, all denied: Metadata, DescribeGroups, FindCoordinator and others."""
+    """Read full of small requests, all denied: Metadata, DescribeGroups, FindCoordinator and others."""
     user = target.users[BOB]
     small = [
         frame(ApiKey.METADATA, 9, _metadata()),
