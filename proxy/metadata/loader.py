@@ -46,6 +46,7 @@ class Loader:
         compacted: bool = True,
         every_offset: bool = True,
         topics: bool | None = None,
+        transactions: bool | None = None,
         verifier: LogVerifier | None = None,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
@@ -53,7 +54,8 @@ class Loader:
 
         `every_offset`: False if most records of the log are irrelevant. An image is then shown only when its
         content has changed, and irrelevant records are not decoded: among them those of topics, unless
-        `topics`. `verifier`: only records that a controller has signed count; None: all of them do.
+        `topics`. `transactions`: whether the log may have those of KIP-868; None: if it is KRaft's own.
+        `verifier`: only records that a controller has signed count; None: all of them do.
         `now_ms`: the wall clock, by which ACLs end; None: none ends, for those who read what the log has.
         """
         self._now_ms = now_ms
@@ -62,6 +64,7 @@ class Loader:
         self._verifier = verifier
         self._on_image = on_image
         self._compacted = compacted
+        self._may_have_transactions = not compacted if transactions is None else transactions
         self._every_offset = every_offset
         self._skipped: frozenset[int] = frozenset()
         if not every_offset:
@@ -264,7 +267,7 @@ class Loader:
         begins = kind == "BeginTransactionRecord"
         # Penstock's controllers write none. Who adds one to their log could hold back what follows, or take
         # back what was before.
-        if self._compacted or begins == self._in_transaction:
+        if not self._may_have_transactions or begins == self._in_transaction:
             raise MetadataError(f"{kind}: only Kafka's own log has such transactions, one after the other")
         if begins:
             # KIP-868: what follows becomes visible at the end of the transaction, or never.

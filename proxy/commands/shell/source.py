@@ -229,7 +229,8 @@ def _found(log: str, read: ReadLog, offset: int | None, verifier: LogVerifier | 
     last_offset = read.end_offset - 1
     if offset is not None and not read.start_offset - 1 <= offset <= last_offset:
         raise UsageError(f"--offset {offset}: {log} contains offsets {read.start_offset} to {last_offset}")
-    loader = Loader(lambda _image, _changed: None)
+    # A file may be of Kafka's own log.
+    loader = Loader(lambda _image, _changed: None, transactions=log != TOPIC)
     loader.load_until(0)
     steps = read.steps
     if read.snapshot:
