@@ -58,7 +58,7 @@ def reload(path: Path, spool_dir: Path | None, timeout_ms: int, *, as_json: bool
         print(f"{key}: in effect")
     for words in status.restart:
         print(words, file=sys.stderr)
-    print(f"{status.config}: reloaded" + ("" if status.changed or status.restart else ", no changes"))
+    print(f"{status.config}: reloaded" + ("" if status.changed or status.restart else ", no key has changed"))
     return exit_code
 
 
