@@ -5,6 +5,7 @@ drivers send the requests of Terraform's Kafka provider (by sarama, its client) 
 (by Admin), and write down what comes back: error codes, messages and states.
 """
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -42,7 +43,13 @@ def test_a_tool_sees_what_it_sees_at_a_broker(
     for outcome in (*at_broker.outcomes.values(), *at_proxy.outcomes.values()):
         assert outcome.result == "PASS", outcome.detail
     seen, expected = (
-        {name: outcome.detail.splitlines() for name, outcome in each.outcomes.items()}
+        {
+            # Penstock's message names the limit too.
+            name: [
+                re.sub("(Too (few|many) iterations): .*", r"\1", line) for line in outcome.detail.splitlines()
+            ]
+            for name, outcome in each.outcomes.items()
+        }
         for each in (at_proxy, at_broker)
     )
     assert seen == expected
