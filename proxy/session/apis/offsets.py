@@ -97,12 +97,13 @@ def _groups(call: Call, request: types.OffsetFetchRequest) -> Verdict:
 def _of_groups(
     call: Call, request: types.OffsetFetchRequest, requested: list[str], allowed: set[str]
 ) -> Verdict:
-    handlers: defaultdict[str, list[ResponseHandler]] = defaultdict(list)
+    handlers: defaultdict[str, dict[int, ResponseHandler]] = defaultdict(dict)
     changed = False
-    for group in request.groups:
-        handler = _of_group(call, group) if group.group_id in allowed else None
+    request_groups = [group for group in request.groups if group.group_id in allowed]
+    for place, group in enumerate(request_groups):
+        handler = _of_group(call, group)
         if handler is not None:
-            handlers[group.group_id].append(handler)
+            handlers[group.group_id][place] = handler
             changed |= group.topics is not None
     rejected = [
         types.OffsetFetchResponse.OffsetFetchResponseGroup(
@@ -111,14 +112,19 @@ def _of_groups(
         for group_id in requested
         if group_id not in allowed
     ]
-    request.groups = [group for group in request.groups if group.group_id in allowed]
+    request.groups = request_groups
     if rejected and not request.groups:
         return Respond(types.OffsetFetchResponse(groups=rejected))
 
     def on_response(response: types.OffsetFetchResponse) -> None:
-        # A group named twice gets the handlers of both, which shows too little rather than too much.
-        for group in response.groups:
-            for handler in handlers.get(group.group_id, ()):
+        # A group may be named twice. If the results are in another order, it gets the handlers of both, which
+        # shows too little rather than too much.
+        in_order = len(response.groups) == len(request_groups) and all(
+            map(_is_of, response.groups, request_groups)
+        )
+        for place, group in enumerate(response.groups):
+            of_name = handlers.get(group.group_id, {})
+            for handler in filter(None, [of_name.get(place)]) if in_order else of_name.values():
                 handler(group)
         response.groups = in_request_order(
             requested, [*response.groups, *rejected], lambda group: group.group_id
@@ -129,6 +135,17 @@ def _of_groups(
     if not handlers and not rejected:
         return Forward()
     return Forward(request if changed or rejected else None, on_response)
+
+
+def _is_of(
+    response: types.OffsetFetchResponse.OffsetFetchResponseGroup,
+    request: types.OffsetFetchRequest.OffsetFetchRequestGroup,
+) -> bool:
+    """Whether these may be the offsets for which a broker was asked."""
+    if response.group_id != request.group_id or request.topics is None:
+        return response.group_id == request.group_id
+    asked = {(topic.name, bytes(topic.topic_id)) for topic in request.topics}
+    return asked.issuperset((topic.name, bytes(topic.topic_id)) for topic in response.topics)
 
 
 def _with_names_in_response(

@@ -154,6 +154,20 @@ def test_a_group_named_twice_does_not_show_what_is_hidden(order: list[str]) -> N
     assert all(error for part in told.groups for name, error, _ in told_topics(part) if name == "s")
 
 
+def test_a_group_named_twice_has_the_errors_of_each_request() -> None:
+    asked = asking(9, "READ GROUP x", "READ TOPIC a").for_(
+        t.OffsetFetchRequest(groups=[group("x", "sa"), group("x", None), group("x", "s")])
+    )
+
+    told = asked.told(ANSWER(groups=[group_answer("x", "a"), group_answer("x", "as"), group_answer("x", "")]))
+
+    assert [told_topics(part) for part in told.groups] == [
+        [("s", TOPIC_DENIED, -1), ("a", 0, 5)],
+        [("a", 0, 5)],
+        [("s", TOPIC_DENIED, -1)],
+    ]
+
+
 def test_topics_by_id_are_refused_by_id() -> None:
     asked = asking(10, "READ GROUP x", "READ TOPIC orders").for_(groups(x="so?"))
 
