@@ -95,6 +95,21 @@ def test_a_new_connection_of_a_share_consumer_without_room_gets_nothing() -> Non
 
 
 @pytest.mark.spec("Q14")
+def test_a_share_consumer_that_leaves_before_the_response_is_charged() -> None:
+    talk = Conversation(*RIGHTS, quotas=Quotas(consumer=1_000))
+    forwarded = 0
+    for number in range(20):
+        again = Conversation(gate=talk.gate)
+        again.now_ms += 300 * number
+        again.asks(SHARE_FETCH, 2, fetch(0, (ORDERS, [0]), max_bytes=50 << 20))
+        forwarded += len(again.forwarded())
+        again.session.client_left(again.now_ms)
+        again.session.closed()
+
+    assert forwarded == 1
+
+
+@pytest.mark.spec("Q14")
 def test_share_consumers_that_ask_at_the_same_time_do_not_ask_for_the_same_room() -> None:
     talk = Conversation(*RIGHTS, quotas=Quotas(consumer=1_000))
     talks = [Conversation(gate=talk.gate) for _ in range(20)]
