@@ -165,8 +165,12 @@ def _coordinators_topics(difference: Difference, step: Any) -> bool:
         told = difference.broker, difference.proxy
         return all(isinstance(bits, int) for bits in told) and told[0] - told[1] == 1 << Operation.WRITE
     named = "__consumer_offsets" in repr(step.message) or "__transaction_state" in repr(step.message)
-    # Partitions that do not exist are unknown there.
-    codes = ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    # Partitions that do not exist are unknown there; a number of acks that is none comes first.
+    codes = (
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+    )
     return named and any(_codes(difference, code, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for code in codes)
 
 

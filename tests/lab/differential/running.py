@@ -22,7 +22,7 @@ from tests.lab.differential.cases import Case, Served, Step
 from tests.lab.differential.comparing import Difference, codes, differences, plain
 from tests.lab.differential.known import row_of
 from tests.lab.differential.rights import marker
-from tests.lab.side_by_side.dialogue import Asked, Dialogue, Heard, Outcome
+from tests.lab.side_by_side.dialogue import Asked, Closed, Dialogue, Heard, Outcome
 from tests.lab.side_by_side.sides import Side
 
 _DENIALS = frozenset(
@@ -38,6 +38,7 @@ _NEW = (Operation.TWO_PHASE_COMMIT,)
 """Operations that brokers without share groups do not know either."""
 _SETTLING_TRIES = 60
 _PAUSE_S = 0.03
+_CLOSING_TRIES = 3
 _pause = threading.Event()
 
 
@@ -174,8 +175,13 @@ class Run:
         self._note(step, found, outcomes, result)
 
     def _pipelined(self, steps: Sequence[Step], talks: list[_Talk], result: Result) -> None:
-        told = self._pool.map(lambda talk: talk.ask_all(steps), talks)
-        for step, outcomes in zip(steps, zip(*told, strict=True), strict=True):
+        for tries_left in reversed(range(_CLOSING_TRIES)):
+            told = self._pool.map(lambda talk: talk.ask_all(steps), talks)
+            each = list(zip(*told, strict=True))
+            # Who closes with requests unread resets the connection, and what its client has not read is lost.
+            if not tries_left or not any(_lost_one(outcomes) for outcomes in each):
+                break
+        for step, outcomes in zip(steps, each, strict=True):
             result.asked.append(step)
             result.answers.append(_kind(outcomes[0], step, result.case, talks[0].side))
             self._note(step, _differences(step, outcomes, talks, result), outcomes, result)
@@ -191,6 +197,11 @@ class Run:
         unexplained = [difference for difference, row in zip(found, rows, strict=True) if row is None]
         if unexplained:
             result.unexplained.append(Finding(step, unexplained, outcomes))
+
+
+def _lost_one(outcomes: Sequence[Outcome | None]) -> bool:
+    """Whether one side has responded, and the other one has closed the connection."""
+    return {Heard, Closed} == {type(outcome) for outcome in outcomes}
 
 
 def _differences(step: Step, outcomes: Any, talks: list[_Talk], result: Result) -> list[Difference]:
