@@ -57,7 +57,7 @@ class QuotaShares(Collector):
             quota.quota_cluster_partitions,
             (self._configured or 1) * config.workers,
             monotonic_ms(),
-            quota.quota_window_size_seconds * 1000,
+            (quota.quota_window_num - 1) * quota.quota_window_size_seconds * 1000,
         )
         self._exchange = ShareExchange(
             broker,

@@ -114,7 +114,7 @@ def place(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         libs=kafka_libs,
         brokers=len(NODES),
         controller="kraft" if os.environ.get("PENSTOCK_INTEROP_TARGET") == "kraft" else "penstock",
-        proxy_changes={"quota": {"scope": "cluster"}},
+        proxy_changes={"quota": {"scope": "cluster", "window.num": 2}},
     )
     with Stack(wanted).running() as stack:
         by_admin = ClusterAdmin(stack)

@@ -57,9 +57,9 @@ class Holding:
     def wanted(self) -> float:
         return self.demand if self.throttled else min(self.demand * _HEADROOM, 1.0)
 
-    def most_credit(self, now_ms: float, window_ms: float) -> float:
+    def most_credit(self, now_ms: float, credit_ms: float) -> float:
         """Return the most unused credit that the member may have now."""
-        gained = self.granted + self.held * (now_ms - self.reported_ms) / window_ms
+        gained = self.granted + self.held * (now_ms - self.reported_ms) / credit_ms
         return min(self.credit + gained, self.held)
 
 
@@ -68,7 +68,7 @@ class Entry:
     """One quota-id."""
 
     pool: float
-    """Unused credit. It comes with the next increase; 1 is one window of the limit.
+    """Unused credit. It comes with the next increase; 1 is all credit of the limit.
 
     Members gave it up, or no member held the share that it comes from.
     """
@@ -112,14 +112,14 @@ class Coordinator:
         membership: Membership,
         started_ms: float,
         now_ms: float,
-        window_ms: float = 1_000,
+        credit_ms: float,
     ) -> None:
-        """`started_ms`: since when this member reads the heartbeats; `window_ms`: that of the quotas."""
+        """`started_ms`: since when this member reads the heartbeats; `credit_ms`: as of a member."""
         self.shard = shard
         self.epoch = epoch
         self._membership = membership
         self._started_ms = started_ms
-        self._window_ms = window_ms
+        self._credit_ms = credit_ms
         self._claimed_at_ms = self._now_ms = now_ms
         self._capacity_since_ms = now_ms
         self._granting_since_ms: float | None = None
@@ -265,7 +265,7 @@ class Coordinator:
     def _demand(self, peer: MemberRun, demand: Demand) -> Holding:
         entry = self._entries.get(demand.digest)
         if entry is None:
-            # Long unused: a whole window of credit is there, as in a new bucket.
+            # Long unused: all credit is there, as in a new bucket.
             pool = 1.0 if self.granting else 0.0
             entry = self._entries[demand.digest] = Entry(pool, self._now_ms)
         holding = entry.holdings.get(peer.key)
@@ -310,8 +310,8 @@ class Coordinator:
         free = max(capacity - sum(holding.held for holding in entry.holdings.values()), 0.0)
         free_ms = now_ms - max(entry.free_since_ms, self._capacity_since_ms)
         entry.free_since_ms = max(now_ms, entry.free_since_ms)  # A report between two steps is later.
-        entry.pool += free * max(free_ms, 0.0) / self._window_ms
-        unused = sum(each.most_credit(now_ms, self._window_ms) for each in entry.holdings.values())
+        entry.pool += free * max(free_ms, 0.0) / self._credit_ms
+        unused = sum(each.most_credit(now_ms, self._credit_ms) for each in entry.holdings.values())
         entry.pool = min(entry.pool, max(1.0 - unused, 0.0))
         self._drop_unused(digest, entry)
         holdings = list(entry.holdings.items())

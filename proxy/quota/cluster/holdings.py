@@ -52,7 +52,7 @@ class Want:
     throttled: bool = False
     surrendered: float = 0.0
     overflow: float = 0.0
-    """Credit of the last tick that did not fit the window of the share. It is given up with a report of that
+    """Credit of the last tick that did not fit the share. It is given up with a report of that
     tick. It causes no report, because most shares are never used up."""
     reported: float = 0.0
     reported_throttled: bool = False

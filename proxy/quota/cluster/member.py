@@ -127,12 +127,13 @@ class ClusterMember:
         partitions: int,
         configured: int,
         now_ms: float,
-        window_ms: float = 1_000,
+        credit_ms: float,
     ) -> None:
         """`member`: an id that no other process has, such as "proxy-1/0"; `boot`: 8 random bytes.
 
         `address`: host:port of a client listener, which others probe. `configured`: the configured number of
-        members, or the number of brokers. `window_ms`: quota.window.size.seconds, the same at all members.
+        members, or the number of brokers. `credit_ms`: for how long a limit gathers credit, the same at all
+        members: quota.window.num - 1 times quota.window.size.seconds.
         """
         if len(boot) != BOOT_BYTES:
             raise ValueError(f"a boot id has {BOOT_BYTES} bytes, not {len(boot)}")
@@ -148,7 +149,7 @@ class ClusterMember:
         self._sent_ms: dict[int, float] = {}
         self._fresh_ms = now_ms
         self._left = False
-        self._window_ms = window_ms
+        self._credit_ms = credit_ms
         self._shards = [Holdings(shard, since_ms=now_ms) for shard in range(partitions)]
         self._rates: WeakValueDictionary[bytes, ShareRate] = WeakValueDictionary()
         self._used: dict[bytes, _Use] = {}
@@ -342,7 +343,7 @@ class ClusterMember:
             case ShareOrigin.CLUSTER:
                 valid_ms = max(holdings.until_ms - now_ms, 0.0)
             case ShareOrigin.STARTING:
-                valid_ms = 0.0  # One window's credit, and no more until the fallback applies.
+                valid_ms = 0.0  # The credit, and no more until the fallback applies.
             case ShareOrigin.FALLBACK | ShareOrigin.LEFT:
                 valid_ms = float(LEASE_MS)
         return rate.allow(share, now_ms, valid_ms, credit)
@@ -432,7 +433,7 @@ class ClusterMember:
             coordinator = self._coordinators.get(shard)
             if coordinator is None or coordinator.epoch != claim.epoch:
                 self._coordinators[shard] = Coordinator(
-                    shard, claim.epoch, self.membership, self._started_ms, now_ms, self._window_ms
+                    shard, claim.epoch, self.membership, self._started_ms, now_ms, self._credit_ms
                 )
 
     def _claim(self, now_ms: float, beating: bool, sections: dict[int, list[Section]]) -> None:

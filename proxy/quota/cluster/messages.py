@@ -67,7 +67,7 @@ class Demand:
     """Its clients are throttled: they want more than they use."""
     held: float = 0.0
     """In a full report: the share that was granted to the member, and may be in use. Otherwise the unused
-    credit that the member still has: 1 is one window of the whole limit."""
+    credit that the member still has: 1 is all credit of the whole limit."""
     surrendered: float = 0.0
     """The unused credit that it gave up."""
 
@@ -96,7 +96,7 @@ class ShareChange:
     digest: bytes
     share: float
     credit: float = 0.0
-    """Unused credit of other members that comes with the share: 1 is one window of the whole limit."""
+    """Unused credit of other members that comes with the share: 1 is all credit of the whole limit."""
 
 
 @dataclass(frozen=True, slots=True)

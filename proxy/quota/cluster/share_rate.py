@@ -1,9 +1,10 @@
 """The rate of a bucket that has a share of the cluster's limit: a token bucket, as Kafka's of KIP-599.
 
-Its credit is at most one window (quota.window.size.seconds) of the share. With Kafka's windows each move of a
-share to another proxy would bring a new burst; a token bucket integrates the share as it changes. The bucket
-calls it with the wall clock. `Member` sets the share at each tick, with the *duration* for which it is valid,
-so that no two clocks are compared.
+Its credit is at most what the share allows in `credit_s`. These are the windows that a broker counts as
+passed for a new client (quota.window.num - 1), so that a first burst is as large as there. With Kafka's
+windows each move of a share to another proxy would bring a new burst; a token bucket integrates the share
+as it changes. The bucket calls it with the wall clock. `Member` sets the share at each tick, with the
+*duration* for which it is valid, so that no two clocks are compared.
 """
 
 import math
@@ -48,9 +49,9 @@ class ShareRate(Rate):
         "_turned_away",
         "_used",
         "_valid_ms",
+        "credit_s",
         "digest",
         "name",
-        "window_s",
     )
 
     def __init__(
@@ -65,9 +66,9 @@ class ShareRate(Rate):
         super().__init__(window_ms, samples)
         self.name = name
         self.digest = digest
-        self.window_s = window_ms / 1000.0
+        self.credit_s = self._full_ms / 1000.0
         # What was used in time counts at a broker for as long as its windows do, paid or not.
-        self._most_debt_s = samples * self.window_s if name[0] == REQUEST_PERCENTAGE else math.inf
+        self._most_debt_s = self._expire_ms / 1000.0 if name[0] == REQUEST_PERCENTAGE else math.inf
         self._on_touch = on_touch
         self._touched = False
         self._share = 0.0
@@ -144,7 +145,7 @@ class ShareRate(Rate):
         self._tokens = max(self._tokens, 0.0)
 
     def in_windows(self, bound: float) -> float:
-        return bound * self._share * self.window_s
+        return bound * self._share * self.credit_s
 
     @property
     def limit(self) -> float:
@@ -163,8 +164,8 @@ class ShareRate(Rate):
 
     @property
     def credit(self) -> float:
-        """What may be used at once: 1 is one window of the whole limit."""
-        whole = self._bound * self.window_s
+        """What may be used at once: 1 is `credit_s` of the whole limit."""
+        whole = self._bound * self.credit_s
         return max(self._tokens, 0.0) / whole if whole > 0 else self._share
 
     @property
@@ -174,7 +175,7 @@ class ShareRate(Rate):
     def allow(self, share: float, now_ms: float, valid_ms: float, credit: float = 0.0) -> float:
         """Set the share from `now_ms` of the member's clock on, for `valid_ms`; return what is given up.
 
-        Credits are fractions: 1 is one window of the whole limit. `credit` comes with the share. What is
+        Credits are fractions: 1 is `credit_s` of the whole limit. `credit` comes with the share. What is
         returned is the unused credit that does not fit a smaller share.
         """
         elapsed_ms = now_ms - self._allowed_at_ms
@@ -185,7 +186,7 @@ class ShareRate(Rate):
             self._at_ms += max(elapsed_ms - credited_ms, 0.0)
         self._allowed_at_ms = now_ms
         self._share, self._allowed_ms, self._valid_ms = share, valid_ms, valid_ms
-        whole = self._bound * self.window_s
+        whole = self._bound * self.credit_s
         if whole <= 0:
             self._initial_credit += credit
             return 0.0
@@ -205,22 +206,22 @@ class ShareRate(Rate):
         return used, turned_away, muted_ms / passed_ms
 
     def take_overflow(self) -> float:
-        """Return the credit since the last call for which the window of the share had no room, as `allow`."""
+        """Return the credit since the last call for which the share had no room, as `allow`."""
         overflow, self._overflow = self._overflow, 0.0
-        whole = self._bound * self.window_s
+        whole = self._bound * self.credit_s
         return overflow / whole if whole > 0 else 0.0
 
     def _credit(self, passed_ms: float) -> None:
         if passed_ms > 0:
             rate = self._share * self._bound
-            tokens, most = self._tokens + rate * passed_ms / 1000.0, rate * self.window_s
+            tokens, most = self._tokens + rate * passed_ms / 1000.0, rate * self.credit_s
             self._overflow += max(tokens - most, 0.0)
             self._tokens = min(tokens, most)
 
     def _change_bound(self, bound: float) -> None:
-        """Use another limit. What was used stays used; unused credit is cut to the new window."""
+        """Use another limit. What was used stays used; unused credit is cut to that of the new one."""
         first, self._bound = self._bound == 0, bound
-        whole = bound * self.window_s
+        whole = bound * self.credit_s
         if first:
             self._tokens += self._initial_credit * whole
             self._initial_credit = 0.0

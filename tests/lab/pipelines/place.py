@@ -4,6 +4,7 @@ Each is a side. A client at the broker's own listener is ANONYMOUS, whom the bro
 it is alice, whom the proxy charges: to the broker she is the proxy's user, whom no quota of its own is for.
 """
 
+import asyncio
 import secrets
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +41,8 @@ SIDES = (BROKER, "one", "workers", CLUSTER)
 STORED = "stored"
 """A topic with records to read."""
 TIMEOUT_S = 30.0
+AGREED_S = 6.0
+"""Until proxies that have started have agreed on coordinators, which know who may have used which credit."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class Place:
                     process.start()
                 for process, http in processes:
                     process.wait_until(partial(probe.is_ready, http), READY_TIMEOUT_MS)
+                if CLUSTER in names:
+                    asyncio.run(asyncio.sleep(AGREED_S))
                 yield self
             finally:
                 at_once([process.stop for process, _ in processes])

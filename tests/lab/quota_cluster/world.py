@@ -23,6 +23,8 @@ from proxy.quota.throttle import Bucket
 
 NAMES = tuple[str, str, str]
 CLIENT_STEP_MS = 20
+WINDOW_MS = 1_000
+"""quota.window.size.seconds."""
 LATENCY_MS = 20
 LOOK_AGAIN_MS = 250
 """How often a session looks whether a debt is paid (proxy.session.machine)."""
@@ -98,16 +100,18 @@ class World:
         *,
         configured: int | None = None,
         seed: int = 1,
-        window_ms: int = 1000,
+        samples: int = 2,
         write_ms: Callable[[Random], float] = lambda random: 5 + 15 * random.random(),
         read_ms: Callable[[Random], float] = lambda random: 5 + 15 * random.random(),
         drift: float = 0.0,
         client_step_ms: int = CLIENT_STEP_MS,
         together: bool = False,
     ) -> None:
-        """`together`: all readers get a record at the same moment, for worlds with many proxies."""
+        """`samples`: quota.window.num. With two a limit gathers the credit of one window.
+
+        `together`: all readers get a record at the same moment, for worlds with many proxies."""
         self.random = Random(seed)
-        self.partitions, self.window_ms, self.drift = partitions, window_ms, drift
+        self.partitions, self.samples, self.drift = partitions, samples, drift
         self.configured = configured or proxies
         self.write_ms, self.read_ms = write_ms, read_ms
         self.client_step_ms, self.together = client_step_ms, together
@@ -134,7 +138,13 @@ class World:
         clock = Clock(self.random.uniform(0, 1e7), 1 + self.random.uniform(-self.drift, self.drift))
         boot = next(self._boots).to_bytes(8, "big")
         member = ClusterMember(
-            f"proxy-{number}", boot, f"{number}:9092", self.partitions, self.configured, clock.at(self.now_ms)
+            f"proxy-{number}",
+            boot,
+            f"{number}:9092",
+            self.partitions,
+            self.configured,
+            clock.at(self.now_ms),
+            (self.samples - 1) * WINDOW_MS,
         )
         proxy = Proxy(number, member, clock)
         if number < len(self.proxies):
@@ -179,7 +189,7 @@ class World:
         bucket = proxy.buckets.get(name)
         if bucket is None:
             found = Governing(self.limits[name], None, name[1], name[2])
-            bucket = Bucket(name[0], found, self.window_ms, 11, rates=proxy.member.rate)
+            bucket = Bucket(name[0], found, WINDOW_MS, self.samples, rates=proxy.member.rate)
             proxy.buckets[name] = bucket
         bucket.limit = self.limits[name]
         return bucket

@@ -48,7 +48,7 @@ def heard(*members: str) -> Membership:
 
 def alone() -> ClusterMember:
     """A member that hears only itself; the tests are its channel."""
-    return ClusterMember("a", BOOT, "a:9092", 1, 1, 0)
+    return ClusterMember("a", BOOT, "a:9092", 1, 1, 0, 1_000)
 
 
 def lead(member: ClusterMember, until_ms: int) -> list[Outgoing]:
@@ -122,7 +122,7 @@ def test_a_member_steps_down_when_it_reads_a_higher_claim() -> None:
 def test_a_coordinator_waits_until_no_former_one_can_act_and_every_member_has_reported() -> None:
     membership = heard("a")
     key = member_key("a", BOOT)
-    coordinator = Coordinator(0, 2, membership, -10_000, 0)
+    coordinator = Coordinator(0, 2, membership, -10_000, 0, 1_000)
 
     def tick(now_ms: int) -> bool:
         seen = membership.find(key)
@@ -140,7 +140,7 @@ def test_a_coordinator_waits_until_no_former_one_can_act_and_every_member_has_re
 def test_a_coordinator_that_does_not_hear_of_all_waits_for_the_longest_lease() -> None:
     membership = heard("a")
     key = member_key("a", BOOT)
-    coordinator = Coordinator(0, 2, membership, -10_000, 0)
+    coordinator = Coordinator(0, 2, membership, -10_000, 0, 1_000)
     for now_ms in range(0, HOLD_AT_COORDINATOR_MS + LEASE_AT_COORDINATOR_MS + 1, 10):
         seen = membership.find(key)
         assert seen is not None

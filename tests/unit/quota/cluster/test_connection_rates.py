@@ -26,7 +26,10 @@ class Doors:
         self.world = World(3, 2, client_step_ms=STEP_MS)
         self.quotas = [
             ConnectionQuotas(
-                ConnectionLimits(), enforced=enforced, rates_of=lambda *_, p=proxy: p.member.rate
+                ConnectionLimits(),
+                self.world.samples,
+                enforced=enforced,
+                rates_of=lambda *_, p=proxy: p.member.rate,
             )
             for proxy in self.world.proxies
         ]

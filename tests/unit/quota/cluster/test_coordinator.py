@@ -20,7 +20,7 @@ class Shard:
 
     def __init__(self, *members: str) -> None:
         self.membership = Membership(1, len(members))
-        self.coordinator = Coordinator(0, EPOCH, self.membership, -20_000, -10_000)
+        self.coordinator = Coordinator(0, EPOCH, self.membership, -20_000, -10_000, 1_000)
         self.keys = {name: member_key(name, BOOT) for name in members}
         self.sequence = 0
         self.generations: dict[str, int] = {}

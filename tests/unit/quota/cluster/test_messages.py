@@ -125,7 +125,7 @@ def test_a_share_never_grows_on_the_wire(share: float) -> None:
 
 @given(st.binary(max_size=200))
 def test_a_member_counts_foreign_bytes_and_ignores_them(value: bytes) -> None:
-    member = ClusterMember("proxy-1", BOOT, "host:9092", 4, 3, 0)
+    member = ClusterMember("proxy-1", BOOT, "host:9092", 4, 3, 0, 1_000)
 
     member.receive(0, b"\xff" + value, 1)
 
@@ -139,7 +139,7 @@ def test_a_member_survives_every_changed_byte_and_every_cut(
     value = bytearray(encode(batch))
     value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
     del value[data.draw(st.integers(1, len(value))) :]
-    member = ClusterMember("proxy-1", BOOT, "host:9092", 4, 3, 0)
+    member = ClusterMember("proxy-1", BOOT, "host:9092", 4, 3, 0, 1_000)
 
     member.receive(partition, bytes(value), 1)
     for now_ms in range(250, 5000, 1000):
@@ -150,7 +150,7 @@ def test_a_member_survives_every_changed_byte_and_every_cut(
 
 @given(BATCHES, st.integers(0, 3))
 def test_a_member_survives_every_batch_of_another_one(batch: Batch, partition: int) -> None:
-    member = ClusterMember("proxy-1", BOOT, "host:9092", 4, 3, 0)
+    member = ClusterMember("proxy-1", BOOT, "host:9092", 4, 3, 0, 1_000)
 
     member.receive(partition, encode(batch), 1)
     for now_ms in range(250, 5000, 1000):

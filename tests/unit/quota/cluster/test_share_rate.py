@@ -16,7 +16,7 @@ class Terms:
     """Stands for the member: allows a share at the first record of each tick."""
 
     def __init__(self, share: float, credit: float = 0.0) -> None:
-        self.rate = ShareRate(NAME, b"d" * 16, 1000, 11, self.touch)
+        self.rate = ShareRate(NAME, b"d" * 16, 1000, 2, self.touch)
         self.touches = 0
         self.rate.allow(share, 0, 60_000, credit)
 
@@ -175,7 +175,7 @@ def test_the_time_in_which_clients_were_muted_is_counted_once() -> None:
 def consuming(share: float) -> tuple[Bucket, ShareRate]:
     terms = Terms(share)
     governing = Governing(LIMIT, None, "alice", "")
-    return Bucket(NAME[0], governing, 1000, 11, rates=lambda *_: terms.rate), terms.rate
+    return Bucket(NAME[0], governing, 1000, 2, rates=lambda *_: terms.rate), terms.rate
 
 
 def test_a_response_that_was_not_admitted_counts_as_demand_and_not_as_use() -> None:

@@ -41,9 +41,9 @@ class Alone:
     """A member that coordinates the only shard; it reads at once what it writes."""
 
     def __init__(self, quota_ids: int) -> None:
-        self.member = ClusterMember("a", b"\1" * 8, "a:9092", 1, 1, 0)
+        self.member = ClusterMember("a", b"\1" * 8, "a:9092", 1, 1, 0, 1_000)
         names = [("producer_byte_rate", f"user-{number}", "") for number in range(quota_ids)]
-        self.rates = [self.member.rate(name, 1000, 11) for name in names]
+        self.rates = [self.member.rate(name, 1000, 2) for name in names]
         self.now_ms = 0
         while self.now_ms < 5_000:
             self.tick()
@@ -223,7 +223,7 @@ class Busy(ClusterMember):
 
 
 async def test_the_loop_has_a_turn_after_each_slice_of_a_tick() -> None:
-    member = Busy("a", b"\1" * 8, "a:9092", 1, 1, 0)
+    member = Busy("a", b"\1" * 8, "a:9092", 1, 1, 0, 1_000)
     turns = 0
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(ShareExchange(NOWHERE, "shares", 1, member).run())
@@ -237,7 +237,7 @@ async def test_the_loop_has_a_turn_after_each_slice_of_a_tick() -> None:
 
 
 async def test_a_process_that_reaches_no_broker_ends_without_an_error() -> None:
-    exchange = ShareExchange(NOWHERE, "shares", 1, ClusterMember("a", b"\1" * 8, "a:9092", 1, 1, 0))
+    exchange = ShareExchange(NOWHERE, "shares", 1, ClusterMember("a", b"\1" * 8, "a:9092", 1, 1, 0, 1_000))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(exchange.run())
         await turns_until(lambda: exchange.reachability.cause is not None)
@@ -278,7 +278,7 @@ async def test_only_addresses_of_the_configuration_are_probed() -> None:
 
     servers = [await listening(number) for number in range(2)]
     known, forged = (f"127.0.0.1:{server.sockets[0].getsockname()[1]}" for server in servers)
-    member = Probing("a", b"\1" * 8, "a:9092", 1, 1, 0)
+    member = Probing("a", b"\1" * 8, "a:9092", 1, 1, 0, 1_000)
     member.addresses, member.found = (forged, known), {}
     exchange = ShareExchange(NOWHERE, "shares", 1, member, frozenset((known,)))
     async with asyncio.TaskGroup() as tasks:
