@@ -188,6 +188,20 @@ def test_the_right_on_the_transactional_id_is_needed_for_transactional_records_a
 
 
 @pytest.mark.spec("A7")
+@pytest.mark.parametrize("topics", [("secrets",), ("orders", "secrets"), ("secrets", "orders")])
+def test_with_a_denied_topic_transactional_records_without_an_id_are_all_rejected_as_at_a_broker(
+    topics: tuple[str, ...],
+) -> None:
+    talk = Conversation(*WRITES)
+
+    talk.asks(PRODUCE, 9, produce(*topics, records=TRANSACTIONAL))
+
+    assert talk.forwarded() == []
+    error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert errors_of(talk.heard(PRODUCE, 9)) == [(topic, error) for topic in topics]
+
+
+@pytest.mark.spec("A7")
 def test_without_acks_an_allowed_request_goes_and_nothing_is_expected_back() -> None:
     talk = Conversation(*WRITES)
 

@@ -42,12 +42,7 @@ def decide(call: Call, message: Any) -> Verdict:
     """The verdict on a decoded request; `NameTopics` if it has a topic id that has no name here."""
     if (
         message.transactional_id is not None
-        # As at a broker, the first batch of any partition says so.
-        and any(
-            has_transactional_batch(partition.records or b"")
-            for topic in message.topic_data
-            for partition in topic.partition_data
-        )
+        and _is_transactional(message)
         and not call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id)
     ):
         return _rejected(message, lambda _: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -57,6 +52,15 @@ def decide(call: Call, message: Any) -> Verdict:
         unknown = [key for key, name in names.items() if name is None and isinstance(key, bytes)]
         return NameTopics(unknown, lambda: _decide(call, message, names))
     return _decide(call, message, names)
+
+
+def _is_transactional(message: types.ProduceRequest) -> bool:
+    # As at a broker, the first batch of any partition says so.
+    return any(
+        has_transactional_batch(partition.records or b"")
+        for topic in message.topic_data
+        for partition in topic.partition_data
+    )
 
 
 def has_transactional_batch(records: bytes | bytearray | memoryview) -> bool:
@@ -79,6 +83,9 @@ def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -
             topic = key if isinstance(key, bytes) else key.encode()
             call.client.allow_write(topic, call.version, name, call.now_ms)
         return Forward()
+    if message.transactional_id is None and _is_transactional(message):
+        # A broker rejects all of it, and would not see what is taken out here.
+        return _rejected(message, lambda _: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     requested = message.topic_data
     message.topic_data = [topic for topic in requested if _key(call.version, topic) not in errors]
     # A topic without a partition is in no response, and no error: with acks=0 it closes no connection.
