@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from forwarding.controller.api import ControllerApi, ControllerOutcome, Decision, DecisionInputs, SendToBroker
-from proxy.admin.rejection import TopicShape
-from proxy.admin.replicas import ELECTIONS, REASSIGNMENTS, denied_alone, take_own_topics_out
+from proxy.admin.rejection import TopicShape, denied_alone
+from proxy.admin.replicas import ELECTIONS, REASSIGNMENTS, take_own_topics_out
 from proxy.metadata.acl import ResourceType
 from proxy.security.protected import protected_names
 from proxy.session.apis.table import rejection

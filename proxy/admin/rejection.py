@@ -145,7 +145,7 @@ class TopicShape:
     reports_empty_topics: bool = True
     """Whether the response has topics without partitions; a broker that responds by partition omits them."""
     merges_topics: bool = False
-    """Whether a denied topic that is named twice is reported once."""
+    """Whether a topic that is named twice is reported once, if a topic of the request is denied."""
     reports_partitions_once: bool = False
     """Whether, then, a partition that is named twice is reported once too."""
     placeholders: Mapping[str, object] = field(default_factory=dict)
@@ -173,7 +173,8 @@ class TopicShape:
         return [self.reject_topic(topic, error_code, message) for topic in reported]
 
     def as_reported(self, topics: list[Part]) -> list[Part]:
-        """Return rejected topics of a response as a broker reports them if the request names one twice."""
+        """Return the topics of a response, of which some are rejected, as a broker reports them if the
+        request names one twice."""
         if not self.merges_topics:
             return topics
         index = self.response_index if self.reports_partitions_once else None
@@ -219,17 +220,24 @@ def take_out(
     if allowed.issuperset(names):
         return None
     denied = [topic for topic, name in zip(requested, paced(names), strict=True) if name not in allowed]
-    rejected = shape.as_reported(shape.reject_topics(denied, error_code, message))
+    rejected = shape.reject_topics(denied, error_code, message)
     setattr(
         request, shape.request_topics, [topic for topic in requested if getattr(topic, shape.name) in allowed]
     )
 
     def merge(response: Message) -> None:
-        parts = [*getattr(response, shape.response_topics), *rejected]
+        parts = shape.as_reported([*getattr(response, shape.response_topics), *rejected])
         ordered = in_request_order(names, parts, lambda part: getattr(part, shape.name))
         setattr(response, shape.response_topics, ordered)
 
     return merge
+
+
+def denied_alone(shape: TopicShape, merge: Callable[[Any], None]) -> Any:
+    """Return the response to a request of which nothing is left."""
+    response = getattr(types, shape.response)()
+    merge(response)
+    return response
 
 
 def rejected_parts(response: Message | None, parts: str, identity: Callable[[Any], Key]) -> set[Key]:

@@ -12,7 +12,6 @@ from typing import Any
 from proxy.admin.authorization import Authorization
 from proxy.admin.rejection import MESSAGES, TopicShape, take_out
 from proxy.metadata.acl import Operation, ResourceType
-from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 
@@ -48,10 +47,3 @@ def take_own_topics_out(
     names = [getattr(topic, shape.name) for topic in shape.topics(request)]
     allowed = authorization.within_cluster_right(Operation.ALTER, ResourceType.TOPIC, names)
     return take_out(request, shape, allowed, _DENIED, MESSAGES[_DENIED])
-
-
-def denied_alone(shape: TopicShape, merge: Callable[[Any], None]) -> Any:
-    """Return the response to a request of which nothing is left."""
-    response = getattr(types, shape.response)()
-    merge(response)
-    return response

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from proxy.admin.objects import Known, Object, in_partitions, named, of_topics
-from proxy.admin.rejection import Error, TopicShape, code_only, in_request_order, succeeded
-from proxy.admin.replicas import ELECTIONS, REASSIGNMENTS, denied_alone, take_own_topics_out
+from proxy.admin.rejection import Error, TopicShape, code_only, denied_alone, in_request_order, succeeded
+from proxy.admin.replicas import ELECTIONS, REASSIGNMENTS, take_own_topics_out
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.security.protected import protected_among, protected_names
 from proxy.session.apis.topic_existence import find_all_partitions

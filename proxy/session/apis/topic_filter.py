@@ -8,11 +8,10 @@ responses.
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from proxy.admin.rejection import TopicShape, in_request_order, take_out
+from proxy.admin.rejection import TopicShape, denied_alone, in_request_order, take_out
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.topic_existence import with_names
 from proxy.session.call import Call, Forward, Respond, ResponseHandler, Verdict
-from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 
@@ -25,9 +24,7 @@ def filter_topics(call: Call, request: Message, shape: TopicShape, operation: Op
     if merge is None:
         return Forward()
     if not shape.topics(request):
-        response = getattr(types, shape.response)()
-        merge(response)
-        return Respond(response)
+        return Respond(denied_alone(shape, merge))
     return Forward(request, merge)
 
 
@@ -40,22 +37,20 @@ def filter_topic_ids(call: Call, request: Message, shape: TopicShape, operation:
         errors = errors_by_id(call, operation, topics)
         if not errors:
             return Forward()
-        rejected = shape.as_reported(
-            [
-                shape.reject_topic(topic, errors[topic_id])
-                for topic, topic_id in zip(topics, requested, strict=True)
-                if topic_id in errors
-            ]
-        )
+        rejected = [
+            shape.reject_topic(topic, errors[topic_id])
+            for topic, topic_id in zip(topics, requested, strict=True)
+            if topic_id in errors
+        ]
 
         def merge(response: Message) -> None:
-            parts = [*getattr(response, shape.response_topics), *rejected]
+            parts = shape.as_reported([*getattr(response, shape.response_topics), *rejected])
             ordered = in_request_order(requested, parts, lambda topic: bytes(topic.topic_id))
             setattr(response, shape.response_topics, ordered)
 
         left = [topic for topic in topics if bytes(topic.topic_id) not in errors]
         if not left:
-            return Respond(getattr(types, shape.response)(**{shape.response_topics: rejected}))
+            return Respond(denied_alone(shape, merge))
         setattr(request, shape.request_topics, left)
         return Forward(request, merge)
 

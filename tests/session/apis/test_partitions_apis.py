@@ -247,6 +247,43 @@ def test_a_denied_topic_that_a_commit_names_twice_is_reported_once_with_all_its_
     ]
 
 
+@pytest.mark.parametrize("version", [9, 10])
+def test_beside_a_denied_topic_an_allowed_one_that_a_commit_names_twice_is_reported_once_too(
+    version: int,
+) -> None:
+    request, response = types.OffsetCommitRequest, types.OffsetCommitResponse
+
+    def named(name: str) -> dict[str, Any]:
+        return {"topic_id": KNOWN_TOPICS[name]} if version == 10 else {"name": name}
+
+    topics = [
+        request.OffsetCommitRequestTopic(
+            **named(name), partitions=[request.OffsetCommitRequestPartition(partition_index=index)]
+        )
+        for index, name in enumerate(("orders", "secrets", "orders"))
+    ]
+    of_broker = [
+        response.OffsetCommitResponseTopic(
+            **named("orders"), partitions=[response.OffsetCommitResponsePartition(partition_index=index)]
+        )
+        for index in (0, 2)
+    ]
+
+    asked = Asking(ApiKey.OFFSET_COMMIT, version, "READ GROUP team", "READ TOPIC orders").for_(
+        request(group_id="team", topics=topics)
+    )
+    told = asked.told(response(topics=of_broker))
+
+    reported = [
+        (topic.name or topic.topic_id, [(part.partition_index, part.error_code) for part in topic.partitions])
+        for topic in told.topics
+    ]
+    assert reported == [
+        (*named("orders").values(), [(0, 0), (2, 0)]),
+        (*named("secrets").values(), [(1, DENIED)]),
+    ]
+
+
 @pytest.mark.parametrize(
     ("key", "version", "shape", "fields"),
     [
