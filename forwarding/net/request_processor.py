@@ -79,6 +79,7 @@ from proxy.net.runtime.threads import OneThread
 from proxy.quota.mutation import MutationQuotas
 from proxy.session.accounting.response_errors import error_of
 from proxy.session.apis.table import rejection
+from proxy.session.call import LEAST_TIMEOUT_MS
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -489,7 +490,7 @@ class RequestProcessor:
         image: MetadataImage,
     ) -> types.EnvelopeResponse:
         header = forwarded.header
-        timeout_ms = getattr(decision.request, "timeout_ms", None) or DEFAULT_BROKER_TIMEOUT_MS
+        timeout_ms = max(getattr(decision.request, "timeout_ms", DEFAULT_BROKER_TIMEOUT_MS), LEAST_TIMEOUT_MS)
         try:
             low, high = (await self._broker.api_versions()).get(header.api_key, (0, -1))
             if not low <= header.api_version <= high:

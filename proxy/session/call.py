@@ -62,6 +62,10 @@ class Respond:
     """The consumer's quota has no room for what was requested; the response has the throttle time."""
 
 
+LEAST_TIMEOUT_MS = 1_000
+"""For the way to the controller and back: it responds to some requests whatever their own timeout is."""
+
+
 @dataclass(slots=True)
 class ForwardToController:
     """Send the request to the controller in an Envelope; `on_response` changes its response."""
@@ -309,4 +313,4 @@ def forward_to_controller(request: Any, on_response: ResponseHandler | None = No
     timeout_ms = getattr(request, "timeout_ms", None)
     if timeout_ms is None:
         return ForwardToController(request, on_response)
-    return ForwardToController(request, on_response, timeout_ms)
+    return ForwardToController(request, on_response, max(timeout_ms, LEAST_TIMEOUT_MS))

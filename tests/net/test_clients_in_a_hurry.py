@@ -14,6 +14,7 @@ from proxy.wire.header import decode_request_header, encode_response
 from tests.lab.cluster.broker import Broker
 from tests.support.controllers import (
     a_controller,
+    a_controller_and_a_forwarder,
     a_forwarder,
     acls_request,
     endpoint_of,
@@ -104,3 +105,18 @@ async def test_topics_are_created_once_while_another_user_sends_requests_that_do
 
     assert [response.topics[0].error_code for _, response in replies] == [0] * 100
     assert {reply.attempts for reply, _ in replies} == {1}
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("timeout_ms", [1, 0, -1])
+async def test_the_broker_has_time_to_respond_to_a_request_without_any(
+    kafka: Broker, topic_name: str, timeout_ms: int
+) -> None:
+    update = types.UpdateFeaturesRequest.FeatureUpdateKey
+    feature = update(feature="nonsense", max_version_level=3, upgrade_type=1)
+    request = types.UpdateFeaturesRequest(timeout_ms=timeout_ms, feature_updates=[feature])
+
+    async with a_controller_and_a_forwarder(kafka, f"{topic_name}-log") as (_, forwarder):
+        _, response = await forward(forwarder, ApiKey.UPDATE_FEATURES, request)
+
+    assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION

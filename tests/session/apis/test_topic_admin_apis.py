@@ -50,6 +50,17 @@ def test_the_controller_has_as_long_as_the_client_waits() -> None:
     assert asked.verdict.timeout_ms == 1234
 
 
+@pytest.mark.parametrize("timeout_ms", [1, 0, -1])
+def test_a_client_that_does_not_wait_gets_what_the_controller_says(timeout_ms: int) -> None:
+    request = create_topics("a", timeout_ms=timeout_ms)
+
+    asked = Asking(ApiKey.CREATE_TOPICS, 7, "CREATE TOPIC a").for_(request)
+
+    assert isinstance(asked.verdict, ForwardToController)
+    assert asked.verdict.timeout_ms == 1_000
+    assert asked.forwarded.timeout_ms == timeout_ms
+
+
 def test_create_on_the_cluster_creates_any_topic_and_is_written_down() -> None:
     asked = Asking(ApiKey.CREATE_TOPICS, 7, f"CREATE {CLUSTER_RIGHT}").for_(creation("a", "b"))
 
