@@ -5,9 +5,11 @@ type. A line is here for one of three reasons: the field names something, it mus
 to a side (a quota on everybody, a broker taken out), or most values would make the request invalid.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+from tests.lab.cluster.release import Feature, Release
 from tests.lab.differential.choice import ZERO_ID, Choice
 
 Value = Callable[[Choice], Any]
@@ -19,7 +21,8 @@ def among(*values: Any) -> Value:
 
 
 _MEMBER = among("", "", "nobody-1")
-_TIMEOUT_MS = among(10_000)
+_TIMEOUT_MS = among(*(10_000,) * 8, 0, -1)
+"""Not 1: whether a controller makes it is a matter of luck."""
 _NUMBERS = {
     "partition_index": Choice.partition,
     "partition_indexes": Choice.partition,
@@ -194,9 +197,14 @@ _USERS = {
     "AlterClientQuotas:entity_type": among("user", "user", "client-id", "client-id", "ip", "nonsense"),
     "AlterClientQuotas:entity_name": Choice.user,
     "AlterClientQuotas:key": among(
-        "producer_byte_rate", "consumer_byte_rate", "request_percentage", "nonsense"
+        *("producer_byte_rate", "consumer_byte_rate", "request_percentage", "nonsense") * 2,
+        *("controller_mutation_rate", "connection_creation_rate"),
     ),
-    "AlterClientQuotas:value": among(1000.0, 50.0, 1e6, 1.5, 0.0, -1.0),
+    "AlterClientQuotas:value": among(
+        *((1000.0, 50.0, 1e6, 1.5, 0.0, -1.0) * 2 + (2.0**53, 1e19, 1000.0000001)),
+        # Brokers before 4.4 store them.
+        *((math.nan, math.inf) if Release.chosen().has(Feature.NETWORKS) else ()),
+    ),
     "principal_type": among("User", "User", "User", "Group"),
     "principal_name": among("alice", "bob", "u-new"),
     "CreateDelegationToken:owner_principal_type": among(None, None, None, "User"),
