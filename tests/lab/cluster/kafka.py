@@ -34,6 +34,7 @@ _ROOTS = {
     ),
     "spring": (("org.springframework.kafka", "spring-kafka"),),
     "flink": (("org.apache.flink", "flink-connector-kafka"),),
+    "debezium": (("io.debezium", "debezium-connector-postgres"),),
 }
 """What a list is of -> the modules whose version it has."""
 _BESIDE = {
@@ -121,7 +122,7 @@ def write_list(version: str, into: Path, what: str = "kafka") -> list[Jar]:
     """Resolve a Kafka version from its descriptors and write the list that pins it."""
     with tempfile.TemporaryDirectory() as name:
         roots = [*((*root, version) for root in _ROOTS[what]), *_BESIDE.get(what, ())]
-        logging = _LOG4J_1 if version < "4" else _LOG4J_2
+        logging = _LOG4J_1 if what == "kafka" and version < "4" else _LOG4J_2
         resolved = ivy.resolve([*roots, *logging], _WITHOUT if what == "kafka" else (), Path(name))
         jars = [Jar(*coordinate, jar_list.sha256(path)) for coordinate, path in resolved]
     jar_list.write(into, jars)

@@ -18,9 +18,13 @@ GROUP = "connect"
 
 
 class Worker:
-    def __init__(self, directory: Path, login: str, bootstrap: str) -> None:
-        """`login`: the lines of a client's .properties; the worker's own clients all have it."""
-        directory.mkdir(parents=True, exist_ok=True)
+    def __init__(self, directory: Path, login: str, bootstrap: str, plugin: Path | None = None) -> None:
+        """`login`: the lines of a client's .properties; the worker's own clients all have it.
+
+        `plugin`: the directory of the jars of another connector.
+        """
+        plugins = directory / "plugins"
+        plugins.mkdir(parents=True)
         (self._rest,) = free_addresses(1)
         settings = {
             "bootstrap.servers": bootstrap,
@@ -42,6 +46,9 @@ class Worker:
             "offset.flush.interval.ms": "1000",
             "listeners": f"http://{self._rest}",
         }
+        if plugin is not None:
+            (plugins / plugin.name).symlink_to(plugin)
+            settings["plugin.path"] = str(plugins)
         own = [
             f"{role}{line}"
             for role in ("", "producer.", "consumer.", "admin.")
