@@ -99,9 +99,7 @@ class Choice:
         return 1 if self.chance(0.8) else 99
 
     def records(self) -> bytes:
-        """A batch as a plain producer makes it, rarely as one with transactions does."""
-        if self.chance(0.1):
-            return record_batch(1, 987_654, 0, transactional=True, sequence=0)
+        """A batch as a plain producer makes it."""
         return record_batch(self.random.choice((1, 2)))
 
     def of_type(self, type_name: str) -> Any:
