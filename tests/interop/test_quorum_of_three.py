@@ -6,6 +6,7 @@ tests/spark/test_kraft_quorum.py has what an import of the nodes' directories ma
 import asyncio
 import json
 import signal
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from proxy.audit.checkpoints import Checkpoint
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.runtime.clock import now_ms
 from proxy.wire.api_keys import ApiKey
@@ -21,6 +23,7 @@ from spark_audit.kraft import log_directory
 from spark_audit.kraft.commit import SETTLE_MS
 from tests.lab.cluster.broker import Broker
 from tests.lab.cluster.stack import Stack, StackSettings
+from tests.support.audit_topic import lines
 from tests.support.kraft_directories import end_of, told_of
 from tests.support.signing import key_file
 from tests.support.told_state import leader_by, told_by
@@ -239,3 +242,23 @@ async def test_proxies_follow_while_the_leader_dies_under_changes(stack: Stack) 
     assert [await told_by(door) for door in proxies] == [at_broker] * 3
     assert [offset for offset, said in states.items() if len({digest for _, digest in said}) > 1] == []
     assert len(states[max(states)]) == len(stack.nodes), states
+
+
+@pytest.mark.spec("S14", "D14")
+def test_what_the_proxies_signed_about_one_offset_is_one_state(stack: Stack) -> None:
+    for node in stack.nodes:
+        assert node.proxy.stop()
+
+    signed: dict[tuple[str, int], dict[str, bytes]] = defaultdict(dict)
+    for line in lines(stack.broker.plaintext):
+        data = json.loads(line)["data"]
+        if data["event"] != "checkpoint":
+            continue
+        said = Checkpoint.parse(data["message"])
+        assert said is not None
+        # The first one may be before the log has been read.
+        if said.state is not None:
+            signed[said.state.topic, said.state.offset][data["proxy_id"]] = said.state.digest
+
+    assert all(len(set(by.values())) == 1 for by in signed.values()), signed
+    assert any(len(by) == len(stack.nodes) for by in signed.values()), signed
