@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.long, pytest.mark
 
 DEBEZIUM = "3.4.3.Final"
 WITHIN_S = 90
-RIGHTS = {"CREATE", "WRITE", "DESCRIBE_CONFIGS"}
+RIGHTS = {"CREATE", "WRITE"}
 """On the connector's topics."""
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
