@@ -57,6 +57,7 @@ class ClientState:
         "raw_id",
         "reads",
         "request",
+        "until_ms",
         "use",
         "writes",
     )
@@ -79,9 +80,10 @@ class ClientState:
         self.raw_id = raw_id
         self.context = context
         self.basis = basis
-        self.image = context.image
+        self.image = image = context.image
+        self.until_ms: int | None = None
+        """When the first of the ACLs ends by which it reads topics; None: none of them has an end."""
         user, client_id = context.principal.name, context.client_id
-        image = context.image
         excluded = quotas is not None and quotas.excluded
         if image is None or quotas is None or (excluded and quotas.excludes(context.principal.principals)):
             self.producer: Bucket = UNLIMITED
@@ -214,6 +216,19 @@ class ClientState:
             if size_bytes:
                 summary.request_bytes += size_bytes
                 size_bytes = 0
+
+    def note_ends(self, decisions: Iterable[Decision]) -> None:
+        """Note when the ACLs end, as far as they do, by which the client reads topics."""
+        if self.image is None or not self.image.acls.ends:
+            return
+        for decision in decisions:
+            acl = self.image.acls.by_id.get(decision.acl_id or "")
+            if acl is not None and acl.until_ms is not None:
+                self.ends_at(acl.until_ms)
+
+    def ends_at(self, until_ms: int) -> None:
+        """Note one of these moments."""
+        self.until_ms = min(until_ms, self.until_ms or until_ms)
 
     def fetches_in(self, version: int) -> None:
         """The Fetch requests that come now have this version."""

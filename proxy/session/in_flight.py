@@ -129,6 +129,11 @@ class Fetched(InFlight):
 
 
 @dataclass(slots=True, eq=False)
+class EndingFetch(Fetched):
+    """A Fetch that an ACL with an end allows: a response that comes past it does not reach the client."""
+
+
+@dataclass(slots=True, eq=False)
 class Produced(InFlight):
     """A Produce: its response is small; the throttle time and, with an error, addresses change in it."""
 

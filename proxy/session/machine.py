@@ -35,6 +35,7 @@ from proxy.session.in_flight import (
     Awaited,
     BrokerQuery,
     ControllerQuery,
+    EndingFetch,
     Fetched,
     InFlight,
     Passing,
@@ -462,6 +463,9 @@ class Machine:
             effects += self.apply(plan)
             if not plan or type(last := plan[-1]) is not Rewrite:
                 break
+            if ended := responses.past_grant(last.entry, now_ms):
+                effects += self.apply(ended)
+                break
             charged = responses.charge(last.entry, len(last.frame), now_ms)
             effects += self.run(partial(self._rewrite, last, charged, now_ms))
             if self.work is not None:
@@ -687,6 +691,7 @@ _APPLY: dict[type[Step], Callable[[Machine, Any], Effects]] = {
     Timed: Machine._send_to_broker,
     Produced: Machine._send_to_broker,
     Fetched: Machine._send_to_broker,
+    EndingFetch: Machine._send_to_broker,
     Rewritten: Machine._send_to_broker,
     BrokerQuery: Machine._query_broker,
     Awaited: Machine._await_controller,

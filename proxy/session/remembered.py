@@ -63,6 +63,8 @@ class FetchSession:
     rights: Rights
     first_topic: str
     """The topic at which its traffic is counted."""
+    until_ms: int | None = None
+    """When the first of the ACLs ends that allow its topics; None: none of them has an end."""
     behind: int = 0
     """The number of requests that the client has sent and the broker has not got."""
     held: dict[tuple[str, bytes], dict[int, FetchPartition | None]] = field(default_factory=dict)
@@ -120,10 +122,10 @@ class FetchSessions:
     def __init__(self) -> None:
         self._sessions: dict[int, FetchSession] = {}  # The oldest first.
 
-    def opened(self, session_id: int, rights: Rights, first_topic: str) -> None:
+    def opened(self, session_id: int, rights: Rights, first_topic: str, until_ms: int | None) -> None:
         """The broker gave this id to a request whose topics were all allowed under `rights`."""
         if session_id:
-            self._sessions[session_id] = FetchSession(rights, first_topic)
+            self._sessions[session_id] = FetchSession(rights, first_topic, until_ms)
             if len(self._sessions) > _MAX_FETCH_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
 

@@ -13,6 +13,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Any
 
+from proxy.audit import events
 from proxy.quota.throttle import Bucket
 from proxy.session.accounting import response_errors
 from proxy.session.data import fetch, produce
@@ -23,10 +24,11 @@ from proxy.session.data.fast_lane import (
     is_plain,
     passes_to_several,
 )
-from proxy.session.effects import Close, Data, MuteClient, ToClient
+from proxy.session.effects import Close, Data, MuteClient, Recorded, ToClient
 from proxy.session.gate import ListenerPolicy
 from proxy.session.in_flight import (
     BrokerQuery,
+    EndingFetch,
     Fetched,
     InFlight,
     Pipeline,
@@ -47,6 +49,7 @@ from proxy.wire.work import Pace
 FAULTS = (WireError, IndexError, struct_error)
 """Raised for a response that is malformed."""
 _FETCH = int(ApiKey.FETCH)
+_READS = frozenset((ApiKey.FETCH, ApiKey.SHARE_FETCH))
 
 _HEAD = Struct(">ii").unpack_from  # length, correlation id
 _INT32 = Struct(">i").unpack_from
@@ -64,6 +67,18 @@ class Charged:
     admitted: bool = True
     """False: the quota has no room for its records."""
     throttle_time_ms: int = 0
+
+
+def past_grant(entry: InFlight, now_ms: int) -> Plan:
+    """Cut off a client that may not have the records of a response any more, because the broker has held it
+    past the end of an ACL by which the client reads (SPEC A11); [] if it may."""
+    client = entry.client
+    if entry.api_key not in _READS or client is None or client.until_ms is None or now_ms < client.until_ms:
+        return []
+    name = ApiKey.name_of(entry.api_key)
+    message = f"{name}: the response came after the end of an ACL that had allowed the request"
+    event = events.request_refused(method=name, granted=False, message=message)
+    return [Recorded(event), CutOff(Close("fetch_denied", message))]
 
 
 def charge(entry: InFlight, size_bytes: int, now_ms: int) -> Charged:
@@ -297,6 +312,8 @@ class Responses:
                 self._needed_bytes = min(_head_bytes(entry), stop - position)
                 if self._needed_bytes > end - position:
                     break
+                if type(entry) is EndingFetch and (ended := past_grant(entry, now_ms)):
+                    return [*run.end(position), *ended]
                 self._look_at_head(run, position, stop, entry, now_ms)
                 if stop > end:
                     self._streaming_bytes, self._needed_bytes = stop - end, _MIN_BYTES
@@ -338,7 +355,7 @@ class Responses:
 
     def _look_at_head(self, run: _Run, position: int, stop: int, entry: InFlight, now_ms: int) -> None:
         """Charge a response that streams, and write its throttle time into its head."""
-        if type(entry) is Fetched:
+        if isinstance(entry, Fetched):
             self._fetched(run, position, stop, entry, now_ms)
         elif type(entry) is Timed:
             steps, throttle_time_ms = throttle(entry.client, None, 0, now_ms)
@@ -394,7 +411,7 @@ class Responses:
 
 def _head_bytes(entry: InFlight) -> int:
     """Return how many bytes of a streaming response are needed before it is sent on."""
-    if type(entry) is Fetched:
+    if isinstance(entry, Fetched):
         return FETCH_HEAD_BYTES
     return head_bytes(entry) if type(entry) is Timed else _MIN_BYTES
 
@@ -413,7 +430,7 @@ def _fault(entry: InFlight | None, length: int, correlation_id: int) -> str | No
     if entry is None or entry.correlation_id != correlation_id:
         return f"unexpected correlation id {correlation_id}"
     least = 4
-    if type(entry) is Fetched:
+    if isinstance(entry, Fetched):
         # What is read of it: correlation id, tags, throttle time, error code, session id.
         least = (9 if entry.version >= FIRST_FLEXIBLE_FETCH else 8) + (
             6 if entry.version >= fetch.FIRST_WITH_SESSION else 0

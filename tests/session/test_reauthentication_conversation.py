@@ -89,6 +89,20 @@ def test_past_its_end_the_first_request_of_any_other_api_ends_the_connection(
     assert (event.principal, event.mechanism) == ("User:alice", "PLAIN")
 
 
+@pytest.mark.spec("R3", "R11")
+def test_a_fetch_that_the_broker_holds_past_the_end_of_the_session_gets_its_response() -> None:
+    """As at a broker, which looks at the end when it has read a request (SocketServer)."""
+    talk = known()
+    talk.asks(ApiKey.FETCH, 12, fetch("orders", max_wait_ms=2 * MINUTE_MS))
+    talk.passes(2 * MINUTE_MS)
+
+    talk.answers(ApiKey.FETCH, 12, fetched("orders"))
+
+    assert talk.heard(ApiKey.FETCH, 12) == fetched("orders")
+    talk.asks(ApiKey.FETCH, 12, fetch("orders"))
+    assert talk.close_reason == "session_expired"
+
+
 @pytest.mark.spec("R3")
 def test_an_idle_connection_past_its_end_stays_and_may_still_reauthenticate() -> None:
     talk = known()

@@ -41,6 +41,7 @@ def decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
         return reject(call, request, ErrorCode.INVALID_REQUEST)
     if not call.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return deny(call, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    call.client.note_ends(decision for _, decision in call.counted)
     # Without those of denied topics a broker would accept such a request, and open the session.
     begins_with_acknowledgements = request.share_session_epoch == INITIAL_EPOCH and _acknowledges(request)
     if not is_member_id(request.member_id) or begins_with_acknowledgements:
@@ -75,6 +76,7 @@ def _decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
             _hold(request, session)
             return Respond(types.ShareFetchResponse(), is_refused=True)
     errors = id_errors(call, Operation.READ, session.named)
+    call.client.note_ends(decision for _, decision in call.counted)
     acknowledged = _acknowledged(request, requested, errors)
     _narrow(request, session, requested, errors)
     denied = _Denied(errors, _fetched(request, session, errors), acknowledged)

@@ -344,7 +344,8 @@ class FastLane:
     def fetch(self, data: memoryview, now_ms: int) -> bool:
         """Let `data` pass, patched perhaps, if it is one whole Fetch for topics that are known to be
         allowed."""
-        if len(data) < HEAD_BYTES:
+        size_bytes = len(data)
+        if size_bytes < HEAD_BYTES:
             return False
         length, api_key, version, correlation_id, id_length = _HEAD(data)
         if api_key != _FETCH:
@@ -354,6 +355,7 @@ class FastLane:
             basis.image is None
             or client.basis is not basis
             or client.request.limited
+            or client.until_ms is not None
             or (self._queue and (len(self._queue) >= MAX_IN_FLIGHT or self._queue[-1].holds_back))
             or not self._may_fetch(version, length, now_ms)
         ):
@@ -362,11 +364,11 @@ class FastLane:
         if bytes(data[12:body]) != client.raw_id:
             return False
         if version >= FIRST_FLEXIBLE_FETCH:
-            if body >= len(data) or data[body]:
+            if body >= size_bytes or data[body]:
                 return False
             body += 1
         wanted = skim.fetch(data, body, version)
-        if wanted is None or wanted[3] != len(data) or length != len(data) - 4:
+        if wanted is None or wanted[3] != size_bytes or length != size_bytes - 4:
             return False
         names = self._names(version, wanted[2])
         if names is None:
@@ -381,7 +383,7 @@ class FastLane:
         ):
             return False
         counts.requests[_FETCH] = counts.requests.get(_FETCH, 0) + 1
-        fetch.count(client, entry, names, length + 4, opens=not is_incremental)
+        fetch.count(client, entry, names, size_bytes, opens=not is_incremental)
         self._queue.append(entry)
         entry.version = fetch.adjust_in_place(data, version, body, session)
         return True
@@ -423,7 +425,7 @@ class FastLane:
     def _session(self, session_id: int, rights: Rights, entry: Fetched) -> FetchSession | None:
         """The fetch session, if it may still be used as it is; its traffic is counted at its first topic."""
         session = self.remembered.fetch_sessions.find(session_id, rights)
-        if session is None or session.held:
+        if session is None or session.held or session.until_ms is not None:
             return None
         entry.summary = self.client.reads.get(session.first_topic)
         return None if entry.summary is None else session
@@ -484,7 +486,9 @@ class FastLane:
             client = entry.client
             if client is not None and client.image is not None:
                 session_id = _SESSION_ID(data, offset + 6)[0]
-                self.remembered.fetch_sessions.opened(session_id, client.basis.rights, entry.opens_at)
+                self.remembered.fetch_sessions.opened(
+                    session_id, client.basis.rights, entry.opens_at, client.until_ms
+                )
 
 
 def is_plain(entry: Produced, data: memoryview, position: int, stop: int) -> bool:

@@ -15,7 +15,7 @@ from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.session.call import Call, Forward, Respond
 from proxy.session.data import fetch
 from proxy.session.effects import ToBroker
-from proxy.session.in_flight import Fetched, Rewritten
+from proxy.session.in_flight import EndingFetch, Fetched, Rewritten
 from proxy.session.plan import Plan, SendResponse
 from proxy.session.remembered import FetchSession
 from proxy.session.requests import queries, verdicts
@@ -48,7 +48,8 @@ def plan(call: Call, request: types.FetchRequest, frame: memoryview, *, as_it_ca
         if held is not None:
             return held
     bucket = client.consumer if client.consumer.limited or client.request.limited else None
-    entry = Fetched(_FETCH, call.version, call.correlation_id, client, call.now_ms, bucket=bucket)
+    kind = EndingFetch if call.image.acls.ends else Fetched
+    entry = kind(_FETCH, call.version, call.correlation_id, client, call.now_ms, bucket=bucket)
     entry.durations = call.listener.counts.passed[_FETCH]
     # What the response costs is known when it has left.
     entry.holds_back = bucket is not None
@@ -110,7 +111,12 @@ def _session(call: Call, request: types.FetchRequest, names: Sequence[str | None
         return None
     session = call.remembered.fetch_sessions.find(request.session_id, call.basis.rights)
     # Topics that are added to the session have to be allowed, or it starts again without them.
-    return session if session is not None and _reads(call, (session.first_topic, *names)) else None
+    if session is None or not _reads(call, (session.first_topic, *names)):
+        return None
+    if session.until_ms is not None:
+        call.client.ends_at(session.until_ms)
+    session.until_ms = call.client.until_ms
+    return session
 
 
 def _reads(call: Call, names: Iterable[str | None]) -> bool:
@@ -121,6 +127,7 @@ def _reads(call: Call, names: Iterable[str | None]) -> bool:
     for action, decision in call.decided(Operation.READ, ResourceType.TOPIC, known):
         if not decision.allowed:
             return False
+        client.note_ends((decision,))
         client.reads[action.resource_name] = client.summary(
             _FETCH, call.version, action, decision, call.now_ms
         )
@@ -182,6 +189,7 @@ def _without_denied(
     known = [name for name in names if name is not None]
     may_read = call.within_cluster_right if is_follower else call.allowed_names
     allowed = may_read(Operation.READ, ResourceType.TOPIC, known)
+    call.client.note_ends(decision for _, decision in call.counted)
     denied = _once(
         _denied(topic, ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         for topic, name in zip(request.topics, names, strict=True)
