@@ -315,7 +315,8 @@ def _decoded(part: str, name: str) -> bytes:
 
 def _json_object(content: bytes, name: str) -> dict[str, object]:
     try:
-        parsed = json.loads(content, object_pairs_hook=_members, parse_constant=_no_number)
+        # RFC 7519, section 7.2: in UTF-8. From bytes Python would also take UTF-16 and UTF-32.
+        parsed = json.loads(content.decode(), object_pairs_hook=_members, parse_constant=_no_number)
     except (ValueError, RecursionError):
         raise _InvalidToken(f"{name} is not JSON, or names a member twice") from None
     if not isinstance(parsed, dict):

@@ -353,3 +353,14 @@ def test_a_token_in_the_words_of_rfc_7515_has_no_key_here() -> None:
     payload = part(json.loads('{"iss":"joe", "exp":1300819380, "http://example.com/is_root":true}'))
     found = verdict(f"{header}.{payload}.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
     assert found == Invalid("algorithm 'HS256' is not allowed")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_a_token_in_another_encoding_than_utf_8_is_invalid(encoding: str) -> None:
+    head, payload = json.dumps({"alg": "RS256", "kid": "rsa-1"}), json.dumps({"sub": "alice"})
+
+    of_payload = signed({"alg": "RS256", "kid": "rsa-1"}, payload.encode(encoding), rsa(), "RS256")
+    of_header = f"{part(head.encode(encoding))}.{part(payload.encode())}.AA"
+
+    assert verdict(of_payload) == Invalid("payload is not JSON, or names a member twice")
+    assert verdict(of_header) == Invalid("header is not JSON, or names a member twice")
