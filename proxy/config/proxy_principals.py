@@ -58,10 +58,11 @@ def _of_certificate(section: str, path: Path, listeners: tuple[ListenerConfig, .
 
     try:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        subject = rfc2253(certificate.subject)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{section}: ssl: certificate: {path}: {text_of(error)}") from error
     der = certificate.public_bytes(Encoding.DER)
-    found = {str(Principal(USER_TYPE, rfc2253(certificate.subject)))}
+    found = {str(Principal(USER_TYPE, subject))}
     for listener in listeners:
         shown = AuthenticationContext(
             listener=listener.name, security_protocol="SSL", host="", certificate=der

@@ -8,6 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
 from proxy.security.distinguished_name import subject
@@ -126,10 +127,16 @@ PATTERNS = [
 """Of Java's regular expressions; those that Python cannot do are rejected, and never mean something else."""
 
 
-def certificate(name: list[list[tuple[ObjectIdentifier, str]]]) -> bytes:
+TYPES = (_ASN1Type.UTF8String, _ASN1Type.T61String, _ASN1Type.IA5String, _ASN1Type.UniversalString)
+BMP = _ASN1Type.BMPString
+TEXTS = ["alice", "Zoë", "ab", " a ", "#a", "a,b", "a\0b", "\ufeffa", "e\u0301", "\u202ea", "İ", "ß", "𐐀"]
+"""In other types than usual. Java reads the bytes of each type as UTF-8."""
+
+
+def certificate(name: list[list[tuple[ObjectIdentifier, str]]], asn1_type: _ASN1Type | None = None) -> bytes:
     parts = [
         x509.RelativeDistinguishedName(
-            [x509.NameAttribute(oid, value, _validate=False) for oid, value in part]
+            [x509.NameAttribute(oid, value, asn1_type, _validate=False) for oid, value in part]
         )
         for part in name
     ]
@@ -185,3 +192,24 @@ def test_owners_of_certificates_have_the_names_that_kafka_gives_them(
         if ours != kafka and not refused:
             differ.append((subject(der), rules, kafka, ours))
     assert differ == []
+
+
+@pytest.mark.kafka
+@pytest.mark.spec("R9")
+def test_a_name_in_any_type_of_text_is_the_one_that_kafka_reads_or_none(
+    kafka_libs: Path, tmp_path: Path
+) -> None:
+    rules = ["DEFAULT", "RULE:^(.*)$/$1/L", "RULE:^(.*)$/$1/U"]
+    questions = [
+        (certificate([[(CN, text)], [(UNIT, "office")]], asn1_type), rule)
+        for text in TEXTS
+        for asn1_type in (*TYPES, BMP)
+        for rule in rules
+    ]
+
+    theirs = kafkas_answers(kafka_libs, tmp_path / "questions", questions)
+
+    ours = [our_answer(*question) for question in questions]
+    differ = [pair for pair in zip(theirs, ours, strict=True) if pair[0] != pair[1]]
+    assert [pair for pair in differ if pair[1] != "! refused"] == []
+    assert len(differ) < len(questions) / 4

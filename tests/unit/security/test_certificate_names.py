@@ -183,3 +183,14 @@ def test_every_certificate_has_exactly_one_name_or_none(texts: list[str]) -> Non
     else:
         with pytest.raises((NoMatchingRule, ValueError)):
             principal(certificate, names_from="SAN:URI")
+
+
+@pytest.mark.spec("R9", "O8")
+def test_a_subject_with_so_many_parts_that_rules_would_take_long_is_nobody() -> None:
+    """Of Kafka's documentation: each of its groups may end at many commas."""
+    rules = "RULE:^CN=(.*?),OU=(.*?),OU=(.*?),OU=(.*?),OU=(.*?),C=(.*?)$/$1@$2/L"
+
+    with pytest.raises(NoMatchingRule):
+        principal(named("alice", units=["data"] * 63), rules=rules)
+    with pytest.raises(ValueError, match="the certificate's subject has 65 parts, limit 64"):
+        principal(named("alice", units=["data"] * 64), rules=rules)
