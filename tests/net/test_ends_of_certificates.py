@@ -69,8 +69,13 @@ class Office:
         pem = issued.cert_chain_pems[0].bytes()
         return context, x509.load_pem_x509_certificate(pem).serial_number
 
-    def revokes(self, serials: Sequence[int], next_update: timedelta = timedelta(days=1)) -> None:
-        """Write the list."""
+    def revokes(
+        self,
+        serials: Sequence[int],
+        next_update: timedelta = timedelta(days=1),
+        extension: x509.ExtensionType | None = None,
+    ) -> None:
+        """Write the list, with this critical extension."""
         now = datetime.now(UTC)
         certificate = x509.load_pem_x509_certificate(self.ca.cert_pem.bytes())
         builder = x509.CertificateRevocationListBuilder(
@@ -82,6 +87,8 @@ class Office:
             builder = builder.add_revoked_certificate(
                 x509.RevokedCertificateBuilder(serial, now - timedelta(hours=1)).build()
             )
+        if extension is not None:
+            builder = builder.add_extension(extension, critical=True)
         key = serialization.load_pem_private_key(self.ca.private_key_pem.bytes(), None)
         signed = builder.sign(key, hashes.SHA256())  # type: ignore[arg-type]
         self.crl.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
@@ -295,3 +302,45 @@ def test_a_file_without_lists_is_an_error_that_names_it(office: Office, content:
     office.crl.write_text(content)
     with pytest.raises(TlsError, match=r"crl .*crl\.pem: not PEM with revocation lists"):
         office.tls(crl=office.crl)
+
+
+def only(**changes: Any) -> x509.IssuingDistributionPoint:
+    """Which certificates a list is for."""
+    usual: dict[str, Any] = dict.fromkeys(("full_name", "relative_name", "only_some_reasons"))
+    kinds = ("user_certs", "ca_certs", "attribute_certs")
+    usual |= dict.fromkeys([f"only_contains_{kind}" for kind in kinds], False)
+    return x509.IssuingDistributionPoint(**(usual | {"indirect_crl": False} | changes))
+
+
+UNKNOWN = x509.ObjectIdentifier("1.2.3.4")
+
+
+@pytest.mark.parametrize(
+    ("extension", "reason"),
+    [
+        (x509.DeltaCRLIndicator(1), "a delta list, which names changes only"),
+        (only(indirect_crl=True), "an indirect list"),
+        (only(only_some_reasons=frozenset({x509.ReasonFlags.key_compromise})), "for some reasons only"),
+        (
+            x509.UnrecognizedExtension(UNKNOWN, b"\x05\x00"),
+            "the critical extension 1.2.3.4, which is unknown",
+        ),
+    ],
+    ids=["delta", "indirect", "some reasons", "unknown"],
+)
+async def test_a_list_that_does_not_say_all_of_a_ca_is_an_error_and_a_reload_keeps_the_one_before(
+    tmp_path: Path, extension: x509.ExtensionType, reason: str
+) -> None:
+    office = Office(tmp_path)
+    alice, serial = office.client("alice")
+    office.revokes([serial])
+    tls = office.tls(crl=office.crl)
+    office.revokes([], extension=extension)
+
+    with pytest.raises(TlsError, match=f"crl.pem: .*{reason}"):
+        office.tls(crl=office.crl)
+    with pytest.raises(TlsError):
+        tls.reload()
+
+    async with an_edge_and_its_broker(policy=policy_of(), tls=tls) as (edge, _):
+        assert await is_rejected(edge, alice) == "client certificate: certificate revoked"

@@ -474,16 +474,34 @@ class RevocationLists(NamedTuple):
 
 
 def revocation_lists(path: Path) -> RevocationLists:
-    """Read the lists of a PEM file. TlsError if it has none, or one is invalid."""
+    """Read the lists of a PEM file. TlsError if it has none, or one is invalid.
+
+    So is one that OpenSSL does not check against: it would reject all clients, without saying why.
+    """
     from cryptography import x509
+
+    def fault(extension: "x509.Extension[x509.ExtensionType]") -> str | None:
+        value = extension.value
+        if isinstance(value, x509.DeltaCRLIndicator):
+            return "a delta list, which names changes only: write the whole list"
+        if isinstance(value, x509.IssuingDistributionPoint) and (
+            value.indirect_crl or value.only_some_reasons
+        ):
+            return "an indirect list, or one for some reasons only: write the whole list of each CA"
+        if extension.critical and isinstance(value, x509.UnrecognizedExtension):
+            return f"a list has the critical extension {value.oid.dotted_string}, which is unknown"
+        return None
 
     begin = b"-----BEGIN X509 CRL-----"
     try:
         lists = [x509.load_pem_x509_crl(begin + rest) for rest in path.read_bytes().split(begin)[1:]]
         if not lists:
             raise ValueError("the file has no revocation list")
-    except (OSError, ValueError) as error:
+        faults = [text for each in lists for extension in each.extensions if (text := fault(extension))]
+    except (OSError, ValueError, x509.DuplicateExtension) as error:
         raise TlsError(f"crl {path}: not PEM with revocation lists: {text_of(error)}") from error
+    if faults:
+        raise TlsError(f"crl {path}: {faults[0]}")
     issuers = [each.issuer.public_bytes() for each in lists]
     revoked = frozenset(
         Issued(issuer, entry.serial_number)
