@@ -209,7 +209,7 @@ def answered(address: str, context: ssl.SSLContext) -> bytes:
 def delivered(login: dict[str, Any], topic: str) -> str | None:
     """The name of the error that one record came back with; None when it was taken."""
     told: list[KafkaError | None] = []
-    producer = Producer(login | {"message.timeout.ms": 30_000})
+    producer = Producer({"message.timeout.ms": 30_000} | login)
     producer.produce(topic, b"one", on_delivery=lambda error, _: told.append(error))
     assert producer.flush(TIMEOUT_S * 2) == 0
     (error,) = told
