@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from proxy.net.audit.spool import Spool
-from proxy.net.audit.writer import AuditWriter, Fsync
+from proxy.net.audit.spool_files import SpoolError
+from proxy.net.audit.writer import LOOK_S, AuditWriter, Fsync
 
 LINES = [b"line %d\n" % number for number in range(50)]
 
@@ -48,6 +49,52 @@ def test_lines_are_written_without_anyone_waiting_for_them(tmp_path: Path) -> No
         await writer.close(5)
 
     asyncio.run(run())
+
+
+@pytest.mark.spec("D3")
+def test_the_loop_looks_once_for_the_lines_of_many_turns(tmp_path: Path) -> None:
+    async def run() -> int:
+        writer, looks = new_writer(tmp_path), list[int]()
+        writer.on_written = lambda: looks.append(writer.written_count)
+        writer.notify_running_loop()
+        async with asyncio.timeout(20):
+            for number, line in enumerate(LINES, 1):
+                writer.put(line)
+                while writer.written_count < number:  # noqa: ASYNC110 - a counter has no event
+                    await asyncio.sleep(0)
+            while looks[-1:] != [len(LINES)]:  # noqa: ASYNC110 - a list has none either
+                await asyncio.sleep(LOOK_S)
+        await writer.close(5)
+        return len(looks)
+
+    assert asyncio.run(run()) < len(LINES) / 2
+
+
+@pytest.mark.spec("D3")
+def test_the_loop_learns_at_once_that_the_disk_fails_and_that_it_works_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> list[str | None]:
+        spool = Spool(tmp_path, 1 << 20)
+        faults, sync = iter(["the disk is on fire"]), spool.sync
+
+        def sync_later() -> None:
+            for fault in faults:
+                raise SpoolError(fault)
+            sync()
+
+        monkeypatch.setattr(spool, "sync", sync_later)
+        writer, found = AuditWriter(spool, Fsync.INTERVAL, 10), list[str | None]()
+        writer.on_written = lambda: found.append(writer.error)
+        writer.notify_running_loop()
+        writer.put(LINES[0])
+        async with asyncio.timeout(20):
+            while found[-1:] != [None] or len(set(found)) < 2:  # noqa: ASYNC110 - a list has no event
+                await asyncio.sleep(LOOK_S)
+        await writer.close(5)
+        return found
+
+    assert set(asyncio.run(run())) == {None, "the disk is on fire"}
 
 
 @pytest.mark.spec("D3")

@@ -227,6 +227,18 @@ async def test_a_proxy_learns_the_versions_of_a_controller_whose_broker_was_upgr
     assert [{key: each.get(key) for key in after} for each in offered] == [before, after]
 
 
+async def test_an_end_moves_on_though_the_latest_record_is_never_written_yet(tmp_path: Path) -> None:
+    audit = an_audit_log(Spool(tmp_path, 1 << 24), fsync=Fsync.NEVER)
+    audit.append(AuditEvent(event="authentication"))
+    audit.writer.on_written()
+    # Without a turn of the loop nothing else writes.
+    audit.writer.written_count = 1
+    audit.append(AuditEvent(event="authentication"))
+    audit.writer.on_written()
+
+    assert audit.end.startswith(f"{AUTHOR.key.decode()}/0/")
+
+
 async def test_an_end_is_of_a_record_that_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for a disk that hangs would be lost with the process, and is not to be missed then."""
     # A look at the segment would find the pipe in its place.

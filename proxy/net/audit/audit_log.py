@@ -67,7 +67,7 @@ class AuditLog:
         self._signer = self._signer_of(policy)
         self.state: Callable[[], StateInEffect | None] = lambda: None
         """What the process has in effect of the metadata log; None: nothing yet."""
-        self._written_end = 0, self._chain.last
+        self._written_end = self._next_end = 0, self._chain.last
         self.witness = OutsideWitness(policy.witness, f"{author.proxy_id}.{author.boot_id}", lambda: self.end)
         self._reported_losses = 0
         self._last_watch_ms = 0
@@ -277,8 +277,11 @@ class AuditLog:
         self._report_rejected_classes()
 
     def _note_end(self) -> None:
-        if self.writer.written_count == self.sequence:
-            self._written_end = self.sequence, self._chain.last
+        # Under load the latest record is never written yet, but that of the last look is.
+        for end in (self._next_end, (self.sequence, self._chain.last)):
+            if self.writer.written_count >= end[0]:
+                self._written_end = end
+        self._next_end = self.sequence, self._chain.last
 
     def _report_rejected_classes(self) -> None:
         rejected = self.capacity.rejected_classes()

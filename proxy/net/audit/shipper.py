@@ -113,7 +113,7 @@ class AuditShipper:
         self.left_count = await self._read(self._spool.left_count)
         while True:
             self.more.clear()
-            if not await self._ship_some():
+            if await self._ship_some() < BATCH_LINES:
                 await self.more.wait()
 
     async def close(self, timeout_ms: int) -> None:
@@ -124,11 +124,12 @@ class AuditShipper:
                     pass
         await self._delivery.close()
 
-    async def _ship_some(self) -> bool:
+    async def _ship_some(self) -> int:
+        """Return how many records were shipped; fewer than BATCH_LINES: no more had been written."""
         lines = await self._read(self._spool.unshipped, BATCH_LINES)
         self._oldest_ms = _time_ms(lines[0]) if lines else None
         if not lines:
-            return False
+            return 0
         await self._delivery.send([(line.key, line.value) for line in lines])
         self.shipped_count += len(lines)
         self._oldest_ms = None
@@ -137,7 +138,7 @@ class AuditShipper:
         except SpoolError as error:
             self._faults[CHECKPOINT] += 1
             log.error("Failed to write audit checkpoint", error=str(error))
-        return True
+        return len(lines)
 
     async def _read(self, read: Callable[..., Read], *arguments: int) -> Read:
         """Return what `read` returns, with retries after any error: the process must not end for it."""

@@ -23,6 +23,9 @@ from proxy.net.runtime.clock import now_ms
 RETRY_S = 0.2
 """Pause before a failed disk operation is retried."""
 MAX_BATCH_LINES = 1_000
+LOOK_S = 0.05
+"""How long the loop waits before it looks what is written, unless somebody waits for that: to look costs more
+than a line, and so does shipping, which begins then."""
 HANGS_AFTER_MS = 5_000
 """A disk operation that takes longer counts as failed."""
 WRITE, SYNC, WATCH = "write", "sync", "watch"
@@ -54,18 +57,20 @@ class AuditWriter:
         self.put_bytes = 0
         """Bytes of all lines that were ever put."""
         self._waiting: list[tuple[int, bool, asyncio.Future[None]]] = []
+        self._look_due = False
         self._stop = threading.Event()
         self._watch_due = False
         self._flush = False  # A caller waits for a sync, not only for a write.
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_written: Callable[[], None] = lambda: None
-        """Called on the loop after each batch, once `notify_running_loop` was called there."""
+        """Called on the loop within LOOK_S after a write, once `notify_running_loop` was called there."""
         # Written by the thread:
         self.written_count = 0
         """Lines in the kernel: they survive the end of the process."""
         self.faults = {WRITE: 0, SYNC: 0, WATCH: 0}
         """Failed writes, failed syncs, and failures to replace a lost segment."""
         self._errors: dict[str, str] = {}  # Operations that fail now, and why.
+        self._failed = False  # Some failed at the last report.
         self._busy_since_ms: int | None = None
         self._written_bytes = 0
         self._synced_count = 0
@@ -100,9 +105,12 @@ class AuditWriter:
         self._lines.append(line)
         if len(self._lines) == 1:
             try:
-                asyncio.get_running_loop().call_soon(self._hand_over)
+                loop = asyncio.get_running_loop()
             except RuntimeError:
                 self._hand_over()  # No loop is running.
+            else:
+                loop.call_soon(self._hand_over)
+                self._look_later()
 
     def _hand_over(self) -> None:
         lines, self._lines = self._lines, []
@@ -117,10 +125,12 @@ class AuditWriter:
         if self._thread is not None:
             self._watch_due = True
             self._queue.put(b"")
+            self._look_later()
 
     def notify_running_loop(self) -> None:
         """From now on, call `on_written` on the running loop."""
         self._loop = asyncio.get_running_loop()
+        self._look_later()
 
     async def wait_until_written(self, *, synced: bool = False) -> None:
         """Wait until all queued lines are written, with `synced` durable. SpoolError if the disk fails."""
@@ -148,7 +158,18 @@ class AuditWriter:
         if lost:
             log.error("audit records lost with the process", count=lost, error=self.error)
 
-    def _batch_written(self) -> None:
+    def _look_later(self) -> None:
+        if self._loop is not None and not self._look_due:
+            self._look_due = True
+            self._loop.call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        self._look_due = False
+        if self._thread is not None and self.written_count < self._put_count:
+            self._look_later()
+        self._report()
+
+    def _report(self) -> None:
         self._settle()
         self.on_written()
 
@@ -249,10 +270,11 @@ class AuditWriter:
         return done
 
     def _notify(self) -> None:
-        if self._loop is None:
+        failed, self._failed = self._failed, bool(self._errors)
+        if self._loop is None or not (self._waiting or failed or self._failed):
             return
         try:
-            self._loop.call_soon_threadsafe(self._batch_written)
+            self._loop.call_soon_threadsafe(self._report)
         except RuntimeError:
             # The loop has ended, and its tasks with it.
             self._loop = None
