@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from proxy.net.telemetry.log_lines import PAUSE_S
 from tests.lab.cluster import probe
 from tests.lab.cluster.node import CHECKOUT
 from tests.lab.cluster.release import Feature
@@ -81,6 +82,7 @@ def not_understood(stack: Stack) -> float:
 
 
 def reported(stack: Stack) -> list[dict[str, Any]]:
+    Event().wait(2 * PAUSE_S)  # For a line that is still in the process's queue.
     rows = [json.loads(line) for line in stack.proxy.log_text().splitlines() if line.startswith("{")]
     return [row for row in rows if row["event"] == "metadata log not understood"]
 

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
 import structlog
 
+from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.log_lines import FAILED, FULL, LINES_A_SECOND, LogQueue, Sampling
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -131,6 +133,31 @@ def test_a_full_queue_loses_lines_and_says_how_many_when_it_is_read_again() -> N
         assert dict(queue.lost) == {FULL: 8}
         assert read_until(reads, b"lost 8\n") == b"line 0\nline 1\nlost 8\n"
         queue.finish(10)
+
+
+def test_lines_that_follow_a_written_one_wait_for_the_end_of_the_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses, ends = Event(), Event()
+
+    def pause(duration_s: float) -> None:
+        pauses.set()
+        ends.wait(20)
+
+    monkeypatch.setattr(log_lines, "time", SimpleNamespace(sleep=pause))
+    reads, writes = os.pipe()
+    queue = LogQueue(writes, lambda lost: "")
+    queue.write("first\n")
+    assert pauses.wait(20)
+    assert os.read(reads, 100) == b"first\n"
+    queue.write("second\n")
+    queue.write("third\n")
+    assert not select.select([reads], [], [], 0)[0]
+    ends.set()
+    queue.finish(5)
+    assert os.read(reads, 100) == b"second\nthird\n"
+    os.close(reads)
+    os.close(writes)
 
 
 def test_a_line_that_cannot_be_written_is_lost_and_half_a_line_gets_its_end() -> None:

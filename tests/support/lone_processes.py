@@ -14,10 +14,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import yaml
 
+from proxy.net.telemetry.log_lines import PAUSE_S
 from proxy.security.passwords import hash_password
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -93,13 +95,17 @@ class LoneProcess:
 
     def rows(self, event: str) -> list[dict[str, Any]]:
         """The log lines of this event so far, of the process and of its successors."""
+        Event().wait(2 * PAUSE_S)  # For a line that is still in the process's queue.
+        return self._written(event)
+
+    def _written(self, event: str) -> list[dict[str, Any]]:
         lines = self.output.read_text(encoding="utf-8").split("\n")[:-1]
         return [row for row in map(json.loads, lines) if row["event"] == event]
 
     async def row(self, event: str, count: int = 1) -> dict[str, Any]:
         """The last of so many lines of this event, once they are there."""
         async with asyncio.timeout(SHOULD_NOT_TAKE_S):
-            while len(found := self.rows(event)) < count:  # noqa: ASYNC110
+            while len(found := self._written(event)) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         return found[count - 1]
 

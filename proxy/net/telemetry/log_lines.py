@@ -18,6 +18,7 @@ import os
 import select
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,9 @@ Form: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 MAX_BYTES = 4 << 20
 REPORT_INTERVAL_MS = 1_000
+PAUSE_S = 0.02
+"""Pause of the thread after it has written all lines. If it woke for each line, it would interrupt the event
+loop each time."""
 TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
 FULL, FAILED = "queue_full", "write_failed"
 
@@ -158,6 +162,8 @@ class LogQueue(io.TextIOBase):
                     self._reported, self._reported_ms = lost, now_ms()
             with self._lock:
                 self._bytes -= len(line)
+            if self._lines.empty():
+                time.sleep(PAUSE_S)
 
     def _put(self, line: bytes) -> bool:
         """Write a line; return whether all of it was written."""
