@@ -144,10 +144,10 @@ _ABSENT = tuple(head + "null" for head in _HEADS)
 
 
 def _json(value: object) -> str:
-    if type(value) is int:
-        return str(value)
-    if value is True:
-        return "true"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):  # An error code too: json.dumps takes a microsecond for a number.
+        return int.__repr__(value)
     if type(value) is str:
         return _text(value)
     return json.dumps(dict(value) if isinstance(value, Mapping) else value, separators=(",", ":"))

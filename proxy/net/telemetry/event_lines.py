@@ -4,6 +4,8 @@ proxy.net.telemetry.event_metrics calls it for each event of a proxy, and the co
 own. Events that are counted or summarised have no line, nor have those that are logged elsewhere.
 """
 
+from operator import attrgetter
+
 import structlog
 
 from proxy.audit.record import AuditEvent
@@ -67,11 +69,15 @@ STRANGERS = (None, str(ANONYMOUS))
 
 log = structlog.get_logger(__name__)
 
+_values = attrgetter(*LOGGED_FIELDS)
+
 
 def log_event(event: AuditEvent) -> None:
     """Log an event, without empty fields; as a warning if it is a failure or a denial."""
     if event.event in QUIET_EVENTS:
         return
-    known = {name: value for name in LOGGED_FIELDS if (value := getattr(event, name)) is not None}
+    known = {
+        name: value for name, value in zip(LOGGED_FIELDS, _values(event), strict=True) if value is not None
+    }
     failed = event.event in WARNINGS or event.granted is False
     (log.warning if failed else log.info)(event.event, **known, stranger=event.principal in STRANGERS)
