@@ -24,6 +24,7 @@ import kubernetes_validate
 import pytest
 import trustme
 import yaml
+from jsonschema import Draft7Validator  # type: ignore[import-untyped]  # no types
 
 from proxy.commands.check import check, checked
 from proxy.commands.init import example
@@ -705,6 +706,10 @@ def connection_test(*arguments: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
+def audit_jobs(*names: str) -> dict[str, Any]:
+    return {"audit": {"enabled": True, "jobs": [{"name": name, "command": "verify"} for name in names]}}
+
+
 @pytest.mark.spec("O5")
 @pytest.mark.parametrize(
     ("values", "named_in_the_error"),
@@ -721,9 +726,14 @@ def connection_test(*arguments: object) -> "subprocess.CompletedProcess[str]":
         (BUNDLED | {"proxy": {"check": {"connect": True}}}, "proxy.check.connect"),
         (STANDALONE | {"mode": "sidecar"}, "sidecar.podLabels"),
         (STANDALONE | {"external": {"type": "LoadBalancer"}}, "external.host"),
-        (STANDALONE | {"external": {"type": "TLSRoute", "host": "a"}}, "parentRefs"),
+        (STANDALONE | {"external": {"type": "TLSRoute", "host": "a-{id}"}}, "parentRefs"),
         ({"mode": "operator"}, "mode"),
         ({"cluster": {"brokers": [{"address": "kafka-0:9093"}]}}, "id"),
+        ({"cluster": {"brokers": [{"id": 0, "address": "a:1"}, {"id": 0, "address": "b:1"}]}}, "the id 0"),
+        ({"cluster": {"brokers": [{"id": 0, "address": "a:1"}, {"id": 1, "address": "a:1"}]}}, "address a:1"),
+        (STANDALONE | {"external": {"type": "LoadBalancer", "host": "kafka.example.org"}}, "no {id}"),
+        (STANDALONE | audit_jobs("a", "a"), "penstock-a is used twice"),
+        (STANDALONE | audit_jobs("a" * 44), "52 characters"),
         ({"proxy": {"extraEnv": {"TZ": "UTC"}}}, "extraEnv"),
     ],
 )
@@ -732,3 +742,28 @@ def test_a_wrong_value_is_an_error_that_names_it(
 ) -> None:
     with pytest.raises(SetupError, match=named_in_the_error):
         rendered(program, tmp_path, values)
+
+
+def keys_with_defaults(values: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """All but those of users, resources and annotations, which are free: null takes one of them away."""
+    for key, value in values.items():
+        yield (*path, key)
+        if isinstance(value, dict) and key not in ("users", "resources", "annotations"):
+            yield from keys_with_defaults(value, (*path, key))
+
+
+@pytest.mark.spec("O5")
+def test_null_instead_of_a_value_is_an_error_that_names_it() -> None:
+    """Helm takes the default away then, and templates would take another branch or render null."""
+    validator = Draft7Validator(json.loads((chart.CHART / "values.schema.json").read_text("utf-8")))
+    defaults = yaml.safe_load((chart.CHART / "values.yaml").read_text("utf-8"))
+    assert list(validator.iter_errors(defaults)) == []
+
+    for path in keys_with_defaults(defaults):
+        values = copy.deepcopy(defaults)
+        parent = values
+        for key in path[:-1]:
+            parent = parent[key]
+        del parent[path[-1]]
+        said = [f"{'.'.join(map(str, each.path))}: {each.message}" for each in validator.iter_errors(values)]
+        assert said == [f"{'.'.join(path[:-1])}: '{path[-1]}' is a required property"]

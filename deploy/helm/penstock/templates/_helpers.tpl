@@ -73,6 +73,18 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- if not $brokers }}
 {{- fail "cluster.brokers is empty: list the brokers of your cluster, [{id: 0, address: \"kafka-0.kafka.svc:9093\"}]; for a demo with brokers of its own set mode: bundled" }}
+{{- end }}
+{{- $seen := list }}
+{{- range $brokers }}
+{{- if or (has .id $seen) (has .address $seen) }}
+{{- fail (printf "cluster.brokers has two entries with the id %v or the address %s: list each broker once, with its node id" .id .address) }}
+{{- end }}
+{{- $seen = concat $seen (list .id .address) }}
+{{- end }}
+{{- with .Values.external }}
+{{- if and .host (has .type (list "LoadBalancer" "TLSRoute" "Ingress")) (not (contains "{id}" .host)) (gt (len $brokers) 1) }}
+{{- fail (printf "external.host has no {id}: all proxies would be %s, and a client could not reach each of them; set it to \"broker-{id}.%s\"" .host .host) }}
+{{- end }}
 {{- end -}}
 proxies:
 {{- range $index, $broker := $brokers }}
