@@ -113,7 +113,13 @@ def command_line(jobs: argparse.ArgumentParser | None = None) -> argparse.Argume
         ("disconnect", _disconnect, "end a connection to a running proxy, or all of a principal"),
         ("shell", _shell, "show the metadata log as a tree of paths"),
     ):
-        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        of_page = "Exit code 0: success; 1: no response, or not of all workers; 2: invalid arguments."
+        command = commands.add_parser(
+            name,
+            help=text,
+            description=f"{text[0].upper()}{text[1:]}.",
+            epilog=of_page if name in ("connections", "quotas") else None,
+        )
         many = {"action": "append"} if name == "check" else {}
         of = "a configuration file; repeatable" if name == "check" else "the configuration file"
         configured = _configured()
@@ -276,7 +282,6 @@ def _shell_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _connections_arguments(command: argparse.ArgumentParser) -> None:
-    command.epilog = "Exit code 0: success; 1: no response, or not of all workers; 2: invalid arguments."
     for name, of in (
         ("principal", "of this principal: User:alice"),
         ("listener", "at this listener"),
@@ -349,7 +354,11 @@ def _rights_arguments(commands: "argparse._SubParsersAction[argparse.ArgumentPar
     rights = "ACLs, quotas, SCRAM users and owners of topics"
     for name, text, codes in (
         ("export", f"print {rights} of a cluster as one YAML file", "0: success; 2: error"),
-        ("diff", f"print what apply would change of {rights}", "0: nothing; 1: something; 2: error"),
+        (
+            "diff",
+            f"print what apply would change of {rights}",
+            "0: nothing would change; 1: something would; 2: error",
+        ),
         (
             "apply",
             f"make {rights} of a cluster as a file says",

@@ -22,12 +22,14 @@ class _Kind:
 
 KINDS = {
     "proxy": _Kind(
-        "the file of a proxy", {"proxy.id", "listeners", "upstream"}, "write: penstock proxy -c {path}"
+        "the file of a proxy",
+        {"proxy.id", "listeners", "upstream"},
+        "to start a proxy with it, write: penstock proxy -c {path}",
     ),
     "controller": _Kind(
         "the file of a controller",
         {"controller.id", "listener", "broker"},
-        "write: penstock controller -c {path}",
+        "to start a controller with it, write: penstock controller -c {path}",
     ),
     "users": _Kind("a users file", {"users"}, "write: penstock check --users {path}"),
     "acls": _Kind(

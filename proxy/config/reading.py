@@ -144,7 +144,7 @@ def read(path: Path, content: bytes, part: type[PartType]) -> Reading[PartType]:
         reading.problems.append(f"{path}: {another}")
         return reading
     if not isinstance(reading.document.values, dict):
-        found = type(reading.document.values).__name__
+        found = {type(None): "nothing", list: "a list"}.get(type(reading.document.values), "one value")
         reading.problems.append(f"{path}: expected keys with values, found {found}")
         return reading
     _validate(reading, part)

@@ -17,8 +17,10 @@ pytestmark = pytest.mark.spec("O5")
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 CONTROLLER = (CHECKOUT / "proxy/examples/controller.yaml").read_text()
-PROXY_HINT = "this is the file of a proxy; write: penstock proxy -c {path}"
-CONTROLLER_HINT = "this is the file of a controller; write: penstock controller -c {path}"
+PROXY_HINT = "this is the file of a proxy; to start a proxy with it, write: penstock proxy -c {path}"
+CONTROLLER_HINT = (
+    "this is the file of a controller; to start a controller with it, write: penstock controller -c {path}"
+)
 
 OTHERS = {
     "users: {alice: {password.file: secret}}": "this is a users file; write: penstock check --users {path}",

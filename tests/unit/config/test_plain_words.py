@@ -127,7 +127,9 @@ def test_parts_that_do_not_fit_together_are_all_named_at_once(tmp_path: Path) ->
         ("a: 2026-99-99", ": the file is not valid YAML: month must be in 1..12"),
         ("a: 1\n---\nb: 2", ":2: the file is not valid YAML: but found another document"),
         ("? [a]\n: 1", ":1: the file is not valid YAML: found unhashable key"),
-        ("", ": expected keys with values, found NoneType"),
+        ("", ": expected keys with values, found nothing"),
+        ("proxy.id=x", ": this is a .properties file"),
+        ("proxy", ": expected keys with values, found one value"),
     ],
 )
 def test_what_is_no_yaml_is_told_in_one_line(tmp_path: Path, text: str, told: str) -> None:

@@ -156,7 +156,7 @@ WRONG: dict[str, Any] = {
     "must be at least 0, found -1": document(
         upstream=upstream(advertised__brokers={-1: {"SASL_PLAINTEXT": "p:1"}})
     ),
-    "expected keys with values, found list": "- a list",
+    "expected keys with values, found a list": "- a list",
     "not valid YAML": "a: b: c",
 }
 
