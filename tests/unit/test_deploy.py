@@ -326,11 +326,24 @@ def test_pods_are_discovered_by_containers_and_ports_that_the_manifests_have() -
 
 @pytest.mark.spec("O2")
 def test_panels_of_the_dashboard_do_not_lie_over_one_another() -> None:
-    cells = [
-        (panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y)
-        for panel in json.loads(example_file("grafana/penstock.json"))["panels"]
-        for x in range(panel["gridPos"]["w"])
-        for y in range(panel["gridPos"]["h"])
-    ]
+    shown = json.loads(example_file("grafana/penstock.json"))["panels"]
 
-    assert len(cells) == len(set(cells))
+    for together in (shown, *(panel["panels"] for panel in shown if panel["type"] == "row")):
+        cells = [
+            (panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y)
+            for panel in together
+            for x in range(panel["gridPos"]["w"])
+            for y in range(panel["gridPos"]["h"])
+        ]
+        assert len(cells) == len(set(cells))
+
+
+@pytest.mark.spec("O2")
+def test_the_dashboard_opens_with_25_panels_and_the_other_rows_are_folded() -> None:
+    """Grafana asks for nothing in a folded row until it is opened."""
+    shown = json.loads(example_file("grafana/penstock.json"))["panels"]
+    folded = [panel["collapsed"] for panel in shown if panel["type"] == "row"]
+
+    assert sum(panel["type"] != "row" for panel in shown) == 25
+    assert folded == [False] * 3 + [True] * 13
+    assert all(panel["collapsed"] == bool(panel["panels"]) for panel in shown if panel["type"] == "row")

@@ -2,12 +2,15 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from proxy.net.runtime import merged_metrics
+from tests.lab.pictures.drawing import rows
 from tests.support import metrics_page
 from tests.support.metrics_page import FOLDERS, metrics
 
@@ -66,24 +69,27 @@ def test_every_metric_has_the_prefix_of_the_project() -> None:
     assert sorted(name for name in of_ours if not name.startswith("penstock_")) == []
 
 
+def all_panels() -> list[Mapping[str, Any]]:
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    return [panel for _, panels in rows(dashboard) for panel in panels]
+
+
 @pytest.mark.spec("O2")
 def test_the_dashboard_asks_the_data_source_that_its_reader_chooses() -> None:
-    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
-    sources = {panel["datasource"]["uid"] for panel in dashboard["panels"] if panel["type"] != "row"}
+    sources = {panel["datasource"]["uid"] for panel in all_panels()}
 
     assert sources == {"${datasource}"}
 
 
 @pytest.mark.spec("O12")
 def test_the_links_of_a_panel_lead_to_alerts_on_what_it_shows() -> None:
-    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     alerts = {
         rule["alert"]: set(NAMED.findall(rule["expr"]))
         for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
         for rule in group["rules"]
         if "alert" in rule
     }
-    panels = [panel for panel in dashboard["panels"] if panel.get("links")]
+    panels = [panel for panel in all_panels() if panel.get("links")]
 
     assert len(panels) > 20
     for panel in panels:
@@ -98,9 +104,7 @@ def test_the_links_of_a_panel_lead_to_alerts_on_what_it_shows() -> None:
 def test_a_panel_shows_what_has_one_unit() -> None:
     """As far as names tell it: those with a unit are in panels of that unit."""
     units = {"_bytes": {"bytes"}, "_ratio": {"percentunit", "short"}, "_seconds_bucket": {"s"}}
-    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
-
-    for panel in (panel for panel in dashboard["panels"] if panel["type"] != "row"):
+    for panel in all_panels():
         unit = panel["fieldConfig"]["defaults"]["unit"]
         named = NAMED.findall(json.dumps(panel["targets"]))
         wanted = [units[ending] for name in named for ending in units if name.endswith(ending)]

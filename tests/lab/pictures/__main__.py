@@ -79,7 +79,7 @@ def pictures(samples: Path, span: Span) -> dict[str, str]:
 def _targets(dashboard: Mapping[str, Any]) -> list[tuple[int, int, str, str]]:
     """Panel, number, expression and legend of each query."""
     found = []
-    for panel in dashboard["panels"]:
+    for panel in (panel for _, panels in rows(dashboard) for panel in panels):
         for number, target in enumerate(panel.get("targets", ())):
             expression = target["expr"]
             for name, value in VARIABLES.items():

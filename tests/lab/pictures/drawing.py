@@ -40,13 +40,13 @@ class Span:
 
 
 def rows(dashboard: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-    """Each row's title with its panels; those above the first row are the overview."""
+    """Each row's title with its panels, folded or not; those above the first row are the overview."""
     title = "Overview"
     panels: list[Mapping[str, Any]] = []
     for panel in dashboard["panels"]:
         if panel["type"] == "row":
             yield title, panels
-            title, panels = panel["title"], []
+            title, panels = panel["title"], list(panel["panels"])
         else:
             panels.append(panel)
     yield title, panels
