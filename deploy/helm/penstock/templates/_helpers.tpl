@@ -168,7 +168,7 @@ metadata: {public.keys.file: secrets/controllers.pub}
 {{- end }}
 {{- end }}
 authorizer:
-  class.name: proxy.security.standard.StandardAuthorizer
+  class.name: StandardAuthorizer
   super.users: User:admin
 {{- if .Values.policy.candidate }}
   candidate: /etc/penstock/candidate.yaml
@@ -216,7 +216,7 @@ metadata:
   public.keys.file: secrets/controllers.pub
 {{- end }}
 authorizer:
-  class.name: proxy.security.standard.StandardAuthorizer
+  class.name: StandardAuthorizer
   super.users: User:admin{{ range $proxies }};User:proxy-{{ .id }}{{ end }}
 {{- if .Values.policy.assertions }}
 policy: {assertions: /etc/penstock/assertions.txt}
