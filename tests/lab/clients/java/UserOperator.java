@@ -6,7 +6,6 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ScramCredentialInfo;
@@ -58,13 +57,12 @@ final class UserOperator {
         AclBinding cluster =
             acl(tls, ResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL, AclOperation.DESCRIBE_CONFIGS);
 
-        read();
+        read(0);
         said("create ACLs", admin.createAcls(List.of(reads, group, writes, cluster)).values());
         said("alter SCRAM", admin.alterUserScramCredentials(List.of(upsertion(scram, "first"))).values());
         said("alter quotas", admin.alterClientQuotas(List.of(
             quotas(tls, 1000.0, 2000.0, 55.0, 1.5), quotas(scram, 3000.0, null, null, null))).values());
-        Driver.until(() -> admin.describeUserScramCredentials().users().get().contains(scram));
-        read();
+        read(10);
 
         // The KafkaUsers have changed. Creation and deletion are batches of their own.
         said("create ACLs", admin.createAcls(List.of(writesIds, reads)).values());
@@ -72,7 +70,7 @@ final class UserOperator {
         said("alter quotas", admin.alterClientQuotas(List.of(
             quotas(tls, 1000.0, null, null, null), quotas(scram, 0.5, 3000.0, null, null))).values());
         said("alter SCRAM", admin.alterUserScramCredentials(List.of(upsertion(scram, "second"))).values());
-        read();
+        read(6);
 
         // The KafkaUsers are gone.
         delete(reads, writesIds, cluster);
@@ -81,8 +79,7 @@ final class UserOperator {
             new UserScramCredentialDeletion(tls, ScramMechanism.SCRAM_SHA_512))).values());
         said("alter quotas", admin.alterClientQuotas(List.of(
             quotas(tls, null, null, null, null), quotas(scram, null, null, null, null))).values());
-        Driver.until(() -> !admin.describeUserScramCredentials().users().get().contains(scram));
-        read();
+        read(0);
         delete(reads);
         said("alter quotas", admin.alterClientQuotas(List.of(quotas(scram, null, null, null, null))).values());
     }
@@ -108,7 +105,16 @@ final class UserOperator {
             new ClientQuotaAlteration.Op("controller_mutation_rate", mutations))));
     }
 
-    private void read() throws Exception {
+    /**
+     * Waits until there are so many ACLs, limits and SCRAM users: a broker sees a change a little later than the
+     * controller that responded to it. No state between two reads has as many as the later one.
+     */
+    private void read(int count) throws Exception {
+        Driver.until(() -> state().size() == count);
+        work.saw("read " + state());
+    }
+
+    private Set<String> state() throws Exception {
         Set<String> mine = new TreeSet<>();
         for (AclBinding each : admin.describeAcls(AclBindingFilter.ANY).values().get()) {
             if (each.entry().principal().endsWith(work.name())) {
@@ -118,7 +124,7 @@ final class UserOperator {
         admin.describeClientQuotas(ClientQuotaFilter.all()).entities().get().forEach((entity, limits) -> {
             String user = entity.entries().get(ClientQuotaEntity.USER);
             if (user != null && user.endsWith(work.name())) {
-                mine.add(entity + " " + new TreeMap<>(limits));
+                limits.forEach((key, value) -> mine.add(entity + " " + key + "=" + value));
             }
         });
         for (String user : admin.describeUserScramCredentials().users().get()) {
@@ -126,7 +132,7 @@ final class UserOperator {
                 mine.add("SCRAM " + user);
             }
         }
-        work.saw("read " + mine);
+        return mine;
     }
 
     private void delete(AclBinding... bindings) {
