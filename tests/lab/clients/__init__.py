@@ -8,7 +8,7 @@ librdkafka_*        confluent-kafka: its driver, producers and consumers (data),
 kafka_python_*      kafka-python, the same
 aiokafka_driver     aiokafka
 test_declared_state Terraform's provider and Strimzi's user operator see the same at both
-java, go            the Java client and franz-go, in their own languages
+java, go, terraform the Java client, franz-go and Terraform's provider, in their own languages
 franz_go            builds the latter, for tests.lab.rolling too
 hidden_topics       requests of all APIs that name a topic, and answers with that name taken out
 test_hidden_topics  whoever may not see a topic cannot learn that it exists, on any API at any version

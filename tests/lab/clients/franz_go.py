@@ -9,11 +9,8 @@ from tests.lab.cluster.errors import SetupError
 _SOURCES = Path(__file__).resolve().parent / "go"
 
 
-def franz_go(directory: Path, tags: str = "") -> Path:
-    """The program, in that directory. SetupError without Go, or where its modules cannot be fetched.
-
-    `tags`: build tags. `terraform` adds the scenarios of Terraform's provider, which need sarama.
-    """
+def franz_go(directory: Path) -> Path:
+    """The program, in that directory. SetupError without Go, or where its modules cannot be fetched."""
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:
         raise SetupError("no `go` in PATH: the client of franz-go cannot be built")
@@ -23,5 +20,5 @@ def franz_go(directory: Path, tags: str = "") -> Path:
     if fetched.returncode != 0:
         raise SetupError(f"the modules of franz-go cannot be fetched: {fetched.stderr}")
     built = directory / "franz-go"
-    subprocess.run([go, "build", "-tags", tags, "-o", str(built), "."], cwd=_SOURCES, check=True)
+    subprocess.run([go, "build", "-o", str(built), "."], cwd=_SOURCES, check=True)
     return built

@@ -21,6 +21,7 @@ from tests.lab.cluster import jvm, kafka
 from tests.lab.cluster.errors import SetupError
 from tests.lab.cluster.java import java
 from tests.lab.cluster.users import User
+from tests.support import go_program
 from tests.support.cluster_admin import ClusterAdmin
 from tests.support.gates import Gate
 
@@ -80,14 +81,18 @@ def _not_here(why: str, required_by: str) -> NoReturn:
     pytest.skip(f"{why} ({required_by}=1 requires it)")
 
 
-def _go(tags: str = "") -> Callable[[Path, Path], list[str]]:
+def _go(build: Callable[[Path], Path]) -> Callable[[Path, Path], list[str]]:
     def command(_libs: Path, directory: Path) -> list[str]:
         try:
-            return [str(franz_go(directory, tags))]
+            return [str(build(directory))]
         except SetupError as error:
             _not_here(str(error), "PENSTOCK_REQUIRE_GO")
 
     return command
+
+
+def _terraform(directory: Path) -> Path:
+    return go_program.build(HERE / "terraform", directory / "terraform", "Terraform's provider")
 
 
 DRIVERS = {
@@ -97,12 +102,12 @@ DRIVERS = {
         Driver("librdkafka", "SASL_SSL", "SCRAM-SHA-256", _python("librdkafka_driver")),
         Driver("kafka-python", "SASL_PLAINTEXT", "SCRAM-SHA-512", _python("kafka_python_driver")),
         Driver("aiokafka", "SASL_SSL", "SCRAM-SHA-256", _python("aiokafka_driver")),
-        Driver("franz-go", "SASL_SSL", "PLAIN", _go()),
+        Driver("franz-go", "SASL_SSL", "PLAIN", _go(franz_go)),
     )
 }
 
 DECLARED = {
-    "terraform": Driver("terraform", "SASL_SSL", "SCRAM-SHA-512", _go("terraform")),
+    "terraform": Driver("terraform", "SASL_SSL", "SCRAM-SHA-512", _go(_terraform)),
     "user-operator": Driver("user-operator", "SASL_SSL", "SCRAM-SHA-512", _java),
 }
 """Tools that make a cluster what a file says."""

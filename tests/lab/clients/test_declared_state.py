@@ -1,8 +1,8 @@
 """Tools that keep a cluster as a file says see the same through the proxy as straight at a broker.
 
-They read what they have written, and write again what differs: a difference is a change that never ends. The
-drivers send the requests of Terraform's Kafka provider (by sarama, its client) and of Strimzi's user operator
-(by Admin), and write down what comes back: error codes, messages and states.
+They read what they have written, and write again what differs: a difference is a change that never ends. One
+driver runs Terraform's Kafka provider, without Terraform; the other sends the requests of Strimzi's user
+operator (by Admin). Both write down what comes back: plans, errors and states.
 """
 
 import re

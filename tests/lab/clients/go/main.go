@@ -1,7 +1,6 @@
 // The scenarios in franz-go: an order as JSON on standard input, a line of JSON for each scenario
-// (tests/lab/clients/driver.py says which). data.go has the producers and consumers, admin.go the admin calls, and
-// terraform.go, with the tag of that name, those of Terraform's provider. With an argument it is a steady client instead
-// (steady.go).
+// (tests/lab/clients/driver.py says which). data.go has the producers and consumers, admin.go the admin calls. With an
+// argument it is a steady client instead (steady.go).
 package main
 
 import (
@@ -48,13 +47,7 @@ type work struct {
 	login login
 	name  string
 	scenario
-	ctx        context.Context
-	transcript *strings.Builder
-}
-
-// saw adds a line to the transcript, which is the detail of a scenario that passed.
-func (w work) saw(what ...any) {
-	fmt.Fprintln(w.transcript, what...)
+	ctx context.Context
 }
 
 type line struct {
@@ -132,17 +125,16 @@ func play(of func(work), w work) (told line) {
 	if of == nil {
 		return line{Result: "UNSUPPORTED"}
 	}
-	w.transcript = &strings.Builder{}
 	defer func() {
 		if failure := recover(); failure != nil {
-			told = line{Result: "FAIL", Detail: fmt.Sprintf("%s%v\n%s", w.transcript, failure, debug.Stack())}
+			told = line{Result: "FAIL", Detail: fmt.Sprintf("%v\n%s", failure, debug.Stack())}
 		}
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	w.ctx = ctx
 	of(w)
-	return line{Result: "PASS", Detail: w.transcript.String()}
+	return line{Result: "PASS"}
 }
 
 // inOrder reads the scenarios in the order in which they stand.
