@@ -13,8 +13,7 @@ throttling      what a client has to wait for, and where its responses say so
 apis            one file for each API or family of APIs, each with its rows; `table` collects them
 call            a decoded request as the API files see it, their verdicts, and `Api`, their row
 in_flight       requests in flight, one class for each way in which a response is treated
-client_state    decisions, buckets and counts of one client id at one image
-connection_use  the versions of APIs that a connection's client has used, counted for metrics
+client_state    decisions, buckets and counts of one client id at one image; the API versions that it has used
 former_clients  the states of earlier client ids, some of whose requests are still in flight
 remembered      fetch sessions, share sessions and deferred assignments of a connection
 member_hosts    the clients' addresses of group members, which the broker does not see

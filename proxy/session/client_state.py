@@ -5,15 +5,17 @@ the per-request path a topic that has been decided on costs one dict lookup here
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.quota.keys import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
 from proxy.quota.throttle import UNLIMITED, Bucket, ClientQuotas, percent
 from proxy.security.authorizer import Action, Decision, RequestContext
+from proxy.session.accounting.request_counts import RequestCounts
 from proxy.session.accounting.summaries import OBSERVE, Summary, SummaryRoom, Throttled, Unchecked, time_used
-from proxy.session.connection_use import ConnectionUse
+from proxy.session.authentication import Authentication
 from proxy.session.gate import Basis
 from proxy.wire.api_keys import ApiKey
 
@@ -33,6 +35,67 @@ MAX_SHARED_AT_ONCE = 100
 """One request with more new decisions does not displace those of others."""
 
 FIRST_PRODUCE_WITH_TOPIC_ID = 13
+
+UNKNOWN = "unknown unknown"
+"""As in Kafka's metrics, of clients that have not said their software."""
+
+
+class ConnectionUse:
+    """The versions of APIs that the client of one connection has used, and what its listener counts of it.
+
+    Noted where a session sees an API in a version for the first time: where traffic gets a summary
+    (ClientState), and where a request is denied or administrative (proxy.session.call). Requests like those
+    before cost nothing here. Messages of the login and ApiVersions are not noted. Read by
+    proxy.net.pages.connection_page.
+    """
+
+    __slots__ = ("_authentication", "_counted", "_counts", "_is_open", "versions")
+
+    def __init__(self, counts: RequestCounts, authentication: Authentication) -> None:
+        self._counts = counts
+        self._authentication = authentication
+        self._is_open = True
+        self._counted: str | None = None  # The software under which the connection is counted.
+        self.versions: set[tuple[int, int]] = set()
+        """API key and version."""
+
+    def note(self, api_key: int, version: int) -> None:
+        """The client uses this version: a request in it was decided on."""
+        api = api_key, version
+        if api not in self.versions and self._is_open:
+            self.versions.add(api)
+            _add(self._counts.connections_by_version, api, 1)
+            self.count()
+
+    def count(self) -> None:
+        """Count the connection under the software that the client has named last, once it has used an API."""
+        software = self._authentication.client_software or UNKNOWN
+        if self.versions and software != self._counted:
+            self._uncount()
+            self._counted = software
+            _add(self._counts.connections_by_software, software, 1)
+
+    def close(self) -> None:
+        """The connection is over."""
+        self._is_open = False
+        self._uncount()
+        for api in self.versions:
+            _add(self._counts.connections_by_version, api, -1)
+        self.versions.clear()
+
+    def _uncount(self) -> None:
+        if self._counted is not None:
+            _add(self._counts.connections_by_software, self._counted, -1)
+            self._counted = None
+
+
+Counted = TypeVar("Counted", bound=Hashable)
+
+
+def _add(counts: dict[Counted, int], name: Counted, change: int) -> None:
+    counts[name] = counts.get(name, 0) + change
+    if not counts[name]:
+        del counts[name]  # Names that clients invent do not outlive their connections.
 
 
 class ClientState:

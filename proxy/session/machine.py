@@ -25,8 +25,7 @@ from proxy.session.accounting.summaries import SummaryRoom
 from proxy.session.apis.table import TABLE
 from proxy.session.authentication import Authentication
 from proxy.session.call import Call
-from proxy.session.client_state import ClientState
-from proxy.session.connection_use import ConnectionUse
+from proxy.session.client_state import ClientState, ConnectionUse
 from proxy.session.data.fast_lane import FastLane
 from proxy.session.effects import Close, LookUpTopics, MuteClient, Recorded, ToClient, Verify
 from proxy.session.former_clients import FormerClients

@@ -3,7 +3,7 @@
 Clients choose the name of their software, so only some have their own series, and the others are summed as
 `other`. A name has its place as long as a client of it is connected, and an hour longer: names that are
 invented one after the other make no more series than names that stay. Counted by
-proxy.session.connection_use, collected at each scrape.
+proxy.session.client_state, collected at each scrape.
 """
 
 from collections import Counter

@@ -61,7 +61,7 @@ class RequestCounts:
     errors: dict[tuple[int, int], int] = field(default_factory=dict)
     """Responses by API key and error code."""
     connections_by_software: dict[str, int] = field(default_factory=dict)
-    """Open connections by name and version of their clients' software (connection_use)."""
+    """Open connections by name and version of their clients' software (client_state)."""
     connections_by_version: dict[tuple[int, int], int] = field(default_factory=dict)
     """Open connections by API key and version that their clients have used."""
 

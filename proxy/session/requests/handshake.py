@@ -20,8 +20,7 @@ from proxy.audit import events
 from proxy.audit.classes import AUTHENTICATION
 from proxy.security.sasl.exchange import Settled
 from proxy.session.authentication import Authentication, Phase, Step
-from proxy.session.client_state import ClientState
-from proxy.session.connection_use import ConnectionUse
+from proxy.session.client_state import ClientState, ConnectionUse
 from proxy.session.effects import Close, MuteClient, Recorded, Verify
 from proxy.session.gate import Gate, ListenerPolicy
 from proxy.session.plan import End, LoggedIn, Plan, SendResponse
