@@ -658,20 +658,20 @@ def _restart(arguments: argparse.Namespace) -> int:
 
 
 def _connections(arguments: argparse.Namespace) -> int:
-    from proxy.commands.connections import FILTERS, show_connections
+    from proxy.commands.running import FILTERS, show_connections
 
     given = {name: value for name in FILTERS if (value := getattr(arguments, name)) is not None}
     return show_connections(arguments.config, given, as_json=arguments.json)
 
 
 def _quotas(arguments: argparse.Namespace) -> int:
-    from proxy.commands.quotas import show_quotas
+    from proxy.commands.running import show_quotas
 
     return show_quotas(arguments.config, as_json=arguments.json)
 
 
 def _disconnect(arguments: argparse.Namespace) -> int:
-    from proxy.commands.disconnect import disconnect
+    from proxy.commands.running import disconnect
 
     whom = {"principal": arguments.principal, "connection_id": arguments.connection}
     wanted = {name: value for name, value in whom.items() if value is not None} | {"why": arguments.why}

@@ -6,9 +6,7 @@ connection_check    `check --connect`: what is wrong at brokers, controllers and
 credential_check    `check --token`, `--certificate`: what a listener makes of a credential
 proposal_check      `check --proposal`: what a proposed change of policy does
 reload_and_restart  the commands to a running process
-connections         who is connected to a running proxy, from its HTTP port
-quotas              the quotas in use at a running proxy, from its HTTP port
-disconnect          ends connections of a running proxy, through its HTTP port
+running             `connections`, `quotas`, `disconnect`: through the HTTP port of a running proxy
 http_port           requests to the HTTP port of a running proxy
 policy/             `policy`: what is proved about ACLs
 rights/             `export`, `diff`, `apply`: ACLs, quotas, users and owners as a file

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from proxy.commands import connections as command
+from proxy.commands import running as command
 from proxy.net.pages.connection_page import MAX_ROWS, ConnectionQuery, connection_page
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import BadRequest, HttpServer

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from proxy.commands.disconnect import disconnect
+from proxy.commands.running import disconnect
 from proxy.net.clients.connection import Connection
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.pages.disconnecting import DisconnectRequest

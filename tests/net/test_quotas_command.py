@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from proxy.commands.quotas import show_quotas
+from proxy.commands.running import show_quotas
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpServer
