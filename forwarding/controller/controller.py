@@ -133,7 +133,13 @@ class Controller:
         authorization = ForwardedAuthorization(current.authorizer, context, "Envelope", 0, 0)
         if authorization.allows_cluster(Operation.CLUSTER_ACTION):
             return None, ()
-        return self._rejected_sender(authorization, sender), tuple(authorization.events)
+        rejected = RejectedEnvelope(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"Principal {sender.principal} does not have required CLUSTER_ACTION for envelope",
+        )
+        if authorization.events[-1].rule == "authorizer.not.ready":
+            rejected = RejectedEnvelope(AUTHORIZER_NOT_READY, "the metadata log is not loaded yet")
+        return rejected, tuple(authorization.events)
 
     def topics_to_look_up(self, forwarded: ForwardedRequest) -> Sequence[TopicKey]:
         """Return the topics whose existence, names and ids the decision needs."""
@@ -218,15 +224,6 @@ class Controller:
             return response
         return controller_api.duplicate_response(
             DuplicateForward(forwarded, response, records, removed, self._tokens.secret, now_ms)
-        )
-
-    def _rejected_sender(self, authorization: ForwardedAuthorization, sender: Sender) -> RejectedEnvelope:
-        decided = authorization.events[-1]
-        if decided.rule == "authorizer.not.ready":
-            return RejectedEnvelope(AUTHORIZER_NOT_READY, "the metadata log is not loaded yet")
-        return RejectedEnvelope(
-            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Principal {sender.principal} does not have required CLUSTER_ACTION for envelope",
         )
 
 

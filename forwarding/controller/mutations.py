@@ -66,10 +66,6 @@ class Charge:
     topics: Callable[[Any], Sequence[TopicKey]] | None
     """Returns the topics to look up at a broker first; None: the broker makes a dry run of the request."""
 
-    def is_strict(self, version: int) -> bool:
-        """Whether a request of that version may be rejected when the quota is exceeded."""
-        return version >= self.strict_since
-
 
 def charge_creation(
     request: types.CreateTopicsRequest,

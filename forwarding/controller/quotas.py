@@ -27,6 +27,7 @@ Part: TypeAlias = "types.AlterClientQuotasRequest.EntityData"
 def alter_client_quotas(request: types.AlterClientQuotasRequest, image: MetadataImage) -> ControllerOutcome:
     """Alter quotas. The response has one result for each entity, in order; `validate_only` writes nothing."""
     entry_data = types.AlterClientQuotasResponse.EntryData
+    entity_data = types.AlterClientQuotasResponse.EntityData
     times: Counter[frozenset[tuple[str, str | None]]] = Counter()
     # An entity that is named twice has one result, as in Kafka.
     last_of_entity = {}
@@ -40,15 +41,11 @@ def alter_client_quotas(request: types.AlterClientQuotasRequest, image: Metadata
         fault = _fault(entry, times[identity])
         if fault is None:
             records += _records(entry, image)
-            entries.append(entry_data(error_message=None, entity=_response_entity(entry.entity)))
-        else:
-            entries.append(
-                entry_data(
-                    error_code=ErrorCode.INVALID_REQUEST,
-                    error_message=fault,
-                    entity=_response_entity(entry.entity),
-                )
-            )
+        error_code = ErrorCode.NONE if fault is None else ErrorCode.INVALID_REQUEST
+        entity = [
+            entity_data(entity_type=part.entity_type, entity_name=part.entity_name) for part in entry.entity
+        ]
+        entries.append(entry_data(error_code=error_code, error_message=fault, entity=entity))
     if len(records) > MAX_RECORDS_PER_REQUEST:
         what = f"Unable to perform a batch of {len(records)} records"
         return over_limit(ApiKey.ALTER_CLIENT_QUOTAS, request, what)
@@ -124,32 +121,21 @@ def _records(
     entry: types.AlterClientQuotasRequest.EntryData, image: MetadataImage
 ) -> list[types.ClientQuotaRecord]:
     """Return the records of what changes: none for a value already in effect, or for the removal of none."""
-    entity = quota_entity(entry.entity)
-    changed = []
-    for op in entry.ops:
-        current = image.quotas.limit(entity, op.key)
-        if op.remove and current is not None:
-            changed.append(_record(entry.entity, op.key, 0.0, remove=True))
-        elif not op.remove and current != op.value:
-            changed.append(_record(entry.entity, op.key, op.value, remove=False))
-    return changed
-
-
-def _record(entity: list[Part], key: str, value: float, *, remove: bool) -> types.ClientQuotaRecord:
     record = types.ClientQuotaRecord
-    return record(
-        entity=[
-            record.EntityData(entity_type=part.entity_type, entity_name=part.entity_name) for part in entity
-        ],
-        key=key,
-        value=value,
-        remove=remove,
-    )
-
-
-def _response_entity(entity: list[Part]) -> list[types.AlterClientQuotasResponse.EntityData]:
-    entity_data = types.AlterClientQuotasResponse.EntityData
-    return [entity_data(entity_type=part.entity_type, entity_name=part.entity_name) for part in entity]
+    entity = quota_entity(entry.entity)
+    return [
+        record(
+            entity=[
+                record.EntityData(entity_type=part.entity_type, entity_name=part.entity_name)
+                for part in entry.entity
+            ],
+            key=op.key,
+            value=0.0 if op.remove else op.value,
+            remove=op.remove,
+        )
+        for op in entry.ops
+        if image.quotas.limit(entity, op.key) != (None if op.remove else op.value)
+    ]
 
 
 CONTROLLER_APIS = (

@@ -64,7 +64,7 @@ class Mutations:
         charge = None if controller_api is None else controller_api.charge
         if charge is None or self._quotas.excludes(forwarded.principal.principals):
             return await send(request)
-        strict = charge.is_strict(header.api_version)
+        strict = header.api_version >= charge.strict_since
         quota = await self._thread.run(
             partial(self._quotas.of_request, strict, image.quotas, user, header.client_id, self._now_ms())
         )

@@ -69,9 +69,6 @@ class _Peer:
     def abort(self, _reason: str) -> None:
         self.task.cancel()
 
-    def has_left(self) -> bool:
-        return self.writer.is_closing() or self.reader.at_eof()
-
 
 class Server:
     """One listening socket and its connections."""
@@ -189,7 +186,11 @@ class Server:
         connection_id = f"{self._context.listener}-{next(self._numbers)}"
         try:
             connection = ControllerConnection(
-                connection_id, peer.host, self._context, certificate, lambda: not peer.has_left()
+                connection_id,
+                peer.host,
+                self._context,
+                certificate,
+                lambda: not (peer.writer.is_closing() or peer.reader.at_eof()),
             )
         except UnknownPrincipal as error:
             log.warning("connection refused", host=peer.host, error=str(error), stranger=True)

@@ -231,7 +231,7 @@ def _listener_trials(
         ca = provider.sasl_oauthbearer_jwks_endpoint_ca
         if ca is not None:
             at = (*location, *place, provider.key("jwks_endpoint_ca"))
-            yield at, partial(client_context, ca, None, None, True)
+            yield at, partial(client_context, ca)
 
 
 def _assertions(path: Path) -> None:
@@ -249,7 +249,7 @@ def _login(login: Login) -> None:
         if path is not None and not path.read_text(encoding="utf-8").strip():
             raise ValueError(f"{path} is empty; write the password into it")
     if login.oauthbearer_token_endpoint_ca is not None:
-        client_context(login.oauthbearer_token_endpoint_ca, None, None, True)
+        client_context(login.oauthbearer_token_endpoint_ca)
 
 
 def _authorizer(settings: AuthorizerConfig, reloads: FileReloads) -> None:

@@ -63,7 +63,7 @@ def reload(path: Path, spool_dir: Path | None, timeout_ms: int, *, as_json: bool
 
 
 def _reloaded(spool_dir: Path, timeout_ms: int) -> ReloadStatus:
-    """Send SIGHUP and waits for the status of a reload that began after it."""
+    """Send SIGHUP and wait for the status of a reload that began after it."""
     holder = _running(spool_dir)
     before = ReloadStatus.read(spool_dir)
     if before is None or before.pid != holder.pid:
@@ -135,7 +135,7 @@ def _restartable(spool_dir: Path) -> Holder:
 
 
 def _restarted(holder: Holder, spool_dir: Path, wanted: Path, timeout_ms: int) -> int:
-    """Send SIGUSR2 and returns the pid of the process that serves then. `wanted`: its spool."""
+    """Send SIGUSR2 and return the pid of the process that serves then. `wanted`: its spool."""
     before = RestartStatus.read(spool_dir)
     if before is None or before.pid != holder.pid:
         raise NoOutcome(
@@ -185,8 +185,7 @@ def _running(spool_dir: Path) -> Holder:
     if holder is None:
         raise NoOutcome(
             f"audit.spool.dir: no process uses {spool_dir}; start the process, or give the directory"
-            " that it was"
-            " started with: --spool-dir DIR"
+            " that it was started with: --spool-dir DIR"
         )
     if holder.host != socket.gethostname():
         raise NoOutcome(f"{holder.description()} runs on another host; run this command there")

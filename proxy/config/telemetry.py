@@ -58,7 +58,7 @@ class OtlpSsl(Part):
         if (self.certificate is None) != (self.key is None):
             raise ValueError("certificate and key belong together; write both, or remove both")
         try:
-            client_context(self.ca, self.certificate, self.key, True)
+            client_context(self.ca, self.certificate, self.key)
         except TlsError as error:
             raise ValueError(str(error)) from error
         return self

@@ -355,7 +355,7 @@ class _OfType:
             others = self._acls[0].naming(changed) | (old.super_users ^ new.super_users)
             for other in others - {one, WILDCARD_PRINCIPAL}:
                 if is_group(one) or is_group(other):
-                    first, second = sorted((one, other), key=_users_first)
+                    first, second = sorted((one, other), key=lambda each: (is_group(each), each))
                     pairs.add((first, second))
         return self._joined({pair: self._changes_of_pair(*pair) for pair in sorted(pairs)})
 
@@ -437,10 +437,6 @@ EVERY_PATTERN = Area([EVERY_NAME])
 
 def is_group(principal: str) -> bool:
     return principal.startswith(f"{GROUP_TYPE}:")
-
-
-def _users_first(principal: str) -> tuple[bool, str]:
-    return is_group(principal), principal
 
 
 def _named(acls: TypeAcls) -> Iterator[str]:

@@ -74,7 +74,8 @@ def host_parts(hosts: frozenset[str], scope: HostScope = ANY_HOST) -> tuple[Host
 
 def _parts_of(family: Range, ranges: Iterable[Range]) -> list[HostPart]:
     # As networks do, two ranges are nested or disjoint: a longer one precedes what it contains.
-    nodes = sorted({family, *(each for each in ranges if each.bits == family.bits)}, key=_outer_first)
+    of_family = {family, *(each for each in ranges if each.bits == family.bits)}
+    nodes = sorted(of_family, key=lambda node: (node.first, -node.last))
     parents: dict[Range, Range | None] = {}
     open_nodes: list[Range] = []
     below: dict[Range, list[Range]] = {node: [] for node in nodes}
@@ -94,10 +95,6 @@ def _parts_of(family: Range, ranges: Iterable[Range]) -> list[HostPart]:
         elif parent is not None:  # No client is in it alone, so it need not be a part.
             rest[parent] += rest[node]
     return found[::-1]
-
-
-def _outer_first(node: Range) -> tuple[int, int]:
-    return node.first, -node.last
 
 
 def _without(of: Range, taken: Iterable[Range]) -> Iterator[Range]:

@@ -83,7 +83,7 @@ def _without(policy: Policy, acl: Acl) -> Policy:
     counts[pattern] -= 1
     if not counts[pattern]:
         del counts[pattern]
-    if not _has_twin(policy, acl):
+    if not any(each.id != acl.id and _indexed(each) == (pattern, entry) for each in _near(policy, acl)):
         patterns[pattern] = patterns[pattern] - {entry}
     changed = TypeAcls({**of_type.of_principal, acl.principal: patterns}, counts, of_type.owned)
     return replace(
@@ -91,10 +91,6 @@ def _without(policy: Policy, acl: Acl) -> Policy:
         image=replace(policy.image, acls=delta.apply()),
         acls={**policy.acls, acl.resource_type: changed},
     )
-
-
-def _has_twin(policy: Policy, acl: Acl) -> bool:
-    return any(each.id != acl.id and _indexed(each) == _indexed(acl) for each in _near(policy, acl))
 
 
 def _indexed(acl: Acl) -> tuple[Pattern, AclEntry]:

@@ -107,8 +107,4 @@ class ApiKey(IntEnum):
         return _NAMES.get(number, f"Unknown({number})")
 
 
-def _camel_case(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("_"))
-
-
-_NAMES = {key.value: _camel_case(key.name) for key in ApiKey}
+_NAMES = {key.value: key.name.title().replace("_", "") for key in ApiKey}

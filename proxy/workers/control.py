@@ -75,7 +75,7 @@ class Asker:
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
 
     async def ask(self, page: str, timeout_ms: int, argument: str = "") -> bytes | None:
-        """Requests a page. None if the worker is gone or does not respond within `timeout_ms`."""
+        """Request a page. None if the worker is gone or does not respond within `timeout_ms`."""
         self._count += 1
         number = self._count
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()

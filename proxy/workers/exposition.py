@@ -65,7 +65,7 @@ class Exposition(Collector):
         self._drop_ended(now_ms)
 
     def died(self, worker: int, now_ms: int) -> None:
-        """Add the counters of a dead worker to the sum, and drops its gauges."""
+        """Add the counters of a dead worker to the sum, and drop its gauges."""
         seen = self._seen.pop(worker, None)
         if seen is not None:
             self._keep(seen.counted, now_ms)

@@ -63,7 +63,7 @@ def digests(rows: Iterable[Row], offsets: Sequence[int], holes: Sequence[int]) -
         if is_snapshot:
             state, is_known = NOTHING, True
             missing = [hole for hole in missing if hole > at]
-        evident = [row for row in content if _has_evidence(row)]
+        evident = [row for row in content if row[S.RECEIVED] is not None or row[S.HIDDEN] is not None]
         is_known = is_known and len(evident) == len(content)
         state = applied(state, evident)
     if is_known:
@@ -74,7 +74,3 @@ def _is_added(row: Row) -> bool:
     """Whether the import has added it: a snapshot has what is in effect, and no removals."""
     removes = row[S.API_KEY] == S.CLIENT_QUOTA_RECORD and json.loads(row[S.BODY])["remove"]
     return bool(removes) or row[S.API_KEY] == S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD
-
-
-def _has_evidence(row: Row) -> bool:
-    return row[S.RECEIVED] is not None or row[S.HIDDEN] is not None

@@ -61,7 +61,7 @@ def _open(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def of_days(document: FindingsDocument, days: Sequence[str]) -> FindingsDocument:
-    """Return the document with the findings of these days only. NotChecked if it does not cover them."""
+    """Return the document with the findings of these days only. NotReconciled if it does not cover them."""
     done = document["summary"].get("days") or []
     missing = sorted(set(days) - set(done)) if done else []
     if missing:

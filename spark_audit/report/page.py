@@ -45,7 +45,7 @@ def render(
     changed: Sequence[str] = (),
     home: str = "",
 ) -> str:
-    """Return the page as text. `document` is findings.json; NotChecked if it does not cover a day.
+    """Return the page as text. `document` is findings.json; NotReconciled if it does not cover a day.
 
     With days (YYYY-MM-DD) the page is about these only, and other days of table `audit` are not read.
     `versions` are the current versions of the tables. `changed` says what was changed since they were

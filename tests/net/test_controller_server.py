@@ -327,7 +327,7 @@ async def test_a_proxy_comes_in_over_tls(kafka: Broker, topic_name: str, tmp_pat
     tls = ServerTls(ServerTlsSettings(key_pair=KeyPair(files.certificate, files.key)))
     settings = controller_settings(plaintext(kafka), topic_name, tls=tls)
     async with running(made_controller(settings), wait=True) as controller:
-        trusting = client_context(files.ca, None, None, True)
+        trusting = client_context(files.ca)
         async with a_forwarder(endpoint_of(controller.endpoint.address, ssl=trusting)) as forwarder:
             await create_acls(forwarder, "t")
 

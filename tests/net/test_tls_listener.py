@@ -236,8 +236,8 @@ async def test_a_trusted_issuing_ca_is_enough_for_our_own_connections(
     async with a_tls_edge(ServerTls(ServerTlsSettings(key_pair=issuing.key_pair()))) as (edge, _):
         for other in others:
             with pytest.raises(ssl.SSLCertVerificationError):
-                await edge.client(client_context(other.file, None, None, True))
-        trusting = client_context(issuing.file, None, None, True)
+                await edge.client(client_context(other.file))
+        trusting = client_context(issuing.file)
         assert await principal_of(edge, trusting) == "User:ANONYMOUS"
 
 

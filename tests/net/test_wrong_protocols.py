@@ -70,7 +70,7 @@ async def error_at(address: str, **settings: Any) -> ChannelError:
 
 
 def trusting_nobody() -> ssl.SSLContext:
-    return client_context(None, None, None, True)
+    return client_context(None)
 
 
 @pytest.mark.parametrize(

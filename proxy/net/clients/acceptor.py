@@ -99,7 +99,8 @@ class Acceptor:
 
     def __init__(self, host: AcceptorHost, pace: Pace | None = None) -> None:
         self._host = host
-        self._pace = pace
+        self.pace = pace
+        """Of the next connections."""
         self._socket: socket.socket | None = None
         self._pause: asyncio.TimerHandle | asyncio.Task[None] | None = None
         self._beginning: _Tasks = {}
@@ -123,10 +124,6 @@ class Acceptor:
             asyncio.get_running_loop().remove_reader(listening)
         return listening
 
-    def set_pace(self, pace: Pace | None) -> None:
-        """Set another pace for the next connections."""
-        self._pace = pace
-
     @property
     def is_beginning(self) -> bool:
         """Whether an accepted connection has not been made yet."""
@@ -136,7 +133,7 @@ class Acceptor:
         """Stop accepting. Accepted connections are still made."""
         listening, self._socket = self._socket, None
         if listening is not None:
-            if self._pace is None:
+            if self.pace is None:
                 self._accept(listening)  # The kernel resets the connections that are left in its queue.
             asyncio.get_running_loop().remove_reader(listening)
             listening.close()
@@ -172,10 +169,10 @@ class Acceptor:
                     self._wait(listening, errno.errorcode[error.errno])
                     return
                 continue
-            if self._pace is not None:
+            if self.pace is not None:
                 asyncio.get_running_loop().remove_reader(listening)
                 self._pause = self._host.tasks.create_task(
-                    self._paced(client, peer_address(address), self._pace)
+                    self._paced(client, peer_address(address), self.pace)
                 )
                 return
             self._handle(client, peer_address(address))

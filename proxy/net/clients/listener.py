@@ -124,7 +124,7 @@ class Listener:
     def renew_pace(self) -> None:
         """Apply a changed max.connection.creation.rate."""
         if self._server is not None:
-            self._server.set_pace(self._admission.pace(self.policy.name))
+            self._server.pace = self._admission.pace(self.policy.name)
 
     @property
     def is_beginning(self) -> bool:

@@ -299,10 +299,10 @@ def reason_of_failure(error: ssl.SSLError) -> str:
 
 
 def client_context(
-    ca: Path | None, certificate: Path | None, key: Path | None, endpoint_identification: bool
+    ca: Path | None, certificate: Path | None = None, key: Path | None = None
 ) -> ssl.SSLContext:
-    """Return a context that is never reloaded."""
-    return ClientTls(ca, certificate, key, endpoint_identification).context
+    """Return a context that checks the host's name and is never reloaded."""
+    return ClientTls(ca, certificate, key, endpoint_identification=True).context
 
 
 def _expiries(certificates: Iterable[Path], ca: Path | None) -> dict[Path, float]:

@@ -61,7 +61,8 @@ class ResponseProtocol(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
-        self._lost = asyncio.Event()
+        self.lost = asyncio.Event()
+        """Set when the connection is lost, for any reason."""
         self.fault: Exception | None = None
         """Why the connection was lost, if anything says why."""
         self.received = 0
@@ -112,7 +113,7 @@ class ResponseProtocol(asyncio.Protocol):
         if transport is None:
             return
         transport.close()
-        if not await set_within(self._lost, timeout_ms):
+        if not await set_within(self.lost, timeout_ms):
             transport.abort()
 
     def abort(self, fault: Exception) -> None:
@@ -126,10 +127,6 @@ class ResponseProtocol(asyncio.Protocol):
         assert self._transport is not None
         transport, self._transport = self._transport, None
         return transport
-
-    async def wait_lost(self) -> None:
-        """Wait until the connection is lost, for any reason."""
-        await self._lost.wait()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # A cast, not an assertion: uvloop's transports do not inherit from asyncio's.
@@ -155,7 +152,7 @@ class ResponseProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.fault = self.fault or exc
-        self._lost.set()
+        self.lost.set()
         self._writable.set()
         pending, self._pending = self._pending, {}
         for response in pending.values():
@@ -336,7 +333,7 @@ class Channel:
 
     async def wait_closed(self) -> None:
         """Wait until the connection is closed, from either side."""
-        await self._protocol.wait_lost()
+        await self._protocol.lost.wait()
 
     def version(self, api_key: int, supported: tuple[int, int]) -> int:
         """Return the highest version of `supported` (lowest, highest) that the endpoint supports too."""

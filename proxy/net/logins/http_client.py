@@ -72,7 +72,7 @@ class HttpClient:
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         form, text = (None, body) if isinstance(body, str) else (body and dict(body), None)
         async with (
-            httpx.AsyncClient(verify=client_context(self.ca, None, None, True), timeout=None) as client,  # noqa: S113 - the caller bounds the whole
+            httpx.AsyncClient(verify=client_context(self.ca), timeout=None) as client,  # noqa: S113 - the caller bounds the whole
             client.stream(
                 method, url, headers=headers, data=form, content=text, auth=credentials
             ) as response,

@@ -292,12 +292,15 @@ class HttpServer:
             self._idle.pop(writer, None)
             if request.method == b"POST" and request.target == _DISCONNECT and self._disconnect is not None:
                 by = _administrator(request, access, writer)
-                content_type, body = _JSON, await _done(self._disconnect, await _body(http, stream), by)
+                content_type, body = _JSON, await self._disconnect(await _body(http, stream), by)
             else:
                 content_type, body = await self._found(request, stream, access)
             headers, status = {"Content-Type": content_type}, HTTPStatus.OK
         except h11.RemoteProtocolError as error:
             status, headers, body = HTTPStatus(error.error_status_hint), {}, b"not HTTP/1.1\n"
+        except BadRequest as error:
+            status, headers = HTTPStatus.BAD_REQUEST, {"Content-Type": _PLAIN}
+            body = f"{error}\n".encode()
         except _ErrorResponse as error:
             status, headers, body = error.status, {"Content-Type": _PLAIN} | error.headers, error.body
         except Exception:  # a fault in a collector or a page is logged, and ends nothing else
@@ -338,10 +341,7 @@ class HttpServer:
         if path in self._pages:
             return _JSON, await self._pages[path]()
         if path in self._queries:
-            try:
-                return _JSON, await self._queries[path](query)
-            except BadRequest as error:
-                raise _ErrorResponse(HTTPStatus.BAD_REQUEST, str(error)) from error
+            return _JSON, await self._queries[path](query)
         paths = (_METRICS, _ALIVE[0], _READY, *self._pages, *self._queries)
         raise _ErrorResponse(HTTPStatus.NOT_FOUND, " ".join(paths))
 
@@ -381,13 +381,6 @@ def _administrator(request: h11.Request, access: HttpAccess, writer: asyncio.Str
     if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _JSON.encode():
         raise _ErrorResponse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type has to be {_JSON}")
     return f"{name} from {host}"
-
-
-async def _done(function: Callable[[bytes, str], Awaitable[bytes]], body: bytes, by: str) -> bytes:
-    try:
-        return await function(body, by)
-    except BadRequest as error:
-        raise _ErrorResponse(HTTPStatus.BAD_REQUEST, str(error)) from error
 
 
 async def _body(http: h11.Connection, stream: PlainStream | TlsStream) -> bytes:
