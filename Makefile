@@ -227,7 +227,7 @@ lock: $(INSTALLED) ## Resolve the dependencies into the lock files
 	$(BIN)/uv pip compile pyproject.toml --extra build --extra otel --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra spark --constraints requirements.lock $(LOCK_OPTIONS) -o deploy/spark/requirements.lock
 
-conformance: $(INSTALLED) ## Write build/conformance.md, and its summary in docs/dev, from the tests' spec markers
+conformance: $(INSTALLED) ## Write build/conformance.md, and its summary in docs/spec.md, from the tests' spec markers
 	$(BIN)/python -m tests.support.conformance
 
 bench: setup ##@ Measure CPU per request, GiB and decision, memory per connection and ACL; write build/*.json and build/bench.svg

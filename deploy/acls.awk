@@ -1,4 +1,4 @@
-# Reads the output of `kafka-acls.sh --list` and prints commands that add the same ACLs elsewhere; see docs/moving.md.
+# Reads the output of `kafka-acls.sh --list` and prints commands that add the same ACLs elsewhere; see docs/guide.md.
 #
 # Prints one command for each resource, principal, host and permission, with all its operations; with `-v single=1` one for
 # each ACL, so that two sorted lists can be compared. A line that cannot be parsed is an error: an omitted ACL could be a DENY.

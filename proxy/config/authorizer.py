@@ -79,7 +79,7 @@ class AuthorizerConfig(Part):
     early_start_listeners: Annotated[tuple[str, ...], Listed, LIVE] = ()
     """Names of listeners that open before the log is loaded, for super users only."""
     candidate: Annotated[ExistingFile | None, LIVE] = None
-    """At a proxy: a [file of rights](rights.md#the-file) whose ACLs [decide beside those in
+    """At a proxy: a [file of rights](commands.md#the-file) whose ACLs [decide beside those in
     effect](policy.md#a-shadow), and change nothing. Read at the start and at each reload."""
     own_settings: Annotated[PluginSettings, LIVE] = Field(default_factory=dict, alias="settings")
     """Further settings for the class: `{"office.hours": "8-18"}`. See [writing an

@@ -1,4 +1,4 @@
-"""The ACLs of a file of rights (docs/rights.md), which `penstock apply` puts in effect.
+"""The ACLs of a file of rights (docs/commands.md#rights-as-a-file), which `penstock apply` puts in effect.
 
 proxy.commands.rights.file has the rows of its other sections. A candidate (authorizer.candidate) is its ACLs.
 """

@@ -314,7 +314,7 @@ class Http(Part):
     """A file with one word of at least 16 characters (`openssl rand -hex 32`), for `Authorization: Bearer …`;
     reloaded when it changes."""
     admin_tokens_file: Annotated[SecretFile | None, LIVE] = None
-    """Who may [end connections](connections.md#end-connections): a file with a name and a token of at least
+    """Who may [end connections](commands.md#end-connections): a file with a name and a token of at least
     16 characters on each line, for `Authorization: Bearer …`; reloaded when it changes. Without it no one
     may."""
 

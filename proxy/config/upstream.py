@@ -47,7 +47,7 @@ class UpstreamConfig(PeerConfig):
     client_software_announced: Annotated[bool, RESTART] = True
     """Whether the broker gets the name and version of the client's software (KIP-511) on the connection that
     serves it, for its metrics by `clientSoftwareName`. Without it, and for clients that do not say it, these
-    are Penstock's. See [the broker](connections.md#the-broker)."""
+    are Penstock's. See [the broker](commands.md#the-broker)."""
 
     @property
     def passes_addresses(self) -> bool:

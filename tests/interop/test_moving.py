@@ -1,4 +1,4 @@
-"""docs/moving.md: ACLs that kafka-acls lists are made again by what deploy/acls.awk prints."""
+"""docs/guide.md: ACLs that kafka-acls lists are made again by what deploy/acls.awk prints."""
 
 import os
 import shlex

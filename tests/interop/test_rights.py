@@ -1,4 +1,4 @@
-"""A whole stack: the commands of docs/rights.md as they stand, and what an administrator may not do."""
+"""A whole stack: the commands of docs/commands.md as they stand, and what an administrator may not do."""
 
 import os
 import re
@@ -39,7 +39,8 @@ def test_the_commands_of_the_page_work_as_they_stand(stack: Stack, tmp_path: Pat
         f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m proxy "$@"\n', encoding="utf-8"
     )
     program.chmod(0o755)
-    blocks = BLOCK.findall((ROOT / "docs" / "rights.md").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    blocks = BLOCK.findall(page.partition("\n## Rights as a file\n")[2])
 
     done = subprocess.run(
         ["sh", "-ec", "\n".join(blocks)],

@@ -1,8 +1,8 @@
 """Turns the tests' spec markers into build/conformance.md: for every requirement, the tests that prove it.
 
 Reads docs/spec.md for the requirements and the test files' syntax trees for the markers, so nothing is
-imported or run. `python -m tests.support.conformance` writes the list, and its summary in docs/dev, which a
-test holds up to date.
+imported or run. `python -m tests.support.conformance` writes the list, and its summary at the end of
+docs/spec.md, which a test holds up to date.
 """
 
 import ast
@@ -15,7 +15,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = ROOT / "docs" / "spec.md"
 LIST = ROOT / "build" / "conformance.md"
-SUMMARY = ROOT / "docs" / "dev" / "conformance.md"
 TESTS = ROOT / "tests"
 
 INTRODUCTION = """\
@@ -28,10 +27,10 @@ Apache Kafka, those marked *Spark* in a real Spark session; those marked *long* 
 `make test-all` only. A requirement that only such tests prove says so.
 """
 
-SUMMARY_INTRODUCTION = """\
-# What is proven
+SUMMARY_INTRODUCTION = """
+## What is proven
 
-Written by `make conformance`; do not edit. It counts the requirements of [spec.md](../spec.md) that tests
+Written by `make conformance`; do not edit. It counts the requirements of this page that tests
 name, and names those that no test or only tests of `make test-all` name. `build/conformance.md`, written by
 the same command, lists the tests of each.
 
@@ -144,7 +143,7 @@ def _surroundings(test: MarkedTest) -> str:
 
 
 def summary(rows: list[Requirement], tests: list[MarkedTest]) -> str:
-    """The whole text of docs/dev/conformance.md."""
+    """The last section of docs/spec.md."""
     lines = []
     for section, members in groupby(rows, key=lambda row: row.section):
         of = {row.id: [test for test in tests if row.id in test.spec_ids] for row in members}
@@ -155,6 +154,12 @@ def summary(rows: list[Requirement], tests: list[MarkedTest]) -> str:
     return SUMMARY_INTRODUCTION + "".join(lines)
 
 
+def with_summary(text: str, rows: list[Requirement], tests: list[MarkedTest]) -> str:
+    """docs/spec.md with the summary as its last section."""
+    head = SUMMARY_INTRODUCTION.partition("\n\n")[0]
+    return text.partition(head)[0] + summary(rows, tests)
+
+
 def requirements_and_tests() -> tuple[list[Requirement], list[MarkedTest]]:
     return requirements(SPEC.read_text(encoding="utf-8")), marked_tests(TESTS)
 
@@ -163,4 +168,4 @@ if __name__ == "__main__":
     found = requirements_and_tests()
     LIST.parent.mkdir(exist_ok=True)
     LIST.write_text(page(*found), encoding="utf-8")
-    SUMMARY.write_text(summary(*found), encoding="utf-8")
+    SPEC.write_text(with_summary(SPEC.read_text(encoding="utf-8"), *found), encoding="utf-8")

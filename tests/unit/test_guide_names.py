@@ -1,4 +1,4 @@
-"""What docs/guide.md, moving.md and threat-model.md name is there; tests/interop runs the commands."""
+"""What docs/guide.md, second-day.md and threat-model.md name is there; tests/interop runs the commands."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "docs" / f"{name}.md" for name in ("guide", "moving", "second-day", "threat-model")]
+PAGES = [ROOT / "docs" / f"{name}.md" for name in ("guide", "second-day", "threat-model")]
 SOURCES = "".join(
     path.read_text(encoding="utf-8")
     for part in ("proxy", "forwarding", "spark_audit")
