@@ -330,12 +330,10 @@ class Forwarder:
         reason = None if error_code == ErrorCode.NONE else _reason(error_code)
         if reason is None:
             self._rejected = None
-        elif error_code == ErrorCode.NOT_CONTROLLER:
-            self._rejected = Cause("no controller is active", f"{channel.endpoint.address}: {reason}")
         else:
-            self._rejected = Cause(
-                f"the controller rejects envelopes: {reason}", f"{channel.endpoint.address}: {reason}"
-            )
+            is_other = error_code == ErrorCode.NOT_CONTROLLER
+            what = "no controller is active" if is_other else f"the controller rejects envelopes: {reason}"
+            self._rejected = Cause(what, f"{channel.endpoint.address}: {reason}")
 
     def _abandon(self, channel: Channel) -> None:
         if channel is self._channel:

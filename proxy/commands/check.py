@@ -109,8 +109,8 @@ def _checked(path: Path, content: bytes, part: type[ProxyConfig] | type[Controll
     for fact in facts(
         {part.model_fields[name].alias: value for name, value in right.items()}, now_ms() / 1000
     ):
-        told = found.unusable if fact.error else found.warnings
-        told.append(reading.line(fact.location, fact.text))
+        lines = found.unusable if fact.error else found.warnings
+        lines.append(reading.line(fact.location, fact.text))
     found.problems = list(dict.fromkeys(found.problems))
     if found.config is not None and not found.problems:
         # Not before: this would report the errors of the parts again.

@@ -791,10 +791,10 @@ class ProxyConfig(Part):
             f"{entry.name}={entry.security_protocol}/{self._recorded_limits(entry)}"
             for entry in self.listeners
         )
-        told = self.authorizer.recorded_settings() | self.quota.recorded_settings()
+        recorded = self.authorizer.recorded_settings() | self.quota.recorded_settings()
         if self.upstream.identity == "user" and self.upstream.sasl is not None:
-            told["upstream.token.requester"] = f"User:{self.upstream.sasl.username}"
-        return told | {
+            recorded["upstream.token.requester"] = f"User:{self.upstream.sasl.username}"
+        return recorded | {
             "controller.mode": self.controller.mode,
             "metadata.topic": self.metadata.topic,
             "listeners": listeners,

@@ -61,7 +61,8 @@ class Loader:
         self._now_ms = now_ms
         self._ended_ms = 0
         """The latest time that `now_ms` has returned: no ACL has effect again if the clock is set back."""
-        self._verifier = verifier
+        self.verifier = verifier
+        """What decides which records count; None: all of them do."""
         self._on_image = on_image
         self._compacted = compacted
         self._may_have_transactions = not compacted if transactions is None else transactions
@@ -69,53 +70,32 @@ class Loader:
         self._skipped: frozenset[int] = frozenset()
         if not every_offset:
             self._skipped = IGNORED_API_KEYS if topics else IGNORED_API_KEYS | TOPIC_API_KEYS
-        self._image = MetadataImage.EMPTY
+        self.image = MetadataImage.EMPTY
+        """The image shown last; EMPTY until ready."""
         self._high_water_offset: int | None = None
         self._caught_up = False
-        self._ready = False
-        self._fault: str | None = None
-        self._applied_offset: int | None = None
-        self._next_offset = 0
-        self._start_over()
-
-    @property
-    def ready(self) -> bool:
+        self.ready = False
         """Whether the log was read up to the high-water mark once; it stays true during a re-read."""
-        return self._ready
-
-    @property
-    def image(self) -> MetadataImage:
-        """The image shown last; EMPTY until ready."""
-        return self._image
-
-    @property
-    def applied_offset(self) -> int | None:
+        self._fault: str | None = None
+        self.applied_offset: int | None = None
         """The last offset that the shown image includes; None until ready."""
-        return self._applied_offset
-
-    @property
-    def verifier(self) -> LogVerifier | None:
-        """What decides which records count; None: all of them do."""
-        return self._verifier
-
-    @property
-    def next_offset(self) -> int:
+        self.next_offset = 0
         """The next offset to read."""
-        return self._next_offset
+        self._start_over()
 
     @property
     def next_end_ms(self) -> int | None:
         """When the next ACL ends, in ms since the epoch; None: none does."""
-        return None if self._fault is not None else self._image.acls.next_end_ms
+        return None if self._fault is not None else self.image.acls.next_end_ms
 
     def end_acls(self) -> bool:
         """Show an image with fewer ACLs that have ended by now; return whether there may be more of them."""
         if self._fault is not None:
             return False
-        image = self._at_present(self._image)
-        if image is self._image:
+        image = self._at_present(self.image)
+        if image is self.image:
             return False
-        self._image = image
+        self.image = image
         self._on_image(image, ())
         return True
 
@@ -134,8 +114,8 @@ class Loader:
         """Read the log again from offset 0; the old image is shown until the new one has caught up."""
         self._start_over()
         self._caught_up = False
-        if self._verifier is not None:
-            self._verifier.start_over()
+        if self.verifier is not None:
+            self.verifier.start_over()
         self.load_until(high_water_offset)
 
     def batch(self, last_offset: int, values: Values) -> MetadataImage:
@@ -146,7 +126,7 @@ class Loader:
         record before it has already made the change. MetadataError names offset and record.
         """
         _exhaust(self.batch_steps(last_offset, values))
-        return self._image
+        return self.image
 
     def batch_steps(
         self,
@@ -161,24 +141,24 @@ class Loader:
         `proofs`: what the verifier needs of each value.
         """
         self._raise_after_fault()
-        if last_offset >= self._next_offset:
+        if last_offset >= self.next_offset:
             known = range(last_offset - len(values) + 1, last_offset + 1) if offsets is None else offsets
             steps = self._apply(values, known)
-            if self._verifier is not None:
-                steps = self._verified(self._verifier, values, known, proofs or ())
+            if self.verifier is not None:
+                steps = self._verified(self.verifier, values, known, proofs or ())
             yield from self._whole(chain(steps, self._applied(last_offset)), last_offset)
 
     def snapshot(self, last_offset: int, values: Iterable[bytes | memoryview]) -> MetadataImage:
         """Replace the whole state by a snapshot that covers the log up to `last_offset`."""
         _exhaust(self.snapshot_steps(last_offset, values))
-        return self._image
+        return self.image
 
     def snapshot_steps(self, last_offset: int, values: Iterable[bytes | memoryview]) -> Iterator[None]:
         """Like `snapshot`, in steps. All steps have to be taken before any other call."""
         self._raise_after_fault()
-        if last_offset < self._next_offset - 1:
+        if last_offset < self.next_offset - 1:
             self._stop(
-                f"a snapshot that ends at offset {last_offset}, before the image's {self._next_offset - 1}"
+                f"a snapshot that ends at offset {last_offset}, before the image's {self.next_offset - 1}"
             )
         self._start_over()
         self._caught_up = False
@@ -188,7 +168,7 @@ class Loader:
         yield from self._whole(chain(steps, self._applied(last_offset)), last_offset)
 
     def _start_over(self) -> None:
-        self._next_offset = 0
+        self.next_offset = 0
         self._in_transaction = False
         self._touched: dict[QuotaEntity, None] = {}
         """The quota entities of records since the image shown last."""
@@ -226,7 +206,7 @@ class Loader:
         """
         if not values:
             return
-        base = self._built(self._next_offset - 1)
+        base = self._built(self.next_offset - 1)
         try:
             yield from self._apply(values, offsets)
             if verifier.is_whole(values, proofs, self._built(offsets[-1]).digest):
@@ -256,7 +236,7 @@ class Loader:
                 yield
 
     def _applied(self, last_offset: int) -> Iterator[None]:
-        self._next_offset = last_offset + 1
+        self.next_offset = last_offset + 1
         yield from self._show()
 
     def _replay(self, record: Message, offset: int) -> None:
@@ -279,16 +259,14 @@ class Loader:
     def _show(self) -> Iterator[None]:
         if self._high_water_offset is None:
             return
-        if not self._caught_up and self._next_offset < self._high_water_offset:
+        if not self._caught_up and self.next_offset < self._high_water_offset:
             return
-        if self._verifier is not None and self._verifier.is_waiting:
+        if self.verifier is not None and self.verifier.is_waiting:
             return
-        image = self._settled if self._in_transaction else self._built(self._next_offset - 1)
-        is_shown = (
-            image.offset == self._image.offset if self._every_offset else image.same_content(self._image)
-        )
+        image = self._settled if self._in_transaction else self._built(self.next_offset - 1)
+        is_shown = image.offset == self.image.offset if self._every_offset else image.same_content(self.image)
         if self._caught_up and is_shown:
-            self._applied_offset = image.offset
+            self.applied_offset = image.offset
             return
         changed = yield from self._changed_since_shown(image)
         if not self._in_transaction:
@@ -301,14 +279,14 @@ class Loader:
             self._settled = image
         else:
             self._build_on(image)
-        self._image, self._applied_offset, self._caught_up, self._ready = image, image.offset, True, True
+        self.image, self.applied_offset, self._caught_up, self.ready = image, image.offset, True, True
         self._on_image(image, changed)
 
     def _changed_since_shown(self, image: MetadataImage) -> Generator[None, None, tuple[str, ...]]:
         """Return the paths of the quota entities that differ, without those of an open transaction."""
-        if not self._ready:
+        if not self.ready:
             return ()
-        before, after = self._image.quotas.limits, image.quotas.limits
+        before, after = self.image.quotas.limits, image.quotas.limits
         entities: Iterable[QuotaEntity] = self._touched if self._caught_up else chain(before, after)
         changed: dict[str, None] = {}
         for index, entity in enumerate(entities, 1):

@@ -51,11 +51,13 @@ class Progress:
     def __init__(self, name: str) -> None:
         self.name = name
         self._last_batch = -1
-        self._batches = self._records = 0
+        self.batches = self.records = 0
         self._end: str | None = None
-        self._behind: int | None = None
+        self.offsets_behind: int | None = None
+        """The number of offsets that were left at the last batch. None if it is not known yet."""
         self._last_line = ""
-        self._last_poll: str | None = None
+        self.last_poll: str | None = None
+        """When the stream last looked for new records, in UTC as ISO 8601. None if it has not yet."""
 
     def update(self, query: StreamingQuery) -> None:
         """Add the batches since the last call."""
@@ -63,35 +65,19 @@ class Progress:
             source = batch["sources"][0]
             if batch["numInputRows"] and batch["batchId"] > self._last_batch:
                 self._last_batch = batch["batchId"]
-                self._batches += 1
-                self._records += batch["numInputRows"]
+                self.batches += 1
+                self.records += batch["numInputRows"]
                 self._end = source["endOffset"]
-            self._behind = behind(source["endOffset"], source["latestOffset"], self._behind)
-            self._last_poll = batch["timestamp"]
-
-    @property
-    def records(self) -> int:
-        return self._records
-
-    @property
-    def batches(self) -> int:
-        return self._batches
-
-    @property
-    def offsets_behind(self) -> int | None:
-        """The number of offsets that were left at the last batch. None if it is not known yet."""
-        return self._behind
-
-    @property
-    def last_poll(self) -> str | None:
-        """When the stream last looked for new records, in UTC as ISO 8601. None if it has not yet."""
-        return self._last_poll
+            self.offsets_behind = behind(source["endOffset"], source["latestOffset"], self.offsets_behind)
+            self.last_poll = batch["timestamp"]
 
     def line(self) -> str:
         """Return how far the stream is."""
-        if not self._batches and self._behind is None:
+        if not self.batches and self.offsets_behind is None:
             return f"{self.name}: the first batch is running"
-        return self._counted() + ("" if self._behind is None else f", {self._behind} offsets left")
+        return self._counted() + (
+            "" if self.offsets_behind is None else f", {self.offsets_behind} offsets left"
+        )
 
     def changed_line(self) -> str | None:
         """Return `line`, or None if it is the same as at the last call."""
@@ -103,7 +89,7 @@ class Progress:
         return f"{self._counted()}, read up to {self._end if self._end is not None else 'as before'}"
 
     def _counted(self) -> str:
-        return f"{self.name}: {self._records} records in {self._batches} batches"
+        return f"{self.name}: {self.records} records in {self.batches} batches"
 
 
 def behind(end: str | None, latest: str | None, unknown: int | None = None) -> int | None:

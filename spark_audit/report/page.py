@@ -208,24 +208,33 @@ def _plots(records: DataFrame, totals: Entry, bucket_ms: int) -> Entry:
     # The interval of a summary may begin before the first record was written.
     first_ms = min([first_ms, *(moment_ms for of_plot in counts.values() for moment_ms in of_plot)])
     span = bucket_ms, first_ms, last_ms
-    throttled = counts.get("throttled", {})
-    unit_name, unit_ms = unit(throttled)
+    throttled, unit_name = waits(counts.get("throttled", {}), *span)
     drawn = {
         "allowed": plots.stacked(counts.get("allowed", {}), *span),
         "denied": plots.stacked(counts.get("denied", {}), *span),
-        "throttled": plots.stacked(
-            {
-                moment_ms: {name: amount_ms / unit_ms for name, amount_ms in series.items()}
-                for moment_ms, series in throttled.items()
-            },
-            *span,
-            shown=lambda amount: formatting.span(round(amount * unit_ms)),
-        ),
+        "throttled": throttled,
         "logins": plots.stacked(
             counts.get("logins", {}), *span, order=tuple(dict.fromkeys(aggregates.LOGINS.values()))
         ),
     }
     return {"plots": drawn, "unit_of_throttling": unit_name}
+
+
+def waits(
+    counts_ms: plots.Counts, bucket_ms: int, first_ms: int, last_ms: int, *, of_day: bool = False
+) -> tuple[plots.Plot, str]:
+    """Return the plot of times that clients were throttled, and the name of its unit."""
+    name, unit_ms = unit(counts_ms)
+    counts = {
+        moment_ms: {series: amount_ms / unit_ms for series, amount_ms in amounts.items()}
+        for moment_ms, amounts in counts_ms.items()
+    }
+    drawn = plots.stacked(
+        *(counts, bucket_ms, first_ms, last_ms),
+        shown=lambda amount: formatting.span(round(amount * unit_ms)),
+        of_day=of_day,
+    )
+    return drawn, name
 
 
 def unit(counts_ms: plots.Counts) -> tuple[str, int]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_audit.report import formatting, plots
+from spark_audit.report import plots
 from spark_audit.report.aggregates import AMOUNT, BUCKET_MS, PLOT, ROWS, SERIES
-from spark_audit.report.page import environment, unit
+from spark_audit.report.page import environment, waits
 from spark_audit.what_if.access import CANNOT_BE_SAID, NEWLY_ALLOWED, NEWLY_DENIED
 from spark_audit.what_if.result import WhatIfDocument
 
@@ -25,8 +25,7 @@ Row = Mapping[str, object]
 
 def render(found: WhatIfDocument, proposal: str) -> str:
     """Return the page as text. `proposal` is the text of the file that was tried."""
-    throttled = by_hour(found["throttling"])
-    unit_name, unit_ms = unit(throttled)
+    throttled, unit_name = waits(by_hour(found["throttling"]), HOUR_MS, 0, DAY_MS - 1, of_day=True)
     return (
         environment()
         .get_template("what-if.html.j2")
@@ -36,15 +35,7 @@ def render(found: WhatIfDocument, proposal: str) -> str:
             verdict=verdict(found),
             rankings={heading: ranking(found["access"], subject) for heading, subject in _SUBJECTS.items()},
             plots={outcome: _plot(found, outcome) for outcome in (NEWLY_DENIED, NEWLY_ALLOWED)},
-            throttled=plots.stacked(
-                {
-                    at_ms: {name: amount / unit_ms for name, amount in series.items()}
-                    for at_ms, series in throttled.items()
-                },
-                *(HOUR_MS, 0, DAY_MS - 1),
-                shown=lambda amount: formatting.span(round(amount * unit_ms)),
-                of_day=True,
-            ),
+            throttled=throttled,
             unit_of_throttling=unit_name,
             listed=LISTED,
         )

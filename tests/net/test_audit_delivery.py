@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from proxy.net.audit import delivery
 from proxy.net.audit.delivery import NO_RESPONSE, NOT_REACHED, AuditDelivery
+from proxy.net.runtime.reachability import Backoff
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.support.controllers import endpoint_of
@@ -55,7 +56,7 @@ OF_ONE_RECORD = (
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "RETRY_MS", (1, 5))
+    monkeypatch.setattr(delivery, "RETRY", Backoff(1, 5))
 
 
 @asynccontextmanager

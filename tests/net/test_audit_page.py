@@ -20,6 +20,7 @@ from proxy.net.audit.delivery import AuditDelivery
 from proxy.net.audit.metrics import AuditCollector
 from proxy.net.audit.spool import Spool
 from proxy.net.pages import audit_page
+from proxy.net.runtime.reachability import Backoff
 from proxy.wire.error_codes import ErrorCode
 from tests.support.controllers import endpoint_of
 from tests.support.fake_audit_topic import FakeAuditTopic, Fault
@@ -34,7 +35,7 @@ FOR_EVER = [Fault(ErrorCode.NOT_ENOUGH_REPLICAS)] * 1_000_000
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "RETRY_MS", (1, 5))
+    monkeypatch.setattr(delivery, "RETRY", Backoff(1, 5))
 
 
 class Trail:

@@ -16,6 +16,7 @@ import pytest
 
 from proxy.net.audit import delivery
 from proxy.net.audit.delivery import NO_RESPONSE, AuditDelivery
+from proxy.net.runtime.reachability import Backoff
 from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.lab.cluster.users import User
 from tests.support.audit_topic import lines
@@ -33,7 +34,7 @@ TIMEOUT_S = 90
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A producer that says nothing is given up after seconds, not after a minute."""
     monkeypatch.setattr(delivery, "STUCK_AFTER_MS", 4_000)
-    monkeypatch.setattr(delivery, "RETRY_MS", (50, 500))
+    monkeypatch.setattr(delivery, "RETRY", Backoff(50, 500))
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.support import browser
+from tests.support.browser import Browser
 from tests.support.spark_session import LEAVES_A_SOCKET
 
 HERE = Path(__file__).parent
@@ -22,3 +25,17 @@ def _nothing_kept(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if "spark" in request.fixturenames:
         request.getfixturevalue("spark").catalog.clearCache()
+
+
+@pytest.fixture
+def broker(kafka_libs: Path, tmp_path: Path) -> Iterator[Broker]:
+    """A broker of the test's own, which may be killed."""
+    own = Broker(kafka_libs, BrokerSettings(directory=tmp_path / "broker"))
+    with own.running():
+        yield own
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser.running(browser.require()) as running:
+        yield running

@@ -4,7 +4,7 @@ Needs a Chromium (tests/support/browser.py says how one is found); pictures are 
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +96,6 @@ def rendered(
     tables = audit_frame(spark, records), empty_frame(spark, S.QUARANTINE), log_frame(spark, log)
     document = a_document(findings, len(records), *days)
     return page.render(*tables, document, versions={"audit": 12}, home="../index.html" if days else "")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser.running(browser.require()) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

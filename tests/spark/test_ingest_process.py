@@ -1,14 +1,13 @@
 """Ingest processes, each with a JVM of its own: one that runs on and on, and another that comes too many."""
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit.tables.delta import Tables
-from tests.lab.cluster.broker import Broker, BrokerSettings
+from tests.lab.cluster.broker import Broker
 from tests.lab.cluster.process import ChildProcess
 from tests.spark.ingesting import Source, in_tables, log_records
 from tests.spark.stopping import ingest_process
@@ -18,17 +17,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mar
 PATIENCE_MS = 180_000
 IMPATIENT = {"default.api.timeout.ms": 4000, "request.timeout.ms": 2000, "fetchOffset.retryIntervalMs": 100}
 CONTINUOUS = "--continuous", "--reporting-interval", "1000"
-
-
-@pytest.fixture
-def broker(kafka_libs: Path, tmp_path: Path) -> Iterator[Broker]:
-    """One that may be killed."""
-    own = Broker(kafka_libs, BrokerSettings(directory=tmp_path / "broker"))
-    try:
-        own.start()
-        yield own
-    finally:
-        own.stop()
 
 
 def told(process: ChildProcess, text: str) -> None:

@@ -1,6 +1,5 @@
 """The page of least privilege in a real browser. Needs no Spark."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ from spark_audit.least_privilege import page
 from spark_audit.least_privilege.result import KINDS, LeastPrivilegeDocument, proposal_text
 from spark_audit.proposal import parse_proposal
 from tests.spark.test_browser import ODD_NAMES
-from tests.support import browser
 from tests.support.browser import Browser
 
 pytestmark = [pytest.mark.slow, pytest.mark.spec("D11")]
@@ -50,12 +48,6 @@ def a_document(rows_of_a_kind: int) -> LeastPrivilegeDocument:
         "what_if": {"requests": requests, "effects": {}} if rows else None,
         "rows": list(rows),
     }
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser.running(browser.require()) as running:
-        yield running
 
 
 @pytest.mark.parametrize("width", [1280, 390])

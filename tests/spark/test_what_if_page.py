@@ -1,6 +1,5 @@
 """The page of what-if in a real browser, and what its rankings and plots add up. Needs no Spark."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from spark_audit.what_if.access import OUTCOMES
 from spark_audit.what_if.answers import NOTHING_SEEN
 from spark_audit.what_if.result import EFFECTS, WhatIfDocument
 from tests.spark.test_browser import ODD_NAMES
-from tests.support import browser
 from tests.support.browser import Browser
 
 pytestmark = [pytest.mark.slow, pytest.mark.spec("D10")]
@@ -120,12 +118,6 @@ def a_lot() -> WhatIfDocument:
         },
         "over_time": list(over_time),
     }
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser.running(browser.require()) as running:
-        yield running
 
 
 @pytest.mark.parametrize("width", [1280, 390])

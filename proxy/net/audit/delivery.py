@@ -62,7 +62,7 @@ _ERROR_CODES = {
     NoCommonVersion: ErrorCode.UNSUPPORTED_VERSION,
 }
 
-RETRY_MS = (200, 10_000)
+RETRY = Backoff(200, 10_000)
 STUCK_AFTER_MS = 60_000
 """Longer than the timeout of any request: a delivery that is silent for so long starts again."""
 BATCH_BYTES = 256 * 1024
@@ -263,7 +263,7 @@ class AuditDelivery:
 
     async def _send_some(self, records: Records) -> int:
         """Return how many of the first records are delivered."""
-        wait_ms, batch = RETRY_MS[0], None
+        attempts, batch = 0, None
         try:
             while True:
                 # KIP-219: the broker does not read from this connection until then; a request would time out.
@@ -279,8 +279,8 @@ class AuditDelivery:
                     if batch is not None and self._reduced(batch, error):
                         batch = None
                         continue
-                    await self._wait(error, wait_ms, records[0])
-                    wait_ms = min(wait_ms * 2, RETRY_MS[1])
+                    attempts += 1
+                    await self._wait(error, attempts, records[0])
                     continue
                 self._delivered(throttle_ms)
                 count, batch = batch.count, None
@@ -310,7 +310,7 @@ class AuditDelivery:
             self._max_count = batch.count // 2
         return True
 
-    async def _wait(self, error: Exception, wait_ms: int, first: tuple[bytes, bytes]) -> None:
+    async def _wait(self, error: Exception, attempts: int, first: tuple[bytes, bytes]) -> None:
         reason = _reason(error)
         self.failures[reason] += 1
         if self.failure is None:
@@ -331,9 +331,7 @@ class AuditDelivery:
         if not isinstance(error, NotDelivered):
             await self._producer.close()
         # With jitter: hundreds of processes may wait for the broker.
-        await asyncio.sleep(
-            Backoff(wait_ms, RETRY_MS[1]).pause_ms(1, secrets.randbelow(1_000) / 1_000) / 1000
-        )
+        await asyncio.sleep(RETRY.pause_ms(attempts, secrets.randbelow(1_000) / 1_000) / 1000)
 
     def _delivered(self, throttle_ms: int) -> None:
         self._max_count = min(self._max_count * 2, 1 << 30)
