@@ -21,7 +21,7 @@ from spark_audit.service.service import Service, now_s
 from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.findings import FindingsDocument
-from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.broker import Broker, BrokerSettings
 from tests.lab.cluster.process import ChildProcess
 from tests.spark.audit_trail import DAY, NOON_MS, Clock, Process, Trail
 from tests.spark.frames import audit_frame
@@ -33,6 +33,17 @@ MINUTES = float(os.environ.get("PENSTOCK_SERVICE_MINUTES", "0"))
 """Of the long form, `make service-kills`; 0 in `make test`."""
 SEED = int(os.environ.get("PENSTOCK_SERVICE_SEED", "1"))
 SOON = "--interval", "0.1", "--http", "127.0.0.1:0", "--reporting-interval", "1000"
+
+
+@pytest.fixture
+def broker(kafka_libs: Path, tmp_path: Path) -> Iterator[Broker]:
+    """A broker that may be killed."""
+    own = Broker(kafka_libs, BrokerSettings(directory=tmp_path / "broker"))
+    try:
+        own.start()
+        yield own
+    finally:
+        own.stop()
 
 
 @contextmanager
