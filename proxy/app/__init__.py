@@ -4,9 +4,8 @@ process               the parts of a proxy, connected
 listeners             the listeners of one proxy: opened, changed, drained
 advertised_addresses  the addresses at which clients of a listener reach each broker
 logins                users, keys and tokens, and who checks them
-quota_changes         records whose limits have changed
 candidate             ACLs that decide beside those in effect, and what came of it
-gate_setup            from the configuration to what all sessions share
+gate_setup            from the configuration to what all sessions share; whose limits have changed
 control_plane         where a proxy's metadata comes from and where its clients' administrative requests go
 guarded_acls          changes of ACLs that break an assertion, with Kafka's own controller
 handover              SIGUSR2: a running proxy starts its successor, and hands its clients over

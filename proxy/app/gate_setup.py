@@ -1,15 +1,21 @@
 """Makes the gate that all sessions share, the identity at the broker, and the watch of own topics.
 
 proxy.app uses it, and replaces what changes later: image, versions, the broker's features. With that
-identity the broker may apply a quota to all users of the proxy as one (decision 0073).
+identity the broker may apply a quota to all users of the proxy as one (decision 0073). Changed limits are
+recorded here.
 """
 
-from collections.abc import Callable, Iterator
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from time import perf_counter_ns
 
 import structlog
 from prometheus_client import CollectorRegistry
 
+from proxy.audit import events
 from proxy.audit.record import AuditEvent
 from proxy.config import ProxyConfig
 from proxy.config.proxy_principals import principals_at_broker, proxy_principals
@@ -19,6 +25,7 @@ from proxy.net.kafka.own_topic_watch import OwnTopicWatch
 from proxy.net.kafka.own_topics import audit_topic, live_topic
 from proxy.net.kafka.user_tokens import Identity, ProxyIdentity, UserTokens
 from proxy.net.pages.readiness import Note
+from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.quota.keys import OF_CLIENTS
 from proxy.quota.precedence import defaults_without_own
@@ -102,6 +109,42 @@ def identity(config: ProxyConfig, broker: EndpointSettings) -> Identity:
     if upstream.identity == "proxy":
         return ProxyIdentity(broker.sasl)
     return UserTokens(broker, upstream.identity_sasl_mechanism, upstream.identity_token_idle_ms, now_ms)
+
+
+class QuotaChanges:
+    """Records each entity whose limits have changed, with the offset of the change (KIP-55's notification).
+
+    A reload of the log may bring thousands.
+    """
+
+    def __init__(self, record: Callable[[AuditEvent], None]) -> None:
+        self._record = record
+        self._waiting: deque[tuple[int, str]] = deque()
+        self._arrived = asyncio.Event()
+
+    def add(self, offset: int, entity_paths: Iterable[str]) -> None:
+        """The limits of these entities have changed at this offset of the metadata log."""
+        self._waiting.extend(zip(repeat(offset), entity_paths, strict=False))
+        self._arrived.set()
+
+    async def run(self) -> None:
+        """Record changes until cancelled, in slices."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            async for event in iterate_in_slices(self._events()):
+                self._record(event)
+
+    def flush(self) -> None:
+        """Record what is left, at once."""
+        for event in self._events():
+            self._record(event)
+
+    def _events(self) -> Iterator[AuditEvent]:
+        while self._waiting:
+            offset, path = self._waiting.popleft()
+            notification = json.dumps({"version": 2, "entity_path": path})
+            yield events.quota_changed(entity_path=path, message=notification, metadata_offset=offset)
 
 
 class QuotasAtBroker:

@@ -21,7 +21,6 @@ from proxy.app.control_plane import ControlPlane
 from proxy.app.handover import Handovers
 from proxy.app.listeners import Listeners, Prepared
 from proxy.app.logins import Logins, PreparedLogins
-from proxy.app.quota_changes import QuotaChanges
 from proxy.app.quota_shares import QuotaShares
 from proxy.app.witnessing import witnessing
 from proxy.audit.checkpoints import StateInEffect
@@ -127,7 +126,7 @@ class ProxyProcess:
         self._gate = gate_setup.gate(config, rates_of, self._candidate.shadow, group.hosts)
         self._upkeep = ReplaceableTask(self._upkeep_of(self._gate.authorizer).run)
         self._quotas_at_broker = gate_setup.QuotasAtBroker(config)
-        self._quota_changes = QuotaChanges(self._audit.append)
+        self._quota_changes = gate_setup.QuotaChanges(self._audit.append)
         self._plane = ControlPlane(
             frame, self._recording, internal, group, self._on_image, self._on_controller
         )
