@@ -10,7 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from forwarding.envelope import MAX_VERSION, OLDEST_VERSION, Sender
-from forwarding.versions import AUDIT_END_TAG, ENVELOPE_ERROR_TAG, SAME_ID_TAG, TRANSACTIONAL_ID_TAG
+from forwarding.versions import (
+    AUDIT_END_TAG,
+    ENVELOPE_ERROR_TAG,
+    SAME_ID_TAG,
+    TRANSACTIONAL_ID_TAG,
+    VersionRange,
+)
 from proxy.audit import events
 from proxy.audit.chain import author_of, witnessed_end
 from proxy.audit.record import AuditEvent
@@ -29,8 +35,6 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
 from proxy.wire.header import RequestHeader, decode_request_header, encode_response
 from proxy.wire.message import Message
-
-VersionRange = tuple[int, int]
 
 MIN_WITNESS_INTERVAL_MS = 10_000
 """Ends of an audit trail that come sooner are not recorded, so that no peer fills the controller's trail."""

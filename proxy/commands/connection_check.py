@@ -18,7 +18,7 @@ from pathlib import Path
 
 from forwarding.envelope import AUTHORIZER_NOT_READY
 from forwarding.net.broker import Broker
-from forwarding.versions import ENVELOPE_ERROR_TAG, TRANSACTIONAL_ID_TAG
+from forwarding.versions import ENVELOPE_ERROR_TAG, TRANSACTIONAL_ID_TAG, VersionRange
 from proxy.admin.topics import NO_TOPIC_ID
 from proxy.commands.check import Config
 from proxy.config import PeerConfig, ProxyConfig, endpoint
@@ -59,9 +59,7 @@ DESCRIBE_TOKENS_VERSIONS = (1, 2)
 NO_PRODUCER_ID = (1 << 63) - 1
 """Brokers count producer ids from 0: no producer has this one."""
 
-Versions = tuple[int, int]
-
-_BROKER_APIS: Mapping[int, Versions] = {
+_BROKER_APIS: Mapping[int, VersionRange] = {
     ApiKey.METADATA: METADATA_VERSIONS,
     ApiKey.PRODUCE: PRODUCE_VERSIONS,
     ApiKey.INIT_PRODUCER_ID: INIT_PRODUCER_ID_VERSIONS,
@@ -71,7 +69,7 @@ _BROKER_APIS: Mapping[int, Versions] = {
     ApiKey.FETCH: topic_feed.FETCH_VERSIONS,
     ApiKey.LIST_OFFSETS: topic_feed.LIST_OFFSETS_VERSIONS,
 }
-_TOKEN_APIS: Mapping[int, Versions] = {
+_TOKEN_APIS: Mapping[int, VersionRange] = {
     ApiKey.CREATE_DELEGATION_TOKEN: user_tokens.CREATE_VERSIONS,
     ApiKey.RENEW_DELEGATION_TOKEN: user_tokens.RENEW_VERSIONS,
     ApiKey.EXPIRE_DELEGATION_TOKEN: user_tokens.EXPIRE_VERSIONS,
@@ -561,7 +559,7 @@ class _FileCheck:
             self._problem(place, f"{'; '.join(lacking)}; {_ADVICE[reachability.VERSION]}")
         return not lacking
 
-    def _needed_apis(self) -> Mapping[int, Versions]:
+    def _needed_apis(self) -> Mapping[int, VersionRange]:
         config = self._config
         as_users = isinstance(config, ProxyConfig) and config.upstream.identity == "user"
         return {**_BROKER_APIS, **(_TOKEN_APIS if as_users else {})}

@@ -57,7 +57,7 @@ def run_proxy(config_path: str | Path, seat: str | None = None) -> int:
         path, worker = Path(config_path), None if seat is None else Seat.read(seat)
         predecessor = Predecessor.of_process(os.environ)
         if predecessor is not None:
-            inherited = InheritedSockets.of_predecessor(predecessor.held, predecessor.handed_over)
+            inherited = InheritedSockets.of_predecessor(predecessor.given.held, predecessor.given.handed_over)
             config = _released(predecessor, path, inherited)
         else:
             inherited = InheritedSockets.of_service(os.environ)
@@ -112,7 +112,7 @@ def _released(predecessor: Predecessor, path: Path, inherited: InheritedSockets)
         for bind in binds:
             inherited.open_new(*bind, BACKLOG)
         inherited.close_unused(binds)
-        _try_http_port(config, predecessor.http)
+        _try_http_port(config, predecessor.given.http)
         _try_spool(config.audit.spool_dir)
     except UNUSABLE as error:
         predecessor.report(text_of(error))

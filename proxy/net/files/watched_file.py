@@ -115,21 +115,18 @@ class WatchedFile:
         """Check the file at each interval, until cancelled. A thread reads, because disks may be slow."""
         while True:
             await asyncio.sleep(self._interval_ms / 1000)
-            try:
-                content = await asyncio.to_thread(self._changed)
-            except OSError as error:
-                self._unreadable(error)
-            else:
-                self._apply(content)
+            self._apply(await asyncio.to_thread(self._found))
 
     def look(self) -> None:
         """Check the file once."""
+        self._apply(self._found())
+
+    def _found(self) -> bytes | OSError | None:
+        """As `_changed`; the error if the file cannot be read."""
         try:
-            content = self._changed()
+            return self._changed()
         except OSError as error:
-            self._unreadable(error)
-        else:
-            self._apply(content)
+            return error
 
     def _changed(self) -> bytes | None:
         """Return the content if it has changed since the last look and is complete. OSError if unreadable.
@@ -151,8 +148,14 @@ class WatchedFile:
         self._looked_at, self._growing = mark, None
         return content
 
-    def _apply(self, content: bytes | None) -> None:
+    def _apply(self, content: bytes | OSError | None) -> None:
         if content is None:
+            return
+        if isinstance(content, OSError):
+            # The file is looked for at each interval, and the error is logged once.
+            if str(content) != self._logged_error:
+                self._logged_error = str(content)
+                self._failed(str(content), None)
             return
         self._logged_error = None
         digest = _digest(content)
@@ -166,12 +169,6 @@ class WatchedFile:
             return
         self._reloads.report(self.path, self._file_kind, digest)
         log.info("file loaded", file=str(self.path), file_kind=self._file_kind, bytes=len(content))
-
-    def _unreadable(self, error: OSError) -> None:
-        # The file is looked for at each interval, and the error is logged once.
-        if str(error) != self._logged_error:
-            self._logged_error = str(error)
-            self._failed(str(error), None)
 
     def _failed(self, error: str, digest: bytes | None) -> None:
         self._reloads.report(self.path, self._file_kind, digest, error)

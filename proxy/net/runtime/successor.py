@@ -156,7 +156,7 @@ class Predecessor:
     """The process that has started this one, as this one sees it."""
 
     def __init__(self, given: Inheritance) -> None:
-        self._given = given
+        self.given = given
         for each in given.descriptors:
             os.set_inheritable(each, False)
 
@@ -166,38 +166,23 @@ class Predecessor:
         text = environment.pop(VARIABLE, None)
         return None if text is None else cls(Inheritance.read(text))
 
-    @property
-    def held(self) -> tuple[int, ...]:
-        """Descriptors of listening sockets that systemd holds."""
-        return self._given.held
-
-    @property
-    def handed_over(self) -> tuple[int, ...]:
-        """Descriptors of the predecessor's own listening sockets."""
-        return self._given.handed_over
-
-    @property
-    def http(self) -> tuple[tuple[str, int], ...]:
-        """Addresses where the predecessor serves HTTP until its end."""
-        return self._given.http
-
     def report(self, error: str | None) -> None:
         """Report that this process could serve, or why it cannot; once."""
         line = json.dumps({"error": None if error is None else error[: MAX_REPORT_BYTES // 16]})
         try:
-            os.write(self._given.report, line.encode() + b"\n")
+            os.write(self.given.report, line.encode() + b"\n")
         except BrokenPipeError:
             return  # The predecessor has ended: `wait` returns that.
         finally:
-            os.close(self._given.report)
+            os.close(self.given.report)
 
     def wait(self) -> bool:
         """Block until the predecessor has ended. Return whether it has released this process before."""
         found = b""
         with _interruptible():
-            while data := os.read(self._given.release, len(RELEASED)):
+            while data := os.read(self.given.release, len(RELEASED)):
                 found += data
-        os.close(self._given.release)
+        os.close(self.given.release)
         return found == RELEASED
 
 
