@@ -7,7 +7,6 @@ binds an address and releases it, it creates a directory and removes it.
 import grp
 import os
 import re
-import socket
 import stat
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from proxy.config.document import Location
 from proxy.config.listener import ListenerConfig
 from proxy.config.proxy import LimitsConfig, ProxyConfig
 from proxy.net.runtime import descriptors
-from proxy.net.runtime.listening import CannotListen, opening
+from proxy.net.runtime.listening import CannotListen, bound_sockets
 
 Caution = tuple[Location, str]
 """The key, and the warning."""
@@ -64,8 +63,8 @@ def warns_of_addresses(binds: Iterable[Bind], ours: frozenset[int]) -> Iterator[
         if port == 0 or port in ours:
             continue
         try:
-            with opening(host, port):
-                _bind_once(host, port)
+            for bound in bound_sockets(host, port):
+                bound.close()
         except CannotListen as error:
             yield location, str(error)
 
@@ -82,9 +81,15 @@ def warns_of_secrets(files: Iterable[tuple[Location, Path]]) -> Iterator[Caution
 
 def warns_of_directory(location: Location, directory: Path) -> Iterator[Caution]:
     """Warn of a directory that this user could not write to."""
-    reason = _cannot_write(directory)
-    if reason is not None:
-        yield location, reason
+    if directory.is_dir():
+        if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+            yield location, f"this user cannot write to {directory}"
+        return
+    existing = next(path for path in directory.absolute().parents if path.exists())
+    try:
+        os.rmdir(tempfile.mkdtemp(dir=existing))
+    except OSError as error:
+        yield location, f"this user cannot create {directory}: {existing}: {error.strerror}"
 
 
 def warns_of_workers(workers: int, cores: int) -> Iterator[Caution]:
@@ -132,17 +137,6 @@ def cannot_be(directory: Path) -> str | None:
     return None
 
 
-def _bind_once(host: str, port: int) -> None:
-    for family, kind, protocol, _, address in socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    ):
-        with socket.socket(family, kind, protocol) as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            tried.bind(address)
-
-
 def _readers(path: Path) -> str | None:
     """Who can read the file besides its owner, and besides a process that reads it through its group."""
     try:
@@ -169,16 +163,3 @@ def _group(number: int) -> str:
         return grp.getgrgid(number).gr_name
     except KeyError:
         return str(number)
-
-
-def _cannot_write(directory: Path) -> str | None:
-    if directory.is_dir():
-        if os.access(directory, os.R_OK | os.W_OK | os.X_OK):
-            return None
-        return f"this user cannot write to {directory}"
-    existing = next(path for path in directory.absolute().parents if path.exists())
-    try:
-        os.rmdir(tempfile.mkdtemp(dir=existing))
-    except OSError as error:
-        return f"this user cannot create {directory}: {existing}: {error.strerror}"
-    return None

@@ -138,7 +138,7 @@ class Front(Collector):
         )
 
     async def ask_all(self) -> None:
-        """Requests readiness and metrics from all workers."""
+        """Request readiness and metrics from all workers."""
         await asyncio.gather(self._ask_ready(), self._ask_metrics())
 
     def readiness(self) -> Readiness:

@@ -125,7 +125,7 @@ class Member(Collector):
                 await asyncio.sleep(CATCH_UP_PAUSE_S)
 
     async def attend(self, pages: Pages, supervisor_is_gone: asyncio.Event) -> None:
-        """Respond to the supervisor as long as it lives, then sets the event, so that this worker ends."""
+        """Respond to the supervisor as long as it lives, then set the event, so that this worker ends."""
         await answer(self._control, pages)
         supervisor_is_gone.set()
 
@@ -142,7 +142,7 @@ class Member(Collector):
         return [number for number, at in offsets if 0 < at < offset + _NONE_YET]
 
     async def everywhere(self, offset: int, timeout_ms: int) -> list[int]:
-        """Wait until no worker is behind `offset`, or the time is up; returns those that still are."""
+        """Wait until no worker is behind `offset`, or the time is up; return those that still are."""
         deadline_ms = now_ms() + timeout_ms
         while True:
             late = self.behind(offset)

@@ -26,7 +26,7 @@ from proxy.frame import Frame
 from proxy.net.audit.spool_files import SpoolError
 from proxy.net.audit.spool_lock import Holder, SpoolLock, SpoolLocked
 from proxy.net.runtime.clock import now_ms, set_within
-from proxy.net.runtime.listening import CannotListen, opening
+from proxy.net.runtime.listening import CannotListen, bound_sockets
 from proxy.net.runtime.operator_signals import HANGUP, RESTART
 from proxy.net.runtime.service_manager import notify
 from proxy.net.telemetry import log_lines
@@ -46,8 +46,7 @@ class HeldPorts:
         for listener in listeners:
             host, port = split_host_port(listener.bind)
             try:
-                with opening(host, port):
-                    self._sockets[listener.name] = _held(host, port)
+                self._sockets[listener.name] = next(bound_sockets(host, port, reuse_port=True))
             except CannotListen:
                 self.close()
                 raise
@@ -60,24 +59,6 @@ class HeldPorts:
     def close(self) -> None:
         for held in self._sockets.values():
             held.close()
-
-
-def _held(host: str, port: int) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    held = socket.socket(family, kind, protocol)
-    try:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        if family == socket.AF_INET6:
-            # As the listeners do: the IPv4 port of that number is a separate one.
-            held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        held.bind(address)
-    except OSError:
-        held.close()
-        raise
-    return held
 
 
 EXIT_FAULT, EXIT_CONFIG = 1, 2

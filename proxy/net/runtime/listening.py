@@ -49,6 +49,27 @@ def listening_socket(host: str, port: int, backlog: int, *, reuse_port: bool = F
     return listening
 
 
+def bound_sockets(host: str, port: int, *, reuse_port: bool = False) -> Iterator[socket.socket]:
+    """Yield a socket that is bound to each address of the host, and does not listen. CannotListen."""
+    with opening(host, port):
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            bound = socket.socket(family, kind, protocol)
+            try:
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if reuse_port:
+                    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                if family == socket.AF_INET6:
+                    # As the listeners do: the IPv4 port of that number is a separate one.
+                    bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                bound.bind(address)
+            except OSError:
+                bound.close()
+                raise
+            yield bound
+
+
 def find_cannot_listen(error: BaseException) -> CannotListen | None:
     """Return the first CannotListen in an error or exception group; None if there is none."""
     if isinstance(error, CannotListen):
