@@ -16,6 +16,7 @@ import yaml
 
 from proxy.config import ProxyConfig, split_host_port
 from proxy.config.reading import parse
+from proxy.net.runtime.listening import address_text
 from proxy.workers.member import Member
 from proxy.workers.segment import Segment, layout
 from proxy.workers.spools import spool_directory
@@ -60,8 +61,10 @@ class Seat:
     def own(self, whole: ProxyConfig) -> ProxyConfig:
         """The proxy's configuration with this worker's own identity, ports and spool."""
         listeners = [
-            listener.model_copy(update={"bind": _with_port(listener.bind, self.ports[listener.name])})
-            for listener in whole.listeners
+            each.model_copy(
+                update={"bind": address_text(split_host_port(each.bind)[0], self.ports[each.name])}
+            )
+            for each in whole.listeners
         ]
         spool = spool_directory(whole.audit.spool_dir, self.number)
         changes: dict[str, object] = {
@@ -97,8 +100,3 @@ def _locked(file: int, how: int) -> Iterator[None]:
         yield
     finally:
         fcntl.lockf(file, fcntl.LOCK_UN)
-
-
-def _with_port(bind: str, port: int) -> str:
-    host, _ = split_host_port(bind)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -8,8 +8,9 @@ otherwise they fail. proxy.commands.run_proxy reads them at the start, proxy.app
 import os
 import socket
 from collections.abc import Iterable, MutableMapping
+from itertools import starmap
 
-from proxy.net.runtime.listening import CannotListen, listening_socket, opening
+from proxy.net.runtime.listening import CannotListen, address_text, listening_socket, opening
 
 FIRST_DESCRIPTOR = 3
 VARIABLES = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
@@ -84,7 +85,7 @@ class InheritedSockets:
         if not self._held:
             return []
         used = {address for host, port in binds for address in _resolved(host, port)}
-        return [_written(address) for address in self._held if address not in used]
+        return [address_text(*address) for address in self._held if address not in used]
 
     def close_unused(self, binds: Iterable[tuple[str, int]]) -> None:
         """Close the sockets that were handed over and are in none of `binds`."""
@@ -108,7 +109,7 @@ Address = tuple[str, int]
 
 def not_beside(addresses: Iterable[Address], error: CannotListen) -> CannotListen:
     """Return the error with the remedy if the predecessor listens at `addresses`, of the same port."""
-    own = ", ".join(map(_written, addresses))
+    own = ", ".join(starmap(address_text, addresses))
     if not own:
         return error
     return CannotListen(f"{error}; the running process listens at {own}: stop it and start it again")
@@ -141,8 +142,3 @@ def _resolved(host: str, port: int) -> list[Address]:
 def _address(listening: socket.socket) -> Address:
     host, port = listening.getsockname()[:2]
     return str(host), int(port)
-
-
-def _written(address: Address) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

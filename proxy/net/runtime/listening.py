@@ -29,8 +29,12 @@ def opening(host: str, port: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        raise CannotListen(f"cannot listen on {address}: {reason(error)}") from error
+        raise CannotListen(f"cannot listen on {address_text(host, port)}: {reason(error)}") from error
+
+
+def address_text(host: str, port: int) -> str:
+    """Return `host:port`, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def reason(error: OSError) -> str:
