@@ -29,12 +29,13 @@ from proxy.net.audit.metrics import AuditCollector
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_lock import Holder, lock_spool
 from proxy.net.files.tls import FILE_KIND as CERTIFICATE
-from proxy.net.files.tls import Certificates, CertificateSeries
+from proxy.net.files.tls import Certificates, certificate_series
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpPort, HttpServer, PreparedAccess
 from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.merged_metrics import Series
 from proxy.net.runtime.stop_signals import StopSignals
 from proxy.net.telemetry.log_lines import LogSeries
 from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
@@ -68,7 +69,9 @@ class Frame(Generic[PartType]):
         self._report = CertificateReport(self.reloads, lambda: self.config, reported)
         self._http_settings: Http | None = None
         self.registry.register(LogSeries())
-        self.registry.register(CertificateSeries(lambda: self.certificates.expiries | self.http.expiries))
+        self.registry.register(
+            Series(lambda: certificate_series(self.certificates.expiries | self.http.expiries))
+        )
 
     def serve_http(self, settings: Http | None, server: Callable[[HttpAccess | None], HttpServer]) -> None:
         """Make the HTTP port; None: there is none. TlsError or TokenFileError name an invalid file."""

@@ -49,9 +49,10 @@ from proxy.net.pages.log_report import LogReport
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, degraded
 from proxy.net.runtime import garbage_collector
 from proxy.net.runtime.clock import set_within
+from proxy.net.runtime.merged_metrics import Series
 from proxy.net.runtime.reachability import Reachability, link
-from proxy.net.telemetry.event_metrics import AuthorizerCollector, LoginMetrics
-from proxy.net.telemetry.quota_metrics import OthersSeries
+from proxy.net.telemetry.event_metrics import LoginMetrics, authorizer_errors
+from proxy.net.telemetry.quota_metrics import others_series
 from proxy.net.telemetry.spans import Spans
 from proxy.quota.keys import CONTROLLER_MUTATION_RATE
 from proxy.quota.mutation import MutationQuotas
@@ -220,8 +221,9 @@ class ControllerProcess:
 
     def _register_series(self, registry: CollectorRegistry) -> None:
         # Read at each scrape: an authorizer's ACLs may change without an image.
-        registry.register(AuthorizerCollector(lambda: self._authorizer))
-        registry.register(OthersSeries(lambda: {CONTROLLER_MUTATION_RATE: self.mutation_quotas.others_count}))
+        registry.register(Series(lambda: (authorizer_errors(self._authorizer),)))
+        quotas = self.mutation_quotas
+        registry.register(Series(lambda: others_series({CONTROLLER_MUTATION_RATE: quotas.others_count})))
         self.metrics.acl_count.set_function(lambda: self._authorizer.acl_count(self.loader.image))
 
     def decide_by(self, authorizer: Authorizer, quota: QuotaRules, generation: int) -> None:

@@ -7,6 +7,7 @@ not know which requests are forwarded.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
@@ -19,13 +20,14 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader, OnImage
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.metadata.feed import FeedTimeout
-from proxy.net.metadata.quorum_feed import QuorumCollector, QuorumFeed
+from proxy.net.metadata.quorum_feed import QuorumFeed, quorum_series
 from proxy.net.metadata.seen_number import SeenNumber
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.pages.log_report import LogReport
 from proxy.net.pages.readiness import BEING_READ, NOT_YET, Note, degraded
 from proxy.net.pages.same_id import SameIdReport
 from proxy.net.runtime.clock import now_ms
+from proxy.net.runtime.merged_metrics import Series
 from proxy.net.runtime.reachability import Reachability
 from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire.error_codes import ErrorCode
@@ -64,7 +66,7 @@ class ControlPlane:
         if config.controller.mode == "kraft":
             self.loader = Loader(self._loaded, compacted=False, every_offset=False, now_ms=now_ms)
             self._quorum = QuorumFeed(self.endpoints, self.loader)
-            registry.register(QuorumCollector(self._quorum, self.loader))
+            registry.register(Series(partial(quorum_series, self._quorum, self.loader)))
         else:
             verifier = config.metadata.verifier()
             self.loader = Loader(self._loaded, verifier=verifier, now_ms=now_ms)

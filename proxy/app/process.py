@@ -38,7 +38,7 @@ from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.tls import ServerTls, not_revoked
 from proxy.net.files.watched_file import WatchedFile
 from proxy.net.kafka.broker_watch import BrokerFacts, BrokerWatch
-from proxy.net.kafka.topic_lookups import TopicLookupSeries
+from proxy.net.kafka.topic_lookups import topic_lookup_series
 from proxy.net.metadata.feed import end_acls
 from proxy.net.metadata.quorum import CLUSTER_METADATA
 from proxy.net.pages import audit_page
@@ -52,14 +52,14 @@ from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.inherited_sockets import InheritedSockets
-from proxy.net.runtime.merged_metrics import Gauge
+from proxy.net.runtime.merged_metrics import Gauge, Series
 from proxy.net.runtime.operator_signals import HANGUP
 from proxy.net.runtime.reachability import link
 from proxy.net.runtime.replaceable import ReplaceableTask
 from proxy.net.telemetry import log_lines
 from proxy.net.telemetry.client_metrics import ClientSeries
 from proxy.net.telemetry.event_metrics import RequestSeries, StateCollector, Telemetry
-from proxy.net.telemetry.quota_metrics import AcceptSeries, OthersSeries
+from proxy.net.telemetry.quota_metrics import accept_series, others_series
 from proxy.security.authorizer import Authorizer
 from proxy.security.shadow import Shadow
 from proxy.session.apis.table import HANDLED_HERE, supported_versions
@@ -159,7 +159,7 @@ class ProxyProcess:
         )
         credentials = self._logins.credentials
         self._listeners = Listeners(config, services, credentials, rates_of, group, inherited)
-        frame.registry.register(TopicLookupSeries(services.lookups))
+        frame.registry.register(Series(partial(topic_lookup_series, services.lookups)))
         self._open = False
         endpoints = (self._broker, internal, *self._plane.endpoints)
         frame.certificates.watch(*self._listeners.tls, *(each.tls for each in endpoints))
@@ -196,8 +196,8 @@ class ProxyProcess:
             ),
             RequestSeries(listeners.policies),
             ClientSeries(listeners.policies, now_ms),
-            AcceptSeries(listeners.accept_waited_ms),
-            OthersSeries(listeners.sharing_counts),
+            Series(lambda: accept_series(listeners.accept_waited_ms)),
+            Series(lambda: others_series(listeners.sharing_counts())),
             self._group.series(self.readiness),
         ):
             registry.register(series)

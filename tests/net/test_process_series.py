@@ -17,16 +17,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.net.files.tls import (
     Certificates,
-    CertificateSeries,
     ClientTls,
     KeyPair,
     ServerTls,
     ServerTlsSettings,
     TlsError,
+    certificate_series,
     expiry_of_cas,
     expiry_of_chain,
 )
 from proxy.net.files.watched_file import FileReloads
+from proxy.net.runtime.merged_metrics import Series
 from proxy.net.telemetry.process_metrics import LoopLag, ProcessSeries
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -128,7 +129,7 @@ def test_each_certificate_in_use_has_its_end_and_a_reload_moves_it(tmp_path: Pat
     )
     client = ClientTls(authority.ca_file, own.certificate, own.key, True)
     held = Certificates([server, None, client], FileReloads(CollectorRegistry()))
-    registry.register(CertificateSeries(lambda: held.expiries))
+    registry.register(Series(lambda: certificate_series(held.expiries)))
     name = "penstock_certificate_expiry_timestamp_seconds"
 
     before = samples(registry)

@@ -21,7 +21,6 @@ from typing import NamedTuple, Protocol
 
 import structlog
 from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from proxy.error_text import text_of
 from proxy.net.files.watched_file import FileReloads, WatchedFile
@@ -523,20 +522,14 @@ def _ends(path: Path) -> list[float]:
     return [certificate.not_valid_after_utc.timestamp() for certificate in found]
 
 
-class CertificateSeries(Collector):
-    """Collects one series for each file."""
-
-    def __init__(self, expiries: Callable[[], Mapping[Path, float]]) -> None:
-        """`expiries`: by file, in seconds since the epoch."""
-        self._expiries = expiries
-
-    def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily(
-            "penstock_certificate_expiry_timestamp_seconds",
-            "When the certificate loaded from this file expires; for a file of CAs, when the last one does",
-            labels=["file"],
-            merge="min",
-        )
-        for path, expiry_s in sorted(self._expiries().items()):
-            family.add_metric([str(path)], expiry_s)
-        return (family,)
+def certificate_series(expiries: Mapping[Path, float]) -> Iterable[Metric]:
+    """Return one series for each file. `expiries`: in seconds since the epoch."""
+    family = GaugeMetricFamily(
+        "penstock_certificate_expiry_timestamp_seconds",
+        "When the certificate loaded from this file expires; for a file of CAs, when the last one does",
+        labels=["file"],
+        merge="min",
+    )
+    for path, expiry_s in sorted(expiries.items()):
+        family.add_metric([str(path)], expiry_s)
+    return (family,)

@@ -15,7 +15,6 @@ from typing import Protocol, TypeAlias
 
 import structlog
 from prometheus_client.core import CounterMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.net.runtime.chunked import call_in_slices, iterate_in_slices, run_in_slices
@@ -242,32 +241,26 @@ class TopicLookups:
             log.info("topic ids can be looked up again", broker=self._endpoint.address)
 
 
-class TopicLookupSeries(Collector):
-    """Counts of lookups, at each scrape."""
-
-    def __init__(self, lookups: TopicLookups) -> None:
-        self._lookups = lookups
-
-    def collect(self) -> Iterable[Metric]:
-        lookups = self._lookups
-        yield CounterMetricFamily(
-            "penstock_topic_lookups_total",
-            "Questions to the broker for the names of topic ids",
-            lookups.questions,
-        )
-        yield CounterMetricFamily(
-            "penstock_topic_lookups_failed_total",
-            "Questions without a response of the broker",
-            lookups.failures,
-        )
-        yield CounterMetricFamily(
-            "penstock_topic_ids_unknown_total",
-            "Topic ids for which the broker had no name",
-            lookups.unknown,
-        )
-        yield GaugeMetricFamily(
-            "penstock_topic_lookups_waiting",
-            "Connections with a request that waits for the name of a topic",
-            lookups.waiting,
-            merge="sum",
-        )
+def topic_lookup_series(lookups: TopicLookups) -> Iterator[Metric]:
+    """Yield the counts of lookups."""
+    yield CounterMetricFamily(
+        "penstock_topic_lookups_total",
+        "Questions to the broker for the names of topic ids",
+        lookups.questions,
+    )
+    yield CounterMetricFamily(
+        "penstock_topic_lookups_failed_total",
+        "Questions without a response of the broker",
+        lookups.failures,
+    )
+    yield CounterMetricFamily(
+        "penstock_topic_ids_unknown_total",
+        "Topic ids for which the broker had no name",
+        lookups.unknown,
+    )
+    yield GaugeMetricFamily(
+        "penstock_topic_lookups_waiting",
+        "Connections with a request that waits for the name of a topic",
+        lookups.waiting,
+        merge="sum",
+    )

@@ -6,12 +6,11 @@ Loader with `compacted=False, every_offset=False`.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import structlog
 from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
@@ -268,30 +267,24 @@ def _with_timeout(endpoint: EndpointSettings) -> EndpointSettings:
     return replace(endpoint, request_timeout_ms=min(endpoint.request_timeout_ms, RESPONSE_TIMEOUT_MS))
 
 
-class QuorumCollector(Collector):
-    """Collects penstock_quorum_* from the feed; only for a proxy that follows a quorum."""
-
-    def __init__(self, feed: QuorumFeed, loader: Loader) -> None:
-        self._feed = feed
-        self._loader = loader
-
-    def collect(self) -> Iterable[Metric]:
+def quorum_series(feed: QuorumFeed, loader: Loader) -> Iterator[Metric]:
+    """Yield penstock_quorum_*; only for a proxy that follows a quorum."""
+    yield GaugeMetricFamily(
+        "penstock_quorum_connected",
+        "Whether the feed follows the leader of Kafka's quorum",
+        int(feed.connected),
+        merge="min",
+    )
+    yield GaugeMetricFamily(
+        "penstock_quorum_leader_epoch",
+        "Epoch of the quorum's leader",
+        feed.leader.epoch,
+        merge="max",
+    )
+    if loader.applied_offset is not None:
         yield GaugeMetricFamily(
-            "penstock_quorum_connected",
-            "Whether the feed follows the leader of Kafka's quorum",
-            int(self._feed.connected),
+            "penstock_quorum_applied_offset",
+            "Offset of Kafka's metadata log up to which everything is applied",
+            loader.applied_offset,
             merge="min",
         )
-        yield GaugeMetricFamily(
-            "penstock_quorum_leader_epoch",
-            "Epoch of the quorum's leader",
-            self._feed.leader.epoch,
-            merge="max",
-        )
-        if self._loader.applied_offset is not None:
-            yield GaugeMetricFamily(
-                "penstock_quorum_applied_offset",
-                "Offset of Kafka's metadata log up to which everything is applied",
-                self._loader.applied_offset,
-                merge="min",
-            )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import prometheus_client
 from prometheus_client import core
 from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 RULES: dict[str, Callable[[Iterable[float]], float]] = {"sum": sum, "min": min, "max": max}
 UNTIL_IDLE = "until idle"
@@ -38,6 +39,16 @@ class Gauge(prometheus_client.Gauge):
             family = GaugeMetricFamily(metric.name, metric.documentation, merge=self._multiprocess_mode)
             family.samples = metric.samples
             yield family
+
+
+class Series(Collector):
+    """What a function returns at each scrape."""
+
+    def __init__(self, collected: Callable[[], Iterable[Metric]]) -> None:
+        self._collected = collected
+
+    def collect(self) -> Iterable[Metric]:
+        return self._collected()
 
 
 class EndingCounterMetricFamily(core.CounterMetricFamily):

@@ -304,17 +304,6 @@ def authorizer_errors(authorizer: Authorizer) -> Metric:
     )
 
 
-class AuthorizerCollector(Collector):
-    """The authorizer's metric of a controller, which has no `StateCollector`."""
-
-    def __init__(self, authorizer: Callable[[], Authorizer]) -> None:
-        """`authorizer` returns the one in effect."""
-        self._authorizer = authorizer
-
-    def collect(self) -> Iterable[Metric]:
-        yield authorizer_errors(self._authorizer())
-
-
 class StateCollector(Collector):
     """Collects the state of a proxy's parts at each scrape."""
 

@@ -168,40 +168,31 @@ class ThrottledSeries(Collector):
         yield from _in_parts(_throttle_time, ((labels, each.seconds) for labels, each in rows))
 
 
-class OthersSeries(Collector):
-    """How often clients shared a quota because there was no room to keep the use of one more."""
+def others_series(counts: Mapping[str, int]) -> Iterable[Metric]:
+    """Return how often clients shared a quota because there was no room to keep the use of one more.
 
-    def __init__(self, counts: Callable[[], Mapping[str, int]]) -> None:
-        """`counts`: by quota key."""
-        self._counts = counts
-
-    def collect(self) -> Iterable[Metric]:
-        others = CounterMetricFamily(
-            "penstock_quota_others_total",
-            "Clients and connections that shared the quota of `<others>`, for lack of room for one more",
-            labels=["quota"],
-        )
-        for key, count in self._counts().items():
-            others.add_metric([key], count)
-        return (others,)
+    `counts`: by quota key.
+    """
+    others = CounterMetricFamily(
+        "penstock_quota_others_total",
+        "Clients and connections that shared the quota of `<others>`, for lack of room for one more",
+        labels=["quota"],
+    )
+    for key, count in counts.items():
+        others.add_metric([key], count)
+    return (others,)
 
 
-class AcceptSeries(Collector):
-    """The time that listeners delayed new connections."""
-
-    def __init__(self, waited_ms: Mapping[str, int]) -> None:
-        """`waited_ms`: by listener, for those with a limit."""
-        self._waited_ms = waited_ms
-
-    def collect(self) -> Iterable[Metric]:
-        waited = CounterMetricFamily(
-            "penstock_accept_throttle_time_seconds_total",
-            "Kafka: connection-accept-throttle-time of max.connection.creation.rate, summed",
-            labels=["listener"],
-        )
-        for listener, waited_ms in self._waited_ms.items():
-            waited.add_metric([listener], waited_ms / 1000)
-        return (waited,)
+def accept_series(waited_ms: Mapping[str, int]) -> Iterable[Metric]:
+    """Return the time that listeners delayed new connections. `waited_ms`: of those with a limit."""
+    waited = CounterMetricFamily(
+        "penstock_accept_throttle_time_seconds_total",
+        "Kafka: connection-accept-throttle-time of max.connection.creation.rate, summed",
+        labels=["listener"],
+    )
+    for listener, ms in waited_ms.items():
+        waited.add_metric([listener], ms / 1000)
+    return (waited,)
 
 
 def _rows(
