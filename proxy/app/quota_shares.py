@@ -267,11 +267,10 @@ class ShareExchange:
 
     async def _probe(self, key: bytes, address: str) -> None:
         """Find out whether a silent proxy's process is gone: then nothing listens there."""
-        host, _, port = address.rpartition(":")
         refused = False
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
-                _, writer = await asyncio.open_connection(host, int(port))
+                _, writer = await asyncio.open_connection(*split_host_port(address))
             writer.close()
         except ConnectionRefusedError:
             refused = True

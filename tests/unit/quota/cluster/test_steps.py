@@ -1,6 +1,7 @@
 """A tick in steps: how much work one of them is, and what may happen between two of them."""
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from time import thread_time_ns
@@ -290,3 +291,18 @@ async def test_only_addresses_of_the_configuration_are_probed() -> None:
 
     assert connected[1] == 0
     assert member.found == {known.encode(): False}
+
+
+async def test_a_process_is_gone_if_nothing_listens_at_its_ipv6_address() -> None:
+    with socket.socket(socket.AF_INET6) as unused:
+        unused.bind(("::1", 0))
+        address = f"[::1]:{unused.getsockname()[1]}"
+        member = Probing("a", b"\1" * 8, "a:9092", 1, 1, 0, 1_000)
+        member.addresses, member.found = (address,), {}
+        exchange = ShareExchange(NOWHERE, "shares", 1, member, frozenset((address,)))
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(exchange.run())
+            await turns_until(lambda: bool(member.found))
+            running.cancel()
+
+    assert member.found == {address.encode(): True}
