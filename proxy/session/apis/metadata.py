@@ -37,6 +37,7 @@ RAW = ("topics.partitions",)
 _NO_TOPIC_ID = bytes(16)
 _NO_TOPICS = b"\x01"  # An empty compact array.
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_WITHOUT_OPERATIONS = frozenset({_DENIED, ErrorCode.UNKNOWN_TOPIC_ID})
 _MISSING = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION})
 _FIRST_FLEXIBLE = 9
 _FIRST_WITH_TOPIC_ID_IN_RESPONSE = 10
@@ -298,7 +299,11 @@ def _set_authorized_operations(
     response.cluster_authorized_operations = of_cluster(call) if requested else NOT_REQUESTED
     for topic in response.topics:
         topic.topic_authorized_operations = NOT_REQUESTED
-        if request.include_topic_authorized_operations and topic.name and topic.error_code != _DENIED:
+        if (
+            request.include_topic_authorized_operations
+            and topic.name is not None
+            and topic.error_code not in _WITHOUT_OPERATIONS
+        ):
             topic.topic_authorized_operations = of_topic(call, topic.name)
 
 

@@ -327,6 +327,14 @@ def test_authorized_operations_are_those_of_the_client(version: int) -> None:
         assert told.cluster_authorized_operations == bits(Operation.CREATE, Operation.DESCRIBE)
 
 
+def test_a_name_that_no_topic_can_have_has_the_operations_that_all_topics_have() -> None:
+    asked = asking(13, "READ TOPIC *").for_(request("", include_topic_authorized_operations=True))
+
+    told = asked.told(answer(topic("", ErrorCode.INVALID_TOPIC_EXCEPTION)))
+
+    assert told.topics[0].topic_authorized_operations == bits(Operation.READ, Operation.DESCRIBE)
+
+
 def test_operations_on_the_cluster_are_none_without_describe_on_it() -> None:
     asked = asking(8, f"CREATE {CLUSTER_RIGHT}").for_(
         t.MetadataRequest(topics=None, include_cluster_authorized_operations=True)

@@ -295,7 +295,7 @@ def test_denied_topics_of_a_page_follow_the_others() -> None:
 
 
 def test_a_topic_without_a_name_has_no_authorized_operations() -> None:
-    """As at a broker, and as in Metadata."""
+    """As at a broker, which has them in Metadata."""
     told = describing("READ TOPIC *").for_(page_of("", "b")).told(page("", "b"))
 
     assert [topic.topic_authorized_operations for topic in told.topics] == [-(2**31), 1 << 3 | 1 << 8]
