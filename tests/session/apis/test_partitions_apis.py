@@ -1,5 +1,6 @@
 """APIs that list topics with partitions, each with an error of its own: what goes on, what comes back."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -282,6 +283,32 @@ def test_beside_a_denied_topic_an_allowed_one_that_a_commit_names_twice_is_repor
         (*named("orders").values(), [(0, 0), (2, 0)]),
         (*named("secrets").values(), [(1, DENIED)]),
     ]
+
+
+@pytest.mark.parametrize("names", ["aab", "aa"])
+@pytest.mark.parametrize("api", ["OffsetCommit", "OffsetDelete", "TxnOffsetCommit"])
+def test_a_topic_that_is_named_twice_has_one_result_beside_a_denied_one(api: str, names: str) -> None:
+    """A broker merges the results of the coordinator only if it has rejected topics itself."""
+    key = ApiKey[re.sub("(?<!^)(?=[A-Z])", "_", api).upper()]
+    request, response = getattr(types, f"{api}Request"), getattr(types, f"{api}Response")
+    topic, partition = getattr(request, f"{api}RequestTopic"), getattr(request, f"{api}RequestPartition")
+    topics = [topic(name=name, partitions=[partition()]) for name in names]
+    rights = ["READ TOPIC a", "ALL GROUP team", "WRITE TRANSACTIONAL_ID payer"]
+    fields = {"transactional_id": "payer"} if api == "TxnOffsetCommit" else {}
+    results = [
+        getattr(response, f"{api}ResponseTopic")(
+            name="a", partitions=[getattr(response, f"{api}ResponsePartition")()]
+        )
+        for _ in range(2)
+    ]
+
+    asked = Asking(key, 0 if api == "OffsetDelete" else 5, *rights).for_(
+        request(group_id="team", topics=topics, **fields)
+    )
+    told = asked.told(response(topics=results))
+
+    found = [(each.name, [part.error_code for part in each.partitions]) for each in told.topics]
+    assert found == ([("a", [0, 0]), ("b", [DENIED])] if "b" in names else [("a", [0])] * 2)
 
 
 @pytest.mark.parametrize(
