@@ -31,6 +31,8 @@ STEP_RECORDS = 25
 STEP_ENTITIES = 2_000
 """The number of quota entities compared in one step."""
 _TRANSACTIONS = {"BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"}
+_KAFKAS_OWN = {*_TRANSACTIONS, "FeatureLevelRecord"}
+"""Kinds that Penstock's controllers do not write, and that the digest of the state does not show."""
 
 OnImage = Callable[[MetadataImage, tuple[str, ...]], None]
 """Called with each new image and the paths of the quota entities that changed since the last one."""
@@ -54,7 +56,8 @@ class Loader:
 
         `every_offset`: False if most records of the log are irrelevant. An image is then shown only when its
         content has changed, and irrelevant records are not decoded: among them those of topics, unless
-        `topics`. `transactions`: whether the log may have those of KIP-868; None: if it is KRaft's own.
+        `topics`. `transactions`: whether the log may have those of KIP-868, and levels of features; None: if
+        it is KRaft's own.
         `verifier`: only records that a controller has signed count; None: all of them do.
         `now_ms`: the wall clock, by which ACLs end; None: none ends, for those who read what the log has.
         """
@@ -241,14 +244,16 @@ class Loader:
 
     def _replay(self, record: Message, offset: int) -> None:
         kind = type(record).__name__
+        # Who adds one to the log of Penstock's controllers could hold back what follows, take back what was
+        # before, or take their effect from the ACLs for networks.
+        if kind in _KAFKAS_OWN and not self._may_have_transactions:
+            raise MetadataError(f"{kind}: only Kafka's own log has such records")
         if kind not in _TRANSACTIONS:
             self._delta.replay(record, offset)
             return
         begins = kind == "BeginTransactionRecord"
-        # Penstock's controllers write none. Who adds one to their log could hold back what follows, or take
-        # back what was before.
-        if not self._may_have_transactions or begins == self._in_transaction:
-            raise MetadataError(f"{kind}: only Kafka's own log has such transactions, one after the other")
+        if begins == self._in_transaction:
+            raise MetadataError(f"{kind}: transactions follow one after the other")
         if begins:
             # KIP-868: what follows becomes visible at the end of the transaction, or never.
             self._settled = self._built(offset - 1)

@@ -8,6 +8,7 @@ from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.wire import types
+from proxy.wire.message import Message
 from tests.support.metadata_log import acl, acl_record, image_of, quota_record, removed_acl_record, values
 
 DENY = acl("foo", principal="User:bob", permission_type=PermissionType.DENY)
@@ -243,13 +244,13 @@ def test_an_aborted_metadata_transaction_was_never_there() -> None:
 
 
 @pytest.mark.spec("S2")
-@pytest.mark.parametrize("marks", ["B", "E", "A"])
-def test_the_log_of_our_controllers_has_no_metadata_transactions(marks: str) -> None:
+@pytest.mark.parametrize("record", [*MARKS.values(), types.FeatureLevelRecord(name="x", feature_level=1)])
+def test_the_log_of_our_controllers_has_neither_metadata_transactions_nor_features(record: Message) -> None:
     loader = Loader(Shown())
     loader.load_until(0)
 
-    with pytest.raises(MetadataError, match="only Kafka's own log has such transactions"):
-        loader.batch(1, values(acl_record(DENY), MARKS[marks]))
+    with pytest.raises(MetadataError, match="only Kafka's own log has such records"):
+        loader.batch(1, values(acl_record(DENY), record))
 
 
 @pytest.mark.spec("S2")

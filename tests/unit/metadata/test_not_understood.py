@@ -113,7 +113,9 @@ def test_a_record_that_is_newer_than_those_of_kafka_4_4_stops_the_replay(value: 
 def test_a_feature_of_a_later_kafka_is_reported(
     name: str, level: int, what: str | None, every_offset: bool
 ) -> None:
-    image = loaded(Loader(lambda _image, _changed: None, every_offset=every_offset), feature(name, level))
+    loader = Loader(lambda _image, _changed: None, compacted=False, every_offset=every_offset)
+
+    image = loaded(loader, feature(name, level))
 
     assert [each.what for each in image.not_understood.values()] == ([] if what is None else [what])
 

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from forwarding.controller.signing import LogSigner, state_records
 from forwarding.net.log import log_entries
 from proxy.audit.record import AuditEvent
+from proxy.metadata.acl import PermissionType
 from proxy.metadata.delta import MetadataError, of_credential
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader
@@ -131,6 +132,18 @@ def test_a_mark_that_nobody_has_signed_holds_no_revocation_back(mark: Message) -
 
     assert names(following.image) == names(started.image) == names(topic.image) == set()
     assert reasons(live) == reasons(verifier) == {Unsigned.NO_SIGNATURE}
+
+
+def test_a_level_that_nobody_has_signed_takes_no_effect_from_networks() -> None:
+    """The state after it has the same digest, so a process that starts saw nothing wrong with the log."""
+    topic, mallory = begun(), acl("orders", principal="User:mallory", host="10.0.0.0/8")
+    topic.has((b"odd", values(types.FeatureLevelRecord(name="metadata.version", feature_level=28))[0], None))
+    topic.commits(acl_record(replace(mallory, permission_type=PermissionType.DENY)))
+    started, verifier = follower(topic)
+
+    assert started.image.acls.networks
+    assert len(started.image.acls.acls_of_network) == 1
+    assert reasons(verifier) == {Unsigned.NO_SIGNATURE}
 
 
 def test_a_signed_record_that_is_written_again_brings_nothing_back() -> None:
