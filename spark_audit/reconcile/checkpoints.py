@@ -28,6 +28,7 @@ from spark_audit.reconcile.finding import SAMPLE, findings, register, sentence
 from spark_audit.tables.delta import frame_of
 from spark_audit.tables.expired import expired_sequences, unexpired
 from spark_audit.tables.keys import (
+    CAME_LATE,
     KEYED,
     UNKNOWN,
     PublicKeys,
@@ -61,6 +62,7 @@ _STATE = "\nmetadata (\\S+) ([0-9]{1,18}) ([A-Za-z0-9+/]{43}=)\n"
 _KEY_ID = "\n\n\u2014 \\S+ ([A-Za-z0-9+/]{5})"
 """Most bits of the key's id: enough to look at each key."""
 _SIZE, _LINK, _SIGNED_MS, _STOPS, _WHY = "size", "signed_link", "signed_ms", "stops", "why"
+_APPENDED_MS = "appended_ms"
 _TEXT, _LONG, _DATE, _BOOLEAN = (S.AUDIT[name].dataType for name in (S.EVENT, S.SEQUENCE, S.DATE, S.GRANTED))
 _BOOT = ((S.PROXY_ID, _TEXT), (S.BOOT_ID, _TEXT))
 _JUDGED = S.struct(
@@ -94,16 +96,19 @@ def checkpoints(
     if keys is None:
         return states
     judged = held(frame_of(records.sparkSession, _judged(few, keys), _JUDGED))
-    newest = F.max(F.struct(_SIZE, _LINK, _SIGNED_MS, _STOPS, S.DATE)).alias("newest")
-    by_boot = judged.where(F.col(_WHY) == "").groupBy(*S.BOOT_KEY).agg(newest)
+    is_signed = F.col(_WHY).isin("", CAME_LATE)
+    newest = F.max(F.struct(_SIZE, _LINK, _SIGNED_MS, _STOPS, S.DATE, S.SEQUENCE, _WHY)).alias("newest")
+    by_boot = judged.where(is_signed).groupBy(*S.BOOT_KEY).agg(newest)
     valid = held(by_boot.select(*S.BOOT_KEY, "newest.*"))
     signed_later = held(_signed_by_the_next(followed, valid))
+    late = valid.where(F.col(_WHY) == CAME_LATE).withColumn("named", key_name(S.PROXY_ID))
+    late = late.join(F.broadcast(signed_later), ["named", S.BOOT_ID], "left_anti").select(*judged.columns)
     without = ends.join(judged, list(S.BOOT_KEY), "left_anti")
     if expired is not None:
         # They had to be signed to expire.
         without = without.join(expired_sequences(expired), list(S.BOOT_KEY), "left_anti")
     parts = [
-        _not_valid(judged.where(F.col(_WHY) != "")),
+        _not_valid(judged.where(~is_signed).unionByName(late)),
         _unsigned(without, processes, signed_later, keys),
         _rewritten(records, valid),
         _after_the_last(ends.join(valid, list(S.BOOT_KEY)), signed_later, until_ms),
@@ -155,8 +160,10 @@ def _judged(few: DataFrame, keys: PublicKeys) -> list[tuple[object, ...]]:
 
     If the newest one of a boot is not valid, which somebody may have appended, all of the boot.
     """
-    own = few.where(F.col(S.EVENT) == "checkpoint").select(*S.RECORD_KEY, S.DATE, S.MESSAGE)
-    row, of_boot = F.struct(S.SEQUENCE, S.DATE, S.MESSAGE), [F.col(name) for name in S.BOOT_KEY]
+    appended_ms = F.coalesce(F.unix_millis(S.KAFKA_TIMESTAMP), F.lit(0)).alias(_APPENDED_MS)
+    own = few.where(F.col(S.EVENT) == "checkpoint").select(*S.RECORD_KEY, S.DATE, S.MESSAGE, appended_ms)
+    row = F.struct(S.SEQUENCE, S.DATE, S.MESSAGE, _APPENDED_MS)
+    of_boot = [F.col(name) for name in S.BOOT_KEY]
     bounds = own.groupBy(*of_boot, F.regexp_extract(S.MESSAGE, _KEY_ID, 1)).agg(
         F.array_distinct(F.array(F.max(row), F.min(row))).alias("rows")
     )
@@ -171,10 +178,10 @@ def _judged(few: DataFrame, keys: PublicKeys) -> list[tuple[object, ...]]:
 
 def _judge(row: Row, keys: PublicKeys) -> tuple[object, ...]:
     place = row[S.PROXY_ID], row[S.BOOT_ID], row[S.SEQUENCE]
-    said, why = read_checkpoint(row[S.MESSAGE] or "", keys)
+    said, why = read_checkpoint(row[S.MESSAGE] or "", keys, row[_APPENDED_MS])
     if said is None:
         return (*place, row[S.DATE], 0, "", 0, False, why)
-    if not why and (said.proxy_id, said.boot_id, said.size) != place:
+    if why in ("", CAME_LATE) and (said.proxy_id, said.boot_id, said.size) != place:
         why = f"is of record {said.size} of {said.proxy_id}/{said.boot_id}: it was copied"
     return (*place, row[S.DATE], said.size, said.link, said.time_ms, said.stops, why)
 

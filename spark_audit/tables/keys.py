@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _TIME_BYTES, _COSIGNATURE_BYTES = 8, 72
 _NOT_VALID_THEN = "is signed with its key at a time at which that was not valid"
+CAME_LATE = "got into the topic when its key was not valid any more"
+_LATE_MS = 300_000
+"""A checkpoint is in the topic within less, unless its process could not ship it."""
 PLAIN, KEYED, SIGNED = "sha256", "hmac-sha256", "ed25519"
 """Values of `signed_with` of a run, and the first two of `audit.chain` of a process."""
 _NOTE = ',"note":'
@@ -122,8 +125,12 @@ def _statement(text: str, content: Mapping[str, object]) -> str:
     return f"penstock.audit/runs\n{content.get('run')}\n{hashed}\ntime {content.get('time_ms')}\n"
 
 
-def read_checkpoint(message: str, keys: PublicKeys) -> tuple[Checkpoint | None, str]:
-    """Return what a note says, and why its signature does not count; "" if it does."""
+def read_checkpoint(message: str, keys: PublicKeys, appended_ms: int = 0) -> tuple[Checkpoint | None, str]:
+    """Return what a note says, and why its signature does not count; "" if it does.
+
+    CAME_LATE if it counts by its own time only, which the owner of the key chooses. `appended_ms` is when the
+    topic got it.
+    """
     from proxy.audit.checkpoints import Checkpoint, SignedNote, is_key_of
     from proxy.metadata.signing_keys import AUDIT
 
@@ -137,9 +144,11 @@ def read_checkpoint(message: str, keys: PublicKeys) -> tuple[Checkpoint | None, 
     own = [each for each in audit if each.raw == signer.raw and is_key_of(each, checkpoint.proxy_id)]
     if not own:
         return checkpoint, f"is signed with the key of {signer.name}"
-    if not any(each.is_valid_at(checkpoint.time_ms) for each in own):
+    valid = [each for each in own if each.is_valid_at(checkpoint.time_ms)]
+    if not valid:
         return checkpoint, _NOT_VALID_THEN
-    return checkpoint, ""
+    came_late = all(each.not_after_ms < appended_ms - _LATE_MS for each in valid)
+    return checkpoint, CAME_LATE if came_late else ""
 
 
 def valid_from(keys: PublicKeys) -> dict[str, int]:

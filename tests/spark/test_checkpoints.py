@@ -31,6 +31,9 @@ KEYS = [
     public_key("rotated", "second", not_before_ms=LATER_MS),
     public_key("retired", not_after_ms=LATER_MS),
     public_key("adopted"),
+    public_key("withdrawn", not_after_ms=NOON_MS + 10 * MINUTE_MS),
+    public_key("came-late", "first", not_after_ms=NOON_MS + 10 * MINUTE_MS),
+    public_key("came-late", "second", not_before_ms=NOON_MS + 10 * MINUTE_MS),
     public_key("backdated", not_before_ms=NOON_MS + 30 * MINUTE_MS),
     public_key("early", not_before_ms=LATER_MS),
     public_key("unknown", "the one in the file"),
@@ -135,6 +138,13 @@ def a_trail() -> dict[str, list[Line]]:
     trail["killed"] += seal(
         a_boot("killed", NOON_MS + 10 * MINUTE_MS, "boot-2").run(), previous=end_of(trail["killed"])
     )
+    # The topic has both after the end of the key. The next boot has found the second one in its spool.
+    trail["withdrawn"] = seal(a_boot("withdrawn").run())
+    trail["came-late"] = seal(a_boot("came-late", key="first").run())
+    trail["came-late"] += seal(
+        a_boot("came-late", NOON_MS + 10 * MINUTE_MS, "boot-2", key="second").run(),
+        previous=end_of(trail["came-late"]),
+    )
     trail["after-stop"] = appended(trail["after-stop"], "request_refused")
     ended = Checkpoint.parse(trail["cut"][7].record["message"])
     assert ended is not None
@@ -156,8 +166,8 @@ def lines() -> dict[str, list[Line]]:
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession, lines: dict[str, list[Line]]) -> DataFrame:
-    # The broker had these late: one from a spool, which the next boot has signed, the other from a forger.
-    late = F.col(S.PROXY_ID).isin("migrated", "backdated")
+    # The broker had these late: two from a spool, which the next boot has signed, the others from a forger.
+    late = F.col(S.PROXY_ID).isin("migrated", "backdated", "came-late", "withdrawn")
     then = F.timestamp_millis(F.lit(NOON_MS + 60 * MINUTE_MS))
     rows = table(spark, [line for each in lines.values() for line in each])
     return rows.withColumn(
@@ -189,6 +199,7 @@ NOT_VALID = {
     "of-a-log": "is signed with an unknown key, or was altered",
     "swapped": "is of record 1 of whole/whole-boot-1: it was copied",
     "appended": "is signed with an unknown key, or was altered",
+    "withdrawn": "got into the topic when its key was not valid any more",
 }
 
 
@@ -211,7 +222,7 @@ def test_each_manipulation_is_found_and_nothing_else(spark: SparkSession, rows: 
     assert {name: text.partition(" at sequence ")[2].partition(" ")[2] for name, text in why.items()} == {
         name: f"{text} ({count} in all)"
         for name, text in NOT_VALID.items()
-        for count in [{"retired": 2, "early": 3, "swapped": 1, "appended": 1}.get(name, 5)]
+        for count in [{"retired": 2, "early": 3, "swapped": 1, "appended": 1, "withdrawn": 1}.get(name, 5)]
     }
     # The next boot of the process itself shows that a kill has lost nothing. That of another one does not.
     assert {name for _, name in told(found, "gaps.unfinished")} & {"adopted", "killed"} == {"adopted"}
