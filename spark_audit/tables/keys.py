@@ -94,8 +94,13 @@ def sealed(start: str, content: Mapping[str, object], key: Key, before: str | No
     return body, digest(start + body, secret)
 
 
-def fits(start: str, body: str, link: str, content: Mapping[str, object], key: Key) -> bool:
-    """Return whether a run follows from `start`, and is signed with a key."""
+def fits(
+    start: str, body: str, link: str, content: Mapping[str, object], key: Key, since_ms: int = 0
+) -> bool:
+    """Return whether a run follows from `start`, and is signed with a key that is valid at the run's time.
+
+    And at `since_ms`, the time of the run before: the owner of a key that has ended chooses the time.
+    """
     if content.get("signed_with") == SIGNED and isinstance(key, Keys):
         from proxy.audit.checkpoints import SignedNote
         from proxy.metadata.signing_keys import RUN
@@ -106,7 +111,8 @@ def fits(start: str, body: str, link: str, content: Mapping[str, object], key: K
         time_ms = content.get("time_ms")
         if parsed is None or parsed.text != _statement(start + unsigned, content) or type(time_ms) is not int:
             return False
-        valid = [each for each in key.public if each.role == RUN and each.is_valid_at(time_ms)]
+        at_ms = max(time_ms, since_ms)
+        valid = [each for each in key.public if each.role == RUN and each.is_valid_at(at_ms)]
         return signed == link and any(parsed.signer(each.name, [each]) for each in valid)
     secret = secret_of(key)
     if isinstance(key, Keys) and secret is None:

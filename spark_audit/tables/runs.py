@@ -69,11 +69,13 @@ def read_runs(
     """
     runs: list[Run] = []
     faults: list[Fault] = []
-    link, before = _SEED, 0
+    link, before, since_ms = _SEED, 0, 0
     for number, text in _texts(spark, directory, key, whole=whole):
-        run = _run(number, text, link, key)
+        if not whole and not runs:
+            since_ms = _time_before(spark, directory, number, key)
+        run = _run(number, text, link, key, since_ms)
         if not whole and not runs and run.content.get("job") == SUMMARIZE:
-            run, before = _run(number, text, None, key), number - 1
+            run, before = _run(number, text, None, key, since_ms), number - 1
         is_signed = run.content.get("signed_with") == keys.SIGNED
         if not is_signed and any(
             each.fits and each.content.get("signed_with") == keys.SIGNED for each in runs
@@ -83,7 +85,7 @@ def read_runs(
             runs, faults, before = [], [], number - 1
         faults += _faults_of(run, before, key)
         runs.append(run)
-        link, before = run.link, number
+        link, before, since_ms = run.link, number, max(since_ms, _time_ms(run))
     signed_with = newest_of(runs).content.get("signed_with")
     if keys.secret_of(key) is None and signed_with == keys.KEYED:
         raise AuditError("the runs of these tables are signed with a key: pass it with --chain-key")
@@ -213,7 +215,20 @@ def _is_beginning(run: Run, key: keys.Key) -> bool:
     return run.fits and signed and run.content.get("job") in (ACCEPT, SUMMARIZE)
 
 
-def _run(number: int, text: str, link_before: str | None, key: keys.Key) -> Run:
+def _time_before(spark: SparkSession, directory: str, number: int, key: keys.Key) -> int:
+    """Return the time of the run before the first one that is read, 0 if there is none."""
+    try:
+        return _time_ms(_run(number - 1, _text(spark, directory, number - 1), None, key))
+    except FileNotFoundError:
+        return 0
+
+
+def _time_ms(run: Run) -> int:
+    is_signed = run.fits and run.content.get("signed_with") == keys.SIGNED
+    return int(run.content["time_ms"]) if is_signed else 0
+
+
+def _run(number: int, text: str, link_before: str | None, key: keys.Key, since_ms: int = 0) -> Run:
     """Return a run. It fits if it follows from the link before; without one, from that which it names."""
     body, link = text[:-_TAIL], text[-_TAIL + len(_LINK) : -len('"}')]
     hashed = sha256(text.encode()).hexdigest()
@@ -227,7 +242,7 @@ def _run(number: int, text: str, link_before: str | None, key: keys.Key) -> Run:
     start = _SEED if content.get("job") == ACCEPT else link_before or str(named)
     # Else a member in place of the link's name could repeat one of the content, and JSON takes the last.
     is_whole = text == f'{body}{_LINK}{link}"}}' and content.get("run") == number
-    fits = is_whole and named == start and keys.fits(start, body, link, content, key)
+    fits = is_whole and named == start and keys.fits(start, body, link, content, key, since_ms)
     return Run(number, link, fits, content, hashed)
 
 

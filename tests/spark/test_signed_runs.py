@@ -16,7 +16,15 @@ from spark_audit.tables.acknowledgements import acknowledgements
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.keys import UNKNOWN, Key, Keys, fits, read_cosignatures, read_keys, sealed
-from spark_audit.tables.runs import ACCEPT, write_run
+from spark_audit.tables.runs import (
+    ACCEPT,
+    RECONCILE,
+    SUMMARIZE,
+    Run,
+    newest_of,
+    read_runs,
+    write_run,
+)
 from tests.support.signing import key_file, pem, public_key, signing_key
 
 pytestmark = [pytest.mark.spec("D14", "D8")]
@@ -84,6 +92,35 @@ def test_a_run_counts_if_its_key_was_valid_then() -> None:
     assert judged(until, (body, link))
     assert not judged(retired, (body, link))
     assert judged(replaced, by_second)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_key_that_has_ended_signs_no_run_after_one_of_a_later_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Somebody has kept the key, and writes times at which it was valid."""
+    public = [
+        public_key("auditor", "first", role="run", not_after_ms=NOW_MS),
+        public_key("auditor", "second", role="run", not_before_ms=NOW_MS),
+    ]
+    first, second = (Keys(public, run=Signer("auditor", signing_key(name))) for name in ("first", "second"))
+    directory = str(tmp_path / "runs")
+
+    def written(key: Key, before: Run, job: str, time_ms: int) -> Run:
+        return write_run(spark, directory, key, before, {"job": job, "tables": {}, "time_ms": time_ms})
+
+    def found(whole: bool) -> list[str]:
+        return [fault.check for fault in read_runs(spark, directory, Keys(public), whole=whole)[1]]
+
+    newest = written(first, newest_of([]), RECONCILE, NOW_MS - 2)
+    newest = written(second, newest, RECONCILE, NOW_MS + 1)
+    assert found(whole=False) == found(whole=True) == []
+    for job in (RECONCILE, ACCEPT, SUMMARIZE):
+        forged = written(first, newest, job, NOW_MS - 1)
+        assert "manifest.run_altered" in found(whole=False)
+        assert found(whole=True) == ["manifest.run_altered"]
+        Path(directory, f"{forged.number:08}.json").unlink()
 
 
 def test_runs_with_the_old_secret_still_fit() -> None:
