@@ -85,11 +85,12 @@ COMMENT 'ACLs and quotas, each with the offsets of the metadata log between whic
 WITH log AS (
   SELECT *, last(mark, true) OVER (ORDER BY `offset`) AS opened, first(mark, true) OVER (
     ORDER BY `offset` ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS closed
-  FROM (SELECT *, CASE WHEN api_key IN (23, 24, 25) THEN api_key END AS mark FROM {metadata_log})
+  -- Only Kafka's own log has transactions of metadata: in the topic of controllers anybody may have added a mark.
+  FROM (SELECT *, CASE WHEN NOT from_snapshot AND api_key IN (23, 24, 25) THEN api_key END AS mark FROM {metadata_log})
 ),
 in_effect AS (
   SELECT * FROM log
-  WHERE coalesce(from_snapshot, false) OR coalesce(opened, 24) <> 23 OR coalesce(closed, 25) = 24
+  WHERE coalesce(from_snapshot, true) OR coalesce(opened, 24) <> 23 OR coalesce(closed, 25) = 24
 ),
 changes AS (
   SELECT 'ACL' AS kind, body.id AS id, api_key = 18 AS sets, body.permission_type, body.principal, body.host,

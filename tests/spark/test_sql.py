@@ -119,15 +119,19 @@ def attacks(trail: Trail) -> None:
 
 
 def not_in_effect(trail: Trail) -> list[Record]:
-    """An ACL in a transaction of the log that was aborted, and one in a transaction that has no end."""
-    eve = {"api_key": 18, "record": "AccessControlEntryRecord", "version": 0, "time_ms": trail.clock()}
+    """Of Kafka's own log: an ACL in a transaction that was aborted, and one in a transaction without an end.
+
+    And a mark that somebody has added to the topic of the controllers, where it hides nothing.
+    """
+    eve = {"record": "AccessControlEntryRecord", "version": 0, "time_ms": trail.clock(), "entity": ""}
     acls = [json.dumps(an_acl_record(number, "ALLOW User:eve * READ TOPIC LITERAL pay")) for number in (8, 9)]
     kinds = ((23, "{}"), (18, acls[0]), (25, "{}"), (23, "{}"), (18, acls[1]))
     numbered = enumerate(kinds, trail.offset + 1)
-    return [
-        eve | {"offset": offset, "api_key": key, "body": body, "entity": ""}
+    of_kafka = [
+        eve | {"offset": offset, "api_key": key, "body": body, "from_snapshot": False}
         for offset, (key, body) in numbered
     ]
+    return [eve | {"offset": 1, "api_key": 23, "body": "{}"}, *of_kafka]
 
 
 @pytest.fixture(scope="module")
