@@ -27,7 +27,7 @@ from spark_audit.reconcile.offsets import times
 from spark_audit.reconcile.quarantined import quarantined
 from spark_audit.reconcile.quotas import quotas
 from spark_audit.reconcile.sessions import TRAFFIC, sessions
-from spark_audit.reconcile.settings import known_settings
+from spark_audit.reconcile.settings import known_settings, own_topics
 from spark_audit.reconcile.unsigned import VerifiedSignatures, in_effect, status, unsigned
 from spark_audit.tables.findings import FindingsSummary
 from spark_audit.tables.keys import PublicKeys
@@ -150,7 +150,7 @@ def reconcile(
         "forwarded": forwarded(to_penstock_controllers(few), of_topic(log), until_ms),
         "quotas": quotas(near, log, few, until_ms),
         "sessions": sessions(records, few, of_days),
-        "settings": known_settings(index, few),
+        "settings": known_settings(index, few).unionByName(own_topics(few)),
         "changes": changes(few, of_topic(log), until_ms),
         "times": times(audit, index, of_topic(log)),
         "quarantined": quarantined(quarantine),
