@@ -84,7 +84,7 @@ def reconcile_tables(
     versions = delta.versions(spark, tables)
     log_end = delta.log_end(spark, tables)
     versions["metadata_log"] = delta.version(spark, tables.metadata_log)
-    replaced = manifest.outputs_of(spark, out, table)
+    replaced = manifest.outputs_of(spark, out, table, runs)
     faults = manifest.output_faults(runs, replaced, named_run(spark, out))
     audit, quarantine, log = trail(spark, tables, versions)
     audit = held_if_small(manifest.with_files(spark, tables.audit, audit))
@@ -221,7 +221,7 @@ def write_page(
     days = wanted or document["summary"].get("days") or ()
     runs = manifest.check(spark, tables, key, manifest.of_days(days))
     on_step("manifest")
-    outputs = manifest.outputs_of(spark, directory, table or table_in(directory))
+    outputs = manifest.outputs_of(spark, directory, table or table_in(directory), runs)
     changed = _changed_since(runs, document, outputs)
     ids = [finding["id"] for finding in document["findings"]]
     acknowledged = of_findings(acknowledgements(runs.runs), ids)

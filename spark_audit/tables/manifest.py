@@ -594,9 +594,13 @@ def appended(spark: SparkSession, tables: Tables, manifest: Manifest, name: str,
     return {**manifest.signed, name: _signed(after, files, before.get("closed"))}
 
 
-def outputs_of(spark: SparkSession, out: str, table: str) -> dict[str, str]:
-    """Return path -> SHA-256 of findings.json in directory `out` and of table `findings`, if they exist."""
-    return _digests(spark, _findings_in(out, table))
+def outputs_of(spark: SparkSession, out: str, table: str, manifest: Manifest) -> dict[str, str]:
+    """Return path -> SHA-256 of findings.json in directory `out` and of table `findings`, if they exist.
+
+    "" for a table that a run has written and that is gone: it has the findings of all runs.
+    """
+    gone = dict.fromkeys({_absolute(table)} & _signed_outputs(manifest).keys(), _GONE)
+    return gone | _digests(spark, _findings_in(out, table))
 
 
 def outputs_to_be(out: str, table: str, text: str, found: Sequence[Row]) -> dict[str, str]:

@@ -575,6 +575,13 @@ def test_findings_and_page_are_evidence_too(
     found = {each["check"] for each in json.loads(json_file.read_text(encoding="utf-8"))["findings"]}
     assert found > {"manifest.cut", "gaps.hole"}
 
+    # It has the findings of all runs, and the next reconciliation would begin another one.
+    shutil.rmtree(out / "findings")
+    forget(spark)
+    assert run("reconcile", *common, "--out", out) == 1
+    told = [each["explanation"] for each in json.loads(json_file.read_text(encoding="utf-8"))["findings"]]
+    assert f"{out}/findings is gone: run 7 wrote it" in told
+
     expired(spark, tables)
     assert run("verify", *common) == 1
     assert "table expired does not match the manifest" in capsys.readouterr().err

@@ -41,7 +41,7 @@ def write_findings(
     document = {"summary": summary, "findings": [finding(day) for day in days]}
     (out / "findings.json").write_text(json.dumps(document), encoding="utf-8")
     runs = manifest.check(spark, Tables(str(tables)), None, manifest.NO_FILE)
-    outputs = manifest.outputs_of(spark, str(out), f"{out}/findings")
+    outputs = manifest.outputs_of(spark, str(out), f"{out}/findings", runs)
     manifest.sign(spark, runs, "reconcile", runs.checked, outputs=outputs)
 
 
