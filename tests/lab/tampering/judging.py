@@ -18,6 +18,7 @@ from tests.lab.tampering.scene import OFFSETS, SECRET
 from tests.lab.tampering.topics import Topics
 from tests.spark.audit_trail import NOON_MS
 from tests.spark.frames import KAFKA, frame, log_frame, moment
+from tests.spark.sealed import Line
 
 Found = dict[int, set[str]]
 """Number of a scene -> the checks that found something in it."""
@@ -27,11 +28,16 @@ _TOKEN = re.compile(r"k(\d{4})")
 def audit_topic(spark: SparkSession, scenes: Mapping[int, Topics]) -> DataFrame:
     """The rows of Spark's Kafka source for the audit topic: one partition for each scene."""
     rows = [
-        (line.key, line.value, "audit", number, offset, moment(line.record.get("time_ms", NOON_MS)), None)
+        (line.key, line.value, "audit", number, offset, moment(_appended_ms(line)), None)
         for number, topics in scenes.items()
         for offset, line in enumerate(topics.lines)
     ]
     return frame(spark, rows, KAFKA)
+
+
+def _appended_ms(line: Line) -> int:
+    record: dict[str, int] = {"time_ms": NOON_MS} | line.record
+    return record.get("appended_ms", record["time_ms"])
 
 
 def judged(spark: SparkSession, scenes: Mapping[int, Topics]) -> Found:

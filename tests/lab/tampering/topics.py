@@ -6,7 +6,7 @@ computed again, also where other boots name them.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ from proxy.audit.chain import Chain, sealed
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import decode_line, encode_line, segment_path
 from spark_audit import schema as S
-from tests.lab.tampering.scene import HOUR_MS, SECRET, Boots, Scene, numbered, other, scene
+from tests.lab.tampering.scene import HOUR_MS, NO_LINK, SECRET, Boots, Scene, numbered, other, scene
 from tests.spark.audit_trail import Clock, Process, Record
 from tests.spark.sealed import Line, seal
 
@@ -188,7 +188,10 @@ def _next(line: Line) -> Line:
     return Line(line.key, line.record, json.dumps(text, separators=(",", ":")).encode())
 
 
-def _unknown_process(boots: Boots, *, secret: bytes | None, from_ms: int) -> Boots:
+def _unknown_process(
+    boots: Boots, *, secret: bytes | None, from_ms: int, appended_ms: int | None = None
+) -> Boots:
+    """A process that was never there. The topic gets its records at their own times, or at `appended_ms`."""
     name = boots["first"][0].record["proxy_id"].replace("proxy-1", "proxy-9")
     forged = Process(name, Clock(from_ms), boot_id=f"{name}-boot-1")
     forged.start()
@@ -196,7 +199,10 @@ def _unknown_process(boots: Boots, *, secret: bytes | None, from_ms: int) -> Boo
         forged.clock.now_ms += HOUR_MS
         forged.high_water()
     forged.stop()
-    return {**boots, "forged": seal(forged, secret)}
+    lines = seal(forged, secret)
+    if appended_ms is not None:
+        lines = [replace(line, record=line.record | {"appended_ms": appended_ms}) for line in lines]
+    return {**boots, "forged": lines}
 
 
 ROWS_WITHOUT_KEY: dict[tuple[str, str], Callable[[Boots], Boots]] = {
@@ -271,6 +277,19 @@ def _move(made: Scene) -> None:
     _kept(made, "second", lambda records: [*records[:3], moved, *records[3:]])
 
 
+def _seen_once_more(made: Scene) -> None:
+    """Others have seen the first boot before it is written again, and see it afterwards."""
+    seen = json.loads(made.sealed()["first"][DENIAL].value)["chain"]
+    name = f"{made.first.proxy_id}/{made.first.boot_id}/"
+    [claim] = [each for each in made.controller.records if str(each["message"]).startswith(name)]
+    claim["message"] = claim["message"][: -len(NO_LINK)] + NO_LINK
+    place = made.controller.records.index(claim)
+    before = claim | {"message": f"{name}{DENIAL}/{seen}"}
+    records = made.controller.records
+    made.controller.records = numbered([*records[:place], before, *records[place:]])
+    made.first.records[FETCH]["host"] = "10.9.9.9"
+
+
 def _remove_change(made: Scene) -> None:
     _remove(made, "first", 1)
     _remove(made, "controller", 1)
@@ -283,6 +302,7 @@ ROWS_WITH_KEY: dict[tuple[str, str], Callable[[Scene], None]] = {
     ("a record", INSERT): _insert,
     ("a record to another sequence", MOVE): _swap,
     ("a record to another boot", MOVE): _move,
+    ("a record of a boot, which others see afterwards as before", EDIT): _seen_once_more,
 }
 
 
@@ -294,8 +314,12 @@ def audit_rows() -> Iterator[Variant]:
             yield Variant(Cell(AUDIT_TOPIC, item, action, WITH_KEY), partial(_with_lines, edit))
     for (item, action), change in ROWS_WITH_KEY.items():
         yield Variant(Cell(AUDIT_TOPIC, item, action, WITH_KEY), partial(_with_records, change))
-    forge = partial(_unknown_process, secret=SECRET, from_ms=scene(0).second.records[-1]["time_ms"] + 3_000)
-    yield Variant(Cell(AUDIT_TOPIC, "a process", INSERT, WITH_KEY), partial(_with_lines, forge))
+    end_ms = scene(0).second.records[-1]["time_ms"] + 3_000
+    for item, from_ms in (("a process", end_ms), ("a process, with times of before", end_ms - 6 * HOUR_MS)):
+        forge = partial(_unknown_process, secret=SECRET, from_ms=from_ms)
+        if from_ms < end_ms:
+            forge = partial(forge, appended_ms=end_ms)
+        yield Variant(Cell(AUDIT_TOPIC, item, INSERT, WITH_KEY), partial(_with_lines, forge))
 
 
 def log_rows() -> Iterator[Variant]:
@@ -313,6 +337,8 @@ def log_rows() -> Iterator[Variant]:
         )
         for action, change in LOG_ACTIONS.items():
             yield _of_log(str(record["record"]), action, partial(change, place))
+    for item, kinds in FOREIGN.items():
+        yield _of_log(item, INSERT, partial(_foreign, kinds))
     others = {
         "key": ("entity", "another"),
         "timestamp": ("time_ms", log[0]["time_ms"] + HOUR_MS),
@@ -366,6 +392,25 @@ def _log_insert(place: int, log: list[Record]) -> list[Record]:
     )
     last = log[-1]
     return [*log, log[place] | {"offset": last["offset"] + 2, "time_ms": last["time_ms"], "body": text}]
+
+
+BEGIN, ABORT = (23, "BeginTransactionRecord"), (25, "AbortTransactionRecord")
+FOREIGN = {
+    "BeginTransactionRecord": [BEGIN],
+    "AbortTransactionRecord": [ABORT],
+    "a credential between marks of transactions": [BEGIN, (11, "UserScramCredentialRecord"), BEGIN, ABORT],
+    "FeatureLevelRecord": [(12, "FeatureLevelRecord")],
+}
+"""Records that no controller of Penstock's writes so: API key and name of each kind."""
+
+
+def _foreign(kinds: Sequence[tuple[int, str]], log: list[Record]) -> list[Record]:
+    last = log[-1] | {"body": "{}", "entity": None}
+    added = [
+        last | {"offset": last["offset"] + place, "api_key": api_key, "record": record}
+        for place, (api_key, record) in enumerate(kinds, 2)
+    ]
+    return [*log, *added]
 
 
 LOG_ACTIONS: dict[str, Callable[[int, list[Record]], list[Record]]] = {
