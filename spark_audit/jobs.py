@@ -29,7 +29,12 @@ from spark_audit.reconcile.checkpoints import against_witness
 from spark_audit.reconcile.finding import KINDS, collected
 from spark_audit.reconcile.offsets import offsets, unchained
 from spark_audit.reconcile.reconciliation import CHECKS, reconcile
-from spark_audit.reconcile.topics import ComparedTopic, differences_of_audit, differences_of_log
+from spark_audit.reconcile.topics import (
+    ComparedTopic,
+    differences_of_audit,
+    differences_of_log,
+    require_positions,
+)
 from spark_audit.reconcile.unsigned import VerifiedSignatures, in_effect, status
 from spark_audit.report import coverage
 from spark_audit.report.coverage import NotReconciled
@@ -251,12 +256,10 @@ def differences_from_topics(spark: SparkSession, tables: Tables, topics: IngestT
         name: str, check: decode.Step, rows: decode.Step, end: dict[str, int], isolation: str
     ) -> ComparedTopic:
         checked = kafka_records(spark, topics.bootstrap, name, topics.options, isolation).transform(check)
-        if not end and not checked.isEmpty():
-            raise AuditError(
-                f"{tables.root}/_checkpoints does not have what ingest has read of topic {name}, so nothing"
-                " shows what is missing from the tables: restore it, or ingest into new tables"
-            )
-        return ComparedTopic(name, checked.transform(rows), checked.transform(decode.quarantine_rows), end)
+        quarantine = checked.transform(decode.quarantine_rows)
+        compared = ComparedTopic(name, checked.transform(rows), quarantine, end)
+        require_positions(tables.root, compared)
+        return compared
 
     of_audit = topic(topics.audit, decode.check_audit, decode.audit_rows, ends[0], UNCOMMITTED)
     found = differences_of_audit(audit, quarantine, expired, of_audit)

@@ -19,6 +19,7 @@ from pyspark.sql import types as T
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import fault, findings, register, sample, sentence, with_first_fault
 from spark_audit.tables.expired import IS_EXPIRED, expired_offsets, expired_sequences, with_expired
+from spark_audit.tables.files import AuditError
 from spark_audit.trail.audit_records import of_partition
 from spark_audit.trail.metadata_log import of_topic, placed
 
@@ -55,6 +56,15 @@ class ComparedTopic(NamedTuple):
     """As rows of table `quarantine`."""
     ends: Mapping[str, int]
     """Partition -> the offset after the last record that ingest has read."""
+
+
+def require_positions(root: str, topic: ComparedTopic) -> None:
+    """Raise AuditError if the tables in `root` do not say what of the topic was read, and it has records."""
+    if not topic.ends and not (topic.records.isEmpty() and topic.unreadable.isEmpty()):
+        raise AuditError(
+            f"{root}/_checkpoints does not have what ingest has read of topic {topic.name}, so nothing shows"
+            " what is missing from the tables: restore it, or ingest into new tables"
+        )
 
 
 def differences_of_audit(

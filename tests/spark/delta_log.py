@@ -1,4 +1,4 @@
-"""Edits of Delta's log by somebody who knows its format: no data file is touched."""
+"""Edits of Delta's log, and of the footers of its files, by somebody who knows their formats."""
 
 import json
 import shutil
@@ -108,3 +108,23 @@ def name_files(path: str, form: str) -> None:
 def forget(spark: SparkSession) -> None:
     """The session reads all logs again."""
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]  # of Delta
+
+
+def only_nulls(spark: SparkSession, file: Path) -> None:
+    """The footer of a Parquet file says that all values are null. Its records stay as they are."""
+    jvm: Any = spark.sparkContext._jvm
+    hadoop, converter = jvm.org.apache.parquet.hadoop, jvm.org.apache.parquet.format.converter
+    place = jvm.org.apache.hadoop.fs.Path(str(file))
+    read = hadoop.ParquetFileReader.open(spark.sparkContext._jsc.hadoopConfiguration(), place)
+    footer = read.getFooter()
+    for block in footer.getBlocks():
+        for column in block.getColumns():
+            column.getStatistics().setNumNulls(column.getValueCount())
+    read.close()
+    written = jvm.java.io.ByteArrayOutputStream()
+    says = converter.ParquetMetadataConverter().toParquetMetadata(1, footer)
+    jvm.org.apache.parquet.format.Util.writeFileMetaData(says, written)
+    content, new = file.read_bytes(), bytes(written.toByteArray())
+    old_bytes = int.from_bytes(content[-8:-4], "little")
+    file.write_bytes(content[: -8 - old_bytes] + new + len(new).to_bytes(4, "little") + b"PAR1")
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)

@@ -32,6 +32,7 @@ from tests.spark.delta_log import (
     host_from_the_log,
     mapped_to_another,
     name_files,
+    only_nulls,
     other_vector,
     with_a_vector,
 )
@@ -122,26 +123,6 @@ def other_statistics(spark: SparkSession, tables: Tables) -> None:
                 said["minValues"][S.EVENT] = said["maxValues"][S.EVENT] = "zz"
                 entry["add"]["stats"] = json.dumps(said | {"numRecords": 1_000_000})
         each.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries), encoding="utf-8")
-
-
-def only_nulls(spark: SparkSession, file: Path) -> None:
-    """The footer of a Parquet file says that all values are null. Its records stay as they are."""
-    jvm: Any = spark.sparkContext._jvm
-    hadoop, converter = jvm.org.apache.parquet.hadoop, jvm.org.apache.parquet.format.converter
-    place = jvm.org.apache.hadoop.fs.Path(str(file))
-    read = hadoop.ParquetFileReader.open(spark.sparkContext._jsc.hadoopConfiguration(), place)
-    footer = read.getFooter()
-    for block in footer.getBlocks():
-        for column in block.getColumns():
-            column.getStatistics().setNumNulls(column.getValueCount())
-    read.close()
-    written = jvm.java.io.ByteArrayOutputStream()
-    says = converter.ParquetMetadataConverter().toParquetMetadata(1, footer)
-    jvm.org.apache.parquet.format.Util.writeFileMetaData(says, written)
-    content, new = file.read_bytes(), bytes(written.toByteArray())
-    old_bytes = int.from_bytes(content[-8:-4], "little")
-    file.write_bytes(content[: -8 - old_bytes] + new + len(new).to_bytes(4, "little") + b"PAR1")
-    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
 
 def copied(spark: SparkSession, tables: Tables) -> None:

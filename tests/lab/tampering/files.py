@@ -22,6 +22,7 @@ from spark_audit import jobs
 from spark_audit import schema as S
 from spark_audit.ingest import decode
 from spark_audit.reconcile import topics as against
+from spark_audit.reconcile.chain import not_to_sign
 from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables, empty_frame
 from spark_audit.tables.files import AuditError
@@ -40,7 +41,14 @@ from tests.lab.tampering.topics import (
     Cell,
     untouched,
 )
-from tests.spark.delta_log import forget, host_from_the_log, mapped_to_another, other_vector, with_a_vector
+from tests.spark.delta_log import (
+    forget,
+    host_from_the_log,
+    mapped_to_another,
+    only_nulls,
+    other_vector,
+    with_a_vector,
+)
 from tests.spark.frames import log_frame
 
 FAILED = "exit code 2"
@@ -181,7 +189,10 @@ def _delete_commit(place: Place) -> None:
 
 def _edit_parquet(place: Place) -> None:
     """As a program does that knows Parquet: the file can be read afterwards."""
-    path = place.data_files()[0]
+    _other_host(place, place.data_files()[0])
+
+
+def _other_host(place: Place, path: Path) -> None:
     rows = place.spark.read.parquet(str(path)).withColumn(S.HOST, F.lit("10.9.9.9")).localCheckpoint()
     other = place.root / "other"
     rows.coalesce(1).write.parquet(str(other))
@@ -347,6 +358,8 @@ def cells(place: Place) -> Iterator[tuple[Cell, set[str]]]:
     yield from _findings_table(place)
     _undo(place, copy)
     yield from _checkpoints(place)
+    _undo(place, copy)
+    yield from _new_file(place)
 
 
 def _findings_table(place: Place) -> Iterator[tuple[Cell, set[str]]]:
@@ -358,8 +371,19 @@ def _findings_table(place: Place) -> Iterator[tuple[Cell, set[str]]]:
     for (item, action), change in changes.items():
         _write_findings(place, rows.transform(change))
         yield Cell("table findings", item, action, WITHOUT_KEY), judged(place)
+    shutil.rmtree(place.out / "findings")
+    forget(place.spark)
+    yield Cell("table findings", "the whole table", DELETE, WITHOUT_KEY), _of_outputs(place)
     _write_findings(place, rows)
-    assert judged(place) == set()
+    assert judged(place) == _of_outputs(place) == set()
+
+
+def _of_outputs(place: Place) -> set[str]:
+    """What `reconcile` finds of the findings before it replaces them."""
+    runs = manifest.check(place.spark, place.tables, SECRET)
+    out = str(place.out)
+    found = manifest.outputs_of(place.spark, out, jobs.table_in(out), runs)
+    return {fault.check for fault in manifest.output_faults(runs, found)}
 
 
 def _checkpoints(place: Place) -> Iterator[tuple[Cell, set[str]]]:
@@ -375,8 +399,35 @@ def _checkpoints(place: Place) -> Iterator[tuple[Cell, set[str]]]:
         _write_checkpoint(place, {1: end})
         ends = delta.ends_read(place.spark, place.tables, delta.AUDIT_STREAM)
         topic = against.ComparedTopic("audit", rows, nothing, ends)
-        found = against.audit_places(table, expired, topic).select(against.KIND).distinct().collect()
-        yield Cell("checkpoint", item, EDIT, WITHOUT_KEY), {f"topics.{row[0]}" for row in found}
+        kinds = against.audit_places(table, expired, topic).select(against.KIND).distinct().collect()
+        yield Cell("checkpoint", item, EDIT, WITHOUT_KEY), {f"topics.{row[0]}" for row in kinds}
+    shutil.rmtree(place.checkpoint())
+    ends = delta.ends_read(place.spark, place.tables, delta.AUDIT_STREAM)
+    found = set[str]()
+    try:
+        against.require_positions(place.tables.root, against.ComparedTopic("audit", rows, nothing, ends))
+    except AuditError:
+        found = {FAILED}
+    yield Cell("checkpoint", "the positions", DELETE, WITHOUT_KEY), found
+
+
+def _new_file(place: Place) -> Iterator[tuple[Cell, set[str]]]:
+    """A file of which no run has signed anything yet, as `reconcile` compares it."""
+    before = set(place.data_files())
+    checked = audit_topic(place.spark, {3: untouched(3)}).transform(decode.check_audit)
+    delta.append_once(checked.transform(decode.audit_rows).coalesce(1), place.tables.audit, "lab", 3)
+    [file] = set(place.data_files()) - before
+    edits: dict[str, Callable[[], None]] = {
+        "a cell of a new Parquet file": lambda: _other_host(place, file),
+        "a cell of a new Parquet file, which its footer hides": lambda: only_nulls(place.spark, file),
+    }
+    for item, edit in edits.items():
+        edit()
+        rows = manifest.of_table_not_checked(
+            place.spark, place.tables, manifest.check(place.spark, place.tables, SECRET)
+        )
+        found = {row[S.CHECK] for row in not_to_sign(rows, None).collect()}
+        yield Cell("file of a table", item, EDIT, WITHOUT_KEY), found
 
 
 def _undo(place: Place, copy: Path) -> None:
