@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 EXIT_CONFIG = 2
 CONFIG_VARIABLE = "PENSTOCK_CONFIG"
-SPARK = ("pyspark", "delta", "py4j", "jinja2", "markupsafe")
-"""Packages that only the extra `spark` installs."""
 _INIT = (
     "Write commented example files for a proxy beside its broker, a controller, or both: configurations that"
     " penstock check accepts, users, certificates and passwords in secrets/, systemd units, alert rules and"
@@ -67,9 +65,7 @@ def _audit(words: Sequence[str]) -> int:
         from spark_audit.__main__ import main as audit
 
         return audit(words)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in SPARK:
-            raise
+    except ImportError as error:
         print(
             f"penstock: this command needs an extra that is not installed ({error});"
             " run pip install '.[spark]' in a checkout",

@@ -7,6 +7,7 @@ Exit code: 0 no findings, 1 findings (`history`: nothing), 2 failed (the reason 
 import argparse
 import getpass
 import json
+import os
 import signal
 import sys
 import traceback
@@ -23,6 +24,16 @@ if not __package__:
         entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent
     ]
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+try:
+    from spark_audit import jobs  # noqa: F401 - it imports each package that is not Python's own
+except ImportError as error:
+    if __name__ != "__main__":
+        raise
+    submitted = "pass --packages as deploy/spark/README.md says, and run pip install '.[cluster]'"
+    what_to_do = submitted if "PYSPARK_GATEWAY_PORT" in os.environ else "run pip install '.[spark]'"
+    print(f"penstock audit: {error}: with Python 3.11 or later, {what_to_do} in a checkout", file=sys.stderr)
+    sys.exit(2)
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkException

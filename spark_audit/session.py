@@ -139,13 +139,13 @@ def jvm_prints_into(log: Path | None) -> Iterator[None]:
 
 def _require_packages(session: SparkSession) -> None:
     # spark-submit starts the JVM before this program, so only its own options can add packages.
+    wanted = ",".join(packages(session.version))
     jvm: Java = session.sparkContext._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     for name in ("io.delta.tables.DeltaTable", "org.apache.spark.sql.kafka010.KafkaSourceProvider"):
         try:
             loader.loadClass(name)
         except Py4JJavaError as error:
-            wanted = ",".join(packages(session.version))
             raise AuditError(f"{name} is not on the class path: spark-submit --packages {wanted}") from error
 
 

@@ -1,6 +1,7 @@
 """The command line: what it is, where its documentation is, and what to install for the rest of it."""
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -59,6 +60,35 @@ def test_a_missing_extra_is_named(
     told = capsys.readouterr().err
     assert told.endswith(f"pip install '.[{extra}]' in a checkout\n")
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "what_to_do"),
+    [
+        ({}, "run pip install '.[spark]' in a checkout"),
+        (
+            {"PYSPARK_GATEWAY_PORT": "1"},
+            "pass --packages as deploy/spark/README.md says, and run pip install",
+        ),
+    ],
+    ids=["alone", "under spark-submit"],
+)
+def test_a_job_without_its_packages_ends_with_code_2(environment: dict[str, str], what_to_do: str) -> None:
+    """Code 1 would say that there are findings."""
+    file = CHECKOUT / "spark_audit" / "__main__.py"
+    program = f"import runpy, sys; sys.modules['delta'] = None; runpy.run_path('{file}', run_name='__main__')"
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    [line] = ended.stderr.splitlines()
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert line.startswith("penstock audit: No module named 'delta")
+    assert what_to_do in line
 
 
 def test_files_of_one_machine_are_compared(tmp_path: Path) -> None:
