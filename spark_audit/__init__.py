@@ -16,6 +16,7 @@ report/     tables and findings -> one HTML page
 what_if/    recorded traffic under a proposed change of policy
 least_privilege/  grants, users and quotas that nothing has used as far as they go
 siem/       records as OCSF or ECS -> files or HTTP
+failures    why Spark has failed, in one line; starts no JVM
 progress    which step of a job is running; needs no Spark
 prepare     makes what is prepared
 jobs        reconciles tables, and writes pages, with the manifest

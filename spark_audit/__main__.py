@@ -42,6 +42,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_audit import arguments as A
 from spark_audit import schema as S
 from spark_audit import session
+from spark_audit.failures import reason
 from spark_audit.ingest.reprocess import reprocess
 from spark_audit.ingest.streams import Alone, IngestTopics, ingest, ingest_continuously
 from spark_audit.ingest.topics import kafka_options
@@ -117,7 +118,7 @@ def _ended(arguments: argparse.Namespace) -> int:
         return _failed(str(error))
     except (PySparkException, Py4JError) as error:
         is_log_of_use = log is not None
-        return _failed(_reason(error) + (f" (more in {log})" if is_log_of_use else ""))
+        return _failed(reason(error) + (f" (more in {log})" if is_log_of_use else ""))
     except KeyboardInterrupt:
         return _failed("interrupted; the next ingest continues from the checkpoints")
     # Exit code 1 says that there are findings, which a scheduler must be able to rely on.
@@ -413,7 +414,7 @@ def _serve(spark: SparkSession, arguments: argparse.Namespace) -> int:
         _say,
         stop_requested,
         (lambda: _import(spark, arguments)) if arguments.log_dirs else lambda: None,
-        _reason,
+        reason,
         arguments.unchained_until,
     )
     with ExitStack() as opened:
@@ -520,18 +521,9 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def _failed(reason: str) -> int:
-    print(f"penstock audit: {reason}", file=sys.stderr)
+def _failed(why: str) -> int:
+    print(f"penstock audit: {why}", file=sys.stderr)
     return FAILED
-
-
-def _reason(error: Exception) -> str:
-    """Return the message on one line. For an exception of the JVM, that of its innermost cause."""
-    first, *others = str(error).strip().splitlines() or [type(error).__name__]
-    if not first.startswith("An error occurred while calling"):
-        return first
-    causes = [line.partition("Caused by: ")[2] for line in others if line.startswith("Caused by: ")]
-    return (causes or [line.removeprefix(": ") for line in others[:1]] or [first])[-1]
 
 
 if __name__ == "__main__":

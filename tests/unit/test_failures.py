@@ -1,0 +1,52 @@
+"""One line of what Spark or its JVM says when it fails, and what to do."""
+
+import pytest
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark.errors import PySparkRuntimeError, StreamingQueryException
+
+from spark_audit.failures import reason
+
+pytestmark = pytest.mark.spec("O5")
+
+OF_THE_JVM = """\
+An error occurred while calling o82.save.
+: org.apache.spark.SparkException: Job aborted
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.jobAborted(QueryExecutionErrors.scala:1)
+Caused by: org.apache.spark.SparkException: Task failed while writing rows
+Caused by: {}
+"""
+
+
+class Converted(StreamingQueryException):
+    """As PySpark makes it of an exception of the JVM."""
+
+    def __init__(self, message: str, stack: str) -> None:
+        super().__init__(message)
+        self._stackTrace = stack
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (Py4JError(OF_THE_JVM.format("java.lang.IllegalStateException: odd")), "IllegalStateException: odd"),
+        (
+            Py4JError(OF_THE_JVM.format("java.io.IOException: No space left on device")),
+            "No space left on device: make room where the tables, --out and spark.local.dir are",
+        ),
+        (
+            Converted("[STREAM_FAILED] Query terminated", OF_THE_JVM.format("E: No space left on device")),
+            "E: No space left on device: make room where",
+        ),
+        (Py4JError("An error occurred while calling o1.x"), "An error occurred while calling o1.x"),
+        (
+            PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port"),
+            "before sending its port: Java did not start, or did not find Spark's packages",
+        ),
+        (Py4JError(""), "Py4JError"),
+    ],
+)
+def test_the_line_has_the_innermost_cause_and_what_to_do(error: Exception, line: str) -> None:
+    said = reason(error)
+
+    assert line in said
+    assert "\n" not in said
