@@ -17,6 +17,7 @@ from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import Any, Protocol
 
@@ -167,6 +168,8 @@ CONTINUOUS_TRIGGER = "10 seconds"
 RETRY_MS = 10_000
 STOP_CHECK_MS = 1_000
 WITHHELD_CHECK_MS = 60_000
+SET_BACK = timedelta(seconds=10)
+"""A stream would wait until the clock shows the time of its next batch again, for hours perhaps."""
 Write = Callable[[DataFrame, int], None]
 Report = Callable[[str], None]
 
@@ -312,8 +315,12 @@ def _read_until_end(
     stop_requested: Event,
     companion: Companion,
 ) -> bool:
-    """Run all streams at once until a stop is requested. Return whether `companion` has requested it."""
+    """Run all streams at once until a stop is requested, or the clock is set back.
+
+    Return whether `companion` has requested it.
+    """
     trigger = {"processingTime": CONTINUOUS_TRIGGER}
+    clock = datetime.now(UTC)
     queries = [_start(spark, topics, stream, trigger) for stream in streams]
     waited_ms = 0
     with _stopped_at_end(queries):
@@ -328,6 +335,10 @@ def _read_until_end(
                 stream.progress.update(query)
                 if waited_ms % interval_ms < STOP_CHECK_MS and (line := stream.progress.changed_line()):
                     report(line)
+            before, clock = clock, datetime.now(UTC)
+            if before - clock > SET_BACK:
+                report(f"the clock was set back by {before - clock}; the streams start again")
+                return False
             if waited_ms % WITHHELD_CHECK_MS < STOP_CHECK_MS:
                 for end in ends:
                     end.report_withheld(report)

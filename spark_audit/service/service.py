@@ -17,13 +17,16 @@ from threading import Event
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from spark_audit import schema as S
 from spark_audit.ingest.streams import Companion, Progress
 from spark_audit.jobs import reconcile_tables, table_in, write_page
 from spark_audit.reconcile.chain import not_to_sign
 from spark_audit.report.page import overview
 from spark_audit.service.exposition import STREAM_TIMEOUT_S, Metrics
 from spark_audit.service.schedule import Schedule
+from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError, names_in, write_text
 from spark_audit.tables.findings import FindingsSummary, read_findings
@@ -81,6 +84,9 @@ class Service(Companion):
         """Start a reconciliation if one is due. Return True if the tables are to be maintained."""
         self._progress = progress
         self._metrics.update(progress)
+        # If the clock was set back, what is due may be far away.
+        self._next_s = min(self._next_s, now_s() + self._schedule.interval_s)
+        self._maintenance_s = min(self._maintenance_s, self._schedule.maintenance_after(now_s()))
         if self._running is not None and not self._running.done():
             return False
         if self._running is not None:
@@ -179,7 +185,10 @@ class Service(Companion):
         self._report("compacted")
 
     def _expire(self, retain_days: int) -> None:
-        before = datetime.now(UTC).date() - timedelta(days=retain_days)
+        # A clock that was set forward must delete nothing, so the brokers have to agree.
+        arrived = delta.read_table(self._spark, self._tables.audit).agg(F.max(F.to_date(S.KAFKA_TIMESTAMP)))
+        today, newest = datetime.now(UTC).date(), arrived.collect()[0][0]
+        before = min(today, newest or today) - timedelta(days=retain_days)
         done = expire(self._spark, self._tables, before, self._key, not_to_sign)
         self._report(done.said())
 

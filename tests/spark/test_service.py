@@ -27,6 +27,7 @@ from tests.spark.audit_trail import DAY, NOON_MS, Clock, Process, Trail
 from tests.spark.frames import audit_frame
 from tests.spark.ingesting import Source, in_tables, log_records
 from tests.spark.stopping import job_process, kill
+from tests.support.set_clock import SetClock
 
 PATIENCE_MS = 300_000
 MINUTES = float(os.environ.get("PENSTOCK_SERVICE_MINUTES", "0"))
@@ -47,8 +48,10 @@ def broker(kafka_libs: Path, tmp_path: Path) -> Iterator[Broker]:
 
 
 @contextmanager
-def service(source: Source, tables: Tables, directory: Path, **options: object) -> Iterator[ChildProcess]:
-    arguments = "--continuous", "--out", str(directory / "out"), *SOON
+def service(
+    source: Source, tables: Tables, directory: Path, *more: str, **options: object
+) -> Iterator[ChildProcess]:
+    arguments = "--continuous", "--out", str(directory / "out"), *SOON, *more
     with job_process("run", source, tables, directory, *arguments, **options) as process:
         yield process
 
@@ -209,6 +212,40 @@ def test_a_service_that_is_killed_at_random_moments_loses_and_doubles_nothing(
     assert not any(check.startswith(("manifest.", "gaps.", "chain.")) for check in found), found
 
 
+@pytest.mark.spark
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.spec("D9")
+def test_a_clock_that_is_set_back_stops_no_stream_and_one_that_is_set_forward_deletes_no_day(
+    spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, tables = Source(broker.plaintext, "clock"), Tables(str(tmp_path / "tables"))
+    source.create()
+    source.send_log(log_records(1, bad=0))
+    clock, proxy = SetClock(tmp_path), Process("proxy-1", Clock())
+    for name, value in clock.environment.items():
+        monkeypatch.setenv(name, value)
+    proxy.start()
+    proxy.high_water()
+    source.send_audit(proxy.records)
+
+    with service(source, tables, tmp_path, "--retain-days", "300") as process:
+        wait_for(process, rf"reconciled {DAY}: .*; 2 records")
+        clock.set_by(-7_200)
+        wait_for(process, r"the clock was set back by 1:59:5\S+; the streams start again")
+        source.send_audit([proxy.high_water(), proxy.stop()])
+        wait_for(process, rf"reconciled {DAY}: .*; 4 records")
+        clock.set_by(400 * DAY_S)
+        wait_for(process, "expired: 0 records of 0 days\n")
+        wait_for(process, "\ncompacted\n")
+        process.signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_MS) == 0
+
+    assert in_tables(spark, tables, source.topics) == source.held()
+    assert command_line.main(["verify", "--tables", tables.root]) == 0
+
+
 @pytest.mark.spec("D9")
 def test_reconciliations_follow_the_ends_of_intervals_and_maintenance_the_end_of_the_day() -> None:
     hourly, often = Schedule(3600), Schedule(60)
@@ -233,7 +270,8 @@ def test_tables_are_compacted_although_a_finding_keeps_old_days_from_being_delet
     tables, told = Tables(str(tmp_path / "tables")), list[str]()
     delta.create_tables(spark, tables)
     for number, record in enumerate(Trail(Clock(NOON_MS - 400 * 86_400_000)).audit):
-        delta.append_once(audit_frame(spark, [record]), tables.audit, "test", number)
+        arrived = record | {"appended_ms": NOON_MS}
+        delta.append_once(audit_frame(spark, [arrived]), tables.audit, "test", number)
     service = Service(
         *(spark, tables, str(tmp_path / "out"), None, None, Schedule(3600, retain_days=1), Metrics()),
         *(told.append, threading.Event(), lambda: None, str, {}),

@@ -29,7 +29,7 @@ class DiskFaults:
         self.trace = directory / "disk.trace"
         self.rules()
         self.environment = {
-            "LD_PRELOAD": str(_library()),
+            "LD_PRELOAD": str(library(_SOURCE)),
             "DISK_FAULTS_UNDER": str(under),
             "DISK_FAULTS_RULES": str(self._rules),
             "DISK_FAULTS_TOLD": str(self._told),
@@ -47,13 +47,14 @@ class DiskFaults:
 
 
 @cache
-def _library() -> Path:
+def library(source: Path) -> Path:
+    """Compile a file of C for LD_PRELOAD. Skips the test where there is no C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         if os.environ.get("PENSTOCK_REQUIRE_KAFKA") == "1":
-            raise AssertionError("disk faults need a C compiler")
-        pytest.skip("disk faults need a C compiler")
-    library = Path(tempfile.mkdtemp(prefix="penstock-disk-")) / "disk_faults.so"
+            raise AssertionError(f"{source.name} needs a C compiler")
+        pytest.skip(f"{source.name} needs a C compiler")
+    compiled = Path(tempfile.mkdtemp(prefix="penstock-preload-")) / f"{source.stem}.so"
     flags = ["-O1", "-Wall", "-Werror", "-shared", "-fPIC"]
-    subprocess.run([compiler, *flags, "-o", str(library), str(_SOURCE), "-ldl", "-lpthread"], check=True)
-    return library
+    subprocess.run([compiler, *flags, "-o", str(compiled), str(source), "-ldl", "-lpthread"], check=True)
+    return compiled
