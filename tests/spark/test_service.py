@@ -5,9 +5,10 @@ import os
 import random
 import re
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -45,6 +46,19 @@ def broker(kafka_libs: Path, tmp_path: Path) -> Iterator[Broker]:
         yield own
     finally:
         own.stop()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(mount)]
+    if (done := subprocess.run(mounting, check=False, capture_output=True, text=True)).returncode != 0:
+        pytest.skip(f"a file system cannot be mounted here: {done.stderr}")
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=True)
 
 
 @contextmanager
@@ -242,6 +256,46 @@ def test_a_clock_that_is_set_back_stops_no_stream_and_one_that_is_set_forward_de
         process.signal(signal.SIGTERM)
         assert process.wait(PATIENCE_MS) == 0
 
+    assert in_tables(spark, tables, source.topics) == source.held()
+    assert command_line.main(["verify", "--tables", tables.root]) == 0
+
+
+@pytest.mark.spark
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.spec("D9", "D4")
+def test_a_full_disk_ends_the_service_and_a_second_service_is_none(
+    spark: SparkSession, broker: Broker, tmp_path: Path, small_disk: Path
+) -> None:
+    """Both end with code 2 and one line that says why; nothing is lost, and nothing is there twice."""
+    source, tables = Source(broker.plaintext, "full"), Tables(str(small_disk / "tables"))
+    source.create()
+    source.send_audit(source.records[:3])
+    source.send_log(log_records(1, bad=0))
+    filler = small_disk / "filler"
+
+    with service(source, tables, tmp_path) as process:
+        wait_for(process, rf"reconciled {DAY}: .*; 3 records")
+        with service(source, tables, tmp_path / "second") as second:
+            assert second.wait(PATIENCE_MS) == 2
+        assert second.log_text().splitlines()[-1] == (
+            f"penstock audit: another job is writing to {tables.root}: wait for it or stop it"
+        )
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(bytes(1024)):
+                pass
+        source.send_audit(source.records[3:])
+        assert process.wait(PATIENCE_MS) == 2
+    last = process.log_text().splitlines()[-1]
+    assert last.startswith("penstock audit: ")
+    assert "No space left on device" in last
+
+    filler.unlink()
+    with service(source, tables, tmp_path / "again") as process:
+        wait_for(process, rf"reconciled {DAY}: .*; {len(source.records)} records")
+        process.signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_MS) == 0
     assert in_tables(spark, tables, source.topics) == source.held()
     assert command_line.main(["verify", "--tables", tables.root]) == 0
 
