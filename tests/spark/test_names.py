@@ -12,6 +12,7 @@ from spark_audit import schema as S
 from spark_audit.tables import delta
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.names import located
+from tests.support.hive_metastore import metastore
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.spec("D16")]
 
@@ -24,13 +25,8 @@ from spark_audit.session import open_session
 from spark_audit.tables.delta import create_tables
 from spark_audit.tables.names import located
 
-root, step = sys.argv[1:]
-hive = {
-    "spark.sql.catalogImplementation": "hive",
-    "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={root}/metastore;create=true",
-    "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
-    "spark.hadoop.hive.metastore.schema.verification": "false",
-}
+root, uri, step = sys.argv[1:]
+hive = {"spark.sql.catalogImplementation": "hive", "spark.hadoop.hive.metastore.uris": uri}
 if step == "create":
     spark = open_session("local[1]", settings=hive)
     spark.sql(f"CREATE SCHEMA lake LOCATION '{root}/lake'")
@@ -38,7 +34,9 @@ if step == "create":
 else:
     settings = [each for name, value in hive.items() for each in ("--conf", f"{name}={value}")]
     command = ["reconcile", "--tables", "spark_catalog.lake", "--out", f"{root}/out", "--master", "local[1]"]
-    assert command_line.main([*command, *settings]) == 0
+    code = command_line.main([*command, *settings])
+    if code == 2:
+        sys.exit(code)
     spark = SparkSession.getActiveSession()
     names = [row["tableName"] for row in spark.sql("SHOW TABLES IN lake").collect()]
     print("tables:", *sorted(names))
@@ -103,13 +101,19 @@ def test_a_schema_that_does_not_exist_is_an_error(spark: SparkSession) -> None:
         located(spark, "spark_catalog.absent")
 
 
-def test_another_process_finds_the_tables_in_a_hive_metastore(tmp_path: Path) -> None:
-    def run(step: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", ALL_JOBS, str(tmp_path), step]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+def test_another_process_finds_the_tables_in_a_hive_metastore_and_says_if_it_is_away(tmp_path: Path) -> None:
+    def run(uri: str, step: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", ALL_JOBS, str(tmp_path), uri, step]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
 
-    made, reconciled = run("create"), run("reconcile")
+    with metastore(tmp_path / "metastore") as uri:
+        made, reconciled = run(uri, "create"), run(uri, "reconcile")
+    away = run(uri, "reconcile")
 
     assert made.returncode == 0, made.stderr[-3_000:]
     assert reconciled.returncode == 0, reconciled.stderr[-3_000:]
     assert "tables: audit metadata_log quarantine reconciled" in reconciled.stdout
+    assert (away.returncode, away.stdout) == (2, "")
+    [line] = away.stderr.splitlines()
+    assert line.startswith("penstock audit: "), line
+    assert "the Hive metastore of spark.hadoop.hive.metastore.uris is not available" in line
