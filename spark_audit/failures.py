@@ -24,6 +24,10 @@ _WHAT_TO_DO = (
         "set credentials of the object store, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     ),
     (
+        "Timed out waiting for a node assignment",
+        "no Kafka broker is reachable: start the job again when one is",
+    ),
+    (
         "Could not connect to meta store",
         "the Hive metastore of spark.hadoop.hive.metastore.uris is not available: start the job again later",
     ),

@@ -37,6 +37,13 @@ class Converted(StreamingQueryException):
             Converted("[STREAM_FAILED] Query terminated", OF_THE_JVM.format("E: No space left on device")),
             "E: No space left on device: make room where",
         ),
+        (
+            Converted(
+                "[STREAM_FAILED] Query terminated",
+                OF_THE_JVM.format("E: Timed out waiting for a node assignment. Call: listOffsets"),
+            ),
+            "Call: listOffsets: no Kafka broker is reachable",
+        ),
         (Py4JError("An error occurred while calling o1.x"), "An error occurred while calling o1.x"),
         (
             PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port"),

@@ -27,7 +27,7 @@ LATE_S = 1_200
 LOOK_S = 0.02
 END_MS = 10_000
 AWAY = "no Kafka broker is reachable"
-"""What an ingest says that was begun while every broker was dead: it has to be begun again, and is."""
+"""What an ingest says while every broker is dead: it has to be begun again, and is."""
 
 
 class Ingesting:
