@@ -237,6 +237,10 @@ KNOWN = (
 )
 
 
+BEHIND_NO_RESPONSE = "Requests sent behind a Produce with `acks=0` that fails at the broker"
+"""Explains a request of a pipeline with a response through the proxy only; `Run` knows what is before it."""
+
+
 def row_of(api: str, difference: Difference, step: Any) -> str | None:
     """The row that explains it; None: nothing does."""
     older = not Release.chosen().has(Feature.CONSUMER_GROUPS)

@@ -20,9 +20,9 @@ from proxy.wire.schema import Struct
 from tests.lab.differential import staging
 from tests.lab.differential.cases import Case, Served, Step
 from tests.lab.differential.comparing import Difference, codes, differences, plain
-from tests.lab.differential.known import row_of
+from tests.lab.differential.known import BEHIND_NO_RESPONSE, row_of
 from tests.lab.differential.rights import marker
-from tests.lab.side_by_side.dialogue import Asked, Closed, Dialogue, Heard, Outcome
+from tests.lab.side_by_side.dialogue import Asked, Closed, Dialogue, Heard, Outcome, Silent
 from tests.lab.side_by_side.sides import Side
 
 _DENIALS = frozenset(
@@ -181,10 +181,16 @@ class Run:
             # Who closes with requests unread resets the connection, and what its client has not read is lost.
             if not tries_left or not any(_lost_one(outcomes) for outcomes in each):
                 break
+        is_behind = False
         for step, outcomes in zip(steps, each, strict=True):
             result.asked.append(step)
             result.answers.append(_kind(outcomes[0], step, result.case, talks[0].side))
-            self._note(step, _differences(step, outcomes, talks, result), outcomes, result)
+            at_broker, at_proxy = outcomes
+            if is_behind and at_broker != at_proxy and isinstance(at_broker, Closed | Silent):
+                result.explained.append(BEHIND_NO_RESPONSE)
+            else:
+                self._note(step, _differences(step, outcomes, talks, result), outcomes, result)
+            is_behind = is_behind or not step.answered
 
     def _compared(self, step: Step, talks: list[_Talk], result: Result) -> tuple[Any, list[Difference]]:
         outcomes = tuple(self._pool.map(lambda talk: talk.ask(step), talks))
