@@ -37,6 +37,9 @@ class Shape:
     """Between two records."""
     signs: bool = False
     """Each fourth record is a checkpoint."""
+    old_processes: int = 0
+    """So many processes at first write version 1 of the record, without a chain and checkpoints; then as many
+    write version 2 without the fields that were added later."""
 
     @property
     def processes(self) -> int:
@@ -61,7 +64,12 @@ def events(
             _data(forced).get(name, F.lit(None)).cast(S.DATA[name].dataType).alias(name)
             for name in S.DATA.names
         ),
+        (F.col("process") < 2 * shape.old_processes).alias("is_old"),
     )
+
+
+def _unchained(shape: Shape) -> Column:
+    return F.col("process") < shape.old_processes
 
 
 def _forced(forced: dict[str, dict[int, object]], name: str, otherwise: Column) -> Column:
@@ -94,7 +102,7 @@ def _about(shape: Shape) -> list[Column]:
     event = (
         F.when(sequence == 0, "started")
         .when(sequence == shape.boot_size - 1, "stopped")
-        .when(F.lit(shape.signs) & (sequence % CHECKPOINTS == 2), "checkpoint")
+        .when(F.lit(shape.signs) & ~_unchained(shape) & (sequence % CHECKPOINTS == 2), "checkpoint")
         .when(sequence % 500 == 499, "high_water")
         .when(sequence % 100 == 1, "authentication")
         .when(kind < _DESCRIBED, "authorization_summary")
@@ -112,6 +120,7 @@ def _about(shape: Shape) -> list[Column]:
         F.coalesce(method, F.lit("Produce")).alias(S.METHOD),
         F.coalesce(operation, F.lit("WRITE")).alias(S.OPERATION),
         F.when(kind < _DESCRIBED, own).when(kind < _CLOSED, closed).otherwise(secret).alias(S.RESOURCE_NAME),
+        F.when(_unchained(shape), 1).otherwise(2).alias(S.RECORD_SCHEMA_VERSION),
         F.concat(F.lit("process-"), F.col("process")).alias(S.PROXY_ID),
         F.sha1(F.concat(F.lit("boot-"), F.col("boot"))).substr(1, 16).alias(S.BOOT_ID),
     ]
@@ -171,7 +180,7 @@ def _data(forced: dict[str, dict[int, object]]) -> dict[str, Column]:
     return (
         kept
         | {
-            S.RECORD_SCHEMA_VERSION: F.lit(2),
+            S.RECORD_SCHEMA_VERSION: F.col(S.RECORD_SCHEMA_VERSION),
             S.ROLE: F.lit("proxy"),
             S.MESSAGE: F.when(_is("checkpoint"), NOTE),
             S.SETTINGS: F.when(_is("started"), _settings()),
@@ -191,11 +200,12 @@ def _settings() -> Column:
         "super.users": "User:admin",
         "allow.everyone.if.no.acl.found": "false",
         "quota.mode": "enforce",
-        "audit.chain": "sha256",
     }
-    first = F.create_map(*(F.lit(text) for pair in told.items() for text in pair))
+    unchained = F.create_map(*(F.lit(text) for pair in told.items() for text in pair))
+    first = F.map_concat(unchained, F.create_map(F.lit("audit.chain"), F.lit("sha256")))
     later = F.map_concat(first, F.create_map(F.lit("audit.previous"), F.lit(PREVIOUS)))
-    return F.when(F.col("boot") % BOOTS == 0, first).otherwise(later)
+    chained = F.when(F.col("boot") % BOOTS == 0, first).otherwise(later)
+    return F.when(F.col(S.RECORD_SCHEMA_VERSION) == 1, unchained).otherwise(chained)
 
 
 def _named(prefix: str, number: Column) -> Column:

@@ -64,8 +64,11 @@ def made(spark: SparkSession, tables: Tables) -> bool:
 
 def lined(events: DataFrame, shape: Shape) -> DataFrame:
     """Add `line`, `chain` and `body_sha256`; take and give one partition per process, in order."""
-    data = F.to_json(F.struct(*S.DATA.names), {"ignoreNullFields": "false"})
-    written = events.withColumn(S.LINE, F.concat(_envelope(), data))
+    old, new = (
+        F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
+        for names in ([name for name in S.DATA.names if name not in S.ADDED_LATER], S.DATA.names)
+    )
+    written = events.withColumn(S.LINE, F.concat(_envelope(), F.when(F.col("is_old"), old).otherwise(new)))
     link = F.udf(linker(shape.boot_size), "string", useArrow=False).asNondeterministic()
     linked = written.withColumn("linked", link(S.PROXY_ID, S.BOOT_ID, S.SEQUENCE, S.LINE, S.TIME_MS))
     # Of a `started` record what it follows, of a checkpoint the note, else nothing.
@@ -81,7 +84,9 @@ def lined(events: DataFrame, shape: Shape) -> DataFrame:
 
 def as_table(lines: DataFrame) -> DataFrame:
     """Table `audit`, as ingest would write it."""
-    whole = F.concat(S.LINE, F.lit(',"chain":"'), F.lower(F.hex(S.CHAIN)), F.lit('"}'))
+    is_chained = F.col(S.RECORD_SCHEMA_VERSION) >= S.CHAINED_SINCE
+    link = F.concat(F.lit(',"chain":"'), F.lower(F.hex(S.CHAIN)), F.lit('"'))
+    whole = F.concat(S.LINE, F.when(is_chained, link).otherwise(""), F.lit("}"))
     return lines.select(
         F.to_date(F.timestamp_millis(S.TIME_MS)).alias(S.DATE),
         *S.DATA.names,
@@ -90,8 +95,8 @@ def as_table(lines: DataFrame) -> DataFrame:
         F.col("n").alias(S.KAFKA_OFFSET),
         F.timestamp_millis(S.TIME_MS).alias(S.KAFKA_TIMESTAMP),
         F.unhex(F.sha2(whole, 256)).alias(S.BODY_SHA256),
-        S.CHAIN,
-        S.LINE,
+        F.when(is_chained, F.col(S.CHAIN)).alias(S.CHAIN),
+        F.when(is_chained, F.col(S.LINE)).alias(S.LINE),
     )
 
 
@@ -126,6 +131,7 @@ def key_name(proxy_id: str, time_ms: int) -> str:
 def _envelope() -> Column:
     # Joined, not formatted: Java's formatter would be a good part of the work.
     time = F.date_format(F.timestamp_millis(S.TIME_MS), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
+    version = F.col(S.RECORD_SCHEMA_VERSION).cast("string")
     told: tuple[tuple[str, str | Column], ...] = (
         ('{"specversion":"1.0","id":"', S.PROXY_ID),
         ("/", S.BOOT_ID),
@@ -135,8 +141,8 @@ def _envelope() -> Column:
         ('","time":"', time),
         ('","subject":"', F.coalesce(S.PRINCIPAL, F.lit(""))),
     )
-    end = '","datacontenttype":"application/json","dataschema":"penstock:audit:2","data":'
-    return F.concat(*(part for text, value in told for part in (F.lit(text), value)), F.lit(end))
+    parts = (*told, ('","datacontenttype":"application/json","dataschema":"penstock:audit:', version))
+    return F.concat(*(part for text, value in parts for part in (F.lit(text), value)), F.lit('","data":'))
 
 
 def administration(shape: Shape, kind: type[Trail] = Trail) -> tuple[Trail, int]:
