@@ -345,5 +345,5 @@ def test_the_dashboard_opens_with_25_panels_and_the_other_rows_are_folded() -> N
     folded = [panel["collapsed"] for panel in shown if panel["type"] == "row"]
 
     assert sum(panel["type"] != "row" for panel in shown) == 25
-    assert folded == [False] * 3 + [True] * 13
+    assert folded == [False] * 5 + [True] * 12
     assert all(panel["collapsed"] == bool(panel["panels"]) for panel in shown if panel["type"] == "row")
