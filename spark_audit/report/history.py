@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.report.formatting import visible
+from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import deduplicate, later_copies, sequence_index
 
 KINDS = {
@@ -44,7 +45,12 @@ def history(audit: DataFrame, kind: str, name: str) -> list[Entry]:
     """Return what was done to the resource, in the order of time. `kind` is one of KINDS."""
     records = deduplicate(audit, later_copies(audit, sequence_index(audit)))
     sealed = F.from_json(F.concat(S.LINE, F.lit("}")), S.ENVELOPE)["data"][S.OBJECTS]
-    named = records.where(F.col(S.EVENT).isin(*_NAMING)).withColumn(S.OBJECTS, F.coalesce(sealed, S.OBJECTS))
+    # Most lines have none, and to parse a line costs a hundred times as much as to see that.
+    without = F.coalesce(F.contains(S.LINE, F.lit(f'"{S.OBJECTS}":null')), F.lit(False))
+    named = records.where(F.col(S.EVENT).isin(*_NAMING) & ~without)
+    named = held(
+        named.withColumn(S.OBJECTS, F.coalesce(sealed, S.OBJECTS)).where(F.col(S.OBJECTS).isNotNull())
+    )
     each = done(named).select(*S.RECORD_KEY, *_WHO, F.explode(S.OBJECTS).alias("object"))
     found = each.where(matches(F.col("object"), kind, name)).select(
         *S.RECORD_KEY, *_WHO, *(F.col(f"object.{column}") for column in _SHOWN)
