@@ -103,11 +103,11 @@ def apply_decision_settings(
     )
 
 
-def identity(config: ProxyConfig, broker: EndpointSettings) -> Identity:
+def identity(config: ProxyConfig, broker: Callable[[], EndpointSettings]) -> Identity:
     """Return the logins at the broker for clients' connections."""
     upstream = config.upstream
     if upstream.identity == "proxy":
-        return ProxyIdentity(broker.sasl)
+        return ProxyIdentity(broker().sasl)
     return UserTokens(broker, upstream.identity_sasl_mechanism, upstream.identity_token_idle_ms, now_ms)
 
 

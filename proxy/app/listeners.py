@@ -249,16 +249,17 @@ class Listeners:
     def update_addresses(self, facts: BrokerFacts) -> None:
         """Update the advertised addresses of the brokers, for clients of each listener."""
         upstream = self._config.upstream
-        bootstrap = split_host_port(upstream.bootstrap[0])
+        broker = self._services.broker()
+        behind = broker.host, broker.port
         if upstream.passes_addresses:
             for policy in self._all_policies():
-                policy.advertised_except, policy.nodes_here = bootstrap, None
-                _update_unreachable(policy, advertised_addresses.bypassing(facts.nodes, bootstrap))
+                policy.advertised_except, policy.nodes_here = behind, None
+                _update_unreachable(policy, advertised_addresses.bypassing(facts.nodes, behind))
             return
         advertised, proxies = _advertised(self._config)
         own = upstream.node_id
         if own is None:
-            own = advertised_addresses.own_node_id(facts.nodes, bootstrap, proxies, advertised)
+            own = advertised_addresses.own_node_id(facts.nodes, behind, proxies, advertised)
         for policy in self._all_policies():
             if policy.name not in advertised:
                 continue  # The listener was removed; its clients are drained.

@@ -100,7 +100,6 @@ class ProxyProcess:
         self._group = group = group or GroupOfOne()
         self._frame = frame = Frame(config, group.reported)
         self._telemetry = Telemetry(frame.registry)
-        self._broker = endpoint(config.upstream, config.upstream.bootstrap[:1], config.proxy_id)
         internal = endpoint(config.upstream, config.upstream.own_bootstrap, config.proxy_id)
         author = Author(role="proxy", proxy_id=config.proxy_id, boot_id=secrets.token_hex(8))
         self._recording = Recording(
@@ -136,7 +135,10 @@ class ProxyProcess:
             config, internal, self._audit.append, frame.registry, is_first=group.number == 0
         )
         self._facts: BrokerFacts | None = None
-        self._watch = BrokerWatch(self._broker, self._on_broker)
+        bootstrap, broker, node_id = config.upstream.bootstrap, internal, config.upstream.node_id
+        if bootstrap is not None:
+            broker, node_id = endpoint(config.upstream, bootstrap[:1], config.proxy_id), None
+        self._watch = BrokerWatch(broker, self._on_broker, node_id)
         link(self._watch.reachability, *self._plane.reachabilities)
         self._logins = Logins(
             frame,
@@ -144,10 +146,10 @@ class ProxyProcess:
             lambda: self._listeners.each_connection(),
             lambda: self._facts is None or self._facts.checks_scram_nonce,
         )
-        self._identity = gate_setup.identity(config, self._broker)
+        self._identity = gate_setup.identity(config, lambda: self._watch.broker)
         services = Services(
             gate=self._gate,
-            broker=self._broker,
+            broker=lambda: self._watch.broker,
             identity=self._identity,
             forward=self._forward,
             record=self._audit.append,
@@ -161,7 +163,7 @@ class ProxyProcess:
         self._listeners = Listeners(config, services, credentials, rates_of, group, inherited)
         frame.registry.register(Series(partial(topic_lookup_series, services.lookups)))
         self._open = False
-        endpoints = (self._broker, internal, *self._plane.endpoints)
+        endpoints = (broker, internal, *self._plane.endpoints)
         frame.certificates.watch(*self._listeners.tls, *(each.tls for each in endpoints))
         frame.certificates.on_reload = self._logins.changed
         frame.serve_http(config.http, self._http_server)

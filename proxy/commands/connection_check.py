@@ -194,11 +194,14 @@ class _FileCheck:
         yield self._token("upstream", upstream)
         yield self._token("controller", config.controller)
         if upstream.internal_bootstrap is None:
-            key, addresses = "upstream > bootstrap", upstream.bootstrap
+            key, addresses = "upstream > bootstrap", upstream.own_bootstrap
             yield self._brokers(key, upstream, addresses, self._query_as_proxy, self._query_for_clients)
             return
-        yield self._brokers("upstream > bootstrap", upstream, upstream.bootstrap, self._query_for_clients)
         key, addresses = "upstream > internal.bootstrap", upstream.internal_bootstrap
+        if upstream.bootstrap is None:
+            yield self._brokers(key, upstream, addresses, self._query_as_proxy, self._query_the_node)
+            return
+        yield self._brokers("upstream > bootstrap", upstream, upstream.bootstrap, self._query_for_clients)
         yield self._brokers(key, upstream, addresses, self._query_as_proxy)
 
     # The steps at one address.
@@ -285,7 +288,7 @@ class _FileCheck:
     def _report_away(self) -> None:
         """One that is down of several is a warning: the others are used. The first broker is not replaced."""
         first = ""
-        if isinstance(self._config, ProxyConfig):
+        if isinstance(self._config, ProxyConfig) and self._config.upstream.bootstrap is not None:
             first = f"upstream > bootstrap {self._config.upstream.bootstrap[0]}"
         for place, text in self._away:
             key = place.rpartition(" ")[0]
@@ -316,6 +319,19 @@ class _FileCheck:
             log = metadata_topic(config.metadata.topic)
             topics.append(_Topic("metadata > topic", log, (_DESCRIBE, _READ), is_created=False))
         await self._query_topics(channel, config.upstream, topics)
+
+    async def _query_the_node(self, place: str, channel: Channel) -> None:
+        """Find the broker by its node id, as the proxy would, and connect to it."""
+        config = self._config
+        assert isinstance(config, ProxyConfig)
+        nodes = {node.node_id: f"{node.host}:{node.port}" for node in (await _metadata(channel)).brokers}
+        node_id = config.upstream.node_id
+        if node_id not in nodes:
+            text = f"no broker has node.id {node_id}; the cluster has {sorted(nodes)}"
+            self._problem(place, f"{text}; correct it, or start that broker")
+            return
+        key = f"upstream > node.id {node_id} at"
+        await self._brokers(key, config.upstream, (nodes[node_id],), self._query_for_clients)
 
     async def _query_for_clients(self, place: str, channel: Channel) -> None:
         config = self._config

@@ -765,7 +765,7 @@ class ProxyConfig(Part):
     def peers(self) -> tuple[Peers, ...]:
         """The addresses that the process connects to, with their keys."""
         return (
-            (("upstream", "bootstrap"), self.upstream.bootstrap),
+            (("upstream", "bootstrap"), self.upstream.bootstrap or ()),
             (("upstream", "internal.bootstrap"), self.upstream.internal_bootstrap or ()),
             (("controller", "endpoints"), self.controller.endpoints),
         )

@@ -21,19 +21,21 @@ NodeId = Annotated[int, Field(ge=0)]
 class UpstreamConfig(PeerConfig):
     """The broker behind a proxy. With `addresses: passthrough` its listener advertises the proxies itself."""
 
-    bootstrap: Annotated[Bootstrap, RESTART]
+    bootstrap: Annotated[
+        Bootstrap | None, RESTART, Unset("required, save with node.id and internal.bootstrap")
+    ] = None
     """`host:port` of that broker. The proxy sends clients' requests there. With `rewrite`, a listener whose
     advertised addresses this process can reach. The first of [several](#several-addresses) addresses is that
-    broker."""
+    broker. Without it the proxy [asks the cluster](addresses.md#by-node-id) for the address of `node.id`."""
     internal_bootstrap: Annotated[Bootstrap | None, RESTART, Unset("as bootstrap")] = None
     """`host:port`, or [several](#several-addresses), of a listener that advertises the brokers themselves,
     for the proxy's own metadata feed and audit producer, with the same login; required with `passthrough`."""
     addresses: Annotated[Literal["rewrite", "passthrough"], RESTART] = "rewrite"
     """`rewrite`: responses to clients contain the addresses of proxies instead of brokers; `passthrough`: the
     listener at `bootstrap` advertises the proxies itself. See [addresses](addresses.md)."""
-    node_id: Annotated[NodeId | None, LIVE, Unset("found out")] = None
-    """With `rewrite`: the node id of the broker behind this proxy, if the proxy cannot find it by
-    `bootstrap`."""
+    node_id: Annotated[NodeId | None, RESTART, Unset("found out")] = None
+    """With `rewrite`: the node id of the broker behind this proxy, without `bootstrap` or if the proxy cannot
+    find it by `bootstrap`."""
     advertised_brokers: Annotated[dict[NodeId, dict[str, HostPort]], LIVE] = Field(default_factory=dict)
     """With `rewrite`: the addresses of the other brokers' proxies for each listener, by node id and listener
     name: `{"2": {SASL_SSL: "host:port"}}`."""
@@ -56,12 +58,12 @@ class UpstreamConfig(PeerConfig):
     @property
     def own_bootstrap(self) -> tuple[str, ...]:
         """Addresses for the proxy's own connections (metadata feed, audit), which must lead to brokers."""
-        return self.internal_bootstrap or self.bootstrap
+        return self.internal_bootstrap or self.bootstrap or ()
 
     @property
     def note(self) -> str | None:
         """A warning that explains a list of addresses; None without a list."""
-        if len(self.bootstrap) == 1:
+        if self.bootstrap is None or len(self.bootstrap) == 1:
             return None
         return (
             f"upstream > bootstrap: clients' requests go only to {self.bootstrap[0]}; the other addresses"
@@ -69,8 +71,15 @@ class UpstreamConfig(PeerConfig):
         )
 
     @model_validator(mode="after")
-    def _one_list(self) -> "UpstreamConfig":
-        if self.internal_bootstrap is not None and len(self.bootstrap) > 1:
+    def _leads_to_one_broker(self) -> "UpstreamConfig":
+        asks = not self.passes_addresses and None not in (self.node_id, self.internal_bootstrap)
+        if self.bootstrap is None and not asks:
+            raise KeyProblem(
+                ("bootstrap",),
+                "is missing; write the address of the broker behind this proxy, or with addresses: rewrite"
+                " both node.id and internal.bootstrap, where the proxy then asks for that address",
+            )
+        if self.internal_bootstrap is not None and len(self.bootstrap or ()) > 1:
             raise ValueError(
                 "bootstrap: with internal.bootstrap it has a single address, that of the broker behind this"
                 " proxy; move the others to internal.bootstrap"

@@ -180,6 +180,25 @@ async def test_what_works_has_a_line_each_and_nothing_is_changed(guarded: Broker
     assert not (tmp_path / "spool").exists()
 
 
+@pytest.mark.kafka
+async def test_the_rights_of_clients_requests_are_asked_for_at_the_broker_with_the_node_id(
+    guarded: Broker, tmp_path: Path
+) -> None:
+    upstream = {"internal.bootstrap": guarded.sasl_plaintext, "node.id": 1} | login(tmp_path, "boss")
+    path = proxy_file(tmp_path, upstream, quorum(guarded, tmp_path))
+
+    found = await asyncio.to_thread(connected, path)
+
+    at = guarded.sasl_plaintext
+    assert (found.warnings, found.problems) == ([], [])
+    assert [line for line in found.lines if line.startswith("upstream")] == [
+        f"upstream > internal.bootstrap {at}: ok: connected, logged in with SCRAM-SHA-256 as boss",
+        f"upstream > node.id 1 at {at}: ok: connected, logged in with SCRAM-SHA-256 as boss",
+        f"upstream > node.id 1 at {at}: ok: rights DESCRIBE, DESCRIBE_CONFIGS, ALTER, IDEMPOTENT_WRITE on the"
+        " cluster",
+    ]
+
+
 def advised(problem: str) -> list[str]:
     """The arguments of the command that a line says to run."""
     command = problem.partition("run there: kafka-acls ")[2]
@@ -489,6 +508,32 @@ async def test_addresses_of_two_clusters_are_found(tmp_path: Path, is_internal: 
         f"upstream > bootstrap {one.address} is of one",
         f"{key} {two.address} is of two",
     }
+
+
+async def found_by_node_id(tmp_path: Path, bootstrap: str, node_id: int) -> Connected:
+    """What a proxy's file without the address of its broker gives, whose controller is down."""
+    upstream = {"internal.bootstrap": bootstrap, "node.id": node_id}
+    found = await asyncio.to_thread(connected, proxy_file(tmp_path, upstream, {"endpoints": [CLOSED]}))
+    found.problems = [line for line in found.problems if "controller > endpoints" not in line]
+    return found
+
+
+async def test_the_broker_with_the_node_id_is_tried_where_the_cluster_says(tmp_path: Path) -> None:
+    async with (
+        FakeBroker(answers(), VERSIONS) as other,
+        FakeBroker(answers(nodes=[CLOSED, other.address]), VERSIONS) as broker,
+    ):
+        found = await found_by_node_id(tmp_path, broker.address, 1)
+        down = await found_by_node_id(tmp_path, broker.address, 0)
+        missing = await found_by_node_id(tmp_path, broker.address, 2)
+
+    at = f"upstream > node.id 1 at {other.address}"
+    assert f"{at}: ok: connected, without a login" in found.lines
+    assert f"upstream > node.id 0 at {CLOSED}: {REFUSED}" in down.problems
+    assert [line for line in missing.problems if CLOSED not in line] == [
+        f"upstream > internal.bootstrap {broker.address}: no broker has node.id 2; the cluster has [0, 1];"
+        " correct it, or start that broker"
+    ]
 
 
 async def test_the_addresses_that_brokers_advertise_are_tried_too(tmp_path: Path) -> None:

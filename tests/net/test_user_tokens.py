@@ -55,7 +55,7 @@ class Place:
 
     def tokens(self, idle_ms: int = 3_600_000) -> UserTokens:
         own = endpoint_of(self.broker.address, sasl=login("penstock", "secret"))
-        return UserTokens(own, "PLAIN", idle_ms, lambda: self.now_ms)
+        return UserTokens(lambda: own, "PLAIN", idle_ms, lambda: self.now_ms)
 
     def asked(self, api_key: int) -> list[bytes]:
         """The HMACs of the tokens that were to be renewed or expired."""

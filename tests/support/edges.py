@@ -136,7 +136,7 @@ class Edge:
     async def start(self, tasks: asyncio.TaskGroup, tls: ServerTls | None) -> Self:
         services = Services(
             gate=self.gate,
-            broker=self._broker,
+            broker=lambda: self._broker,
             identity=ProxyIdentity(self._broker.sasl),
             forward=self._forward,
             record=self._record,

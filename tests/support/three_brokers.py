@@ -1,6 +1,7 @@
 """Three brokers, a proxy before each, and three more proxies that keep the addresses their brokers tell.
 
 Both sets of proxies stand before the same brokers: the second before a listener that advertises it (SPEC O1).
+In the first set the second and the third proxy find their broker by its node id.
 """
 
 from collections.abc import Iterator, Mapping
@@ -104,6 +105,14 @@ def _keeping_proxy(node: Node, logs: Path, address: str, http: str) -> KeepingPr
     return KeepingProxy(address, http, penstock("proxy", name, file, logs))
 
 
+def _find_by_node_id(node: Node, bootstrap: str) -> None:
+    """The node's proxy gets no address of its broker any more."""
+    document: dict[str, Any] = yaml.safe_load(node.proxy_file.read_text(encoding="utf-8"))
+    document["upstream"]["internal.bootstrap"] = bootstrap
+    del document["upstream"]["bootstrap"]
+    node.proxy_file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def three(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreeBrokers]:
     directory = tmp_path_factory.mktemp("three")
@@ -113,6 +122,9 @@ def three(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         inside, address, http = free_addresses(3)
         node.broker.behind = inside, address
         keeping[node.number] = _keeping_proxy(node, stack.logs, address, http)
+    bootstrap = ",".join(node.broker.sasl_plaintext for node in stack.nodes[:2])
+    for node in stack.nodes[1:]:
+        _find_by_node_id(node, bootstrap)
     try:
         stack.start()
         at_once([proxy.start for proxy in keeping.values()])

@@ -52,7 +52,9 @@ def directory(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_block_of_a_kind_of_cluster_is_valid(kind: str, directory: Path) -> None:
     upstream = upstream_of(kind)
-    broker = {key: value for key, value in upstream.items() if key not in ("node.id", "advertised.brokers")}
+    named = {"internal.bootstrap": "bootstrap"}
+    own = ("node.id", "advertised.brokers")
+    broker = {named.get(key, key): value for key, value in upstream.items() if key not in own}
     for name, part in (("proxy.yaml", {"upstream": upstream}), ("controller.yaml", {"broker": broker})):
         file = directory / name
         file.write_text(yaml.safe_dump(file_of_the_guide(name, directory) | part))

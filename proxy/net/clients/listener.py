@@ -276,7 +276,7 @@ class Listener:
         """Connect to the broker for a connection."""
         try:
             login = await self._login(connection)
-            broker = self._services.broker
+            broker = self._services.broker()
             named = connection.session.authentication.client_software
             name, _, version = (named or "").partition(" ")
             software = (name, version) if named is not None and self._services.announces_software else None

@@ -64,7 +64,8 @@ class Services:
     """Shared by all listeners of a process."""
 
     gate: Gate
-    broker: EndpointSettings
+    broker: Callable[[], EndpointSettings]
+    """Where the broker is now."""
     identity: Identity
     """The logins at the broker."""
     forward: ForwardFunction

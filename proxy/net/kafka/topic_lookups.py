@@ -9,7 +9,7 @@ than there.
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -77,9 +77,9 @@ class _Request:
 class TopicLookups:
     """The lookups of one proxy or worker."""
 
-    def __init__(self, names: TopicNames, endpoint: EndpointSettings) -> None:
+    def __init__(self, names: TopicNames, broker: Callable[[], EndpointSettings]) -> None:
         self._names = names
-        self._endpoint = endpoint
+        self._broker = broker
         self._channel: Channel | None = None
         self._lines: dict[Hashable, deque[_Request]] = {}  # By owner, in the order of their turns.
         self._waiting: dict[Waiter, _Request] = {}
@@ -189,7 +189,7 @@ class TopicLookups:
                 self._is_denied = True  # Logged once: clients determine how often it happens.
                 hint = "grant it DESCRIBE on all topics, or requests by topic id fail with UNKNOWN_TOPIC_ID"
                 log.warning(
-                    "Broker denied DESCRIBE on a topic to the proxy", broker=self._endpoint.address, hint=hint
+                    "Broker denied DESCRIBE on a topic to the proxy", broker=self._broker().address, hint=hint
                 )
         moment_ms = now_ms()
         for topic_id in topic_ids:
@@ -207,7 +207,7 @@ class TopicLookups:
                 if self._closed:
                     raise
                 await self._disconnect()
-        self._channel = await Channel.open(self._endpoint)
+        self._channel = await Channel.open(self._broker())
         return await self._exchange(self._channel, topic_ids)
 
     async def _exchange(self, channel: Channel, topic_ids: Iterable[bytes]) -> list[Topic]:
@@ -218,7 +218,7 @@ class TopicLookups:
             allow_auto_topic_creation=False,
         )
         body = codecs.of(types.MetadataRequest, version).encode(message)
-        response = await channel.send_body(ApiKey.METADATA, version, self._endpoint.client_id, body)
+        response = await channel.send_body(ApiKey.METADATA, version, channel.endpoint.client_id, body)
         # There may be very many partitions: skip them.
         codec = codecs.response(ApiKey.METADATA, version, ("topics.partitions",))
         decoded, _ = await call_in_slices(partial(codec.decode, response))
@@ -236,9 +236,9 @@ class TopicLookups:
             return
         self._is_failing = error is not None
         if error is not None:
-            log.warning("Failed to look up topic ids", broker=self._endpoint.address, error=error)
+            log.warning("Failed to look up topic ids", broker=self._broker().address, error=error)
         else:
-            log.info("topic ids can be looked up again", broker=self._endpoint.address)
+            log.info("topic ids can be looked up again", broker=self._broker().address)
 
 
 def topic_lookup_series(lookups: TopicLookups) -> Iterator[Metric]:

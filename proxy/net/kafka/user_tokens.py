@@ -86,13 +86,14 @@ class UserTokens:
     """The tokens of all users of this proxy."""
 
     def __init__(
-        self, broker: EndpointSettings, mechanism: str, idle_ms: int, now_ms: Callable[[], int]
+        self, broker: Callable[[], EndpointSettings], mechanism: str, idle_ms: int, now_ms: Callable[[], int]
     ) -> None:
         """`mechanism`: SCRAM-SHA-256 or -512. A token that is unused for `idle_ms` is expired."""
-        if broker.sasl is None:
+        own = broker().sasl
+        if own is None:
             raise ValueError("upstream.identity user needs a login: without one a broker creates no tokens")
         self._broker = broker
-        self._own = Principal("User", broker.sasl.username)
+        self._own = Principal("User", own.username)
         self._mechanism = mechanism
         self._idle_ms = idle_ms
         self._now_ms = now_ms
@@ -172,7 +173,7 @@ class UserTokens:
         return token.fresh(now_ms) and token.expires_at_ms < token.max_at_ms
 
     async def _wait_until_known(self, token: _Token) -> None:
-        endpoint = replace(self._broker, sasl=self._login_with(token))
+        endpoint = replace(self._broker(), sasl=self._login_with(token))
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + KNOWN_WITHIN_S
         while True:
@@ -209,10 +210,10 @@ class UserTokens:
     async def _request(self, message: Request[TokenResponse], versions: tuple[int, int]) -> TokenResponse:
         async with self._channel_lock:
             if self._channel is None or self._channel.closed:
-                self._channel = await Channel.open(self._broker)
+                self._channel = await Channel.open(self._broker())
             channel = self._channel
         response = await channel.send(message, versions)
         if response.error_code != ErrorCode.NONE:
             name, code = ApiKey.name_of(message.api_key), ErrorCode.name_of(response.error_code)
-            raise ChannelError(f"{self._broker.address}: {name} as {self._own}: {code}")
+            raise ChannelError(f"{channel.endpoint.address}: {name} as {self._own}: {code}")
         return response
