@@ -234,22 +234,25 @@ CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
 """What changes -> the components whose pods restart."""
 
 
+def pod_templates(program: Path, directory: Path, values: dict[str, Any]) -> dict[str, Any]:
+    """By component."""
+    sets = (each for each in rendered(program, directory, values) if each["kind"] == "StatefulSet")
+    return {
+        each["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"]: each["spec"]["template"]
+        for each in sets
+    }
+
+
 @pytest.mark.spec("O15", "O4")
 @pytest.mark.parametrize("changed", CHANGES)
 @pytest.mark.parametrize("mode", ["standalone", "bundled"])
 def test_only_what_needs_a_restart_restarts_pods(
     program: Path, tmp_path: Path, changed: str, mode: str
 ) -> None:
-    def templates(values: dict[str, Any]) -> dict[str, Any]:
-        sets = (each for each in rendered(program, tmp_path, values) if each["kind"] == "StatefulSet")
-        return {
-            each["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"]: each["spec"]["template"]
-            for each in sets
-        }
-
     extra, restarted = CHANGES[changed]
     base = STANDALONE | {"mode": mode}
-    before, after = templates(base), templates(base | extra)
+    before = pod_templates(program, tmp_path, base)
+    after = pod_templates(program, tmp_path, base | extra)
 
     component = {"bundled": "broker"}.get(mode, "proxy")
     expected = {component if each == "proxy" else each for each in restarted}
@@ -257,6 +260,31 @@ def test_only_what_needs_a_restart_restarts_pods(
         expected = set()
     assert set(before) == {component, "controller"}
     assert {each for each in before if before[each] != after[each]} == expected
+
+
+@pytest.mark.spec("O15", "O4")
+def test_another_broker_restarts_no_pod_where_proxies_ask_for_addresses(
+    program: Path, tmp_path: Path
+) -> None:
+    def of_nodes(*node_ids: int) -> dict[str, Any]:
+        brokers = [{"id": node_id} for node_id in node_ids]
+        return pod_templates(program, tmp_path, {"cluster": {"bootstrap": "b:9096", "brokers": brokers}})
+
+    assert of_nodes(7, 8) == of_nodes(7, 8, 9)
+
+
+@pytest.mark.spec("O15", "O1")
+def test_a_proxy_asks_for_the_address_that_the_values_do_not_have(program: Path, tmp_path: Path) -> None:
+    brokers = [{"id": 7}, {"id": 8, "address": "b-8:9096"}]
+    objects = rendered(program, tmp_path, {"cluster": {"bootstrap": "b-1:9096,b-2:9096", "brokers": brokers}})
+    data = named(objects, "ConfigMap", "penstock-proxy")["data"]
+    of_controllers = named(objects, "ConfigMap", "penstock-controller")["data"]["penstock-controller-0.yaml"]
+    directory = with_secrets(tmp_path, data)
+    proxies = [load(directory / f"penstock-proxy-{number}.yaml", ProxyConfig).upstream for number in (0, 1)]
+
+    assert [(each.node_id, each.bootstrap) for each in proxies] == [(7, None), (8, ("b-8:9096",))]
+    assert {each.internal_bootstrap for each in proxies} == {("b-1:9096", "b-2:9096")}
+    assert yaml.safe_load(of_controllers)["broker"]["bootstrap"] == "b-1:9096,b-2:9096"
 
 
 @pytest.mark.spec("O15", "D18", "D19")
@@ -729,6 +757,10 @@ def audit_jobs(*names: str) -> dict[str, Any]:
         (STANDALONE | {"external": {"type": "TLSRoute", "host": "a-{id}"}}, "parentRefs"),
         ({"mode": "operator"}, "mode"),
         ({"cluster": {"brokers": [{"address": "kafka-0:9093"}]}}, "id"),
+        ({"cluster": {"brokers": [{"id": 3}]}}, "the broker 3 has no address"),
+        ({"cluster": {"bootstrap": "a:1", "brokers": [{"id": 3}, {"id": 3}]}}, "the id 3"),
+        ({"cluster": {"bootstrap": "kafka", "brokers": [{"id": 3}]}}, "bootstrap"),
+        ({"cluster": {"bootstrap": "a:1,b", "brokers": [{"id": 3}]}}, "bootstrap"),
         ({"cluster": {"brokers": [{"id": 0, "address": "a:1"}, {"id": 0, "address": "b:1"}]}}, "the id 0"),
         ({"cluster": {"brokers": [{"id": 0, "address": "a:1"}, {"id": 1, "address": "a:1"}]}}, "address a:1"),
         (STANDALONE | {"external": {"type": "LoadBalancer", "host": "kafka.example.org"}}, "no {id}"),

@@ -61,7 +61,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- else }}{{ include "penstock.selector" (list . (include "penstock.proxy.component" .)) }}{{ end }}
 {{- end }}
 
-{{/* The proxies, as the list `proxies`: `pod`, the node `id` of the broker behind it, the `address` of that broker, and
+{{/* The proxies, as the list `proxies`: `pod`, the node `id` of the broker behind it, the `address` of that broker if it is known, and
      `external`, the host and port that clients outside connect to. */}}
 {{- define "penstock.proxies" -}}
 {{- $set := include "penstock.proxy.set" . }}{{- $brokers := .Values.cluster.brokers }}
@@ -72,12 +72,15 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 {{- if not $brokers }}
-{{- fail "cluster.brokers is empty: list the brokers of your cluster, [{id: 0, address: \"kafka-0.kafka.svc:9093\"}]; for a demo with brokers of its own set mode: bundled" }}
+{{- fail "cluster.brokers is empty: list the node ids of your brokers, [{id: 0}, {id: 1}], and set cluster.bootstrap; for a demo with brokers of its own set mode: bundled" }}
 {{- end }}
 {{- $seen := list }}
 {{- range $brokers }}
-{{- if or (has .id $seen) (has .address $seen) }}
-{{- fail (printf "cluster.brokers has two entries with the id %v or the address %s: list each broker once, with its node id" .id .address) }}
+{{- if not (or .address $.Values.cluster.bootstrap) }}
+{{- fail (printf "cluster.brokers: the broker %v has no address: add it, or set cluster.bootstrap, where its proxy asks for it" .id) }}
+{{- end }}
+{{- if or (has .id $seen) (and .address (has .address $seen)) }}
+{{- fail (printf "cluster.brokers has two entries with the id %v or the address %s: list each broker once, with its node id" .id (.address | default "none")) }}
 {{- end }}
 {{- $seen = concat $seen (list .id .address) }}
 {{- end }}
@@ -146,7 +149,12 @@ listeners:
 {{- end }}
 users.file: {{ if .Values.proxy.usersSecret }}/etc/penstock-users/users.yaml{{ else }}/etc/penstock/users.yaml{{ end }}
 upstream:
-  bootstrap: {{ $proxy.address | quote }}
+{{- with $proxy.address }}
+  bootstrap: {{ . | quote }}
+{{- end }}
+{{- if and .Values.cluster.bootstrap (ne .Values.mode "bundled") }}
+  internal.bootstrap: {{ .Values.cluster.bootstrap | quote }}
+{{- end }}
   node.id: {{ $proxy.id }}
   {{- include "penstock.cluster.login" (list . "penstock-proxy") | nindent 2 }}
   advertised.brokers:
@@ -204,6 +212,8 @@ users.file: /etc/penstock/controller-users.yaml
 broker:
 {{- if eq .Values.mode "bundled" }}
   bootstrap: {{ .Values.brokers.name }}:9091
+{{- else if .Values.cluster.bootstrap }}
+  bootstrap: {{ .Values.cluster.bootstrap | quote }}
 {{- else }}
   bootstrap: {{ range $index, $proxy := $proxies }}{{ if $index }},{{ end }}{{ $proxy.address }}{{ end }}
 {{- end }}
