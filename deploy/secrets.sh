@@ -4,7 +4,7 @@
 #
 #   deploy/secrets.sh [DIRECTORY] [NAME...]   defaults: deploy/config/secrets localhost proxy
 #
-# NAME: host names for the proxy's certificate. CONTROLLER_NAME: a further one for the controller's. Existing files are not replaced.
+# NAME: host names and IP addresses for the proxy's certificate. CONTROLLER_NAME: a further one for the controller's. Existing files are not replaced.
 set -euo pipefail
 
 directory=${1:-"$(dirname "${BASH_SOURCE[0]}")/config/secrets"}
@@ -29,10 +29,12 @@ key() { # STEM
 }
 
 certificate() { # STEM NAME...
-  local stem=$1 names
+  local stem=$1 name names=
   shift
   [[ -s $stem.crt ]] && return
-  printf -v names 'DNS:%s,' "$@"
+  for name in "$@"; do
+    [[ $name =~ ^[0-9.]+$|: ]] && names+="IP:$name," || names+="DNS:$name,"
+  done
   key "$stem"
   openssl req -new -key "$stem.key" -out "$stem.csr" -subj "/CN=$1"
   openssl x509 -req -in "$stem.csr" -CA ca.crt -CAkey ca.key -days 365 -out "$stem.crt" \

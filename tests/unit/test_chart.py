@@ -37,6 +37,7 @@ from tests.unit.test_deploy import KUBERNETES_VERSIONS, values_of, with_secrets
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 CUSTOM = ("monitoring.coreos.com/v1", "cert-manager.io/v1", "gateway.networking.k8s.io/v1alpha2")
 """Kubernetes has no schema for these: what we write of them is compared instead."""
+NODE = "10.0.0.5"
 BUNDLED = {"mode": "bundled"}
 STANDALONE = {
     "cluster": {"brokers": [{"id": 7, "address": "b-7:9096"}, {"id": 8, "address": "b-8:9096"}]},
@@ -54,6 +55,12 @@ def of_set(name: str) -> dict[str, Any]:
 
 
 EVERYTHING = of_set("bundled")
+
+
+@pytest.fixture(autouse=True)
+def on_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the downward API adds to the environment of a pod."""
+    monkeypatch.setenv("NODE_IP", NODE)
 
 
 @pytest.fixture(scope="module")
@@ -473,6 +480,43 @@ def test_clients_outside_reach_each_proxy_where_it_says_that_it_is(
     assert {service["type"] for service in services} == {kind if holder == "Service" else "ClusterIP"}
 
 
+@pytest.mark.spec("O15", "O1")
+@pytest.mark.parametrize(("host", "node"), [("{nodeIP}", NODE), ("[{nodeIP}]", "fd00::5")])
+def test_behind_a_node_port_a_proxy_may_advertise_the_address_of_its_node(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, node: str
+) -> None:
+    monkeypatch.setenv("NODE_IP", node)
+    external = {"type": "NodePort", "host": host, "annotations": {"names": "of {host}"}}
+    certificates = {"enabled": True, "ipAddresses": ["10.0.0.5", "fd00::5"]}
+    objects = rendered(program, tmp_path, STANDALONE | {"external": external, "certManager": certificates})
+    directory = with_secrets(tmp_path, named(objects, "ConfigMap", "penstock-proxy")["data"])
+    pod = named(objects, "StatefulSet", "penstock-proxy")["spec"]["template"]["spec"]
+    services = [named(objects, "Service", f"penstock-{number}") for number in (7, 8)]
+    of_proxies, of_controllers = (
+        named(objects, "Certificate", f"penstock-{process}")["spec"] for process in ("proxy", "controller")
+    )
+
+    at = host.replace("{nodeIP}", node)
+    for number, own in enumerate(("7", "8")):
+        file = directory / f"penstock-proxy-{number}.yaml"
+        proxy = load(file, ProxyConfig)
+        assert check(file) == []
+        assert proxy.upstream.advertised_brokers[int(own)]["EXTERNAL"] == proxy.listeners[1].advertised
+        # Any node passes connections on to the proxy of each broker.
+        told = {key: names["EXTERNAL"] for key, names in proxy.upstream.advertised_brokers.items()}
+        assert told == {7: f"{at}:32101", 8: f"{at}:32102"}
+    # `penstock check` reads the same file before the proxy.
+    for container in (*pod["initContainers"], *pod["containers"]):
+        (source,) = (each["valueFrom"] for each in container["env"] if each["name"] == "NODE_IP")
+        assert source == {"fieldRef": {"fieldPath": "status.hostIP"}}
+    assert [each["spec"]["externalTrafficPolicy"] for each in services] == ["Cluster", "Cluster"]
+    assert [each["spec"]["ports"][0]["nodePort"] for each in services] == [32101, 32102]
+    assert of_proxies["ipAddresses"] == ["10.0.0.5", "fd00::5"]
+    assert not [name for name in of_proxies["dnsNames"] if "NODE_IP" in name or name == ""]
+    assert "ipAddresses" not in of_controllers
+    assert "NODE_IP" not in str([each["metadata"] for each in services])
+
+
 @pytest.mark.spec("O15")
 def test_the_patch_adds_a_proxy_to_the_pods_of_a_statefulset(program: Path, tmp_path: Path) -> None:
     objects = rendered(program, tmp_path, of_set("sidecar"))
@@ -755,6 +799,13 @@ def audit_jobs(*names: str) -> dict[str, Any]:
         (STANDALONE | {"mode": "sidecar"}, "sidecar.podLabels"),
         (STANDALONE | {"external": {"type": "LoadBalancer"}}, "external.host"),
         (STANDALONE | {"external": {"type": "TLSRoute", "host": "a-{id}"}}, "parentRefs"),
+        (STANDALONE | {"external": {"type": "LoadBalancer", "host": "{nodeIP}"}}, "with external.type LoadB"),
+        (
+            STANDALONE | {"external": {"type": "NodePort", "host": "{nodeIP}", "trafficPolicy": "Local"}},
+            "trafficPolicy is Local",
+        ),
+        (STANDALONE | {"external": {"type": "NodePort", "host": "[nodeIP]"}}, "external.host"),
+        ({"certManager": {"ipAddresses": ["node-1"]}}, "ipAddresses"),
         ({"mode": "operator"}, "mode"),
         ({"cluster": {"brokers": [{"address": "kafka-0:9093"}]}}, "id"),
         ({"cluster": {"brokers": [{"id": 3}]}}, "the broker 3 has no address"),

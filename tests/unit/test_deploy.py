@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import trustme
 import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509 import DNSName, IPAddress, SubjectAlternativeName, load_pem_x509_certificate
 
 from forwarding.config import ControllerConfig
 from proxy.commands.check import check, checked
@@ -259,6 +261,17 @@ def test_compose_mounts_only_files_that_exist_or_are_made_by_the_script() -> Non
 
     assert [bind for bind in binds if not (DEPLOY / bind).exists()] == []
     assert {name for name in secrets if Path(name).stem not in text("secrets.sh")} == set()
+
+
+@pytest.mark.spec("O3", "O15")
+def test_the_proxys_certificate_of_the_script_has_names_and_addresses(tmp_path: Path) -> None:
+    names = ["*.kafka.svc", "kafka-1.example.org", "10.0.0.5", "fd00::5"]
+    subprocess.run([DEPLOY / "secrets.sh", tmp_path / "secrets", *names], check=True, capture_output=True)
+    certificate = load_pem_x509_certificate((tmp_path / "secrets" / "proxy.crt").read_bytes())
+    found = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
+
+    assert found.get_values_for_type(DNSName) == names[:2]
+    assert [str(address) for address in found.get_values_for_type(IPAddress)] == names[2:]
 
 
 @pytest.mark.spec("O2")

@@ -61,8 +61,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- else }}{{ include "penstock.selector" (list . (include "penstock.proxy.component" .)) }}{{ end }}
 {{- end }}
 
-{{/* The proxies, as the list `proxies`: `pod`, the node `id` of the broker behind it, the `address` of that broker if it is known, and
-     `external`, the host and port that clients outside connect to. */}}
+{{/* The proxies, as the list `proxies`: `pod`, the node `id` of the broker behind it, the `address` of that broker if it is known,
+     `external`, the host and port that clients outside connect to, and `host`, that host if it is a name. */}}
 {{- define "penstock.proxies" -}}
 {{- $set := include "penstock.proxy.set" . }}{{- $brokers := .Values.cluster.brokers }}
 {{- if eq .Values.mode "bundled" }}
@@ -85,6 +85,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- $seen = concat $seen (list .id .address) }}
 {{- end }}
 {{- with .Values.external }}
+{{- if and (contains "{nodeIP}" .host) (has .type (list "LoadBalancer" "TLSRoute" "Ingress")) }}
+{{- fail (printf "external.host has {nodeIP}, the address of a node: with external.type %s clients connect to another one; set a name, \"broker-{id}.kafka.example.org\"" .type) }}
+{{- end }}
+{{- if and (contains "{nodeIP}" .host) (eq .trafficPolicy "Local") }}
+{{- fail "external.trafficPolicy is Local: with {nodeIP} in external.host a proxy advertises the ports of all brokers at its own node, which would accept no connection for the proxies on other nodes; set Cluster" }}
+{{- end }}
 {{- if and .host (has .type (list "LoadBalancer" "TLSRoute" "Ingress")) (not (contains "{id}" .host)) (gt (len $brokers) 1) }}
 {{- fail (printf "external.host has no {id}: all proxies would be %s, and a client could not reach each of them; set it to \"broker-{id}.%s\"" .host .host) }}
 {{- end }}
@@ -95,8 +101,8 @@ proxies:
     id: {{ $broker.id }}
     address: {{ $broker.address | quote }}
 {{- if $.Values.external.type }}
-{{- $host := required "external.host is empty: the name of each proxy, as in \"broker-{id}.kafka.example.org\"" $.Values.external.host | replace "{id}" (toString $broker.id) }}
-    host: {{ $host }}
+{{- $host := required "external.host is empty: the name of each proxy, as in \"broker-{id}.kafka.example.org\"" $.Values.external.host | replace "{id}" (toString $broker.id) | replace "{nodeIP}" "${NODE_IP}" }}
+    host: {{ contains "{nodeIP}" $.Values.external.host | ternary "" $host | quote }}
     external: "{{ $host }}:{{ include "penstock.external.port" (list $ $index) }}"
 {{- end }}
 {{- end }}

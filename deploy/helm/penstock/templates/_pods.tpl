@@ -137,6 +137,10 @@ topologySpreadConstraints:
 - name: POD_NAME
   valueFrom:
     fieldRef: {fieldPath: metadata.name}
+# For {nodeIP} in external.host: the internal address of the node.
+- name: NODE_IP
+  valueFrom:
+    fieldRef: {fieldPath: status.hostIP}
 {{- with . }}
 {{ toYaml . }}
 {{- end }}
