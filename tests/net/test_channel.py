@@ -13,6 +13,7 @@ from proxy.net.kafka.channel import (
     Channel,
     ChannelError,
     ChannelTimeout,
+    EndpointSettings,
     LoginRejected,
     UnsupportedVersionError,
 )
@@ -99,6 +100,19 @@ def test_a_channel_works_on_uvloop_too() -> None:
         return int(answer.error_code)
 
     assert uvloop.run(exchanged()) == 25
+
+
+@pytest.mark.spec("O1", "E5")
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [("a..b", 9092), ("x" * 64, 9092), ("a\0b", 9092), ("127.0.0.1", -1), ("127.0.0.1", 65_536)],
+)
+async def test_an_address_that_nothing_can_have_is_an_error_of_the_channel(host: str, port: int) -> None:
+    """A server names any address in its response, and the connection to it must not end the process."""
+    with pytest.raises(ChannelError, match="cannot connect") as error:
+        await Channel.open(EndpointSettings(host=host, port=port))
+
+    assert f"{host}:{port}" in str(error.value)
 
 
 @pytest.mark.spec("E5")

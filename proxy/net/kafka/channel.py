@@ -540,6 +540,10 @@ async def connect_to(endpoint: EndpointSettings, protocol: Callable[[], Protocol
         )
     except OSError as error:
         raise _not_connected(endpoint, error) from error
+    except (ValueError, OverflowError) as error:
+        # A response of a server may name any host and port. UnicodeError, of host names, is a ValueError.
+        text = f"{endpoint.address}: cannot connect: {text_of(error)}"
+        raise ChannelError(text, reachability.NOT_CONNECTED) from error
     set_keepalive_of(transport)
     return made
 
