@@ -130,6 +130,7 @@ class _Quota(TypedDict):
     quota_id: str
     quota_limit: float
     settings_generation: int | None
+    groups: tuple[str, ...] | None
     rule: str | None
 
 
@@ -139,6 +140,7 @@ def _quota(quota: MutationQuota) -> _Quota:
         "quota_id": quota.governing.quota_id,
         "quota_limit": quota.governing.limit,
         "settings_generation": quota.settings_generation or None,
+        "groups": quota.groups or None,
         "rule": None if quota.enforced else OBSERVE,
     }
 

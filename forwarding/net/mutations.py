@@ -59,15 +59,14 @@ class Mutations:
         send: SendRequest[Response],
     ) -> Response:
         """Return the broker's response, with errors for the topics that exceed the quota; ChannelError."""
-        header, user = forwarded.header, forwarded.principal.name
+        header, principal = forwarded.header, forwarded.principal
         controller_api = CONTROLLER_APIS.get(header.api_key)
         charge = None if controller_api is None else controller_api.charge
-        if charge is None or self._quotas.excludes(forwarded.principal.principals):
+        if charge is None or self._quotas.excludes(principal.principals):
             return await send(request)
         strict = header.api_version >= charge.strict_since
-        quota = await self._thread.run(
-            partial(self._quotas.of_request, strict, image.quotas, user, header.client_id, self._now_ms())
-        )
+        who = principal.name, header.client_id, self._now_ms(), image.quotas.limited(principal.groups)
+        quota = await self._thread.run(partial(self._quotas.of_request, strict, image.quotas, *who))
         if quota is None:
             return await send(request)
         charged = await self._charged(charge, request, quota)

@@ -79,7 +79,7 @@ class AuditEvent:
     client_software: str | None = None
     """Name and version of the client's software, as it has said (KIP-511): `apache-kafka-java 4.2.0`."""
     groups: Sequence[str] | None = None
-    """Of a login, all groups of the session; of a decision, those on which it may depend (SPEC A8)."""
+    """Of a login, all groups of the session; of decisions and quotas, those they may depend on (SPEC A8)."""
 
 
 EVENT_FIELDS = tuple(field.name for field in fields(AuditEvent))

@@ -21,6 +21,9 @@ WILDCARD = "*"
 WILDCARD_PRINCIPAL = "User:*"
 """Every principal, also those whose type is not User."""
 
+GROUP = "Group:"
+"""Begins the principals of ACLs, and the users of quotas, that stand for the groups of sessions."""
+
 NETWORKS_FROM = "networks are in effect from metadata.version 4.4-IV1 on"
 
 CLUSTER_NAME = "kafka-cluster"

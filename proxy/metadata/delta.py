@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from proxy.metadata.acl import (
+    GROUP,
     Acl,
     Operation,
     PatternType,
@@ -152,7 +153,8 @@ def _indexed(before: AclsImage, networks: bool, removed: list[Acl], added: list[
         )
     remaining = {kind: acls for kind, acls in resources.items() if acls.acls_of_subject}
     in_order = tuple(sorted(lengths, reverse=True))
-    groups = _recounted(before.acls_of_group, _groups(removed), _groups(added))
+    gone, new = (_groups(acl.principal for acl in acls) for acls in (removed, added))
+    groups = _recounted(before.acls_of_group, gone, new)
     numbers = networks, counts, in_order, lengths
     return AclsImage(before.by_id, MappingProxyType(remaining), *numbers, ends, before.ended, groups)
 
@@ -190,8 +192,8 @@ def _networks(acls: Iterable[Acl]) -> list[str]:
     return [acl.host for acl in acls if "/" in acl.host and network_text(acl.host) == acl.host]
 
 
-def _groups(acls: Iterable[Acl]) -> list[str]:
-    return [acl.principal.removeprefix(_GROUP) for acl in acls if acl.principal.startswith(_GROUP)]
+def _groups(principals: Iterable[str]) -> list[str]:
+    return [name.removeprefix(GROUP) for name in principals if name.startswith(GROUP)]
 
 
 def _subjects(acls: Iterable[Acl]) -> list[Subject]:
@@ -202,7 +204,7 @@ K = TypeVar("K")
 
 
 def _recounted(counts: ShardedMap[K, int], gone: Iterable[K], new: Iterable[K]) -> ShardedMap[K, int]:
-    """Return how many ACLs each key has after these changes; a key without one has no count."""
+    """Return how many ACLs or quotas each key has after these changes; a key without one has no count."""
     touched = Counter(new)
     touched.subtract(gone)
     return counts.updated(
@@ -210,8 +212,6 @@ def _recounted(counts: ShardedMap[K, int], gone: Iterable[K], new: Iterable[K]) 
     )
 
 
-_GROUP = "Group:"
-"""Begins the principals that stand for groups of a session."""
 _RESOURCE_TYPES = tuple(kind for kind in ResourceType if kind > ResourceType.ANY)
 
 
@@ -558,7 +558,14 @@ class MetadataDelta:
             if limits != (before.get(entity) or {})
         }
         total.change(_of_limits, before, changes)
-        return QuotasImage(before.updated(changes)) if changes else self._image.quotas
+        if not changes:
+            return self._image.quotas
+        groups = _recounted(
+            self._image.quotas.entities_of_group,
+            _groups(str(entity.user) for entity in changes if entity in before),
+            _groups(str(entity.user) for entity, limits in changes.items() if limits),
+        )
+        return QuotasImage(before.updated(changes), groups)
 
     def _applied_not_understood(self) -> ShardedMap[str, NotUnderstood]:
         before = self._image.not_understood

@@ -8,7 +8,7 @@ proxy.security.delegation_tokens computes the HMAC.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
@@ -110,6 +110,13 @@ class QuotasImage:
     """Every limit that is set: entity -> key ("producer_byte_rate") -> limit."""
 
     limits: ShardedMap[QuotaEntity, Mapping[str, float]] = field(default_factory=ShardedMap)
+    entities_of_group: ShardedMap[str, int] = field(default_factory=ShardedMap)
+    """The number of entities with limits for each group; other groups govern no one."""
+
+    def limited(self, groups: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the groups that an entity names, in order."""
+        limited = self.entities_of_group
+        return tuple([name for name in groups if name in limited]) if limited else ()
 
     def limit(self, entity: QuotaEntity, key: str) -> float | None:
         """Return the limit of exactly this entity and key, or None."""

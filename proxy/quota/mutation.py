@@ -73,6 +73,8 @@ class MutationQuota:
     """False: every mutation is admitted; `throttle_time_ms` is the delay that would apply."""
     settings_generation: int = 0
     """The settings generation of the controller."""
+    groups: tuple[str, ...] = ()
+    """Those of the session with quotas, sorted."""
     taken: int = 0
     """The mutations counted so far."""
     _throttle_ms: int = 0
@@ -130,17 +132,24 @@ class MutationQuotas:
         """Requests whose client ids shared a bucket, because there was no room for one of their own."""
 
     def of_request(
-        self, strict: bool, quotas: QuotasImage, user: str, client_id: str | None, now_ms: int
+        self,
+        strict: bool,
+        quotas: QuotasImage,
+        user: str,
+        client_id: str | None,
+        now_ms: int,
+        groups: tuple[str, ...] = (),
     ) -> MutationQuota | None:
         """Return the quota of a client's request; None if no quota governs it.
 
-        `strict`: the client knows THROTTLING_QUOTA_EXCEEDED, so a request may be rejected.
+        `strict`: the client knows THROTTLING_QUOTA_EXCEEDED, so a request may be rejected. `groups`: those of
+        its session with quotas, sorted.
         """
-        found = governing(quotas, user, client_id, CONTROLLER_MUTATION_RATE)
+        found = governing(quotas, user, client_id, CONTROLLER_MUTATION_RATE, groups=groups)
         if found is None:
             return None
         found, bucket = self._bucket(found, now_ms)
-        return MutationQuota(found, bucket, strict, self.enforced, self._generation)
+        return MutationQuota(found, bucket, strict, self.enforced, self._generation, groups)
 
     def follow(self, enforced: bool, excluded: Collection[str], generation: int) -> None:
         """Use other settings from the next request on. What was used still counts."""

@@ -4,12 +4,13 @@ And which quotas hold for all proxies together (SPEC Q13): quota.scope, quota.sc
 quota.scope.by.entity. Kafka's quota keys are fixed, so the scope cannot be part of the metadata log.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+from proxy.metadata.acl import GROUP
 from proxy.metadata.image import QuotasImage
-from proxy.metadata.quota_entity import DEFAULT, QuotaEntity, sanitize, short_name
+from proxy.metadata.quota_entity import DEFAULT, Name, QuotaEntity, sanitize, short_name
 
 Scope: TypeAlias = Literal["proxy", "cluster"]
 
@@ -21,8 +22,9 @@ OTHERS = "<others>"
 class Governing:
     """The limit that applies, and the tags of its bucket.
 
-    `entity` is None if the static default of the proxy applies. `user_tag` is sanitized, `client_tag` is the
-    client-id, shortened if it is long; a tag is "" if the bucket is shared by all its values.
+    `entity` is None if the static default of the proxy applies. `user_tag` is sanitized, with the group if
+    the quota is one of a group; `client_tag` is the client-id, shortened if it is long. A tag is "" if the
+    bucket is shared by all its values.
     """
 
     limit: float
@@ -45,31 +47,21 @@ class Governing:
         return f"{self.user_tag}:{self.client_tag}"
 
 
-def candidates(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, bool, bool]]:
-    """Yield the entities in order of precedence: entity, a bucket for each user?, for each client-id?
+def candidates(user: str, client_id: str, groups: Collection[str]) -> Iterator[list[QuotaEntity]]:
+    """Yield the entities of each level, in order of precedence: Kafka's, and the groups before the default.
 
     The governing entity is not the quota-id: a default user quota still gives each user its own bucket.
     """
-    if not user:
-        # A principal without a name, as of a certificate without a subject, is no user to Kafka: not even a
-        # default applies to it. All such clients share the buckets of their client ids.
-        if client_id:
-            yield QuotaEntity(client_id=client_id), False, True
-            yield QuotaEntity(client_id=DEFAULT), False, True
-        return
-    if not client_id:
-        # Kafka has no quota of a client id, nor a default, for a client without one.
-        yield QuotaEntity(user=user), True, False
-        yield QuotaEntity(user=DEFAULT), True, False
-        return
-    yield QuotaEntity(user=user, client_id=client_id), True, True
-    yield QuotaEntity(user=user, client_id=DEFAULT), True, True
-    yield QuotaEntity(user=user), True, False
-    yield QuotaEntity(user=DEFAULT, client_id=client_id), True, True
-    yield QuotaEntity(user=DEFAULT, client_id=DEFAULT), True, True
-    yield QuotaEntity(user=DEFAULT), True, False
-    yield QuotaEntity(client_id=client_id), False, True
-    yield QuotaEntity(client_id=DEFAULT), False, True
+    # Kafka has no quota of a client id, nor a default, for a client without one.
+    clients: tuple[Name, ...] = (client_id, DEFAULT) if client_id else ()
+    # A principal without a name, as of a certificate without a subject, is no user to Kafka: not even a
+    # default applies to it. All such clients share the buckets of their client ids.
+    levels: tuple[Iterable[Name], ...] = ([user], [GROUP + name for name in groups], [DEFAULT])
+    for users in levels if user else ():
+        for client in (*clients, None):
+            yield [QuotaEntity(user=each, client_id=client) for each in users]
+    for client in clients:
+        yield [QuotaEntity(client_id=client)]
 
 
 def governing(
@@ -78,21 +70,35 @@ def governing(
     client_id: str | None,
     key: str,
     static_default: float | None = None,
+    groups: Collection[str] = (),
 ) -> Governing | None:
     """Return the limit on `key` ("producer_byte_rate") for this client, or None.
 
     `user` is the raw principal name (None: ANONYMOUS). `static_default` is quota.producer.default or
     quota.consumer.default: one bucket for each client-id, over all users. Each key is resolved by itself. A
-    client without client-id has the empty one.
+    client without client-id has the empty one. `groups` are those of the session, in order: of several with a
+    limit at one level the highest limit governs, of equal ones the first.
     """
     user, client_id = "ANONYMOUS" if user is None else user, client_id or ""
-    for entity, per_user, per_client in candidates(user, client_id):
-        limit = quotas.limit(entity, key)
-        if limit is not None:
-            return Governing(
-                limit, entity, sanitize(user) if per_user else "", short_name(client_id) if per_client else ""
-            )
+    for entities in candidates(user, client_id, groups):
+        limits = {entity: limit for entity in entities if (limit := quotas.limit(entity, key)) is not None}
+        if limits:
+            entity = max(limits, key=limits.__getitem__)
+            client_tag = "" if entity.client_id is None else short_name(client_id)
+            return Governing(limits[entity], entity, _user_tag(user, entity), client_tag)
     return None if static_default is None else Governing(static_default, None, "", short_name(client_id))
+
+
+def _user_tag(user: str, entity: QuotaEntity) -> str:
+    """Return the tag of the user's bucket. Each group that governs has one of its own: "alice@payments".
+
+    Two sessions of one user may have other groups: each is limited by those of its own login.
+    """
+    if entity.user is None:
+        return ""
+    if entity.user in (user, DEFAULT):
+        return sanitize(user)
+    return f"{sanitize(user)}@{sanitize(str(entity.user).removeprefix(GROUP))}"
 
 
 def defaults_without_own(quotas: QuotasImage, users: Collection[str], key: str) -> list[QuotaEntity]:

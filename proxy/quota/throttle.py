@@ -304,7 +304,7 @@ class ClientQuotas:
         """How often a client got the bucket of all client ids for which there is no room, by quota key."""
         self._seen: QuotasImage | None = None
         # Weak, because a bucket that nothing else holds may be dropped.
-        self._resolved: dict[tuple[str, str | None, str | None], ref[Bucket]] = {}
+        self._resolved: dict[tuple[str, str | None, str | None, tuple[str, ...]], ref[Bucket]] = {}
         self.exempt_time = Rate(self._window_ms, self._samples)
         """Percent of the event loop for requests without a request quota (Kafka: exempt-request-time)."""
 
@@ -316,24 +316,27 @@ class ClientQuotas:
         client_id: str | None,
         metadata_offset: int = -1,
         now_ms: int = 0,
+        groups: tuple[str, ...] = (),
     ) -> Bucket:
         """Return the bucket of `key` for this client, UNLIMITED if no quota governs it.
 
         `user` is the raw principal name, `metadata_offset` that of the image of `quotas`, for the audit
-        trail. It costs a dict lookup while `quotas` stays the same object; with a new one limits are resolved
-        again, and the limit of the shared bucket changes for all its holders.
+        trail, `groups` are those of the session with quotas, sorted. Without any it costs a dict lookup while
+        `quotas` stays the same object; with a new one limits are resolved again, and the limit of the shared
+        bucket changes for all its holders.
         """
         if quotas is not self._seen:
             self._seen = quotas
             self._resolved = {}
-        requested = (key, user, client_id)
+        requested = (key, user, client_id, groups)
         known = self._resolved.get(requested)
         bucket = None if known is None else known()
         if bucket is None:
-            bucket = self._resolve(key, quotas, user, client_id, metadata_offset, now_ms)
+            bucket = self._resolve(key, quotas, user, client_id, metadata_offset, now_ms, groups)
             if len(self._resolved) >= MAX_RESOLVED:
                 self._resolved = {}
-            if len(client_id or "") <= MAX_NAME_CHARACTERS:
+            # The names of a thousand groups, for each client id of a session, would fill the memory.
+            if not groups and len(client_id or "") <= MAX_NAME_CHARACTERS:
                 self._resolved[requested] = ref(bucket)
         return bucket
 
@@ -373,8 +376,9 @@ class ClientQuotas:
         client_id: str | None,
         metadata_offset: int,
         now_ms: int,
+        groups: tuple[str, ...],
     ) -> Bucket:
-        found = governing(quotas, user, client_id, key, self._static_defaults.get(key))
+        found = governing(quotas, user, client_id, key, self._static_defaults.get(key), groups)
         if found is None:
             return UNLIMITED
         bucket = self.kept.find((key, found.user_tag, found.client_tag))

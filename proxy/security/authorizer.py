@@ -56,6 +56,11 @@ class RequestContext:
         groups = self.principal.groups if self.groups is None else self.groups
         return tuple([f"{GROUP_TYPE}:{name}" for name in groups]) if groups else ()
 
+    @property
+    def quota_groups(self) -> tuple[str, ...]:
+        """Those of the principal's groups that have quotas."""
+        return () if self.image is None else self.image.quotas.limited(self.principal.groups)
+
 
 class Action(NamedTuple):
     """An operation on a resource with a literal name."""

@@ -201,7 +201,7 @@ def with_deciding_groups(
 ) -> RequestContext:
     """Return the context with the groups of its principal that decide; itself if it has none.
 
-    `excluded`: the principals without quotas, which are groups that decide, too.
+    `excluded`: the principals without quotas, which are groups that decide, too. So do those with quotas.
     """
     guarded = unprotected(authorizer)
     if not context.principal.groups or not isinstance(guarded, GuardedAuthorizer):
@@ -210,7 +210,7 @@ def with_deciding_groups(
     if groups is None:
         return context
     also = (name for name in context.principal.groups if f"{GROUP_TYPE}:{name}" in excluded)
-    return replace(context, groups=tuple(sorted({*groups, *also})))
+    return replace(context, groups=tuple(sorted({*groups, *context.quota_groups, *also})))
 
 
 def acls_in_log(authorizer: Authorizer) -> bool:

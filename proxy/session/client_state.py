@@ -146,14 +146,14 @@ class ClientState:
         self.image = image = context.image
         self.until_ms: int | None = None
         """When the first of the ACLs ends by which it reads topics; None: none of them has an end."""
-        user, client_id = context.principal.name, context.client_id
-        excluded = quotas is not None and quotas.excluded
-        if image is None or quotas is None or (excluded and quotas.excludes(context.principal.principals)):
+        principal = context.principal
+        if image is None or quotas is None or (quotas.excluded and quotas.excludes(principal.principals)):
             self.producer: Bucket = UNLIMITED
             self.consumer: Bucket = UNLIMITED
             self.request: Bucket = UNLIMITED
         else:
-            entity = image.quotas, user, client_id, image.offset, now_ms
+            groups = context.quota_groups if principal.groups else ()
+            entity = image.quotas, principal.name, context.client_id, image.offset, now_ms, groups
             self.producer = quotas.bucket(PRODUCER_BYTE_RATE, *entity)
             self.consumer = quotas.bucket(CONSUMER_BYTE_RATE, *entity)
             self.request = quotas.bucket(REQUEST_PERCENTAGE, *entity)

@@ -449,7 +449,10 @@ class Machine:
             event.settings_generation = context.settings_generation
         event.settings_generation = event.settings_generation or None
         if event.granted is not None or event.quota_key is not None:
-            event.groups = context.groups or None
+            groups = context.groups
+            if groups is None and context.principal.groups:
+                groups = context.quota_groups  # The authorizer has not said which of them decide.
+            event.groups = groups or None
         return event
 
     # Responses.

@@ -1,16 +1,19 @@
 """controller_mutation_rate at a controller over a real broker: refused, slowed down, on record, by topic."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from forwarding.net.forwarder import Forwarder
 from proxy.audit.record import AuditEvent
+from proxy.security.principal import Principal
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.broker import Broker
 from tests.support.controllers import (
+    ADMIN,
     a_controller_and_a_forwarder,
     forward,
 )
@@ -145,6 +148,39 @@ async def test_an_observed_quota_refuses_nothing_and_an_excluded_principal_is_no
         assert page["active"] == len(page["quotas"]) == len(told[-1])
 
     assert told == [["observe"], []]
+
+
+@pytest.mark.spec("Q2", "A8")
+async def test_the_quota_of_a_group_is_that_of_the_members_whom_the_envelope_names(
+    kafka: Broker, topic_name: str
+) -> None:
+    member, names = replace(ADMIN, groups=("ops", "staff")), [f"{topic_name}-{number}" for number in range(3)]
+
+    async def created(name: str, principal: Principal) -> int:
+        request = create_topics(name, partitions=20)
+        _, answer = await forward(forwarder, ApiKey.CREATE_TOPICS, request, principal)
+        return outcomes(answer.topics)[0]
+
+    async with a_controller_and_a_forwarder(kafka, topic_name) as (controller, forwarder):
+        for limit in (RATE, None):
+            request = limit_request("Group:ops", limit, "controller_mutation_rate")
+            await forward(forwarder, ApiKey.ALTER_CLIENT_QUOTAS, request)
+            if limit is not None:
+                made = [await created(name, member) for name in names[:2]] + [await created(names[2], ADMIN)]
+                page = json.loads(await controller.process.processor.mutations.page())
+        await delete(forwarder, names[0], names[2])
+
+    assert made == [0, EXCEEDED, 0]
+    told = [*controller.told("quota_used"), *controller.told("throttled")]
+    assert [(_summary(event), event.groups) for event in told] == [
+        (("CreateTopics", "admin@ops:", RATE), ("ops",))
+    ] * 2
+    (row,) = page["quotas"]
+    assert (row["quota_id"], row["user"], row["governed_by"]) == (
+        "admin@ops:",
+        "admin@ops",
+        "/config/users/Group%3Aops",
+    )
 
 
 async def test_the_page_of_a_controller_tells_who_owes_mutations(kafka: Broker, topic_name: str) -> None:

@@ -1,11 +1,13 @@
 """Metadata records as values of the log, and ACLs, written short for tests."""
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import count
 from types import MappingProxyType
 from typing import Any
 
 from proxy.metadata.acl import (
+    GROUP,
     Acl,
     Operation,
     PatternType,
@@ -140,7 +142,10 @@ def image_of(*acls: Acl) -> MetadataImage:
 
 
 def quotas_image(limits: dict[QuotaEntity, dict[str, float]]) -> QuotasImage:
-    return QuotasImage(ShardedMap({entity: MappingProxyType(keys) for entity, keys in limits.items()}))
+    users = (str(entity.user) for entity, keys in limits.items() if keys)
+    groups = Counter(user.removeprefix(GROUP) for user in users if user.startswith(GROUP))
+    by_entity = {entity: MappingProxyType(keys) for entity, keys in limits.items()}
+    return QuotasImage(ShardedMap(by_entity), ShardedMap(groups))
 
 
 def topic_record(name: str, topic_id: str) -> Any:

@@ -197,8 +197,7 @@ def test_a_quota_type_takes_four_product_files(copy: Copy) -> None:
     copy.insert(
         state,
         """
-        of_client = image.quotas, user, client_id, image.offset
-        self.own_responses = quotas.bucket(OWN_RESPONSE_BYTE_RATE, *of_client)
+        self.own_responses = quotas.bucket(OWN_RESPONSE_BYTE_RATE, *entity)
         """,
         before="            self.producer = quotas.bucket(",
     )

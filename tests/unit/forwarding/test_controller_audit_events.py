@@ -45,9 +45,9 @@ def fields(event: AuditEvent) -> dict[str, object]:
     return {name: value for name, value in asdict(event).items() if value is not None}
 
 
-def quota(enforced: bool = True) -> MutationQuota:
-    image = quotas_image({QuotaEntity(user="alice"): {CONTROLLER_MUTATION_RATE: 2}})
-    found = MutationQuotas(11, 1, enforced=enforced).of_request(True, image, "alice", "app", NOW_MS)
+def quota(enforced: bool = True, user: str = "alice", *groups: str) -> MutationQuota:
+    image = quotas_image({QuotaEntity(user=user): {CONTROLLER_MUTATION_RATE: 2}})
+    found = MutationQuotas(11, 1, enforced=enforced).of_request(True, image, "alice", "app", NOW_MS, groups)
     assert found is not None
     found.record(3, NOW_MS)
     return found
@@ -109,6 +109,17 @@ def test_mutations_are_recorded_with_the_quota_and_the_request_that_was_charged(
         "interval_start_ms": NOW_MS,
         "interval_end_ms": NOW_MS,
     }
+
+
+@pytest.mark.spec("Q12", "A8")
+def test_mutations_of_a_member_are_recorded_with_the_groups_that_have_quotas() -> None:
+    charged = quota(True, "Group:ops", "ops", "other")
+
+    for event in (
+        audit_events.mutations_throttled(SENDER, FORWARDED, charged, 9, 1_500),
+        audit_events.mutations_counted(SENDER, FORWARDED, charged, 9, NOW_MS),
+    ):
+        assert (event.quota_id, event.quota_limit, event.groups) == ("alice@ops:", 2.0, ("ops", "other"))
 
 
 @pytest.mark.spec("R8", "A6")

@@ -258,3 +258,23 @@ def test_other_settings_hold_from_the_next_request_and_what_was_used_counts() ->
     assert (after.enforced, after.settings_generation) == (True, 3)
     assert not after.record(1, NOW)
     assert (quotas.excludes(["User:bob"]), quotas.excludes(["User:alice"])) == (True, False)
+
+
+@pytest.mark.spec("Q4", "A8")
+def test_a_member_has_the_limit_of_its_group_and_no_session_without_it_takes_it_away() -> None:
+    quotas = MutationQuotas(11, 1)
+    image = limits({QuotaEntity(user="Group:ops"): 2, QuotaEntity(user=DEFAULT): 100})
+
+    def of(user: str, *groups: str) -> MutationQuota:
+        found = quotas.of_request(True, image, user, "cli", NOW, groups)
+        assert found is not None
+        return found
+
+    assert of("alice", "ops").record(30, NOW)
+    assert not of("alice", "ops").record(1, NOW)
+    assert of("bob", "ops").record(1, NOW)
+    assert of("alice").record(1_000, NOW)
+    assert of("alice", "ops").throttle_time_ms(NOW) == 0  # Nothing was recorded by this request.
+
+    used = {found.quota_id: (found.limit, bucket.tokens(NOW)) for found, bucket in quotas.used(NOW)}
+    assert used == {"alice@ops:": (2, -8), "bob@ops:": (2, 21), "alice:": (100, 100)}

@@ -4,9 +4,11 @@ from itertools import product
 
 import pytest
 
-from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
+from proxy.metadata.delta import MetadataDelta
+from proxy.metadata.image import MetadataImage
+from proxy.metadata.quota_entity import DEFAULT, Name, QuotaEntity
 from proxy.quota.precedence import Governing, governing
-from tests.support.metadata_log import quotas_image
+from tests.support.metadata_log import quota_record, quotas_image
 
 KEY = "producer_byte_rate"
 OTHER_KEY = "consumer_byte_rate"
@@ -23,6 +25,15 @@ LEVELS = [
     (QuotaEntity(client_id=DEFAULT), ":client"),
 ]
 STATIC_DEFAULT = 99.0
+
+# Of a session in the groups g and h: theirs come before those of the default user.
+LEVELS_OF_A_MEMBER = [
+    *LEVELS[:3],
+    (QuotaEntity(user="Group:g", client_id="client"), "user@g:client"),
+    (QuotaEntity(user="Group:g", client_id=DEFAULT), "user@g:client"),
+    (QuotaEntity(user="Group:g"), "user@g:"),
+    *LEVELS[3:],
+]
 
 # Entities that look alike and must never govern this client.
 STRANGERS = {
@@ -76,6 +87,109 @@ def test_of_every_set_of_configured_levels_the_most_specific_one_governs_whoever
             assert found == Governing(STATIC_DEFAULT, None, "", client_id)
         else:
             assert found is None
+
+
+@pytest.mark.spec("Q2", "Q3", "Q4", "A8")
+@pytest.mark.parametrize(
+    ("client_id", "groups"),
+    [("client", ("g", "h")), ("client", ("a", "g")), ("client", ()), ("", ("g",))],
+)
+def test_of_every_set_of_levels_the_most_specific_one_governs_a_member_of_groups(
+    client_id: str, groups: tuple[str, ...]
+) -> None:
+    """h has a quota of another key, and a has none."""
+    others = {QuotaEntity(user="Group:h"): {OTHER_KEY: 1.0}, QuotaEntity(user="Group:other"): {KEY: 1.5}}
+    for configured in product((False, True), repeat=len(LEVELS_OF_A_MEMBER)):
+        levels = [level for level, is_set in zip(LEVELS_OF_A_MEMBER, configured, strict=True) if is_set]
+        limits = {entity: {KEY: 10.0 + place} for place, (entity, _) in enumerate(levels)}
+
+        found = governing(quotas_image({**others, **limits}), "user", client_id, KEY, groups=groups)
+
+        expected = None
+        for place, (entity, quota_id) in enumerate(levels):
+            is_of_group = str(entity.user).startswith("Group:")
+            if (client_id or entity.client_id is None) and (not is_of_group or "g" in groups):
+                expected = 10.0 + place, entity, quota_id
+                break
+        assert (found and (found.limit, found.entity, found.quota_id)) == expected
+
+
+@pytest.mark.spec("Q2", "A8")
+@pytest.mark.parametrize(
+    ("limits", "governs"),
+    [
+        ({"g": 1.0, "h": 2.0}, "h"),
+        ({"g": 2.0, "h": 1.0}, "g"),
+        ({"g": 2.0, "h": 2.0}, "g"),
+        ({"h": 1.0, "stranger": 9.0}, "h"),
+        ({"g": 2.0, "Group:h": 9.0, "G": 9.0}, "g"),
+    ],
+)
+@pytest.mark.parametrize("client_id", [None, DEFAULT, "client"])
+def test_the_highest_limit_of_several_groups_governs_and_of_equal_ones_the_first_group(
+    client_id: Name, limits: dict[str, float], governs: str
+) -> None:
+    of_groups = {QuotaEntity(f"Group:{name}", client_id): {KEY: limit} for name, limit in limits.items()}
+    # No limit of another level, however high, counts.
+    of_others = {QuotaEntity(user=DEFAULT): {KEY: 99.0}}
+    if client_id is not None:
+        of_others[QuotaEntity(user="Group:h")] = {KEY: 99.0}
+
+    found = governing(quotas_image(of_groups | of_others), "user", "client", KEY, groups=("g", "h"))
+
+    assert found is not None
+    assert (found.limit, found.entity) == (limits[governs], QuotaEntity(f"Group:{governs}", client_id))
+    assert found.user_tag == f"user@{governs}"
+
+
+@pytest.mark.spec("Q4", "A8")
+def test_each_member_has_a_bucket_of_its_own_and_one_for_each_group_that_governs() -> None:
+    of_groups = {QuotaEntity(user="Group:a b"): {KEY: 1.0}, QuotaEntity(user="Group:c"): {KEY: 2.0}}
+    quotas = quotas_image(of_groups | {QuotaEntity(user=DEFAULT): {KEY: 5.0}})
+    sessions = [("alice", ("a b",)), ("bob", ("a b",)), ("alice", ("c",)), ("alice", ()), ("alice@c", ())]
+
+    found = [governing(quotas, user, "client", KEY, groups=groups) for user, groups in sessions]
+
+    assert [each.quota_id for each in found if each] == [
+        "alice@a%20b:",
+        "bob@a%20b:",
+        "alice@c:",
+        "alice:",
+        "alice%40c:",
+    ]
+
+
+@pytest.mark.spec("Q2", "A8")
+def test_the_quota_of_a_group_is_also_that_of_a_user_with_its_name() -> None:
+    quotas = quotas_image({QuotaEntity(user="Group:g"): {KEY: 1.0}, QuotaEntity(user=DEFAULT): {KEY: 5.0}})
+
+    found = governing(quotas, "Group:g", "client", KEY)
+
+    assert found == Governing(1.0, QuotaEntity(user="Group:g"), "Group%3Ag", "")
+
+
+@pytest.mark.spec("A8")
+def test_an_image_knows_which_groups_have_quotas() -> None:
+    both = {
+        QuotaEntity(user="Group:g"): {KEY: 1.0},
+        QuotaEntity("Group:g", DEFAULT): {KEY: 1.0, OTHER_KEY: 2.0},
+    }
+    limits = both | {
+        QuotaEntity(user="Group:h", client_id="c"): {KEY: 1.0},
+        QuotaEntity(user="g"): {KEY: 1.0},
+    }
+    delta = MetadataDelta(MetadataImage.EMPTY)
+    for entity, keys in limits.items():
+        for key, limit in keys.items():
+            delta.replay(quota_record(entity, key, limit))
+    image = delta.apply(7)
+    delta = MetadataDelta(image)
+    for entity in (*limits, QuotaEntity(user="Group:none")):
+        delta.replay(quota_record(entity, KEY, None))
+    delta.replay(quota_record(QuotaEntity(user="Group:i"), KEY, 1.0))
+
+    assert dict(image.quotas.entities_of_group) == {"g": 2, "h": 1}
+    assert dict(delta.apply(8).quotas.entities_of_group) == {"g": 1, "i": 1}
 
 
 @pytest.mark.spec("Q3")
@@ -181,9 +295,10 @@ def test_a_client_without_a_client_id_has_only_the_quotas_of_users_as_in_kafka(
 @pytest.mark.parametrize("client_id", ["client", "", None])
 def test_a_user_without_a_name_has_the_quotas_of_its_client_id_only(client_id: str | None) -> None:
     of_users = {entity: {KEY: 1.0} for entity, _ in LEVELS if entity.user is not None}
+    of_users[QuotaEntity(user="Group:user")] = {KEY: 1.0}
     of_clients = {QuotaEntity(client_id="client"): {KEY: 2.0}, QuotaEntity(client_id=DEFAULT): {KEY: 3.0}}
 
-    assert governing(quotas_image(of_users), "", client_id, KEY) is None
+    assert governing(quotas_image(of_users), "", client_id, KEY, groups=("user",)) is None
     found = governing(quotas_image(of_users | of_clients), "", client_id, KEY)
     expected = Governing(2.0, QuotaEntity(client_id="client"), "", "client") if client_id else None
     assert found == expected

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from random import Random
+from sys import getrefcount
 
 import pytest
 
@@ -240,3 +241,16 @@ def test_a_response_that_comes_very_late_gives_back_no_room_of_others() -> None:
     bucket.release(9_000, NOW, NOW + 1_250)
 
     assert bucket.reserve(6_000, NOW + 1_250) == 0
+
+
+@pytest.mark.spec("Q4", "A8")
+def test_a_session_with_groups_leaves_no_names_of_groups_behind() -> None:
+    """A session may have a thousand of them, and any number of client ids."""
+    quotas, groups = ClientQuotas(Settings()), tuple(f"group-{number}" for number in range(1_000))
+    image = produce_limits({QuotaEntity(user="Group:group-7", client_id=DEFAULT): 10.0})
+    held = getrefcount(groups)
+
+    buckets = [quotas.bucket(PRODUCER_BYTE_RATE, image, "u", f"c{n}", groups=groups) for n in range(5)]
+
+    assert [bucket.quota_id for bucket in buckets] == [f"u@group-7:c{number}" for number in range(5)]
+    assert getrefcount(groups) == held
