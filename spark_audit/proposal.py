@@ -115,6 +115,12 @@ Quota = tuple[Entity, str]
 """An entity and a quota key."""
 
 
+def principal_of(entity: Entity) -> str | None:
+    """Return the principal that an entity names as its user: User:alice, or the group of Group:payments."""
+    name = dict(entity).get(USER)
+    return name if name is None or name.startswith(GROUP) else f"User:{name}"
+
+
 class ProposalError(Exception):
     """The file cannot be used. `problems` has one line for each error, with file and line."""
 
@@ -165,7 +171,8 @@ class Proposal:
         for (member, group), (_, place) in self.members.items():
             named |= {member: place, GROUP + group: place}
         for (entity, _), (_, place) in self.quotas.items():
-            named |= {f"User:{name}": place for kind, name in entity if kind == USER and name is not None}
+            if (principal := principal_of(entity)) is not None:
+                named[principal] = place
         place = self.settings.get(SUPER_USERS, ("", ""))[1]
         return named | dict.fromkeys(self.super_users or (), place)
 

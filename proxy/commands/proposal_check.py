@@ -27,7 +27,6 @@ from spark_audit.proposal import (
     GROUP,
     SUPER_USERS,
     SUPPORTED,
-    USER,
     Proposal,
     ProposalError,
     ProposedAcl,
@@ -36,6 +35,7 @@ from spark_audit.proposal import (
     constant,
     operation_named,
     parse_proposal,
+    principal_of,
     resolve,
 )
 
@@ -165,8 +165,8 @@ def _resolved(proposal: Proposal, image: MetadataImage, settings: Mapping[str, s
     for entity in image.quotas.limits:
         limits = image.quotas.limits.get(entity) or {}
         quotas |= {(tuple(sorted(entity.parts.items())), key) for key in limits}
-    users = [*image.scram.users(), *(dict(entity).get(USER) for entity, _ in quotas)]
-    principals = {acl.principal for acl in acls.values()} | {f"User:{user}" for user in users if user}
+    principals = {acl.principal for acl in acls.values()} | {f"User:{user}" for user in image.scram.users()}
+    principals |= {principal for entity, _ in quotas if (principal := principal_of(entity)) is not None}
     named = {name.strip() for name in settings.get(SUPER_USERS, "").split(";")}
     return resolve(proposal, acls, quotas, principals | named)
 

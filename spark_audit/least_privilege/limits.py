@@ -15,7 +15,7 @@ from spark_audit.least_privilege.commands import quota_command
 from spark_audit.least_privilege.grants import Plain
 from spark_audit.policy import quota_limits as Q
 from spark_audit.policy import quota_use as U
-from spark_audit.proposal import CLIENT_ID, USER, Entity, Quota
+from spark_audit.proposal import CLIENT_ID, USER, Entity, Quota, principal_of
 from spark_audit.trail.processes import SETTINGS_EVENTS
 from spark_audit.what_if.recorded import RecordedDays
 
@@ -60,11 +60,10 @@ def _row(entity: Entity, key: str, limit: float, peak: float | None) -> Plain:
     # Twice the peak: as far from it as APPROACHED says.
     proposed = _rounded_up(2 * peak * limit) if peak else None
     is_narrower = proposed is not None and proposed < limit
-    users = [f"User:{name}" for kind, name in entity if kind == USER and name is not None]
     return {
         "kind": UNREACHED,
         "subject": f"{key} {limit:.15g} of {named}",
-        "principal": users[0] if users else None,
+        "principal": principal_of(entity),
         "limit": limit,
         "peak": peak,
         "quota_key": key,

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.trail.processes import SUPER_USERS
 
-_GROUP = "Group:"
+GROUP = "Group:"
 
 
 def no_groups() -> Column:
@@ -16,9 +16,14 @@ def no_groups() -> Column:
     return F.array().cast("array<string>")
 
 
+def recorded_groups() -> Column:
+    """Return the groups as records have them: null for none."""
+    return F.when(F.size(S.GROUPS) > 0, F.col(S.GROUPS)).alias(S.GROUPS)
+
+
 def session_principals() -> Column:
     """Return an array: `User:alice`, and `Group:payments` for each group. Columns must not be null."""
-    of_groups = F.transform(S.GROUPS, lambda name: F.concat(F.lit(_GROUP), name))
+    of_groups = F.transform(S.GROUPS, lambda name: F.concat(F.lit(GROUP), name))
     return F.concat(F.array(F.col(S.PRINCIPAL)), of_groups)
 
 
@@ -27,8 +32,13 @@ def named_groups(metadata_log: DataFrame, settings: DataFrame) -> set[str]:
     principal = F.get_json_object(S.BODY, f"$.{S.PRINCIPAL}").alias(S.PRINCIPAL)
     of_acls = metadata_log.where(F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD).select(principal)
     both = of_acls.unionByName(settings.select(F.explode(SUPER_USERS).alias(S.PRINCIPAL)))
-    found = both.where(F.col(S.PRINCIPAL).startswith(_GROUP)).distinct().collect()
-    return {row[0].removeprefix(_GROUP) for row in found}
+    return groups_among(both)
+
+
+def groups_among(principals: DataFrame) -> set[str]:
+    """Return the names of the groups in the column `principal`."""
+    found = principals.where(F.col(S.PRINCIPAL).startswith(GROUP)).distinct().collect()
+    return {row[0].removeprefix(GROUP) for row in found}
 
 
 def array_of(names: Iterable[str]) -> Column:

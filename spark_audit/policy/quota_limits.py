@@ -5,12 +5,14 @@ the entity does not name that type. Quotas of IP addresses are left out. Static 
 principals come from the recorded settings of each process. quotas.py knows what was used.
 """
 
+from functools import partial
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.policy.acl_history import NEVER
-from spark_audit.policy.principals import no_groups, session_principals
+from spark_audit.policy.principals import GROUP, groups_among, no_groups, session_principals
 from spark_audit.quota_keys import CONSUMER, PRODUCER
 from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST, any_hole, unknown_ranges
 from spark_audit.trail.processes import BY_SETTINGS, recorded_settings, with_generation
@@ -26,7 +28,7 @@ IS_CLUSTER = "is_cluster"
 """Whether the limit holds for all proxies together (quota.scope)."""
 MODE, EXCLUDED, WINDOW, SCOPES = "quota_mode", "excluded_principals", "window_s", "scopes"
 PRODUCER_DEFAULT, CONSUMER_DEFAULT = "producer_default", "consumer_default"
-CLIENT = (S.PRINCIPAL, S.CLIENT_ID, S.QUOTA_KEY, S.METADATA_OFFSET)
+CLIENT = (S.PRINCIPAL, S.GROUPS, S.CLIENT_ID, S.QUOTA_KEY, S.METADATA_OFFSET)
 ANONYMOUS = "User:ANONYMOUS"
 """Kafka's principal of a client that has not logged in. Its records name none, but it has a quota."""
 
@@ -41,8 +43,8 @@ _CUT, _SURELY_KEPT = 8_192, 8_000
 def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Add EXPECTED_LIMIT and EXPECTED_ID, null if there is no limit, IS_CLUSTER and `quota_settings`.
 
-    A client is not limited if it, or a group of its session, has no quotas; without a column `groups` it is
-    as if no session had any. Leave out offsets at which the log has a hole: the limit is not known there.
+    `clients` are as from `with_key`. A client is not limited if it, or a group of its session, has no quotas.
+    Leave out offsets at which the log has a hole: the limit is not known there.
     """
     if any_hole(metadata_log):
         unknown = F.col(S.METADATA_OFFSET).between(F.col(UNKNOWN_FIRST), F.col(UNKNOWN_LAST) - 1)
@@ -54,8 +56,6 @@ def governed(clients: DataFrame, records: DataFrame, metadata_log: DataFrame) ->
     default = F.when(F.col(S.QUOTA_KEY) == PRODUCER, F.col(PRODUCER_DEFAULT)).when(
         F.col(S.QUOTA_KEY) == CONSUMER, F.col(CONSUMER_DEFAULT)
     )
-    groups = F.coalesce(S.GROUPS, no_groups()) if S.GROUPS in clients.columns else no_groups()
-    joined = joined.withColumn(S.GROUPS, groups)
     limited = ~F.coalesce(F.arrays_overlap(EXCLUDED, session_principals()), F.lit(False))
     of_default = F.when(default.isNotNull(), F.concat(F.lit(":"), F.col(S.CLIENT_ID)))
     return joined.withColumns(
@@ -75,13 +75,14 @@ def is_enforced() -> Column:
 def with_key(records: DataFrame) -> DataFrame:
     """Set the quota key if a record has none, by its API.
 
-    Principal, client id and generation are not null either: a quota applies before the login too.
+    Principal, groups, client id and generation are not null either: a quota applies before the login too.
     """
     of_api = F.when(F.col(S.METHOD) == "Produce", PRODUCER).when(F.col(S.METHOD).isin(*CONSUMING), CONSUMER)
     return with_generation(records).withColumns(
         {
             S.QUOTA_KEY: F.coalesce(S.QUOTA_KEY, of_api),
             S.PRINCIPAL: F.coalesce(S.PRINCIPAL, F.lit(ANONYMOUS)),
+            S.GROUPS: F.coalesce(S.GROUPS, no_groups()),
             S.CLIENT_ID: F.coalesce(S.CLIENT_ID, F.lit("")),
         }
     )
@@ -110,18 +111,28 @@ def governing(clients: DataFrame, intervals: DataFrame) -> DataFrame:
     """Return each distinct CLIENT with the limit in effect for it and the quota-id of its bucket.
 
     Leave out clients without a quota in the log; they may have a static default (`quota_settings`). A
-    quota-id has the sanitised user name and the client id as it is.
+    quota-id has the sanitised user name and the client id as it is. Of several groups with a quota of one
+    rank the highest limit governs, of equal ones the first group.
     """
     distinct = clients.select(*CLIENT).distinct()
-    ranked = distinct.select(*CLIENT, F.posexplode(_candidates()).alias("rank", "candidate"))
-    tagged = ranked.select(*CLIENT, "rank", "candidate.*")
+    ranked = distinct.select(*CLIENT, F.explode(_candidates()).alias("candidate"))
+    tagged = ranked.select(*CLIENT, "candidate.*")
+    rank = F.struct("rank", -F.col(VALUE), "group")
     in_effect = (F.col(SET) <= F.col(S.METADATA_OFFSET)) & (F.col(S.METADATA_OFFSET) < F.col(UNSET))
     found = tagged.join(intervals, [S.QUOTA_KEY, USER_TAG, CLIENT_TAG]).where(in_effect)
     return found.groupBy(*CLIENT).agg(
-        F.min_by(VALUE, "rank").alias(EXPECTED_LIMIT),
-        F.min_by("quota_id", "rank").alias(EXPECTED_ID),
-        F.min_by(_entity_path(), "rank").alias(ENTITY),
+        F.min_by(VALUE, rank).alias(EXPECTED_LIMIT),
+        F.min_by("quota_id", rank).alias(EXPECTED_ID),
+        F.min_by(_entity_path(), rank).alias(ENTITY),
     )
+
+
+def limited_groups(records: DataFrame, metadata_log: DataFrame) -> set[str]:
+    """Return the groups that a quota of the log, or quota.excluded.principals of a process, names."""
+    of_quotas = metadata_log.where(F.col(S.API_KEY) == S.CLIENT_QUOTA_RECORD)
+    users = of_quotas.select(F.from_json(S.BODY, S.QUOTA_BODY)["entity"]["user"].alias(S.PRINCIPAL))
+    excluded = quota_settings(records).select(F.explode(EXCLUDED).alias(S.PRINCIPAL))
+    return groups_among(users.unionByName(excluded))
 
 
 def quota_settings(records: DataFrame) -> DataFrame:
@@ -167,35 +178,36 @@ def _seconds(prefix: str) -> Column:
 
 
 def _candidates() -> Column:
-    """Return the entities in Kafka's order, the most specific first, each with its quota-id."""
+    """Return the entities with their ranks, Kafka's order with groups before the default, and quota-ids."""
     user, raw_client = sanitised(_name_of(F.col(S.PRINCIPAL))), F.coalesce(S.CLIENT_ID, F.lit(""))
     client = sanitised(short(raw_client))
     # A principal without a name is no user: no quota of users applies to it, nor a default.
     user = F.when(user != "", user)
-    user_tag = F.substring(user, 1, _SURELY_KEPT)
     default, none = F.when(user.isNotNull(), F.lit(DEFAULT)), F.lit("")
+    groups = F.when(user.isNotNull(), F.col(S.GROUPS)).otherwise(no_groups())
     # No default is that of a client without a client id, and no entity is null.
     default_client = F.when(raw_client != "", F.lit(DEFAULT))
-    both, user_only, client_only = (
-        F.concat(user, F.lit(":"), raw_client),
-        F.concat(user, F.lit(":")),
-        F.concat(F.lit(":"), raw_client),
-    )
-    order = (
-        (user_tag, client, both),
-        (user_tag, default_client, both),
-        (user_tag, none, user_only),
-        (default, client, both),
-        (default, default_client, both),
-        (default, none, user_only),
-        (none, client, client_only),
-        (none, default_client, client_only),
-    )
-    return F.array(
-        *(
-            F.struct(u.alias(USER_TAG), c.alias(CLIENT_TAG), quota_id.alias("quota_id"))
-            for u, c, quota_id in order
+    of_clients = ((client, raw_client), (default_client, raw_client), (none, none))
+
+    def candidate(rank: int, tag: Column, bucket: Column, group: Column = none) -> Column:
+        client_tag, client_id = of_clients[rank % 3]
+        return F.struct(
+            F.lit(rank).alias("rank"),
+            F.substring(tag, 1, _SURELY_KEPT).alias(USER_TAG),
+            client_tag.alias(CLIENT_TAG),
+            F.concat(bucket, F.lit(":"), client_id).alias("quota_id"),
+            group.alias("group"),
         )
+
+    def of_group(rank: int, name: Column) -> Column:
+        tag, bucket = sanitised(F.concat(F.lit(GROUP), name)), F.concat(user, F.lit("@"), sanitised(name))
+        return candidate(rank, tag, bucket, name)
+
+    return F.concat(
+        F.array(*(candidate(rank, user, user) for rank in (0, 1, 2))),
+        *(F.transform(groups, partial(of_group, rank)) for rank in (3, 4, 5)),
+        F.array(*(candidate(rank, default, user) for rank in (6, 7, 8))),
+        F.array(*(candidate(rank, none, none) for rank in (9, 10))),
     )
 
 

@@ -22,7 +22,7 @@ from spark_audit.policy.acl_history import (
     missing_history,
 )
 from spark_audit.policy.acl_matches import QUESTION
-from spark_audit.policy.principals import array_of, named_groups, no_groups
+from spark_audit.policy.principals import array_of, named_groups, no_groups, recorded_groups
 from spark_audit.policy.topic_owners import owner_changes
 from spark_audit.reconcile.finding import fault, findings, or_else, register, sentence, with_first_fault
 from spark_audit.reconcile.sessions import CERTAIN, DECISION_EVENTS, POSSIBLE, of_logins
@@ -127,9 +127,7 @@ def decision_findings(judged: DataFrame, faults: Sequence[Column] | None = None)
     by_settings = F.when(F.col(S.SETTINGS_GENERATION) > 0, sentence(", settings {settings_generation}"))
     reason = F.concat(F.lit("; it cannot be checked: "), F.col(UNVERIFIABLE))
     outcome = F.when(F.col(UNVERIFIABLE).isNull(), expected).otherwise(reason)
-    # As the records have them.
-    groups = F.when(F.size(S.GROUPS) > 0, F.col(S.GROUPS)).alias(S.GROUPS)
-    recorded = {S.SETTINGS_GENERATION: named_generation(), S.GROUPS: groups}
+    recorded = {S.SETTINGS_GENERATION: named_generation(), S.GROUPS: recorded_groups()}
     group = [recorded.get(name, name) for name in _GROUP]
     evidence = [*group, RECORDS, FIRST, LAST, LOWEST, HIGHEST, E.EXPECTED, UNVERIFIABLE]
     return findings(

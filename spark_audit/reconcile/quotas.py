@@ -21,6 +21,7 @@ from spark_audit import quota_keys as K
 from spark_audit import schema as S
 from spark_audit.policy import quota_limits as Q
 from spark_audit.policy import quota_use as U
+from spark_audit.policy.principals import recorded_groups
 from spark_audit.reconcile.finding import findings, or_else, register, sentence
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import ALWAYS
@@ -219,7 +220,7 @@ def _charged(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> Dat
     second = F.floor(from_ms / 1000).alias(_SECOND)
     added = held(
         Q.with_key(records.where(_counts()).withColumn(S.QUOTA_KEY, waits))
-        .groupBy(*BY_SETTINGS, *Q.CLIENT, S.GROUPS, S.CONNECTION_ID, second)
+        .groupBy(*BY_SETTINGS, *Q.CLIENT, S.CONNECTION_ID, second)
         .agg(
             F.min(S.DATE).alias(S.DATE),
             F.sum(U.counted()).alias(_USED),
@@ -267,6 +268,7 @@ _CLIENT = (
     S.QUOTA_KEY,
     S.QUOTA_LIMIT,
     S.PRINCIPAL,
+    S.GROUPS,
     S.CLIENT_ID,
     S.SETTINGS_GENERATION,
 )
@@ -306,7 +308,8 @@ def other_limit(records: DataFrame, few: DataFrame, metadata_log: DataFrame) -> 
     fits = (F.col(S.QUOTA_LIMIT) == F.col(Q.EXPECTED_LIMIT)) & Q.is_expected_id()
     wrong = joined.where(~F.coalesce(fits, F.lit(False)))
     group = (*_CLIENT, Q.EXPECTED_LIMIT, Q.EXPECTED_ID, S.DATE)
-    evident = [named_generation() if name == S.SETTINGS_GENERATION else name for name in group[:-1]]
+    recorded = {S.SETTINGS_GENERATION: named_generation(), S.GROUPS: recorded_groups()}
+    evident = [recorded.get(name, name) for name in group[:-1]]
     grouped = wrong.groupBy(*group).agg(
         F.sum("records").alias("records"),
         F.min(S.METADATA_OFFSET).alias("lowest_offset"),

@@ -284,7 +284,7 @@ def quotas(records: DataFrame, log: DataFrame) -> DataFrame:
     uses = (U.is_traffic() | is_event("quota_used")) & ~U.of_several_clients()
     used = (
         Q.with_key(records.where(uses))
-        .groupBy(*BY_SETTINGS, *Q.CLIENT, S.GROUPS, stretch)
+        .groupBy(*BY_SETTINGS, *Q.CLIENT, stretch)
         .agg(F.sum(U.counted()).alias("used"))
     )
     limited = Q.governed(held(used), records, log).where(F.col(Q.EXPECTED_LIMIT).isNotNull())

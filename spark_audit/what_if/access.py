@@ -72,10 +72,7 @@ def decide(
     """Add EXPECTED: the decision at EPOCH, where the settings of the proposal apply from `proposed` on."""
     known = rights.join(F.broadcast(policies), S.PROXY_ID, "left")
     is_proposed = F.col(EPOCH) >= proposed
-    for (member, group), (joins, _) in proposal.members.items():
-        change = F.array_union if joins else F.array_except
-        changed = F.when(is_proposed & (F.col(S.PRINCIPAL) == member), change(S.GROUPS, array_of([group])))
-        known = known.withColumn(S.GROUPS, F.coalesce(changed, S.GROUPS))
+    known = known.withColumn(S.GROUPS, F.when(is_proposed, groups_then(proposal)).otherwise(F.col(S.GROUPS)))
     if proposal.super_users is not None:
         named = array_of(proposal.super_users)
         known = known.withColumn(SUPER_USERS, F.when(is_proposed, named).otherwise(F.col(SUPER_USERS)))
@@ -83,6 +80,19 @@ def decide(
         default = F.when(is_proposed, F.lit(proposal.allow_everyone)).otherwise(F.col(ALLOW_EVERYONE))
         known = known.withColumn(ALLOW_EVERYONE, default)
     return with_evidence(known.persist(), log).withColumn(EXPECTED, F.coalesce(*expectations()))
+
+
+def groups_then(proposal: Proposal) -> Column:
+    """Return the groups of a session with the members of the proposal."""
+    groups = F.col(S.GROUPS)
+    for member in {member for member, _ in proposal.members}:
+        changes = {group: joins for (who, group), (joins, _) in proposal.members.items() if who == member}
+        left, joined = (
+            array_of(group for group in changes if changes[group] is wanted) for wanted in (False, True)
+        )
+        changed = F.array_union(F.array_except(S.GROUPS, left), joined)
+        groups = F.when(F.col(S.PRINCIPAL) == member, changed).otherwise(groups)
+    return groups
 
 
 def _named_groups(log: DataFrame, policies: DataFrame, proposal: Proposal) -> list[str]:

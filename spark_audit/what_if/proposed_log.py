@@ -25,7 +25,7 @@ from spark_audit.policy.acl_history import (
 )
 from spark_audit.policy.acl_matches import not_ended
 from spark_audit.policy.quota_limits import CLIENT_TAG, DEFAULT, UNSET, USER_TAG, VALUE, quota_intervals
-from spark_audit.proposal import Entity, Proposal, ProposedAcl, Quota, Resolved, resolve
+from spark_audit.proposal import Entity, Proposal, ProposedAcl, Quota, Resolved, principal_of, resolve
 from spark_audit.tables.delta import frame_of
 from spark_audit.tables.files import AuditError
 from spark_audit.trail.metadata_log import HOLE_LAST, any_hole, holes, of_kafka
@@ -50,8 +50,8 @@ class ProposedState:
 
     @property
     def principals(self) -> set[str]:
-        users = {dict(entity).get("user") for entity, _ in self.quotas}
-        return {acl.principal for acl in self.acls.values()} | {f"User:{user}" for user in users if user}
+        users = {user for entity, _ in self.quotas if (user := principal_of(entity)) is not None}
+        return {acl.principal for acl in self.acls.values()} | users
 
 
 def state_of(log: DataFrame) -> ProposedState:

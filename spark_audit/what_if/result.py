@@ -88,9 +88,7 @@ def effects(of: RecordedDays, proposal: Proposal) -> WhatIfDocument:
     decided = of.decided(log, proposed, proposal).persist()
     changed = decided.where(F.col(A.OUTCOME) != A.UNCHANGED)
     lifetime_ms = proposal.max_reauth_ms
-    quotas = (
-        throttling.throttling(of.period, of.records, log, of.state.now, proposed) if proposal.quotas else None
-    )
+    quotas = throttling.throttling(of.period, of.records, log, of.state.now, proposed, proposal)
     longer = sessions.longer_sessions(of.period, lifetime_ms) if lifetime_ms else None
     counted = decided.groupBy(A.OUTCOME).agg(F.sum(traffic.REQUESTS).cast("long").alias("requests")).collect()
     found: WhatIfDocument = {

@@ -19,24 +19,38 @@ from spark_audit import quota_keys as K
 from spark_audit import schema as S
 from spark_audit.policy import quota_limits as Q
 from spark_audit.policy import quota_use as U
+from spark_audit.policy.principals import array_of
+from spark_audit.proposal import Proposal
 from spark_audit.trail.processes import BY_SETTINGS, SETTINGS_EVENTS
+from spark_audit.what_if.access import groups_then
+from spark_audit.what_if.traffic import with_groups_of_logins
 
 THROTTLED, CANNOT_BE_SAID, NOT_THROTTLED = "newly_throttled", "cannot_be_said", "not_throttled"
 LIMIT_NOW, THROTTLED_MS, UNSURE_MS, BEHIND_MS = "limit_now", "throttled_ms", "unsure_ms", "behind_ms"
-_PROXY, _CLIENTS, _THEN = "proxy", "clients", "throttled_then"
+_PROXY, _CLIENTS, _THEN, _RECORDED = "proxy", "clients", "throttled_then", "recorded_groups"
 _OFFERED, _BEYOND, _WITHIN, _AFTER, _WORST = "offered", "beyond", "within", "after", "worst"
-_CLIENT = (*BY_SETTINGS, S.PRINCIPAL, S.CLIENT_ID, S.QUOTA_KEY)
+_CLIENT = (*BY_SETTINGS, S.PRINCIPAL, S.GROUPS, S.CLIENT_ID, S.QUOTA_KEY)
 _BUCKET = (_PROXY, S.QUOTA_KEY, S.QUOTA_ID, S.QUOTA_LIMIT, LIMIT_NOW)
 MOST_CLIENTS = 20
 
 
-def throttling(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, proposed: int) -> DataFrame:
+def throttling(
+    records: DataFrame, audit: DataFrame, log: DataFrame, now: int, proposed: int, proposal: Proposal
+) -> DataFrame | None:
     """Return one row per bucket whose quota changes: outcome, reason, how long and when, and its clients.
 
-    `records` are those of the period, `audit` has those that hold settings. `now` and `proposed` are the
-    offsets in the proposed log. Times are in ms; `hours` has the time throttled by hour of the day (UTC).
+    None: the proposal changes no quota, and no member of a group with one. `records` are those of the period,
+    `audit` has those that hold settings, and logins. `now` and `proposed` are the offsets in the proposed
+    log. Times are in ms; `hours` has the time throttled by hour of the day (UTC).
     """
-    clients = _changed(records, audit, log, now, proposed).persist()
+    settings = audit.where(F.col(S.EVENT).isin(*SETTINGS_EVENTS))
+    limited = Q.limited_groups(settings, log)
+    if not proposal.quotas and limited.isdisjoint(group for _, group in proposal.members):
+        return None
+    if limited:
+        of_logins = F.array_intersect(S.GROUPS, array_of(sorted(limited)))
+        records = with_groups_of_logins(records, audit).withColumn(S.GROUPS, of_logins)
+    clients = _changed(records, settings, log, now, proposed, proposal).persist()
     used = Q.with_key(records.where(U.is_use()).withColumn("several", U.of_several_clients()))
     used = used.select(
         *(*_CLIENT, S.TIME_MS, S.INTERVAL_START_MS, S.INTERVAL_END_MS, S.EVENT, "several"),
@@ -53,7 +67,9 @@ def throttling(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, p
     return _by_bucket(_with_queue(per_slot)).unionByName(_unrecorded(clients, used))
 
 
-def _changed(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, proposed: int) -> DataFrame:
+def _changed(
+    records: DataFrame, settings: DataFrame, log: DataFrame, now: int, proposed: int, proposal: Proposal
+) -> DataFrame:
     """Return the clients of the period whose limit or bucket changes, with both limits and the bucket."""
     quota_of_method = F.array_compact(
         F.array(
@@ -68,9 +84,12 @@ def _changed(records: DataFrame, audit: DataFrame, log: DataFrame, now: int, pro
     keyed = asked.withColumn(S.QUOTA_KEY, F.explode(quota_of_method))
     seen = Q.with_key(keyed.where(~U.of_several_clients())).select(*_CLIENT).distinct()
     offsets = F.explode(F.array(F.lit(now).cast("long"), F.lit(proposed).cast("long")))
-    settings = audit.where(F.col(S.EVENT).isin(*SETTINGS_EVENTS))
-    both = Q.governed(seen.withColumn(S.METADATA_OFFSET, offsets), settings, log)
     at_now, then = (F.col(S.METADATA_OFFSET) == offset for offset in (now, proposed))
+    at_both = seen.withColumns({S.METADATA_OFFSET: offsets, _RECORDED: F.col(S.GROUPS)})
+    groups = F.when(then, groups_then(proposal)).otherwise(F.col(S.GROUPS))
+    both = Q.governed(at_both.withColumn(S.GROUPS, groups), settings, log).withColumn(
+        S.GROUPS, F.col(_RECORDED)
+    )
     sides = (
         both.where(Q.is_enforced())
         .groupBy(*_CLIENT)

@@ -137,17 +137,14 @@ def decisions(audit: DataFrame, logins: DataFrame) -> DataFrame:
     # The controller decides again what a proxy has forwarded, and records it too.
     own = F.col(S.FORWARDING_PRINCIPAL).isNull()
     cluster = {S.RESOURCE_TYPE: "CLUSTER", S.RESOURCE_NAME: _CLUSTER, S.OPERATION: "IDEMPOTENT_WRITE"}
-    chosen = audit.where(decided & own).join(_groups_of_logins(logins), list(_CONNECTION), "left")
-    earlier = F.filter(_LOGINS, lambda login: login[S.SEQUENCE] < F.col(S.SEQUENCE))
-    groups = F.coalesce(F.array_max(earlier)[S.GROUPS], S.GROUPS, no_groups())
-    return chosen.select(
+    return with_groups_of_logins(audit.where(decided & own), logins).select(
         S.DATE,
         S.EVENT,
         S.TIME_MS,
         *S.BOOT_KEY,
         S.CONNECTION_ID,
         *(F.coalesce(name, F.lit("")).alias(name) for name in (S.PRINCIPAL, S.HOST)),
-        groups.alias(S.GROUPS),
+        S.GROUPS,
         S.CLIENT_ID,
         S.METHOD,
         *(F.when(init, value).otherwise(F.col(name)).alias(name) for name, value in cluster.items()),
@@ -159,12 +156,15 @@ def decisions(audit: DataFrame, logins: DataFrame) -> DataFrame:
     )
 
 
-def _groups_of_logins(records: DataFrame) -> DataFrame:
-    """Return the groups at each login of connections that have had any, as an array of structs."""
+def with_groups_of_logins(records: DataFrame, logins: DataFrame) -> DataFrame:
+    """Return the records with all groups of the connection's last login before each, if `logins` has one."""
     is_login = F.col(S.EVENT).isin("authentication", "reauthentication")
     login = F.struct(S.SEQUENCE, F.coalesce(S.GROUPS, no_groups()).alias(S.GROUPS))
-    by_connection = records.where(is_login).groupBy(*_CONNECTION).agg(F.collect_list(login).alias(_LOGINS))
-    return by_connection.where(F.exists(_LOGINS, lambda login: F.size(login[S.GROUPS]) > 0))
+    by_connection = logins.where(is_login).groupBy(*_CONNECTION).agg(F.collect_list(login).alias(_LOGINS))
+    with_any = by_connection.where(F.exists(_LOGINS, lambda login: F.size(login[S.GROUPS]) > 0))
+    earlier = F.filter(_LOGINS, lambda login: login[S.SEQUENCE] < F.col(S.SEQUENCE))
+    groups = F.coalesce(F.array_max(earlier)[S.GROUPS], S.GROUPS, no_groups())
+    return records.join(with_any, list(_CONNECTION), "left").withColumn(S.GROUPS, groups).drop(_LOGINS)
 
 
 def fetched_before_each_day(decided: DataFrame, days: DataFrame) -> DataFrame:

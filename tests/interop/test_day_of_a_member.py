@@ -1,5 +1,7 @@
 """A day of two people who join a group, work, leave it and are denied, and the report about it (SPEC A8).
 
+As members they have the quota of the group, which Kafka's own tool has set.
+
 One logs in with tokens of an identity provider and stays connected, the other one with certificates that are
 valid for seconds.
 """
@@ -29,7 +31,7 @@ from tests.support.waiting import until
 
 pytestmark = [
     *(pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.long),
-    pytest.mark.spec("A8", "A9", "R11", "D10"),
+    pytest.mark.spec("A8", "A9", "R11", "D10", "Q2", "Q12"),
 ]
 
 TOPIC = "orders"
@@ -39,6 +41,8 @@ AT_WORK = 10
 TIMEOUT_S = 20
 BY_TOKEN, BY_CERTIFICATE = "User:person", "User:robot"
 STAFF, MEMBERS = ["staff"], ["payments", "staff"]
+PERCENT, OF_OTHERS = 700.0, 900.0
+"""request_percentage of members and of all others: more than they use."""
 GROUP_RULES = r"RULE:^OU=(payments)$/$1/,RULE:^SAN:EMAIL:[^@]*@([a-z]*)\.acme\.org$/$1/"
 
 
@@ -176,6 +180,13 @@ def test_who_leaves_a_group_is_denied_within_a_session_and_the_report_tells_it(
         rights = ["--allow-principal", f"Group:{group}", "--operation", operation, "--topic", TOPIC]
         assert stack.tools("admin").run("kafka-acls", "--add", *rights).returncode == 0
 
+    for percent, entity in (
+        (PERCENT, ["--entity-name", "Group:payments"]),
+        (OF_OTHERS, ["--entity-default"]),
+    ):
+        limit = ["--entity-type", "users", *entity, "--add-config", f"request_percentage={percent}"]
+        assert stack.tools("admin").run("kafka-configs", "--alter", *limit).returncode == 0
+
     by_certificate = day_by_certificate(office)
     by_token, left_ms = day_by_token(office)
     for process in (stack.proxy, stack.controller):
@@ -213,6 +224,12 @@ def _judge_trail(records: list[Record], written: dict[str, int], left_ms: int) -
         ]
         assert {(each["granted"], *each["groups"]) for each in granted} == {(True, *MEMBERS)}
         assert sum(each["count"] for each in granted) == count
+        name = principal.removeprefix("User:")
+        used = _told(records, principal, "quota_used")
+        assert {(each["quota_id"], each["quota_limit"], *each["groups"]) for each in used} == {
+            (f"{name}@payments:", PERCENT, *MEMBERS),
+            (f"{name}:", OF_OTHERS, *STAFF),
+        }
     logins = [each["groups"] for each in _told(records, BY_TOKEN, "authentication", "reauthentication")]
     assert [groups for groups, _ in itertools.groupby(logins)][-3:] == [STAFF, MEMBERS, STAFF]
     assert left_ms < _told(records, BY_TOKEN, "authorization")[-1]["time_ms"]

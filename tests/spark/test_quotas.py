@@ -2,6 +2,8 @@
 
 import json
 import random
+from collections.abc import Sequence
+from functools import reduce
 from itertools import groupby
 from typing import Any
 
@@ -10,13 +12,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from proxy.audit.record import EVENT_FIELDS, AuditEvent, Author, Encoder
-from proxy.metadata.quota_entity import sanitize, short_name
+from proxy.metadata.delta import MetadataDelta
+from proxy.metadata.image import MetadataImage
+from proxy.metadata.quota_entity import QuotaEntity, sanitize, short_name
 from proxy.quota.precedence import OTHERS
+from proxy.quota.precedence import governing as at_a_proxy
 from spark_audit.policy.quota_limits import governing, quota_intervals, sanitised, short
 from spark_audit.policy.quota_use import WINDOW_S
 from spark_audit.reconcile.quotas import quotas
 from tests.spark.audit_trail import NOON_MS, Process, Trail
 from tests.spark.frames import frames, log_frame
+from tests.support.metadata_log import quota_record
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D5", "D6")]
 
@@ -35,12 +41,17 @@ PRECEDENCE: list[tuple[dict[str, str | None], str]] = [
 
 
 def clients(
-    spark: SparkSession, offsets: list[int], principal: str = "User:alice", client_id: str | None = "app"
+    spark: SparkSession,
+    offsets: list[int],
+    principal: str = "User:alice",
+    client_id: str | None = "app",
+    groups: Sequence[str] = (),
 ) -> DataFrame:
-    rows = [(principal, client_id, RATE, offset) for offset in offsets]
-    return spark.createDataFrame(
-        rows, "principal string, client_id string, quota_key string, metadata_offset long"
+    rows = [(principal, list(groups), client_id, RATE, offset) for offset in offsets]
+    columns = (
+        "principal string, groups array<string>, client_id string, quota_key string, metadata_offset long"
     )
+    return spark.createDataFrame(rows, columns)
 
 
 @pytest.mark.spec("Q2", "Q4")
@@ -58,6 +69,51 @@ def test_the_most_specific_quota_governs_in_kafkas_order(spark: SparkSession) ->
 
     told = [(row["expected_limit"], row["expected_quota_id"]) for row in rows]
     assert told == [(100.0 + rank, quota_id) for rank, (_, quota_id) in reversed(list(enumerate(PRECEDENCE)))]
+
+
+@pytest.mark.spec("Q2", "Q4", "A8")
+def test_of_any_limits_the_same_governs_a_member_as_at_a_proxy(spark: SparkSession) -> None:
+    """Random limits, names that are sanitised, and limits that are equal."""
+    random_ = random.Random(41)
+    groups, trail, expected, asked = ("a b", "a-b", "g:h", "z"), Trail(), [], []
+    image = MetadataImage.EMPTY
+    names = [None, "alice", "Group:alice", *(f"Group:{name}" for name in groups)]
+    for _ in range(60):
+        entity: dict[str, str | None] = {"user": random_.choice(names)}
+        if random_.random() < 0.6:
+            entity["client-id"] = random_.choice([None, "app"])
+        if random_.random() < 0.3:
+            del entity["user"]
+        if entity:
+            limit = random_.choice([1.0, 2.0])
+            trail.set_quota(entity, RATE, limit)
+            delta = MetadataDelta(image)
+            delta.replay(quota_record(QuotaEntity.of(entity.items()), RATE, limit))
+            image = delta.apply(trail.offset)
+        user, client_id = random_.choice(["alice", "bob", ""]), random_.choice(["app", "other", ""])
+        of_session = tuple(sorted(random_.sample(groups, random_.randrange(4))))
+        found = at_a_proxy(image.quotas, user, client_id, RATE, groups=of_session)
+        asked.append(clients(spark, [trail.offset], f"User:{user}", client_id, of_session))
+        if found is not None and found.entity is not None:
+            told = found.limit, found.quota_id, found.entity.path
+            expected.append((trail.offset, user, client_id, list(of_session), *told))
+    intervals = quota_intervals(log_frame(spark, trail.log))
+
+    rows = governing(reduce(DataFrame.unionByName, asked), intervals).collect()
+
+    assert len(expected) > 40
+    assert sorted(
+        (
+            row["metadata_offset"],
+            row["principal"].removeprefix("User:"),
+            row["client_id"],
+            row["groups"],
+            row["expected_limit"],
+            row["expected_quota_id"],
+            row["entity"],
+        )
+        for row in rows
+    ) == [each for each, _ in groupby(sorted(expected))]
 
 
 @pytest.mark.spec("Q2")

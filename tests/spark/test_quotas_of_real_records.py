@@ -14,7 +14,7 @@ from forwarding.envelope import ForwardedRequest, Sender
 from proxy.audit.record import EVENT_FIELDS, AuditEvent
 from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
-from proxy.quota.keys import CONTROLLER_MUTATION_RATE, REQUEST_PERCENTAGE
+from proxy.quota.keys import CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
 from proxy.quota.mutation import MutationQuotas
 from proxy.security.principal import Principal
 from proxy.wire import types as t
@@ -22,7 +22,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.header import RequestHeader
 from spark_audit.reconcile.quotas import quotas
 from tests.session.apis.asking import image_with
-from tests.session.conversation import Conversation, gate_with, sasl
+from tests.session.conversation import Conversation, gate_with, produce, produced, sasl
 from tests.spark.audit_trail import Process, Record, Trail
 from tests.spark.frames import frames
 from tests.support.metadata_log import quotas_image
@@ -70,7 +70,9 @@ def of_a_login(trail: Trail, limits: QuotasImage) -> list[AuditEvent]:
     return talk.summaries()
 
 
-def of_a_controller(trail: Trail) -> Iterator[AuditEvent]:
+def of_a_controller(
+    trail: Trail, limits: QuotasImage = LIMITS, groups: tuple[str, ...] = ()
+) -> Iterator[AuditEvent]:
     """alice makes a topic of twenty partitions, and another one is refused: she may make five at once."""
     topic = t.CreateTopicsRequest.CreatableTopic
     request = t.CreateTopicsRequest(topics=[topic(name=name, num_partitions=20) for name in ("a", "b")])
@@ -78,7 +80,7 @@ def of_a_controller(trail: Trail) -> Iterator[AuditEvent]:
     forwarded = ForwardedRequest(header, request, Principal("User", "alice"), "10.0.0.1", "f-1")
     sender = Sender(Principal("User", "proxy-1"), "10.0.0.2", "CONTROLLER", None)
     now_ms = trail.clock()
-    quota = MutationQuotas().of_request(True, LIMITS, "alice", "the app", now_ms)
+    quota = MutationQuotas().of_request(True, limits, "alice", "the app", now_ms, groups)
     assert quota is not None
     charged = charge_creation(request, t.CreateTopicsResponse(), quota, now_ms)
     assert ([topic.name for topic in charged.remaining.topics], quota.taken) == (["a"], 20)
@@ -159,3 +161,87 @@ def test_the_time_of_a_login_has_the_default_quota_of_anonymous(
     [found] = quotas(*frames(spark, trail)).collect()
     assert found["check"] == "quotas.other_limit"
     assert "limited User:ANONYMOUS to request_percentage 60.0" in found["explanation"]
+
+
+PAYMENTS = "Group:payments"
+OF_MEMBERS = {
+    QuotaEntity(user=DEFAULT): {PRODUCER_BYTE_RATE: 1_000_000.0, CONTROLLER_MUTATION_RATE: 1_000.0},
+    QuotaEntity(user=PAYMENTS): {PRODUCER_BYTE_RATE: 100.0, CONTROLLER_MUTATION_RATE: RATE},
+    QuotaEntity(user=PAYMENTS, client_id=DEFAULT): {REQUEST_PERCENTAGE: PERCENT},
+    QuotaEntity(user="Group:staff"): {PRODUCER_BYTE_RATE: 50.0},
+}
+
+
+@pytest.fixture
+def of_members() -> Trail:
+    """alice uses all her quotas on two connections at once: as a member of two groups, and of none."""
+    trail = Trail()
+    limits = quotas_image(OF_MEMBERS)
+    for entity, keys in OF_MEMBERS.items():
+        for key, limit in keys.items():
+            trail.set_quota(entity.parts, key, limit)
+    gate = gate_with(replace(image_with("WRITE TOPIC orders"), quotas=limits, offset=trail.offset + 1))
+    for groups in (("payments", "staff"), ()):
+        talk = Conversation(gate=gate)
+        talk.session.machine.authentication.principal = Principal("User", "alice", groups=groups)
+        for _ in range(3):
+            talk.asks(ApiKey.PRODUCE, 9, produce("orders", records=bytes(5_000)), client_id="the app")
+            talk.session.machine.spent_on_requests(200_000_000, talk.now_ms)
+            talk.answers(ApiKey.PRODUCE, 9, produced("orders"))
+            talk.passes(sum(talk.mutes) or 1_000)
+            if groups:
+                assert talk.mutes
+                talk.mutes.clear()
+                talk.is_unmuted()
+        assert talk.mutes == []
+        for event in talk.summaries():
+            keep(trail.proxy, event)
+    for event in of_a_controller(trail, limits, ("payments", "staff")):
+        keep(trail.controller, event)
+    return trail
+
+
+@pytest.mark.spec("A8")
+def test_records_of_members_are_in_accord_with_the_quotas_of_their_groups(
+    spark: SparkSession, of_members: Trail
+) -> None:
+    told = {
+        (record["event"], record["quota_id"], record["quota_limit"])
+        for record in of_members.audit
+        if record["quota_key"]
+    }
+    assert told == {
+        ("throttled", "alice@payments:", 100.0),
+        ("quota_used", "alice@payments:the app", PERCENT),
+        ("throttled", "alice@payments:", RATE),
+        ("quota_used", "alice@payments:", RATE),
+    }
+    assert quotas(*frames(spark, of_members)).collect() == []
+
+
+@pytest.mark.spec("A8")
+def test_the_limit_of_another_group_or_of_no_member_is_found(spark: SparkSession, of_members: Trail) -> None:
+    planted = {"throttled": (50.0, "alice@staff:"), "quota_used": (1_000_000.0, "alice:the app")}
+    expected = set()
+    for record in of_members.audit:
+        if record["quota_key"] and record["role"] == "proxy" and record["event"] in planted:
+            record["quota_limit"], record["quota_id"] = planted.pop(record["event"])
+            expected.add((record["sequence"], record["quota_limit"], "payments"))
+    # What a member has sent, claimed to be sent as by somebody without groups, is within the default quota.
+    # What somebody without groups has sent, claimed to be of a member, is more than a member may send.
+    for record in of_members.audit:
+        if record["event"] == "authorization_summary" and not record["groups"]:
+            record["groups"] = ["staff"]
+
+    rows = quotas(*frames(spark, of_members)).collect()
+
+    told: dict[str, list[dict[str, Any]]] = {row["check"]: [] for row in rows}
+    for row in rows:
+        told[row["check"]].append(json.loads(row["evidence"]))
+    found = {
+        (proof["first_sequence"], proof["quota_limit"], proof["groups"][0])
+        for proof in told.pop("quotas.other_limit")
+    }
+    assert found == expected
+    ((name, (exceeded,)),) = told.items()
+    assert (name, exceeded["quota_id"], exceeded["quota_limit"]) == ("quotas.exceeded", "alice@staff:", 50.0)

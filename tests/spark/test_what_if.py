@@ -1,7 +1,7 @@
 """What a proposal would have done to recorded traffic: who is newly denied, allowed or throttled."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -184,13 +184,16 @@ def test_a_proposal_that_does_not_fit_the_log_is_an_error(spark: SparkSession) -
         tried(spark, a_trail(), "kafka-acls --remove --allow-principal User:dave --operation Read --topic x")
 
 
-def produced(trail: Trail, principal: str, seconds: int, byte_rate: int) -> None:
+def produced(
+    trail: Trail, principal: str, seconds: int, byte_rate: int, groups: Sequence[str] | None = None
+) -> None:
     for _ in range(seconds // 10):
         start_ms = trail.clock.now_ms
         trail.clock.now_ms += 10 * SECOND_MS
         trail.proxy.write(
-            **PRODUCED,
+            **PRODUCED | {"connection_id": principal},
             principal=principal,
+            groups=groups,
             host="10.0.0.1",
             resource_type="TOPIC",
             resource_name="orders",
@@ -354,6 +357,66 @@ def test_what_if_a_member_leaves_is_what_happens_when_the_member_has_left(spark:
             ("newly_allowed", "User:alice", "READ", "secrets"),
         }
     )
+
+
+LIMIT = "kafka-configs --alter --entity-type users --add-config producer_byte_rate={}"
+
+
+def busy_members() -> Trail:
+    """Alice and bob write 2 kB/s. She is in payments, which has a quota, and staff, which nothing names."""
+    trail = Trail()
+    trail.set_quota({"user": None}, "producer_byte_rate", 1_000.0)
+    trail.set_quota({"user": "Group:payments"}, "producer_byte_rate", 9_000.0)
+    trail.set_quota({"user": "bob"}, "producer_byte_rate", 9_000.0)
+    for name, groups in (("alice", ["payments", "staff"]), ("bob", None)):
+        trail.proxy.write(
+            "authentication", groups=groups, connection_id=f"User:{name}", principal=f"User:{name}"
+        )
+    produced(trail, "User:alice", 60, 2_000, ["payments"])
+    produced(trail, "User:bob", 60, 2_000)
+    return trail
+
+
+@pytest.mark.long
+@pytest.mark.spec("A8", "D10")
+@pytest.mark.parametrize(
+    ("proposal", "expected"),
+    [
+        # What the quota of a group allowed, that of the default user does not.
+        ("member User:alice leaves Group:payments", {"alice:": ("newly_throttled", 9_000.0, 1_000.0)}),
+        ("member User:alice leaves Group:staff", {}),
+        ("member User:bob joins Group:payments", {}),
+        # The highest limit governs, also that of a group that no record of her requests names.
+        (f"{LIMIT.format(500)} --entity-name Group:staff", {}),
+        (
+            f"{LIMIT.format(1_500)} --entity-name Group:staff\nmember User:alice leaves Group:payments",
+            {"alice@staff:": ("newly_throttled", 9_000.0, 1_500.0)},
+        ),
+        (
+            f"{LIMIT.format(99_000)} --entity-name Group:staff",
+            {"alice@staff:": ("not_throttled", 9_000.0, 99_000.0)},
+        ),
+        (
+            f"{LIMIT.format(1_000)} --entity-name Group:payments",
+            {"alice@payments:": ("newly_throttled", 9_000.0, 1_000.0)},
+        ),
+        (
+            "kafka-configs --alter --entity-type users --entity-name bob --delete-config producer_byte_rate\n"
+            "member User:bob joins Group:payments",
+            {"bob@payments:": ("not_throttled", 9_000.0, 9_000.0)},
+        ),
+    ],
+)
+def test_who_would_be_throttled_is_said_by_the_groups_of_the_login(
+    spark: SparkSession, proposal: str, expected: dict[str, tuple[str, float, float]]
+) -> None:
+    found = tried(spark, busy_members(), proposal)
+
+    told = {
+        row["quota_id"]: (row["outcome"], row["limit_now"], row["quota_limit"]) for row in found["throttling"]
+    }
+    assert told == expected
+    assert found["warnings"] == []
 
 
 @pytest.mark.long

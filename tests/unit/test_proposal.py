@@ -152,11 +152,13 @@ def test_what_does_not_fit_the_state_is_said() -> None:
         "kafka-acls --remove --allow-principal User:alice --operation Read --topic order\n"
         "kafka-acls --add --allow-principal User:alice --operation Read --topic orders\n"
         "kafka-acls --add --allow-principal User:alcie --operation Read --topic orders\n"
-        "kafka-configs --alter --delete-config producer_byte_rate --user alice\n",
+        "kafka-configs --alter --delete-config producer_byte_rate --user alice\n"
+        "kafka-configs --alter --add-config producer_byte_rate=5 --user Group:staff\n"
+        "kafka-configs --alter --add-config producer_byte_rate=5 --user Group:stuff\n",
         "p",
     )
 
-    found = resolve(proposal, {"1": ALICE_READS}, (), {"User:alice"})
+    found = resolve(proposal, {"1": ALICE_READS}, (), {"User:alice", "Group:staff"})
 
     assert found.problems == [
         "p:1: there is no such ACL: ALLOW User:alice from * READ TOPIC LITERAL order; did you mean"
@@ -166,6 +168,7 @@ def test_what_does_not_fit_the_state_is_said() -> None:
     assert found.warnings == [
         "p:2: there is this ACL already: ALLOW User:alice from * READ TOPIC LITERAL orders",
         "p:3: User:alcie is in no ACL, quota or login yet; did you mean User:alice?",
+        "p:6: Group:stuff is in no ACL, quota or login yet; did you mean Group:staff?",
     ]
     assert found.added == [ALICE_READS._replace(principal="User:alcie")]
 
