@@ -5,6 +5,7 @@ controllers of Kafka's own quorum are both, and there is no controller process. 
 not know which requests are forwarded.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,6 +17,7 @@ from forwarding.net.metrics import ForwarderMetrics
 from proxy.audit import events
 from proxy.config import ProxyConfig, endpoint, split_host_port
 from proxy.frame import Frame, Recording
+from proxy.metadata.delta import MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.loader import Loader, OnImage
 from proxy.net.kafka.channel import EndpointSettings
@@ -34,6 +36,8 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.workers.group import Group
 
 READ_YOUR_WRITES_MS = 5_000
+READ_ONCE_S = 50.0
+"""Time to read the metadata log before another process is replaced; that one waits a little longer."""
 
 log = structlog.get_logger(__name__)
 
@@ -58,21 +62,15 @@ class ControlPlane:
         config, registry, audit = frame.config, frame.registry, recording.audit
         self._group = group
         self._on_image = on_image
-        self.endpoints = [
-            endpoint(config.controller, (at,), config.proxy_id) for at in config.controller.endpoints
-        ]
-        self._quorum: QuorumFeed | None = None
-        verifier = seen = None
-        if config.controller.mode == "kraft":
-            self.loader = Loader(self._loaded, compacted=False, every_offset=False, now_ms=now_ms)
-            self._quorum = QuorumFeed(self.endpoints, self.loader)
+        self.endpoints = _controllers(config)
+        self.feed = _feed(config, internal, self.endpoints, self._loaded)
+        self.loader = self.feed.loader
+        self._quorum = self.feed if isinstance(self.feed, QuorumFeed) else None
+        if self._quorum is not None:
             registry.register(Series(partial(quorum_series, self._quorum, self.loader)))
-        else:
-            verifier = config.metadata.verifier()
-            self.loader = Loader(self._loaded, verifier=verifier, now_ms=now_ms)
+        verifier, seen = self.loader.verifier, None
         if verifier is not None:
             seen = SeenNumber(config.audit.spool_dir, config.metadata.topic)
-        self.feed = self._quorum or TopicFeed(internal, config.metadata.topic, self.loader)
         self.feed.on_applied(group.publish)
         self._report = LogReport(audit.append, registry, verifier, seen)
         self.same_id = SameIdReport(audit.append, registry)
@@ -161,3 +159,40 @@ class ControlPlane:
 
     def _leader(self) -> EndpointSettings | None:
         return None if self._quorum is None else self._quorum.leader.endpoint
+
+
+class UnreadableLog(ValueError):
+    """The metadata log was not read to its end; the message says why."""
+
+
+async def require_readable_log(config: ProxyConfig, within_s: float = READ_ONCE_S) -> None:
+    """Read the metadata log to its end, as a process does at its start. UnreadableLog."""
+    internal = endpoint(config.upstream, config.upstream.own_bootstrap, config.proxy_id)
+    feed = _feed(config, internal, _controllers(config), lambda _image, _changed: None)
+    try:
+        async with asyncio.timeout(within_s), asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(feed.run())
+            await feed.loaded.wait()
+            following.cancel()
+    except* MetadataError as errors:
+        raise UnreadableLog(str(errors.exceptions[0])) from None
+    except* TimeoutError:
+        cause, verifier = (feed.reachability.cause or BEING_READ).text(detailed=True), feed.loader.verifier
+        if verifier is not None and verifier.is_waiting:
+            cause = "it has no record that a controller has signed"
+        text = f"the metadata log was not read within {within_s:.0f} s: {cause}"
+        raise UnreadableLog(text) from None
+
+
+def _controllers(config: ProxyConfig) -> list[EndpointSettings]:
+    return [endpoint(config.controller, (at,), config.proxy_id) for at in config.controller.endpoints]
+
+
+def _feed(
+    config: ProxyConfig, internal: EndpointSettings, controllers: list[EndpointSettings], on_image: OnImage
+) -> TopicFeed | QuorumFeed:
+    """Make the feed of the metadata log, with its loader."""
+    if config.controller.mode == "kraft":
+        return QuorumFeed(controllers, Loader(on_image, compacted=False, every_offset=False, now_ms=now_ms))
+    loader = Loader(on_image, verifier=config.metadata.verifier(), now_ms=now_ms)
+    return TopicFeed(internal, config.metadata.topic, loader)

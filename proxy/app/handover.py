@@ -1,9 +1,10 @@
 """Starts a successor of this proxy at SIGUSR2, and hands the clients over to it (decision 0066).
 
 While this process serves, the successor does all that may fail: it imports its modules, checks the
-configuration, opens new listening sockets, and tries the HTTP port and the spool. When it is ready, this
-process drains as on SIGTERM, and the successor serves as soon as this process has ended. Until then it opens
-no spool and no HTTP port. If it is not ready, this process serves on. proxy.app runs it.
+configuration, opens new listening sockets, tries the HTTP port and the spool, and reads the metadata log if
+this process has read it (decision 0182). When it is ready, this process drains as on SIGTERM, and the
+successor serves as soon as this process has ended. Until then it opens no spool and no HTTP port. If it is
+not ready, this process serves on. proxy.app runs it.
 
 All that a restart needs is imported at the start: an upgrade may have replaced the files since.
 """
@@ -24,7 +25,8 @@ from proxy.net.runtime.successor import Successor, SuccessorFailed
 from proxy.net.telemetry.status_files import RestartStatus
 
 READY_S = 60.0
-"""Time for a successor to import its modules, and to check the configuration and what it needs."""
+"""Time for a successor to import its modules, to check the configuration and what it needs, and to read the
+metadata log."""
 
 log = structlog.get_logger(__name__)
 
@@ -37,16 +39,19 @@ class Handovers:
         stop: StopSignals,
         sockets: Callable[[], tuple[list[socket.socket], list[socket.socket]]],
         http: Callable[[], list[tuple[str, int]]],
+        has_read_log: Callable[[], bool],
         status_directory: Path,
         failed: Callable[[str], None],
     ) -> None:
         """`sockets`: the listening sockets that systemd holds, and all others. `http`: the HTTP port's.
 
+        `has_read_log`: whether this process has read the metadata log.
         `failed`: counts and records that no successor was ready.
         """
         self._stop = stop
         self._sockets = sockets
         self._http = http
+        self._has_read_log = has_read_log
         self._failed = failed
         self._status_directory = status_directory
         self._wanted = asyncio.Event()
@@ -123,7 +128,9 @@ class Handovers:
 
     async def _ready_successor(self) -> Successor:
         """OSError, SuccessorFailed: there is no new process any more."""
-        successor = await asyncio.to_thread(Successor.start, *self._sockets(), self._http())
+        successor = await asyncio.to_thread(
+            Successor.start, *self._sockets(), self._http(), self._has_read_log()
+        )
         log.info("new process started", successor_pid=successor.pid)
         self._successor = successor
         try:

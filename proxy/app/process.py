@@ -179,8 +179,9 @@ class ProxyProcess:
         frame.reload_from(file, effects.of(ProxyConfig), self._reconfigure, directory if alone else None)
         if alone:
             opened = self._listeners.sockets, lambda: frame.http.listening
+            has_read_log = self._plane.feed.loaded.is_set
             failed = partial(frame.reloads.report, file.path, "restart", None)
-            self._restarting = Handovers(frame.stop, *opened, directory, failed)
+            self._restarting = Handovers(frame.stop, *opened, has_read_log, directory, failed)
 
     def _register_series(self) -> None:
         registry, listeners = self._frame.registry, self._listeners

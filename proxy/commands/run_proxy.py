@@ -4,6 +4,7 @@ proxy.__main__ calls it. It reports what cannot be used in log lines, one for ea
 that has started this one.
 """
 
+import asyncio
 import os
 import socket
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ import structlog
 import uvloop
 from prometheus_client import disable_created_metrics
 
+from proxy.app.control_plane import require_readable_log
 from proxy.app.listeners import require_all_used
 from proxy.app.process import ProxyProcess
 from proxy.commands.check import check
@@ -32,7 +34,7 @@ from proxy.net.runtime import descriptors, garbage_collector
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.inherited_sockets import InheritedSockets, not_beside
 from proxy.net.runtime.listening import CannotListen, find_cannot_listen, listening_socket, opening
-from proxy.net.runtime.successor import Predecessor
+from proxy.net.runtime.successor import Predecessor, interruptible
 from proxy.workers.seat import Seat
 
 EXIT_FAULT, EXIT_CONFIG = 1, 2
@@ -114,6 +116,9 @@ def _released(predecessor: Predecessor, path: Path, inherited: InheritedSockets)
         inherited.close_unused(binds)
         _try_http_port(config, predecessor.given.http)
         _try_spool(config.audit.spool_dir)
+        if predecessor.given.has_read_log:
+            with interruptible():
+                asyncio.run(require_readable_log(config))
     except UNUSABLE as error:
         predecessor.report(text_of(error))
         raise

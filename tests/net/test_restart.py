@@ -5,22 +5,31 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from proxy.app.control_plane import UnreadableLog, require_readable_log
 from proxy.commands.reload_and_restart import EXIT_NO_OUTCOME, EXIT_NOT_RESTARTED, restart
+from proxy.config import ProxyConfig, load
 from proxy.net.audit.spool_lock import Holder, lock_spool
+from proxy.net.metadata import topic_feed
+from proxy.net.metadata.topic_feed import PartitionLeader
 from proxy.net.runtime.service_manager import ends_successors, notify
 from proxy.net.telemetry.status_files import RestartStatus
 from tests.lab.cluster import probe
 from tests.lab.cluster.ports import free_addresses
+from tests.net.test_metadata_catch_up import Log, batch
 from tests.support.edges import Client
+from tests.support.fake_quorum import FakeNode
+from tests.support.images import acl_record
 from tests.support.lone_processes import SHOULD_NOT_TAKE_S, LoneProcess, a_lone, address_of, is_alive
+from tests.support.metadata_log import values
+from tests.support.signing import pem
 
 pytestmark = [pytest.mark.spec("O4"), pytest.mark.slow]
 
@@ -228,6 +237,80 @@ async def test_what_a_successor_could_not_open_ends_neither_the_process_nor_its_
         assert not client.reader.at_eof()
     if locked is not None:
         locked.close()
+
+
+@pytest.mark.spec("S13", "O2", "O5")
+async def test_a_log_that_the_new_process_cannot_read_ends_neither_the_process_nor_its_clients(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = FakeNode(), FakeNode()
+    for node in (good, bad):
+        node.append(acl_record(1), raw=[] if node is good else [b"\x01\x7f\x00"])
+        node.commit()
+    async with AsyncExitStack() as running:
+        for node in (good, bad):
+            await running.enter_async_context(node.listening())
+        kraft = {"mode": "kraft", "endpoints": [good.address]}
+        lone = await running.enter_async_context(a_lone("proxy", tmp_path, controller=kraft))
+        await lone.metric("penstock_metadata_ready", lambda value: value == 1)
+        file, client = tmp_path / "proxy.yaml", await lone.logs_in()
+        edit(file, controller=kraft | {"endpoints": [bad.address]})
+
+        assert await restarted(file) == EXIT_NOT_RESTARTED
+        error = "the metadata log cannot be applied: in the batch that ends at offset 1: record 2 of 2"
+        assert error in (await lone.row(SERVES_ON))["error"]
+        assert error in capsys.readouterr().err
+        assert (serving(tmp_path), children(lone.process.pid)) == (lone.process.pid, "")
+        assert await lone.logs_in()
+        assert not client.reader.at_eof()
+
+        edit(file, controller=kraft)
+        assert await restarted(file) == 0
+        await lone.metric("penstock_metadata_ready", lambda value: value == 1)
+
+
+@pytest.mark.spec("O5", "S14")
+async def test_a_log_that_is_not_read_in_time_is_an_error_with_its_cause(tmp_path: Path) -> None:
+    node = FakeNode()
+    node.append(acl_record(1))  # Not committed: its end is not known.
+    (nobody,) = free_addresses(1)
+    async with a_lone("proxy", tmp_path):
+        file = tmp_path / "proxy.yaml"
+        edit(file, controller={"mode": "kraft", "endpoints": [nobody]})
+        with pytest.raises(UnreadableLog, match=r"not read within 0 s: connection refused \("):
+            await require_readable_log(load(file, ProxyConfig), 0.3)
+        async with node.listening():
+            edit(file, controller={"mode": "kraft", "endpoints": [node.address]})
+            with pytest.raises(UnreadableLog, match=r"not read within 0 s: it is being read"):
+                await require_readable_log(load(file, ProxyConfig), 0.3)
+            node.commit()
+            await require_readable_log(load(file, ProxyConfig), SHOULD_NOT_TAKE_S)
+
+
+@pytest.mark.spec("S13", "S14", "O5")
+async def test_the_log_of_our_own_controller_is_read_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [batch(0, values(acl_record(1))[0])]
+
+    @asynccontextmanager
+    async def at_leader(_endpoint: Any, _topic: str) -> AsyncIterator[Any]:
+        yield Log(batches), PartitionLeader(bytes(16), "localhost", 1)
+
+    monkeypatch.setattr(topic_feed, "at_leader", at_leader)
+    async with a_lone("proxy", tmp_path):
+        file = tmp_path / "proxy.yaml"
+        await require_readable_log(load(file, ProxyConfig))
+
+        (tmp_path / "controllers.pub").write_text(pem("one", "role: metadata"), encoding="utf-8")
+        edit(file, metadata={"public.keys.file": "controllers.pub"})
+        with pytest.raises(UnreadableLog, match=r"it has no record that a controller has signed"):
+            await require_readable_log(load(file, ProxyConfig), 0.5)
+
+        edit(file, metadata={})
+        batches.append(batch(1, b"\x01\x7f\x00"))
+        with pytest.raises(UnreadableLog, match="at offset 1: no metadata record has the api key 127"):
+            await require_readable_log(load(file, ProxyConfig))
 
 
 async def test_a_second_signal_during_a_restart_starts_no_second_process(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ class MetadataFeed:
 
     def __init__(self, loader: Loader, addresses: int = 1) -> None:
         """`addresses`: how many the log can be read from."""
-        self._loader = loader
+        self.loader = loader
         self._listeners: list[Callable[[int], None]] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self.reachability = Reachability(
@@ -37,7 +37,7 @@ class MetadataFeed:
     async def wait_for(self, offset: int, timeout_ms: int) -> None:
         """Wait until this offset is applied (E13); FeedTimeout if it is not in time."""
         with self.reachability.wanted():
-            applied = self._loader.applied_offset
+            applied = self.loader.applied_offset
             if applied is not None and applied >= offset:
                 return
             waiter = (offset, asyncio.get_running_loop().create_future())
@@ -48,7 +48,7 @@ class MetadataFeed:
             except TimeoutError:
                 raise FeedTimeout(
                     f"metadata offset {offset} not applied within {timeout_ms} ms, "
-                    f"the image is at {self._loader.applied_offset}"
+                    f"the image is at {self.loader.applied_offset}"
                 ) from None
             finally:
                 self._waiting.remove(waiter)
@@ -59,8 +59,8 @@ class MetadataFeed:
 
     def applied(self) -> None:
         """Wake the requests whose offset is applied; the feeds call it after each step."""
-        applied = self._loader.applied_offset
-        if not self._loader.ready or applied is None:
+        applied = self.loader.applied_offset
+        if not self.loader.ready or applied is None:
             return
         self.loaded.set()
         for listener in self._listeners:

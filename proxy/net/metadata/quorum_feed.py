@@ -141,11 +141,11 @@ class QuorumFeed(MetadataFeed):
         end = fetched.high_watermark
         while True:
             await self._process(node, fetched)
-            if not self.connected and 0 <= end <= self._loader.next_offset:
+            if not self.connected and 0 <= end <= self.loader.next_offset:
                 self.connected, self._redirected = True, False
                 self.reachability.reached(
                     topic=CLUSTER_METADATA,
-                    offset=self._loader.next_offset - 1,
+                    offset=self.loader.next_offset - 1,
                     leader=endpoint.address,
                     leader_epoch=self.leader.epoch,
                 )
@@ -198,7 +198,7 @@ class QuorumFeed(MetadataFeed):
         # A new leader may report a lower high watermark; what was committed stays committed.
         self._high_watermark = max(self._high_watermark, high_watermark)
         for batch in self._log.committed(self._high_watermark):
-            await apply_image(self._loader.batch_steps(batch.last_offset, batch.values))
+            await apply_image(self.loader.batch_steps(batch.last_offset, batch.values))
         self.applied()
 
     def _hide_until(self, high_watermark: int) -> None:
@@ -206,9 +206,9 @@ class QuorumFeed(MetadataFeed):
         if self._high_watermark >= 0:
             return
         if self._rereading:
-            self._loader.reload_until(high_watermark)
+            self.loader.reload_until(high_watermark)
         else:
-            self._loader.load_until(high_watermark)
+            self.loader.load_until(high_watermark)
         self._rereading = False
 
     async def _load_snapshot(self, node: ControllerNode, wanted: SnapshotId, high_watermark: int) -> None:
@@ -222,14 +222,14 @@ class QuorumFeed(MetadataFeed):
         await self._apply_snapshot(wanted, reader.values(), max(high_watermark, wanted.end_offset))
 
     async def _apply_snapshot(self, snapshot: SnapshotId, values: list[bytes], high_watermark: int) -> None:
-        if snapshot.end_offset < self._loader.next_offset and not self._rereading:
+        if snapshot.end_offset < self.loader.next_offset and not self._rereading:
             log.warning("metadata snapshot ends before the applied offset", end_offset=snapshot.end_offset)
             self._start_over()
         # The snapshot is shown with what was committed since: an old image may be in effect, but none may go
         # back.
         self._high_watermark = UNKNOWN_OFFSET
         self._hide_until(high_watermark)
-        await apply_image(self._loader.snapshot_steps(snapshot.end_offset - 1, values))
+        await apply_image(self.loader.snapshot_steps(snapshot.end_offset - 1, values))
         self._log.start_at(snapshot.end_offset, snapshot.epoch)
         self._high_watermark = high_watermark
         self.applied()

@@ -226,12 +226,12 @@ class TopicFeed(MetadataFeed):
         try:
             await self._apply(last_offset, values, offsets, proofs)
         except MetadataError:
-            if self._loader.verifier is None:
+            if self.loader.verifier is None:
                 _find_fault(steps)
             raise
         self._unapplied = []
         self.connected = True
-        self.reachability.reached(topic=self._topic, offset=self._loader.image.offset)
+        self.reachability.reached(topic=self._topic, offset=self.loader.image.offset)
 
     async def _read(self, partition: Partition) -> list[Committed]:
         records = await partition.fetch(self._reader.position)
@@ -251,7 +251,7 @@ class TopicFeed(MetadataFeed):
         recreated = self._topic_id not in (None, leader.topic_id)
         self._topic_id = leader.topic_id
         if not recreated and start <= self._reader.position <= end:
-            self._loader.load_until(end)
+            self.loader.load_until(end)
             return
         if self._reader.position > 0:
             log.warning(
@@ -263,12 +263,12 @@ class TopicFeed(MetadataFeed):
                 recreated=recreated,
             )
         self._reader, self._unapplied = TransactionReader(start), []
-        self._loader.reload_until(end)
+        self.loader.reload_until(end)
 
     async def _apply(
         self, last_offset: int, values: Values, offsets: Sequence[int], proofs: Sequence[Proof]
     ) -> None:
-        await apply_image(self._loader.batch_steps(last_offset, values, offsets, proofs))
+        await apply_image(self.loader.batch_steps(last_offset, values, offsets, proofs))
         self.applied()
 
 

@@ -42,6 +42,8 @@ class Inheritance:
     """Addresses of the HTTP port, which the predecessor closes at its end."""
     release: int
     """The successor reads here whether it is to serve; the pipe ends with its predecessor."""
+    has_read_log: bool
+    """Whether the predecessor has read the metadata log, so that its successor has to be able to."""
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -53,9 +55,10 @@ class Inheritance:
         try:
             found = json.loads(text)
             http = tuple((host, port) for host, port in found["http"])
-            return cls(
-                tuple(found["held"]), tuple(found["handed_over"]), found["report"], http, found["release"]
-            )
+            held, handed_over = tuple(found["held"]), tuple(found["handed_over"])
+            # Earlier releases do not say.
+            has_read_log = found.get("has_read_log", True)
+            return cls(held, handed_over, found["report"], http, found["release"], has_read_log)
         except (KeyError, TypeError) as error:
             raise ValueError(
                 f"{VARIABLE} is only for proxies that start their successor: {error!r}"
@@ -76,6 +79,7 @@ class Successor:
         held: Iterable[socket.socket],
         handed_over: Iterable[socket.socket],
         http: Iterable[tuple[str, int]],
+        has_read_log: bool,
     ) -> Self:
         """Start this program again, with its arguments and these listening sockets. OSError.
 
@@ -83,7 +87,8 @@ class Successor:
         """
         report, reports = os.pipe()
         released, release = os.pipe()
-        given = Inheritance(_numbers(held), _numbers(handed_over), reports, tuple(http), released)
+        sockets = _numbers(held), _numbers(handed_over)
+        given = Inheritance(*sockets, reports, tuple(http), released, has_read_log)
         try:
             process = subprocess.Popen(  # noqa: S603 - this program itself
                 [sys.executable, *sys.orig_argv[1:]],
@@ -179,7 +184,7 @@ class Predecessor:
     def wait(self) -> bool:
         """Block until the predecessor has ended. Return whether it has released this process before."""
         found = b""
-        with _interruptible():
+        with interruptible():
             while data := os.read(self.given.release, len(RELEASED)):
                 found += data
         os.close(self.given.release)
@@ -191,7 +196,7 @@ def _numbers(sockets: Iterable[socket.socket]) -> tuple[int, ...]:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Let SIGINT end the process in this block without a traceback, as SIGTERM does."""
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
