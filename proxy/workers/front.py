@@ -142,16 +142,17 @@ class Front(Collector):
         await asyncio.gather(self._ask_ready(), self._ask_metrics())
 
     def readiness(self) -> Readiness:
-        """Ready while at least one worker is ready."""
-        headline = f"{self._ready()} of {self._count} workers are ready"
-        blocked = self._said(lambda readiness: readiness.blocked)
+        """Ready when all workers are."""
+        ready = self._ready()
+        headline = f"{ready} of {self._count} workers are ready"
         others = self._said(lambda readiness: readiness.others)
-        if self._ready():
-            return Readiness((), (*blocked, *others), headline)
-        return Readiness(
-            (Note("no worker is ready", headline, headline), *(blocked or (Note.of("no worker runs"),))),
-            others,
-        )
+        if ready == self._count:
+            return Readiness((), others, headline)
+        blocked = self._said(lambda readiness: readiness.blocked)
+        if len(self.children) < self._count:
+            blocked = (*blocked, Note.of("a worker does not run" if self.children else "no worker runs"))
+        what = "not all workers are ready" if ready else "no worker is ready"
+        return Readiness((Note(what, headline, headline), *blocked), others)
 
     def collect(self) -> Iterable[Metric]:
         workers = GaugeMetricFamily(

@@ -71,3 +71,19 @@ async def test_the_answer_of_a_worker_that_has_ended_meanwhile_is_not_counted_ag
     assert front.readiness().text(detailed=True) == (
         "not ready: 0 of 1 workers are ready\nnot ready: no worker runs\n"
     )
+
+
+async def test_the_group_is_ready_when_all_of_its_workers_are() -> None:
+    front, first, second = Front(2, lambda _: 0), SlowWorker(), SlowWorker()
+    second.number = 1
+
+    def page() -> str:
+        return front.readiness().text(detailed=True)
+
+    front.children[0] = first
+    await front._ask_ready()
+    assert page() == "not ready: 1 of 2 workers are ready\nnot ready: a worker does not run\n"
+    front.children[1] = second
+    assert page() == "not ready: 1 of 2 workers are ready\nnot ready: worker 1: starting\n"
+    await front._ask_ready()
+    assert page() == "2 of 2 workers are ready\n"
