@@ -17,6 +17,7 @@ from proxy.session.accounting.request_counts import Durations, RequestCounts, ad
 from proxy.session.accounting.summaries import Summary
 from proxy.session.call import Call, ResponseHandler
 from proxy.session.client_state import FIRST_PRODUCE_WITH_TOPIC_ID, ClientState
+from proxy.wire.api_keys import ApiKey
 
 FIRST_WITH_ENDPOINTS = 10
 """From here on a Produce response may name the address of the leader (KIP-951), which has to be a proxy's."""
@@ -31,6 +32,8 @@ keep it busy, and no more are ahead of a login, a drain or a revocation."""
 _GOES_ON_AT = MAX_IN_FLIGHT // 2
 MAX_READY_BYTES = 1 << 20
 """Bytes of the proxy's own responses behind the broker's; beyond this no further request is taken."""
+HELD = frozenset((ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))
+"""Requests that a broker holds until there are records, or until the other members of the group have come."""
 ENTRY_BYTES = 1024
 """Approximate memory of a request in flight; with its decoded request and its handler it may be twice
 that."""
@@ -88,7 +91,8 @@ class InFlight:
     durations: Durations | None = None
     """The durations in which it is counted if its response is sent on at once; None: it is not counted."""
     holds_back: bool = field(default=False, kw_only=True)
-    """No further request is taken before its response has left, because that may mute the client."""
+    """No further request is taken before its response has left: it may mute the client, or wait at the broker
+    for as long as the client likes (HELD), and what comes behind it is decided when its turn has come."""
 
     is_whole: ClassVar[bool] = False
     """Whether its response is received whole before any of it is sent to the client."""
@@ -124,6 +128,7 @@ class Fetched(InFlight):
     summary: Summary | None = None
     reserved_bytes: int = 0
     """The room that it takes in the bucket until its response is here."""
+    holds_back: bool = field(default=True, kw_only=True)
     opens_at: str | None = None
     """It may open a fetch session (KIP-227): the topic at which the traffic of the session is counted."""
 

@@ -72,7 +72,8 @@ class Charged:
 def past_grant(entry: InFlight, now_ms: int) -> Plan:
     """Cut off a client that may not have the records of a response any more, because the broker has held it
     past the end of an ACL by which the client reads (SPEC A11); [] if it may."""
-    client = entry.client
+    # A follower's bytes are not charged to its client, which has this right all the same.
+    client = entry.call.client if isinstance(entry, Rewritten) and entry.call else entry.client
     if entry.api_key not in _READS or client is None or client.until_ms is None or now_ms < client.until_ms:
         return []
     name = ApiKey.name_of(entry.api_key)

@@ -77,8 +77,8 @@ AWAIT_MEMORY = Transition(
 )
 MEMORY_GRANTED = Transition("`memory_granted`", sets=TURN_DUE, clears=AWAITING_MEMORY, needs=AWAITING_MEMORY)
 FILL_PIPELINE = Transition(
-    "eight requests in flight, one whose response may mute the client, or 1 MiB of own responses that wait"
-    " behind the broker's",
+    "eight requests in flight, one whose response may mute the client or is held, or 1 MiB of own responses"
+    " that wait behind the broker's",
     sets=RESPONSES_PENDING,
 )
 EMPTY_PIPELINE = Transition("half as many in flight", clears=RESPONSES_PENDING, needs=RESPONSES_PENDING)

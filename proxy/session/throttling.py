@@ -25,7 +25,7 @@ _INT32 = Struct(">i")
 
 def exempt(client: ClientState, entry: InFlight) -> None:
     """Charge neither the bytes nor the time of this request of another broker."""
-    entry.client, entry.holds_back = None, False
+    entry.client = None
     if isinstance(entry, Fetched | Produced | Rewritten):
         entry.bucket = None
     client.last_was_exempt = True

@@ -40,6 +40,8 @@ class Granted:
         self.loader = Loader(lambda image, _: setattr(gate, "image", image), now_ms=lambda: self.now_ms)
         self.loader.load_until(0)
         grants = [replace(acl("orders", each), until_ms=END_MS) for each in (Operation.READ, Operation.WRITE)]
+        follows = acl("kafka-cluster", Operation.CLUSTER_ACTION, resource_type=ResourceType.CLUSTER)
+        grants.append(replace(follows, until_ms=END_MS))
         group = replace(acl("team", resource_type=ResourceType.GROUP), until_ms=group_until_ms)
         for_ever = acl("payments"), acl("new")
         self.loader.batch(1, values(*map(acl_record, [*grants, *for_ever, group])))
@@ -152,6 +154,10 @@ def topics_beside_a_denied_one(talk: Conversation) -> None:
     talk.asks(FETCH, 12, fetch("secrets", "payments", "orders"))
 
 
+def as_a_follower(talk: Conversation) -> None:
+    talk.asks(FETCH, 12, fetch("orders", replica_id=2))
+
+
 def a_session(talk: Conversation) -> None:
     opened(talk, "payments", "orders")
     talk.asks(FETCH, 12, fetch(session_id=SESSION_ID, session_epoch=1))
@@ -173,7 +179,7 @@ def a_session_under_another_client_id(talk: Conversation) -> None:
 
 
 HELD = [
-    *(all_topics, all_topics_again, one_topic_of_two, topics_beside_a_denied_one),
+    *(all_topics, all_topics_again, one_topic_of_two, topics_beside_a_denied_one, as_a_follower),
     *(a_session, a_session_that_has_got_the_topic_later, a_session_under_another_client_id),
 ]
 

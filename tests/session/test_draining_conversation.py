@@ -98,8 +98,15 @@ def test_only_requests_that_a_client_repeats_need_no_answer() -> None:
     polling.asks(FETCH, 12, fetch("orders"))
     assert polling.session.needs_no_response
 
+    # It waits for the response to the Fetch: the broker does not have it, and the client sends it again.
     polling.asks(PRODUCE, 9, produce("orders"))
-    assert not polling.session.needs_no_response
+    assert polling.session.needs_no_response
+
+    writing = Conversation("READ TOPIC orders", "WRITE TOPIC orders")
+    writing.asks(PRODUCE, 9, produce("orders"))
+    assert not writing.session.needs_no_response
+    writing.asks(FETCH, 12, fetch("orders"))
+    assert not writing.session.needs_no_response
 
 
 def test_a_response_that_has_begun_needs_its_end() -> None:

@@ -7,9 +7,18 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import KNOWN_TOPICS, image_with
-from tests.session.conversation import Conversation, Quotas, at, errors_of, fetch, fetched
+from tests.session.conversation import (
+    Conversation,
+    Quotas,
+    at,
+    errors_of,
+    fetch,
+    fetched,
+    produce,
+    produced,
+)
 
-FETCH = ApiKey.FETCH
+PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
 VERSIONS = list(codecs.request_versions(FETCH))
 FIRST_WITH_SESSION, LAST_ASKED = 7, 15
 READS = ("READ TOPIC orders", "READ TOPIC payments")
@@ -46,17 +55,18 @@ def test_an_allowed_fetch_goes_and_its_answer_comes_back(version: int) -> None:
 @pytest.mark.spec("A7")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_answer_cut_at_every_byte_reaches_the_client_byte_for_byte(version: int) -> None:
+    """It comes behind that to a Produce: behind a Fetch nothing is sent before its response has left."""
     topics = at(version, "orders")
     whole = Conversation(*READS)
     whole.asks(FETCH, version, fetch(*topics))
     length = len(whole.response(FETCH, min(version, LAST_ASKED), fetched(*topics)))
 
     for cut in range(1, 2 * length):
-        talk = Conversation(*READS)
-        first = talk.asks(FETCH, version, fetch(*topics))
+        talk = Conversation(*READS, "WRITE TOPIC orders")
+        first = talk.asks(PRODUCE, 9, produce("orders"))
         second = talk.asks(FETCH, version, fetch(*topics))
-        both = b"".join(
-            talk.response(FETCH, min(version, LAST_ASKED), fetched(*topics), id_) for id_ in (first, second)
+        both = talk.response(PRODUCE, 9, produced("orders"), first) + talk.response(
+            FETCH, min(version, LAST_ASKED), fetched(*topics), second
         )
         talk.broker_sends(both[:cut])
         talk.broker_sends(both[cut:])
@@ -201,6 +211,7 @@ def test_an_incremental_fetch_goes_on_in_the_session_that_was_opened_here() -> N
     opened(talk, "orders")
 
     talk.asks(FETCH, 12, fetch(session_id=77, session_epoch=1))
+    talk.answers(FETCH, 12, fetched())
     talk.asks(FETCH, 12, fetch("payments", session_id=77, session_epoch=2))
 
     assert [r.message.session_epoch for r in talk.forwarded()] == [1, 2]
@@ -285,29 +296,28 @@ def test_fetched_bytes_are_summed_up_though_the_answer_comes_an_interval_later()
 @pytest.mark.spec("D1")
 def test_fetched_bytes_are_summed_up_though_the_image_has_changed_before_the_answer() -> None:
     talk = Conversation(*READS)
-    talk.asks(FETCH, 12, fetch("orders"))
+    first = talk.asks(FETCH, 12, fetch("orders"))
     before = talk.gate.image
     assert before is not None
     talk.gate.image = type(before)(before.offset + 1, before.acls, before.quotas, before.scram)
-    # The next request is decided on the new image, and what was counted on the old one leaves.
-    talk.asks(FETCH, 12, fetch("orders"))
-    left = [each for each in talk.events if each.event == "authorization_summary"]
-    assert [(each.count, each.metadata_offset) for each in left] == [(1, before.offset)]
-    assert [(each.count, each.metadata_offset) for each in talk.summaries()] == [(1, before.offset + 1)]
-
-    first, second = (
+    second = talk.asks(FETCH, 12, fetch("orders"))
+    first_answer, second_answer = (
         talk.response(FETCH, 12, fetched("orders", records=bytes(size)), number)
-        for number, size in ((talk.correlation_id - 1, 5_000), (talk.correlation_id, 7_000))
+        for number, size in ((first, 5_000), (second, 7_000))
     )
-    talk.broker_sends(first)
-    assert [(each.count, each.response_bytes, each.metadata_offset) for each in talk.summaries()] == [
-        (0, len(first), before.offset)
-    ]
 
-    talk.broker_sends(second)
-    assert [(each.count, each.response_bytes, each.metadata_offset) for each in talk.summaries()] == [
-        (0, len(second), before.offset + 1)
-    ]
+    # The next request is decided on the new image. What was counted on the old one leaves before or after.
+    talk.broker_sends(first_answer)
+    found = [each for each in talk.events if each.event == "authorization_summary"] + talk.summaries()
+    of_old = [each for each in found if each.metadata_offset == before.offset]
+    assert sum(each.count or 0 for each in of_old) == 1
+    assert sum(each.response_bytes or 0 for each in of_old) == len(first_answer)
+
+    talk.broker_sends(second_answer)
+    of_new = [each for each in [*found, *talk.summaries()] if each not in of_old]
+    assert {each.metadata_offset for each in of_new} == {before.offset + 1}
+    assert sum(each.count or 0 for each in of_new) == 1
+    assert sum(each.response_bytes or 0 for each in of_new) == len(second_answer)
 
 
 @pytest.mark.spec("A7")

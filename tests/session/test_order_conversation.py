@@ -13,7 +13,7 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import encode_request, encode_response
 from tests.session.apis.asking import CLUSTER_RIGHT, image_with
-from tests.session.conversation import Conversation, fetch, fetched, produce, produced
+from tests.session.conversation import Conversation, produce, produced
 from tests.support.topic_requests import create_topics
 
 API_VERSIONS, PRODUCE, CREATE_TOPICS, CREATE_ACLS = (
@@ -237,7 +237,7 @@ def test_an_answer_to_a_request_that_the_controller_does_not_have_is_ignored() -
     ("api", "version", "request_of", "response_of"),
     [
         (PRODUCE, 9, lambda: produce("orders"), lambda: produced("orders")),
-        (ApiKey.FETCH, 11, lambda: fetch("orders"), lambda: fetched("orders")),
+        (ApiKey.LIST_OFFSETS, 5, t.ListOffsetsRequest, t.ListOffsetsResponse),
         (ApiKey.METADATA, 9, lambda: t.MetadataRequest(topics=[]), t.MetadataResponse),
     ],
 )

@@ -345,3 +345,47 @@ def test_no_more_requests_are_at_the_broker_than_keep_it_busy() -> None:
     assert most == MAX_IN_FLIGHT
     assert sent == [correlation_id for correlation_id, _ in heard]
     assert len(sent) == count
+
+
+JOINS = t.JoinGroupRequest(group_id="team", session_timeout_ms=1, protocol_type="consumer", protocols=[])
+SYNCS = t.SyncGroupRequest(
+    group_id="team", member_id="m", generation_id=1, protocol_type="consumer", protocol_name="range"
+)
+SHARES = t.ShareFetchRequest(group_id="team", member_id="m", share_session_epoch=0)
+HELD_AT_THE_BROKER: dict[str, tuple[int, int, Any, Any]] = {
+    "fetch": (FETCH, 12, fetch("orders"), fetched("orders")),
+    "fetch beside a denied topic": (FETCH, 12, fetch("orders", "secrets"), fetched("orders")),
+    "fetch of a follower": (FETCH, 12, fetch("orders", replica_id=2), fetched("orders")),
+    "share fetch": (ApiKey.SHARE_FETCH, 1, SHARES, t.ShareFetchResponse()),
+    "join": (ApiKey.JOIN_GROUP, 7, JOINS, t.JoinGroupResponse(member_id="m", leader="m")),
+    "sync": (ApiKey.SYNC_GROUP, 5, SYNCS, t.SyncGroupResponse(assignment=b"")),
+}
+
+
+@pytest.mark.spec("Q14", "A11", "R3", "S2")
+@pytest.mark.parametrize("acks", [1, 0])
+@pytest.mark.parametrize("held", HELD_AT_THE_BROKER.values(), ids=HELD_AT_THE_BROKER)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_what_comes_behind_a_request_that_the_broker_may_hold_is_decided_when_its_turn_has_come(
+    held: tuple[int, int, Any, Any], acks: int, is_known: bool
+) -> None:
+    """The client chooses how long it is held: days, by `max_wait_ms` or by a member that does not come."""
+    rights = [*RIGHTS, "READ GROUP team", "CLUSTER_ACTION CLUSTER kafka-cluster"]
+    talk = Conversation(*rights)
+    api_key, version, request, response = held
+    if is_known:
+        talk.asks(PRODUCE, 9, produce("orders"))
+        talk.answers(PRODUCE, 9, produced("orders"))
+        talk.asks(api_key, version, request)
+        talk.answers(api_key, version, response)
+    talk.forwarded_bytes(), talk.heard_bytes()
+
+    first = talk.asks(api_key, version, request)
+    talk.asks(PRODUCE, 9, produce("orders", acks=acks))
+    assert [each.header.api_key for each in talk.forwarded()] == [api_key]
+    talk.gate.image = image_with(*(right for right in rights if right != "WRITE TOPIC orders"))
+    talk.passes(86_400_000)
+    talk.answers(api_key, version, response, first)
+
+    assert talk.forwarded_bytes() == b""
+    assert [each.granted for each in talk.told("authorization")][-1] is False

@@ -89,6 +89,7 @@ def test_a_topic_that_is_added_to_a_fetch_session_is_told() -> None:
     talk.summaries()
 
     talk.asks(FETCH, 12, fetch("payments", "secrets", session_id=5, session_epoch=1))
+    talk.answers(FETCH, 12, fetched(session_id=5))
     talk.asks(FETCH, 12, fetch(session_id=5, session_epoch=2))
 
     assert {name: count for name, (count, _, _) in counted(talk).items()} == {

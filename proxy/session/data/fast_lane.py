@@ -393,7 +393,6 @@ class FastLane:
         room_bytes = fetch.reserve(self.client, entry)
         if not room_bytes:
             return False
-        entry.holds_back = True
         fetch.limit_in_place(data, entry.version, body, room_bytes)
         return True
 

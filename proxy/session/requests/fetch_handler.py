@@ -51,8 +51,6 @@ def plan(call: Call, request: types.FetchRequest, frame: memoryview, *, as_it_ca
     kind = EndingFetch if call.image.acls.ends else Fetched
     entry = kind(_FETCH, call.version, call.correlation_id, client, call.now_ms, bucket=bucket)
     entry.durations = call.listener.counts.passed[_FETCH]
-    # What the response costs is known when it has left.
-    entry.holds_back = bucket is not None
     session = None
     if call.version >= fetch.FIRST_WITH_SESSION and request.session_epoch not in fetch.FULL_EPOCHS:
         session = _session(call, request, names)
@@ -153,7 +151,7 @@ def _rewritten(
         call=call,
         handler=verdict.on_response,
         bucket=entry.bucket,
-        holds_back=entry.holds_back,
+        holds_back=True,
     )
     if is_follower:
         exempt(call.client, rewritten)
