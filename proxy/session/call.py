@@ -25,6 +25,8 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 
+UNRECORDED = "The audit trail takes no records, and this proxy serves nothing that it cannot record."
+
 ResponseHandler = Callable[[Any], None]
 """Changes a decoded response in place before it is encoded again for the client."""
 
@@ -62,6 +64,8 @@ class Respond:
     """The consumer's quota has no room for what was requested; the response has the throttle time."""
 
 
+CONTROLLER_TIMEOUT_MS = 30_000
+"""Of a request that has no timeout of its own."""
 LEAST_TIMEOUT_MS = 1_000
 """For the way to the controller and back: it responds to some requests whatever their own timeout is."""
 
@@ -72,7 +76,7 @@ class ForwardToController:
 
     message: Any
     on_response: ResponseHandler | None = None
-    timeout_ms: int = 30_000
+    timeout_ms: int = CONTROLLER_TIMEOUT_MS
 
 
 @dataclass(slots=True)

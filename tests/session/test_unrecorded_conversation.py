@@ -8,7 +8,7 @@ import pytest
 
 from proxy.metadata.acl import ResourceType
 from proxy.session.apis.table import TABLE
-from proxy.session.requests.dispatch import UNRECORDED
+from proxy.session.call import UNRECORDED
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey

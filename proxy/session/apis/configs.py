@@ -2,9 +2,9 @@
 
 They need ALTER_CONFIGS or DESCRIBE_CONFIGS on each resource (proxy.admin.configs); the error of a denied
 resource depends on its type. An alteration is INVALID_REQUEST, before any right is checked, if its resource
-is named twice or of an unknown type, or if a config key is named twice or has no value. The rest goes to the
-controller, unless it is about one broker: only that broker's process can check it, and it is the one behind
-this proxy.
+is named twice or of an unknown type, or if a config key is named twice or has no value. What is about one
+broker goes to the broker behind this proxy, since only that broker's process can check it; the rest goes to
+the controller.
 
 No broker knows the configs `owner` and `acls` of topics (KIP-11, decision 0028). DescribeConfigs adds them
 from the image to those of the broker, if the request names them or topic.owner.described is set: tools that
@@ -37,10 +37,13 @@ from proxy.metadata.image import ACLS, OWNER, MetadataImage
 from proxy.metadata.topic_acls import stripped, topic_acls, topic_acls_text
 from proxy.security.protected import acls_in_log
 from proxy.session.call import (
+    CONTROLLER_TIMEOUT_MS,
+    UNRECORDED,
     Api,
     Call,
     Change,
     Forward,
+    QueryController,
     Respond,
     ResponseHandler,
     Verdict,
@@ -147,7 +150,7 @@ def _alter(call: Call, request: Any, response_type: Any, incremental: bool) -> V
         if error is not None
     ]
     if not rejected:
-        return _sent(request, None)
+        return _sent(call, request, None)
     pairs = zip(request.resources, errors, strict=True)
     request.resources = [resource for resource, error in pairs if error is None]
     if not request.resources:
@@ -156,14 +159,51 @@ def _alter(call: Call, request: Any, response_type: Any, incremental: bool) -> V
     def on_response(response: Any) -> None:
         response.responses = in_request_order(requested, [*response.responses, *rejected], resource_key)
 
-    return _sent(request, on_response)
+    return _sent(call, request, on_response)
 
 
-def _sent(request: Any, on_response: ResponseHandler | None) -> Verdict:
-    keys = map(resource_key, request.resources)
-    if any(kind == BROKER_LOGGER or (kind == BROKER and name) for kind, name in keys):
-        return Forward(request, on_response)  # Only the process of that broker can check it.
-    return forward_to_controller(request, on_response)
+def _sent(call: Call, request: Any, on_response: ResponseHandler | None) -> Verdict:
+    """Send what is about one broker to that broker, since only its process can check it, and the rest to the
+    controller, whose policies apply to it; first the rest, if there is both."""
+    resources: list[Alterable] = request.resources
+    of_broker = [each for each in resources if _is_of_one_broker(*resource_key(each))]
+    if not of_broker:
+        return forward_to_controller(request, on_response)
+    if len(of_broker) == len(resources):
+        return _at_broker(call, request, on_response)
+    rest = type(request)(
+        resources=[each for each in resources if not _is_of_one_broker(*resource_key(each))],
+        validate_only=request.validate_only,
+    )
+    request.resources = of_broker
+
+    def then(response: Any, error_code: int) -> Verdict:
+        assert call.api is not None
+        if response is None:
+            response = call.api.reject(call.version, rest, {"error_code": error_code, "error_message": None})
+
+        def merge(of_brokers: Any) -> None:
+            parts = [*of_brokers.responses, *response.responses]
+            of_brokers.responses = in_request_order(map(resource_key, resources), parts, resource_key)
+            if on_response is not None:
+                on_response(of_brokers)
+
+        return _at_broker(call, request, merge)
+
+    return QueryController(call.api_key, call.version, rest, then, CONTROLLER_TIMEOUT_MS)
+
+
+def _is_of_one_broker(kind: int, name: str) -> bool:
+    return kind == BROKER_LOGGER or (kind == BROKER and name != "")
+
+
+def _at_broker(call: Call, request: Any, on_response: ResponseHandler | None) -> Verdict:
+    if not call.gate.rejects_changes:
+        return Forward(request, on_response)
+    rejected = reject(call, request, ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDED)
+    if on_response is not None:
+        on_response(rejected.message)
+    return rejected
 
 
 def _alteration_error(call: Call, resource: Alterable, count: int, incremental: bool) -> PartError | None:

@@ -21,7 +21,7 @@ from proxy.audit.classes import DENIAL, SUMMARY
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.authorizer import NOT_READY, Action
 from proxy.session.apis.table import TABLE, rejection
-from proxy.session.call import Call, NameTopics, Respond, reject
+from proxy.session.call import UNRECORDED, Call, NameTopics, Respond, reject
 from proxy.session.data import produce
 from proxy.session.effects import Close, Recorded
 from proxy.session.gate import Gate, ListenerPolicy
@@ -34,7 +34,6 @@ from proxy.wire.header import RequestHeader
 from proxy.wire.protocols import in_place_of_a_request
 
 MESSAGE = "AUTHORIZER_NOT_READY"
-UNRECORDED = "The audit trail takes no records, and this proxy serves nothing that it cannot record."
 UNRECORDED_CLASSES = frozenset((SUMMARY, DENIAL))
 """Any request may turn out to be one that is denied."""
 

@@ -20,6 +20,7 @@ from proxy.audit import events
 from proxy.audit.classes import AUTHENTICATION
 from proxy.security.sasl.exchange import Settled
 from proxy.session.authentication import Authentication, Phase, Step
+from proxy.session.call import UNRECORDED
 from proxy.session.client_state import ClientState, ConnectionUse
 from proxy.session.effects import Close, MuteClient, Recorded, Verify
 from proxy.session.gate import Gate, ListenerPolicy
@@ -220,7 +221,7 @@ class Handshake:
         if AUTHENTICATION in self._gate.unrecorded and api_key == ApiKey.SASL_AUTHENTICATE:
             # There is no room for the record of this login, so there is no login.
             response = types.SaslAuthenticateResponse(
-                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=dispatch.UNRECORDED
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=UNRECORDED
             )
             self._listener.counts.error(header.api_key, response.error_code)
             return [self._end_late("audit_unavailable", _encoded(header, Step(response)))]

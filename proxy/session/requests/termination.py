@@ -26,9 +26,8 @@ DISCONNECTED = "session_disconnected"
 _REPEATABLE = REPEATABLE_APIS | {ApiKey.FETCH, ApiKey.API_VERSIONS}
 """Requests that a client repeats on its next connection as if nothing had happened: they need no response.
 
-The broker may hold some for as long as the client allows (Fetch, JoinGroup); others may wait behind one of
-those on the same connection. A session that drains waits for the response to every other request, since its
-client could not know whether it was carried out.
+The broker may hold some for as long as the client allows (Fetch, JoinGroup). A session that drains waits for
+the response to every other request, since its client could not know whether it was carried out.
 """
 
 

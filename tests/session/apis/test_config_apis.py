@@ -10,6 +10,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import CLUSTER_RIGHT, Asked, Asking
+from tests.session.conversation import Conversation
 
 pytestmark = pytest.mark.spec("A7")
 
@@ -188,3 +189,75 @@ def test_loggers_are_unknown_to_the_old_way_of_altering_configs() -> None:
     answer = asking.for_(alteration(ApiKey.ALTER_CONFIGS, (LOGGER, "1"))).answer
 
     assert results(answer.responses) == [(LOGGER, "1", INVALID)]
+
+
+MIXED = (TOPIC, "a"), (BROKER, "1"), (TOPIC, "secrets"), (BROKER, "")
+CONFIGS_RIGHTS = f"ALTER_CONFIGS {CLUSTER_RIGHT}", "ALTER_CONFIGS TOPIC a"
+
+
+@pytest.mark.spec("E2", "E4", "D12")
+@pytest.mark.parametrize(("key", "version"), ALTERS)
+@pytest.mark.parametrize("policy", [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION])
+def test_what_one_broker_has_to_look_at_takes_nothing_else_past_the_controller(
+    key: ApiKey, version: int, policy: ErrorCode
+) -> None:
+    talk = Conversation(*CONFIGS_RIGHTS)
+    talk.asks(key, version, alteration(key, *MIXED, configs=(("k", "v"),)))
+
+    assert talk.forwarded() == []
+    sent = codecs.request(key, version).decode_exactly(talk.controller[-1].body)
+    assert [(each.resource_type, each.resource_name) for each in sent.resources] == [
+        (TOPIC, "a"),
+        (BROKER, ""),
+    ]
+    assert sent.validate_only
+    response = altered(key, (TOPIC, "a"), (BROKER, ""))
+    response.responses[0].error_code = policy
+    talk.controller_answers(response)
+
+    (request,) = talk.forwarded()
+    of_broker = [(each.resource_type, each.resource_name) for each in request.message.resources]
+    assert (of_broker, request.message.validate_only) == ([(BROKER, "1")], True)
+    talk.answers(key, version, altered(key, (BROKER, "1")))
+    assert results(talk.heard(key, version).responses) == [
+        (TOPIC, "a", policy),
+        (BROKER, "1", 0),
+        (TOPIC, "secrets", ERRORS[TOPIC]),
+        (BROKER, "", 0),
+    ]
+    named = [
+        {(each["type"], each["name"]) for each in event.objects or ()}
+        for event in talk.events
+        if event.event in ("forwarded", "admin_request")
+    ]
+    assert named == [{("TOPIC", "a"), ("BROKER", "")}, {("BROKER", "1")}]
+
+
+def test_a_controller_that_does_not_answer_leaves_the_broker_its_part() -> None:
+    key = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    talk = Conversation(*CONFIGS_RIGHTS)
+    talk.asks(key, 1, alteration(key, *MIXED[:2]))
+
+    talk.controller_answers(error_code=ErrorCode.REQUEST_TIMED_OUT)
+    talk.answers(key, 1, altered(key, (BROKER, "1")))
+
+    timed_out = (TOPIC, "a", ErrorCode.REQUEST_TIMED_OUT)
+    assert results(talk.heard(key, 1).responses) == [timed_out, (BROKER, "1", 0)]
+
+
+@pytest.mark.spec("D3")
+@pytest.mark.parametrize("resources", [MIXED[1:2], MIXED])
+def test_no_config_of_a_broker_is_altered_whose_record_could_not_be_kept(
+    resources: tuple[Resource, ...],
+) -> None:
+    key = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    talk = Conversation(*CONFIGS_RIGHTS)
+    talk.gate.rejects_changes = True
+    talk.asks(key, 1, alteration(key, *resources))
+    if len(resources) > 1:
+        talk.controller_answers(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    assert talk.forwarded() == []
+    found = {(kind, name): code for kind, name, code in results(talk.heard(key, 1).responses)}
+    assert found[BROKER, "1"] == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert set(found) == set(resources)
