@@ -35,6 +35,7 @@ _RUNTIME: dict[str, object] = {
     "bad_count": primitives.bad_count,
     "bad_presence": primitives.bad_presence,
     "bad_tag_size": primitives.bad_tag_size,
+    "repeated_tag": primitives.repeated_tag,
     "past_end": primitives.past_end,
     "Elements": work.Elements,
     "counted": work.counted,
@@ -350,11 +351,13 @@ class _DecoderWriter:
 
     def _known_tags(self, known: list[Field], count: str, owner: str) -> None:
         line, block = self._source.line, self._source.block
-        tag, size, stop, unknown = (self._name(letter) for letter in ("t", "n", "e", "u"))
+        tag, size, stop, unknown, seen = (self._name(letter) for letter in ("t", "n", "e", "u", "w"))
         line(f"if {count} > 127: {count}, p = read_uvarint(b, p - 1)")
-        line(f"{unknown} = {{}}")
+        line(f"{unknown}, {seen} = {{}}, set()")
         with block(f"for _ in counted({count}):"):
             line(f"{tag}, p = read_uvarint(b, p)")
+            line(f"if {tag} in {seen}: raise repeated_tag({tag})")
+            line(f"{seen}.add({tag})")
             line(f"{size}, p = read_uvarint(b, p)")
             line(f"{stop} = p + {size}")
             line(f"if {stop} > end: raise bad_length({size}, end - p)")

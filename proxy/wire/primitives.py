@@ -75,6 +75,10 @@ def bad_tag_size(tag: int, stop: int, position: int) -> Malformed:
     return Malformed(f"tagged field {tag} ends at byte {position}, but its size says {stop}")
 
 
+def repeated_tag(tag: int) -> Malformed:
+    return Malformed(f"tagged field {tag} is there twice")
+
+
 def read_string_length(buffer: Buffer, position: int) -> tuple[int, int]:
     """Return the length of a compact string plus one, and the position after it."""
     length, position = read_uvarint(buffer, position)
@@ -90,7 +94,7 @@ def read_unknown_tags(buffer: Buffer, position: int) -> tuple[dict[int, bytes], 
     for _ in work.counted(count):
         tag, position = read_uvarint(buffer, position)
         if tag in tags:
-            raise Malformed(f"tagged field {tag} is there twice")
+            raise repeated_tag(tag)
         tags[tag], position = read_tag_value(buffer, position)
     return tags, position
 

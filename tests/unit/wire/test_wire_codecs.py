@@ -264,6 +264,19 @@ def test_a_known_tagged_field_must_be_as_long_as_its_size_says(size: bytes) -> N
         codecs.response(ApiKey.API_VERSIONS, 3).decode(response)
 
 
+@pytest.mark.spec("A7")
+@pytest.mark.parametrize("replicas", [(2, -1), (-1, 2)])
+def test_a_known_tagged_field_that_is_there_twice_is_refused(replicas: tuple[int, ...]) -> None:
+    """A broker may read the first one, or the last: such as which replica it is that fetches (KIP-903)."""
+    codec = codecs.request(ApiKey.FETCH, 15)
+    encoded = codec.encode(t.FetchRequest())
+    states = [b"\x01\x0d" + replica.to_bytes(4, "big", signed=True) + bytes(9) for replica in replicas]
+
+    assert codec.decode_exactly(encoded[:-1] + b"\x01" + states[0]).replica_state.replica_id == replicas[0]
+    with pytest.raises(WireError, match="tagged field 1 is there twice"):
+        codec.decode(encoded[:-1] + b"\x02" + b"".join(states))
+
+
 @pytest.mark.tooling
 @pytest.mark.parametrize("mark", [b"\x00", b"\x02", b"\xfe"])
 def test_a_nullable_struct_is_present_or_null_and_nothing_else(mark: bytes) -> None:
