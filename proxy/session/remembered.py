@@ -256,9 +256,13 @@ class DeferredAssignments:
         if len(self._members) > MAX_MEMBERS:
             del self._members[next(iter(self._members))]
 
-    def take(self, group_id: str, member_id: str) -> DeferredAssignment | None:
-        """Return the held assignment, once; None: there is none."""
-        return self._members.pop((group_id, member_id), None)
+    def find(self, group_id: str, member_id: str) -> DeferredAssignment | None:
+        """Return the held assignment; None: there is none."""
+        return self._members.get((group_id, member_id))
+
+    def drop(self, group_id: str, member_id: str) -> None:
+        """Forget the held assignment: the member gets it now."""
+        self._members.pop((group_id, member_id), None)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.work import PIECE
-from tests.session.apis.asking import KNOWN_TOPICS
+from tests.session.apis.asking import KNOWN_TOPICS, image_with
 from tests.session.conversation import (
     Conversation,
     Quotas,
@@ -19,6 +19,7 @@ from tests.session.conversation import (
     frames_of,
     produce,
     produced,
+    sasl,
 )
 from tests.support.sliced import in_slices
 
@@ -340,3 +341,64 @@ def test_thousands_of_ids_are_sought_in_slices() -> None:
 
     assert unnamed == ids
     assert stops >= 6_400 // PIECE
+
+
+SHARE: dict[str, Any] = {"group_id": "team", "member_id": "m"}
+BY_ID: list[tuple[ApiKey, int, Any]] = [
+    (OFFSET_COMMIT, 10, commit(NEW)),
+    (
+        ApiKey.SHARE_FETCH,
+        1,
+        t.ShareFetchRequest(
+            **SHARE,
+            share_session_epoch=0,
+            topics=[
+                t.ShareFetchRequest.FetchTopic(
+                    topic_id=NEW, partitions=[t.ShareFetchRequest.FetchPartition(partition_index=0)]
+                )
+            ],
+        ),
+    ),
+    (
+        ApiKey.SHARE_ACKNOWLEDGE,
+        1,
+        t.ShareAcknowledgeRequest(
+            **SHARE, topics=[t.ShareAcknowledgeRequest.AcknowledgeTopic(topic_id=NEW, partitions=[])]
+        ),
+    ),
+    (
+        ApiKey.DELETE_TOPICS,
+        6,
+        t.DeleteTopicsRequest(topics=[t.DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=NEW)]),
+    ),
+]
+
+
+@pytest.mark.spec("S2", "A11")
+@pytest.mark.parametrize(("api_key", "version", "request_"), BY_ID, ids=[each[0].name for each in BY_ID])
+def test_a_request_that_waits_for_a_name_is_decided_when_it_is_known(
+    api_key: ApiKey, version: int, request_: Any
+) -> None:
+    """A client with thousands of ids in other requests makes its own wait for minutes."""
+    talk = Conversation(*RIGHTS, "DELETE TOPIC new", "DESCRIBE TOPIC new")
+    talk.asks(api_key, version, request_)
+    assert talk.lookups == [[NEW]]
+    talk.gate.image = image_with("READ GROUP team", "DESCRIBE TOPIC new")
+    talk.broker_names(new=NEW)
+
+    named = [each.message.topics for each in talk.forwarded()]
+    assert named in ([], [[]])
+    assert talk.controller == []
+    denied = [each for each in talk.told("authorization") if each.granted is False]
+    assert [each.resource_name for each in denied] == ["new"]
+
+
+@pytest.mark.spec("R3")
+def test_a_request_that_waits_for_a_name_past_the_end_of_its_session_ends_the_connection() -> None:
+    talk = Conversation(*RIGHTS, sasl_listener=sasl(60_000))
+    talk.logs_in()
+    talk.asks(OFFSET_COMMIT, 10, commit(NEW))
+    talk.passes(60_000)
+    talk.broker_names(new=NEW)
+
+    assert (talk.forwarded_bytes(), talk.close_reason) == (b"", "session_expired")

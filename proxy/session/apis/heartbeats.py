@@ -54,7 +54,7 @@ def decide_consumer(call: Call, request: types.ConsumerGroupHeartbeatRequest) ->
     if call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, sorted(subscribed)) < subscribed:
         return deny(call, request, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     assignments = call.remembered.deferred_assignments
-    deferred = assignments.take(request.group_id, request.member_id)
+    deferred = assignments.find(request.group_id, request.member_id)
 
     def on_response(response: types.ConsumerGroupHeartbeatResponse) -> None:
         if response.error_code == ErrorCode.NONE:
@@ -63,7 +63,14 @@ def decide_consumer(call: Call, request: types.ConsumerGroupHeartbeatRequest) ->
             _assign(call, assignments, request.group_id, deferred, response)
 
     verdict = Forward(None, on_response)
-    return verdict if deferred is None else with_names(call, deferred.topic_ids, lambda: verdict)
+    if deferred is None:
+        return verdict
+
+    def named() -> Verdict:
+        assignments.drop(request.group_id, request.member_id)
+        return verdict
+
+    return with_names(call, deferred.topic_ids, named)
 
 
 def _assign(

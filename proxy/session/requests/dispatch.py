@@ -148,7 +148,7 @@ def plan(call: Call, frame: memoryview, body_offset: int) -> Plan:
     if api_key == _FETCH:
         return fetch_handler.plan(call, request, frame, as_it_came=as_it_came)
     verdict = produce.decide(call, request) if api_key == _PRODUCE else TABLE[api_key].decide(call, request)
-    if api_key == _PRODUCE and isinstance(verdict, NameTopics):
+    if isinstance(verdict, NameTopics):
         held = queries.hold_frame(call, verdict.topic_ids, frame)
         if held is not None:
             return held

@@ -5,9 +5,9 @@ broker has one, no further request of the client is taken, so it is the last in 
 its response continues before anything else happens.
 
 A request that names topic ids without a name waits until proxy.net.kafka.topic_lookups has queried the broker
-(KIP-516); no later request of the client is taken meanwhile, so responses keep their order. Then either the
-decision continues (APIs with a row), or the frame is treated again from its beginning (Produce and Fetch). An
-id that has no name even then is unknown.
+(KIP-516); no later request of the client is taken meanwhile, so responses keep their order. Then its frame is
+treated again from its beginning, by the rights and the session of that moment: a client can make its lookups
+take minutes. An id that has no name even then is unknown. If a response has such ids, its handler continues.
 """
 
 from collections.abc import Callable, Iterable

@@ -141,8 +141,8 @@ def test_one_connection_has_assignments_kept_for_so_many_members_only() -> None:
         answer.member_id = f"m{number}"
         alice.for_(heartbeat()).told(answer)
 
-    assert alice.remembered.deferred_assignments.take("team", "m0") is None
-    assert alice.remembered.deferred_assignments.take("team", "m1") is not None
+    assert alice.remembered.deferred_assignments.find("team", "m0") is None
+    assert alice.remembered.deferred_assignments.find("team", "m1") is not None
 
 
 @pytest.mark.parametrize("version", codecs.request_versions(ApiKey.DESCRIBE_GROUPS))
