@@ -255,3 +255,38 @@ def test_transactions_of_the_controller_are_listed_to_super_users_only() -> None
 
     assert listed("alice") == ["mine"]
     assert listed("root") == ["mine", "penstock-controller"]
+
+
+@pytest.mark.parametrize("topic", OWN)
+def test_nobody_has_a_missing_one_made_by_asking_for_it(topic: str) -> None:
+    """The broker would make it with its own settings, such as a retention of a week for the trail."""
+    talk = talking(principal="root")
+    talk.gate.auto_creates_topics = True
+    wanted = [t.MetadataRequest.MetadataRequestTopic(name=name) for name in (topic, "orders")]
+    talk.asks(ApiKey.METADATA, 12, t.MetadataRequest(topics=wanted, allow_auto_topic_creation=True))
+
+    (making,) = talk.forwarded()
+    assert [each.name for each in making.message.topics] == ["orders"]
+    (_, high) = talk.gate.versions[ApiKey.METADATA]
+    talk.answers(ApiKey.METADATA, high, t.MetadataResponse(), making.header.correlation_id)
+    (asking,) = talk.forwarded()
+    assert not asking.message.allow_auto_topic_creation
+
+
+@pytest.mark.parametrize("topic", OWN)
+def test_nor_by_a_streams_group(topic: str) -> None:
+    request = t.StreamsGroupHeartbeatRequest
+    internal = request.Subtopology(
+        subtopology_id="0", repartition_source_topics=[request.TopicInfo(name=topic)]
+    )
+    talk = talking(principal="root")
+    topology = request.Topology(subtopologies=[internal])
+    talk.asks(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, request(group_id="g", member_id="m", topology=topology))
+    (asking,) = talk.forwarded()
+    talk.answers(
+        ApiKey.METADATA, asking.header.api_version, t.MetadataResponse(), asking.header.correlation_id
+    )
+
+    assert talk.forwarded() == []
+    told = talk.heard(ApiKey.STREAMS_GROUP_HEARTBEAT, 0).error_code
+    assert told == ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -29,6 +29,7 @@ from typing import TypeAlias
 from proxy.admin.rejection import code_and_message, code_only
 from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
+from proxy.security.protected import protected_among
 from proxy.session.apis.topic_existence import find_existing, record_created, with_names
 from proxy.session.call import Api, Call, Forward, Verdict, deny, reject
 from proxy.session.remembered import DeferredAssignment, DeferredAssignments
@@ -161,8 +162,8 @@ def _topology_error(topics: list[str]) -> str | None:
 
 
 def _uncreatable(call: Call, names: list[str]) -> list[str]:
-    if not names or call.shows(Operation.CREATE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
-        return []
+    if names and call.shows(Operation.CREATE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
+        names = list(protected_among(call.basis.authorizer, ResourceType.TOPIC, names))
     shown = call.shows(Operation.CREATE, ResourceType.TOPIC, names)
     return [name for name in names if name not in shown]
 

@@ -23,6 +23,7 @@ from typing import TypeAlias
 from proxy.admin.rejection import Error, in_request_order
 from proxy.admin.topics import is_valid_name
 from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
+from proxy.security.protected import protected_names
 from proxy.session.apis.addresses import NO_NODE, controller_id, offline_replicas, rewrite_endpoints
 from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_cluster, of_topic
 from proxy.session.apis.topic_existence import create_at_broker, create_missing, record_creations
@@ -224,9 +225,9 @@ def _code(name: str) -> ErrorCode:
 
 def _uncreatable(call: Call, names: set[str]) -> set[str]:
     """Return the topics that may not be created; this is no denial as long as they exist."""
-    if not names or call.shows(Operation.CREATE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
-        return set()
-    return names - call.shows(Operation.CREATE, ResourceType.TOPIC, names)
+    if names and call.shows(Operation.CREATE, ResourceType.CLUSTER, (CLUSTER_NAME,)):
+        names = names & protected_names(call.basis.authorizer, ResourceType.TOPIC)
+    return names - call.shows(Operation.CREATE, ResourceType.TOPIC, names) if names else set()
 
 
 def _narrowed(
