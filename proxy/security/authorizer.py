@@ -300,6 +300,12 @@ def parse_boolean(settings: Mapping[str, str], key: str, *, default: bool) -> bo
     return text == "true"
 
 
+def network_of(host: str) -> str:
+    """Return whose an address is, in the form of `host_address`: who has one of IPv6 has all 2^64 of its
+    network."""
+    return ":".join(host.split(":")[:4])
+
+
 def host_address(address: str | bytes) -> str:
     """Convert a socket's address (with its zone after %) or 4 or 16 raw bytes; ValueError otherwise."""
     if isinstance(address, str):

@@ -1,14 +1,15 @@
 """Slows down password guessing: delays the response to a login by the number of failures before it.
 
-Failures are counted by address and by user; the longer delay applies. The delay is limited, and a user is not
-delayed at an address where its last login succeeded, even if others fail there: no user is locked out. The
-number of entries is limited, the oldest are dropped first.
+Failures are counted by address (IPv6: by /64 network) and by user; the longer delay applies. The delay is
+limited, and a user is not delayed at an address where its last login succeeded, even if others fail there: no
+user is locked out. The number of entries is limited, the oldest are dropped first.
 """
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from proxy.metadata.quota_entity import short_name
+from proxy.security.authorizer import network_of
 
 MAX_ENTRIES = 10_000
 _DOUBLINGS = 32
@@ -45,17 +46,18 @@ class LoginBackoff:
 
     def delay_ms(self, host: str, user: str | None, now_ms: int) -> int:
         """Return how long to delay the response to a login; to be called before its outcome is counted."""
+        for_host_ms = self._delay_ms(self._by_host, network_of(host), now_ms)
         if user is None:
-            return self._delay_ms(self._by_host, host, now_ms)
+            return for_host_ms
         user = short_name(user)
         if (user, host) in self._last_success:
             return 0
-        return max(self._delay_ms(self._by_host, host, now_ms), self._delay_ms(self._by_user, user, now_ms))
+        return max(for_host_ms, self._delay_ms(self._by_user, user, now_ms))
 
     def failed(self, host: str, user: str | None, now_ms: int) -> None:
         """Count a failed login; `user` is the claimed user, if known."""
         if self.settings.failures:
-            self._count(self._by_host, host, now_ms)
+            self._count(self._by_host, network_of(host), now_ms)
             if user is not None:
                 user = short_name(user)
                 self._count(self._by_user, user, now_ms)

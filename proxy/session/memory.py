@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from struct import Struct
 
+from proxy.security.authorizer import network_of
 from proxy.security.principal import ANONYMOUS
 from proxy.session.authentication import Authentication
 from proxy.wire.api_keys import ApiKey
@@ -282,11 +283,12 @@ class SessionMemory:
 
     @property
     def owner(self) -> Hashable:
-        """The owner of its memory and turns: its principal, or its address before the login."""
+        """The owner of its memory and turns: its principal, or its address before the login (IPv6: the /64
+        network)."""
         principal = self._authentication.principal
         if self._authentication.known and principal != ANONYMOUS:
             return principal.principal_type, principal.name
-        return self._host
+        return network_of(self._host)
 
     @property
     def frame_bytes(self) -> int:

@@ -115,7 +115,12 @@ async def test_a_silent_client_does_not_keep_a_process_from_its_end(tmp_path: Pa
     client.close()
 
 
-async def test_an_address_with_many_handshakes_does_not_keep_others_waiting() -> None:
+@pytest.mark.parametrize(
+    "addresses",
+    [["10.0.0.1"] * 50, [f"2001:db8::{number:x}" for number in range(50)]],
+    ids=["one address", "one network"],
+)
+async def test_an_address_with_many_handshakes_does_not_keep_others_waiting(addresses: list[str]) -> None:
     turns, order = Turns(Pace()), list[str]()
 
     async def handshake(address: str) -> None:
@@ -123,7 +128,7 @@ async def test_an_address_with_many_handshakes_does_not_keep_others_waiting() ->
         order.append(address)
 
     async with asyncio.TaskGroup() as tasks:
-        for address in ["10.0.0.1"] * 50 + ["10.0.0.2"]:
+        for address in [*addresses, "10.0.0.2"]:
             tasks.create_task(handshake(address))
 
     assert order.index("10.0.0.2") <= 2

@@ -4,9 +4,10 @@ from functools import partial
 
 import pytest
 
+from proxy.session.authentication import Authentication
 from proxy.session.gate import Gate
 from proxy.session.in_flight import ENTRY_BYTES
-from proxy.session.memory import FREE_BYTES, Account, RequestMemory
+from proxy.session.memory import FREE_BYTES, Account, RequestMemory, SessionMemory
 from proxy.session.state import State
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -245,3 +246,12 @@ def test_a_large_response_in_many_pieces_is_not_copied_for_each_of_them() -> Non
     talk.broker_sends(pieces[-1])
 
     assert len(talk.heard(ApiKey.METADATA, 9).topics) == 1_000
+
+
+@pytest.mark.spec("O8")
+def test_strangers_of_one_ipv6_network_are_one_owner() -> None:
+    hosts = "2001:db8:0:0:0:0:0:1", "2001:db8:0:0:9:9:9:9", "2001:db8:0:1:0:0:0:1", "10.0.0.1"
+    owners = [SessionMemory(RequestMemory(LIMIT_BYTES), Authentication(sasl()), host).owner for host in hosts]
+
+    assert owners[0] == owners[1]
+    assert len(set(owners)) == 3

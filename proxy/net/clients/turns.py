@@ -2,8 +2,9 @@
 
 proxy.net.clients.connection adds connections whose session has work left. Each turn of the event loop has one
 slice of work, or several short ones; in between, the loop reads and writes for all others. Principals take
-turns, whatever the number of their connections. Clients without a login take turns by address, and all of
-these alternate with the others. TLS handshakes and the ends of very many connections have turns too.
+turns, whatever the number of their connections. Clients without a login take turns by address (IPv6: by /64
+network), and all of these alternate with the others. TLS handshakes and the ends of very many connections
+have turns too.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
+from proxy.security.authorizer import host_address, network_of
 from proxy.wire.work import Pace
 
 ENDS_IN_A_TURN = 50
@@ -90,7 +92,7 @@ class Turns:
     async def next(self, address: str) -> None:
         """Wait for a turn of a client without a login, for one piece of work."""
         waiting = _Waiting(self._end_batch)
-        self.add(address, waiting, stranger=True)
+        self.add(network_of(host_address(address)), waiting, stranger=True)
         await waiting.called.wait()
 
     def end(self, end: Callable[[], None]) -> None:

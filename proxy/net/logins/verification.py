@@ -21,6 +21,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from proxy.net.runtime.merged_metrics import Gauge
+from proxy.security.authorizer import network_of
 from proxy.security.sasl.exchange import Deferred, Rejected, Settled
 
 Item = TypeVar("Item")
@@ -174,9 +175,7 @@ class Client:
         """Return the path in the queue. Known clients as a whole and strangers as a whole take turns."""
         if self.principal is not None:
             return ("known", self.principal, "")
-        # The owner of one IPv6 address usually has all 2^64 of its network.
-        network = ":".join(self.host.split(":")[:4])
-        return ("strangers", network, user)
+        return ("strangers", network_of(self.host), user)
 
 
 def hashing_threads(processes: int = 1) -> int:

@@ -127,3 +127,14 @@ def test_whatever_happens_the_delay_keeps_its_bounds(said: list[tuple[bool, str,
             backoff.succeeded(host, user)
         else:
             backoff.failed(host, user, now_ms)
+
+
+@pytest.mark.spec("R6", "O8")
+def test_all_addresses_of_one_ipv6_network_are_one() -> None:
+    """Whoever has one of them has 2^64: a guess from each would not be delayed otherwise."""
+    backoff = LoginBackoff(SETTINGS)
+    for number in range(4):
+        backoff.failed(f"2001:db8:0:0:0:0:0:{number:x}", f"user-{number}", NOW)
+
+    assert backoff.delay_ms("2001:db8:0:0:1:2:3:4", "alice", NOW) == 200
+    assert backoff.delay_ms("2001:db8:0:1:0:0:0:1", "alice", NOW) == 0
