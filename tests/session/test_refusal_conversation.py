@@ -302,3 +302,23 @@ def test_our_own_topics_are_neither_deleted_nor_emptied(principal: str, cluster_
     answer = other.heard(ApiKey.DELETE_RECORDS, 2)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert other.forwarded_bytes() == b""
+
+
+@pytest.mark.spec("D1")
+def test_a_denial_whose_response_cannot_be_written_is_recorded_all_the_same() -> None:
+    """The error names topics of the client, more of them than a string of Kafka's may have."""
+    request, api_key = t.StreamsGroupHeartbeatRequest, ApiKey.STREAMS_GROUP_HEARTBEAT
+    names = [f"{number:0200}" for number in range(200)]
+    topics = [request.TopicInfo(name=name) for name in names]
+    part = request.Subtopology(subtopology_id="0", repartition_source_topics=topics)
+    talk = Conversation("READ GROUP team", "DESCRIBE TOPIC *")
+    heartbeat = request(group_id="team", member_id="m", topology=request.Topology(subtopologies=[part]))
+    talk.asks(api_key, 0, heartbeat)
+    (asking,) = talk.forwarded()
+    talk.answers(METADATA, asking.header.api_version, t.MetadataResponse(), asking.header.correlation_id)
+
+    assert (talk.heard_bytes(), talk.close_reason) == (b"", "malformed_request")
+    assert talk.closed is not None
+    assert "error_message: a string of " in talk.closed.message
+    denied = [each.count or 1 for each in talk.events if each.operation == "CREATE" and not each.granted]
+    assert sum(denied) == len(names)

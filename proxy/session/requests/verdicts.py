@@ -42,6 +42,7 @@ from proxy.session.throttling import charge_unanswered, exempt, refuse, throttle
 from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.errors import WireError
 from proxy.wire.header import encode_request, encode_response
 from proxy.wire.message import Message, release
 
@@ -147,7 +148,11 @@ def respond(call: Call, verdict: Respond) -> Plan:
     if verdict.message is not None:
         steps += throttle_own(call, verdict.message)
         call.listener.counts.errors_of(call.api_key, verdict.message)
-        body = codecs.response(call.api_key, call.version).encode(verdict.message)
+        try:
+            body = codecs.response(call.api_key, call.version).encode(verdict.message)
+        except WireError as error:
+            # An error's text has names that the client has chosen. What was decided is recorded all the same.
+            return [*steps, End(Close("malformed_request", str(error)))]
         response = encode_response(call.api_key, call.version, call.correlation_id, body)
         steps.append(SendResponse(response, call.api_key, call.now_ms))
         if len(body) > _MANY_BYTES:
