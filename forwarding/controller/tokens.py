@@ -33,6 +33,10 @@ Requested = TypeVar("Requested", bound=Message)
 LONG_MAX = 2**63 - 1
 MALFORMED = ErrorCode.UNKNOWN_SERVER_ERROR
 """Kafka fails on an owner with a name and no type, and returns this error."""
+MAX_TOKENS_OF_REQUESTER = 1_000
+MAX_RENEWERS = 100
+MAX_RENEWERS_CHARACTERS = 10_000
+"""Of one token, all names together."""
 MAX_RECORDS_PER_SWEEP = 1_000
 """The limit of KRaft's controller: other requests are served between the batches."""
 
@@ -58,6 +62,9 @@ def create_delegation_token(inputs: DecisionInputs[types.CreateDelegationTokenRe
         response.error_code = ErrorCode.INVALID_PRINCIPAL_TYPE
         return ControllerOutcome((), response)
     token = _new_token(inputs, owner)
+    if _is_too_much(token, inputs.image):
+        response.error_code = ErrorCode.POLICY_VIOLATION
+        return ControllerOutcome((), response)
     response.token_id, response.hmac = token.token_id, secret.hmac(token.token_id)
     response.issue_timestamp_ms = token.issue_timestamp_ms
     response.expiry_timestamp_ms = token.expiry_timestamp_ms
@@ -128,6 +135,15 @@ def _new_token(
         max_timestamp_ms=max_ms,
         expiry_timestamp_ms=min(max_ms, now_ms + settings.expiry_time_ms),
     )
+
+
+def _is_too_much(token: DelegationToken, image: MetadataImage) -> bool:
+    """Whether every process would have to remember too much: no right is needed for a token of one's own."""
+    if len(token.renewers) > MAX_RENEWERS or sum(map(len, token.renewers)) > MAX_RENEWERS_CHARACTERS:
+        return True
+    # Expired ones count until they are removed: a lifetime may be a millisecond.
+    known = (1 for each in image.tokens.by_id.each_value() if each.requester == token.requester)
+    return sum(known) >= MAX_TOKENS_OF_REQUESTER
 
 
 def _found(

@@ -317,3 +317,34 @@ def test_what_has_expired_is_removed_a_thousand_at_a_time() -> None:
     assert (len(first), len(second)) == (1_000, 500)
     assert {record.token_id for record in (*first, *second)} == {f"old-{number}" for number in range(1_500)}
     assert expired_tokens(image_of(token_record(EXISTING)), NOW_MS) == ()
+
+
+@pytest.mark.spec("O6", "R9")
+@pytest.mark.parametrize(
+    ("count", "length", "error_code"),
+    [
+        (100, 90, ErrorCode.NONE),
+        (101, 1, ErrorCode.POLICY_VIOLATION),
+        (1, 10_000, ErrorCode.POLICY_VIOLATION),
+    ],
+)
+def test_a_token_has_so_many_renewers_only(count: int, length: int, error_code: ErrorCode) -> None:
+    renewers = [f"User:{number:0{length}}" for number in range(count)]
+
+    made = created(creation(*renewers))
+
+    assert (made.response.error_code, len(made.records)) == (error_code, int(not error_code))
+    assert bool(made.response.hmac) == (not error_code)
+
+
+@pytest.mark.spec("O6", "R9")
+def test_a_principal_may_have_requested_so_many_tokens_only() -> None:
+    """Without a right, a client could fill the memory of all processes."""
+    known = [token_record(replace(EXISTING, token_id=f"t-{number}")) for number in range(1_000)]
+    image = image_of(*known)
+
+    assert created(creation(), CAROL, image=image).response.error_code == ErrorCode.POLICY_VIOLATION
+    assert created(creation(), CAROL, image=image).records == ()
+    assert created(creation(), ALICE, image=image).response.error_code == ErrorCode.NONE
+    fewer = image_of(*known[1:])
+    assert created(creation(), CAROL, image=fewer).response.error_code == ErrorCode.NONE
