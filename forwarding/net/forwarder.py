@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from time import perf_counter
+from weakref import WeakValueDictionary
 
 import structlog
 from structlog.contextvars import bind_contextvars
@@ -44,6 +45,9 @@ ATTEMPT_TIMEOUT_MS = 5_000
 """A controller that sends nothing for so long, with requests in flight, may be frozen or cut off: another one
 is tried. If it was only slow, it gets the same forward id again, and responds as to the first attempt."""
 
+MAX_OF_PRINCIPAL = 8
+"""The controller serves the requests of a proxy one after the other, and some need no right: those of one
+principal with thousands of connections must not be ahead of all others."""
 MAX_PAUSE_MS = 1_000
 """The longest pause between two attempts of one request."""
 
@@ -116,6 +120,7 @@ class Forwarder:
         self._reached = asyncio.Event()  # Set once there was one.
         self._abandoned = asyncio.Event()  # Set when another controller is to be tried.
         self._numbers = count()
+        self._turns = WeakValueDictionary[bytes, asyncio.Semaphore]()  # Of principals with requests.
         self.controller_api_versions: ApiVersions | None = None
         """The versions that the last controller supported (E8); None before the first connection."""
         self.controller_transactional_id: str | None = None
@@ -197,11 +202,24 @@ class Forwarder:
         begun_s = perf_counter()
         try:
             with in_flight.track_inprogress():
-                reply = await self._attempts(_Forward(request, forward_id, encoded, span), deadline_ms)
+                reply = await self._in_turn(_Forward(request, forward_id, encoded, span), deadline_ms)
         finally:
             self._metrics.seconds.observe(perf_counter() - begun_s, trace_ids(span.traceparent) or None)
             span.ended(reply)
         return reply
+
+    async def _in_turn(self, forward: _Forward, deadline_ms: int) -> ControllerResponse:
+        """Send it once fewer than MAX_OF_PRINCIPAL of its principal are on their way."""
+        turn = self._turns.setdefault(forward.request.principal, asyncio.Semaphore(MAX_OF_PRINCIPAL))
+        try:
+            async with asyncio.timeout((deadline_ms - self._now_ms()) / 1000):
+                await turn.acquire()
+        except TimeoutError:
+            return self._outcome(forward, _AttemptResult(ErrorCode.REQUEST_TIMED_OUT), 1)
+        try:
+            return await self._attempts(forward, deadline_ms)
+        finally:
+            turn.release()
 
     async def _attempts(self, forward: _Forward, deadline_ms: int) -> ControllerResponse:
         for attempt in count(1):

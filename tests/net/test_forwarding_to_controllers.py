@@ -9,14 +9,17 @@ from prometheus_client import CollectorRegistry
 
 from forwarding import envelope
 from forwarding.envelope import AUTHORIZER_NOT_READY
+from forwarding.net.forwarder import MAX_OF_PRINCIPAL
 from forwarding.net.metrics import MAX_CLIENT_IDS, OTHER_CLIENT_ID, ForwarderMetrics
 from proxy.net.kafka.channel import EndpointSettings
+from proxy.security.principal import Principal, deserialize
 from proxy.session.effects import ControllerResponse
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.header import decode_request_header, encode_response
 from tests.lab.cluster.broker import Broker
+from tests.lab.cluster.ports import free_addresses
 from tests.support.controllers import (
     a_forwarder,
     acls_request,
@@ -117,7 +120,7 @@ async def test_the_only_endpoint_is_left_for_the_leader_once_that_is_known() -> 
 @pytest.mark.spec("E5")
 async def test_a_leader_that_is_known_wrongly_does_not_keep_the_others_from_being_tried() -> None:
     async with FakeBroker(in_turn(answered)) as active:
-        nobody = endpoint_of("127.0.0.1:1")
+        nobody = endpoint_of(free_addresses(1)[0])
         async with a_forwarder(endpoint_of(active.address), leader=lambda: nobody) as forwarder:
             reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
 
@@ -365,6 +368,44 @@ async def test_many_requests_share_one_connection() -> None:
     assert {reply.error_code for reply, _ in replies} == {ErrorCode.NONE}
     assert len({reply.forward_id for reply, _ in replies}) == 30
     assert controller.connections == 1
+
+
+@pytest.mark.spec("E5", "O8")
+async def test_one_principal_with_many_connections_is_not_ahead_of_all_others() -> None:
+    senders, other = list[Principal](), Principal("User", "other")
+
+    def noted(request: Request) -> Any:
+        senders.append(deserialize(bytes(request.message.request_principal)))
+        return answered(request)
+
+    async with (
+        FakeBroker({ApiKey.ENVELOPE: noted}) as controller,
+        a_forwarder(endpoint_of(controller.address)) as forwarder,
+    ):
+        await forwarder.reached(5_000)
+        flood = [forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t")) for _ in range(200)]
+        admin = forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"), principal=other)
+        replies = await asyncio.gather(*flood, admin)
+
+    assert {reply.error_code for reply, _ in replies} == {ErrorCode.NONE}
+    assert senders.index(other) == MAX_OF_PRINCIPAL
+
+
+@pytest.mark.spec("E5", "O8")
+async def test_a_request_that_waits_for_others_of_its_principal_times_out_in_time() -> None:
+    async with a_forwarder(endpoint_of(free_addresses(1)[0])) as forwarder, asyncio.TaskGroup() as tasks:
+        before = [
+            tasks.create_task(forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"), timeout_ms=60_000))
+            for _ in range(MAX_OF_PRINCIPAL)
+        ]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            reply, _ = await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"), timeout_ms=200)
+        assert not any(each.done() for each in before)
+        for each in before:
+            each.cancel()
+
+    assert reply.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
 @pytest.mark.kafka
