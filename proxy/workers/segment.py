@@ -70,16 +70,18 @@ def extent(start: int, slots: int, columns: int, samples: int, idle_ms: int) -> 
 class Table:
     """One of the tables of a segment."""
 
-    def __init__(self, file: int, cells: Cells, words: Words, where: Extent) -> None:
-        """`cells` and `words` are views of the whole memory of `file`, as floats and as integers."""
+    def __init__(self, file: int, cells: Cells, words: Words, where: Extent, key: bytes) -> None:
+        """`cells` and `words` are views of the whole memory of `file`, as floats and as integers. `key`: see
+        `_digest`."""
         self._file = file
+        self._key = key
         self._cells = cells
         self._words = words
         self.where = where
 
     def slot(self, name: tuple[str, ...]) -> int:
         """The number of the name's slot, which may be new. TableFull if there is none."""
-        low, high = _digest(name)
+        low, high = _digest(self._key, name)
         with self._locked():
             slot = self._found(low, high)
             if slot is None:
@@ -160,14 +162,14 @@ class Hosts:
     """Of one slot: the two halves of the name's digest and of the address, and when it was learnt."""
     _ADDRESS, _LEARNT = 2, 4
 
-    def __init__(self, file: int, cells: Cells, words: Words, start: int, slots: int) -> None:
-        """`cells` and `words` are views of the whole memory of `file`. The table begins at cell `start`."""
-        self._file, self._cells, self._words = file, cells, words
+    def __init__(self, file: int, cells: Cells, words: Words, start: int, slots: int, key: bytes) -> None:
+        """As for Table. The table begins at cell `start`."""
+        self._file, self._cells, self._words, self._key = file, cells, words, key
         self._start, self._slots = start, slots
 
     def put(self, group_id: str, member_id: str, address: bytes) -> bool:
         """Store the 4 or 16 bytes of a member's address; False if another worker is storing one now."""
-        low, high = _digest((group_id, member_id))
+        low, high = _digest(self._key, (group_id, member_id))
         mapped = memoryview(_MAPPED[: 16 - len(address)] + address).cast("Q")
         try:
             with _locked(self._file, self._start, tries=1):
@@ -183,7 +185,7 @@ class Hosts:
 
     def get(self, group_id: str, member_id: str) -> bytes | None:
         """Return the 4 or 16 bytes of a member's address, None if it is not known."""
-        name = _digest((group_id, member_id))
+        name = _digest(self._key, (group_id, member_id))
         at = self._slot(*name)
         address = self._words[at + self._ADDRESS : at + self._LEARNT].tobytes()
         # Compared afterwards: before that, another worker may have given the slot to another name.
@@ -230,9 +232,12 @@ def _locked(file: int, at: int, tries: int = _TRIES) -> Iterator[None]:
         fcntl.lockf(file, fcntl.LOCK_UN, 1, at, os.SEEK_SET)
 
 
-def _digest(name: tuple[str, ...]) -> tuple[int, int]:
+def _digest(key: bytes, name: tuple[str, ...]) -> tuple[int, int]:
+    """The numbers of a name. Without the segment's secret key a client could choose names that take all slots
+    for another one's."""
     parts = (part.encode("utf-8", "surrogatepass") for part in name)
-    digest = blake2b(b"".join(len(part).to_bytes(4) + part for part in parts), digest_size=16).digest()
+    whole = b"".join(len(part).to_bytes(4) + part for part in parts)
+    digest = blake2b(whole, digest_size=16, key=key).digest()
     low, high = struct.unpack("=QQ", digest)
     return low or 1, high or 1
 
@@ -240,6 +245,7 @@ def _digest(name: tuple[str, ...]) -> tuple[int, int]:
 SLOTS = 65_536
 """The number of slots for quota-ids, for addresses, and for hosts of group members."""
 CELL_BYTES = 8
+KEY_CELLS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +265,13 @@ class SegmentLayout:
         return self.addresses.end
 
     @property
-    def cells(self) -> int:
+    def key(self) -> int:
+        """The first cell of the key of `_digest`, which is the last thing in the memory."""
         return self.hosts + self.host_slots * Hosts.CELLS
+
+    @property
+    def cells(self) -> int:
+        return self.key + KEY_CELLS
 
     def offset_at(self, worker: int) -> int:
         """The cell of a worker's image: the offset + 2, or 0 while it serves no clients."""
@@ -300,15 +311,17 @@ class Segment:
         memory = mmap.mmap(file, where.cells * CELL_BYTES)
         self.cells: Cells = memoryview(memory).cast("d")
         words = memoryview(memory).cast("Q")
-        self.quotas = Table(file, self.cells, words, where.quotas)
-        self.addresses = Table(file, self.cells, words, where.addresses)
-        self.hosts = Hosts(file, self.cells, words, where.hosts, where.host_slots)
+        key = words[where.key :].tobytes()
+        self.quotas = Table(file, self.cells, words, where.quotas, key)
+        self.addresses = Table(file, self.cells, words, where.addresses, key)
+        self.hosts = Hosts(file, self.cells, words, where.hosts, where.host_slots, key)
 
     @classmethod
     def create(cls, where: SegmentLayout) -> "Segment":
-        """Create the memory, filled with zeros."""
+        """Create the memory, filled with zeros, and with a key."""
         file = anonymous_file("penstock-workers")
         os.ftruncate(file, where.cells * CELL_BYTES)
+        os.pwrite(file, os.urandom(KEY_CELLS * CELL_BYTES), where.key * CELL_BYTES)
         return cls(file, where)
 
     def connections(self, worker: int) -> int:

@@ -188,7 +188,7 @@ def test_connections_are_turned_away_by_what_all_workers_have_let_in(members: li
 def crowded(segment: Segment, idle_ms: int) -> Table:
     """A table of as many places as a name may have."""
     small = extent(segment.where.quotas.entries, PROBES, WORKERS, SAMPLES, idle_ms)
-    return Table(segment.file, segment.cells, memoryview(segment.cells.obj).cast("Q"), small)
+    return Table(segment.file, segment.cells, memoryview(segment.cells.obj).cast("Q"), small, b"")
 
 
 @pytest.mark.spec("Q6", "Q12")
@@ -205,6 +205,26 @@ def test_a_full_table_says_so_and_gives_the_place_of_what_is_idle(segment: Segme
     after = [segment.cells[idle.generation_at(slot)] for slot in range(PROBES)]
     assert slots == set(range(PROBES))
     assert [number for number in range(PROBES) if before[number] != after[number]] == [slot]
+
+
+@pytest.mark.spec("Q14", "O8")
+def test_nobody_can_choose_names_that_take_the_places_of_another() -> None:
+    """They would have to know where a name is: each memory has another secret."""
+    segments = [Segment.create(layout(configuration())) for _ in range(2)]
+    names = [("producer_byte_rate", "", f"client-{number}") for number in range(50)]
+
+    (one, another) = ([segment.quotas.slot(name) for name in names] for segment in segments)
+    of_another_worker = Segment(segments[0].file, segments[0].where)
+    again = [of_another_worker.quotas.slot(name) for name in names]
+    hosts = []
+    for segment in segments:
+        assert segment.hosts.put("team", "m", bytes([10, 0, 0, 1]))
+        hosts.append(bytes(segment.cells[segment.where.hosts : segment.where.key]))
+        os.close(segment.file)
+
+    assert sum(mine == other for mine, other in zip(one, another, strict=True)) < 5
+    assert again == one
+    assert hosts[0] != hosts[1]
 
 
 @pytest.mark.spec("Q12")
