@@ -9,7 +9,8 @@ it.
 Creating a token for another owner needs CREATE_TOKENS on that user. The controller decides who may renew or
 expire a token. Descriptions come from the image: a client sees its own tokens, and those of others with
 DESCRIBE on the token or DESCRIBE_TOKENS on its owner. All of it is denied to a client that has logged in with
-a token, and to one that is not authenticated.
+a token, and to one that is not authenticated, and disabled without a secret key: no right is needed for these
+requests, so they do not reach the controller then.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from proxy.admin.rejection import Error, code_only, rejected_parts, succeeded
 from proxy.admin.tokens import (
     NOT_ALLOWED,
     creation_denial,
+    creation_response,
     has_foreign_renewers,
     name_requester,
     named_owner,
@@ -48,6 +50,7 @@ from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 from proxy.wire.work import paced, paced_sorted
 
+_DISABLED = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
@@ -162,6 +165,10 @@ def decide_create(call: Call, request: types.CreateDelegationTokenRequest) -> Ve
     if owner is None:
         return reject(call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
     error = creation_denial(call, may_request_tokens(call), owner)
+    if error is None and call.gate.token_secret is None:
+        disabled = creation_response(call.version, owner, requester)
+        disabled.error_code = _DISABLED
+        return Respond(disabled)
     if error is None and has_foreign_renewers(request):
         error = ErrorCode.INVALID_PRINCIPAL_TYPE
     if error is not None:
@@ -173,6 +180,8 @@ def decide_renew(call: Call, request: types.RenewDelegationTokenRequest) -> Verd
     """Decide a RenewDelegationToken request; the controller checks who may renew the token."""
     if not may_request_tokens(call):
         return Respond(types.RenewDelegationTokenResponse(**NOT_ALLOWED))
+    if call.gate.token_secret is None:
+        return Respond(types.RenewDelegationTokenResponse(error_code=_DISABLED))
     return forward_to_controller(request)
 
 
@@ -180,6 +189,8 @@ def decide_expire(call: Call, request: types.ExpireDelegationTokenRequest) -> Ve
     """Decide an ExpireDelegationToken request; the controller checks who may expire the token."""
     if not may_request_tokens(call):
         return Respond(types.ExpireDelegationTokenResponse(**NOT_ALLOWED))
+    if call.gate.token_secret is None:
+        return Respond(types.ExpireDelegationTokenResponse(error_code=_DISABLED))
     return forward_to_controller(request)
 
 
@@ -190,7 +201,7 @@ def decide_describe_tokens(call: Call, request: types.DescribeDelegationTokenReq
     if not may_request_tokens(call):
         return Respond(response(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
     if secret is None:
-        return Respond(response(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
+        return Respond(response(error_code=_DISABLED))
     shown = paced_sorted(
         _shown(call, request.owners), key=lambda token: (token.issue_timestamp_ms, token.token_id)
     )

@@ -9,7 +9,7 @@ import pytest
 from proxy.admin.tokens import creation_denial
 from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import ANONYMOUS, Principal
-from proxy.session.call import ForwardToController
+from proxy.session.call import ForwardToController, Respond
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
@@ -237,3 +237,23 @@ def test_without_a_secret_key_there_are_no_tokens_to_describe() -> None:
     answer = asked(ApiKey.DESCRIBE_DELEGATION_TOKEN, request, secret=None).answer
 
     assert (answer.error_code, answer.tokens) == (ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, [])
+
+
+@pytest.mark.spec("O6", "R9")
+@pytest.mark.parametrize(
+    ("api_key", "request_"),
+    [
+        (ApiKey.CREATE_DELEGATION_TOKEN, creation()),
+        (ApiKey.RENEW_DELEGATION_TOKEN, t.RenewDelegationTokenRequest(hmac=b"h", renew_period_ms=1)),
+        (ApiKey.EXPIRE_DELEGATION_TOKEN, t.ExpireDelegationTokenRequest(hmac=b"h", expiry_time_period_ms=1)),
+    ],
+    ids=["create", "renew", "expire"],
+)
+def test_without_a_secret_key_no_request_without_a_right_reaches_the_controller(
+    api_key: ApiKey, request_: Any
+) -> None:
+    refused = asked(api_key, request_, secret=None)
+
+    assert isinstance(refused.verdict, Respond)
+    assert refused.answer.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    assert isinstance(asked(api_key, request_).verdict, ForwardToController)
