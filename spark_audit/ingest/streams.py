@@ -321,9 +321,11 @@ def _read_until_end(
     """
     trigger = {"processingTime": CONTINUOUS_TRIGGER}
     clock = datetime.now(UTC)
-    queries = [_start(spark, topics, stream, trigger) for stream in streams]
+    queries = list[StreamingQuery]()
     waited_ms = 0
     with _stopped_at_end(queries):
+        for stream in streams:
+            queries.append(_start(spark, topics, stream, trigger))
         # Short waits, because Python handles a signal only between two calls into the JVM.
         while not stop_requested.wait(STOP_CHECK_MS / 1000):
             waited_ms += STOP_CHECK_MS

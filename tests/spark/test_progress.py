@@ -1,9 +1,16 @@
 """How far a stream is, of what Spark tells about its batches; and what becomes of its long stories."""
 
-import pytest
+from threading import Event
+from typing import cast
 
-from spark_audit.ingest.streams import behind, explanation
+import pytest
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark.sql import SparkSession
+
+from spark_audit.ingest import streams
+from spark_audit.ingest.streams import Alone, IngestTopics, Stream, behind, explanation
 from spark_audit.ingest.topics import KafkaUnavailable
+from spark_audit.tables.delta import Tables
 
 pytestmark = pytest.mark.spec("D4")
 
@@ -50,3 +57,29 @@ def test_the_known_ends_of_a_stream_say_what_to_do(story: str, told: str) -> Non
 
 def test_any_other_end_is_told_as_it_came() -> None:
     assert explanation("java.lang.OutOfMemoryError: Java heap space", "audit", "/c") is None
+
+
+def test_a_stream_is_stopped_if_the_next_one_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = list[str]()
+
+    class Query:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def stop(self) -> None:
+            stopped.append(self.name)
+
+    def start(_spark: object, _topics: object, stream: Stream, _trigger: object) -> Query:
+        if stream.name == "metadata_log":
+            raise Py4JError("the storage is away")
+        return Query(stream.name)
+
+    monkeypatch.setattr(streams, "_start", start)
+    topics = IngestTopics("127.0.0.1:1", "audit", "metadata")
+    both = streams._streams(topics, Tables("/tables"))
+    with pytest.raises(Py4JError, match="the storage is away"):
+        streams._read_until_end(
+            cast(SparkSession, None), topics, both, [], lambda line: None, 1_000, Event(), Alone()
+        )
+
+    assert stopped == ["audit"]
