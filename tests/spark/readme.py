@@ -8,7 +8,7 @@ import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from tests.spark import kraft_bytes
-from tests.spark.audit_trail import Trail
+from tests.spark.audit_trail import Clock, Trail
 from tests.spark.sealed import Line
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +30,8 @@ def filled_in(text: str, values: dict[str, str]) -> str:
 
 def a_trail() -> Trail:
     """Few records, of each table's kind."""
-    trail = Trail()
+    # Minutes apart: records that are sent as slowly as they were made show that a clock is behind.
+    trail = Trail(Clock(step_ms=60_000))
     trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL orders")
     trail.set_quota({"user": "alice"}, "consumer_byte_rate", 1_000_000.0)
     trail.ask("User:alice 10.0.0.1 READ TOPIC orders", method="Fetch", client_id="a", connection_id="c")
