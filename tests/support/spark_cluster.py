@@ -1,6 +1,6 @@
-"""A Spark cluster on loopback: a standalone master and a worker, from pyspark's own jars.
+"""A Spark cluster on loopback: a standalone master and two workers, from pyspark's own jars.
 
-Executors are processes of the worker: their working directory is the cluster's, their Python a bare one that
+Executors are processes of the workers: their working directory is the cluster's, their Python a bare one that
 knows nothing but what Spark gives it, so that whatever a job needs it has to bring.
 """
 
@@ -16,6 +16,7 @@ import pyspark
 from tests.lab.cluster.process import ChildProcess
 
 TIMEOUT_MS = 120_000
+WORKERS = ("worker-1", "worker-2")
 # For a dozen rows: little memory, few tasks, plans interpreted.
 _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
@@ -35,11 +36,18 @@ _SETTINGS = {
 
 
 class SparkCluster:
-    """`url` is the master's; `work` is where each executor has a directory with what it said."""
+    """`url` is the master's."""
 
     def __init__(self, directory: Path, url: str) -> None:
         self.directory, self.url = directory, url
-        self.work = directory / "work"
+
+    def finished_tasks(self) -> dict[str, int]:
+        """Worker -> how many tasks its executors have finished, by what they have printed."""
+        logs = {name: self.directory.glob(f"{name}/app-*/*/stderr") for name in WORKERS}
+        return {
+            name: sum(log.read_text(encoding="utf-8").count(" Finished task ") for log in each)
+            for name, each in logs.items()
+        }
 
     def environment(self) -> Mapping[str, str]:
         """Of who submits to it: this Python and its spark-submit; no path of ours."""
@@ -55,7 +63,7 @@ def bare_python() -> str:
 
 @contextmanager
 def running(directory: Path) -> Iterator[SparkCluster]:
-    """A master and a worker of two cores; ended with the block."""
+    """A master and two workers of one core each; ended with the block."""
     (directory / "conf").mkdir(parents=True)
     lines = [f"{name} {value}\n" for name, value in _SETTINGS.items()]
     (directory / "conf" / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
@@ -63,20 +71,24 @@ def running(directory: Path) -> Iterator[SparkCluster]:
         master = _daemon(directory, "master", ["--port", "0"])
         stack.callback(master.stop)
         found = _said(master, r"Starting Spark master at (spark://\S+)")
-        own = ["--port", "0", "--cores", "2", "--memory", "2g", "--work-dir", str(directory / "work")]
-        worker = _daemon(directory, "worker", [*own, found])
-        stack.callback(worker.stop)
-        _said(worker, r"(Successfully registered with master)")
+        workers = []
+        for name in WORKERS:
+            own = ["--port", "0", "--cores", "1", "--memory", "1g", "--work-dir", str(directory / name)]
+            workers.append(_daemon(directory, name, [*own, found]))
+            stack.callback(workers[-1].stop)
+        for worker in workers:
+            _said(worker, r"(Successfully registered with master)")
         yield SparkCluster(directory, found)
 
 
-def _daemon(directory: Path, role: str, arguments: list[str]) -> ChildProcess:
+def _daemon(directory: Path, name: str, arguments: list[str]) -> ChildProcess:
+    role = name.partition("-")[0]
     program = f"org.apache.spark.deploy.{role}.{role.capitalize()}"
     spark_class = str(Path(pyspark.__path__[0]) / "bin" / "spark-class")
     java = [spark_class, program, "--host", "127.0.0.1", "--webui-port", "0", *arguments]
     there = ["env", "-u", "PYTHONPATH", "--chdir", str(directory)]
     surroundings = _surroundings(directory) | {"SPARK_DAEMON_MEMORY": "256m"}
-    daemon = ChildProcess(f"Spark's {role}", [*there, *java], directory / f"{role}.log", surroundings)
+    daemon = ChildProcess(f"Spark's {name}", [*there, *java], directory / f"{name}.log", surroundings)
     daemon.start()
     return daemon
 
