@@ -106,9 +106,9 @@ def test_another_process_finds_the_tables_in_a_hive_metastore_and_says_if_it_is_
         command = [sys.executable, "-c", ALL_JOBS, str(tmp_path), uri, step]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
 
-    with metastore(tmp_path / "metastore") as uri:
-        made, reconciled = run(uri, "create"), run(uri, "reconcile")
-    away = run(uri, "reconcile")
+    with metastore(tmp_path / "metastore") as catalog:
+        made, reconciled = run(catalog.uri, "create"), run(catalog.uri, "reconcile")
+    away = run(catalog.uri, "reconcile")
 
     assert made.returncode == 0, made.stderr[-3_000:]
     assert reconciled.returncode == 0, reconciled.stderr[-3_000:]
