@@ -1,7 +1,14 @@
 """Says in one line why Spark or its JVM has failed, and what to do about causes that are known."""
 
+import re
+
 from pyspark.errors import StreamingQueryException
 
+_UNREACHABLE = re.compile(
+    r"java\.net\.(Connect|NoRouteToHost|Socket|SocketTimeout|UnknownHost)Exception"
+    r"|s3a\.AWS(ApiCallTimeout|ClientIO|NoResponse|ServiceIO|ServiceThrottled|Status500)Exception"
+)
+"""Exceptions of a store that does not respond, or that cannot serve a request now."""
 _WHAT_TO_DO = (
     (
         "JAVA_GATEWAY_EXITED",
@@ -41,11 +48,23 @@ _WHAT_TO_DO = (
 
 def reason(error: Exception) -> str:
     """Return the message on one line. For an exception of the JVM, that of its innermost cause."""
-    # PySpark has no public way to the causes of an exception that it has converted.
-    text = f"{error}\n{getattr(error, '_stackTrace', '')}"
+    text = _text(error)
     first, *others = text.strip().splitlines() or [type(error).__name__]
     if first.startswith("An error occurred while calling") or isinstance(error, StreamingQueryException):
         causes = [line.partition("Caused by: ")[2] for line in others if line.startswith("Caused by: ")]
         first = (causes or [line.removeprefix(": ") for line in others[:1]] or [first])[-1]
     todo = next((todo for sign, todo in _WHAT_TO_DO if sign in text), None)
+    # After those: of a metastore that is away, it is the cause too.
+    if todo is None and is_unreachable(error):
+        todo = "the storage of the tables is not available"
     return first if todo is None else f"{first.removesuffix('.')}: {todo}"
+
+
+def is_unreachable(error: Exception) -> bool:
+    """Return whether a store did not respond, so that the same may succeed later."""
+    return _UNREACHABLE.search(_text(error)) is not None
+
+
+def _text(error: Exception) -> str:
+    # PySpark has no public way to the causes of an exception that it has converted.
+    return f"{error}\n{getattr(error, '_stackTrace', '')}"

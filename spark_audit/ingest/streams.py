@@ -21,10 +21,12 @@ from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import Any, Protocol
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_audit.failures import is_unreachable, reason
 from spark_audit.ingest import decode
 from spark_audit.ingest.topics import (
     COMMITTED,
@@ -288,7 +290,10 @@ def ingest_continuously(
     stop_requested: Event,
     companion: Companion,
 ) -> None:
-    """Read until `stop_requested` is set. Retries if no broker is available; raises any other error."""
+    """Read until `stop_requested` is set. Retries while the brokers or the storage of the tables are away.
+
+    Raises any other error.
+    """
     with _ready(spark, topics, tables) as streams:
         named = f"{topics.audit} and {topics.metadata}" if topics.metadata else topics.audit
         report(f"reading {named} every {CONTINUOUS_TRIGGER}")
@@ -299,9 +304,15 @@ def ingest_continuously(
                     spark, topics, streams, ends, report, interval_ms, stop_requested, companion
                 ):
                     companion.while_stopped()
-            except KafkaUnavailable as unavailable:
-                report(f"{unavailable}; retrying every {RETRY_MS // 1000} seconds")
-                stop_requested.wait(RETRY_MS / 1000)
+                continue
+            except KafkaUnavailable as error:
+                why = str(error)
+            except (PySparkException, Py4JError) as error:
+                if not is_unreachable(error):
+                    raise
+                why = reason(error)
+            report(f"{why}; retrying every {RETRY_MS // 1000} seconds")
+            stop_requested.wait(RETRY_MS / 1000)
     report("stopped; the next run continues from the checkpoints")
 
 

@@ -3,13 +3,11 @@
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from http.client import HTTPConnection
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,18 +21,16 @@ from spark_audit.tables import delta
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.findings import FindingsDocument
 from tests.lab.cluster.broker import Broker, BrokerSettings
-from tests.lab.cluster.process import ChildProcess
 from tests.spark.audit_trail import DAY, NOON_MS, Clock, Process, Trail
 from tests.spark.frames import audit_frame
 from tests.spark.ingesting import Source, in_tables, log_records
-from tests.spark.stopping import job_process, kill
+from tests.spark.serving import PATIENCE_MS, get, metrics, service, wait_for
+from tests.spark.stopping import kill
 from tests.support.set_clock import SetClock
 
-PATIENCE_MS = 300_000
 MINUTES = float(os.environ.get("PENSTOCK_SERVICE_MINUTES", "0"))
 """Of the long form, `make service-kills`; 0 in `make test`."""
 SEED = int(os.environ.get("PENSTOCK_SERVICE_SEED", "1"))
-SOON = "--interval", "0.1", "--http", "127.0.0.1:0", "--reporting-interval", "1000"
 
 
 @pytest.fixture
@@ -59,41 +55,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield mount
     finally:
         subprocess.run(["umount", "-l", str(mount)], check=True)
-
-
-@contextmanager
-def service(
-    source: Source, tables: Tables, directory: Path, *more: str, **options: object
-) -> Iterator[ChildProcess]:
-    arguments = "--continuous", "--out", str(directory / "out"), *SOON, *more
-    with job_process("run", source, tables, directory, *arguments, **options) as process:
-        yield process
-
-
-def wait_for(process: ChildProcess, pattern: str) -> re.Match[str]:
-    """Wait until the process has printed this, and return it."""
-    process.wait_until(lambda: re.search(pattern, process.log_text()) is not None, PATIENCE_MS)
-    found = re.search(pattern, process.log_text())
-    assert found is not None
-    return found
-
-
-def get(process: ChildProcess, path: str) -> tuple[int, str]:
-    port = wait_for(process, r"serving /metrics, /livez and /readyz at port (\d+)")[1]
-    connection = HTTPConnection("127.0.0.1", int(port), timeout=30)
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        return response.status, response.read().decode()
-    finally:
-        connection.close()
-
-
-def metrics(process: ChildProcess) -> Mapping[str, float]:
-    """Return the series of /metrics that are ours."""
-    lines = get(process, "/metrics")[1].splitlines()
-    pairs = (line.rpartition(" ") for line in lines if line.startswith("penstock_"))
-    return {name: float(value) for name, _, value in pairs}
 
 
 def document(directory: Path) -> FindingsDocument:

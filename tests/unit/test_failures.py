@@ -4,7 +4,7 @@ import pytest
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkRuntimeError, StreamingQueryException
 
-from spark_audit.failures import reason
+from spark_audit.failures import is_unreachable, reason
 
 pytestmark = pytest.mark.spec("O5")
 
@@ -49,6 +49,17 @@ class Converted(StreamingQueryException):
             PySparkRuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port"),
             "before sending its port: Java did not start, or did not find Spark's packages",
         ),
+        (
+            Converted(
+                "[STREAM_FAILED] Query terminated",
+                OF_THE_JVM.format("java.net.ConnectException: Connection refused"),
+            ),
+            "java.net.ConnectException: Connection refused: the storage of the tables is not available",
+        ),
+        (
+            Py4JError(OF_THE_JVM.format("E: Could not connect to meta store: java.net.ConnectException: no")),
+            "java.net.ConnectException: no: the Hive metastore of spark.hadoop.hive.metastore.uris is not",
+        ),
         (Py4JError(""), "Py4JError"),
     ],
 )
@@ -57,3 +68,17 @@ def test_the_line_has_the_innermost_cause_and_what_to_do(error: Exception, line:
 
     assert line in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("cause", "later"),
+    [
+        ("java.net.SocketTimeoutException: Read timed out", True),
+        ("org.apache.hadoop.fs.s3a.AWSServiceThrottledException: write on s3a://a/b: SlowDown", True),
+        ("java.nio.file.AccessDeniedException: s3a://a/b: Forbidden", False),
+        ("java.io.IOException: No space left on device", False),
+    ],
+)
+def test_a_store_that_does_not_respond_may_respond_later(cause: str, later: bool) -> None:
+    assert is_unreachable(Py4JError(OF_THE_JVM.format(cause))) == later
+    assert is_unreachable(Converted("[STREAM_FAILED]", OF_THE_JVM.format(cause))) == later
