@@ -3,14 +3,17 @@
 import asyncio
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.lab.cluster.broker import Broker
-from tests.spark.readme import ROOT, a_trail, send
+from tests.spark.readme import ROOT, a_trail, commands, filled_in, send, topics
 from tests.spark.sealed import altered, seal
 from tests.support.other_spark import python_with
 from tests.support.siem_events import faults
@@ -90,3 +93,51 @@ async def test_the_jobs_run_on_an_older_spark_and_the_newest_one_reads_their_tab
     for by in (python, sys.executable):
         code, text = await audit("verify", by=by)
         assert (code, "differences: 0" in text) == (0, True), text
+
+
+async def test_the_extra_cluster_is_installed_beside_an_older_spark_and_leaves_it_as_it_is(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """`pip install '.[cluster]'` in a copy of the checkout, then the first command of "On a cluster"."""
+    checkout, place, version = tmp_path / "checkout", tmp_path / "cluster", OLDER[0]
+    checkout.mkdir()
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, checkout)
+    for name in ("docs", "proxy", "forwarding", "spark_audit"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (checkout / "auditor.properties").write_text("security.protocol=PLAINTEXT\n")
+    uv, python = str(Path(sys.executable).with_name("uv")), place / "bin" / "python"
+    run = partial(subprocess.run, cwd=checkout, check=True, timeout=TIMEOUT_S)
+    run([sys.executable, "-m", "venv", place])
+    run([uv, "--quiet", "pip", "install", "--python", python, f"pyspark=={version}"])
+    [of_spark] = place.glob("lib/*/site-packages/pyspark-*.dist-info/RECORD")
+    before = of_spark.stat()
+    run([python, "-m", "pip", "--quiet", "install", ".[cluster]"])
+    freeze = [python, "-m", "pip", "list", "--format", "json"]
+    listed = json.loads(run(freeze, capture_output=True, text=True).stdout)
+    installed = {each["name"]: each["version"] for each in listed}
+    assert (installed["pyspark"], of_spark.stat()) == (version, before)
+    assert "penstock" in installed
+    assert "delta-spark" not in installed
+
+    trail = a_trail()
+    lines = [line for process in trail.processes for line in seal(process)]
+    await send(kafka.plaintext, "beside", trail, lines)
+    readme = (ROOT / "deploy" / "spark" / "README.md").read_text(encoding="utf-8")
+    packages = dict(re.findall(r"^\| (4\.\d) \| `(.*)` \|$", readme, re.M))
+    own = {
+        "spark://spark-1:7077": "local[1]",
+        packages["4.2"]: packages[version[:3]],
+        "broker-1:9093,broker-2:9093": f"{kafka.plaintext} {topics('beside')}",
+        "s3a://audit/penstock": str(tmp_path / "tables"),
+    }
+    surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    surroundings |= {
+        "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    command = ["bash", "-euc", filled_in(commands("On a cluster")[0], own)]
+    done = run(command, env=surroundings, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"audit: {len(lines)} records in 1 batches" in done.stdout
+    assert f"version {version}" in done.stderr
