@@ -1,4 +1,4 @@
-"""The service while its object store fails."""
+"""The service while its object store fails, and while its catalog is away."""
 
 import json
 import re
@@ -14,17 +14,18 @@ from spark_audit.tables.delta import Tables
 from tests.lab.cluster.broker import Broker
 from tests.spark.audit_trail import DAY, Clock, Process
 from tests.spark.ingesting import Source, in_tables, log_records
-from tests.spark.serving import PATIENCE_MS, get, service, wait_for
+from tests.spark.serving import PATIENCE_MS, get, metrics, service, wait_for
 from tests.spark.stopping import job_process
 from tests.support import storage
 from tests.support.failing_store import Fault, failing_store
+from tests.support.hive_metastore import metastore
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.kafka,
     pytest.mark.slow,
     pytest.mark.long,
-    pytest.mark.spec("D9"),
+    pytest.mark.spec("D9", "D16"),
 ]
 
 IN_S3 = {
@@ -105,3 +106,38 @@ def test_a_service_whose_object_store_fails_says_why_and_goes_on_when_it_is_back
     found = json.loads((copy / "report" / DAY / "findings.json").read_text(encoding="utf-8"))["findings"]
     checks = {each["check"] for each in found}
     assert not any(check.startswith(("manifest.", "gaps.", "chain.")) for check in checks), checks
+
+
+def test_a_catalog_that_is_away_stops_no_service_that_runs(
+    spark: SparkSession, kafka: Broker, tmp_path: Path
+) -> None:
+    source, named = Source(kafka.plaintext, "catalog-away"), Tables("spark_catalog.default")
+    source.create()
+    source.send_audit(source.records[:2])
+    source.send_log(log_records(1, bad=0))
+    with metastore(tmp_path / "metastore") as catalog:
+        hive = {"spark.sql.catalogImplementation": "hive", "spark.hadoop.hive.metastore.uris": catalog.uri}
+        own = conf(hive)
+        with service(source, named, tmp_path, *own) as process:
+            wait_for(process, rf"reconciled {DAY}: .*; 2 records")
+            catalog.process.kill()
+            source.send_audit(source.records[2:3])
+            wait_for(process, rf"reconciled {DAY}: .*; 3 records")
+            assert metrics(process)["penstock_reconciliation_failures_total"] == 0
+            # Table `reconciled` is new, and cannot be registered.
+            process.signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_MS) == 2
+        last = process.log_text().splitlines()[-1]
+        assert last.startswith("penstock audit: ")
+        assert "the Hive metastore of spark.hadoop.hive.metastore.uris is not available" in last
+
+        catalog.start()
+        with service(source, named, tmp_path / "again", *own) as process:
+            source.send_audit(source.records[3:])
+            wait_for(process, rf"reconciled {DAY}: .*; {len(source.records)} records")
+            catalog.process.kill()
+            catalog.start()
+            process.signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_MS) == 0, process.log_text()
+
+    assert in_tables(spark, Tables(str(catalog.warehouse)), source.topics) == source.held()
