@@ -8,7 +8,7 @@ of the table of APIs: what those files state about one.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from proxy.admin.authorization import MAX_SINGLE_CHANGES, Authorization, RecordedDecisions
 from proxy.admin.objects import Known, Object, Objects, recorded
@@ -131,10 +131,12 @@ class Api:
     """Gets the decoded request, which it may change in place and return in its verdict."""
     reject: Reject
     """The response in which all of a request failed."""
-    admin: bool = False
-    """Each allowed decision is recorded (SPEC D1)."""
-    forwarded: bool = False
-    """It goes to the controller in an Envelope (KIP-590), so the controller has to support its version."""
+    admin: Literal["", "controller", "broker", "image"] = ""
+    """Who carries out an administrative request; each allowed decision on one is recorded (SPEC D1).
+
+    `controller`: it is forwarded in an Envelope (KIP-590), so the controller has to support its version.
+    `broker`: it changes something there, so it needs a record of who requested it (SPEC D3). `image`: the
+    response is made from the metadata image, so the broker need not support the version."""
     cluster_right: Operation | None = None
     """Of a forwarded API: the operation on the cluster, if proxy and controller check no other right."""
     objects: Objects | None = None
@@ -145,10 +147,6 @@ class Api:
     """Of a forwarded API: request, response (None: unknown) -> the records that Kafka's controller writes."""
     check: Callable[[Any], None] = lambda _request: None
     """Of a forwarded API: raises WireError for a decoded request that is unreadable, before any right."""
-    changes_at_broker: bool = False
-    """An administrative change by the broker: not without a record of who requested it (SPEC D3)."""
-    from_image: bool = False
-    """The response is made from the metadata image, so the broker need not support the API's version."""
     repeatable: bool = False
     """Clients repeat it on their next connection, so a proxy that stops need not wait for its response."""
     between_brokers: bool = False
@@ -213,7 +211,7 @@ class Call(Authorization):
     @property
     def admin(self) -> bool:
         """Whether allowed decisions are each recorded too (SPEC D1), not only counted."""
-        return self.api is not None and self.api.admin
+        return self.api is not None and self.api.admin != ""
 
     def configured_authorizer(self) -> Authorizer:
         return self.basis.authorizer

@@ -115,8 +115,7 @@ APIS = (
         ApiKey.ALTER_CLIENT_QUOTAS,
         forward_with_cluster_right,
         _reject_alter,
-        admin=True,
-        forwarded=True,
+        admin="controller",
         cluster_right=Operation.ALTER_CONFIGS,
         changes=_altered,
         objects=_alterations,
@@ -125,7 +124,6 @@ APIS = (
         ApiKey.DESCRIBE_CLIENT_QUOTAS,
         decide_describe,
         code_and_message("DescribeClientQuotasResponse", entries=None),
-        admin=True,
-        from_image=True,
+        admin="image",
     ),
 )

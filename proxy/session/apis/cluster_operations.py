@@ -69,21 +69,13 @@ APIS = (
         ApiKey.UPDATE_FEATURES,
         forward_with_cluster_right,
         code_and_message("UpdateFeaturesResponse"),
-        admin=True,
-        forwarded=True,
+        admin="controller",
         cluster_right=Operation.ALTER,
         changes=_updated_features,
         objects=_updates,
     ),
     *(
-        Api(
-            key,
-            _forward_with(Operation.ALTER),
-            code_and_message(response),
-            admin=True,
-            changes_at_broker=True,
-            objects=objects,
-        )
+        Api(key, _forward_with(Operation.ALTER), code_and_message(response), admin="broker", objects=objects)
         for key, response, objects in (
             (
                 ApiKey.UNREGISTER_BROKER,

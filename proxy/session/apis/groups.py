@@ -282,16 +282,14 @@ APIS = (
             "DeletableGroupResult",
             lambda request: ({"group_id": each} for each in dict.fromkeys(request.groups_names)),
         ),
-        admin=True,
-        changes_at_broker=True,
+        admin="broker",
         objects=_deletions,
     ),
     Api(
         ApiKey.OFFSET_DELETE,
         decide_offset_delete,
         code_only("OffsetDeleteResponse"),
-        admin=True,
-        changes_at_broker=True,
+        admin="broker",
         objects=of_topics(OFFSET_DELETE, "DELETE_OFFSETS", lambda part: f"{part.partition_index}"),
     ),
     Api(

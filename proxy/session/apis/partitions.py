@@ -89,8 +89,7 @@ APIS = (
         ApiKey.DELETE_RECORDS,
         lambda call, request: filter_topics(call, request, DELETE_RECORDS, Operation.DELETE),
         DELETE_RECORDS.reject,
-        admin=True,
-        changes_at_broker=True,
+        admin="broker",
         objects=of_topics(
             DELETE_RECORDS, "DELETE_RECORDS", lambda part: f"{part.partition_index}:{part.offset}"
         ),

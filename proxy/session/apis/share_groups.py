@@ -238,8 +238,7 @@ APIS = (
         ApiKey.ALTER_SHARE_GROUP_OFFSETS,
         lambda call, request: _of_one_group(call, request, Operation.READ, _ALTER_OFFSETS),
         code_and_message("AlterShareGroupOffsetsResponse"),
-        admin=True,
-        changes_at_broker=True,
+        admin="broker",
         objects=of_topics(
             _ALTER_OFFSETS, "ALTER_OFFSETS", lambda part: f"{part.partition_index}:{part.start_offset}"
         ),
@@ -248,8 +247,7 @@ APIS = (
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
         lambda call, request: _of_one_group(call, request, Operation.DELETE, _DELETE_OFFSETS),
         code_and_message("DeleteShareGroupOffsetsResponse"),
-        admin=True,
-        changes_at_broker=True,
+        admin="broker",
         objects=of_topics(_DELETE_OFFSETS, "DELETE_OFFSETS"),
     ),
 )

@@ -61,9 +61,9 @@ def _remembering(api: Api) -> Api:
 
 TABLE: dict[int, Api] = {key: _remembering(api) for key, api in collected(apis, "APIS").items()}
 _ROWS = TABLE.values()
-FORWARDED = frozenset(api.key for api in _ROWS if api.forwarded)
+FORWARDED = frozenset(api.key for api in _ROWS if api.admin == "controller")
 """APIs that change the metadata of the cluster, and so go to the controller (SPEC E2)."""
-FROM_IMAGE = frozenset(api.key for api in _ROWS if api.from_image)
+FROM_IMAGE = frozenset(api.key for api in _ROWS if api.admin == "image")
 REPEATABLE = frozenset(api.key for api in _ROWS if api.repeatable)
 BETWEEN_BROKERS = frozenset(api.key for api in _ROWS if api.between_brokers)
 

@@ -50,14 +50,14 @@ def early(call: Call, request: Any) -> Respond | None:
         rejected = _not_ready(call, request)
         if rejected is not None:
             return rejected
-    return _of_a_proxy(call, request) if call.admin and gate.proxy_principals else None
+    return _of_a_proxy(call, request) if gate.proxy_principals and call.admin else None
 
 
 def _not_ready(call: Call, request: Any) -> Respond | None:
     gate, api_key, version = call.gate, call.api_key, call.version
     if not call.admin and not UNRECORDED_CLASSES.isdisjoint(gate.unrecorded):
         return rejected(api_key, version, request, ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDED)
-    if call.api is not None and gate.rejects_changes and call.api.changes_at_broker:
+    if gate.rejects_changes and call.api is not None and call.api.admin == "broker":
         return rejected(api_key, version, request, ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDED)
     if call.context.image is not None:
         return None
