@@ -10,7 +10,7 @@ proxy.net.audit.audit_log and proxy.audit.noise.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import ParamSpec, TypedDict
+from typing import ParamSpec, TypedDict, Unpack, get_args
 
 from proxy.audit.classes import ADMIN, AUTHENTICATION, BY_CLIENTS, DENIAL, PROCESS, READS, SUMMARY
 from proxy.audit.record import EVENT_FIELDS, AuditEvent
@@ -43,6 +43,30 @@ class Requester(TypedDict):
     forward_id: str | None
 
 
+class Origin(TypedDict, total=False):
+    """The same without the method, as far as it is known and the session does not add it."""
+
+    listener: str | None
+    host: str | None
+    principal: str | None
+    forwarding_principal: str | None
+    client_id: str | None
+    api_version: int | None
+    correlation_id: int | None
+    forward_id: str | None
+
+
+class QuotaUse(Origin):
+    """What a quota has counted of one client."""
+
+    quota_key: str
+    quota_id: str
+    quota_limit: float
+    metadata_offset: int
+    rule: str | None
+    count: int
+
+
 def _event(
     event_class: str, named: str | None = None
 ) -> Callable[[Callable[Fields, None]], Callable[Fields, AuditEvent]]:
@@ -52,16 +76,16 @@ def _event(
     """
 
     def constructor(declared: Callable[Fields, None]) -> Callable[Fields, AuditEvent]:
-        name, signature = named or declared.__name__, inspect.signature(declared)
-        if unknown := signature.parameters.keys() - set(EVENT_FIELDS):
+        name, parameters = named or declared.__name__, _parameters(declared)
+        if unknown := parameters.keys() - set(EVENT_FIELDS):
             raise TypeError(f"{name}: an audit record has no field {', '.join(sorted(unknown))}")
         _CLASS_OF[name] = event_class
-        FIELDS_OF[name] = tuple(signature.parameters)
+        FIELDS_OF[name] = tuple(parameters)
         namespace: dict[str, Callable[Fields, AuditEvent]] = {}
         scope = {"AuditEvent": AuditEvent, "new": object.__new__}
         # Written from the declarations below. A third of what the constructor of the dataclass costs, which
         # has 39 keywords to match: denials and summaries are made by the thousand.
-        exec(compile(_source(name, signature), f"<event {name}>", "exec"), scope, namespace)  # noqa: S102
+        exec(compile(_source(name, parameters), f"<event {name}>", "exec"), scope, namespace)  # noqa: S102
         made = namespace[name]
         made.__doc__ = declared.__doc__
         return made
@@ -69,16 +93,25 @@ def _event(
     return constructor
 
 
-def _source(name: str, signature: inspect.Signature) -> str:
-    parameters = [
-        parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
-        for parameter in signature.parameters.values()
-    ]
-    values = {field: field if field in signature.parameters else "None" for field in EVENT_FIELDS}
+def _parameters(declared: Callable[..., None]) -> dict[str, str]:
+    """Return the source of each parameter, by its name; those that are `Unpack`ed come last."""
+    found: dict[str, str] = {}
+    for name, parameter in inspect.signature(declared).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            (shared,) = get_args(parameter.annotation)
+            required = shared.__required_keys__
+            found |= {each: each if each in required else f"{each}=None" for each in shared.__annotations__}
+        else:
+            found[name] = name if parameter.default is parameter.empty else f"{name}={parameter.default!r}"
+    return found
+
+
+def _source(name: str, parameters: Mapping[str, str]) -> str:
+    values = {field: field if field in parameters else "None" for field in EVENT_FIELDS}
     values["event"] = repr(name)
     return "\n".join(
         [
-            f"def {name}({', '.join(['*', *parameters]) if parameters else ''}):",
+            f"def {name}({', '.join(['*', *parameters.values()]) if parameters else ''}):",
             "    event = new(AuditEvent)",
             *(f"    event.{field} = {value}" for field, value in values.items()),
             "    return event",
@@ -259,16 +292,8 @@ def session_disconnected(*, mechanism: str | None, message: str) -> None:
 @_event(DENIAL)  # For allowed actions, class_of returns another class.
 def authorization(
     *,
-    listener: str | None = None,
-    host: str | None = None,
-    principal: str | None = None,
     groups: Sequence[str] | None = None,
-    forwarding_principal: str | None = None,
-    client_id: str | None = None,
     method: str,
-    api_version: int | None = None,
-    correlation_id: int | None = None,
-    forward_id: str | None = None,
     resource_type: str,
     resource_name: str | None,
     pattern_type: str | None,
@@ -281,6 +306,7 @@ def authorization(
     error_code: int | None = None,
     message: str | None = None,
     objects: Objects = None,
+    **origin: Unpack[Origin],
 ) -> None:
     """An action was denied, or belongs to an administrative request; `granted` is the difference."""
 
@@ -351,19 +377,12 @@ def request_summary(
 @_event(DENIAL)
 def request_refused(
     *,
-    listener: str | None = None,
-    host: str | None = None,
-    principal: str | None = None,
-    forwarding_principal: str | None = None,
-    client_id: str | None = None,
     method: str | None = None,
-    api_version: int | None = None,
-    correlation_id: int | None = None,
-    forward_id: str | None = None,
     granted: bool | None = None,
     metadata_offset: int | None = None,
     error_code: int | None = None,
     message: str,
+    **origin: Unpack[Origin],
 ) -> None:
     """A request was rejected before any decision: malformed, unknown API, or a sender that may send none."""
 
@@ -420,21 +439,13 @@ def forwarded(
 @_event(ADMIN)
 def forwarded_received(
     *,
-    listener: str,
-    host: str,
-    principal: str,
-    forwarding_principal: str,
-    client_id: str | None,
-    method: str,
-    api_version: int,
-    correlation_id: int,
-    forward_id: str | None,
     error_code: int,
     first_offset: int | None,
     last_offset: int | None,
     metadata_offset: int | None,
     message: str | None,
     objects: Objects = None,
+    **requester: Unpack[Requester],
 ) -> None:
     """The controller responded to a forwarded request."""
 
@@ -479,26 +490,13 @@ def log_written_again(
 @_event(SUMMARY)
 def throttled(
     *,
-    listener: str | None = None,
-    host: str | None = None,
-    principal: str | None = None,
-    forwarding_principal: str | None = None,
-    client_id: str | None = None,
     method: str | None = None,
-    api_version: int | None = None,
-    correlation_id: int | None = None,
-    forward_id: str | None = None,
-    quota_key: str,
-    quota_id: str,
-    quota_limit: float,
-    metadata_offset: int,
     settings_generation: int | None = None,
     groups: Sequence[str] | None = None,
-    rule: str | None,
-    count: int,
     throttle_time_ms: int,
     interval_start_ms: int | None = None,
     interval_end_ms: int | None = None,
+    **use: Unpack[QuotaUse],
 ) -> None:
     """A client was muted, or with `quota.mode: observe` would have been."""
 
@@ -506,25 +504,12 @@ def throttled(
 @_event(SUMMARY)
 def quota_used(
     *,
-    listener: str | None = None,
-    host: str | None = None,
-    principal: str | None = None,
-    forwarding_principal: str | None = None,
-    client_id: str | None = None,
     method: str | None = None,
-    api_version: int | None = None,
-    correlation_id: int | None = None,
-    forward_id: str | None = None,
-    quota_key: str,
-    quota_id: str,
-    quota_limit: float,
-    metadata_offset: int,
     settings_generation: int | None = None,
     groups: Sequence[str] | None = None,
-    rule: str | None,
-    count: int,
     interval_start_ms: int,
     interval_end_ms: int,
+    **use: Unpack[QuotaUse],
 ) -> None:
     """The use of a quota that no other record reports."""
 
