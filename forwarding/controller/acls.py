@@ -56,7 +56,7 @@ def create_acls(
         if fault is not None:
             results.append(result(error_code=ErrorCode.INVALID_REQUEST, error_message=fault))
             continue
-        acl = _acl(creation, new_id())
+        acl = Acl.of_numbers(uuid_text(new_id()), creation, creation.resource_pattern_type)
         known = created.get(acl.binding) or image.acls.existing(acl)
         if known is None:
             created[acl.binding] = acl
@@ -178,20 +178,6 @@ def _filter_fault(wanted: AclFilter) -> str | None:
     if wanted.operation == Operation.UNKNOWN or wanted.permission_type == PermissionType.UNKNOWN:
         return "Unknown entryFilter."
     return None
-
-
-def _acl(creation: types.CreateAclsRequest.AclCreation, acl_id: bytes) -> Acl:
-    return Acl(
-        id=uuid_text(acl_id),
-        resource_type=ResourceType(creation.resource_type),
-        resource_name=creation.resource_name,
-        pattern_type=PatternType(creation.resource_pattern_type),
-        principal=creation.principal,
-        host=creation.host,
-        operation=Operation(creation.operation),
-        permission_type=PermissionType(creation.permission_type),
-        until_ms=end_of_tags(creation.unknown_tags),
-    )
 
 
 def removal_record(acl: Acl) -> types.RemoveAccessControlEntryRecord:

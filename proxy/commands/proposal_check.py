@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from proxy.commands.shell.source import LogError, UsageError, find
 from proxy.error_text import text_of
 from proxy.metadata.acl import Acl as ImageAcl
-from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType, uuid_text
+from proxy.metadata.acl import Operation, ResourceType, uuid_text
 from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.delta import AclsDelta, without_ended
 from proxy.metadata.image import MetadataImage
@@ -160,7 +160,7 @@ def at_present(image: MetadataImage) -> MetadataImage:
 
 def _resolved(proposal: Proposal, image: MetadataImage, settings: Mapping[str, str]) -> Resolved:
     stored = image.acls.by_id.each_value()
-    acls = {acl.id: proposed_acl(acl) for acl in stored if image.acls.in_effect(acl)}
+    acls = {acl.id: ProposedAcl(*acl.names) for acl in stored if image.acls.in_effect(acl)}
     quotas: set[Quota] = set()
     for entity in image.quotas.limits:
         limits = image.quotas.limits.get(entity) or {}
@@ -171,19 +171,6 @@ def _resolved(proposal: Proposal, image: MetadataImage, settings: Mapping[str, s
     return resolve(proposal, acls, quotas, principals | named)
 
 
-def proposed_acl(acl: ImageAcl) -> ProposedAcl:
-    """Return an ACL of an image as a proposal names it, without its end."""
-    return ProposedAcl(
-        acl.resource_type.name,
-        acl.resource_name,
-        acl.pattern_type.name,
-        acl.principal,
-        acl.host,
-        acl.operation.name,
-        acl.permission_type.name,
-    )
-
-
 def _with_changes(image: MetadataImage, changes: Resolved) -> AclsImage:
     delta = AclsDelta(image.acls, compacted=False)
     for acl_id in changes.removed:
@@ -191,23 +178,8 @@ def _with_changes(image: MetadataImage, changes: Resolved) -> AclsImage:
     for number, acl in enumerate(changes.added):
         # Kafka's ids are random: none is such a small number.
         acl_id = uuid_text(number.to_bytes(16, "little"))
-        delta.add(image_acl(acl_id, acl, changes.ends.get(acl)))
+        delta.add(ImageAcl.named(acl_id, acl, changes.ends.get(acl)))
     return delta.apply()
-
-
-def image_acl(acl_id: str, acl: ProposedAcl, until_ms: int | None) -> ImageAcl:
-    """Return the ACL of an image. `until_ms`: when it ends; None: it does not."""
-    return ImageAcl(
-        acl_id,
-        ResourceType[acl.resource_type],
-        acl.resource_name,
-        PatternType[acl.pattern_type],
-        acl.principal,
-        acl.host,
-        Operation[acl.operation],
-        PermissionType[acl.permission_type],
-        until_ms=until_ms,
-    )
 
 
 def _questions(path: Path | None) -> list[AccessRequest]:

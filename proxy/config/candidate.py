@@ -47,18 +47,14 @@ class AclRow(Part):
 
     def acl(self) -> Acl:
         """Return the ACL. Its id is what it is in words: a file has no ids."""
-        acl = Acl(
-            "",
-            ResourceType[self.resource_type],
-            self.resource_name,
-            PatternType[self.pattern_type],
-            self.principal,
-            self.host,
-            Operation[self.operation],
-            PermissionType[self.permission_type],
-            until_ms=self.until,
-        )
+        acl = Acl.named("", self.names, self.until)
         return replace(acl, id=in_words(acl))
+
+    @property
+    def names(self) -> tuple[str, str, str, str, str, str, str]:
+        """See Acl."""
+        place = self.resource_type, self.resource_name, self.pattern_type
+        return (*place, self.principal, self.host, self.operation, self.permission_type)
 
 
 class _CandidateFile(Part):

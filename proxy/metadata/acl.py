@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import lru_cache
 from ipaddress import IPv4Address, ip_address
 from struct import Struct
-from typing import Self
+from typing import Self, TypeAlias
 
 from proxy.metadata.networks import network_text
 from proxy.wire import types
@@ -184,18 +185,20 @@ def end_text(until_ms: int | None) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{until_ms % 1000:03d}Z"
 
 
-def in_words(acl: Acl) -> str:
+def in_words(acl: Acl, *, with_end: bool = True) -> str:
     """Return an ACL as a proposal names it."""
-    return (
-        f"{acl.permission_type.name} {acl.principal} from {acl.host} {acl.operation.name}"
-        f" {acl.resource_type.name} {acl.pattern_type.name} {acl.resource_name}"
-        + ("" if acl.until_ms is None else f" until {end_text(acl.until_ms)}")
-    )
+    kind, name, pattern, principal, host, operation, permission = acl.names
+    end = f" until {end_text(acl.until_ms)}" if with_end and acl.until_ms is not None else ""
+    return f"{permission} {principal} from {host} {operation} {kind} {pattern} {name}{end}"
 
 
 Binding = tuple[ResourceType, str, PatternType, str, str, Operation, PermissionType]
 """An ACL without its id and its end."""
 Numbers = tuple[int, int, int, int]
+AclStruct: TypeAlias = (
+    "types.CreateAclsRequest.AclCreation"
+    " | types.DeleteAclsResponse.DeleteAclsMatchingAcl | types.AccessControlEntryRecord"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +245,42 @@ class Acl:
             self.host,
             self.operation,
             self.permission_type,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The binding, with the names of Kafka's enums."""
+        return tuple(part.name if isinstance(part, _KafkaCode) else part for part in self.binding)
+
+    @classmethod
+    def named(cls, acl_id: str, names: Sequence[str], until_ms: int | None = None) -> Self:
+        """Return the ACL with these `names`."""
+        kind, name, pattern, principal, host, operation, permission = names
+        return cls(
+            acl_id,
+            ResourceType[kind],
+            name,
+            PatternType[pattern],
+            principal,
+            host,
+            Operation[operation],
+            PermissionType[permission],
+            until_ms=until_ms,
+        )
+
+    @classmethod
+    def of_numbers(cls, acl_id: str, struct: AclStruct, pattern_type: int) -> Self:
+        """Return the ACL of a struct of the wire, with its end; unknown numbers become UNKNOWN."""
+        return cls(
+            acl_id,
+            ResourceType(struct.resource_type),
+            struct.resource_name,
+            PatternType(pattern_type),
+            struct.principal,
+            struct.host,
+            Operation(struct.operation),
+            PermissionType(struct.permission_type),
+            until_ms=end_of_tags(struct.unknown_tags),
         )
 
     def enforced(self, networks: bool = True) -> Acl:

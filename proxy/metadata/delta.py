@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 from proxy.metadata.acl import (
     GROUP,
     Acl,
-    Operation,
     PatternType,
     PermissionType,
     ResourceType,
@@ -58,17 +57,7 @@ class MetadataError(Exception):
 def acl_from_record(record: types.AccessControlEntryRecord) -> Acl:
     """Return the ACL of a record; a number of a later version is UNKNOWN in it."""
     numbers = (record.resource_type, record.pattern_type, record.operation, record.permission_type)
-    acl = Acl(
-        id=uuid_text(bytes(record.id)),
-        resource_type=ResourceType(record.resource_type),
-        resource_name=record.resource_name,
-        pattern_type=PatternType(record.pattern_type),
-        principal=record.principal,
-        host=record.host,
-        operation=Operation(record.operation),
-        permission_type=PermissionType(record.permission_type),
-        until_ms=end_of_tags(record.unknown_tags),
-    )
+    acl = Acl.of_numbers(uuid_text(bytes(record.id)), record, record.pattern_type)
     return acl if acl.numbers == numbers else replace(acl, later_numbers=numbers)
 
 

@@ -62,17 +62,16 @@ def _acl_leaves(image: MetadataImage) -> Leaves:
 
 
 def _acl_fields(acl: Acl) -> Fields:
-    return {
-        "id": acl.id,
-        "resourceType": acl.resource_type.name,
-        "resourceName": acl.resource_name,
-        "patternType": acl.pattern_type.name,
-        "principal": acl.principal,
-        "host": acl.host,
-        "operation": acl.operation.name,
-        "permissionType": acl.permission_type.name,
-        **_end_field(acl.until_ms),
-    }
+    names = (
+        "resourceType",
+        "resourceName",
+        "patternType",
+        "principal",
+        "host",
+        "operation",
+        "permissionType",
+    )
+    return {"id": acl.id, **dict(zip(names, acl.names, strict=True)), **_end_field(acl.until_ms)}
 
 
 def _end_field(until_ms: int | None) -> Fields:

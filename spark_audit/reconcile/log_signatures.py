@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row
 
 from proxy.metadata import signing_keys
-from proxy.metadata.acl import Acl
+from proxy.metadata.acl import in_words
 from proxy.metadata.delta import MetadataDelta, MetadataError
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.scram import HiddenCredential, ScramMechanism
@@ -215,7 +215,7 @@ def _described(record: str, text: str, image: MetadataImage) -> str:
     named = defaultdict(str, {name: "(default)" if value is None else value for name, value in body.items()})
     if record == "RemoveAccessControlEntryRecord":
         known = image.acls.by_id.get(named["id"])
-        return f"removal of {_acl_text(known)}" if known else f"removal of ACL {named['id']}"
+        return f"removal of {in_words(known, with_end=False)}" if known else f"removal of ACL {named['id']}"
     if record == "ClientQuotaRecord":
         parts = ", ".join(f"{kind} {name or '(default)'}" for kind, name in sorted(body["entity"].items()))
         limit = "removal of " if body["remove"] else f"{body['value']:.15g} as "
@@ -234,13 +234,6 @@ _TEMPLATES = {
     "RemoveTopicRecord": "removal of the topic with id {topic_id}",
     "RemoveDelegationTokenRecord": "removal of delegation token {token_id}",
 }
-
-
-def _acl_text(acl: Acl) -> str:
-    return (
-        f"{acl.permission_type.name} {acl.principal} from {acl.host} {acl.operation.name}"
-        f" {acl.resource_type.name} {acl.pattern_type.name} {acl.resource_name}"
-    )
 
 
 def _exhausted(steps: Generator[None, None, dict[int, Unsigned]]) -> dict[int, Unsigned]:

@@ -3,7 +3,7 @@
 import argparse
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,9 +75,7 @@ def _changed_ends(old: Policy, new: Policy) -> list[_ChangedEnd]:
     """Return what `differences` does not see, since it compares the policies at one moment."""
     was, will = ({acl.binding: acl for acl in _in_effect(policy)} for policy in (old, new))
     return sorted(
-        _ChangedEnd(
-            in_words(replace(acl, until_ms=None)), end_text(was[binding].until_ms), end_text(acl.until_ms)
-        )
+        _ChangedEnd(in_words(acl, with_end=False), end_text(was[binding].until_ms), end_text(acl.until_ms))
         for binding, acl in will.items()
         if binding in was and was[binding].until_ms != acl.until_ms
     )

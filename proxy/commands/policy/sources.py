@@ -17,7 +17,7 @@ from pathlib import Path
 
 from proxy.commands.acl_requests import RequestFailed, described_acls
 from proxy.commands.properties import SettingError, cluster_at
-from proxy.commands.proposal_check import at_present, carried_out, image_acl
+from proxy.commands.proposal_check import at_present, carried_out
 from proxy.commands.shell.source import KRAFT, SEGMENT, SNAPSHOT, TOPIC, LogError, UsageError, find
 from proxy.config import ConfigError
 from proxy.config.candidate import read_candidate
@@ -132,7 +132,7 @@ def listed_acls(text: str) -> Iterator[Acl]:
             try:
                 proposed = ProposedAcl(*resource.groups(), *acl.group(1, 2, 3, 4))
                 until_ms = None if acl[5] is None else moment_ms(acl[5])
-                yield image_acl(numbered_id(number), proposed, until_ms)
+                yield Acl.named(numbered_id(number), proposed, until_ms)
             except KeyError as error:
                 raise ValueError(f"line {number}: {error.args[0]} is unknown") from error
 
@@ -142,6 +142,6 @@ async def _described(cluster: EndpointSettings) -> Iterator[Acl]:
     async with asyncio.timeout(_LIVE_TIMEOUT_S), await Channel.open(cluster) as channel:
         acls, _ = await described_acls(channel)
     return (
-        image_acl(numbered_id(number), acl, until_ms)
+        Acl.named(numbered_id(number), acl, until_ms)
         for number, (acl, until_ms) in enumerate(acls.items(), 1)
     )

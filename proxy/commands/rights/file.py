@@ -52,9 +52,7 @@ class _Row(Part):
 class _Acl(AclRow, _Row):
     @property
     def item(self) -> tuple[Key, Value]:
-        place = self.resource_type, self.resource_name, self.pattern_type
-        acl = ProposedAcl(*place, self.principal, self.host, self.operation, self.permission_type)
-        return acl, end_value(self.until)
+        return ProposedAcl(*self.names), end_value(self.until)
 
 
 class _Quota(_Row):

@@ -180,15 +180,12 @@ def _acl(
     acl: types.CreateAclsRequest.AclCreation | types.DeleteAclsResponse.DeleteAclsMatchingAcl,
     pattern_type: int,
 ) -> Change:
-    return (
-        ResourceType(acl.resource_type).name,
-        PatternType(pattern_type).name,
-        acl.resource_name,
-        acl.principal,
-        acl.host,
-        Operation(acl.operation).name,
-        PermissionType(acl.permission_type).name,
-    )
+    return _fields(Acl.of_numbers("", acl, pattern_type))
+
+
+def _fields(acl: Acl) -> Change:
+    kind, name, pattern, *entry = acl.names
+    return kind, pattern, name, *entry
 
 
 def _creations(
@@ -200,25 +197,12 @@ def _creations(
         fields, until_ms = _acl(acl, acl.resource_pattern_type), end_of_tags(acl.unknown_tags)
         ends = {}
         if until_ms is not None or known.image.acls.ends:
-            before = known.image.acls.existing(_as_acl(acl))
+            before = known.image.acls.existing(Acl.of_numbers("", acl, acl.resource_pattern_type))
             old_ms = None if before is None else before.until_ms
             if old_ms != until_ms:
                 old = None if before is None else end_text(old_ms)
                 ends = {"key": "until", "old_value": old, "new_value": end_text(until_ms)}
         yield _object(fields, "CREATE", part, **ends)
-
-
-def _as_acl(creation: types.CreateAclsRequest.AclCreation) -> Acl:
-    return Acl(
-        "",
-        ResourceType(creation.resource_type),
-        creation.resource_name,
-        PatternType(creation.resource_pattern_type),
-        creation.principal,
-        creation.host,
-        Operation(creation.operation),
-        PermissionType(creation.permission_type),
-    )
 
 
 def _deletions(
@@ -247,9 +231,7 @@ def _deletions(
 
 def ended_object(acl: Acl) -> Object:
     """Return what a record names of an ACL that is removed because it has ended."""
-    pattern = acl.resource_type.name, acl.pattern_type.name, acl.resource_name
-    fields = (*pattern, acl.principal, acl.host, acl.operation.name, acl.permission_type.name)
-    return _object(fields, "END", None, key="until", old_value=end_text(acl.until_ms))
+    return _object(_fields(acl), "END", None, key="until", old_value=end_text(acl.until_ms))
 
 
 def _object(fields: Change, done: str, part: object, **end: str | None) -> Object:
