@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain, repeat
 
 from proxy.audit.record import AuditEvent
-from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
+from proxy.metadata.acl import CLUSTER_NAME, OPERATIONS_ON, Operation, ResourceType
 from proxy.security.authorizer import Action, Authorizer, Decision, RequestContext
 from proxy.security.protected import protected_among
 from proxy.wire.work import spend
@@ -124,11 +124,9 @@ class Authorization:
             yield list(zip(actions, self.decide(actions), strict=True))
             spend(DECISION_UNITS * len(few))
 
-    def authorized_operations(
-        self, resource_type: ResourceType, name: str, operations: Sequence[Operation]
-    ) -> int:
+    def authorized_operations(self, resource_type: ResourceType, name: str) -> int:
         """The bit field of KIP-430: bit n for the operation of number n."""
-        actions = [Action(operation, resource_type, name) for operation in operations]
+        actions = [Action(operation, resource_type, name) for operation in OPERATIONS_ON[resource_type]]
         decisions = self.decide(actions)
         spend(DECISION_UNITS * len(actions))
         return sum(1 << int(a.operation) for a, d in zip(actions, decisions, strict=True) if d.allowed)

@@ -93,6 +93,21 @@ class PermissionType(_KafkaCode):
     ALLOW = 3
 
 
+OPERATIONS_ON = {
+    ResourceType[kind]: tuple(Operation[name] for name in names.split())
+    for kind, names in {
+        "TOPIC": "READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS",
+        "GROUP": "READ DELETE DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS",
+        "CLUSTER": "CREATE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE",
+        "TRANSACTIONAL_ID": "WRITE DESCRIBE TWO_PHASE_COMMIT",
+        "DELEGATION_TOKEN": "DESCRIBE",
+        "USER": "CREATE_TOKENS DESCRIBE_TOKENS",
+    }.items()
+}
+"""The operations that requests need on resources of each type (AclEntry.supportedOperations). An ACL may also
+have ALL."""
+
+
 def uuid_text(raw: bytes) -> str:
     """Return 16 bytes of a uuid in Kafka's form: base64url without padding, 22 characters."""
     if len(raw) != 16:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from proxy.metadata.acl import (
+    OPERATIONS_ON,
     WILDCARD,
     Acl,
     Operation,
@@ -21,21 +22,8 @@ from proxy.metadata.acl import (
 )
 from proxy.metadata.image import MetadataImage
 
-TOPIC_OPERATIONS = (
-    Operation.ALL,
-    Operation.READ,
-    Operation.WRITE,
-    Operation.CREATE,
-    Operation.DELETE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
-"""The operations that an ACL on a topic may have."""
-
 FORM = "type:name:OPERATION+OPERATION:allow|deny[:host]"
-_OPERATIONS = {operation.name: operation for operation in TOPIC_OPERATIONS}
+_OPERATIONS = {operation.name: operation for operation in (Operation.ALL, *OPERATIONS_ON[ResourceType.TOPIC])}
 _PERMISSIONS = {"allow": PermissionType.ALLOW, "deny": PermissionType.DENY}
 _PLAIN_IN_NAMES = "!#$&'()*+,/<=>?@[]^_`{|}~-."
 

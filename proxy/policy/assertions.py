@@ -15,18 +15,25 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from proxy.metadata.acl import CLUSTER_NAME, WILDCARD_PRINCIPAL, Operation, PatternType, ResourceType
+from proxy.metadata.acl import (
+    CLUSTER_NAME,
+    OPERATIONS_ON,
+    WILDCARD_PRINCIPAL,
+    Operation,
+    PatternType,
+    ResourceType,
+)
 from proxy.metadata.image import TopicsImage
 from proxy.policy.differences import NotReproduced, Region, Scope, Session, differences, is_group
 from proxy.policy.hosts import ANY_HOST, HostScope, range_of
 from proxy.policy.names import EVERY_NAME, Area, Pattern, pattern_of
-from proxy.policy.policy import REQUESTED, AccessRequest, Policy, decision_text, of_acls
+from proxy.policy.policy import AccessRequest, Policy, decision_text, of_acls
 from proxy.policy.together import session_with_all
 from proxy.security.authorizer import ALLOW_EVERYONE, Decision
 from proxy.security.principal import written_principal
 
 ANY, ALL = "ANY", "ALL"
-TYPES = {kind.name.lower().replace("_", "-"): kind for kind in REQUESTED}
+TYPES = {kind.name.lower().replace("_", "-"): kind for kind in OPERATIONS_ON}
 """The words for resource types."""
 
 _DENYING, _ALLOWING = of_acls([]), of_acls([], {ALLOW_EVERYONE: "true"})
@@ -308,11 +315,11 @@ def _resource(words: _Words) -> tuple[ResourceType, Pattern]:
 def _operations(
     words: _Words, written: list[str], kind: ResourceType, granted: bool
 ) -> tuple[Operation, ...]:
-    known: Mapping[str, Operation] = {each.name: each for each in REQUESTED[kind]}
+    known: Mapping[str, Operation] = {each.name: each for each in OPERATIONS_ON[kind]}
     if written in ([ANY], [ALL]):
         if granted and written == [ANY]:
             raise words.fault("'may ANY' would say nothing; name the operations, or ALL")
-        return REQUESTED[kind]
+        return OPERATIONS_ON[kind]
     for word in written:
         if word not in known:
             raise words.fault(

@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from proxy.metadata.acl import CLUSTER_NAME, WILDCARD_PRINCIPAL, Operation, ResourceType
+from proxy.metadata.acl import CLUSTER_NAME, OPERATIONS_ON, WILDCARD_PRINCIPAL, Operation, ResourceType
 from proxy.policy.hosts import ANY_HOST, Hosts, HostScope, Range, example_of, has_host, host_parts, joined
 from proxy.policy.names import EVERY_NAME, Area, Names, Pattern, is_in, name_parts
 from proxy.policy.names import example_of as example_of_names
-from proxy.policy.policy import BY_TYPE, REQUESTED, AccessRequest, AclEntry, Policy, TypeAcls, caller
+from proxy.policy.policy import BY_TYPE, AccessRequest, AclEntry, Policy, TypeAcls, caller
 from proxy.security.principal import GROUP_TYPE
 
 
@@ -91,7 +91,7 @@ class Scope:
 
 def everything(kind: ResourceType) -> Scope:
     """Return the scope of all requests about a resource type."""
-    bits = sum(1 << each for each in REQUESTED[kind])
+    bits = sum(1 << each for each in OPERATIONS_ON[kind])
     return Scope(kind, Area([EVERY_NAME]), bits, pairs=True, by_type=kind is BY_TYPE[1])
 
 
@@ -158,7 +158,7 @@ class Comparison:
     def regions(self, scope: Scope | None = None, changed: Changed | None = None) -> list[Region]:
         """See `differences`."""
         found: list[Region] = []
-        for kind in REQUESTED:
+        for kind in OPERATIONS_ON:
             if scope is None or scope.resource_type is kind:
                 within = scope or everything(kind)
                 of_type = _OfType(self, within, None if changed is None else changed.get(kind, {}))
@@ -418,7 +418,7 @@ class _OfType:
         kind = self._scope.resource_type
         others = _OTHERS[0] in members
         named = sorted({each[0] for each in compared} - members if others else members)
-        operations = tuple(each for each in REQUESTED[kind] if bits >> each & 1)
+        operations = tuple(each for each in OPERATIONS_ON[kind] if bits >> each & 1)
         host = example_of(hosts)
         assert host is not None, "a region has hosts of clients"
         witness = AccessRequest(

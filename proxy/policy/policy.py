@@ -13,11 +13,10 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from proxy.metadata.acl import Acl, Operation, PermissionType, ResourceType, uuid_text
+from proxy.metadata.acl import OPERATIONS_ON, Acl, Operation, PermissionType, ResourceType, uuid_text
 from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.delta import AclsDelta
 from proxy.metadata.image import MetadataImage, TopicsImage
-from proxy.metadata.topic_acls import TOPIC_OPERATIONS
 from proxy.policy.names import EVERY_NAME, Pattern, covered, pattern_of
 from proxy.security.authorizer import (
     ALLOW_EVERYONE,
@@ -32,30 +31,6 @@ from proxy.security.authorizer import (
 from proxy.security.principal import GROUP_TYPE, Principal, parse_principal
 from proxy.security.simple import ResourceRules, SimpleAclAuthorizer, parse_acl_file
 from proxy.security.standard import StandardAuthorizer
-
-REQUESTED: Mapping[ResourceType, tuple[Operation, ...]] = {
-    ResourceType.TOPIC: tuple(each for each in TOPIC_OPERATIONS if each is not Operation.ALL),
-    ResourceType.GROUP: (
-        Operation.READ,
-        Operation.DELETE,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    ),
-    ResourceType.CLUSTER: (
-        Operation.CREATE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.CLUSTER_ACTION,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.IDEMPOTENT_WRITE,
-    ),
-    ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT),
-    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
-    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
-}
-"""The operations that requests need on resources of each type (AclEntry.supportedOperations)."""
 
 BY_TYPE = (Operation.WRITE, ResourceType.TOPIC)
 """The only right that requests need on any resource of a type: that of an idempotent producer (KIP-679)."""
@@ -163,14 +138,14 @@ class Policy:
     def allowed(self, principal: Principal, host: str, resource_type: ResourceType, name: str) -> int:
         """Return the allowed operations as the sum of 1 << operation."""
         decisions = self.decisions(principal, host, resource_type, name)
-        bits = zip(REQUESTED[resource_type], decisions, strict=True)
+        bits = zip(OPERATIONS_ON[resource_type], decisions, strict=True)
         return sum(1 << operation for operation, decision in bits if decision.allowed)
 
     def decisions(
         self, principal: Principal, host: str, resource_type: ResourceType, name: str
     ) -> list[Decision]:
-        """Return a decision for each operation of REQUESTED."""
-        actions = [Action(operation, resource_type, name) for operation in REQUESTED[resource_type]]
+        """Return a decision for each operation of OPERATIONS_ON."""
+        actions = [Action(operation, resource_type, name) for operation in OPERATIONS_ON[resource_type]]
         return self.authorizer.authorize(self._context(principal, host), actions)
 
     def decide(self, request: AccessRequest) -> Decision:
@@ -192,7 +167,7 @@ def of_image(image: MetadataImage, settings: Mapping[str, str] | None = None) ->
     settings = settings or {}
     authorizer = StandardAuthorizer()
     authorizer.configure(settings)
-    acls = {kind: TypeAcls() for kind in REQUESTED}
+    acls = {kind: TypeAcls() for kind in OPERATIONS_ON}
     for acl in image.acls.by_id.each_value():
         if image.acls.in_effect(acl):
             _index(acls, acl.enforced(image.acls.networks))
@@ -236,7 +211,7 @@ def of_file(content: bytes, settings: Mapping[str, str] | None = None) -> Policy
     authorizer.configure(settings)
     authorizer.load_file(Path(), content)
     file = parse_acl_file(content)
-    acls = {kind: TypeAcls() for kind in REQUESTED}
+    acls = {kind: TypeAcls() for kind in OPERATIONS_ON}
     for kind, found in acls.items():
         # Its rules for the cluster decide on types without names, and on CREATE.
         _index_rules(found, EVERY_NAME, file.cluster)

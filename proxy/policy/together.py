@@ -17,11 +17,11 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from proxy.metadata.acl import CLUSTER_NAME, WILDCARD_PRINCIPAL, ResourceType
+from proxy.metadata.acl import CLUSTER_NAME, OPERATIONS_ON, WILDCARD_PRINCIPAL, ResourceType
 from proxy.policy.differences import Comparison, Scope, Session, is_group
 from proxy.policy.hosts import host_parts
 from proxy.policy.names import Area, Pattern, name_parts
-from proxy.policy.policy import REQUESTED, AccessRequest, AclEntry, Policy, caller
+from proxy.policy.policy import AccessRequest, AclEntry, Policy, caller
 from proxy.security.authorizer import ACL, FILE_ACL
 from proxy.security.standard import ALLOWING
 
@@ -86,7 +86,7 @@ class _Search:
                 for session in self._sessions(place, {principal for principal, _ in rights}):
                     if self._counts(session, place):
                         who, *groups = self._smallest(session, place)
-                        operation = REQUESTED[self._kind][0]
+                        operation = OPERATIONS_ON[self._kind][0]
                         return AccessRequest(who, place.host, operation, self._kind, name, tuple(groups))
         return None
 
@@ -120,7 +120,7 @@ class _Search:
         if self._policy.everyone or self._super_users or any(entry is None for _, entry in rights):
             return True
         allowing = {entry.operation for _, entry in rights if entry is not None and entry.allow}
-        return all(not ALLOWING[each].isdisjoint(allowing) for each in REQUESTED[self._kind])
+        return all(not ALLOWING[each].isdisjoint(allowing) for each in OPERATIONS_ON[self._kind])
 
     def _sessions(self, place: _Place, named: set[str]) -> Iterator[Session]:
         """Yield sessions of which one has all operations if any session has."""
@@ -140,7 +140,7 @@ class _Search:
             yield (user, *groups)
             if self._before is not None:
                 had = {each: self._allowed(self._before, (each,), place) for each in (user, *groups)}
-                for operation in REQUESTED[self._kind]:
+                for operation in OPERATIONS_ON[self._kind]:
                     yield tuple(each for each, bits in had.items() if not bits >> operation & 1)
 
     def _allowed_without_deny(self, principal: str, place: _Place) -> int | None:

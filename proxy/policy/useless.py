@@ -9,12 +9,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from proxy.metadata.acl import CLUSTER_NAME, WILDCARD_PRINCIPAL, Acl, Operation, PermissionType, ResourceType
+from proxy.metadata.acl import (
+    CLUSTER_NAME,
+    OPERATIONS_ON,
+    WILDCARD_PRINCIPAL,
+    Acl,
+    Operation,
+    PermissionType,
+    ResourceType,
+)
 from proxy.metadata.delta import AclsDelta
 from proxy.policy.differences import Comparison, everything
 from proxy.policy.hosts import range_of
 from proxy.policy.names import Pattern, pattern_of
-from proxy.policy.policy import REQUESTED, AclEntry, Policy, TypeAcls
+from proxy.policy.policy import AclEntry, Policy, TypeAcls
 from proxy.security.standard import ALLOWING, DENYING
 
 
@@ -42,7 +50,7 @@ def useless_acls(policy: Policy) -> list[UselessAcl]:
     """
     found = []
     for acl in sorted(policy.image.acls.by_id.each_value(), key=_order):
-        if acl.resource_type not in REQUESTED or acl.enforced(policy.image.acls.networks) is not acl:
+        if acl.resource_type not in OPERATIONS_ON or acl.enforced(policy.image.acls.networks) is not acl:
             continue
         if "%" in acl.host:  # Policies do not tell zones apart.
             continue
@@ -152,7 +160,7 @@ def _explained(policy: Policy, acl: Acl) -> UselessAcl:
 def _decided(acl: Acl) -> set[Operation]:
     """Return the operations of requests that an ACL allows or denies."""
     by = ALLOWING if acl.permission_type is PermissionType.ALLOW else DENYING
-    return {each for each in REQUESTED[acl.resource_type] if acl.operation in by[each]}
+    return {each for each in OPERATIONS_ON[acl.resource_type] if acl.operation in by[each]}
 
 
 def _contains(wide: str, narrow: str) -> bool:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from proxy.metadata.acl import (
+    OPERATIONS_ON,
     WILDCARD,
     WILDCARD_PRINCIPAL,
     Acl,
@@ -29,7 +30,6 @@ from proxy.metadata.acl import (
 from proxy.metadata.acls_image import AclsImage, PatternAcls, ResourceAcls, Subject
 from proxy.metadata.image import MetadataImage, TopicsImage
 from proxy.metadata.sorted_names import Pair, SortedNames, after
-from proxy.metadata.topic_acls import TOPIC_OPERATIONS
 from proxy.security.authorizer import (
     ACL,
     ALLOW_EVERYONE,
@@ -202,7 +202,7 @@ DENYING = {operation: frozenset({operation, Operation.ALL}) for operation in ALL
 
 _SUPER_USER = Decision(True, SUPER_USERS)
 _EVERYONE = Decision(True, ALLOW_EVERYONE)
-_OWNERS_OPERATIONS = frozenset(TOPIC_OPERATIONS) - {Operation.ALL}
+_OWNERS_OPERATIONS = frozenset(OPERATIONS_ON[ResourceType.TOPIC])
 
 _NO_ACLS = ResourceAcls()
 

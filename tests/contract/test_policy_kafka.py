@@ -15,9 +15,9 @@ from random import Random
 
 import pytest
 
-from proxy.metadata.acl import Acl, PatternType, PermissionType, host_fault
+from proxy.metadata.acl import OPERATIONS_ON, Acl, PatternType, PermissionType, host_fault
 from proxy.policy.differences import Region, differences
-from proxy.policy.policy import BY_TYPE, REQUESTED, AccessRequest, of_acls
+from proxy.policy.policy import BY_TYPE, AccessRequest, of_acls
 from tests.contract.test_standard_authorizer_kafka import Question, hexed, kafka_decides, words_of
 from tests.support.metadata_log import acl
 from tests.support.policies import FROM, HOSTS, NAMES, OPERATIONS, PRINCIPALS, REQUESTING, TYPES
@@ -54,7 +54,7 @@ def random_request(random: Random) -> AccessRequest:
     principal, host = random.choice(REQUESTING), random.choice(FROM)
     if random.random() < 0.1:
         return AccessRequest(principal, host, *BY_TYPE, None)
-    return AccessRequest(principal, host, random.choice(REQUESTED[kind]), kind, name)
+    return AccessRequest(principal, host, random.choice(OPERATIONS_ON[kind]), kind, name)
 
 
 def question(request: AccessRequest) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.acl import OPERATIONS_ON, Operation, PatternType, PermissionType, ResourceType
 from proxy.metadata.image import OWNER, Topic, TopicsImage
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.sorted_names import SortedNames
-from proxy.policy.policy import BY_TYPE, REQUESTED, AccessRequest, Policy, caller, of_acls, of_file
+from proxy.policy.policy import BY_TYPE, AccessRequest, Policy, caller, of_acls, of_file
 from tests.support.metadata_log import acl
 
 TYPES = [ResourceType.TOPIC, ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.USER]
@@ -133,7 +133,7 @@ def decisions(policy: Policy) -> Iterator[tuple[AccessRequest, int]]:
         who = caller(principal)
         for kind, name in SUBJECTS:
             yield (
-                AccessRequest(principal, host, REQUESTED[kind][0], kind, name),
+                AccessRequest(principal, host, OPERATIONS_ON[kind][0], kind, name),
                 policy.allowed(who, host, kind, name),
             )
         by_type = AccessRequest(principal, host, *BY_TYPE, None)

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from proxy.commands.policy.sources import PolicyReader, SourceError
 from proxy.error_text import text_of
-from proxy.metadata.acl import Acl, end_text, in_words
+from proxy.metadata.acl import OPERATIONS_ON, Acl, end_text, in_words
 from proxy.policy.assertions import AssertionFault, Violation, parse_assertions, violations
 from proxy.policy.differences import Region, differences
 from proxy.policy.hosts import branches_of_hosts
 from proxy.policy.names import Branch, branches_of_names
-from proxy.policy.policy import REQUESTED, AccessRequest, Policy, decision_text, session_text
+from proxy.policy.policy import AccessRequest, Policy, decision_text, session_text
 from proxy.policy.useless import useless_acls
 from proxy.security.standard import StandardAuthorizer
 
@@ -94,7 +94,7 @@ def _region_text(region: Region) -> str:
     hosts = "; ".join(map(str, branches_of_hosts(region.hosts)))
     names = "any" if region.names is None else "; ".join(map(str, branches_of_names(region.names)))
     operations = ", ".join(each.name for each in region.operations)
-    if region.operations == REQUESTED[region.resource_type] and len(region.operations) > 1:
+    if region.operations == OPERATIONS_ON[region.resource_type] and len(region.operations) > 1:
         operations = "ALL"
     return f"{effect}: {who} from {hosts}: {operations} {region.resource_type.name} {names}"
 

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.metadata.acl import Operation, PatternType, PermissionType
+from proxy.metadata.acl import OPERATIONS_ON, Operation, PatternType, PermissionType, ResourceType
 from proxy.metadata.topic_acls import (
-    TOPIC_OPERATIONS,
     TopicAcl,
     parse_topic_acls,
     stripped,
@@ -24,7 +23,7 @@ acls = st.builds(
     TopicAcl,
     st.builds("{}:{}".format, st.sampled_from(["User", "Group"]), texts),
     st.sampled_from(["*", "10.0.0.1", "2001:db8:0:0:0:0:0:1"]),
-    st.sampled_from(TOPIC_OPERATIONS),
+    st.sampled_from([Operation.ALL, *OPERATIONS_ON[ResourceType.TOPIC]]),
     st.sampled_from([ALLOW, DENY]),
 )
 

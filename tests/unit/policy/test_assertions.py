@@ -6,9 +6,9 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from proxy.metadata.acl import Acl, Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.acl import OPERATIONS_ON, Acl, Operation, PatternType, PermissionType, ResourceType
 from proxy.policy.assertions import AssertionFault, parse_assertions, violations
-from proxy.policy.policy import REQUESTED, AccessRequest, Policy, of_acls
+from proxy.policy.policy import AccessRequest, Policy, of_acls
 from tests.support.metadata_log import acl
 from tests.support.policies import FROM, NAMES, REQUESTING, pairs_of_policies, topics_of
 
@@ -138,7 +138,7 @@ def test_lines_have_names_comments_and_quoted_words() -> None:
 @st.composite
 def lines(draw: st.DrawFn) -> tuple[str, str, str, bool, str]:
     kind = draw(st.sampled_from(["topic", "group"]))
-    operations = [each.name for each in REQUESTED[ResourceType[kind.upper()]]]
+    operations = [each.name for each in OPERATIONS_ON[ResourceType[kind.upper()]]]
     name = draw(st.sampled_from([each for each in NAMES if each.strip("*")]))
     who = draw(st.sampled_from(REQUESTING[:5]))
     return (
@@ -220,7 +220,7 @@ def test_one_operation_more_may_be_the_last_that_was_missing() -> None:
             ]
         )
 
-    every, assertions = REQUESTED[ResourceType.CLUSTER], parse_assertions("no principal may ALL cluster")
+    every, assertions = OPERATIONS_ON[ResourceType.CLUSTER], parse_assertions("no principal may ALL cluster")
 
     assert violations(operator(*every[:-1]), assertions, operator(*every[:-2])) == []
     (found,) = violations(operator(*every), assertions, operator(*every[:-1]))
@@ -235,7 +235,7 @@ def on_tokens(principal: str, operation: Operation, permission: PermissionType =
 
 
 def test_all_operations_of_several_groups_are_those_of_a_client_in_them() -> None:
-    create, describe = REQUESTED[ResourceType.USER]
+    create, describe = OPERATIONS_ON[ResourceType.USER]
     of_groups = [on_tokens("Group:a", create), on_tokens("Group:b", describe), on_tokens("Group:c", describe)]
     with_a_deny = [*of_groups, on_tokens("Group:a", describe, PermissionType.DENY)]
     assertions = parse_assertions(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.policy.policy import REQUESTED
+from proxy.metadata.acl import OPERATIONS_ON
 from spark_audit.proposal import SUPPORTED, constant
 
 pytestmark = pytest.mark.spec("D18")
@@ -12,5 +12,5 @@ def test_the_operations_of_requests_are_those_that_acls_of_a_proposal_may_have()
     proposed = {kind: {constant(word) for word in words.split()} for kind, words in SUPPORTED.items()}
 
     assert {
-        kind.name: {each.name for each in operations} for kind, operations in REQUESTED.items()
+        kind.name: {each.name for each in operations} for kind, operations in OPERATIONS_ON.items()
     } == proposed

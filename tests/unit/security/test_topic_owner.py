@@ -2,9 +2,8 @@
 
 import pytest
 
-from proxy.metadata.acl import Operation, PatternType, PermissionType, ResourceType
+from proxy.metadata.acl import OPERATIONS_ON, Operation, PatternType, PermissionType, ResourceType
 from proxy.metadata.image import MetadataImage
-from proxy.metadata.topic_acls import TOPIC_OPERATIONS
 from proxy.security.authorizer import Action, Decision, RequestContext
 from proxy.security.principal import Principal
 from proxy.security.standard import StandardAuthorizer
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.spec("A6")
 ALICE = Principal("User", "alice")
 OWNER, DENIED = Decision(True, "topic.owner"), Decision(False, "default.deny")
 MINE = image_of(*owned("orders", "User:alice"))
-OPERATIONS = [operation for operation in TOPIC_OPERATIONS if operation is not Operation.ALL]
+OPERATIONS = OPERATIONS_ON[ResourceType.TOPIC]
 
 
 def authorizer(**settings: str) -> StandardAuthorizer:
