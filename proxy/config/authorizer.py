@@ -16,17 +16,12 @@ from proxy.config.parts import (
     PluginSettings,
     PrincipalsText,
     Unset,
+    checked_by,
     without,
 )
 from proxy.security.principal_serde import load_principal_serde
 
-
-def _serde(dotted_path: str) -> str:
-    load_principal_serde(dotted_path)
-    return dotted_path
-
-
-SerdeClass = Annotated[str, AfterValidator(_serde)]
+SerdeClass = Annotated[str, checked_by(load_principal_serde)]
 """principal.serde.class. Validation loads it, so that no process starts without a serde (E7)."""
 
 

@@ -4,10 +4,11 @@ proxy.net.logins.credentials reads them. For tokens, Kafka checks neither issuer
 set. Here both have to be set, possibly to empty.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from proxy.config.addresses import HostPort, IdentityUrl, Network
 from proxy.config.document import Location
@@ -24,6 +25,7 @@ from proxy.config.parts import (
     PluginSettings,
     SecretFile,
     Unset,
+    checked_by,
     kafka_name,
     without,
 )
@@ -58,25 +60,15 @@ Algorithms = Annotated[tuple[Algorithm, ...], Listed, NotEmpty]
 Name = Annotated[str, Field(min_length=1)]
 
 
-def _is_a_path(text: str) -> str:
-    ClaimPath.parse(text)
-    return text
-
-
-def _begins_a_name(prefix: str) -> str:
-    group_names(["name"], prefix)
-    return prefix
-
-
 def _one_or_more(value: object) -> object:
     """A text is one claim, as in Kafka, whatever it contains."""
     return [value] if isinstance(value, str) else value
 
 
-Claim = Annotated[str, AfterValidator(_is_a_path)]
+Claim = Annotated[str, checked_by(ClaimPath.parse)]
 """The name of a claim, or a JSON Pointer to it."""
 Claims = Annotated[tuple[Claim, ...], BeforeValidator(_one_or_more), NotEmpty]
-Prefix = Annotated[str, AfterValidator(_begins_a_name)]
+Prefix = Annotated[str, checked_by(partial(group_names, ["name"]))]
 
 
 _OAUTHBEARER = "sasl_oauthbearer_"
@@ -216,12 +208,7 @@ def _listed(value: object) -> object:
     return [rule.strip() for rule in value.split(",")] if isinstance(value, str) else value
 
 
-def _readable(rules: tuple[str, ...]) -> tuple[str, ...]:
-    LocalRules(rules)
-    return rules
-
-
-Rules = Annotated[tuple[str, ...], BeforeValidator(_listed), NotEmpty, AfterValidator(_readable)]
+Rules = Annotated[tuple[str, ...], BeforeValidator(_listed), NotEmpty, checked_by(LocalRules)]
 
 
 class Gssapi(Part):

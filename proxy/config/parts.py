@@ -18,6 +18,8 @@ from pydantic.functional_validators import AfterValidator, BeforeValidator
 from proxy.config.document import Location
 from proxy.security.principal import written_principal
 
+Value = TypeVar("Value")
+
 
 class ConfigError(Exception):
     """The file is invalid; the message names the file and each invalid key."""
@@ -80,6 +82,16 @@ def _not_empty(value: object) -> object:
     if not value:
         raise ValueError("the list is empty; write at least one item")
     return value
+
+
+def checked_by(check: Callable[[Value], object]) -> AfterValidator:
+    """Return a validator that calls `check`, which raises ValueError for an invalid value."""
+
+    def validated(value: Value) -> Value:
+        check(value)
+        return value
+
+    return AfterValidator(validated)
 
 
 Listed = BeforeValidator(comma_list)

@@ -46,6 +46,7 @@ from proxy.config.parts import (
     SecretFile,
     Unset,
     all_of,
+    checked_by,
     principal,
     principal_list,
     principals,
@@ -86,6 +87,19 @@ if TYPE_CHECKING:
 SYNCED = (ADMIN, DENIAL, AUTHENTICATION)
 """The classes of records that a response can wait for."""
 Policy = Literal["refuse", "drop-and-count"]
+
+
+def _key(path: Path) -> bytes:
+    try:
+        key = path.read_bytes().rstrip(b"\r\n")
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    if len(key) < MIN_KEY_BYTES:
+        raise ValueError(f"{path}: the key has {len(key)} bytes; it needs at least {MIN_KEY_BYTES}")
+    return key
+
+
+ChainKeyFile = Annotated[SecretFile, checked_by(_key)]
 
 
 class WitnessClusterConfig(PeerConfig):
@@ -147,7 +161,7 @@ class Audit(Part):
     data."""
     summary_interval_ms: Annotated[int, Field(ge=100), LIVE] = 10_000
     """Interval of the summaries that count allowed data requests."""
-    chain_key_file: Annotated[SecretFile | None, RESTART] = None
+    chain_key_file: Annotated[ChainKeyFile | None, RESTART] = None
     """A secret of at least 32 bytes, the same for all processes. With it the hash chain over the records is
     an HMAC-SHA256, which cannot be forged without the secret. See [the chain](audit.md#the-chain)."""
     signing_key_file: Annotated[SecretFile | None, LIVE] = None
@@ -159,13 +173,6 @@ class Audit(Part):
     each minute ([a witness outside](audit.md#a-witness-outside))."""
     witness_cluster: WitnessClusterConfig | None = None
     """In place of `audit.witness`: a topic of another cluster gets the checkpoints."""
-
-    @field_validator("chain_key_file")
-    @classmethod
-    def _can_be_used(cls, path: Path | None) -> Path | None:
-        if path is not None:
-            _key(path)
-        return path
 
     def policy(self) -> AuditPolicy:
         """The policy for records, by class. ValueError if the chain's key can no longer be read."""
@@ -223,32 +230,26 @@ class ProxyAudit(Audit):
     as `changes.unexplained` once."""
 
 
-def _key(path: Path) -> bytes:
-    try:
-        key = path.read_bytes().rstrip(b"\r\n")
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from error
-    if len(key) < MIN_KEY_BYTES:
-        raise ValueError(f"{path}: the key has {len(key)} bytes; it needs at least {MIN_KEY_BYTES}")
-    return key
-
-
 DAY_MS = 24 * 60 * 60 * 1000
+
+
+def _secret(path: Path) -> TokenSecret:
+    try:
+        # As in Kafka's own configuration: the key is the UTF-8 bytes of the text.
+        return TokenSecret(path.read_text(encoding="utf-8").rstrip("\r\n").encode())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: {text_of(error)}") from error
+
+
+TokenKeyFile = Annotated[SecretFile, checked_by(_secret)]
 
 
 class DelegationTokenConfig(Part):
     """The keys for proxies. All files of the cluster need the same secret key."""
 
-    secret_key_file: Annotated[SecretFile | None, RESTART, Unset("no tokens")] = None
+    secret_key_file: Annotated[TokenKeyFile | None, RESTART, Unset("no tokens")] = None
     """File with the secret key of delegation tokens, the same at all proxies and controllers: Kafka's
     `delegation.token.secret.key`. Read at the start. Another key invalidates all existing tokens."""
-
-    @field_validator("secret_key_file")
-    @classmethod
-    def _can_be_used(cls, path: Path | None) -> Path | None:
-        if path is not None:
-            _secret(path)
-        return path
 
     def secret(self) -> TokenSecret | None:
         """The secret key; None without delegation tokens. ValueError if the file can no longer be read."""
@@ -264,14 +265,6 @@ class DelegationTokens(DelegationTokenConfig):
     """Lifetime of a token without renewal."""
     expiry_check_interval_ms: Annotated[Duration, RESTART] = 60 * 60 * 1000
     """How often expired tokens are removed from the log."""
-
-
-def _secret(path: Path) -> TokenSecret:
-    try:
-        # As in Kafka's own configuration: the key is the UTF-8 bytes of the text.
-        return TokenSecret(path.read_text(encoding="utf-8").rstrip("\r\n").encode())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: {text_of(error)}") from error
 
 
 LOOPBACK = "127.0.0.1:9190"

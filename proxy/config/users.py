@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
-from proxy.config.parts import ConfigError, Listed, Part, SecretFile
+from proxy.config.parts import ConfigError, Listed, Part, SecretFile, checked_by
 from proxy.config.reading import parse
 from proxy.error_text import text_of
 from proxy.net.files.watched_file import INTERVAL_MS, FileReloads, WatchedFile
@@ -41,7 +41,7 @@ Moment = Annotated[int, BeforeValidator(_moment_ms)]
 class PlainUser(Part):
     """A user of PLAIN: the hash of its password, or a file with the password; its groups, and its end."""
 
-    password_hash: Annotated[str, AfterValidator(check_hash)] | None = None
+    password_hash: Annotated[str, checked_by(check_hash)] | None = None
     password_file: SecretFile | None = None
     groups: Annotated[tuple[str, ...], Listed, AfterValidator(group_names)] = ()
     until: Moment | None = None

@@ -32,10 +32,9 @@ def dummy_hash(cost: tuple[int, int, int], salt: bytes, digest: bytes) -> str:
     return _text(*cost, salt, digest)
 
 
-def check_hash(stored: str) -> str:
-    """Return the hash; ValueError if it is malformed."""
+def check_hash(stored: str) -> None:
+    """Raise ValueError for a malformed hash."""
     _parse(stored)
-    return stored
 
 
 def verify_password(password: str, stored: str) -> bool:
