@@ -6,6 +6,7 @@ from typing import Protocol
 
 from proxy.audit.classes import ADMIN
 from proxy.audit.record import AuditEvent
+from proxy.net.clients.admission import AdmissionObserver
 from proxy.net.clients.turns import Turns
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.kafka.topic_lookups import TopicLookups
@@ -28,35 +29,12 @@ class AuditTrail(Protocol):
         """Return whether effects after these records may be carried out: they are durable, or need not be."""
 
 
-class NoAuditTrail:
-    """An audit trail that never has to be waited for."""
-
-    def held_class(self, event: AuditEvent) -> str | None:
-        return None
-
-    async def wait_until_durable(self, classes: Collection[str] = (ADMIN,)) -> bool:
-        return True
-
-    async def may_proceed(self, classes: Collection[str]) -> bool:
-        return True
-
-
-class ConnectionObserver(Protocol):
+class ConnectionObserver(AdmissionObserver, Protocol):
     """Counts connections."""
 
     def opened(self, listener: str) -> None: ...
 
-    def closed(self, listener: str, reason: str) -> None: ...
-
-    def accept_failed(self, listener: str, error: str) -> None: ...
-
     def upstream_error(self) -> None: ...
-
-
-class ForwardFunction(Protocol):
-    """Sends requests to the controller; proxy.app passes that of `forwarding`."""
-
-    def __call__(self, request: ToController) -> Awaitable[ControllerResponse]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +46,10 @@ class Services:
     """Where the broker is now."""
     identity: Identity
     """The logins at the broker."""
-    forward: ForwardFunction
+    forward: Callable[[ToController], Awaitable[ControllerResponse]]
+    """Sends requests to the controller; proxy.app passes that of `forwarding`."""
     record: Callable[[AuditEvent], None]
-    trail: AuditTrail = field(default_factory=NoAuditTrail)
+    trail: AuditTrail
     """The audit trail behind `record`."""
     observer: ConnectionObserver
     verifications: Verifications
