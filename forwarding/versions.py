@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from proxy.session.apis.table import FORWARDED
+from proxy.session.gate import VersionRange
 from proxy.wire import types
 
 TRANSACTIONAL_ID_TAG = 10_000
@@ -21,9 +22,6 @@ as a forward (decision 0120)."""
 SAME_ID_TAG = 10_003
 """Tagged field of the response with AUDIT_END_TAG: another process that runs under the proxy's id, UTF-8, for
 people to read (decision 0119)."""
-
-VersionRange = tuple[int, int]
-"""Lowest and highest version, both inclusive."""
 
 
 def transactional_id_of(tags: Mapping[int, bytes]) -> str | None:

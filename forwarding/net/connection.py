@@ -10,13 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from forwarding.envelope import MAX_VERSION, OLDEST_VERSION, Sender
-from forwarding.versions import (
-    AUDIT_END_TAG,
-    ENVELOPE_ERROR_TAG,
-    SAME_ID_TAG,
-    TRANSACTIONAL_ID_TAG,
-    VersionRange,
-)
+from forwarding.versions import AUDIT_END_TAG, ENVELOPE_ERROR_TAG, SAME_ID_TAG, TRANSACTIONAL_ID_TAG
 from proxy.audit import events
 from proxy.audit.chain import author_of, witnessed_end
 from proxy.audit.record import AuditEvent
@@ -29,6 +23,7 @@ from proxy.security.principal_builder import (
     PrincipalBuilder,
 )
 from proxy.session.authentication import Authentication, Phase, SaslListener, Step
+from proxy.session.gate import VersionRange
 from proxy.wire import codecs, types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

@@ -28,7 +28,7 @@ from forwarding.net.log import MetadataLog
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.request_processor import DecisionTrail, LogAccess, RequestProcessor
 from forwarding.net.server import Server
-from forwarding.versions import VersionRange, common
+from forwarding.versions import common
 from proxy.audit.checkpoints import StateInEffect
 from proxy.audit.record import AuditEvent
 from proxy.config import QuotaRules, endpoint
@@ -66,6 +66,7 @@ from proxy.security.protected import (
 )
 from proxy.session.apis.table import FORWARDED
 from proxy.session.authentication import SaslListener
+from proxy.session.gate import VersionRange
 from proxy.wire import codecs
 
 

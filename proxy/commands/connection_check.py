@@ -18,7 +18,7 @@ from pathlib import Path
 
 from forwarding.envelope import AUTHORIZER_NOT_READY
 from forwarding.net.broker import Broker
-from forwarding.versions import ENVELOPE_ERROR_TAG, TRANSACTIONAL_ID_TAG, VersionRange
+from forwarding.versions import ENVELOPE_ERROR_TAG, TRANSACTIONAL_ID_TAG
 from proxy.admin.topics import NO_TOPIC_ID
 from proxy.commands.check import Config
 from proxy.config import PeerConfig, ProxyConfig, endpoint
@@ -43,6 +43,7 @@ from proxy.net.runtime import reachability
 from proxy.net.runtime.clock import now_ms
 from proxy.security.protected import election_group
 from proxy.session.apis.authorized_operations import NOT_REQUESTED
+from proxy.session.gate import VersionRange
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode

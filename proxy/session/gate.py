@@ -40,6 +40,7 @@ MISSING_MS = 500
 """The time until an unknown id is looked up again: the topic may just have been created."""
 
 VersionRange = tuple[int, int]
+"""Lowest and highest version, both inclusive."""
 Rights = tuple[int, AclsImage | None]
 """Compared by its parts: the ACLs by identity."""
 
