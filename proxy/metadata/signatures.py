@@ -153,7 +153,8 @@ class LogVerifier:
         self._keys = keys
         self.rejects = rejects
         self._begins = begins
-        self._last = _NOTHING
+        self.last = _NOTHING
+        """The signature of the last transaction that counts."""
         self._seen_number = 0
         self._found_unsigned = False
         self.unsigned: list[UnsignedRecords] = []
@@ -165,17 +166,7 @@ class LogVerifier:
     @property
     def number(self) -> int:
         """The number of the last transaction that counts, 0 without one. Later ones have higher numbers."""
-        return self._last.number
-
-    @property
-    def digest(self) -> bytes:
-        """Of the state after the last transaction that counts, as it says."""
-        return self._last.digest
-
-    @property
-    def key_id(self) -> bytes:
-        """Of the last transaction that counts."""
-        return self._last.key_id
+        return self.last.number
 
     @property
     def is_waiting(self) -> bool:
@@ -193,7 +184,7 @@ class LogVerifier:
             return False
         if self._fault(last, values[-1], proofs[-1]) is not None:
             return False
-        self._last = last
+        self.last = last
         return True
 
     def signed_steps(
@@ -206,8 +197,8 @@ class LogVerifier:
             signature = Signature.decode(proof.header)
             fault = self._fault(signature, value, proof)
             if fault is None and signature is not None:
-                if signature.number > self.number or (any_signed and signature.is_of(self._last)):
-                    self._last = signature
+                if signature.number > self.number or (any_signed and signature.is_of(self.last)):
+                    self.last = signature
                     any_signed = True
                 else:
                     fault = Unsigned.REPLAYED
@@ -226,7 +217,7 @@ class LogVerifier:
         if self.number < self._seen_number:
             end = f"the log ends with transaction {self.number}"
             raise MetadataError(f"{end}, and {self._seen_number} was applied here before: it was cut")
-        if self._last.digest != digest:
+        if self.last.digest != digest:
             if self.rejects:
                 raise MetadataError(f"{Unsigned.MISSING} (transaction {self.number})")
             self._report(offset, offset, Counter([Unsigned.MISSING]))
@@ -238,7 +229,7 @@ class LogVerifier:
     def start_over(self) -> None:
         """The log is read again from its beginning, and has to reach as far as before."""
         self._seen_number = max(self._seen_number, self.number)
-        self._last = _NOTHING
+        self.last = _NOTHING
 
     def signs(self, values: Values, proofs: Sequence[Proof]) -> bool:
         """Whether each of these records is signed; they may be old."""

@@ -259,19 +259,21 @@ def among_expired(audit: DataFrame, expired: DataFrame) -> DataFrame:
     checked. Who may write the topic or the tables could write any record there.
     """
     known = with_expired(audit, expired_sequences(expired), S.BOOT_KEY, S.SEQUENCE, S.SEQUENCE)
-    by_boot = (
-        known.where(IS_EXPIRED)
-        .groupBy(*S.BOOT_KEY, S.DATE)
-        .agg(F.count(F.lit(1)).alias("records"), sample(S.SEQUENCE).alias("sequences"))
+    text = "came after those around them had expired: no link proves them"
+    return _by_boot(known.where(IS_EXPIRED), "chain.among_expired", text)
+
+
+def _by_boot(records: DataFrame, check: str, text: str) -> DataFrame:
+    """Return one finding per boot and day with such records."""
+    by_boot = records.groupBy(*S.BOOT_KEY, S.DATE).agg(
+        F.count(F.lit(1)).alias("records"), sample(S.SEQUENCE).alias("sequences")
     )
+    sequences = F.array_join("sequences", ", ")
+    who = "{records} record(s) of process {proxy_id}/{boot_id}"
     return findings(
         by_boot,
-        check="chain.among_expired",
-        explanation=sentence(
-            "{records} record(s) of process {proxy_id}/{boot_id} came after those around them had expired:"
-            " no link proves them (sequences {sequences})",
-            sequences=F.array_join("sequences", ", "),
-        ),
+        check=check,
+        explanation=sentence(f"{who} {text} (sequences {{sequences}})", sequences=sequences),
         evidence=[*S.BOOT_KEY, S.DATE, "records", "sequences"],
     )
 
@@ -295,19 +297,8 @@ def columns(audit: DataFrame) -> DataFrame:
         same = same & (F.col(name).isNull() | column.eqNullSafe(value))
     chained = F.col(S.LINE).isNotNull() | F.col(S.CHAIN).isNotNull()
     other = audit.where(chained & ~F.coalesce(same, F.lit(False)))
-    by_boot = other.groupBy(*S.BOOT_KEY, S.DATE).agg(
-        F.count(F.lit(1)).alias("records"), sample(S.SEQUENCE).alias("sequences")
-    )
-    return findings(
-        by_boot,
-        check="chain.other_columns",
-        explanation=sentence(
-            "{records} record(s) of process {proxy_id}/{boot_id} are not in the table as their lines say:"
-            " their columns were edited (sequences {sequences})",
-            sequences=F.array_join("sequences", ", "),
-        ),
-        evidence=[*S.BOOT_KEY, S.DATE, "records", "sequences"],
-    )
+    text = "are not in the table as their lines say: their columns were edited"
+    return _by_boot(other, "chain.other_columns", text)
 
 
 def _comparable(field: T.StructField, value: Column) -> Column:

@@ -164,7 +164,7 @@ class _Replay:
         if faults:
             self._unsigned += [(group[index], fault) for index, fault in faults.items()]
             signed = applied(self._image, [row for i, row in enumerate(group) if i not in faults])
-        if not self._is_known or signed.digest == self._verifier.digest:
+        if not self._is_known or signed.digest == self._verifier.last.digest:
             self._reached(signed, with_unsigned=False)
         else:
             self._image, self._found = signed, both

@@ -265,10 +265,10 @@ def _signatures(verifier: LogVerifier, steps: list[Committed], image: MetadataIm
     yield from (f"not signed by a controller: {each}" for each in verifier.unsigned)
     if not verifier.number:
         yield "no record is signed by a controller"
-    elif image.digest != verifier.digest:
+    elif image.digest != verifier.last.digest:
         yield f"this is not the state that transaction {verifier.number} has signed"
     else:
-        yield f"signed by key {verifier.key_id.hex()} up to transaction {verifier.number}"
+        yield f"signed by key {verifier.last.key_id.hex()} up to transaction {verifier.number}"
 
 
 async def _read_topic(broker: EndpointSettings, topic: str) -> ReadLog:
