@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from proxy.metadata.acl import end_of_tags, uuid_text
-from proxy.metadata.delta import acl_from_record, token_from_record
+from proxy.metadata.acl import uuid_text
+from proxy.metadata.delta import acl_from_record, credential_from_record, token_from_record
 from proxy.metadata.image import TOPIC_CONFIG, MetadataImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.metadata.scram import ScramMechanism
@@ -84,19 +84,7 @@ def _scram_key(record: types.UserScramCredentialRecord | types.RemoveUserScramCr
 
 def _scram_is_applied(record: types.UserScramCredentialRecord, image: MetadataImage) -> bool:
     credential = image.scram.credential(ScramMechanism(record.mechanism), record.name)
-    return credential is not None and (
-        credential.salt,
-        credential.stored_key,
-        credential.server_key,
-        credential.iterations,
-        credential.until_ms,
-    ) == (
-        bytes(record.salt),
-        bytes(record.stored_key),
-        bytes(record.server_key),
-        record.iterations,
-        end_of_tags(record.unknown_tags),
-    )
+    return credential == credential_from_record(record)
 
 
 def _scram_is_removed(record: types.RemoveUserScramCredentialRecord, image: MetadataImage) -> bool:

@@ -288,6 +288,12 @@ def _deny_first(acl: Acl) -> tuple[bool, int, str]:
     return (acl.permission_type == PermissionType.ALLOW, acl.operation, acl.id)
 
 
+def credential_from_record(record: types.UserScramCredentialRecord) -> ScramCredential:
+    """Return the credential of a record."""
+    secrets = bytes(record.salt), bytes(record.stored_key), bytes(record.server_key)
+    return ScramCredential(*secrets, record.iterations, end_of_tags(record.unknown_tags))
+
+
 def token_from_record(record: types.DelegationTokenRecord) -> DelegationToken:
     """Return the token of a record; MetadataError if one of its principals is malformed."""
     for principal in (record.owner, record.requester, *record.renewers):
@@ -518,14 +524,7 @@ class MetadataDelta:
             raise MetadataError(f"ClientQuotaRecord for {entity.path}: {record.key} is {record.value}")
 
     def _add_credential(self, record: types.UserScramCredentialRecord) -> None:
-        credential = ScramCredential(
-            salt=bytes(record.salt),
-            stored_key=bytes(record.stored_key),
-            server_key=bytes(record.server_key),
-            iterations=record.iterations,
-            until_ms=end_of_tags(record.unknown_tags),
-        )
-        self.set_credential(*_credential_key(record), credential)
+        self.set_credential(*_credential_key(record), credential_from_record(record))
 
     def set_credential(self, mechanism: ScramMechanism, user: str, credential: ScramCredential) -> None:
         self._credentials[mechanism, user] = credential

@@ -7,6 +7,7 @@ read them. `Layout` says which fields of a version are compact, and the least si
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from struct import calcsize
 
 FIXED_FORMATS = {
     "bool": "?",
@@ -20,16 +21,7 @@ FIXED_FORMATS = {
 }
 """The types of a fixed size, with their format in the struct module."""
 
-FIXED_SIZES = {
-    "bool": 1,
-    "int8": 1,
-    "int16": 2,
-    "uint16": 2,
-    "int32": 4,
-    "int64": 8,
-    "float64": 8,
-    "uuid": 16,
-}
+FIXED_SIZES = {name: calcsize(f">{each}") for name, each in FIXED_FORMATS.items()}
 
 FIELD_TYPES = {*FIXED_FORMATS, "string", "bytes", "records"}
 """All types but structs; an array is many elements of one of them, or of a struct."""

@@ -83,15 +83,8 @@ def _topics(log: DataFrame) -> DataFrame:
 def _acls(log: DataFrame) -> DataFrame:
     records = log.where(F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD)
     acl = records.withColumn("acl", F.from_json(S.BODY, S.ACL_BODY))
-    fields = (
-        S.RESOURCE_TYPE,
-        S.PATTERN_TYPE,
-        S.RESOURCE_NAME,
-        S.PRINCIPAL,
-        S.HOST,
-        S.OPERATION,
-        S.PERMISSION_TYPE,
-    )
+    of_resource = S.RESOURCE_TYPE, S.PATTERN_TYPE, S.RESOURCE_NAME
+    fields = (*of_resource, S.PRINCIPAL, S.HOST, S.OPERATION, S.PERMISSION_TYPE)
     described = acl.select(
         F.col(f"acl.{S.ID}").alias(S.ACL_ID),
         F.array(*(F.col(f"acl.{name}") for name in fields)).alias(FIELDS_OF_ACL),

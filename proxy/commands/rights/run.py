@@ -172,13 +172,8 @@ def _print_applied(applied: Applied) -> None:
 
 
 def _applied_fields(applied: Applied) -> dict[str, object]:
-    return {
-        "done": _fields(applied.done),
-        "not_done": _fields(applied.not_done),
-        "unknown": _fields(applied.unknown),
-        "by_others": _fields(applied.by_others),
-        "faults": applied.faults,
-    }
+    names = ("done", "not_done", "unknown", "by_others")
+    return {name: _fields(getattr(applied, name)) for name in names} | {"faults": applied.faults}
 
 
 def _fields(changes: Sequence[RightChange]) -> list[dict[str, object]]:

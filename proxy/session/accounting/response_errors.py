@@ -34,11 +34,8 @@ _PART_UNITS = 4
 """The cost of a part of a response, in the units of proxy.wire.work."""
 
 _OF_DENIAL = {
-    "TOPIC": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    "GROUP": ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    "CLUSTER": ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-    "TRANSACTIONAL_ID": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    "DELEGATION_TOKEN": ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    kind: ErrorCode[f"{kind}_AUTHORIZATION_FAILED"]
+    for kind in ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN")
 }
 """The error of a denial by resource type."""
 
