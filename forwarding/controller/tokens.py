@@ -20,7 +20,9 @@ from proxy.admin.tokens import (
     rejected_creation,
 )
 from proxy.metadata.acl import uuid_text
+from proxy.metadata.delta import token_from_record
 from proxy.metadata.image import DelegationToken, MetadataImage
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.principal import Principal, parse_principal
 from proxy.session.apis.table import rejection
 from proxy.wire import types
@@ -43,15 +45,12 @@ MAX_RECORDS_PER_SWEEP = 1_000
 
 def create_delegation_token(inputs: DecisionInputs[types.CreateDelegationTokenRequest]) -> ControllerOutcome:
     """Create a token for the requesting principal, or for the owner that the request names (v3)."""
-    request, requester, version = (
-        inputs.request,
-        inputs.authorization.context.principal,
-        inputs.authorization.api_version,
-    )
+    request, authorization = inputs.request, inputs.authorization
+    requester, version = authorization.context.principal, authorization.api_version
     owner = named_owner(request, requester)
     if owner is None:
         return ControllerOutcome((), rejection(ApiKey.CREATE_DELEGATION_TOKEN, version, request, MALFORMED))
-    denial = creation_denial(inputs.authorization, _may_request(inputs), owner)
+    denial = creation_denial(authorization, _may_request(inputs), owner)
     if denial is not None:
         return ControllerOutcome((), rejected_creation(version, owner, requester, denial))
     secret, response = inputs.tokens.secret, creation_response(version, owner, requester)
@@ -65,11 +64,17 @@ def create_delegation_token(inputs: DecisionInputs[types.CreateDelegationTokenRe
     if _is_too_much(token, inputs.image):
         response.error_code = ErrorCode.POLICY_VIOLATION
         return ControllerOutcome((), response)
+    return ControllerOutcome((token_record(token),), _with_token(response, token, secret))
+
+
+def _with_token(
+    response: types.CreateDelegationTokenResponse, token: DelegationToken, secret: TokenSecret
+) -> types.CreateDelegationTokenResponse:
     response.token_id, response.hmac = token.token_id, secret.hmac(token.token_id)
     response.issue_timestamp_ms = token.issue_timestamp_ms
     response.expiry_timestamp_ms = token.expiry_timestamp_ms
     response.max_timestamp_ms = token.max_timestamp_ms
-    return ControllerOutcome((token_record(token),), response)
+    return response
 
 
 def renew_delegation_token(inputs: DecisionInputs[types.RenewDelegationTokenRequest]) -> ControllerOutcome:
@@ -87,10 +92,8 @@ def renew_delegation_token(inputs: DecisionInputs[types.RenewDelegationTokenRequ
         return ControllerOutcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
     period_ms = _at_most(inputs.tokens.expiry_time_ms, inputs.request.renew_period_ms)
     expiry_ms = min(found.max_timestamp_ms, inputs.now_ms + period_ms)
-    return ControllerOutcome(
-        (token_record(replace(found, expiry_timestamp_ms=expiry_ms)),),
-        response(expiry_timestamp_ms=expiry_ms),
-    )
+    changed = replace(found, expiry_timestamp_ms=expiry_ms)
+    return ControllerOutcome((token_record(changed),), response(expiry_timestamp_ms=expiry_ms))
 
 
 def expire_delegation_token(inputs: DecisionInputs[types.ExpireDelegationTokenRequest]) -> ControllerOutcome:
@@ -109,10 +112,8 @@ def expire_delegation_token(inputs: DecisionInputs[types.ExpireDelegationTokenRe
     if found.expired(inputs.now_ms):
         return ControllerOutcome((), response(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
     expiry_ms = min(found.max_timestamp_ms, inputs.now_ms + period_ms)
-    return ControllerOutcome(
-        (token_record(replace(found, expiry_timestamp_ms=expiry_ms)),),
-        response(expiry_timestamp_ms=expiry_ms),
-    )
+    changed = replace(found, expiry_timestamp_ms=expiry_ms)
+    return ControllerOutcome((token_record(changed),), response(expiry_timestamp_ms=expiry_ms))
 
 
 def expired_tokens(image: MetadataImage, now_ms: int) -> tuple[types.RemoveDelegationTokenRecord, ...]:
@@ -193,16 +194,12 @@ def _removal(token: DelegationToken) -> types.RemoveDelegationTokenRecord:
 def _created_by_duplicate(
     duplicate: DuplicateForward[types.CreateDelegationTokenResponse],
 ) -> types.CreateDelegationTokenResponse:
-    token = _committed_token(duplicate)
-    if token is None or duplicate.secret is None:
+    record = _committed_token(duplicate)
+    if record is None or duplicate.secret is None:
         return duplicate.response
     version = duplicate.forwarded.header.api_version
-    response = creation_response(version, parse_principal(token.owner), parse_principal(token.requester))
-    response.token_id, response.hmac = token.token_id, duplicate.secret.hmac(token.token_id)
-    response.issue_timestamp_ms = token.issue_timestamp
-    response.expiry_timestamp_ms = token.expiration_timestamp
-    response.max_timestamp_ms = token.max_timestamp
-    return response
+    response = creation_response(version, parse_principal(record.owner), parse_principal(record.requester))
+    return _with_token(response, token_from_record(record), duplicate.secret)
 
 
 def _renewed_by_duplicate(

@@ -7,9 +7,10 @@ process stops (docs/decisions/0049): what was sent on gets its response, and wha
 that is discarded. The broker never sees it, so a client that retries it doubles nothing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from proxy.audit import events
+from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import PatternType
 from proxy.security.authorizer import Action, Decision
 from proxy.session.apis.table import REPEATABLE as REPEATABLE_APIS
@@ -33,24 +34,13 @@ the response to every other request, since its client could not know whether it 
 
 def expired_idle(authentication: Authentication) -> Plan:
     """The session is past its end, and idle."""
-    event = events.session_expired_idle(
-        principal=str(authentication.principal),
-        mechanism=authentication.mechanism,
-        error_code=ErrorCode.NONE,
-        message="past the end of its session and idle",
-    )
-    return [Recorded(event), CutOff(Close(EXPIRED_IDLE))]
+    message = "past the end of its session and idle"
+    return _ended(events.session_expired_idle, authentication, message, EXPIRED_IDLE)
 
 
 def revoked(authentication: Authentication, reason: str) -> Plan:
     """The credential is not in effect any more: the session ends at once, whatever is in flight."""
-    event = events.session_revoked(
-        principal=str(authentication.principal),
-        mechanism=authentication.mechanism,
-        error_code=ErrorCode.NONE,
-        message=reason,
-    )
-    return [Recorded(event), CutOff(Close(REVOKED))]
+    return _ended(events.session_revoked, authentication, reason, REVOKED)
 
 
 def disconnected(authentication: Authentication, message: str) -> Plan:
@@ -61,13 +51,20 @@ def disconnected(authentication: Authentication, message: str) -> Plan:
 
 def expired_midway(authentication: Authentication) -> Plan:
     """The last bytes of a request came past the end of the session."""
-    event = events.session_expired(
+    message = "used past the end of its session without re-authentication"
+    return _ended(events.session_expired, authentication, message, "session_expired")
+
+
+def _ended(
+    record: Callable[..., AuditEvent], authentication: Authentication, message: str, reason: str
+) -> Plan:
+    event = record(
         principal=str(authentication.principal),
         mechanism=authentication.mechanism,
         error_code=ErrorCode.NONE,
-        message="used past the end of its session without re-authentication",
+        message=message,
     )
-    return [Recorded(event), CutOff(Close("session_expired"))]
+    return [Recorded(event), CutOff(Close(reason))]
 
 
 def denied_midway(authentication: Authentication, action: Action, decision: Decision) -> Plan:
