@@ -21,6 +21,9 @@ settings.repeated (high): A process recorded settings twice under one number.
     Treat its decisions by these settings as doubtful.
 settings.own_topic (high): A topic of Penstock's was changed, or deleted and created again, as processes saw.
     Find out who did it; until it was set right, times and records of the topic are not to be trusted.
+settings.unfit_topic (high): A topic of Penstock's does not have a setting on which the trail depends.
+    Set it. If the topic cannot be altered, acknowledge this: with CreateTime, a record came when its
+    writer says, so a key that was stolen can be used after its end, and a boot can be backdated.
 """
 )
 
@@ -30,6 +33,8 @@ CHANGES = (
     "it was deleted and created again",
 )
 """How the message of an `own_topic` record of such a change begins (proxy.net.kafka.own_topic_watch)."""
+UNFIT = r"^a setting has (?:been|to be) changed \((\S+ is \S+, and has to be \S+)\)$"
+"""That of a setting as a process found it. If it was another one before, there is a record of that, too."""
 
 _NAMED, _RECORDED, _RECORDS, _HIGHEST = "named", "told", "records", "highest"
 
@@ -59,19 +64,35 @@ def known_settings(index: DataFrame, records: DataFrame) -> DataFrame:
 
 
 def own_topics(records: DataFrame) -> DataFrame:
-    """Return one finding per topic, day and change that processes have seen."""
-    seen = records.where((F.col(S.EVENT) == "own_topic") & F.col(S.MESSAGE).rlike(f"^({'|'.join(CHANGES)})"))
-    by_change = seen.groupBy(S.RESOURCE_NAME, S.MESSAGE, S.DATE).agg(
-        sample(F.concat_ws("/", *S.BOOT_KEY)).alias("processes")
-    )
-    return findings(
-        by_change,
+    """Return one finding per topic, day and change that processes have seen, and per unfit setting."""
+    of_topics = records.where(F.col(S.EVENT) == "own_topic")
+    is_unfit = F.col(S.MESSAGE).rlike(UNFIT)
+    seen = of_topics.where(F.col(S.MESSAGE).rlike(f"^({'|'.join(CHANGES)})") & ~is_unfit)
+    by_process = seen.groupBy(S.RESOURCE_NAME, S.MESSAGE, S.DATE, *S.BOOT_KEY)
+    by_change = by_process.agg(F.count(F.lit(1)).alias("times")).groupBy(S.RESOURCE_NAME, S.MESSAGE, S.DATE)
+    changed = findings(
+        by_change.agg(
+            sample(F.concat_ws("/", *S.BOOT_KEY)).alias("processes"), F.max("times").alias("times")
+        ),
         check="settings.own_topic",
         explanation=sentence(
             "topic {resource_name}: {message}, as seen by {processes}",
             processes=F.array_join("processes", ", "),
         ),
-        evidence=[S.RESOURCE_NAME, S.MESSAGE, S.DATE],
+        # If it is changed once more, that is another finding, not yet acknowledged.
+        evidence=[S.RESOURCE_NAME, S.MESSAGE, S.DATE, "times"],
+    )
+    unfit = of_topics.where(is_unfit).withColumn("setting", F.regexp_extract(S.MESSAGE, UNFIT, 1))
+    by_setting = unfit.groupBy(S.RESOURCE_NAME, "setting").agg(
+        F.min(S.DATE).alias(S.DATE), F.min_by(F.concat_ws("/", *S.BOOT_KEY), S.TIME_MS).alias("process")
+    )
+    return changed.unionByName(
+        findings(
+            by_setting,
+            check="settings.unfit_topic",
+            explanation=sentence("topic {resource_name}: {setting}, as process {process} saw it first"),
+            evidence=[S.RESOURCE_NAME, "setting", S.DATE],
+        )
     )
 
 

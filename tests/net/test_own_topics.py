@@ -20,6 +20,7 @@ from proxy.net.kafka.own_topic_watch import (
     RECREATED,
     REMOVED,
     TOO_FEW,
+    UNFIT,
     OwnTopicWatch,
     _describe,
     too_few_in_sync,
@@ -225,7 +226,7 @@ async def test_a_topic_whose_timestamps_its_writers_choose_is_a_fault_until_an_o
     watch = Watch(kafka, metadata_topic(topic_name))
 
     assert await watch.faults() == [
-        (CHANGED, "message.timestamp.type is CreateTime, and has to be LogAppendTime")
+        (UNFIT, "message.timestamp.type is CreateTime, and has to be LogAppendTime")
     ]
 
 
@@ -244,9 +245,9 @@ async def test_whatever_changes_the_topic_at_the_broker_is_reported_once(
     with capture_logs() as lines:
         changed = await watch.faults()
     assert sorted(changed) == [
-        (CHANGED, "cleanup.policy is compact, and has to be delete"),
         (CHANGED, "cleanup.policy is compact, and was delete"),
         (CHANGED, f"retention.ms is 1000, and was {YEAR_MS}"),
+        (UNFIT, "cleanup.policy is compact, and has to be delete"),
     ]
     assert [line["event"] for line in lines] == ["own topic has a fault"] * 3
     assert await watch.faults() == changed

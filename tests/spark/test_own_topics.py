@@ -7,7 +7,7 @@ from proxy.net.kafka import own_topic_watch as watch
 from proxy.net.runtime.reachability import Cause
 from spark_audit import schema as S
 from spark_audit.reconcile.settings import own_topics
-from tests.spark.audit_trail import Trail
+from tests.spark.audit_trail import DAY, Trail
 from tests.spark.frames import audit_frame
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D13")]
@@ -34,3 +34,38 @@ def test_a_setting_that_was_changed_for_an_hour_is_found_and_a_slow_replica_is_n
         ("settings.own_topic", f"topic __penstock_audit: {reason} ({detail}), {by}")
         for reason in (watch.CHANGED, watch.RECREATED, watch.REMOVED)
     }
+
+
+def test_a_topic_that_was_never_fit_is_one_finding_and_was_not_changed_by_anybody(
+    spark: SparkSession,
+) -> None:
+    """As a topic of a cluster that allows CreateTime only. Older releases say that it has been changed."""
+    trail = Trail()
+    detail = "message.timestamp.type is CreateTime, and has to be LogAppendTime"
+    for process, reason in ((trail.proxy, watch.UNFIT), (trail.controller, watch.CHANGED)):
+        for _ in range(2):
+            text = Cause(reason, detail).text(detailed=True)
+            process.write("own_topic", resource_name="__penstock_audit", message=text)
+            trail.clock.now_ms += 86_400_000
+
+    [found] = own_topics(audit_frame(spark, trail.audit)).collect()
+
+    assert (found[S.CHECK], str(found[S.DATE])) == ("settings.unfit_topic", DAY)
+    assert found[S.EXPLANATION] == (
+        f"topic __penstock_audit: {detail}, as process {trail.proxy.proxy_id}/boot-1 saw it first"
+    )
+
+
+def test_a_change_that_is_made_again_is_another_finding(spark: SparkSession) -> None:
+    """An acknowledged change covers no second one of the same day."""
+    trail = Trail()
+    text = Cause(watch.CHANGED, "retention.ms is 1, and was 9").text(detailed=True)
+
+    def found() -> str:
+        for message in (text, "in order again"):
+            for process in (trail.proxy, trail.controller):
+                process.write("own_topic", resource_name="__penstock_audit", message=message)
+        [row] = own_topics(audit_frame(spark, trail.audit)).collect()
+        return str(row[S.ID])
+
+    assert found() != found()

@@ -40,8 +40,9 @@ ALTER_CONFIGS_VERSIONS = (0, 1)
 OF_TOPIC = 1
 """DescribeConfigsResponse.ConfigSource of a setting that the topic itself has."""
 
-CHANGED, LOST, RECREATED, TOO_FEW = (
+CHANGED, UNFIT, LOST, RECREATED, TOO_FEW = (
     "a setting has been changed",
+    "a setting has to be changed",
     "it was deleted",
     "it was deleted and created again",
     "too few replicas are in sync",
@@ -197,7 +198,7 @@ def changed_settings(watched: Watched, settings: Mapping[str, Setting]) -> list[
         for key in REQUIRED
         if key in settings and settings[key].value != watched.topic.settings[key]
     ]
-    return [Cause(CHANGED, detail) for detail in (*changed, *wrong)]
+    return [*(Cause(CHANGED, detail) for detail in changed), *(Cause(UNFIT, detail) for detail in wrong)]
 
 
 def too_few_in_sync(
