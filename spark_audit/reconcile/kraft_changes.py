@@ -276,18 +276,39 @@ def _split(change: Column, of_acl: Column, removes: Column) -> list[Column]:
 
 
 def _checked(written: DataFrame, records: DataFrame, log: DataFrame) -> DataFrame:
-    """Return what was written since the first proxy started and while the trail is complete."""
+    """Return what was written since the first proxy started and while the trail is complete.
+
+    By its time, or by its offset: who runs a controller chooses the time of a record.
+    """
     begin_ms, end_ms = _trail_reaches(records)
-    time_ms = F.unix_millis(S.LOG_TIMESTAMP)
-    within = written.where(~F.col(S.FROM_SNAPSHOT) & time_ms.between(begin_ms, end_ms))
-    return within.where(F.col(S.LOG_OFFSET) > _formatted_until(log))
+    time_ms, offset = F.unix_millis(S.LOG_TIMESTAMP), F.col(S.LOG_OFFSET)
+    since, passed = _applied(records, begin_ms, end_ms)
+    in_trail = time_ms.between(begin_ms, end_ms) | ((offset > since) & (offset <= passed))
+    within = written.where(~F.col(S.FROM_SNAPSHOT) & in_trail)
+    return within.where(offset > _formatted_until(log))
+
+
+def _applied(records: DataFrame, begin_ms: int, end_ms: int) -> tuple[int, int]:
+    """Return the offset of the first decision in this mode and the last one that a proxy had applied, or -1.
+
+    A proxy decides when it has read the log as far as it went at its start.
+    """
+    boots = records.where(_starts_in_mode()).select(*S.BOOT_KEY).distinct()
+    there = records.where(F.col(S.TIME_MS).between(begin_ms, end_ms) & F.col(S.METADATA_OFFSET).isNotNull())
+    there = there.join(F.broadcast(boots), list(S.BOOT_KEY), "left_semi")
+    first = F.min(F.when(F.col(S.GRANTED).isNotNull(), F.struct(S.TIME_MS, S.METADATA_OFFSET)))
+    row = there.agg(first[S.METADATA_OFFSET].alias("since"), F.max(S.METADATA_OFFSET).alias("passed")).first()
+    return (-1, -1) if row is None or row["since"] is None else (int(row["since"]), int(row["passed"]))
+
+
+def _starts_in_mode() -> Column:
+    return (F.col(S.EVENT) == "started") & (F.col(S.SETTINGS).getItem("controller.mode") == "kraft")
 
 
 def _trail_reaches(records: DataFrame) -> tuple[int, int]:
     """Return the first start of a proxy in this mode, and the moment up to which the trail is complete."""
-    in_mode = (F.col(S.EVENT) == "started") & (F.col(S.SETTINGS).getItem("controller.mode") == "kraft")
     processes = records.groupBy(*S.BOOT_KEY).agg(
-        F.min(F.when(in_mode, F.col(S.TIME_MS))).alias("begin_ms"),
+        F.min(F.when(_starts_in_mode(), F.col(S.TIME_MS))).alias("begin_ms"),
         F.min(S.TIME_MS).alias("started_ms"),
         F.max(S.TIME_MS).alias("last_ms"),
         F.bool_or(F.col(S.EVENT) == "stopped").alias("stopped"),

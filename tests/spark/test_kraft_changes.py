@@ -335,6 +335,34 @@ def test_the_end_of_a_trail_that_goes_on_is_judged_later(spark: SparkSession) ->
 
 
 @pytest.mark.long
+@pytest.mark.spec("D13")
+@pytest.mark.parametrize("shift_ms", [-86_400_000, 86_400_000 * 365])
+def test_a_change_is_judged_where_it_is_in_the_log_whatever_its_time_says(
+    spark: SparkSession, shift_ms: int
+) -> None:
+    """Who runs a controller sets its clock: before the first proxy, or beyond the end of the trail."""
+    cluster = Cluster()
+
+    def decide() -> None:
+        shape = {"principal": "User:alice", "resource_type": "TOPIC", "resource_name": "orders"}
+        cluster.proxy.write("authorization", granted=False, metadata_offset=cluster.end - 1, **shape)
+        cluster.clock.now_ms += 60_000
+
+    fields, _ = acl(1)
+    before = cluster.write((18, fields))
+    cluster.log[before]["time_ms"] = cluster.proxy.records[0]["time_ms"] - 1
+    decide()
+    offset = cluster.write((18, acl(2)[0]))
+    cluster.log[offset]["time_ms"] += shift_ms
+    decide()
+    cluster.proxy.high_water()
+
+    found = kraft_changes(audit_frame(spark, cluster.proxy.records), log_frame(spark, cluster.log)).collect()
+
+    assert [json.loads(row["evidence"])["offset"] for row in found] == [offset]
+
+
+@pytest.mark.long
 def test_a_proxy_that_crashed_and_never_came_back_does_not_keep_the_log_from_being_judged(
     spark: SparkSession,
 ) -> None:
