@@ -14,6 +14,7 @@ from spark_audit import schema as S
 from spark_audit.policy.acl_history import orphan_removals
 from spark_audit.reconcile.finding import findings, register, sentence
 from spark_audit.reconcile.forwarded import named_forward
+from spark_audit.reconcile.kraft_records import field_of_body
 from spark_audit.reconcile.named_objects import named_differently, unnamed_in_the_log
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import ALWAYS
@@ -24,6 +25,7 @@ from spark_audit.trail.claims import (
     claiming,
     claims_without_start,
     may_write,
+    possible_range,
     received,
 )
 
@@ -36,23 +38,51 @@ changes.interrupted (medium): A controller was killed between a change and its r
     Compare the record with what was requested, and acknowledge it if that is the same.
 changes.foreign_kind (critical): A request claims a record that it cannot have written.
     Undo the change if it is not wanted, and find out who can write to the topics.
+changes.not_by_itself (critical): A controller claims as its own doing what it does not do by itself.
+    Undo the change if it is not wanted, and replace the controller and its keys: somebody writes as it.
 changes.incomplete_log (medium): Older records of the metadata log are missing.
     Check that its topic is compacted without deletion; decisions before that cannot be checked.
 """
 )
 
+_IDENTITY = {
+    S.ACCESS_CONTROL_ENTRY_RECORD: ("acl", "id"),
+    S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD: ("acl", "id"),
+    S.DELEGATION_TOKEN_RECORD: ("token", "token_id"),
+    S.REMOVE_DELEGATION_TOKEN_RECORD: ("token", "token_id"),
+    S.USER_SCRAM_CREDENTIAL_RECORD: ("user", "mechanism", "name"),
+    S.REMOVE_USER_SCRAM_CREDENTIAL_RECORD: ("user", "mechanism", "name"),
+    S.CLIENT_QUOTA_RECORD: ("quota", "entity", "key"),
+    S.TOPIC_RECORD: ("topic", "topic_id"),
+    S.REMOVE_TOPIC_RECORD: ("topic", "topic_id"),
+    S.CONFIG_RECORD: ("config", "resource_type", "resource_name", "name"),
+}
+"""What a record is about: its fields, after a word for all kinds that are about the same."""
+_SETS = (
+    *(S.ACCESS_CONTROL_ENTRY_RECORD, S.DELEGATION_TOKEN_RECORD),
+    *(S.USER_SCRAM_CREDENTIAL_RECORD, S.TOPIC_RECORD),
+)
+_BEFORE, _AGAIN = "before", "log_written_again"
+_SECRET_AT, _SECRET_BYTES = 33, 32
+"""Where column `hidden` has what stands for the secrets."""
 UNRECORDED = ("CreateDelegationToken", "ExpireDelegationToken", "DeleteTopics")
 """What a controller changes without a record of a decision: by itself, or for the owner of a token."""
 
 
 def changes(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     """Return the findings of all checks below. `until_ms` is `complete_until_ms` of the sequence index."""
-    alone = _unclaimed(records, metadata_log, until_ms)
+    by_itself = held(claiming(records).where(F.col(S.EVENT).isin(*S.UNREQUESTED)))
+    described = metadata_log
+    if not by_itself.isEmpty():
+        described = held(_with_state_before(metadata_log, by_itself))
+    alone = _unclaimed(records, described, until_ms)
     found = unexplained(alone)
     if not alone.isEmpty():
         crashed = interrupted(alone, records)
         found = unexplained(alone.join(crashed, S.LOG_OFFSET, "left_anti")).unionByName(_explained(crashed))
     found = found.unionByName(foreign_kind(records, metadata_log)).unionByName(incomplete(metadata_log))
+    if described is not metadata_log:
+        found = found.unionByName(not_by_itself(by_itself, described))
     return found.unionByName(unnamed_in_the_log(records, metadata_log)).unionByName(
         named_differently(records)
     )
@@ -127,6 +157,80 @@ def _explained(crashed: DataFrame) -> DataFrame:
     )
 
 
+def not_by_itself(claims: DataFrame, described: DataFrame) -> DataFrame:
+    """Return records that a controller claims without a request, and that it does not write without one.
+
+    `claims` are records of UNREQUESTED events, `described` is the log of `_with_state_before`.
+    """
+    offsets = F.explode(F.sequence(S.FIRST_OFFSET, S.LAST_OFFSET)).alias(S.LOG_OFFSET)
+    each = claims.where(possible_range()).select(*S.RECORD_KEY, S.DATE, S.EVENT, S.TIME_MS, offsets)
+    wrong = each.join(_checked(described).drop(S.DATE), S.LOG_OFFSET).where(~_by_itself())
+    return findings(
+        wrong,
+        check="changes.not_by_itself",
+        explanation=sentence(
+            "{record} at metadata offset {offset}: controller {proxy_id}/{boot_id} claims it as"
+            " `{event}`, but {why}: {body}",
+            why=F.when(F.col(S.EVENT) == _AGAIN, "it was not in effect before")
+            .when(F.col(S.EVENT) == "topics_gone", "a topic that is gone has no such record")
+            .otherwise("what it removes had not ended by then"),
+        ),
+        evidence=[S.LOG_OFFSET, S.RECORD, S.BODY, *S.RECORD_KEY, S.EVENT],
+    )
+
+
+def _with_state_before(metadata_log: DataFrame, claims: DataFrame) -> DataFrame:
+    """Add `before`, the record before that is about the same, and `first_known`.
+
+    That is the offset of the first record that sets something and was not written again. Where a log begins
+    with what was written again, compaction has removed what was before.
+    """
+    about = (
+        F.when(F.col(S.API_KEY) == kind, F.to_json(F.array(F.lit(word), *map(field_of_body, fields))))
+        for kind, (word, *fields) in _IDENTITY.items()
+    )
+    hidden = F.col(S.HIDDEN) if S.HIDDEN in metadata_log.columns else F.lit(None).cast("binary")
+    secret = F.substring(hidden, _SECRET_AT, _SECRET_BYTES)
+    known = metadata_log.withColumns({"about": F.coalesce(*about), "secret": secret})
+    in_order = Window.partitionBy("about").orderBy(S.LOG_OFFSET)
+    before = F.lag(F.struct(S.API_KEY, S.BODY, "secret")).over(in_order)
+    sets = F.col(S.API_KEY).isin(*_SETS)
+    sets = sets | ((F.col(S.API_KEY) == S.CLIENT_QUOTA_RECORD) & (field_of_body("remove") == "false"))
+    sets = sets | ((F.col(S.API_KEY) == S.CONFIG_RECORD) & field_of_body("value").isNotNull())
+    again = claimed_offsets(claims.where(F.col(S.EVENT) == _AGAIN)).select(S.LOG_OFFSET)
+    first = (
+        known.where(sets).join(again, S.LOG_OFFSET, "left_anti").agg(F.min(S.LOG_OFFSET).alias("first_known"))
+    )
+    return known.withColumn(_BEFORE, before).crossJoin(F.broadcast(first)).drop("about")
+
+
+def _by_itself() -> Column:
+    """Return whether a controller writes the record without a request, for an event and at its time."""
+    event, kind, before = F.col(S.EVENT), F.col(S.API_KEY), F.col(_BEFORE)
+
+    def had_ended(name: str) -> Column:
+        end_ms = F.get_json_object(before[S.BODY], f"$.{name}").try_cast("long")
+        return F.coalesce(end_ms.between(0, F.col(S.TIME_MS)), before.isNull())
+
+    same = (before[S.API_KEY] == kind) & (before[S.BODY] == F.col(S.BODY))
+    same = same & F.coalesce(before["secret"] == F.col("secret"), F.lit(True))
+    is_first = F.coalesce(F.col("first_known") > F.col(S.LOG_OFFSET), F.lit(True))
+    return F.coalesce(
+        F.when(event == _AGAIN, F.coalesce(same, is_first))
+        .when(event == "acls_ended", (kind == S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD) & had_ended(S.UNTIL_MS))
+        .when(
+            event == "tokens_expired",
+            (kind == S.REMOVE_DELEGATION_TOKEN_RECORD) & had_ended("expiry_timestamp_ms"),
+        )
+        .when(
+            event == "topics_gone",
+            (kind == S.REMOVE_TOPIC_RECORD) | ((kind == S.CONFIG_RECORD) & field_of_body("value").isNull()),
+        )
+        .otherwise(True),
+        F.lit(False),
+    )
+
+
 def _unclaimed(records: DataFrame, metadata_log: DataFrame, until_ms: int) -> DataFrame:
     """Return records of a checked kind at offsets that no request claims."""
     claimed = claimed_offsets(records).select(S.LOG_OFFSET).distinct()
@@ -142,7 +246,8 @@ def _unclaimed(records: DataFrame, metadata_log: DataFrame, until_ms: int) -> Da
     # The time narrows it down: who writes a record chooses its time, but not its offset.
     somewhere = somewhere & age_ms.between(0, OUTCOME_UNKNOWN_MS)
     late = F.broadcast(claims_without_start(records))
-    return held(unclaimed.join(late, somewhere & may_write(), "left_anti"))
+    may = may_write() & _by_itself() if _BEFORE in unclaimed.columns else may_write()
+    return held(unclaimed.join(late, somewhere & may, "left_anti"))
 
 
 def _passed(records: DataFrame, until_ms: int) -> DataFrame:

@@ -123,7 +123,7 @@ def reconcile(
     of_days, near = records, records
     if wanted:
         of_days, near = _of(records, few, wanted), _of(records, few, _with_neighbours(wanted))
-    log = without_aborted(coalesce_small(metadata_log.select(*S.LOG.names)))
+    log = without_aborted(coalesce_small(metadata_log.select(*S.LOG.names, S.HIDDEN)))
     if verified is not None:
         log = in_effect(log, verified)
     judged = held(verdicts(of_days, log, log_end, few))

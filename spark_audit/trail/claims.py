@@ -57,7 +57,7 @@ def possible_range() -> Column:
 
 
 def claims_without_start(records: DataFrame) -> DataFrame:
-    """Return claims without a first offset: method, time_ms, last_offset, and the offset that they follow.
+    """Return claims without a first offset: event, method, time_ms, last_offset, the offset that they follow.
 
     A controller that did not learn the outcome of a commit reads the log up to last_offset. If it finds its
     change there, it knows that the change was committed, but not at which offset. It commits one change after
@@ -66,7 +66,7 @@ def claims_without_start(records: DataFrame) -> DataFrame:
     before = Window.partitionBy(*S.BOOT_KEY).orderBy(S.SEQUENCE).rowsBetween(Window.unboundedPreceding, -1)
     claims = claiming(records).withColumn("follows", F.coalesce(F.max(S.LAST_OFFSET).over(before), F.lit(-1)))
     found = claims.where(F.col(S.FIRST_OFFSET).isNull() & F.col(S.LAST_OFFSET).isNotNull())
-    return found.select(S.METHOD, S.LAST_OFFSET, S.TIME_MS, "follows")
+    return found.select(S.EVENT, S.METHOD, S.LAST_OFFSET, S.TIME_MS, "follows")
 
 
 def claimed_offsets(records: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.forwarded import forwarded
 from spark_audit.report.history import history, lines, matches
 from spark_audit.trail.audit_records import ALWAYS, TRAIL_LATE_MS, complete_until_ms, sequence_index
-from tests.spark.audit_trail import Record, Trail, acl_id, an_acl
+from tests.spark.audit_trail import NOON_MS, Record, Trail, acl_id, an_acl
 from tests.spark.frames import audit_frame, frames, log_frame
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D5", "D6")]
@@ -185,8 +185,8 @@ def test_a_finding_tells_both_sides(found: Found, said: str) -> None:
 TOKEN, REMOVED_TOKEN = (10, "DelegationTokenRecord"), (26, "RemoveDelegationTokenRecord")
 
 
-def token_life(trail: Trail, token_id: str) -> None:
-    body = {"token_id": token_id, "owner": "User:alice"}
+def token_life(trail: Trail, token_id: str, expiry_ms: int = NOON_MS) -> None:
+    body = {"token_id": token_id, "owner": "User:alice", "expiry_timestamp_ms": expiry_ms}
     trail.forward("CreateDelegationToken", [(*TOKEN, body)])
     trail.forward("RenewDelegationToken", [(*TOKEN, body)])
     trail.forward("ExpireDelegationToken", [(*TOKEN, body)])
@@ -212,6 +212,83 @@ def test_what_the_controller_writes_again_is_explained(spark: SparkSession) -> N
     trail.writes_again((*TOKEN, body))
 
     assert findings(spark, trail, trail.audit) == []
+
+
+HIDDEN = bytes(32) + b"s" * 32
+USER = {"name": "bob", "mechanism": "SCRAM-SHA-512", "iterations": 8_192}
+
+
+def own_work(trail: Trail, event: str, method: str, *changes: tuple[int, str, dict[str, Any]]) -> Record:
+    """What a controller claims to have written without a request."""
+    claim = trail.writes_again(*changes)
+    claim.update(event=event, method=method)
+    return claim
+
+
+@pytest.mark.long
+@pytest.mark.spec("S14", "A11")
+def test_what_a_controller_does_by_itself_is_explained_and_nothing_else_in_its_name(
+    spark: SparkSession,
+) -> None:
+    """Who has the key of a controller needs no proxy for such a claim."""
+    trail = Trail()
+    an_end = {"until_ms": trail.clock.now_ms}
+    denied, ended, goes_on = (
+        an_acl(number, f"DENY User:m{number} * READ TOPIC LITERAL t") for number in range(3)
+    )
+    trail.forward("CreateAcls", [(*ADD, acl) for acl in (denied, ended | an_end)])
+    trail.forward("CreateAcls", [(*ADD, goes_on | {"until_ms": 2**42})])
+    trail.forward("AlterUserScramCredentials", [(11, "UserScramCredentialRecord", USER)])
+    trail.log[-1]["hidden"] = HIDDEN
+    trail.set_quota({"user": "quentin"}, "producer_byte_rate", 7.0)
+    quota = json.loads(trail.log[-1]["body"])
+    trail.set_owner("orders", "User:olivia")
+    token_life(trail, "t-1")
+    token_life(trail, "t-2", 2**42)
+
+    # True ones.
+    own_work(trail, "acls_ended", "DeleteAcls", (*REMOVE, {"id": ended["id"]}))
+    own_work(trail, "topics_gone", "DeleteTopics", (9, "RemoveTopicRecord", {"topic_id": "t"}))
+    trail.sweep_tokens("t-1")
+    trail.writes_again((*ADD, denied), (*QUOTA, quota))
+    trail.writes_again((11, "UserScramCredentialRecord", USER))
+    trail.log[-1]["hidden"] = HIDDEN
+    before = trail.offset
+    # False ones.
+    for acl in (denied, goes_on):
+        own_work(trail, "acls_ended", "DeleteAcls", (*REMOVE, {"id": acl["id"]}))
+    trail.sweep_tokens("t-2")
+    own_work(trail, "topics_gone", "DeleteTopics", (*REMOVE, {"id": denied["id"]}))
+    trail.writes_again((*ADD, an_acl(9, "ALLOW User:eve * ALL TOPIC LITERAL *")))
+    trail.writes_again((*QUOTA, quota | {"value": 8.0}))
+    trail.writes_again((11, "UserScramCredentialRecord", USER))
+    trail.log[-1]["hidden"] = HIDDEN[:-1] + b"t"
+    # One that does not know where its change begins explains no more.
+    trail.writes_again((*ADD, an_acl(10, "ALLOW User:eve * ALL TOPIC LITERAL *")))["first_offset"] = None
+
+    found = [each for each in findings(spark, trail, trail.audit) if each[0] != "gaps.unfinished"]
+
+    last = {check: [proof["offset"] for name, proof in found if name == check] for check, _ in found}
+    offsets = [row["offset"] for row in trail.log if row["offset"] > before]
+    assert last == {"changes.not_by_itself": offsets[:-1], "changes.unexplained": offsets[-1:]}
+
+
+@pytest.mark.spec("S14")
+def test_what_is_written_again_before_the_log_was_read_for_the_first_time_is_no_finding(
+    spark: SparkSession,
+) -> None:
+    """Compaction keeps what was written last, and removals."""
+    trail = Trail()
+    trail.remove_acl(trail.add_acl(1, "ALLOW User:alice * READ TOPIC LITERAL t"))
+    acls = [an_acl(number, "ALLOW User:alice * READ TOPIC LITERAL t") for number in (2, 3)]
+    trail.forward("CreateAcls", [(*ADD, acl) for acl in acls])
+    for acl in acls:
+        trail.writes_again((*ADD, acl))
+    trail.log = [row for row in trail.log if row["api_key"] == 19 or row["offset"] > trail.offset - 4]
+
+    found = changes(audit_frame(spark, trail.audit), log_frame(spark, trail.log)).collect()
+
+    assert {row["check"] for row in found} <= {"changes.incomplete_log"}
 
 
 def test_a_token_made_or_removed_behind_the_controllers_back_is_found(spark: SparkSession) -> None:
