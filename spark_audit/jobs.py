@@ -149,7 +149,9 @@ def reconcile_tables(
         "outputs": manifest.outputs_to_be(out, table, text, rows),
         manifest.RECONCILED: manifest.plain_rows(closed),
     }
-    state = {manifest.UNFINISHED: RECONCILE, **runs.rewriting, manifest.INTENDED: intended}
+    # If another job was killed, what it was about to write still counts.
+    before_it = runs.newest.content.get(manifest.INTENDED, {}) if runs.rewriting else {}
+    state = {manifest.UNFINISHED: RECONCILE, **runs.rewriting, manifest.INTENDED: {**before_it, **intended}}
     begun = manifest.sign(spark, runs, RECONCILE, runs.checked, **state)
     findings.write_findings(spark, out, table, rows, text)
     since = delta.version_of_state(spark, tables.reconciled)

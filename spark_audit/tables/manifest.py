@@ -22,6 +22,7 @@ from datetime import UTC, date, datetime
 from functools import reduce
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, NotRequired, TypedDict
 
 from delta.tables import DeltaTable
@@ -78,6 +79,7 @@ INTENDED = "intended"
 """In an unfinished run of RECONCILE: what it is about to write. A job that was killed may have written it.
 
 In one of COMPACT: table -> the digest of the rows of each of CLOSED, which it may have put into other files.
+In one of EXPIRE: the same of EXPIRED, with the rows that it may have added.
 """
 _GONE = ""
 FILE = "_file"
@@ -243,7 +245,9 @@ def check(
         # A data table may come later. Who writes a CLOSED table signs it, so without a run there is none.
         before = then.get(name, _absent() if name in CLOSED else found)
         signed[name] = before
-        if job == RECONCILE or (name in CLOSED and (name, job) != (EXPIRED, EXPIRE)):
+        # Release 0.9.0 did not sign what it was going to add.
+        is_open = (name, job) == (EXPIRED, EXPIRE) and EXPIRED not in intended
+        if job == RECONCILE or (name in CLOSED and not is_open):
             signed[name] = _to_sign(name, before, found)
             faults += _differences(name, before, found)
     faults += _batches_ahead(spark, tables, now)
@@ -426,8 +430,10 @@ def _is_compacted(
     return _digest_of_rows(spark, tables, name) == digest
 
 
-def _digest_of_rows(spark: SparkSession, tables: Tables, name: str) -> str:
+def _digest_of_rows(spark: SparkSession, tables: Tables, name: str, more: DataFrame | None = None) -> str:
+    """Return the digest of a table's rows, and of those that are to be added."""
     rows = read_state(spark, _paths(tables)[name], _SCHEMAS[name])
+    rows = rows if more is None else rows.unionByName(more, allowMissingColumns=True)
     each = F.sort_array(F.collect_list(F.to_json(F.struct(*_SCHEMAS[name].names))))
     row = rows.agg(F.sha2(F.array_join(each, "\n"), 256)).first()
     return str(row and row[0])
@@ -508,13 +514,20 @@ Compare = Callable[[DataFrame, DataFrame | None], DataFrame]
 
 
 def begin(
-    spark: SparkSession, tables: Tables, key: keys.Key, compare: Compare, job: str, rewritten: str
+    spark: SparkSession,
+    tables: Tables,
+    key: keys.Key,
+    compare: Compare,
+    job: str,
+    rewritten: str,
+    adds: Mapping[str, DataFrame] = MappingProxyType({}),
 ) -> Manifest:
     """Sign that a job is going to change files of the tables. AuditError if they contradict the manifest.
 
     Records that were never reconciled are compared first, because the job signs the files that it leaves. If
     the job is killed, its next run goes on from there. `rewritten` is the condition for the files that the
-    job may rewrite (`check`): what was done to their bytes would be signed with what is made of them.
+    job may rewrite (`check`): what was done to their bytes would be signed with what is made of them. `adds`:
+    the rows that the job is going to add to one of CLOSED.
     """
     manifest = check(spark, tables, key, rewritten)
     found = [fault.explanation for fault in manifest.faults if fault.severity != MEDIUM]
@@ -524,8 +537,8 @@ def begin(
     if found:
         raise AuditError(f"nothing was changed, because {found[0]}")
     state: dict[str, object] = {UNFINISHED: job}
-    if job == COMPACT:
-        state[INTENDED] = {name: _digest_of_rows(spark, tables, name) for name in CLOSED}
+    if names := CLOSED if job == COMPACT else tuple(adds):
+        state[INTENDED] = {name: _digest_of_rows(spark, tables, name, adds.get(name)) for name in names}
     return sign(spark, manifest, job, manifest.signed, **state)
 
 

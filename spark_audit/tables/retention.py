@@ -8,7 +8,7 @@ going to delete, so that these records are not reported as missing later.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -76,8 +76,12 @@ def expire(
         number = days.where(goes & (F.col("unexpired") > 0)).count()
         if unsettled and not number:
             raise AuditError(f"nothing was expired, because some days are not settled ({named}): see --force")
-        begun = manifest.begin(spark, tables, key, compare, manifest.EXPIRE, manifest.before_day(before))
-        records = _delete_days(spark, tables, before, audit, goes)
+        gone, records, delete = _deletion(spark, tables, before, audit, goes)
+        closed = manifest.before_day(before)
+        begun = manifest.begin(spark, tables, key, compare, manifest.EXPIRE, closed, {manifest.EXPIRED: gone})
+        # Written before anything is deleted. Writing it twice, after a crash, does no harm.
+        delta.append_state(gone, tables.expired, S.EXPIRED)
+        delete()
         removed = {"before": str(before), "days": number, "records": records}
         manifest.end(spark, tables, begun, manifest.EXPIRE, removed=removed)
         return Expired(number, records, named)
@@ -121,8 +125,13 @@ def _goes(before: date, unsettled: Iterable[date]) -> Column:
     return (F.col(S.DATE) < F.lit(before)) & ~F.col(S.DATE).isin(*kept)
 
 
-def _delete_days(spark: SparkSession, tables: Tables, before: date, audit: DataFrame, goes: Column) -> int:
-    """Return the number of audit records that were deleted. `audit` has those up to the day `before`."""
+def _deletion(
+    spark: SparkSession, tables: Tables, before: date, audit: DataFrame, goes: Column
+) -> tuple[DataFrame, int, Callable[[], None]]:
+    """Return rows for table `expired`, how many audit records they stand for, and what deletes these.
+
+    `audit` has those up to the day `before`.
+    """
     expired = delta.read_state(spark, tables.expired, S.EXPIRED)
     new = _new_ranges(audit, expired_sequences(expired), goes).persist()
     ranges = expired_sequences(expired.unionByName(new, allowMissingColumns=True))
@@ -135,14 +144,14 @@ def _delete_days(spark: SparkSession, tables: Tables, before: date, audit: DataF
     deleted = audit.join(ranges, within).where(~stays).select(*_PLACE).persist()
     quarantine = delta.read_table(spark, tables.quarantine, S.QUARANTINE).where(goes)
     places = _ranges_of_offsets(deleted.unionByName(quarantine.select(*_PLACE)))
-    gone = new.unionByName(places, allowMissingColumns=True)
-    number = deleted.count()
-    # Written before anything is deleted. Writing it twice, after a crash, does no harm.
-    delta.append_state(gone.withColumn("before", F.lit(before)), tables.expired, S.EXPIRED)
-    merge = DeltaTable.forPath(spark, tables.audit).merge(ranges, within)
-    merge.whenMatchedDelete(~stays).execute()
-    DeltaTable.forPath(spark, tables.quarantine).delete(goes)
-    return number
+    gone = new.unionByName(places, allowMissingColumns=True).withColumn("before", F.lit(before))
+
+    def delete() -> None:
+        merge = DeltaTable.forPath(spark, tables.audit).merge(ranges, within)
+        merge.whenMatchedDelete(~stays).execute()
+        DeltaTable.forPath(spark, tables.quarantine).delete(goes)
+
+    return gone.persist(), deleted.count(), delete
 
 
 def _new_ranges(audit: DataFrame, expired: DataFrame, goes: Column) -> DataFrame:

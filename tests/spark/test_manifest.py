@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -427,12 +428,12 @@ def test_signed_runs_need_the_key(spark: SparkSession, tables: Tables) -> None:
 def test_a_job_that_was_killed_is_run_again(
     spark: SparkSession, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*_arguments: object) -> int:
+    def dies() -> None:
         sql("DELETE FROM AUDIT WHERE sequence = 1")(spark, tables)
         raise KeyboardInterrupt
 
-    whole = retention._delete_days
-    monkeypatch.setattr(retention, "_delete_days", killed)
+    whole = retention._deletion
+    monkeypatch.setattr(retention, "_deletion", lambda *arguments: (*whole(*arguments)[:2], dies))
     with pytest.raises(KeyboardInterrupt):
         retention.expire(spark, tables, date.fromisoformat("2026-11-24"), SECRET, not_to_sign, force=True)
 
@@ -443,7 +444,19 @@ def test_a_job_that_was_killed_is_run_again(
     manifest.sign(spark, runs, "reconcile", runs.signed, **runs.unfinished)
     assert [fault.check for fault in manifest.check(spark, tables, SECRET).faults] == ["manifest.unfinished"]
 
-    monkeypatch.setattr(retention, "_delete_days", whole)
+    # Who says meanwhile that more has expired could delete it, and the next run would sign that.
+    there = delta.version(spark, tables.expired)
+    more = spark.createDataFrame([("proxy-1", "boot-1", 0, 9, None, None, None, None, None)], S.EXPIRED)
+    delta.append_state(more, tables.expired, S.EXPIRED)
+    assert [fault.check for fault in manifest.check(spark, tables, SECRET).faults] == [
+        "manifest.table_altered",
+        "manifest.unfinished",
+    ]
+    with pytest.raises(AuditError, match="nothing was changed, because table expired does not match"):
+        retention.expire(spark, tables, date.fromisoformat("2026-11-24"), SECRET, not_to_sign, force=True)
+    DeltaTable.forPath(spark, tables.expired).restoreToVersion(there)
+
+    monkeypatch.setattr(retention, "_deletion", whole)
     retention.expire(spark, tables, date.fromisoformat("2026-11-24"), SECRET, not_to_sign, force=True)
     assert manifest.check(spark, tables, SECRET).faults == []
 
