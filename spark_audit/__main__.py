@@ -369,7 +369,8 @@ def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
         )
     faults = manifest.findings(runs, manifest.output_faults(runs, manifest.outputs_now(spark, runs)))
     new = manifest.of_table_not_checked(spark, tables, runs)
-    faults += not_to_sign(new, manifest.expired_before(spark, tables, runs)).collect()
+    expired, known = manifest.expired_before(spark, tables, runs), manifest.columns_signed(runs)
+    faults += not_to_sign(new, expired, known).collect()
     if arguments.bootstrap:
         faults += differences_from_topics(spark, tables, _topics(arguments))
     if arguments.witness:

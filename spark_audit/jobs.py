@@ -94,7 +94,8 @@ def reconcile_tables(
     audit, quarantine, log = trail(spark, tables, versions)
     audit = held_if_small(manifest.with_files(spark, tables.audit, audit))
     new = manifest.not_checked(audit, runs)
-    edited = collected(not_to_sign(new, manifest.expired_before(spark, tables, runs)))
+    expired_then, known = manifest.expired_before(spark, tables, runs), manifest.columns_signed(runs)
+    edited = collected(not_to_sign(new, expired_then, known))
     on_step("columns")
     expired = delta.read_state(spark, tables.expired, S.EXPIRED)
     streams = delta.AUDIT_STREAM, delta.METADATA_STREAM

@@ -11,7 +11,7 @@ found it in its spool. The boot id is enough, since the process may have been re
 boot without `stopped` whose successor names its last record has crashed and lost nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date
 from hashlib import sha256
 
@@ -246,9 +246,12 @@ def _fits(key: bytes | None) -> Column:
     return digest(F.concat(previous, F.col(S.LINE)), key) == F.col(S.CHAIN)
 
 
-def not_to_sign(audit: DataFrame, expired: DataFrame | None) -> DataFrame:
-    """Return the findings for which a file of these records is not signed. `expired` is table `expired`."""
-    found = columns(audit)
+def not_to_sign(audit: DataFrame, expired: DataFrame | None, known: Collection[str] = ()) -> DataFrame:
+    """Return the findings for which a file of these records is not signed. `expired` is table `expired`.
+
+    `known` are the columns of the table when it was signed last.
+    """
+    found = columns(audit, known)
     return found if expired is None else found.unionByName(among_expired(audit, expired))
 
 
@@ -264,9 +267,15 @@ def among_expired(audit: DataFrame, expired: DataFrame) -> DataFrame:
 
 
 def _by_boot(records: DataFrame, check: str, text: str) -> DataFrame:
-    """Return one finding per boot and day with such records."""
+    """Return one finding per boot and day with such records, with the SHA-256 of all that they have.
+
+    No run signs them. If they are altered once more, that is another finding, not yet acknowledged.
+    """
+    each = F.sort_array(F.collect_list(F.sha2(F.to_json(F.struct(*S.AUDIT.names)), 256)))
     by_boot = records.groupBy(*S.BOOT_KEY, S.DATE).agg(
-        F.count(F.lit(1)).alias("records"), sample(S.SEQUENCE).alias("sequences")
+        F.count(F.lit(1)).alias("records"),
+        sample(S.SEQUENCE).alias("sequences"),
+        F.sha2(F.array_join(each, ""), 256).alias("sha256"),
     )
     sequences = F.array_join("sequences", ", ")
     who = "{records} record(s) of process {proxy_id}/{boot_id}"
@@ -274,15 +283,16 @@ def _by_boot(records: DataFrame, check: str, text: str) -> DataFrame:
         by_boot,
         check=check,
         explanation=sentence(f"{who} {text} (sequences {{sequences}})", sequences=sequences),
-        evidence=[*S.BOOT_KEY, S.DATE, "records", "sequences"],
+        evidence=[*S.BOOT_KEY, S.DATE, "records", "sequences", "sha256"],
     )
 
 
-def columns(audit: DataFrame) -> DataFrame:
+def columns(audit: DataFrame, known: Collection[str] = ()) -> DataFrame:
     """Return one finding per boot and day with records whose columns are not those of their lines.
 
     The chain protects the line, and the other checks and the page read the columns. Records of version 1 have
-    no line in the table.
+    no line in the table. An ingest of an older release leaves a column empty that was added later, unless the
+    table had it already: `known` are its columns when it was signed last.
     """
     data = F.from_json(F.concat(S.LINE, F.lit("}")), S.ENVELOPE)["data"]
     sealed = F.concat(S.LINE, F.lit(',"chain":"'), hexadecimal(F.col(S.CHAIN)), F.lit('"}'))
@@ -294,7 +304,8 @@ def columns(audit: DataFrame) -> DataFrame:
     same = same & (F.unhex(F.sha2(sealed, 256)) == F.col(S.BODY_SHA256)) & F.col(S.DATE).eqNullSafe(day)
     for name in S.ADDED_LATER:
         column, value = (_comparable(S.DATA[name], each) for each in (F.col(name), data[name]))
-        same = same & (F.col(name).isNull() | column.eqNullSafe(value))
+        may_lack = F.col(name).isNull() & F.lit(name not in known)
+        same = same & (may_lack | column.eqNullSafe(value))
     chained = F.col(S.LINE).isNotNull() | F.col(S.CHAIN).isNotNull()
     other = audit.where(chained & ~F.coalesce(same, F.lit(False)))
     text = "are not in the table as their lines say: their columns were edited"

@@ -16,7 +16,7 @@ there is judged by its own chains. Nothing else may happen to them, and nothing 
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import reduce
@@ -509,8 +509,18 @@ def _signed(table: Signed, files: dict[str, str], closed: Closed | None) -> Sign
     return signed if closed is None else {**signed, "closed": closed}
 
 
-Compare = Callable[[DataFrame, DataFrame | None], DataFrame]
-"""Records of table `audit`, table `expired` -> the findings for which they are not signed."""
+Compare = Callable[[DataFrame, DataFrame | None, Collection[str]], DataFrame]
+"""Records of table `audit`, table `expired`, columns -> the findings for which the records are not signed."""
+
+
+def columns_signed(manifest: Manifest) -> list[str]:
+    """Return the columns that table `audit` had when it was signed last: each later ingest fills them.
+
+    Empty if a job that rewrites tables was killed: its files have records of any age.
+    """
+    table = manifest.checked.get("audit")
+    is_rewritten = manifest.newest.content.get(UNFINISHED, RECONCILE) != RECONCILE
+    return [column.split()[0] for column in table["columns"]] if table and not is_rewritten else []
 
 
 def begin(
@@ -533,7 +543,7 @@ def begin(
     found = [fault.explanation for fault in manifest.faults if fault.severity != MEDIUM]
     if not found:
         new = of_table_not_checked(spark, tables, manifest), expired_before(spark, tables, manifest)
-        found = [row[S.EXPLANATION] for row in compare(*new).collect()]
+        found = [row[S.EXPLANATION] for row in compare(*new, columns_signed(manifest)).collect()]
     if found:
         raise AuditError(f"nothing was changed, because {found[0]}")
     state: dict[str, object] = {UNFINISHED: job}

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_audit import schema as S
-from spark_audit.reconcile.chain import columns
+from spark_audit.reconcile.chain import columns, not_to_sign
 from tests.spark.audit_trail import Process, Trail
 from tests.spark.sealed import seal, table
 
@@ -65,3 +65,32 @@ def test_every_edited_column_is_found(spark: SparkSession) -> None:
     found = {json.loads(row[S.EVIDENCE])["proxy_id"]: json.loads(row[S.EVIDENCE])["records"] for row in rows}
     assert found == dict.fromkeys(EDITED, 1) | {"removed": 2}
     assert {row[S.CHECK] for row in rows} == {"chain.other_columns"}
+
+
+def test_a_column_that_was_added_later_may_be_empty_where_the_table_did_not_have_it(
+    spark: SparkSession,
+) -> None:
+    """As an ingest of an older release leaves it. Later, only an edit leaves it empty."""
+    audit = table(spark, seal(a_trail().processes[-1])).withColumn("quota_share", F.lit(None).cast("double"))
+
+    assert columns(audit, ["host", "balancer"]).collect() == []
+    [found] = columns(audit, ["host", "quota_share"]).collect()
+    assert found[S.CHECK] == "chain.other_columns"
+
+
+def test_columns_that_are_edited_once_more_are_another_finding(spark: SparkSession) -> None:
+    """No run signs such a file: what was acknowledged must not hide what is written there later."""
+    audit = table(spark, seal(a_trail().processes[-1]))
+    lines = audit.agg(F.max(S.SEQUENCE)).first()
+    assert lines is not None
+    row = ("removed", audit.first()[S.BOOT_ID], 0, lines[0], None, None, None, None, None)  # type: ignore[index]
+    expired = spark.createDataFrame([row], S.EXPIRED)
+
+    def found(host: str) -> dict[str, str]:
+        edited = audit.withColumn(S.HOST, F.lit(host))
+        return {row[S.CHECK]: row[S.ID] for row in not_to_sign(edited, expired).collect()}
+
+    first, again, other = found("10.9.9.9"), found("10.9.9.9"), found("10.9.9.8")
+    assert first == again
+    assert set(first) == set(other) == {"chain.other_columns", "chain.among_expired"}
+    assert not set(first.values()) & set(other.values())

@@ -341,7 +341,9 @@ def test_a_summary_repeats_what_still_counts(stored: Stored) -> None:
 
 
 def test_no_summary_is_written_while_a_job_is_unfinished(stored: Stored) -> None:
-    manifest.begin(NONE, TABLES, SECRET, lambda rows, _: rows, "compact", manifest.of_days([DAYS[2]]))
+    manifest.begin(
+        NONE, TABLES, SECRET, lambda rows, _expired, _known: rows, "compact", manifest.of_days([DAYS[2]])
+    )
     before = summary_of(stored)
     for _ in range(13):
         found = manifest.check(NONE, TABLES, SECRET, manifest.NO_FILE)
