@@ -130,9 +130,10 @@ class Signer:
 
     def __init__(self, name: str, key: SigningKey) -> None:
         self._name, self._key = name, key
-        raw = key.public.public_bytes_raw()
+        self.public = key.public.public_bytes_raw()
+        """The 32 bytes of the public key."""
         self._note_id, self._cosignature_id = (
-            key_id(name, kind, raw) for kind in (NOTE_TYPE, COSIGNATURE_TYPE)
+            key_id(name, kind, self.public) for kind in (NOTE_TYPE, COSIGNATURE_TYPE)
         )
 
     def signed(self, text: str) -> str:

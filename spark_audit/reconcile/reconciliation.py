@@ -59,6 +59,9 @@ manifest.run_altered (critical): A run of the manifest was altered or forged.
     Compare with the numbers and links that jobs have printed; then run `verify --accept`.
 manifest.run_missing (critical): Runs of the manifest are missing.
     Compare with the numbers and links that jobs have printed; then run `verify --accept`.
+manifest.run_time (medium): A run has a later time than one that follows it.
+    Set the clock of the host that runs the jobs, and acknowledge the finding. No other run is doubted
+    because of it.
 manifest.cut (critical): The newest runs of the manifest were removed.
     Compare with the numbers and links that jobs have printed; then run `verify --accept`.
 manifest.unfinished (medium): A job that rewrites tables was killed.

@@ -13,10 +13,13 @@ import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from spark_audit import schema as S
 from spark_audit.tables.files import AuditError, read_chain_key
 
 if TYPE_CHECKING:
@@ -95,29 +98,67 @@ def sealed(start: str, content: Mapping[str, object], key: Key, before: str | No
 
 
 def fits(
-    start: str, body: str, link: str, content: Mapping[str, object], key: Key, since_ms: int = 0
+    start: str,
+    body: str,
+    link: str,
+    content: Mapping[str, object],
+    key: Key,
+    signed: Mapping[bytes, int] = MappingProxyType({}),
 ) -> bool:
     """Return whether a run follows from `start`, and is signed with a key that is valid at the run's time.
 
-    And at `since_ms`, the time of the run before: the owner of a key that has ended chooses the time.
+    And at the times of the runs before it that other keys have `signed` (key -> the time of its newest run):
+    the owner of a key that has ended chooses the time.
     """
     if content.get("signed_with") == SIGNED and isinstance(key, Keys):
         from proxy.audit.checkpoints import SignedNote
-        from proxy.metadata.signing_keys import RUN
 
-        note, signed = content.get("note"), digest(start + body, None)
+        note, time_ms = content.get("note"), content.get("time_ms")
         unsigned = body.removesuffix(_NOTE + json.dumps(note))
         parsed = SignedNote.parse(note) if isinstance(note, str) and unsigned != body else None
-        time_ms = content.get("time_ms")
         if parsed is None or parsed.text != _statement(start + unsigned, content) or type(time_ms) is not int:
             return False
-        at_ms = max(time_ms, since_ms)
-        valid = [each for each in key.public if each.role == RUN and each.is_valid_at(at_ms)]
-        return signed == link and any(parsed.signer(each.name, [each]) for each in valid)
+        own = signers(content, key)
+        others = signed.keys() - {each.raw for each in own}
+        at_ms = max([time_ms, *(signed[raw] for raw in others)])
+        return digest(start + body, None) == link and any(each.is_valid_at(at_ms) for each in own)
     secret = secret_of(key)
     if isinstance(key, Keys) and secret is None:
         return False
     return hmac.compare_digest(digest(start + body, secret).encode(), link.encode())
+
+
+def signers(content: Mapping[str, object], key: Key) -> list[PublicKey]:
+    """Return the keys of jobs with which a run is signed: one, with as many periods as it has."""
+    note = content.get("note")
+    if not isinstance(key, Keys) or not isinstance(note, str):
+        return []
+    from proxy.audit.checkpoints import SignedNote
+    from proxy.metadata.signing_keys import RUN
+
+    parsed = SignedNote.parse(note)
+    of_jobs = [each for each in key.public if each.role == RUN]
+    return [each for each in of_jobs if parsed is not None and parsed.signer(each.name, [each])]
+
+
+def require_valid(key: Key, time_ms: int) -> None:
+    """AuditError if the key of the job signs nothing at this time: each later job would reject the run."""
+    if isinstance(key, Keys) and key.run is not None:
+        own = [each for each in key.public if each.raw == key.run.public]
+        if not any(each.is_valid_at(time_ms) for each in own):
+            periods = ", ".join(
+                f"{moment(each.not_before_ms)} to {moment(each.not_after_ms)}" for each in own
+            )
+            raise AuditError(
+                f"--run-key: its public key is valid from {periods}, and the clock says {moment(time_ms)}:"
+                " set the clock, or pass a key that is valid now"
+            )
+
+
+def moment(time_ms: int) -> str:
+    """Return a time as text; a key without an end has one that no calendar has."""
+    known_ms = min(max(time_ms, 0), S.LAST_TIME_MS)
+    return datetime.fromtimestamp(known_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def digest(text: str, secret: bytes | None) -> str:

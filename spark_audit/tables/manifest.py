@@ -492,6 +492,7 @@ def sign(spark: SparkSession, manifest: Manifest, job: str, tables: Tree, **done
     `done` is what the job judged, removed or wrote. AuditError if another run was written meanwhile, or if
     the key is missing.
     """
+    keys.require_valid(manifest.key, time.time_ns() // 1_000_000)
     signed = {name: _signed(each, each["files"], each.get("closed")) for name, each in tables.items()}
     fields = {"job": job, **done, "tables": signed}
     run = write_run(spark, manifest.directory, manifest.key, manifest.newest, fields)
@@ -717,7 +718,9 @@ def _written(run: Run) -> Mapping[str, str]:
 
 def findings(manifest: Manifest, more: Sequence[Fault] = ()) -> list[Row]:
     """Return the faults as rows of table `findings`. Their day is that of the newest run."""
-    signed_ms = manifest.newest.content.get("time_ms", time.time_ns() // 1_000_000)
+    now_ms = time.time_ns() // 1_000_000
+    # The clock of a job's host may have been ahead.
+    signed_ms = min(manifest.newest.content.get("time_ms", now_ms), now_ms)
     day = datetime.fromtimestamp(signed_ms / 1000, UTC).date()
     rows = []
     for fault in (*manifest.faults, *more):

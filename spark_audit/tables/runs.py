@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -31,6 +32,8 @@ _SUMMARIZED = "summarized"
 _SEED = sha256(b"penstock audit runs").hexdigest()
 _LINK = ',"link":"'
 _TAIL = len(_LINK) + len(_SEED) + len('"}')
+_AHEAD_MS = 300_000
+"""The clocks of two hosts that run jobs differ by less than this."""
 _MOST_RUNS, _MOST_FILES = 12, 1000
 """A summary is due after so many runs, or when a run lists so many files."""
 
@@ -69,13 +72,17 @@ def read_runs(
     """
     runs: list[Run] = []
     faults: list[Fault] = []
-    link, before, since_ms = _SEED, 0, 0
-    for number, text in _texts(spark, directory, key, whole=whole):
+    link, before, signed = _SEED, 0, dict[bytes, int]()
+    texts = _texts(spark, directory, key, whole=whole)
+    if not whole and texts and _has_ended(_run(*texts[0], None, key), key):
+        # Its owner may have written several runs: which key signed before them is to be seen.
+        whole, texts = True, _texts(spark, directory, key, whole=True)
+    for number, text in texts:
         if not whole and not runs:
-            since_ms = _time_before(spark, directory, number, key)
-        run = _run(number, text, link, key, since_ms)
+            signed |= _signed_before(spark, directory, number, key)
+        run = _run(number, text, link, key, signed)
         if not whole and not runs and run.content.get("job") == SUMMARIZE:
-            run, before = _run(number, text, None, key, since_ms), number - 1
+            run, before = _run(number, text, None, key, signed), number - 1
         is_signed = run.content.get("signed_with") == keys.SIGNED
         if not is_signed and any(
             each.fits and each.content.get("signed_with") == keys.SIGNED for each in runs
@@ -83,9 +90,10 @@ def read_runs(
             run = replace(run, fits=False)
         if run.content.get("job") == ACCEPT and run.fits:
             runs, faults, before = [], [], number - 1
-        faults += _faults_of(run, before, key)
+        faults += [*_faults_of(run, before, key), *_times_of(newest_of(runs), run)]
         runs.append(run)
-        link, before, since_ms = run.link, number, max(since_ms, _time_ms(run))
+        link, before = run.link, number
+        signed |= _signed_by(run, key)
     signed_with = newest_of(runs).content.get("signed_with")
     if keys.secret_of(key) is None and signed_with == keys.KEYED:
         raise AuditError("the runs of these tables are signed with a key: pass it with --chain-key")
@@ -215,20 +223,35 @@ def _is_beginning(run: Run, key: keys.Key) -> bool:
     return run.fits and signed and run.content.get("job") in (ACCEPT, SUMMARIZE)
 
 
-def _time_before(spark: SparkSession, directory: str, number: int, key: keys.Key) -> int:
-    """Return the time of the run before the first one that is read, 0 if there is none."""
+def _signed_before(spark: SparkSession, directory: str, number: int, key: keys.Key) -> dict[bytes, int]:
+    """Return `_signed_by` of the run before the first one that is read. Empty if there is none."""
     try:
-        return _time_ms(_run(number - 1, _text(spark, directory, number - 1), None, key))
+        return _signed_by(_run(number - 1, _text(spark, directory, number - 1), None, key), key)
     except FileNotFoundError:
-        return 0
+        return {}
 
 
-def _time_ms(run: Run) -> int:
-    is_signed = run.fits and run.content.get("signed_with") == keys.SIGNED
-    return int(run.content["time_ms"]) if is_signed else 0
+def _signed_by(run: Run, key: keys.Key) -> dict[bytes, int]:
+    """Return the key with which a run is signed -> its time.
+
+    It takes the place of an earlier run's time: if that was later, the owner of the key has put it right.
+    """
+    return {each.raw: run.content["time_ms"] for each in keys.signers(run.content, key) if run.fits}
 
 
-def _run(number: int, text: str, link_before: str | None, key: keys.Key, since_ms: int = 0) -> Run:
+def _has_ended(run: Run, key: keys.Key) -> bool:
+    """Return whether a run is signed with a key that may sign no more."""
+    own, now_ms = keys.signers(run.content, key), time.time_ns() // 1_000_000
+    return bool(own) and not any(each.is_valid_at(now_ms) for each in own)
+
+
+def _run(
+    number: int,
+    text: str,
+    link_before: str | None,
+    key: keys.Key,
+    signed: Mapping[bytes, int] = MappingProxyType({}),
+) -> Run:
     """Return a run. It fits if it follows from the link before; without one, from that which it names."""
     body, link = text[:-_TAIL], text[-_TAIL + len(_LINK) : -len('"}')]
     hashed = sha256(text.encode()).hexdigest()
@@ -242,7 +265,7 @@ def _run(number: int, text: str, link_before: str | None, key: keys.Key, since_m
     start = _SEED if content.get("job") == ACCEPT else link_before or str(named)
     # Else a member in place of the link's name could repeat one of the content, and JSON takes the last.
     is_whole = text == f'{body}{_LINK}{link}"}}' and content.get("run") == number
-    fits = is_whole and named == start and keys.fits(start, body, link, content, key, since_ms)
+    fits = is_whole and named == start and keys.fits(start, body, link, content, key, signed)
     return Run(number, link, fits, content, hashed)
 
 
@@ -254,6 +277,17 @@ def _faults_of(run: Run, before: int, key: keys.Key) -> Iterator[Fault]:
         if key is not None:
             why += ", or is not signed with the key"
         yield _altered(run, f" {why}")
+
+
+def _times_of(before: Run, run: Run) -> Iterator[Fault]:
+    then, now = (each.content.get("time_ms") for each in (before, run))
+    if before.fits and run.fits and type(then) is type(now) is int and then > now + _AHEAD_MS:
+        text = (
+            f"run {before.number} of the manifest has the time {keys.moment(then)}, and run {run.number},"
+            f" which follows it, {keys.moment(now)}: the clock of the first one's host was ahead, or that of"
+            " the second one's behind"
+        )
+        yield Fault("manifest.run_time", "medium", text, {"run": before.number, "link": before.link})
 
 
 def _altered(run: Run, why: str) -> Fault:

@@ -1,6 +1,7 @@
 """Runs that a job signs with a key of its own: who has the public keys can verify them, and write none."""
 
 import json
+import time
 from base64 import b64decode, b64encode
 from hashlib import sha256
 from pathlib import Path
@@ -121,6 +122,92 @@ def test_a_key_that_has_ended_signs_no_run_after_one_of_a_later_time(
         assert "manifest.run_altered" in found(whole=False)
         assert found(whole=True) == ["manifest.run_altered"]
         Path(directory, f"{forged.number:08}.json").unlink()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("job", [ACCEPT, SUMMARIZE])
+def test_a_key_that_has_ended_begins_nothing_anew_after_several_runs_of_its_own(
+    spark: SparkSession, tmp_path: Path, job: str
+) -> None:
+    """Jobs read from the newest summary on. Before it, there may be more than one run of the forger."""
+    ended_ms = time.time_ns() // 1_000_000 - 3_600_000
+    public = [
+        public_key("auditor", "first", role="run", not_after_ms=ended_ms),
+        public_key("auditor", "second", role="run", not_before_ms=ended_ms),
+    ]
+    first, second = (Keys(public, run=Signer("auditor", signing_key(name))) for name in ("first", "second"))
+    directory = str(tmp_path / "runs")
+
+    def written(key: Key, before: Run, job: str, time_ms: int) -> Run:
+        return write_run(spark, directory, key, before, {"job": job, "tables": {}, "time_ms": time_ms})
+
+    def found() -> list[str]:
+        return [fault.check for fault in read_runs(spark, directory, Keys(public))[1]]
+
+    newest = written(first, newest_of([]), RECONCILE, ended_ms - 5)
+    # As it is after each change of keys: the newest summary is of the old one.
+    newest = written(first, newest, SUMMARIZE, ended_ms - 4)
+    assert found() == []
+    newest = written(second, newest, RECONCILE, ended_ms + 1)
+    assert found() == []
+    newest = written(first, newest, RECONCILE, ended_ms - 3)
+    written(first, newest, job, ended_ms - 2)
+
+    assert found() == ["manifest.run_altered"] * 2
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.spec("D15")
+def test_a_clock_that_was_ahead_once_is_one_finding_and_no_later_run_is_doubted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its key has no end. Those after it have, long before the time that the run says."""
+    year_ms = 365 * 86_400_000
+    public = [
+        public_key("auditor", "first", role="run"),
+        public_key("auditor", "second", role="run", not_after_ms=NOW_MS + year_ms),
+    ]
+    first, second = (Keys(public, run=Signer("auditor", signing_key(name))) for name in ("first", "second"))
+    directory = str(tmp_path / "runs")
+
+    def written(key: Key, before: Run, time_ms: int) -> Run:
+        return write_run(spark, directory, key, before, {"job": RECONCILE, "tables": {}, "time_ms": time_ms})
+
+    newest = written(first, newest_of([]), NOW_MS)
+    ahead = written(first, newest, NOW_MS + 10 * year_ms)
+    newest = written(first, ahead, NOW_MS + 1)
+    written(second, newest, NOW_MS + 2)
+
+    for whole in (False, True):
+        runs, [fault] = read_runs(spark, directory, Keys(public), whole=whole)
+        assert all(run.fits for run in runs)
+        assert (fault.check, fault.severity) == ("manifest.run_time", "medium")
+        assert fault.evidence == {"run": 2, "link": ahead.link}
+        assert fault.explanation.startswith(
+            "run 2 of the manifest has the time 2036-11-20T12:00:00+00:00, and run 3, which follows it,"
+            " 2026-11-23T12:00:00+00:00: the clock of the first one's host was ahead"
+        )
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.spec("D15")
+def test_a_job_signs_nothing_with_a_key_that_is_not_valid_now(spark: SparkSession, tmp_path: Path) -> None:
+    """Each later job would take its run for a forged one."""
+    tables = Tables(str(tmp_path / "tables"))
+    delta.create_tables(spark, tables)
+    ended = Keys([public_key("auditor", role="run", not_after_ms=1_000)], run=OURS.run)
+    runs = manifest.check(spark, tables, ended)
+
+    with pytest.raises(AuditError) as raised:
+        manifest.sign(spark, runs, RECONCILE, runs.signed)
+
+    text = str(raised.value)
+    assert text.startswith("--run-key: its public key is valid from 1970-01-01T00:00:00+00:00 to 1970-01-01")
+    assert text.endswith(": set the clock, or pass a key that is valid now")
+    assert manifest.runs_of(spark, tables, ended) == []
 
 
 def test_runs_with_the_old_secret_still_fit() -> None:
