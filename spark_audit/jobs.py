@@ -6,7 +6,7 @@ a job reads one version of each table.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -25,7 +25,7 @@ from spark_audit.ingest.topics import (
     topic_of,
 )
 from spark_audit.reconcile.chain import not_to_sign
-from spark_audit.reconcile.checkpoints import against_witness
+from spark_audit.reconcile.checkpoints import against_witness, notes_not_shown
 from spark_audit.reconcile.finding import KINDS, collected
 from spark_audit.reconcile.offsets import offsets, unchained
 from spark_audit.reconcile.reconciliation import CHECKS, reconcile
@@ -287,16 +287,16 @@ def differences_from_witness(
     """Return the findings of `against_witness`, with the checkpoints in a directory or a topic."""
     if not isinstance(key, Keys):
         raise AuditError("--witness: pass --public-keys, with which its checkpoints are verified")
-    if isinstance(witness, TopicOfWitness):
-        notes = _notes_in_topic(spark, witness)
-    else:
-        notes = _notes_in_directory(spark, witness)
     audit, _, _ = trail(spark, tables, delta.versions(spark, tables))
     index = sequence_index(audit)
+    records = deduplicate(audit, later_copies(audit, index))
     expired = delta.read_state(spark, tables.expired, S.EXPIRED)
-    found = against_witness(
-        notes, deduplicate(audit, later_copies(audit, index)), boots(index), expired, key.public
-    )
+    notes: Iterable[tuple[str, str]]
+    if isinstance(witness, TopicOfWitness):
+        notes = notes_not_shown(_notes_in_topic(spark, witness), records, expired)
+    else:
+        notes = _notes_in_directory(spark, witness)
+    found = against_witness(notes, records, boots(index), expired, key.public)
     return found.orderBy(S.CHECK, S.ID).collect()
 
 
@@ -308,20 +308,15 @@ def _notes_in_directory(spark: SparkSession, directory: str) -> list[tuple[str, 
     return [(name, files.read_text(spark, f"{directory.rstrip('/')}/{name}")) for name in sorted(names)]
 
 
-def _notes_in_topic(spark: SparkSession, witness: TopicOfWitness) -> list[tuple[str, str]]:
-    """Return place and text of the longest checkpoint of each boot."""
-    # The longest and not the last: an older checkpoint that somebody has written once more hides nothing.
-    text = F.decode("value", "utf-8")
-    note = F.struct(F.concat_ws("-", "topic", "partition", "offset").alias("place"), text.alias("text"))
-    origin, size = (F.get(F.split(text, "\n"), line) for line in (0, 1))
+def _notes_in_topic(spark: SparkSession, witness: TopicOfWitness) -> DataFrame:
+    """Return place and text of each record, as `name` and `message`. AuditError if there is none."""
     topic_ids(spark, witness.bootstrap, [witness.topic], witness.options)  # AuditError if it is missing.
     records = kafka_records(spark, witness.bootstrap, witness.topic, witness.options, UNCOMMITTED)
-    longest = F.max_by(note, F.coalesce(size.try_cast("long"), F.lit(-1))).alias("note")
-    boots = records.groupBy(origin).agg(longest).select("note.*")
-    notes = sorted((row["place"], row["text"]) for row in boots.collect())
-    if not notes:
+    if records.isEmpty():
         raise AuditError(f"--witness-topic {witness.topic}: has no checkpoint")
-    return notes
+    place = F.concat_ws("-", "topic", "partition", "offset").alias("name")
+    # A cast, because somebody may write bytes that are no text.
+    return records.select(place, F.col("value").cast("string").alias(S.MESSAGE))
 
 
 def verified(

@@ -11,6 +11,7 @@ found it in its spool. The boot id is enough, since the process may have been re
 boot without `stopped` whose successor names its last record has crashed and lost nothing.
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import date
 from hashlib import sha256
@@ -29,9 +30,9 @@ from spark_audit.reconcile.finding import (
     with_every_fault,
     with_first_fault,
 )
-from spark_audit.tables.delta import empty_frame
+from spark_audit.tables.delta import empty_frame, frame_of
 from spark_audit.tables.expired import IS_EXPIRED, expired_sequences, with_expired
-from spark_audit.tables.keys import KEYED, PLAIN
+from spark_audit.tables.keys import KEYED, PLAIN, PublicKeys, why_not_its_own
 from spark_audit.tables.plans import held, is_held
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.processes import key_name, starts
@@ -74,6 +75,9 @@ chain.end_missing (critical): Records of a process that others have seen are mis
     Check whether the process still ships its spool; if it does not, they were removed.
 chain.other_link_seen (critical): A record is not as others have seen it.
     Treat the boot as rewritten, and find out who can write to the topic.
+chain.false_claim (high): A process has recorded as the end of another one what that one has not signed.
+    Find out who can write to the topic of witnesses, or log in at the controller as a proxy. Nothing
+    is missing because of it.
 chain.unknown_process (high): No other process has seen this one.
     Check whether it is one of yours and reaches the controller; if not, it is forged.
 """
@@ -443,6 +447,19 @@ SIGNED_CLAIM = "^penstock[.]audit/([^/\\s]+)/([^/\\s]+)\n([1-9][0-9]{0,17})\n([A
 """The first lines of a checkpoint (proxy.audit.checkpoints) with a record."""
 SEEN, SEEN_LINK, BY = "seen_sequence", "seen_link", "seen_by"
 _FIRST_MS, _LAST_MS = "first_time_ms", "last_time_ms"
+_WHY, _SIGNS = "why", "signs"
+CLAIMS = S.struct(
+    *((name, S.AUDIT[name].dataType) for name in S.BOOT_KEY),
+    *((SEEN, S.AUDIT[S.SEQUENCE].dataType), (SEEN_LINK, S.AUDIT[S.MESSAGE].dataType)),
+    (BY, S.AUDIT[S.MESSAGE].dataType),
+    *((name, S.AUDIT[name].dataType) for name in (S.PRINCIPAL, S.TIME_MS, S.DATE)),
+)
+"""What others have seen of boots."""
+_FALSE = S.struct(
+    *((name, S.AUDIT[name].dataType) for name in S.BOOT_KEY),
+    *((name, S.AUDIT[S.MESSAGE].dataType) for name in (BY, S.PRINCIPAL, _WHY)),
+    *((S.DATE, S.AUDIT[S.DATE].dataType), ("claims", S.AUDIT[S.COUNT].dataType)),
+)
 
 
 def witnesses(
@@ -451,6 +468,7 @@ def witnesses(
     ends: DataFrame,
     until_ms: int = ALWAYS,
     days: Sequence[date] = (),
+    keys: PublicKeys | None = None,
 ) -> DataFrame:
     """Return what processes have witnessed of each other but the table does not show, and who was not seen.
 
@@ -458,21 +476,73 @@ def witnesses(
     controller (docs/decisions/0075). With Kafka's own controller, proxies record the ends of other proxies
     (docs/decisions/0097). `few` has all records but traffic, `ends` is `boots` of the sequence
     index, `until_ms` its `complete_until_ms`. With `days`, only links that were seen on these are compared.
+    With `keys`, a claim that the table does not show counts if the process itself has signed it: a witness
+    does not verify what it hears (docs/decisions/0181).
     """
-    claims = held(_claims(few).where(F.col(S.TIME_MS) <= until_ms))
+    witnessed = few.where(F.col(S.EVENT) == "witnessed")
+    by = F.concat_ws("/", *S.BOOT_KEY).alias(BY)
+    claims = held(
+        claimed(witnessed, by, S.PRINCIPAL, S.TIME_MS, S.DATE, S.MESSAGE).where(F.col(S.TIME_MS) <= until_ms)
+    )
     if claims.isEmpty():
         return empty_frame(records.sparkSession, S.FINDING)
     proxies = few.where(F.col(S.ROLE) == "proxy").select(*S.BOOT_KEY).distinct()
-    return missing_ends(records, ends, claims, days).unionByName(
-        _unseen(ends.join(proxies, list(S.BOOT_KEY)), claims)
+    found = _unseen(ends.join(proxies, list(S.BOOT_KEY)), claims)
+    not_shown = held(unshown(claims, records))
+    if not_shown.isEmpty():
+        return found
+    if keys is not None:
+        signs = few.where(F.col(S.EVENT) == "checkpoint").select(*S.BOOT_KEY, F.lit(True).alias(_SIGNS))
+        not_shown, false = _signed_claims(not_shown.join(signs.distinct(), list(S.BOOT_KEY), "left"), keys)
+        found = found.unionByName(false)
+    return found.unionByName(missing_ends(records, ends, not_shown, days))
+
+
+def unshown(claims: DataFrame, records: DataFrame) -> DataFrame:
+    """Return the claims of records that are not in the table, or have another link there."""
+    places = claims.select(*S.BOOT_KEY, F.col(SEEN).alias(S.SEQUENCE)).distinct()
+    there = records.join(F.broadcast(places), list(S.RECORD_KEY), "left_semi").select(
+        *S.BOOT_KEY, F.col(S.SEQUENCE).alias(SEEN), hexadecimal(F.col(S.CHAIN)).alias(SEEN_LINK)
     )
+    return claims.join(F.broadcast(there), [*S.BOOT_KEY, SEEN, SEEN_LINK], "left_anti")
 
 
-def _claims(records: DataFrame) -> DataFrame:
-    """Return one row per `witnessed` record: the boot that was seen, and who has seen it."""
+def _signed_claims(claims: DataFrame, keys: PublicKeys) -> tuple[DataFrame, DataFrame]:
+    """Return the claims that may be true, as CLAIMS, and the others as findings.
+
+    Who has no key, or signs nothing, cannot prove what another one says of it.
+    """
+    true, false = list[tuple[object, ...]](), Counter[tuple[object, ...]]()
+    for row in claims.toLocalIterator():
+        is_proof = row[_SIGNS] or "\n" in row[S.MESSAGE]
+        why = why_not_its_own(row[S.MESSAGE], row[S.PROXY_ID], keys) if is_proof else ""
+        if why:
+            false[(*(row[name] for name in (*S.BOOT_KEY, BY, S.PRINCIPAL)), why, row[S.DATE])] += 1
+        else:
+            true.append(tuple(row[name] for name in CLAIMS.names))
+    spark = claims.sparkSession
+    found = findings(
+        frame_of(spark, [(*each, number) for each, number in false.items()], _FALSE),
+        check="chain.false_claim",
+        explanation=sentence(
+            "process {seen_by} recorded {claims} end(s) of process {proxy_id}/{boot_id}{reported}, which"
+            " the table does not show, and each {why}: somebody else has claimed it",
+            reported=F.coalesce(F.concat(F.lit(", as "), S.PRINCIPAL, F.lit(" reported")), F.lit("")),
+        ),
+        evidence=_FALSE.names,
+    )
+    return frame_of(spark, true, CLAIMS), found
+
+
+def is_claim() -> Column:
+    """Return whether `message` has the form of the end of a trail."""
+    return F.col(S.MESSAGE).rlike(SIGNED_CLAIM) | F.col(S.MESSAGE).rlike(_CLAIM)
+
+
+def claimed(rows: DataFrame, *others: Column | str) -> DataFrame:
+    """Return the boots of which `message` says that they were seen: SEEN, SEEN_LINK, and the `others`."""
     is_signed = F.col(S.MESSAGE).rlike(SIGNED_CLAIM)
-    is_claim = is_signed | F.col(S.MESSAGE).rlike(_CLAIM)
-    found = records.where((F.col(S.EVENT) == "witnessed") & is_claim)
+    found = rows.where(is_claim())
 
     def part(number: int) -> Column:
         plain = F.regexp_extract(S.MESSAGE, _CLAIM, number)
@@ -484,11 +554,7 @@ def _claims(records: DataFrame) -> DataFrame:
         part(2).alias(S.BOOT_ID),
         (part(3).cast("long") - is_signed.cast("long")).alias(SEEN),
         F.when(is_signed, hexadecimal(F.unbase64(part(4)))).otherwise(part(4)).alias(SEEN_LINK),
-        F.concat_ws("/", *S.BOOT_KEY).alias(BY),
-        F.col(S.ROLE),
-        S.PRINCIPAL,
-        S.TIME_MS,
-        S.DATE,
+        *others,
     )
 
 

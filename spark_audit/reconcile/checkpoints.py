@@ -6,27 +6,30 @@ newest valid one is compared with the records: before it, nothing can be altered
 the private key. Without public keys only the states are compared.
 """
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from functools import reduce
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import (
     ALGORITHM,
-    BY,
+    CLAIMS,
     LINK_THERE,
     NAMED_BY,
     SEEN,
-    SEEN_LINK,
+    claimed,
     hexadecimal,
+    is_claim,
     missing_ends,
     proven_ends,
+    unshown,
 )
 from spark_audit.reconcile.finding import SAMPLE, findings, register, sentence
 from spark_audit.tables.delta import frame_of
-from spark_audit.tables.expired import expired_sequences, unexpired
+from spark_audit.tables.expired import LAST, expired_sequences, unexpired
 from spark_audit.tables.keys import (
     CAME_LATE,
     KEYED,
@@ -45,6 +48,10 @@ register(
 checkpoints: Each process has signed its records with a key of its own, and all had one state.
 checkpoints.after_the_last (high): A process wrote records after its last signed checkpoint.
     Check whether it was killed then; if not, find out who can write to the audit topic.
+checkpoints.came_late (high): Records got into the topic only after their process's key had ended.
+    If the process was killed or could not reach the brokers then, start it once more with its spool:
+    its next boot names these records, and the finding is gone. If the spool is lost, acknowledge it. If
+    there was no such process, somebody has the key: treat the boot as forged.
 checkpoints.different_states (critical): Processes signed different states of the metadata log at one offset.
     Stop changes, and find out which process has another log.
 checkpoints.not_valid (critical): A checkpoint is not signed by a known key.
@@ -68,10 +75,10 @@ _BOOT = ((S.PROXY_ID, _TEXT), (S.BOOT_ID, _TEXT))
 _JUDGED = S.struct(
     *(*_BOOT, (S.SEQUENCE, _LONG), (S.DATE, _DATE)),
     *((_SIZE, _LONG), (_LINK, _TEXT), (_SIGNED_MS, _LONG), (_STOPS, _BOOLEAN), (_WHY, _TEXT)),
+    (_APPENDED_MS, _LONG),
 )
-_CLAIMS = S.struct(
-    *(*_BOOT, (SEEN, _LONG), (SEEN_LINK, _TEXT), (BY, _TEXT)),
-    *((S.PRINCIPAL, _TEXT), (S.TIME_MS, _LONG), (S.DATE, _DATE)),
+_OF_WITNESS = S.struct(
+    *((_WHY, _TEXT), ("names", S.AUDIT[S.GROUPS].dataType), ("notes", _LONG), (S.DATE, _DATE))
 )
 
 
@@ -97,21 +104,31 @@ def checkpoints(
         return states
     judged = held(frame_of(records.sparkSession, _judged(few, keys), _JUDGED))
     is_signed = F.col(_WHY).isin("", CAME_LATE)
-    newest = F.max(F.struct(_SIZE, _LINK, _SIGNED_MS, _STOPS, S.DATE, S.SEQUENCE, _WHY)).alias("newest")
+    said = (_SIZE, _LINK, _SIGNED_MS, _STOPS, S.DATE, S.SEQUENCE, _WHY, _APPENDED_MS)
+    newest = F.max(F.struct(*said)).alias("newest")
     by_boot = judged.where(is_signed).groupBy(*S.BOOT_KEY).agg(newest)
     valid = held(by_boot.select(*S.BOOT_KEY, "newest.*"))
     signed_later = held(_signed_by_the_next(followed, valid))
     late = valid.where(F.col(_WHY) == CAME_LATE).withColumn("named", key_name(S.PROXY_ID))
-    late = late.join(F.broadcast(signed_later), ["named", S.BOOT_ID], "left_anti").select(*judged.columns)
+    late = late.join(F.broadcast(signed_later), ["named", S.BOOT_ID], "left_anti")
     without = ends.join(judged, list(S.BOOT_KEY), "left_anti")
+    more = []
     if expired is not None:
-        # They had to be signed to expire.
-        without = without.join(expired_sequences(expired), list(S.BOOT_KEY), "left_anti")
+        # They had to be signed to expire. What comes later has to be, too.
+        ranges = expired_sequences(expired).groupBy(*S.BOOT_KEY).agg(F.max(LAST).alias("expired_until"))
+        later = without.join(ranges, list(S.BOOT_KEY)).where("last_sequence > expired_until")
+        signing = _with_key(later, processes, keys).where(F.col("has_key") & (F.col(ALGORITHM) != KEYED))
+        beyond = held(signing.join(F.broadcast(signed_later), ["named", S.BOOT_ID], "left_anti"))
+        if not beyond.isEmpty():
+            more.append(_after_expired(records, beyond))
+        without = without.join(ranges, list(S.BOOT_KEY), "left_anti")
     parts = [
-        _not_valid(judged.where(~is_signed).unionByName(late)),
+        _not_valid(judged.where(~is_signed)),
+        _came_late(late),
         _unsigned(without, processes, signed_later, keys),
         _rewritten(records, valid),
         _after_the_last(ends.join(valid, list(S.BOOT_KEY)), signed_later, until_ms),
+        *more,
     ]
     return reduce(DataFrame.unionByName, parts, states)
 
@@ -168,7 +185,7 @@ def _judged(few: DataFrame, keys: PublicKeys) -> list[tuple[object, ...]]:
         F.array_distinct(F.array(F.max(row), F.min(row))).alias("rows")
     )
     found = [_judge(each, keys) for each in bounds.select(*of_boot, F.inline("rows")).collect()]
-    faulty = {each[:2] for each in found if each[-1]}
+    faulty = {each[:2] for each in found if each[_JUDGED.names.index(_WHY)]}
     if not faulty:
         return found
     boots = frame_of(few.sparkSession, sorted(faulty), S.struct(*_BOOT))
@@ -180,10 +197,11 @@ def _judge(row: Row, keys: PublicKeys) -> tuple[object, ...]:
     place = row[S.PROXY_ID], row[S.BOOT_ID], row[S.SEQUENCE]
     said, why = read_checkpoint(row[S.MESSAGE] or "", keys, row[_APPENDED_MS])
     if said is None:
-        return (*place, row[S.DATE], 0, "", 0, False, why)
+        return (*place, row[S.DATE], 0, "", 0, False, why, row[_APPENDED_MS])
     if why in ("", CAME_LATE) and (said.proxy_id, said.boot_id, said.size) != place:
         why = f"is of record {said.size} of {said.proxy_id}/{said.boot_id}: it was copied"
-    return (*place, row[S.DATE], said.size, said.link, said.time_ms, said.stops, why)
+    signed = said.size, said.link, said.time_ms, said.stops
+    return (*place, row[S.DATE], *signed, why, row[_APPENDED_MS])
 
 
 def _not_valid(faulty: DataFrame) -> DataFrame:
@@ -199,8 +217,30 @@ def _not_valid(faulty: DataFrame) -> DataFrame:
             "the checkpoint of process {proxy_id}/{boot_id} at sequence {sequence} {why} ({checkpoints}"
             " in all)"
         ),
-        evidence=[*S.RECORD_KEY, _WHY],
+        # With the number: what comes after the finding was acknowledged is another one.
+        evidence=[*S.RECORD_KEY, _WHY, "checkpoints"],
     )
+
+
+def _came_late(boots: DataFrame) -> DataFrame:
+    """Return boots whose newest checkpoint counts by its own time only: its owner chooses that."""
+    signed, appended = (F.timestamp_millis(name) for name in (_SIGNED_MS, _APPENDED_MS))
+    return findings(
+        boots,
+        check="checkpoints.came_late",
+        explanation=sentence(
+            "process {proxy_id}/{boot_id} says that it signed its newest checkpoint (sequence {sequence}) at"
+            " {signed}, when its key was valid. The topic got it at {appended}, after the end of the key, and"
+            " no later boot of the process names it: a spool was shipped late, or somebody else has the key",
+            signed=_moment(signed),
+            appended=_moment(appended),
+        ),
+        evidence=[*S.RECORD_KEY, _SIGNED_MS, _APPENDED_MS],
+    )
+
+
+def _moment(timestamp: Column) -> Column:
+    return F.date_format(timestamp, "yyyy-MM-dd'T'HH:mm:ss'Z'")
 
 
 def _signed_by_the_next(followed: DataFrame, valid: DataFrame) -> DataFrame:
@@ -219,23 +259,31 @@ def _unsigned(ends: DataFrame, processes: DataFrame, signed_later: DataFrame, ke
     But not of a process whose key was valid when the boot began: who has the old key could write a boot. Its
     times too, so it has to be in the topic before, or to be signed by the next boot.
     """
-    schema = S.struct(("named", _TEXT), ("since_ms", _LONG))
-    since = frame_of(ends.sparkSession, sorted(valid_from(keys).items()), schema)
-    kinds = processes.select(*S.BOOT_KEY, ALGORITHM)
-    named = ends.withColumn("named", key_name(S.PROXY_ID)).join(kinds, list(S.BOOT_KEY))
-    joined = named.join(F.broadcast(since), "named", "left").join(
+    named = _with_key(ends, processes, keys).join(
         F.broadcast(signed_later.withColumn("is_signed", F.lit(True))), ["named", S.BOOT_ID], "left"
     )
-    came_late = (F.col("first_append_ms") >= F.col("since_ms")) & F.col("is_signed").isNull()
-    has_key = F.coalesce((F.col("first_time_ms") >= F.col("since_ms")) | came_late, F.lit(False))
+    had_key = F.col("first_time_ms") >= F.col("since_ms")
+    has_key = F.coalesce(had_key | (F.col("has_key") & F.col("is_signed").isNull()), F.lit(False))
     return findings(
-        joined.where((F.col(ALGORITHM) != KEYED) | has_key),
+        named.where((F.col(ALGORITHM) != KEYED) | has_key),
         check="checkpoints.unsigned",
         date="last_date",
         explanation=sentence(
             "process {proxy_id}/{boot_id} has signed nothing: it has no signing key, or it is forged"
         ),
         evidence=[*S.BOOT_KEY],
+    )
+
+
+def _with_key(ends: DataFrame, processes: DataFrame, keys: PublicKeys) -> DataFrame:
+    """Add ALGORITHM, `named`, `since_ms` and `has_key`: whether its key was valid when the topic got it."""
+    schema = S.struct(("named", _TEXT), ("since_ms", _LONG))
+    since = frame_of(ends.sparkSession, sorted(valid_from(keys).items()), schema)
+    kinds = processes.select(*S.BOOT_KEY, ALGORITHM)
+    named = ends.withColumn("named", key_name(S.PROXY_ID)).join(kinds, list(S.BOOT_KEY))
+    joined = named.join(F.broadcast(since), "named", "left")
+    return joined.withColumn(
+        "has_key", F.coalesce(F.col("first_append_ms") >= F.col("since_ms"), F.lit(False))
     )
 
 
@@ -278,8 +326,45 @@ def _after_the_last(boots: DataFrame, signed_later: DataFrame, until_ms: int) ->
     )
 
 
+def _after_expired(records: DataFrame, boots: DataFrame) -> DataFrame:
+    """Return boots with records long after those that have expired, and without a checkpoint since then.
+
+    By when the topic got them: who adds records to a boot chooses their times.
+    """
+    late = records.join(F.broadcast(boots.select(*S.BOOT_KEY, "expired_until")), list(S.BOOT_KEY))
+    appended = F.unix_millis(S.KAFKA_TIMESTAMP)
+    span = late.where(F.col(S.SEQUENCE) >= F.col("expired_until")).groupBy(*S.BOOT_KEY)
+    long = span.agg((F.max(appended) - F.min(appended)).alias("span_ms")).where(
+        F.col("span_ms") > UNSIGNED_MS
+    )
+    return findings(
+        boots.join(F.broadcast(long), list(S.BOOT_KEY), "left_semi"),
+        check="checkpoints.after_the_last",
+        date="last_date",
+        explanation=sentence(
+            "process {proxy_id}/{boot_id} has records up to sequence {last_sequence}, long after sequence"
+            " {expired_until}, up to which it has expired, and no checkpoint since then: they are"
+            " forged, or it signs nothing"
+        ),
+        evidence=[*S.BOOT_KEY, "last_sequence", "expired_until"],
+    )
+
+
+def notes_not_shown(notes: DataFrame, records: DataFrame, expired: DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield name and text of those notes of a witness that say what the table does not show.
+
+    `notes` has `name` and `message` of each: a topic has one for each process and minute. A note that is like
+    the table needs no proof. `expired` is table `expired`.
+    """
+    claims = claimed(notes, "name", S.MESSAGE)
+    not_expired = held(unexpired(claims, expired_sequences(expired), S.BOOT_KEY, SEEN, SEEN))
+    others = notes.where(~F.coalesce(is_claim(), F.lit(False)))
+    left = unshown(not_expired, records).select("name", S.MESSAGE).unionByName(others)
+    return ((row["name"], row[S.MESSAGE] or "") for row in left.toLocalIterator())
+
+
 def against_witness(
-    notes: Sequence[tuple[str, str]],
+    notes: Iterable[tuple[str, str]],
     records: DataFrame,
     ends: DataFrame,
     expired: DataFrame,
@@ -287,25 +372,33 @@ def against_witness(
 ) -> DataFrame:
     """Return what the checkpoints of a witness outside say and the table does not show.
 
-    `notes`: name and text of each. `expired` is table `expired`.
+    `notes`: name and text of each. Those that are not signed as they should be are findings, and hide none of
+    the others. `expired` is table `expired`.
     """
     rows: list[tuple[object, ...]] = []
-    faults: list[tuple[object, ...]] = []
+    faults, counts = defaultdict[str, list[str]](list), Counter[str]()
     for name, text in notes:
         said, why = read_checkpoint(text, keys)
         wrong = [each for each in read_cosignatures(text, keys) if each.why not in ("", UNKNOWN)]
-        faults += [(name, f"has a cosignature of {each.name} that {each.why}", None) for each in wrong]
+        whys = [f"has a cosignature of {each.name} that {each.why}" for each in wrong]
         if said is None or why:
-            faults.append((name, why, None))
+            whys.append(why)
         elif said.size:
             rows.append((said.proxy_id, said.boot_id, said.size - 1, said.link, "the witness", None, 0, None))
+        for each in whys:
+            counts[each] += 1
+            if len(faults[each]) < SAMPLE:
+                faults[each].append(name)
     spark = records.sparkSession
+    found = [(why, sorted(names), counts[why], None) for why, names in sorted(faults.items())]
     not_valid = findings(
-        frame_of(spark, faults, S.struct(("name", _TEXT), (_WHY, _TEXT), (S.DATE, _DATE))),
+        frame_of(spark, found, _OF_WITNESS),
         check="checkpoints.not_valid",
         severity="high",
-        explanation=sentence("{name} of the witness {why}"),
-        evidence=["name", _WHY],
+        explanation=sentence(
+            "{notes} checkpoint(s) of the witness ({named}): each {why}", named=F.array_join("names", ", ")
+        ),
+        evidence=_OF_WITNESS.names[:-1],
     )
-    claims = unexpired(frame_of(spark, rows, _CLAIMS), expired_sequences(expired), S.BOOT_KEY, SEEN, SEEN)
+    claims = unexpired(frame_of(spark, rows, CLAIMS), expired_sequences(expired), S.BOOT_KEY, SEEN, SEEN)
     return missing_ends(records, ends, claims).unionByName(not_valid)

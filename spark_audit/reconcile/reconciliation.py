@@ -144,7 +144,7 @@ def reconcile(
         "clocks": clocks(skewed),
         "chain": chain(with_lines, chain_key, days=wanted, signed=public_keys is not None),
         "boots": boots(_of_lone_boots(followed, ends)),
-        "witnesses": witnesses(few, records, ends, until_ms, wanted),
+        "witnesses": witnesses(few, records, ends, until_ms, wanted, public_keys),
         "checkpoints": checkpoints(
             *(few, records, ends, algorithms(few, chain_key), followed, until_ms, public_keys, logged),
             expired,

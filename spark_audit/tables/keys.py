@@ -198,6 +198,15 @@ def read_checkpoint(message: str, keys: PublicKeys, appended_ms: int = 0) -> tup
     return checkpoint, CAME_LATE if came_late else ""
 
 
+def why_not_its_own(message: str, proxy_id: str, keys: PublicKeys) -> str:
+    """Return why a note is not what this process has signed; "" if it is, or if none of its keys is known."""
+    from proxy.audit.checkpoints import is_key_of
+    from proxy.metadata.signing_keys import AUDIT
+
+    is_known = any(each.role == AUDIT and is_key_of(each, proxy_id) for each in keys)
+    return read_checkpoint(message, keys)[1] if is_known else ""
+
+
 def valid_from(keys: PublicKeys) -> dict[str, int]:
     """Return the name of each process with a key -> when the first one became valid."""
     from proxy.metadata.signing_keys import AUDIT

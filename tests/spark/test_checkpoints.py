@@ -12,7 +12,12 @@ from pyspark.sql import functions as F
 from proxy.audit.checkpoints import Checkpoint, Signer
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import algorithms, successions
-from spark_audit.reconcile.checkpoints import against_witness, checkpoints, different_states
+from spark_audit.reconcile.checkpoints import (
+    against_witness,
+    checkpoints,
+    different_states,
+    notes_not_shown,
+)
 from spark_audit.reconcile.cosignatures import cosignatures
 from spark_audit.reconcile.reconciliation import reconcile
 from spark_audit.tables.delta import empty_frame
@@ -199,7 +204,6 @@ NOT_VALID = {
     "of-a-log": "is signed with an unknown key, or was altered",
     "swapped": "is of record 1 of whole/whole-boot-1: it was copied",
     "appended": "is signed with an unknown key, or was altered",
-    "withdrawn": "got into the topic when its key was not valid any more",
 }
 
 
@@ -213,6 +217,7 @@ def test_each_manipulation_is_found_and_nothing_else(spark: SparkSession, rows: 
         *(("rewritten", name) for name in ("rewritten", "copied", "swapped")),
         *(("after_the_last", name) for name in AFTER_THE_LAST),
         ("different_states", ""),
+        ("came_late", "withdrawn"),
     }
     why = {
         json.loads(row["evidence"])["proxy_id"]: row["explanation"]
@@ -222,7 +227,7 @@ def test_each_manipulation_is_found_and_nothing_else(spark: SparkSession, rows: 
     assert {name: text.partition(" at sequence ")[2].partition(" ")[2] for name, text in why.items()} == {
         name: f"{text} ({count} in all)"
         for name, text in NOT_VALID.items()
-        for count in [{"retired": 2, "early": 3, "swapped": 1, "appended": 1, "withdrawn": 1}.get(name, 5)]
+        for count in [{"retired": 2, "early": 3, "swapped": 1, "appended": 1}.get(name, 5)]
     }
     # The next boot of the process itself shows that a kill has lost nothing. That of another one does not.
     assert {name for _, name in told(found, "gaps.unfinished")} & {"adopted", "killed"} == {"adopted"}
@@ -256,6 +261,35 @@ def test_a_boot_whose_checkpoints_have_expired_is_not_unsigned(spark: SparkSessi
 
     assert checkpoints(left, left, *rest, KEYS, expired=expired).collect() == []
     assert told(checkpoints(left, left, *rest, KEYS).collect()) == {("unsigned", "whole")}
+
+
+@pytest.mark.long
+def test_a_boot_that_has_expired_is_no_place_for_records_without_a_signature(spark: SparkSession) -> None:
+    """A crash soon after midnight leaves records of another day; who adds some does it later."""
+    # What is left of it in the table is no checkpoint.
+    whole = seal(a_boot("killed").run(to_its_end=False))[:-1]
+    lines = appended(whole, "request_refused", "request_refused")
+    last = len(lines) - 3
+    few = table(spark, lines).where(
+        F.col(S.EVENT).isin("started", "request_refused") | (F.col(S.SEQUENCE) == last)
+    )
+    row = ("killed", "killed-boot-1", 0, last, None, None, None, None, None)
+    expired = spark.createDataFrame([row], S.EXPIRED)
+
+    def found(late_ms: int) -> list[str]:
+        late = F.timestamp_millis(F.unix_millis(S.KAFKA_TIMESTAMP) + late_ms)
+        then = F.when(F.col(S.SEQUENCE) > last, late).otherwise(F.col(S.KAFKA_TIMESTAMP))
+        left = few.withColumn(S.KAFKA_TIMESTAMP, then)
+        index = sequence_index(left)
+        rest = boots(index), algorithms(left, None), successions(left), complete_until_ms(index)
+        return [row["explanation"] for row in checkpoints(left, left, *rest, KEYS, expired=expired).collect()]
+
+    assert found(MINUTE_MS) == []
+    assert found(60 * MINUTE_MS) == [
+        f"process killed/killed-boot-1 has records up to sequence {last + 2}, long after sequence {last}, up"
+        " to which it has expired, and no checkpoint since then: they are"
+        " forged, or it signs nothing"
+    ]
 
 
 def test_states_are_compared_with_the_log_too(spark: SparkSession) -> None:
@@ -375,12 +409,59 @@ def test_a_witness_outside_shows_what_is_gone(
     }
     not_valid = [row["explanation"] for row in found if row["check"] == "checkpoints.not_valid"]
     assert sorted(not_valid) == [
-        "altered.checkpoint of the witness is signed with an unknown key, or was altered",
-        "cosigned.checkpoint of the witness has a cosignature of cut that was altered, or is of another"
-        " checkpoint",
+        "1 checkpoint(s) of the witness (altered.checkpoint): each is signed with an unknown key, or was"
+        " altered",
+        "1 checkpoint(s) of the witness (cosigned.checkpoint): each has a cosignature of cut that was"
+        " altered, or is of another checkpoint",
     ]
     [of_cut] = [row["explanation"] for row in found if row["check"] == "chain.end_missing"]
     assert of_cut == (
         "process cut/cut-boot-1 was seen by the witness at sequence 7: the last record in the table is 3,"
         " others were removed or not shipped"
     )
+
+
+def test_a_false_note_in_a_topic_of_checkpoints_hides_none_that_is_true(
+    spark: SparkSession, rows: DataFrame
+) -> None:
+    """Who writes there writes longer ones, older ones, and what is no text; some have expired."""
+    true = [line.record["message"] for line in seal(a_boot("cut").run()) if line.record["message"]]
+    whole = [line.record["message"] for line in seal(a_boot("whole").run()) if line.record["message"]]
+    longer = Checkpoint("cut", "cut-boot-1", 10**17, "ab" * 32, NOON_MS).text()
+    gone = Checkpoint("killed", "old-boot", 5, "ab" * 32, NOON_MS).text()
+    messages = [
+        *(message.encode() for message in (*whole, *true, true[0])),
+        Signer("cut", signing_key("nobody's")).signed(longer).encode(),
+        (longer + true[-1][true[-1].index("\n\n") + 1 :]).encode(),
+        Signer("killed", signing_key("killed")).signed(gone).encode(),
+        b"\xff\xfe no text",
+    ]
+    named = [(f"ends-0-{number}", bytearray(message)) for number, message in enumerate(messages)]
+    notes = spark.createDataFrame(named, "name string, value binary")
+    notes = notes.select("name", F.col("value").cast("string").alias(S.MESSAGE))
+    row = ("killed", "old-boot", 0, 9, None, None, None, None, None)
+    expired = spark.createDataFrame([row], S.EXPIRED)
+
+    left = list(notes_not_shown(notes, rows, expired))
+    found = against_witness(left, rows, boots(sequence_index(rows)), expired, KEYS).collect()
+
+    # Those that are like the table need no proof: of `cut`, two are left of four records.
+    assert len(left) == len(true) - 2 + 3
+    assert sorted(row["explanation"] for row in found) == [
+        "1 checkpoint(s) of the witness (ends-0-14): each is no signed checkpoint",
+        "2 checkpoint(s) of the witness (ends-0-11, ends-0-12): each is signed with an unknown key, or was"
+        " altered",
+        "process cut/cut-boot-1 was seen by the witness at sequence 7: the last record in the table is 3,"
+        " others were removed or not shipped",
+    ]
+
+
+def test_what_was_acknowledged_covers_no_further_checkpoint(spark: SparkSession) -> None:
+    lines = seal(a_boot("unknown").run())
+
+    def found(last: int) -> set[str]:
+        rows = judged(spark, table(spark, lines[:last]), public_keys=KEYS)
+        return {row["id"] for row in rows if row["check"] == "checkpoints.not_valid"}
+
+    [first], [second] = found(4), found(6)
+    assert first != second

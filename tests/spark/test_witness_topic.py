@@ -8,6 +8,7 @@ import aiokafka
 import pytest
 from pyspark.sql import SparkSession
 
+from proxy.audit.checkpoints import Checkpoint, Signer
 from proxy.net.audit.outside_witness import OutsideWitness, WitnessTopic
 from spark_audit import jobs
 from spark_audit.ingest import streams
@@ -17,11 +18,12 @@ from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.keys import Keys
 from tests.lab.cluster.broker import Broker
-from tests.spark.audit_trail import Clock
+from tests.spark.audit_trail import NOON_MS, Clock
 from tests.spark.sealed import Signing, seal
 from tests.spark.test_checkpoints import KEYS
 from tests.spark.test_ingest_kafka import create
 from tests.support.controllers import endpoint_of
+from tests.support.signing import signing_key
 
 pytestmark = [
     pytest.mark.spark,
@@ -50,8 +52,10 @@ async def test_a_trail_whose_end_was_cut_off_is_found_by_a_topic_elsewhere(
 
     with pytest.raises(AuditError, match="ends-"):
         differences_from_witness(spark, tables, elsewhere, keys)
-    # The newest, and the first once more: somebody who writes there hides nothing with it.
-    for note in (notes[-1], notes[0], "garbage"):
+    # The newest, the first once more, and a longer one: somebody who writes there hides nothing with them.
+    longer = Checkpoint("cut", "boot-1", 10**17, "ab" * 32, NOON_MS).text()
+    forged = Signer("cut", signing_key("nobody's")).signed(longer)
+    for note in (notes[-1], notes[0], forged, "garbage"):
         witness = OutsideWitness(target, "cut.boot-1", partial(str, note))
         async with asyncio.timeout(60):
             # A broker that has just started may not have loaded its producer ids.
@@ -60,4 +64,4 @@ async def test_a_trail_whose_end_was_cut_off_is_found_by_a_topic_elsewhere(
                 await witness.close(10_000)
     found = differences_from_witness(spark, tables, elsewhere, keys)
 
-    assert [row["check"] for row in found] == ["chain.end_missing", "checkpoints.not_valid"]
+    assert [row["check"] for row in found] == ["chain.end_missing", *["checkpoints.not_valid"] * 2]

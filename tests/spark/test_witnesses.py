@@ -7,12 +7,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from proxy.audit.checkpoints import Checkpoint, Signer
 from spark_audit import schema as S
 from spark_audit.reconcile.reconciliation import reconcile
 from spark_audit.tables.delta import empty_frame
 from tests.spark.audit_trail import NOON_MS, Clock, Process, Trail
 from tests.spark.frames import log_frame
-from tests.spark.sealed import Line, seal, table
+from tests.spark.sealed import Line, Signing, seal, table
+from tests.support.signing import public_key, signing_key
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D8")]
 
@@ -140,3 +142,63 @@ def written_again(process: Process) -> list[Line]:
 def claim(name: str, sequence: int = 4) -> str:
     seen = f"process {name}/boot-1 was seen by controller-1/boot-1 at sequence {sequence}"
     return f"{seen}, as User:{name} reported"
+
+
+@pytest.mark.long
+@pytest.mark.spec("D14", "D15")
+def test_a_claim_that_its_process_has_not_signed_is_named_and_hides_no_true_one(spark: SparkSession) -> None:
+    """Proxies witness each other over a topic, or at a controller, and verify nothing of what they hear."""
+    keys = [public_key(name) for name in ("cut", "whole", "witness", "keyless")]
+    cut, whole = (seal(Signing(name, Clock()).run()) for name in ("cut", "whole"))
+    keyless = Process("keyless", Clock())
+    keyless.start()
+    keyless.stop()
+    end = cut[-2].record["message"]
+
+    def forged(process: str, size: int) -> str:
+        said = Checkpoint(process, "boot-1", size, LINK, NOON_MS).text()
+        return Signer(process, signing_key("nobody's")).signed(said)
+
+    claims = [
+        end,
+        # As the true one, but nobody has signed it.
+        end.replace("\u2014 cut ", "\u2014 somebody "),
+        forged("cut", 10**17),
+        forged("cut", 10**17 + 1),
+        forged("whole", 10**17),
+        f"whole/boot-1/999999/{LINK}",
+        # No key of it is known, so nobody can say that it is false.
+        forged("unknown", 9),
+        # It signs nothing: this is an end as it would say it.
+        f"keyless/boot-1/7/{LINK}",
+    ]
+    witness = Signing("witness", Clock())
+    witness.start()
+    for claim in claims:
+        witness.write("witnessed", message=claim)
+    witness.sign()
+    witness.sign(stops=True)
+    witness.stop()
+    lines = [*cut[:4], *whole, *seal(keyless), *seal(witness)]
+    nothing = empty_frame(spark, S.QUARANTINE), empty_frame(spark, S.METADATA_LOG)
+
+    found = reconcile(table(spark, lines).persist(), *nothing, public_keys=keys).findings
+
+    seen = "was seen by witness/boot-1 at sequence"
+    told = sorted(row[S.EXPLANATION] for row in found if row[S.CHECK].startswith("chain."))
+    by_nobody = "is signed with an unknown key, or was altered: somebody else has claimed it"
+    recorded = (
+        "process witness/boot-1 recorded {} end(s) of process {}/boot-1, which the table does not show,"
+    )
+    assert told == sorted(
+        [
+            f"process cut/boot-1 {seen} 7: the last record in the table is 3, others were removed or not"
+            " shipped",
+            f"process unknown/boot-1 {seen} 8: none of its records is in the table",
+            f"process keyless/boot-1 {seen} 7: the last record in the table is 1, others were removed or not"
+            " shipped",
+            f"{recorded.format(3, 'cut')} and each {by_nobody}",
+            f"{recorded.format(1, 'whole')} and each {by_nobody}",
+            f"{recorded.format(1, 'whole')} and each is no signed checkpoint: somebody else has claimed it",
+        ]
+    )
