@@ -236,7 +236,8 @@ def _signed_by(run: Run, key: keys.Key) -> dict[bytes, int]:
 
     It takes the place of an earlier run's time: if that was later, the owner of the key has put it right.
     """
-    return {each.raw: run.content["time_ms"] for each in keys.signers(run.content, key) if run.fits}
+    is_signed = run.fits and run.content.get("signed_with") == keys.SIGNED
+    return {each.raw: run.content["time_ms"] for each in keys.signers(run.content, key) if is_signed}
 
 
 def _has_ended(run: Run, key: keys.Key) -> bool:
