@@ -195,7 +195,7 @@ class Stored:
     def compact(self, day: str, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Make one file of those of a day."""
         rewritten = manifest.of_days([day])
-        begun = manifest.begin(NONE, TABLES, self.key, lambda rows, _: rows, "compact", rewritten)
+        begun = manifest.begin(NONE, TABLES, self.key, lambda rows, *_: rows, "compact", rewritten)
         for table in ("audit", "metadata_log"):
             old = {path: file for path, file in self.tables[table].items() if file.day == day}
             for path in old:
