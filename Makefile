@@ -249,9 +249,9 @@ RECORDS ?= 1000000,5000000,20000000
 bench-spark: setup ##@ Reconcile trails of RECORDS=1000000,5000000,... with planted faults (made once in KEEP=DIR); write build/audit.json
 	$(BIN)/python -m tests.lab.bench.audit $(RECORDS) $(if $(KEEP),--keep $(KEEP))
 
-DAYS ?= 1,30,90,180,365
+DAYS ?= 1,30,31,180,365
 
-bench-year: setup ##@ Measure the audit service's work on DAYS=1,30,90,180,365 of a long trail; write build/year.json and build/year.svg
+bench-year: setup ##@ Measure the audit service's work on DAYS=1,30,31,180,365 of a long trail; write build/year.json and build/year.svg
 	$(BIN)/python -m tests.lab.bench.audit.year $(DAYS)
 
 clean: ## Remove the output of builds and tests
