@@ -299,8 +299,9 @@ def test_who_has_far_too_little_time_waits_a_window_for_each_answer_as_at_a_brok
 
     told = dict.fromkeys(("metadata", "produce", "coordinator", "quotas", "fetch"), ONE_SAMPLE_MS)
     for timed in (direct, proxied):
-        # What the first request took is known when it has been answered, where it is not known before.
-        assert timed.throttle_ms.pop("first") in (0, ONE_SAMPLE_MS)
+        # What the first request took is known when it has been answered, where it is not known before; on a
+        # fast machine it may be little more than the limit.
+        assert 0 <= timed.throttle_ms.pop("first") <= ONE_SAMPLE_MS
         assert timed.throttle_ms == told
         assert min(timed.waited_ms[2:]) > ONE_SAMPLE_MS - 50, (
             f"told, and heard all the same: {timed.waited_ms}"
