@@ -1,17 +1,18 @@
 """The service `run --continuous` as a process, and what it prints and serves."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from pathlib import Path
 
 from spark_audit.tables.delta import Tables
+from tests.lab.cluster import probe
 from tests.lab.cluster.process import ChildProcess
 from tests.spark.ingesting import Source
 from tests.spark.stopping import job_process
 
 PATIENCE_MS = 300_000
+TIMEOUT_S = 30
 SOON = "--interval", "0.1", "--http", "127.0.0.1:0", "--reporting-interval", "1000"
 
 
@@ -35,18 +36,13 @@ def wait_for(
 
 
 def get(process: ChildProcess, path: str) -> tuple[int, str]:
+    return probe.get(_address(process), path, TIMEOUT_S)
+
+
+def metrics(process: ChildProcess) -> dict[str, float]:
+    return probe.series(_address(process), TIMEOUT_S)
+
+
+def _address(process: ChildProcess) -> str:
     port = wait_for(process, r"serving /metrics, /livez and /readyz at port (\d+)")[1]
-    connection = HTTPConnection("127.0.0.1", int(port), timeout=30)
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        return response.status, response.read().decode()
-    finally:
-        connection.close()
-
-
-def metrics(process: ChildProcess) -> Mapping[str, float]:
-    """Return the series of /metrics that are ours."""
-    lines = get(process, "/metrics")[1].splitlines()
-    pairs = (line.rpartition(" ") for line in lines if line.startswith("penstock_"))
-    return {name: float(value) for name, _, value in pairs}
+    return f"127.0.0.1:{port}"

@@ -3,10 +3,10 @@
 import http.client
 
 
-def get(address: str, path: str) -> tuple[int, str]:
+def get(address: str, path: str, timeout_s: float = 5) -> tuple[int, str]:
     """One GET: status and body; OSError while nobody listens."""
     host, _, port = address.rpartition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=5)
+    connection = http.client.HTTPConnection(host, int(port), timeout=timeout_s)
     try:
         connection.request("GET", path)
         response = connection.getresponse()
@@ -22,8 +22,8 @@ def is_ready(address: str) -> bool:
         return False
 
 
-def series(address: str) -> dict[str, float]:
+def series(address: str, timeout_s: float = 5) -> dict[str, float]:
     """Every sample of a Prometheus endpoint, by name and labels as it writes them."""
-    lines = get(address, "/metrics")[1].splitlines()
+    lines = get(address, "/metrics", timeout_s)[1].splitlines()
     samples = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
     return {name: float(value) for name, _, value in samples}
