@@ -16,11 +16,21 @@ from spark_audit.tables import delta, manifest
 from spark_audit.tables.acknowledgements import acknowledgements
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
-from spark_audit.tables.keys import UNKNOWN, Key, Keys, fits, read_cosignatures, read_keys, sealed
+from spark_audit.tables.keys import (
+    UNKNOWN,
+    Key,
+    Keys,
+    PublicKeys,
+    fits,
+    read_cosignatures,
+    read_keys,
+    sealed,
+)
 from spark_audit.tables.runs import (
     ACCEPT,
     RECONCILE,
     SUMMARIZE,
+    Fault,
     Run,
     newest_of,
     read_runs,
@@ -51,6 +61,23 @@ def signed_by(name: str, **content: object) -> tuple[str, str]:
 def linked(body: str) -> tuple[str, str]:
     """What somebody writes who computes the link again."""
     return body, sha256((START + body).encode()).hexdigest()
+
+
+class TwoKeys:
+    """The runs in a directory, of a job that has changed its key from `first` to `second`."""
+
+    def __init__(self, spark: SparkSession, directory: str, public: PublicKeys) -> None:
+        self.spark, self.directory, self.public = spark, directory, public
+        self.first, self.second = (
+            Keys(public, run=Signer("auditor", signing_key(name))) for name in ("first", "second")
+        )
+
+    def write(self, key: Key, before: Run, job: str, time_ms: int) -> Run:
+        content = {"job": job, "tables": {}, "time_ms": time_ms}
+        return write_run(self.spark, self.directory, key, before, content)
+
+    def read(self, *, whole: bool = False) -> tuple[list[Run], list[Fault]]:
+        return read_runs(self.spark, self.directory, Keys(self.public), whole=whole)
 
 
 def test_the_public_key_verifies_a_run_and_nothing_else_fits() -> None:
@@ -105,14 +132,11 @@ def test_a_key_that_has_ended_signs_no_run_after_one_of_a_later_time(
         public_key("auditor", "first", role="run", not_after_ms=NOW_MS),
         public_key("auditor", "second", role="run", not_before_ms=NOW_MS),
     ]
-    first, second = (Keys(public, run=Signer("auditor", signing_key(name))) for name in ("first", "second"))
-    directory = str(tmp_path / "runs")
-
-    def written(key: Key, before: Run, job: str, time_ms: int) -> Run:
-        return write_run(spark, directory, key, before, {"job": job, "tables": {}, "time_ms": time_ms})
+    runs = TwoKeys(spark, str(tmp_path), public)
+    first, second, written = runs.first, runs.second, runs.write
 
     def found(whole: bool) -> list[str]:
-        return [fault.check for fault in read_runs(spark, directory, Keys(public), whole=whole)[1]]
+        return [fault.check for fault in runs.read(whole=whole)[1]]
 
     newest = written(first, newest_of([]), RECONCILE, NOW_MS - 2)
     newest = written(second, newest, RECONCILE, NOW_MS + 1)
@@ -121,7 +145,7 @@ def test_a_key_that_has_ended_signs_no_run_after_one_of_a_later_time(
         forged = written(first, newest, job, NOW_MS - 1)
         assert "manifest.run_altered" in found(whole=False)
         assert found(whole=True) == ["manifest.run_altered"]
-        Path(directory, f"{forged.number:08}.json").unlink()
+        Path(runs.directory, f"{forged.number:08}.json").unlink()
 
 
 @pytest.mark.spark
@@ -136,14 +160,11 @@ def test_a_key_that_has_ended_begins_nothing_anew_after_several_runs_of_its_own(
         public_key("auditor", "first", role="run", not_after_ms=ended_ms),
         public_key("auditor", "second", role="run", not_before_ms=ended_ms),
     ]
-    first, second = (Keys(public, run=Signer("auditor", signing_key(name))) for name in ("first", "second"))
-    directory = str(tmp_path / "runs")
-
-    def written(key: Key, before: Run, job: str, time_ms: int) -> Run:
-        return write_run(spark, directory, key, before, {"job": job, "tables": {}, "time_ms": time_ms})
+    runs = TwoKeys(spark, str(tmp_path), public)
+    first, second, written = runs.first, runs.second, runs.write
 
     def found() -> list[str]:
-        return [fault.check for fault in read_runs(spark, directory, Keys(public))[1]]
+        return [fault.check for fault in runs.read()[1]]
 
     newest = written(first, newest_of([]), RECONCILE, ended_ms - 5)
     # As it is after each change of keys: the newest summary is of the old one.
@@ -169,11 +190,11 @@ def test_a_clock_that_was_ahead_once_is_one_finding_and_no_later_run_is_doubted(
         public_key("auditor", "first", role="run"),
         public_key("auditor", "second", role="run", not_after_ms=NOW_MS + year_ms),
     ]
-    first, second = (Keys(public, run=Signer("auditor", signing_key(name))) for name in ("first", "second"))
-    directory = str(tmp_path / "runs")
+    written_by = TwoKeys(spark, str(tmp_path), public)
+    first, second = written_by.first, written_by.second
 
     def written(key: Key, before: Run, time_ms: int) -> Run:
-        return write_run(spark, directory, key, before, {"job": RECONCILE, "tables": {}, "time_ms": time_ms})
+        return written_by.write(key, before, RECONCILE, time_ms)
 
     newest = written(first, newest_of([]), NOW_MS)
     ahead = written(first, newest, NOW_MS + 10 * year_ms)
@@ -181,7 +202,7 @@ def test_a_clock_that_was_ahead_once_is_one_finding_and_no_later_run_is_doubted(
     written(second, newest, NOW_MS + 2)
 
     for whole in (False, True):
-        runs, [fault] = read_runs(spark, directory, Keys(public), whole=whole)
+        runs, [fault] = written_by.read(whole=whole)
         assert all(run.fits for run in runs)
         assert (fault.check, fault.severity) == ("manifest.run_time", "medium")
         assert fault.evidence == {"run": 2, "link": ahead.link}
