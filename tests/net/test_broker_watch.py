@@ -21,7 +21,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.lab.cluster.ports import free_addresses
-from tests.support.edges import Client
+from tests.support.edges import Client, cut_off
 from tests.support.fake_broker import Answer, FakeBroker, Request
 from tests.support.waiting import turns_until
 
@@ -284,12 +284,7 @@ async def test_clients_of_a_proxy_that_found_its_broker_reach_it_where_it_is(
             other = Client(*await asyncio.open_connection(*at(bind)))
             nodes += [await nodes_told(one), await nodes_told(other)]
             connections = before, elsewhere.connections
-            for client in (one, other):
-                client.leaves()
-            for listener in process._listeners._listeners():
-                listener.stop_accepting()
-                for connection in list(listener.connections):
-                    connection.abort("test_over")
+            cut_off(process._listeners._listeners(), (one, other))
             watching.cancel()
 
     # Node 1 has no proxy that this one knows.

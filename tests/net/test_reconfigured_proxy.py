@@ -26,7 +26,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from tests.lab.cluster import certificates
 from tests.lab.cluster.ports import free_addresses
-from tests.support.edges import Client, on_uvloop
+from tests.support.edges import Client, cut_off, on_uvloop
 
 pytestmark = pytest.mark.spec("O9")
 
@@ -77,12 +77,7 @@ class Place:
             try:
                 yield process
             finally:
-                for client in self.clients:
-                    client.leaves()
-                for listener in process._listeners._listeners():
-                    listener.stop_accepting()
-                    for connection in list(listener.connections):
-                        connection.abort("test_over")
+                cut_off(process._listeners._listeners(), self.clients)
                 logins.cancel()
                 process._logins.close()
 

@@ -9,7 +9,7 @@ async with an_edge(gate, broker.address) as edge:
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
@@ -230,13 +230,21 @@ async def an_edge(
         try:
             yield edge
         finally:
-            edge.listener.stop_accepting()
-            for client in edge.clients:
-                client.leaves()
-            for connection in list(edge.listener.connections):
-                connection.abort("test_over")
+            cut_off([edge.listener], edge.clients)
             await edge.all_gone()
             await edge.listener.lookups.close()
+
+
+def cut_off(listeners: Iterable[Listener], clients: Iterable[Client]) -> None:
+    """End the test's clients, and what the listeners have of them."""
+    ends = list(listeners)
+    for listener in ends:
+        listener.stop_accepting()
+    for client in clients:
+        client.leaves()
+    for listener in ends:
+        for connection in list(listener.connections):
+            connection.abort("test_over")
 
 
 def a_server_tls(directory: Path) -> tuple[ServerTls, ssl.SSLContext]:
