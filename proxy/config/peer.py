@@ -33,10 +33,10 @@ class Login(Part):
 
     mechanism: Annotated[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"], RESTART]
     """`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`."""
-    username: Annotated[str, RESTART, Unset("required, save with OAUTHBEARER")] = ""
+    username: Annotated[str, RESTART, Unset("required, except with OAUTHBEARER")] = ""
     """The user's name. With OAUTHBEARER it is only required for `upstream.identity: user`: the principal of
     the proxy's token."""
-    password_file: Annotated[SecretFile | None, RESTART, Unset("required, save with OAUTHBEARER")] = None
+    password_file: Annotated[SecretFile | None, RESTART, Unset("required, except with OAUTHBEARER")] = None
     """A file with the user's password."""
     oauthbearer_token_endpoint_url: Annotated[
         IdentityUrl | None, RESTART, Unset("required with OAUTHBEARER")

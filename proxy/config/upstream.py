@@ -22,7 +22,7 @@ class UpstreamConfig(PeerConfig):
     """The broker behind a proxy. With `addresses: passthrough` its listener advertises the proxies itself."""
 
     bootstrap: Annotated[
-        Bootstrap | None, RESTART, Unset("required, save with node.id and internal.bootstrap")
+        Bootstrap | None, RESTART, Unset("required, except with node.id and internal.bootstrap")
     ] = None
     """`host:port` of that broker. The proxy sends clients' requests there. With `rewrite`, a listener whose
     advertised addresses this process can reach. The first of [several](#several-addresses) addresses is that

@@ -301,8 +301,10 @@ def parse_boolean(settings: Mapping[str, str], key: str, *, default: bool) -> bo
 
 
 def network_of(host: str) -> str:
-    """Return whose an address is, in the form of `host_address`: who has one of IPv6 has all 2^64 of its
-    network."""
+    """Return the /64 network of an IPv6 address, whose owner has all of it, or the IPv4 address itself.
+
+    `host` is in the form of `host_address`.
+    """
     return ":".join(host.split(":")[:4])
 
 

@@ -45,7 +45,7 @@ def history(audit: DataFrame, kind: str, name: str) -> list[Entry]:
     """Return what was done to the resource, in the order of time. `kind` is one of KINDS."""
     records = deduplicate(audit, later_copies(audit, sequence_index(audit)))
     sealed = F.from_json(F.concat(S.LINE, F.lit("}")), S.ENVELOPE)["data"][S.OBJECTS]
-    # Most lines have none, and to parse a line costs a hundred times as much as to see that.
+    # Most lines have none, and to parse a line costs much more than to see that.
     without = F.coalesce(F.contains(S.LINE, F.lit(f'"{S.OBJECTS}":null')), F.lit(False))
     named = records.where(F.col(S.EVENT).isin(*_NAMING) & ~without)
     named = held(
