@@ -94,6 +94,11 @@ SESSION_TIMEOUT_MS = 6_000
 """A controller that is silent for so long is replaced. Kafka's default minimum
 (group.min.session.timeout.ms)."""
 HEARTBEAT_INTERVAL_MS = 1_500
+JOIN_TIMEOUT_MS = SESSION_TIMEOUT_MS + 2_500
+"""After it, a member is removed that does not join the next generation."""
+STANDBY_JOIN_TIMEOUT_MS = JOIN_TIMEOUT_MS + HEARTBEAT_INTERVAL_MS + 1_000
+"""Longer, because the active controller learns of the next generation at its next heartbeat. It is to remove
+the others first: if a controller that stands by removed it, that one would be elected."""
 CONFIRM_TIMEOUT_MS = 1_000
 MEMBER_PAUSE_MS = 1_000
 """The longest pause after which a controller is still a member of the group."""
@@ -212,7 +217,10 @@ class Election:
         """Join the group; return whether this is a member of a group that works."""
         claim, was_replaceable = b"penstock:%d" % self._active_since_ms, self._may_be_replaced()
         try:
-            joined = await group.join(self._member_id, claim, SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS)
+            timeout_ms = JOIN_TIMEOUT_MS if self.won.is_set() else STANDBY_JOIN_TIMEOUT_MS
+            joined = await group.join(
+                self._member_id, claim, SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS, timeout_ms
+            )
         except ChannelTimeout:
             await self._evict_others()
             raise

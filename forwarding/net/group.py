@@ -90,7 +90,9 @@ class GroupCoordinator:
     async def __aexit__(self, *_: object) -> None:
         await self._channel.close()
 
-    async def join(self, member_id: str, metadata: bytes, session_ms: int, rebalance_ms: int) -> Joined:
+    async def join(
+        self, member_id: str, metadata: bytes, session_ms: int, rebalance_ms: int, timeout_ms: int
+    ) -> Joined:
         """Join the group. Returns when all members have joined, or those that have not were removed."""
         request = types.JoinGroupRequest(
             group_id=self._group_id,
@@ -100,11 +102,10 @@ class GroupCoordinator:
             protocol_type=PROTOCOL_TYPE,
             protocols=[types.JoinGroupRequest.JoinGroupRequestProtocol(name=PROTOCOL, metadata=metadata)],
         )
-        limit_ms = rebalance_ms + REQUEST_TIMEOUT_MS // 2
-        response = await self._join(request, limit_ms)
+        response = await self._join(request, timeout_ms)
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             request.member_id = response.member_id
-            response = await self._join(request, limit_ms)
+            response = await self._join(request, timeout_ms)
         _check(ApiKey.JOIN_GROUP, response)
         members = {member.member_id: bytes(member.metadata) for member in response.members}
         return Joined(
