@@ -1,5 +1,6 @@
-"""What the subcommands of `penstock` run; proxy.__main__ reads their arguments and prints what they return.
+"""What the subcommands of `penstock` run; proxy.__main__ chooses, and prints what most of them return.
 
+arguments           the subcommands and their arguments
 run_proxy           one proxy: from its file, as a worker, or as the successor of a running proxy
 check               what is wrong with a configuration file
 connection_check    `check --connect`: what is wrong at brokers, controllers and identity providers

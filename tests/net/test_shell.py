@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from proxy.__main__ import command_line
+from proxy.commands.arguments import command_line
 from proxy.commands.shell.run import run_shell
 from proxy.net.kafka.channel import Channel
 from proxy.wire.api_keys import ApiKey

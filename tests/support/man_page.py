@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from proxy.__main__ import CONFIG_VARIABLE, command_line
 from proxy.commands.acl import USAGE
+from proxy.commands.arguments import CONFIG_VARIABLE, command_line
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "penstock.1"
 

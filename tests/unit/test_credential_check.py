@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from structlog.testing import capture_logs
 
-from proxy.__main__ import command_line
+from proxy.__main__ import main
 from tests.support.identity_provider import AUDIENCE, ISSUER, jwks, rsa, token
 from tests.support.images import acl_record
 from tests.support.log_files import batch, segment
@@ -80,9 +80,8 @@ class Printed:
 
     def __init__(self, capsys: pytest.CaptureFixture[str], *words: object) -> None:
         # Without main: its log lines would go to this test's standard error for good.
-        arguments = command_line().parse_args(["check", *map(str, words)])
         with capture_logs():
-            self.code = arguments.run(arguments)
+            self.code = main(["check", *map(str, words)])
         self.out, self.err = capsys.readouterr()
 
     @property

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from proxy.__main__ import command_line
+from proxy.__main__ import main
 from proxy.config.reading import parse
 from proxy.config.users import UsersFile
 from proxy.security.passwords import verify_password
@@ -22,8 +22,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 def hashed(monkeypatch: pytest.MonkeyPatch, data: bytes, *words: str) -> int:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
-    arguments = command_line().parse_args(["hash-password", *words])
-    return int(arguments.run(arguments))
+    return main(["hash-password", *words])
 
 
 @pytest.mark.parametrize("name", ["alice", "CN=a, O=b: c", "no", "7", "ünïcode", "#x", "'\"", "-"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.__main__ import command_line
+from proxy.__main__ import main
 from proxy.commands.init import Wanted, write_examples
 from spark_audit.least_privilege.commands import acl_command
 from spark_audit.proposal import ProposalError, ProposedAcl, Removal, parse_proposal, resolve
@@ -185,8 +185,7 @@ def log(tmp_path: Path) -> Path:
 
 def check(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, list[str], list[str]]:
     # Without main: its log lines would go to this test's standard error for good.
-    arguments = command_line().parse_args(["check", *map(str, words)])
-    code = arguments.run(arguments)
+    code = main(["check", *map(str, words)])
     said = capsys.readouterr()
     return code, said.out.splitlines(), said.err.splitlines()
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from structlog.testing import capture_logs
 
-from proxy.__main__ import command_line
+from proxy.__main__ import main
 from proxy.commands.check import check, checked
 from proxy.config import ProxyConfig, load
 from proxy.config.certificates import Fact, facts, report_certificates
@@ -303,8 +303,7 @@ def test_check_fails_for_an_expired_certificate_with_which_a_process_starts(
     ROOT.issue(tmp_path, "proxy", names=("127.0.0.1",), begins=-9999, ends=-9000)
 
     # Without main: its log lines would go to this test's standard error for good.
-    arguments = command_line().parse_args(["check", "-c", str(path)])
-    assert arguments.run(arguments) == 2
+    assert main(["check", "-c", str(path)]) == 2
     assert f"{path}:7: listeners[0] > ssl > certificate: {tmp_path}/proxy.crt: CN=proxy expired at" in (
         capsys.readouterr().err
     )

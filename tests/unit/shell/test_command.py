@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.__main__ import command_line
+from proxy.__main__ import main
 from proxy.metadata.image import MetadataImage
 from proxy.metadata.tree import tree_of
 from tests.support.images import acl_record, quota_record
@@ -36,8 +36,7 @@ Said = tuple[int, str, str]
 
 def shell(capsys: pytest.CaptureFixture[str], *words: str) -> Said:
     # Without main: its log lines would go to this test's standard error for good.
-    arguments = command_line().parse_args(["shell", *words])
-    code = arguments.run(arguments)
+    code = main(["shell", *words])
     said = capsys.readouterr()
     return code, said.out, said.err
 
