@@ -369,7 +369,10 @@ class TopicsDelta:
     def _owned(self, changes: dict[str, Topic | None]) -> ShardedMap[str, SortedNames]:
         touched: dict[str, tuple[list[Pair], list[Pair]]] = {}
         for name, topic in changes.items():
-            for state, place in ((self._image.by_name.get(name), 0), (topic, 1)):
+            before = self._image.by_name.get(name)
+            if before is not None and topic is not None and before.same_owner(topic):
+                continue
+            for state, place in ((before, 0), (topic, 1)):
                 if state is not None and state.owner is not None and state.id is not None:
                     touched.setdefault(state.owner, ([], []))[place].append((name, state.id))
         owned: dict[str, SortedNames | None] = {}

@@ -45,6 +45,10 @@ class Topic:
         """The owner; None without an id: the config may be that of an earlier topic of this name."""
         return None if self.id is None else self.configs.get(OWNER)
 
+    def same_owner(self, other: Topic) -> bool:
+        """Whether both are the same topic of the same owner."""
+        return (self.id, self.owner) == (other.id, other.owner)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicsImage:
@@ -191,6 +195,16 @@ class MetadataImage:
             and self.scram is other.scram
             and self.tokens is other.tokens
             and self.topics is other.topics
+            and self.not_understood is other.not_understood
+        )
+
+    def decides_as(self, other: MetadataImage) -> bool:
+        """Whether rights, quotas and owners of topics are the same: no request is decided by anything else.
+        Both images must come from one run of deltas."""
+        return (
+            self.acls is other.acls
+            and self.quotas is other.quotas
+            and self.topics.owned is other.topics.owned
             and self.not_understood is other.not_understood
         )
 

@@ -88,10 +88,10 @@ class Decision:
 class Authorizer(Protocol):
     """The class is named in authorizer.class.name by its dotted path, and instantiated without arguments.
 
-    Sessions remember decisions until the context has another image, also for other connections with the same
-    context. If the principal carries anything besides the fields of `Principal`, they remember them for their
-    own connection only, and until its next login. An authorizer whose decisions depend on anything else has
-    to be a `DecidesByFiles` or a `DecidesForATime` too.
+    Sessions remember decisions until the image has other ACLs, quotas or owners of topics, also for other
+    connections with the same context. If the principal carries anything besides the fields of `Principal`,
+    they remember them for their own connection only, and until its next login. An authorizer whose decisions
+    depend on anything else has to be a `DecidesByFiles` or a `DecidesForATime` too.
     """
 
     def configure(self, settings: Mapping[str, str]) -> None:

@@ -29,6 +29,7 @@ from proxy.metadata.acl import (
 )
 from proxy.metadata.acls_image import AclsImage, PatternAcls, ResourceAcls, Subject
 from proxy.metadata.image import MetadataImage, TopicsImage
+from proxy.metadata.sharded_map import ShardedMap
 from proxy.metadata.sorted_names import Pair, SortedNames, after
 from proxy.security.authorizer import (
     ACL,
@@ -224,7 +225,7 @@ class StandardAuthorizer:
         """Searches by resource type."""
         self._up_to_date: set[_Key] = set()
         """The searches that are valid for the ACLs and owners in `_of`."""
-        self._of: tuple[AclsImage, TopicsImage] | None = None
+        self._of: tuple[AclsImage, ShardedMap[str, SortedNames]] | None = None
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """`super.users`: "User:a;Group:b". `allow.everyone.if.no.acl.found`: "true" or "false" (default)."""
@@ -261,8 +262,8 @@ class StandardAuthorizer:
     def _search(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType, image: MetadataImage
     ) -> Search:
-        if self._of is None or self._of[0] is not image.acls or self._of[1] is not image.topics:
-            self._of, self._up_to_date = (image.acls, image.topics), set()
+        if self._of is None or self._of[0] is not image.acls or self._of[1] is not image.topics.owned:
+            self._of, self._up_to_date = (image.acls, image.topics.owned), set()
         principal = str(context.principal)
         key = (principal, context.group_principals, context.host, operation, resource_type)
         known = self._searches.get(key)

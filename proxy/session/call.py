@@ -168,6 +168,8 @@ class Call(Authorization):
     remembered: Remembered
     now_ms: int
     """When the request was taken."""
+    newest: MetadataImage | None
+    """The newest image at that time. It decides as that of the context does."""
     size_bytes: int = 0
     """The size of the whole request, its length prefix included."""
     uncounted_bytes: int = 0
@@ -206,7 +208,7 @@ class Call(Authorization):
     @property
     def image(self) -> MetadataImage:
         """The same from the beginning of the request to its end."""
-        return self.context.image or MetadataImage.EMPTY
+        return self.newest or MetadataImage.EMPTY
 
     @property
     def admin(self) -> bool:

@@ -369,7 +369,7 @@ class ClientState:
     def _offset_of(self, bucket: Bucket) -> int:
         # Another connection that shares the bucket may be at a newer image, whose limit then applies here
         # too.
-        return max(bucket.metadata_offset, -1 if self.image is None else self.image.offset)
+        return max(bucket.metadata_offset, -1 if self.basis.image is None else self.basis.image.offset)
 
     def drain(
         self, now_ms: int, complete: Callable[[AuditEvent], AuditEvent], room: SummaryRoom

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from proxy.audit.record import AuditEvent
 from proxy.metadata.quota_entity import MAX_NAME_CHARACTERS
-from proxy.security.authorizer import RequestContext
 from proxy.session.accounting.summaries import SummaryRoom
 from proxy.session.client_state import MAX_TOPICS, ClientState
 from proxy.session.in_flight import InFlight, Pipeline
@@ -24,7 +23,7 @@ _LONG_BYTES = 4 * MAX_NAME_CHARACTERS
 MANY = "several client ids of one connection"
 """`message` of a summary for several client ids."""
 
-Complete = Callable[[AuditEvent, RequestContext], AuditEvent]
+Complete = Callable[[AuditEvent, ClientState], AuditEvent]
 
 
 @dataclass(slots=True, eq=False)
@@ -98,13 +97,9 @@ class FormerClients:
             raw_id: former for raw_id, former in self._stored.items() if id(former.last) in in_flight
         }
         events = [
-            complete(e, client.context)
-            for client in alone
-            for e in client.drain(now_ms, lambda event: event, room)
+            complete(e, client) for client in alone for e in client.drain(now_ms, lambda event: event, room)
         ]
-        return events + [
-            complete(e, client.context) for client in many for e in client.drain(now_ms, _of_many, room)
-        ]
+        return events + [complete(e, client) for client in many for e in client.drain(now_ms, _of_many, room)]
 
     def _former(self, client: ClientState) -> _Former:
         last = self._pipeline.last()

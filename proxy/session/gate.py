@@ -103,13 +103,16 @@ class TopicNames:
         return self._ids.get(name)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Basis:
     """What decisions depend on. If any of it changes, the gate gets another object; sessions notice it."""
 
     authorizer: Authorizer
     image: MetadataImage | None = None
-    """None until the metadata log has been replayed to its high-water mark (KIP-801)."""
+    """None until the metadata log has been replayed to its high-water mark (KIP-801).
+
+    Replaced by a newer one if that decides alike: else a client that renews its delegation token would have
+    all sessions decide again, and record their counts."""
     settings_generation: int = 0
     """The number of the settings of authorizer and quotas, as in audit records."""
     authorizer_changes: int = 0
@@ -168,12 +171,16 @@ class Gate:
 
     @property
     def image(self) -> MetadataImage | None:
-        """The image of the basis. Setting it replaces the basis."""
+        """The newest image. Setting it replaces the basis, unless it decides as the one before."""
         return self.basis.image
 
     @image.setter
     def image(self, image: MetadataImage | None) -> None:
-        self.basis = replace(self.basis, image=image)
+        before = self.basis.image
+        if before is not None and image is not None and image.decides_as(before):
+            self.basis.image = image
+        else:
+            self.basis = replace(self.basis, image=image)
 
     @property
     def authorizer(self) -> Authorizer:

@@ -322,6 +322,7 @@ class Machine:
             self.peer,
             self.remembered,
             now_ms,
+            self.client.basis.image,
             size_bytes,
             size_bytes,
             api=TABLE.get(api_key),
@@ -358,8 +359,8 @@ class Machine:
     def summaries(self, now_ms: int) -> Effects:
         """Records of the traffic counted since the last time; to be called at each interval and at the
         end."""
-        context = self.client.context
-        events = self.client.drain(now_ms, lambda event: self.completed(event, context), self._room)
+        client = self.client
+        events = client.drain(now_ms, lambda event: self.completed(event, client), self._room)
         events = self._former.drain(now_ms, self.completed, self._room) + events
         return [Recorded(event) for event in events]
 
@@ -428,30 +429,32 @@ class Machine:
         else:
             self.client.spent(spent_ns, now_ms)
 
-    def completed(self, event: AuditEvent, context: RequestContext) -> AuditEvent:
-        """The event with where it comes from; `context`: of the client whose request it is about.
+    def completed(self, event: AuditEvent, client: ClientState, call: Call | None = None) -> AuditEvent:
+        """The event with where it comes from. `client`: whose request it is about; `call`: that request.
 
         Once: a summary that a plan records has that of a former client.
         """
         if event.connection_id is not None:
             return event
-        event.connection_id = self.peer.connection_id
+        context, peer = client.context, self.peer
+        event.connection_id = peer.connection_id
         event.listener = self.listener.name
-        event.host = self.peer.host
-        event.balancer = self.peer.balancer
+        event.host = peer.host
+        event.balancer = peer.balancer
         event.client_software = self.authentication.client_software
         event.client_id = event.client_id or context.client_id
         if event.principal is None and self.authentication.known:
             event.principal = str(context.principal)
-        if event.metadata_offset is None and context.image is not None:
-            event.metadata_offset = context.image.offset
-        if event.settings_generation is None:
-            event.settings_generation = context.settings_generation
-        event.settings_generation = event.settings_generation or None
-        if event.granted is not None or event.quota_key is not None:
-            groups = context.groups
-            if groups is None and context.principal.groups:
-                groups = context.quota_groups  # The authorizer has not said which of them decide.
+        image = client.basis.image if call is None else call.newest
+        if event.metadata_offset is None and image is not None:
+            event.metadata_offset = image.offset
+        generation = event.settings_generation
+        if generation is None:
+            generation = context.settings_generation
+        event.settings_generation = generation or None
+        if context.principal.groups and (event.granted is not None or event.quota_key is not None):
+            # The authorizer may not have said which of them decide.
+            groups = context.quota_groups if context.groups is None else context.groups
             event.groups = groups or None
         return event
 
@@ -557,7 +560,7 @@ class Machine:
     # The steps of plans.
 
     def _record(self, step: Recorded) -> Effects:
-        self.completed(step.event, self.client.context)
+        self.completed(step.event, self.client)
         return [step]
 
     def _send_to_broker(self, entry: InFlight) -> Effects:
@@ -621,7 +624,7 @@ class Machine:
         client = call.client
         if step.by_handler and call.is_undecided:
             call.count_unchecked()  # The handler of the response might have decided, and did not.
-        effects: Effects = [Recorded(self.completed(each, client.context)) for each in call.events]
+        effects: Effects = [Recorded(self.completed(each, client, call)) for each in call.events]
         counted = call.counted
         if counted:
             decided = counted if len(counted) == 1 else paced(counted, _SUMMARY_UNITS)
@@ -644,7 +647,7 @@ class Machine:
             # What was counted in one session must not look as if it had been served in the next.
             effects = self.summaries(self.now_ms)
         step.event.principal = str(principal)
-        return [*effects, Recorded(self.completed(step.event, self.client.context))]
+        return [*effects, Recorded(self.completed(step.event, self.client))]
 
     def _throttle(self, step: Throttle) -> Effects:
         # At the present state of the client: that of the request may have been recorded for the last time.

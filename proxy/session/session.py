@@ -187,7 +187,7 @@ class Session:
             return None
         outcome = forwarding.outcome(entry, response)
         event = forwarding.record(outcome, now_ms)
-        return machine.completed(event, machine.client.context), partial(self._recorded, outcome)
+        return machine.completed(event, machine.client, entry.call), partial(self._recorded, outcome)
 
     def _recorded(self, outcome: forwarding.Outcome, now_ms: int) -> Effects:
         self.machine.begin(now_ms)

@@ -176,7 +176,7 @@ class Listener:
         if certificate:
             moment_ms = self.now_ms()
             login = authentication.by_certificate(self._end_ms(certificate, moment_ms), moment_ms)
-            self.record(session.machine.completed(login, session.machine.client.context))
+            self.record(session.machine.completed(login, session.machine.client))
         return session
 
     def _end_ms(self, certificate: Mapping[str, Any], moment_ms: int) -> int | None:

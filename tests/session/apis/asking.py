@@ -215,9 +215,8 @@ class Asking:
         basis = replace(self.gate.basis, image=self.image)
         client = ClientState(b"app", context, basis, None)
         peer = Peer("c0ffee", "10.0.0.1", bytes([10, 0, 0, 1]))
-        call = Call(
-            self.api_key, self.version, 7, client, self.gate, listener, peer, self.remembered, 0, api=api
-        )
+        taken = self.remembered, 0, basis.image
+        call = Call(self.api_key, self.version, 7, client, self.gate, listener, peer, *taken, api=api)
         return Asked(call, api.decide(call, decoded), decoded, body)
 
     def where_it_can_ask(self) -> "Asking":
