@@ -18,11 +18,14 @@ from proxy.net.runtime.replaceable import ReplaceableTask
 from proxy.security.backoff import LoginBackoff
 from proxy.session.gate import Gate
 
+_PAUSES = 4
+"""The time without checks after one, as a multiple of what it took."""
+
 
 class Revocations:
     """Ends sessions whose credentials were changed or removed (sessions.revoke.immediately).
 
-    After a change it checks each live session.
+    After a change it checks each live session: at once, or soon after the check before.
     """
 
     def __init__(self, connections: Callable[[], AsyncIterator[Connection]]) -> None:
@@ -35,11 +38,15 @@ class Revocations:
 
     async def run(self) -> None:
         """Check the sessions after each change, until cancelled."""
+        clock = asyncio.get_running_loop().time
         while True:
             await self._changed.wait()
             self._changed.clear()
+            since_s = clock()
             async for connection in self._connections():
                 connection.end_if_revoked()
+            # Who changes its own credential in a loop does not keep the event loop busy.
+            await asyncio.sleep(_PAUSES * (clock() - since_s))
 
 
 @dataclass(frozen=True, slots=True)

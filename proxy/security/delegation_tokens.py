@@ -41,13 +41,14 @@ class TokenSecret:
 
     def token_of(self, token_hmac: bytes, tokens: TokensImage) -> DelegationToken | None:
         """Return the token of an HMAC, or None."""
-        if tokens is not self._tokens:
+        token_id = self._ids.get(bytes(token_hmac))
+        if token_id is None and tokens is not self._tokens:
             # Two images differ in few tokens: only new ones need an HMAC.
             known = {token_id: mac for mac, token_id in self._ids.items()}
             self._ids = {known.get(token_id) or self.hmac(token_id): token_id for token_id in tokens.by_id}
             self._tokens = tokens
-        token_id = self._ids.get(bytes(token_hmac))
-        return None if token_id is None else tokens.by_id[token_id]
+            token_id = self._ids.get(bytes(token_hmac))
+        return None if token_id is None else tokens.by_id.get(token_id)
 
 
 MAX_REMEMBERED = 4_096

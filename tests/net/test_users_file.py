@@ -1,6 +1,7 @@
 """The users file: read at the start, again when it changes, and what becomes of those who are logged in."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from proxy.app.logins import Revocations
 from proxy.commands.check import checked_users
 from proxy.config import ConfigError, WatchedUsers
 from proxy.config import ListenerConfig as ListenerSettings
+from proxy.net.clients.connection import Connection
 from proxy.net.files.watched_file import FileReloads
 from proxy.net.logins.credentials import Credentials, PlainUsers, StoredUser, keyed_password, sasl_listener
 from proxy.net.runtime.chunked import iterate_in_slices
@@ -280,3 +282,30 @@ async def test_who_is_taken_out_of_the_file_is_cut_off_at_once_where_that_is_wan
         assert event.principal == "User:alice"
         bob.asks(ApiKey.API_VERSIONS, 2, t.ApiVersionsRequest())
         assert (await bob.hears(ApiKey.API_VERSIONS, 2)).error_code == 0
+
+
+@pytest.mark.spec("R10", "O8")
+@on_uvloop
+async def test_credentials_that_change_all_the_time_leave_the_loop_to_others() -> None:
+    checks = 0
+
+    async def connections() -> AsyncIterator[Connection]:
+        nonlocal checks
+        checks += 1
+        await asyncio.sleep(0.02)  # As tens of thousands of connections take.
+        for connection in ():
+            yield connection
+
+    revocations = Revocations(connections)
+    running = asyncio.ensure_future(revocations.run())
+    try:
+        async with asyncio.timeout(0.5):
+            while True:
+                revocations.credentials_changed()
+                await asyncio.sleep(0.001)
+    except TimeoutError:
+        pass
+    running.cancel()
+
+    # A fifth of the time; it would be 25.
+    assert 1 <= checks <= 7

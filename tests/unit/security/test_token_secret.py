@@ -1,10 +1,11 @@
 """The cluster's secret key and what is computed with it."""
 
 from base64 import b64decode
+from typing import NoReturn
 
 import pytest
 
-from proxy.metadata.image import TokensImage
+from proxy.metadata.image import DelegationToken, TokensImage
 from proxy.metadata.sharded_map import ShardedMap
 from proxy.security.delegation_tokens import TokenSecret
 from tests.support.metadata_log import token
@@ -47,3 +48,17 @@ def test_a_token_is_found_by_its_hmac_as_long_as_it_is_there() -> None:
     assert secret.token_of(secret.hmac("t-3"), tokens("t-1", "t-3")) == token("t-3")
     assert secret.token_of(b"", both) is None
     assert secret.token_of(TokenSecret(b"other").hmac("t-1"), both) is None
+
+
+def test_a_token_that_is_renewed_again_and_again_costs_no_look_at_all_others() -> None:
+    secret = TokenSecret(KEY)
+    mac = secret.hmac("t-1")
+    assert secret.token_of(mac, tokens("t-1", "t-2")) == token("t-1")
+
+    class Renewed(ShardedMap[str, DelegationToken]):
+        def __iter__(self) -> NoReturn:
+            raise AssertionError("all tokens were looked at")
+
+    renewed = token("t-1", expiry_timestamp_ms=3_000)
+
+    assert secret.token_of(mac, TokensImage(Renewed({"t-1": renewed, "t-2": token("t-2")}))) == renewed
