@@ -48,6 +48,14 @@ is tried. If it was only slow, it gets the same forward id again, and responds a
 MAX_OF_PRINCIPAL = 8
 """The controller serves the requests of a proxy one after the other, and some need no right: those of one
 principal with thousands of connections must not be ahead of all others."""
+TOKEN_TURN_S = 1.0
+"""The least time for which a request about a token is one of these eight. No right is needed for it, and the
+controller commits and records each, so one principal makes eight a second from a process."""
+_OF_TOKENS = (
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+)
 MAX_PAUSE_MS = 1_000
 """The longest pause between two attempts of one request."""
 
@@ -120,7 +128,8 @@ class Forwarder:
         self._reached = asyncio.Event()  # Set once there was one.
         self._abandoned = asyncio.Event()  # Set when another controller is to be tried.
         self._numbers = count()
-        self._turns = WeakValueDictionary[bytes, asyncio.Semaphore]()  # Of principals with requests.
+        # Of principals with requests: those about tokens, and all others.
+        self._turns = WeakValueDictionary[tuple[bytes, bool], asyncio.Semaphore]()
         self.controller_api_versions: ApiVersions | None = None
         """The versions that the last controller supported (E8); None before the first connection."""
         self.controller_transactional_id: str | None = None
@@ -210,16 +219,23 @@ class Forwarder:
 
     async def _in_turn(self, forward: _Forward, deadline_ms: int) -> ControllerResponse:
         """Send it once fewer than MAX_OF_PRINCIPAL of its principal are on their way."""
-        turn = self._turns.setdefault(forward.request.principal, asyncio.Semaphore(MAX_OF_PRINCIPAL))
+        is_of_token = forward.request.api_key in _OF_TOKENS
+        key = forward.request.principal, is_of_token
+        turn = self._turns.setdefault(key, asyncio.Semaphore(MAX_OF_PRINCIPAL))
         try:
             async with asyncio.timeout((deadline_ms - self._now_ms()) / 1000):
                 await turn.acquire()
         except TimeoutError:
             return self._outcome(forward, _AttemptResult(ErrorCode.REQUEST_TIMED_OUT), 1)
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + (TOKEN_TURN_S if is_of_token else 0)
         try:
             return await self._attempts(forward, deadline_ms)
         finally:
-            turn.release()
+            if ends_s > loop.time():
+                loop.call_at(ends_s, turn.release)
+            else:
+                turn.release()
 
     async def _attempts(self, forward: _Forward, deadline_ms: int) -> ControllerResponse:
         for attempt in count(1):

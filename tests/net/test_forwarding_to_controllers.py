@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from forwarding import envelope
 from forwarding.envelope import AUTHORIZER_NOT_READY
-from forwarding.net.forwarder import MAX_OF_PRINCIPAL
+from forwarding.net.forwarder import MAX_OF_PRINCIPAL, TOKEN_TURN_S
 from forwarding.net.metrics import MAX_CLIENT_IDS, OTHER_CLIENT_ID, ForwarderMetrics
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.security.principal import Principal, deserialize
@@ -34,10 +35,12 @@ from tests.support.two_sides import limit_request, user_request
 DONE = types.CreateAclsResponse(results=[types.CreateAclsResponse.AclCreationResult()])
 
 
-def answered(request: Request, correlation_id: int | None = None, offset: int | None = None) -> Any:
+def answered(
+    request: Request, correlation_id: int | None = None, offset: int | None = None, done: Any = DONE
+) -> Any:
     """The EnvelopeResponse of a controller that did what was asked."""
     header = decode_request_header(request.message.request_data)
-    body = codecs.response(header.api_key, header.api_version).encode(DONE)
+    body = codecs.response(header.api_key, header.api_version).encode(done)
     inner = encode_response(header.api_key, header.api_version, correlation_id or header.correlation_id, body)
     tags = None if offset is None else {envelope.LAST_OFFSET_TAG: offset.to_bytes(8, "big")}
     return types.EnvelopeResponse(response_data=inner[4:], unknown_tags=tags)
@@ -389,6 +392,39 @@ async def test_one_principal_with_many_connections_is_not_ahead_of_all_others() 
 
     assert {reply.error_code for reply, _ in replies} == {ErrorCode.NONE}
     assert senders.index(other) == MAX_OF_PRINCIPAL
+
+
+@pytest.mark.spec("E5", "O8")
+async def test_a_principal_that_renews_tokens_in_a_loop_gets_few_turns_and_others_all_of_theirs() -> None:
+    api_keys = list[int]()
+
+    def noted(request: Request) -> Any:
+        api_keys.append(decode_request_header(request.message.request_data).api_key)
+        return answered(request, done=DONE if api_keys[-1] == ApiKey.CREATE_ACLS else renewed)
+
+    renewed = types.RenewDelegationTokenResponse(expiry_timestamp_ms=1)
+    renewal = types.RenewDelegationTokenRequest(hmac=b"h", renew_period_ms=-1)
+    async with (
+        FakeBroker({ApiKey.ENVELOPE: noted}) as controller,
+        a_forwarder(endpoint_of(controller.address)) as forwarder,
+    ):
+        await forwarder.reached(5_000)
+        since_s = perf_counter()
+        async with asyncio.TaskGroup() as tasks:
+            flood = [
+                tasks.create_task(
+                    forward(forwarder, ApiKey.RENEW_DELEGATION_TOKEN, renewal, timeout_ms=30_000)
+                )
+                for _ in range(MAX_OF_PRINCIPAL + 1)
+            ]
+            await asyncio.wait(flood, return_when=asyncio.FIRST_COMPLETED)
+            # Its other requests wait for none of these.
+            await forward(forwarder, ApiKey.CREATE_ACLS, acls_request("t"))
+            assert sum(task.done() for task in flood) == MAX_OF_PRINCIPAL
+
+    assert api_keys.count(ApiKey.RENEW_DELEGATION_TOKEN) == MAX_OF_PRINCIPAL + 1
+    assert api_keys.index(ApiKey.CREATE_ACLS) <= MAX_OF_PRINCIPAL
+    assert perf_counter() - since_s >= TOKEN_TURN_S
 
 
 @pytest.mark.spec("E5", "O8")

@@ -293,19 +293,16 @@ async def test_credentials_that_change_all_the_time_leave_the_loop_to_others() -
         nonlocal checks
         checks += 1
         await asyncio.sleep(0.02)  # As tens of thousands of connections take.
-        for connection in ():
+        for connection in list[Connection]():
             yield connection
 
     revocations = Revocations(connections)
-    running = asyncio.ensure_future(revocations.run())
-    try:
-        async with asyncio.timeout(0.5):
-            while True:
-                revocations.credentials_changed()
-                await asyncio.sleep(0.001)
-    except TimeoutError:
-        pass
-    running.cancel()
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(revocations.run())
+        for _ in range(500):
+            revocations.credentials_changed()
+            await asyncio.sleep(0.001)
+        running.cancel()
 
-    # A fifth of the time; it would be 25.
-    assert 1 <= checks <= 7
+    # A fifth of the time; it would be 25 or more.
+    assert 1 <= checks <= 10
