@@ -90,6 +90,8 @@ class QueryBroker:
     version: int
     message: Any
     then: "Callable[[Any], Verdict]"
+    raw: tuple[str, ...] = ()
+    """The fields of the response that it does not read."""
 
 
 @dataclass(slots=True)

@@ -201,6 +201,8 @@ class BrokerQuery(InFlight):
 
     then: Callable[[Any], Any] = field(kw_only=True)
     """From the decoded response to the plan (proxy.session.plan) of what waited for it."""
+    raw: tuple[str, ...] = field(kw_only=True, default=())
+    """The fields that it does not read."""
 
     is_whole = True
 

@@ -144,7 +144,7 @@ def _changed(entry: Rewritten, frame: memoryview, charged: Charged, listener: Li
 
 def response_to(query: BrokerQuery, frame: memoryview) -> Any:
     """The decoded response to a request of the proxy's own. Raises one of FAULTS if it is malformed."""
-    codec = codecs.response(query.api_key, query.version)
+    codec = codecs.response(query.api_key, query.version, query.raw)
     # Copied: parts of it may be retained, and the receive buffer, which holds the frame, is written over.
     response, _ = codec.decode(
         memoryview(bytes(frame)), 4 + response_body_offset(query.api_key, query.version)

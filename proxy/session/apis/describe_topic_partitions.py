@@ -2,26 +2,30 @@
 
 Requested by name, denied topics are TOPIC_AUTHORIZATION_FAILED whether they exist or not. A list of all
 topics omits them, and so do the ends of its pages: neither a page nor the cursor to the next one may show
-where a hidden topic is. So a page of all topics is made of as many of the broker's pages as needed.
+where a hidden topic is. If one page of the broker does not have enough for the client, the names of all
+topics are requested, and then those that the client may describe: three requests, whatever its rights are.
 Authorized operations are always included. A leader that clients cannot reach is -1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import TypeAlias
 
 from proxy.admin.rejection import TopicShape
 from proxy.metadata.acl import Operation, ResourceType
 from proxy.session.apis.addresses import NO_NODE, offline_replicas
 from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_topic
+from proxy.session.apis.topic_existence import MISSING, RAW, find_all_names
 from proxy.session.call import Api, Call, Forward, QueryBroker, Respond, Verdict, reject
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import paced_sorted
 
 SHAPE = TopicShape(response="DescribeTopicPartitionsResponse", topic="DescribeTopicPartitionsResponseTopic")
 
-RAW = ("topics.partitions",)
 _NO_PARTITIONS = b"\x01"
 
 MAX_PARTITIONS = 2_000
@@ -34,7 +38,7 @@ def decide(call: Call, request: types.DescribeTopicPartitionsRequest) -> Verdict
     begin = "" if request.cursor is None else request.cursor.topic_name
     if not request.topics:
         limit = max(min(request.response_partition_limit, MAX_PARTITIONS), 1)
-        return _query(call, request.cursor, [], limit)
+        return _query(call, request.cursor, limit)
     requested = dict.fromkeys(topic.name for topic in request.topics)
     if request.cursor is not None and (begin not in requested or request.cursor.partition_index < 0):
         message = (
@@ -86,46 +90,58 @@ def _finish(call: Call, topics: list[Topic], are_raw: bool = False) -> None:
         topic.topic_authorized_operations = of_topic(call, topic.name) if topic.name else NOT_REQUESTED
 
 
-def _query(
-    call: Call, cursor: types.DescribeTopicPartitionsRequest.Cursor | None, gathered: list[Topic], limit: int
-) -> Verdict:
+def _query(call: Call, cursor: types.DescribeTopicPartitionsRequest.Cursor | None, limit: int) -> Verdict:
+    """Request one page of all topics. It is enough for a client that may describe most of them."""
     query = types.DescribeTopicPartitionsRequest(response_partition_limit=MAX_PARTITIONS, cursor=cursor)
 
     def responded(response: types.DescribeTopicPartitionsResponse) -> Verdict:
-        names = [topic.name for topic in response.topics if topic.name]
-        shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, names)
-        _gather(gathered, [topic for topic in response.topics if topic.name in shown])
         following = response.next_cursor
-        # One partition beyond the limit shows where the next page begins.
-        if (
-            following is not None
-            and sum(len(topic.partitions) for topic in gathered) <= limit
-            and _place(following) > _place(cursor)
-        ):
-            where = types.DescribeTopicPartitionsRequest.Cursor(
-                topic_name=following.topic_name, partition_index=following.partition_index
-            )
-            return _query(call, where, gathered, limit)
-        page = _cut(gathered, limit)
+        ends_at = None if following is None else following.topic_name
+        names = [topic.name for topic in response.topics if topic.name]
+        shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, [*names, ends_at] if ends_at else names)
+        topics = [topic for topic in response.topics if topic.name in shown]
+        count = sum(len(topic.partitions) for topic in topics)
+        if following is not None and (count < limit or (count == limit and ends_at not in shown)):
+            return find_all_names(call, partial(_query_shown, call, cursor, limit))
+        page = _cut(topics, limit)
+        page.next_cursor = page.next_cursor or following
         _finish(call, page.topics)
         return Respond(page)
 
     return QueryBroker(int(ApiKey.DESCRIBE_TOPIC_PARTITIONS), call.version, query, responded)
 
 
-def _gather(gathered: list[Topic], topics: list[Topic]) -> None:
-    """Add topics; one that the end of a page has cut continues at the beginning of the next page."""
-    for topic in topics:
-        if gathered and gathered[-1].name == topic.name:
-            gathered[-1].partitions += topic.partitions
-        else:
-            gathered.append(topic)
+def _query_shown(
+    call: Call,
+    cursor: types.DescribeTopicPartitionsRequest.Cursor | None,
+    limit: int,
+    all_names: Iterable[str],
+) -> Verdict:
+    """Request a page of those of all topics that the client may describe, by their names."""
+    begin = "" if cursor is None else cursor.topic_name
+    names = paced_sorted(name for name in all_names if name >= begin)
+    shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, names)
+    found = [name for name in names if name in shown]
+    if not found:
+        return Respond(types.DescribeTopicPartitionsResponse())
+    # A topic has a partition at least, so one more than the limit shows where the next page begins.
+    requested, later = found[: limit + 1], found[limit + 1 :]
+    query = types.DescribeTopicPartitionsRequest(
+        topics=[types.DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in requested],
+        response_partition_limit=limit,
+        cursor=cursor if begin in shown else None,
+    )
 
+    def responded(page: types.DescribeTopicPartitionsResponse) -> Verdict:
+        # Some may have been deleted meanwhile.
+        page.topics = [topic for topic in page.topics if topic.error_code not in MISSING]
+        if page.next_cursor is None and later:
+            page.next_cursor = page.Cursor(topic_name=later[0], partition_index=0)
+        _finish(call, page.topics)
+        page.throttle_time_ms = 0
+        return Respond(page)
 
-def _place(
-    cursor: types.DescribeTopicPartitionsRequest.Cursor | types.DescribeTopicPartitionsResponse.Cursor | None,
-) -> tuple[str, int]:
-    return ("", -1) if cursor is None else (cursor.topic_name, cursor.partition_index)
+    return QueryBroker(int(ApiKey.DESCRIBE_TOPIC_PARTITIONS), call.version, query, responded)
 
 
 def _cut(topics: list[Topic], limit: int) -> types.DescribeTopicPartitionsResponse:

@@ -26,7 +26,7 @@ from proxy.metadata.acl import CLUSTER_NAME, Operation, ResourceType
 from proxy.security.protected import protected_names
 from proxy.session.apis.addresses import NO_NODE, controller_id, offline_replicas, rewrite_endpoints
 from proxy.session.apis.authorized_operations import NOT_REQUESTED, of_cluster, of_topic
-from proxy.session.apis.topic_existence import create_at_broker, create_missing, record_creations
+from proxy.session.apis.topic_existence import RAW, create_at_broker, create_missing, record_creations
 from proxy.session.call import Api, Call, Forward, Verdict, reject
 from proxy.wire import codecs, skim, types
 from proxy.wire.api_keys import ApiKey
@@ -34,7 +34,6 @@ from proxy.wire.error_codes import ErrorCode
 
 Topic: TypeAlias = "types.MetadataResponse.MetadataResponseTopic"
 
-RAW = ("topics.partitions",)
 _NO_TOPIC_ID = bytes(16)
 _NO_TOPICS = b"\x01"  # An empty compact array.
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED

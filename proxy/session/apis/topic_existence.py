@@ -10,6 +10,7 @@ topics are left to the broker, which knows how to create them; no policy may pre
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from typing import TypeAlias
 
 from proxy.admin.objects import bounded, named
 from proxy.admin.topics import INTERNAL_TOPICS, is_valid_name
@@ -37,50 +38,62 @@ _BEING_CREATED = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVA
 Then = Callable[[Mapping[str, int]], Verdict]
 """Gets the topics that could not be created: name -> error code."""
 
-_MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+Topic: TypeAlias = "types.MetadataResponse.MetadataResponseTopic"
+
+RAW = ("topics.partitions",)
+"""What is skipped of a response, and not decoded."""
+
+MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 def find_existing(call: Call, names: Iterable[str], then: Callable[[set[str]], Verdict]) -> Verdict:
     """Query which of the names are topics; `then` gets them, or none if the broker's version is too old."""
-    return find_partitions(call, names, lambda existing: then(set(existing)))
+    return _find(call, _named(names), lambda found: then({name for name, _ in found}), RAW)
+
+
+def find_all_names(call: Call, then: Callable[[list[str]], Verdict]) -> Verdict:
+    """Query the names of all topics."""
+    return _find(call, None, lambda found: then([name for name, _ in found]), RAW)
 
 
 def find_partitions(
     call: Call, names: Iterable[str], then: Callable[[Mapping[str, Container[int]]], Verdict]
 ) -> Verdict:
     """Query the partitions of these topics; `then` gets them by the names of those that exist."""
-    topic = types.MetadataRequest.MetadataRequestTopic
-    return _find(call, [topic(name=name) for name in names], then)
+    return _find(call, _named(names), lambda found: then(_partitions(found)))
 
 
 def find_all_partitions(call: Call, then: Callable[[Mapping[str, Iterable[int]]], Verdict]) -> Verdict:
     """Query the partitions of all topics; `then` gets them by name."""
-    return _find(call, None, then)
+    return _find(call, None, lambda found: then(_partitions(found)))
+
+
+def _named(names: Iterable[str]) -> list[types.MetadataRequest.MetadataRequestTopic]:
+    return [types.MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+
+
+def _partitions(found: list[tuple[str, Topic]]) -> dict[str, set[int]]:
+    return {name: {partition.partition_index for partition in topic.partitions} for name, topic in found}
 
 
 def _find(
     call: Call,
     topics: list[types.MetadataRequest.MetadataRequestTopic] | None,
-    then: Callable[[Mapping[str, set[int]]], Verdict],
+    then: Callable[[list[tuple[str, Topic]]], Verdict],
+    raw: tuple[str, ...] = (),
 ) -> Verdict:
     version = _version(call, _FIRST_WITHOUT_CREATION)
     if version is None:
-        return then({})
+        return then([])
 
     def responded(response: types.MetadataResponse) -> Verdict:
-        for topic in response.topics:
-            if topic.name:
-                call.gate.topic_names.learn(bytes(topic.topic_id), topic.name)
-        return then(
-            {
-                topic.name: {partition.partition_index for partition in topic.partitions}
-                for topic in response.topics
-                if topic.name is not None and topic.error_code not in _MISSING
-            }
-        )
+        found = [(topic.name, topic) for topic in response.topics if topic.name]
+        for name, topic in found:
+            call.gate.topic_names.learn(bytes(topic.topic_id), name)
+        return then([(name, topic) for name, topic in found if topic.error_code not in MISSING])
 
     query = types.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-    return QueryBroker(int(ApiKey.METADATA), version, query, responded)
+    return QueryBroker(int(ApiKey.METADATA), version, query, responded, raw)
 
 
 def with_names(call: Call, topic_ids: Iterable[bytes], then: Callable[[], Verdict]) -> Verdict:

@@ -29,12 +29,14 @@ CLIENT_ID = "penstock"
 _NONE: frozenset[bytes] = frozenset()
 
 
-def broker_query(api_key: int, version: int, request: Any, then: Callable[[Any], Plan]) -> Plan:
+def broker_query(
+    api_key: int, version: int, request: Any, then: Callable[[Any], Plan], raw: tuple[str, ...] = ()
+) -> Plan:
     """Send a request behind those in flight; `then` gets the decoded response, and returns what happens
     next."""
     body = codecs.request(api_key, version).encode(request)
     return [
-        BrokerQuery(api_key, version, CORRELATION_ID, then=then),
+        BrokerQuery(api_key, version, CORRELATION_ID, then=then, raw=raw),
         ToBroker(encode_request(api_key, version, CORRELATION_ID, CLIENT_ID, body)),
     ]
 

@@ -101,11 +101,17 @@ class Asked:
         codec = codecs.request(self.verdict.api_key, self.verdict.version)
         return codec.decode_exactly(codec.encode(self.verdict.message))
 
+    @property
+    def queried(self) -> QueryBroker:
+        """What the broker is asked before there is a verdict."""
+        assert isinstance(self.verdict, QueryBroker), self.verdict
+        return self.verdict
+
     def once(self, answer: Any) -> "Asked":
         """The request as it is decided when the broker answers that question so."""
-        assert isinstance(self.verdict, QueryBroker), self.verdict
-        codec = codecs.response(self.verdict.api_key, self.verdict.version)
-        verdict = self.verdict.then(codec.decode_exactly(codec.encode(answer)))
+        key = self.queried.api_key, self.queried.version
+        sent = codecs.response(*key).encode(answer)
+        verdict = self.queried.then(codecs.response(*key, self.queried.raw).decode_exactly(sent))
         return Asked(self.call, verdict, self.request, self.as_it_came)
 
     @property

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.session.call import ForwardToController, QueryBroker, Respond
+from proxy.session.call import ForwardToController, Respond
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -277,7 +277,16 @@ def page(*names: str, next_topic: str | None = None) -> Any:
 
 
 def describing(*rights: str) -> Asking:
-    return Asking(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, *rights)
+    return Asking(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, *rights).where_it_can_ask()
+
+
+def named(*names: str) -> Any:
+    """The broker's list of all topics."""
+    topic = t.MetadataResponse.MetadataResponseTopic
+    partition = t.MetadataResponse.MetadataResponsePartition
+    return t.MetadataResponse(
+        topics=[topic(name=n, topic_id=n.encode()[:1] * 16, partitions=[partition()]) for n in names]
+    )
 
 
 def test_denied_topics_of_a_page_follow_the_others() -> None:
@@ -341,12 +350,59 @@ def pages_told(answer: Any) -> tuple[list[tuple[str, list[int]]], tuple[str, int
 def test_a_list_of_all_topics_shows_those_that_may_be_described() -> None:
     asked = describing("READ TOPIC b", "READ TOPIC d").for_(all_topics())
 
-    told = asked.once(page("a", "b", "c", next_topic="d")).once(page("d", "e")).answer
+    asked = asked.once(page("a", "b", "c", next_topic="d")).once(named("e", "d", "c", "b", "a"))
+    assert asked.queried.message.topics == page_of("b", "d").topics
+    told = asked.once(page("b", "d")).answer
 
     assert results(told.topics) == [("b", 0), ("d", 0)]
     assert told.next_cursor is None
     assert told.topics[0].topic_authorized_operations == 1 << 3 | 1 << 8
     assert asked.denials == []
+
+
+def test_a_client_without_rights_makes_the_broker_list_its_topics_once() -> None:
+    asked = describing().for_(all_topics()).once(page("a", "b", next_topic="c"))
+
+    assert asked.queried.api_key == ApiKey.METADATA
+    assert asked.queried.raw == ("topics.partitions",)
+    assert pages_told(asked.once(named("a", "b", "c", "d")).answer) == ([], None)
+
+
+def test_a_page_of_a_client_with_all_rights_is_one_page_of_the_broker() -> None:
+    full = PAGE(topics=[topic_with("a", *range(1_500)), topic_with("b", *range(500))])
+    full.next_cursor = PAGE.Cursor(topic_name="b", partition_index=500)
+
+    topics, cursor = pages_told(describing("READ TOPIC *").for_(all_topics()).once(full).answer)
+
+    assert [(name, len(partitions)) for name, partitions in topics] == [("a", 1_500), ("b", 500)]
+    assert cursor == ("b", 500)
+
+
+def test_a_page_of_shown_topics_is_requested_by_as_many_names_as_it_may_have_and_one() -> None:
+    names = [f"b-{number}" for number in range(5)]
+    rights = [f"READ TOPIC {name}" for name in names]
+    request = all_topics(limit=2, cursor=("b-1", 3))
+    asked = describing(*rights).for_(request).once(page("b-1", next_topic="c")).once(named("a", "b", *names))
+
+    assert asked.queried.message == t.DescribeTopicPartitionsRequest(
+        topics=page_of("b-1", "b-2", "b-3").topics,
+        response_partition_limit=2,
+        cursor=t.DescribeTopicPartitionsRequest.Cursor(topic_name="b-1", partition_index=3),
+    )
+    # One of them is gone, and one was deleted meanwhile: the next page begins behind them.
+    gone = PAGE_TOPIC(name="b-1", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    answer = PAGE(topics=[gone, *page("b-2", "b-3").topics])
+    assert pages_told(asked.once(answer).answer) == ([("b-2", [0]), ("b-3", [0])], ("b-4", 0))
+
+
+def test_a_page_that_begins_at_a_hidden_topic_begins_behind_it() -> None:
+    request = all_topics(cursor=("b", 3))
+    asked = (
+        describing("READ TOPIC c").for_(request).once(page("b", next_topic="c")).once(named("a", "b", "c"))
+    )
+
+    assert asked.queried.message.cursor is None
+    assert pages_told(asked.once(page("c")).answer) == ([("c", [0])], None)
 
 
 def test_the_end_of_a_page_is_found_among_the_topics_that_are_shown() -> None:
@@ -363,28 +419,10 @@ def test_the_end_of_a_page_is_found_among_the_topics_that_are_shown() -> None:
     assert listed(4) == listed(5_000) == ([("b", [0, 1, 2]), ("d", [0])], None)
 
 
-def test_a_topic_cut_by_the_brokers_page_is_told_in_one_piece() -> None:
-    first, second = PAGE(topics=[topic_with("a", 0, 1)]), PAGE(topics=[topic_with("a", 2)])
-    first.next_cursor = PAGE.Cursor(topic_name="a", partition_index=2)
-
-    asked = describing("READ TOPIC a").for_(all_topics(cursor=("a", 0))).once(first)
-
-    assert isinstance(asked.verdict, QueryBroker)
-    assert asked.verdict.message.cursor == t.DescribeTopicPartitionsRequest.Cursor(
-        topic_name="a", partition_index=2
-    )
-    assert pages_told(asked.once(second).answer) == ([("a", [0, 1, 2])], None)
-
-
 def test_hidden_topics_leave_no_trace_in_a_page() -> None:
     asked = describing("READ TOPIC b").for_(all_topics(limit=1))
 
-    told = asked.once(page("a", "b", next_topic="secrets")).once(page("secrets", "z")).answer
+    asked = asked.once(page("a", "b", next_topic="secrets")).once(named("secrets", "b", "z", "a"))
 
-    assert pages_told(told) == ([("b", [0])], None)
-
-
-def test_a_broker_whose_cursor_does_not_move_is_not_asked_for_ever() -> None:
-    asked = describing().for_(all_topics(cursor=("b", 0)))
-
-    assert pages_told(asked.once(page("b", next_topic="b")).answer) == ([], None)
+    assert asked.queried.message.topics == page_of("b").topics
+    assert pages_told(asked.once(page("b")).answer) == ([("b", [0])], None)
