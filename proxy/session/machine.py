@@ -99,6 +99,9 @@ from proxy.wire.errors import WireError
 from proxy.wire.header import RequestHeader, decode_request_header
 from proxy.wire.work import Work, paced
 
+LOOKUP_NS, LOOKED_UP_ID_NS = 300_000, 3_000
+"""What a lookup takes of the event loop, and each id in it. A question has the ids of many clients, so its
+time is not measured for each of them."""
 _HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
 _LOOK_AGAIN_MS = 250  # As often as shares of a cluster's quota change.
 _FEW_COUNTS = 8
@@ -552,6 +555,8 @@ class Machine:
         return self.apply(forwarding.responded(outcome, now_ms))
 
     def looked_up(self, lookup: LookUp) -> Effects:
+        if self.client.request.limited:
+            self.client.spent(LOOKUP_NS + LOOKED_UP_ID_NS * len(lookup.topic_ids), self.now_ms)
         if lookup.then is None:
             self.remembered.looked_up = self.gate.topic_names.without_name(lookup.topic_ids)
             return []

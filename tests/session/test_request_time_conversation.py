@@ -8,6 +8,7 @@ import pytest
 from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.quota.keys import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
 from proxy.quota.throttle import ClientQuotas, percent
+from proxy.session.machine import LOOKED_UP_ID_NS, LOOKUP_NS
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -372,3 +373,19 @@ def test_a_login_that_renews_a_session_is_late_by_a_window_at_most() -> None:
     assert talk.heard(ApiKey.SASL_HANDSHAKE, 1).error_code == 0
     assert talk.authenticates(plain_token("alice")).error_code == 0
     assert (talk.mutes, talk.closed) == ([WINDOW_MS], None)
+
+
+@pytest.mark.spec("Q2", "O8")
+def test_a_lookup_of_topic_ids_is_charged_by_the_number_of_ids() -> None:
+    """It has a place in the loop of its own, where nobody measures the client."""
+    talk = limited()
+    talk.gate.versions = {**talk.gate.versions, ApiKey.METADATA: (0, 13)}
+    ids = [number.to_bytes(16, "big") for number in range(1, 1_001)]
+    talk.asks(FETCH, 13, fetch(*ids))
+    assert [len(each) for each in talk.lookups] == [1_000]
+    assert [each for each in talk.summaries() if each.event == "quota_used"] == []
+
+    talk.broker_names()
+
+    (used,) = (each for each in talk.summaries() if each.event == "quota_used")
+    assert used.count == (LOOKUP_NS + 1_000 * LOOKED_UP_ID_NS) // 1_000
