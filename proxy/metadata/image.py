@@ -198,13 +198,15 @@ class MetadataImage:
             and self.not_understood is other.not_understood
         )
 
+    def has_rights_of(self, other: MetadataImage) -> bool:
+        """Whether ACLs and owners of topics are the same, in images of one run of deltas."""
+        return self.acls is other.acls and self.topics.owned is other.topics.owned
+
     def decides_as(self, other: MetadataImage) -> bool:
-        """Whether rights, quotas and owners of topics are the same: no request is decided by anything else.
-        Both images must come from one run of deltas."""
+        """Whether rights and quotas are the same: no request is decided by anything else."""
         return (
-            self.acls is other.acls
+            self.has_rights_of(other)
             and self.quotas is other.quotas
-            and self.topics.owned is other.topics.owned
             and self.not_understood is other.not_understood
         )
 

@@ -14,7 +14,6 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network
 
-from proxy.metadata.acls_image import AclsImage
 from proxy.metadata.image import MetadataImage
 from proxy.quota.throttle import ClientQuotas
 from proxy.security.authorizer import Action, Authorizer, Decision
@@ -41,8 +40,11 @@ MISSING_MS = 500
 
 VersionRange = tuple[int, int]
 """Lowest and highest version, both inclusive."""
-Rights = tuple[int, AclsImage | None]
-"""Compared by its parts: the ACLs by identity."""
+
+
+class Rights:
+    """What was allowed is still allowed as long as this is the same object."""
+
 
 DEFAULT_QUEUED_BYTES = 256 * 1024 * 1024
 _NO_TOPIC_ID = bytes(16)
@@ -115,15 +117,10 @@ class Basis:
     all sessions decide again, and record their counts."""
     settings_generation: int = 0
     """The number of the settings of authorizer and quotas, as in audit records."""
-    authorizer_changes: int = 0
-    """How often the authorizer was replaced, or what it depends on besides the image has changed."""
+    rights: Rights = field(default_factory=Rights)
+    """Another one with another authorizer, other ACLs, or other owners of topics."""
     allowed: dict[tuple[Hashable, Action], Decision] = field(init=False, default_factory=dict)
     """Actions that a client was allowed: all its connections need one decision. See ClientState.decide."""
-
-    @property
-    def rights(self) -> "Rights":
-        """What was allowed is still allowed as long as this is the same."""
-        return self.authorizer_changes, None if self.image is None else self.image.acls
 
 
 @dataclass(slots=True)
@@ -176,11 +173,13 @@ class Gate:
 
     @image.setter
     def image(self, image: MetadataImage | None) -> None:
-        before = self.basis.image
-        if before is not None and image is not None and image.decides_as(before):
+        before, rights = self.basis.image, self.basis.rights
+        if before is None or image is None or not image.has_rights_of(before):
+            rights = Rights()
+        elif image.decides_as(before):
             self.basis.image = image
-        else:
-            self.basis = replace(self.basis, image=image)
+            return
+        self.basis = replace(self.basis, image=image, rights=rights)
 
     @property
     def authorizer(self) -> Authorizer:
@@ -189,9 +188,7 @@ class Gate:
 
     @authorizer.setter
     def authorizer(self, authorizer: Authorizer) -> None:
-        self.basis = replace(
-            self.basis, authorizer=authorizer, authorizer_changes=self.basis.authorizer_changes + 1
-        )
+        self.basis = replace(self.basis, authorizer=authorizer, rights=Rights())
 
     def decide_by(self, settings_generation: int, authorizer: Authorizer | None = None) -> None:
         """Apply other settings from each client's next request on; `authorizer` None: it is unchanged."""

@@ -1,10 +1,10 @@
 """What a connection remembers from one request to the next: fetch sessions, share sessions, assignments.
 
 A fetch session (KIP-227) names its partitions once, so what was allowed then has to be allowed still: a
-session is known to the connection that opened it, under the ACLs and the authorizer it was opened under. Any
-other use of it gets FETCH_SESSION_ID_NOT_FOUND, upon which a client opens a new one. A request for whose
-response the client's quota has no room is not sent: its changes are held for the next one, and the broker's
-epoch stays behind the client's.
+session is known to the connection that opened it, under the rights it was opened under. Any other use of it
+gets FETCH_SESSION_ID_NOT_FOUND, upon which a client opens a new one. A request for whose response the
+client's quota has no room is not sent: its changes are held for the next one, and the broker's epoch stays
+behind the client's.
 
 A request of a share session (KIP-932) names only what changes in it. The broker fetches whatever its session
 has, with the proxy's rights, so topics that the client may not read stay out of it. The client, which does
@@ -132,9 +132,7 @@ class FetchSessions:
     def find(self, session_id: int, rights: Rights) -> FetchSession | None:
         """Return the session; None when it must not be used any more."""
         session = self._sessions.get(session_id)
-        if session is None or session.rights[0] != rights[0] or session.rights[1] is not rights[1]:
-            return None
-        return session
+        return None if session is None or session.rights is not rights else session
 
     def clear(self) -> None:
         """The client is another principal now."""

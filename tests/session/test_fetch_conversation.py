@@ -14,9 +14,12 @@ from tests.session.conversation import (
     errors_of,
     fetch,
     fetched,
+    gate_with,
     produce,
     produced,
 )
+from tests.support.images import image_of
+from tests.support.metadata_log import owned, owner_record
 
 PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
 VERSIONS = list(codecs.request_versions(FETCH))
@@ -250,6 +253,20 @@ def test_a_session_ends_with_the_acls_it_was_opened_under() -> None:
     # What the client does then: all its topics at once, of which one is denied now.
     talk.asks(FETCH, 12, fetch("orders", session_epoch=0))
     assert errors_of(talk.heard(FETCH, 12)) == [("orders", ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+    assert talk.forwarded_bytes() == b""
+
+
+@pytest.mark.spec("A7", "S2")
+def test_a_session_of_an_owner_ends_when_another_one_owns_the_topic() -> None:
+    """The ACLs are the same, and so is the right to the first topic of the session."""
+    owned_by_alice = image_of(*owned("payments", "User:alice"), base=image_with("READ TOPIC orders"))
+    talk = Conversation(gate=gate_with(owned_by_alice))
+    opened(talk, "orders", "payments")
+    talk.gate.image = image_of(owner_record("payments", "User:carol"), base=owned_by_alice)
+
+    talk.asks(FETCH, 12, fetch(session_id=77, session_epoch=1))
+
+    assert talk.heard(FETCH, 12).error_code == NOT_FOUND
     assert talk.forwarded_bytes() == b""
 
 
