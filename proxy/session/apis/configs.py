@@ -32,6 +32,7 @@ from proxy.admin.configs import (
 )
 from proxy.admin.objects import HIDDEN, TYPES, Known, Object, named, shown, without_value
 from proxy.admin.rejection import PartError, in_request_order, rejected_parts
+from proxy.audit import events
 from proxy.metadata.acl import Acl, Operation
 from proxy.metadata.image import ACLS, OWNER, MetadataImage
 from proxy.metadata.topic_acls import stripped, topic_acls, topic_acls_text
@@ -64,6 +65,8 @@ NOT_READ = (
     "The configs owner and acls of a topic have no effect at this proxy: its authorizer does not read the"
     " metadata log."
 )
+
+RIGHTS_CHANGED = "Rights have changed since the request was decided; nothing of the broker was altered."
 
 DYNAMIC_TOPIC_CONFIG = 1
 """DescribeConfigsResponse.ConfigSource, by Kafka's number."""
@@ -198,9 +201,21 @@ def _is_of_one_broker(kind: int, name: str) -> bool:
 
 
 def _at_broker(call: Call, request: Any, on_response: ResponseHandler | None) -> Verdict:
-    if not call.gate.rejects_changes:
+    # While the controller had its part: a client can make its own requests wait there.
+    have_changed = call.basis.rights is not call.gate.basis.rights
+    if not (have_changed or call.gate.rejects_changes):
         return Forward(request, on_response)
-    rejected = reject(call, request, ErrorCode.UNKNOWN_SERVER_ERROR, UNRECORDED)
+    message = RIGHTS_CHANGED if have_changed else UNRECORDED
+    if have_changed:
+        refused = events.request_refused(
+            method=ApiKey.name_of(call.api_key),
+            api_version=call.version,
+            correlation_id=call.correlation_id,
+            granted=False,
+            message=message,
+        )
+        call.events.append(refused)
+    rejected = reject(call, request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
     if on_response is not None:
         on_response(rejected.message)
     return rejected

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from proxy.session.apis.configs import RIGHTS_CHANGED
 from proxy.session.call import Forward, ForwardToController
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.session.apis.asking import CLUSTER_RIGHT, Asked, Asking
+from tests.session.apis.asking import CLUSTER_RIGHT, Asked, Asking, image_with
 from tests.session.conversation import Conversation
 
 pytestmark = pytest.mark.spec("A7")
@@ -243,6 +244,23 @@ def test_a_controller_that_does_not_answer_leaves_the_broker_its_part() -> None:
 
     timed_out = (TOPIC, "a", ErrorCode.REQUEST_TIMED_OUT)
     assert results(talk.heard(key, 1).responses) == [timed_out, (BROKER, "1", 0)]
+
+
+@pytest.mark.spec("A4", "S2")
+def test_no_config_of_a_broker_is_altered_by_a_right_that_has_ended_meanwhile() -> None:
+    """Eight requests of one principal are on their way to the controller: it makes the ninth wait itself."""
+    key = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    talk = Conversation(*CONFIGS_RIGHTS)
+    talk.asks(key, 1, alteration(key, *MIXED[:2]))
+
+    talk.gate.image = image_with("ALTER_CONFIGS TOPIC a")
+    talk.controller_answers(altered(key, (TOPIC, "a")))
+
+    assert talk.forwarded() == []
+    failed = (BROKER, "1", ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert results(talk.heard(key, 1).responses) == [(TOPIC, "a", 0), failed]
+    (event,) = talk.told("request_refused")
+    assert (event.message, event.error_code) == (RIGHTS_CHANGED, failed[2])
 
 
 @pytest.mark.spec("D3")
