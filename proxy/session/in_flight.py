@@ -37,6 +37,9 @@ HELD = frozenset((ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SY
 ENTRY_BYTES = 1024
 """Approximate memory of a request in flight; with its decoded request and its handler it may be twice
 that."""
+_HELD_FACTOR, _AWAITED_FACTOR = 6, 18
+_MAX_DECODED_BYTES = 10_000_000
+"""Of a decoded request for each of its bytes, and at most: elements take more than on the wire."""
 _READY_BYTES = 256
 """Approximate memory of a response that waits, besides its bytes: many small ones count too."""
 
@@ -96,6 +99,11 @@ class InFlight:
 
     is_whole: ClassVar[bool] = False
     """Whether its response is received whole before any of it is sent to the client."""
+
+    @property
+    def taken_bytes(self) -> int:
+        """Approximate memory of what is held of a decoded request until its response is here."""
+        return 0
 
     def count(self, counts: RequestCounts, responded_ms: int, now_ms: int) -> None:
         """Count the duration of the broker's response, which came at `responded_ms` and is sent on now."""
@@ -181,6 +189,11 @@ class Rewritten(InFlight):
 
     is_whole = True
 
+    @property
+    def taken_bytes(self) -> int:
+        # The records of a Produce are not held.
+        return 0 if self.call is None or self.request_bytes else _taken(self.call.size_bytes, _HELD_FACTOR)
+
 
 def charge_on_arrival(entry: Produced | Rewritten, now_ms: int) -> None:
     """Charge a Produce request all of whose bytes are here, whatever becomes of it and of its client.
@@ -203,8 +216,14 @@ class BrokerQuery(InFlight):
     """From the decoded response to the plan (proxy.session.plan) of what waited for it."""
     raw: tuple[str, ...] = field(kw_only=True, default=())
     """The fields that it does not read."""
+    size_bytes: int = field(kw_only=True, default=0)
+    """Of what waits."""
 
     is_whole = True
+
+    @property
+    def taken_bytes(self) -> int:
+        return _taken(self.size_bytes, _HELD_FACTOR)
 
 
 @dataclass(slots=True, eq=False)
@@ -224,6 +243,10 @@ class Awaited(Ready):
     handler: ResponseHandler | None = None
     request_bytes: int = 0
 
+    @property
+    def taken_bytes(self) -> int:
+        return _taken(self.call.size_bytes, _AWAITED_FACTOR)
+
 
 @dataclass(slots=True, eq=False)
 class ControllerQuery(Awaited):
@@ -232,6 +255,10 @@ class ControllerQuery(Awaited):
     then: Callable[[Any, int], Any] = field(kw_only=True)
     """From the decoded response or None, and the error if there is none, to the plan of what waited for
     it."""
+
+
+def _taken(size_bytes: int, factor: int) -> int:
+    return min(factor * size_bytes, 2 * size_bytes + _MAX_DECODED_BYTES)
 
 
 class Pipeline:
@@ -252,6 +279,11 @@ class Pipeline:
     def held_bytes(self) -> int:
         """Memory of requests in flight, and of responses that wait."""
         return self.ready_bytes + ENTRY_BYTES * len(self.queue)
+
+    @property
+    def taken_bytes(self) -> int:
+        """Memory of what is held of decoded requests."""
+        return sum([entry.taken_bytes for entry in self.queue])
 
     def is_full(self, *, was_full: bool) -> bool:
         """Whether no further request is taken; a queue that `was_full` has to be half empty first."""

@@ -200,7 +200,7 @@ class Intake:
             return self._await_rest(memory.needed_bytes(gate.limits, data, position, length), now_ms)
         if not gate.pace.may_begin or self.own_bytes > (_STRANGERS_SLICE_BYTES if stranger else _SLICE_BYTES):
             return [Wait(LEAVE_WORK)]
-        if not self._memory.may_respond(self._granted):
+        if not self._memory.may_take(self._granted):
             return [Wait(AWAIT_MEMORY)]
         if self.incomplete_since_ms is not None:
             self._completed()

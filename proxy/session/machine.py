@@ -124,6 +124,8 @@ class Machine:
     login_due: UpstreamLogin | None = None
     """The proxy's own login at the broker, which waits until no request is under way."""
     is_draining = False
+    is_awaited_after_end = False
+    """The client has left, and the controller has its last request: its memory is still counted."""
     parting: Close | None = None
     """Carried out once the responses before it have left."""
 
@@ -164,10 +166,14 @@ class Machine:
         self.intake.close()
         self._abandon_work()
         self.responses.close()
+        self.memory.leave()
         if self.flags:
             self.move(DISCONNECT)
+            if isinstance(self.waits_for, Awaited):
+                # The controller may have it for as long as its timeout, whoever has left.
+                self.memory.count(0, 0, self.waits_for.taken_bytes)
+                self.is_awaited_after_end = True
         self.on_turn_due = _nothing
-        self.memory.leave()
         self.use.close()
 
     def move(self, transition: Transition) -> None:

@@ -3,7 +3,8 @@
 A session takes room for a whole frame before it holds more than a little of it, so a frame that has begun can
 always be completed. Frames without room wait in the order of arrival, within the part of their owner.
 Responses that clients have not read yet are counted apart, so that they never make requests wait: an owner
-with too many of them gets no further request decided. Clients before their login have a share of their own,
+with too many of them gets no further request decided, and so does one with too many requests that the
+controller or the broker has not responded to. Clients before their login have a share of their own,
 in which each address is an owner; after it each principal is one. `Limits` are those of one client;
 `fault_of_size` checks a frame against them before its body arrives, and `needed_bytes` says how much of a
 frame is needed before it is parsed (SPEC O6).
@@ -61,7 +62,7 @@ class Account:
     frame_bytes: int = 0
     """The size of a frame that is not complete yet."""
     input_bytes: int = 0
-    """The size of requests that wait for a turn."""
+    """The memory of requests that wait for a turn, or for a response."""
     unread_bytes: int = 0
     """The size of responses that the client has not read, or that are not complete."""
     waiting: "Waiting | None" = None
@@ -133,9 +134,11 @@ class _Share:
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self.frames, self.unread = _Use(), _Use()
-        self.input_bytes = 0
-        self.for_room, self.for_readers = _Lines(), _Lines()
+        self.frames, self.unread, self.taken = _Use(), _Use(), _Use()
+        self.input_bytes = self.held_bytes = 0
+        self.taken_by: dict[Account, int] = {}
+        """The memory of requests that were decoded and have no response yet; few sessions have large ones."""
+        self.for_room, self.for_readers, self.for_responses = _Lines(), _Lines(), _Lines()
 
     @property
     def used_bytes(self) -> int:
@@ -149,11 +152,14 @@ class _Share:
         own = self.frames.by_owner.get(owner, 0)
         return not own or own + size_bytes <= self.limit_bytes * OWNERS_PART
 
-    def is_over(self, owner: Hashable) -> bool:
-        own = self.unread.by_owner.get(owner, 0)
+    def is_over(self, owner: Hashable, use: _Use) -> bool:
+        own = use.by_owner.get(owner, 0)
         if own > self.limit_bytes * OWNERS_PART:
             return True
-        return self.unread.total > self.limit_bytes and own * len(self.unread.by_owner) > self.limit_bytes
+        return use.total > self.limit_bytes and own * len(use.by_owner) > self.limit_bytes
+
+    def may_take(self, owner: Hashable) -> bool:
+        return not (self.is_over(owner, self.unread) or self.is_over(owner, self.taken))
 
 
 class RequestMemory:
@@ -200,26 +206,41 @@ class RequestMemory:
             account.frame_bytes = 0
             self._grant_room(share)
 
-    def has_unread(self, *, stranger: bool) -> bool:
-        """Whether there are responses that clients have not read."""
-        return self._shares[stranger].unread.total > 0
+    def has_held(self, *, stranger: bool) -> bool:
+        """Whether there are responses that clients have not read, or requests without a response."""
+        return self._shares[stranger].held_bytes > 0
+
+    def may_take(self, account: Account, granted: Callable[[], None]) -> bool:
+        """Whether its owner has read enough responses, and has few enough requests without one; if not,
+        `granted` is called once it has."""
+        share = self._shares[account.stranger]
+        if share.may_take(account.owner):
+            return True
+        self._wait(account, 0, granted, share.for_responses)
+        return False
 
     def may_respond(self, account: Account, granted: Callable[[], None]) -> bool:
         """Whether its owner has read enough responses; if not, `granted` is called once it has."""
         share = self._shares[account.stranger]
-        if not share.is_over(account.owner):
+        if not share.is_over(account.owner, share.unread):
             return True
         self._wait(account, 0, granted, share.for_readers)
         return False
 
-    def set_held(self, account: Account, input_bytes: int, unread_bytes: int) -> None:
+    def set_held(self, account: Account, input_bytes: int, unread_bytes: int, taken_bytes: int = 0) -> None:
         """Set how much is held besides the frame, whether there is room or not."""
         share, read = self._shares[account.stranger], account.unread_bytes - unread_bytes
+        responded = share.taken_by.pop(account, 0) - taken_bytes
+        if taken_bytes:
+            share.taken_by[account] = taken_bytes
         share.input_bytes += input_bytes - account.input_bytes
         if read:
             share.unread.add(account.owner, -read)
+        if responded:
+            share.taken.add(account.owner, -responded)
+        share.held_bytes -= read + responded
         account.input_bytes, account.unread_bytes = input_bytes, unread_bytes
-        if read > 0:
+        if read > 0 or responded > 0:
             self._grant_readers(share)
 
     def leave(self, account: Account) -> None:
@@ -257,8 +278,12 @@ class RequestMemory:
 
     def _grant_readers(self, share: _Share) -> None:
         for owner, _ in share.for_readers.firsts():
-            while not share.is_over(owner) and (first := share.for_readers.first(owner)) is not None:
+            while not share.is_over(owner, share.unread) and (first := share.for_readers.first(owner)):
                 share.for_readers.pop(owner)
+                self._granted(first)
+        for owner, _ in share.for_responses.firsts():
+            while share.may_take(owner) and (first := share.for_responses.first(owner)):
+                share.for_responses.pop(owner)
                 self._granted(first)
 
     def _granted(self, waiting: Waiting) -> None:
@@ -303,12 +328,13 @@ class SessionMemory:
         """Free the room of a frame that is complete."""
         self._memory.complete(self._requests)
 
-    def may_respond(self, granted: Callable[[], None]) -> bool:
-        """Whether a response may be made; if not, `granted` is called once others have been read."""
+    def may_take(self, granted: Callable[[], None]) -> bool:
+        """Whether a request may be decided; if not, `granted` is called once others have their responses, and
+        these have been read."""
         account, memory = self._requests, self._memory
-        if account.is_empty and not memory.has_unread(stranger=self._authentication.under_way):
+        if account.is_empty and not memory.has_held(stranger=self._authentication.under_way):
             return True  # Whose it is does not matter.
-        return memory.may_respond(self._named(account), granted)
+        return memory.may_take(self._named(account), granted)
 
     def may_hold(self, size_bytes: int, granted: Callable[[], None]) -> bool:
         """Whether there is room for a response of this size; if not, `granted` is called once there is."""
@@ -318,12 +344,14 @@ class SessionMemory:
         self._memory.set_held(account, 0, account.unread_bytes + size_bytes)
         return True
 
-    def count(self, input_bytes: int, unread_bytes: int) -> None:
+    def count(self, input_bytes: int, unread_bytes: int, taken_bytes: int = 0) -> None:
         """Set how much is held besides the frame. Small amounts are not counted."""
         input_bytes = input_bytes if input_bytes > FREE_BYTES else 0
         unread_bytes = unread_bytes if unread_bytes > FREE_BYTES else 0
-        if input_bytes != self._requests.input_bytes:
-            self._memory.set_held(self._named(self._requests), input_bytes, 0)
+        taken_bytes = taken_bytes if taken_bytes > FREE_BYTES else 0
+        input_bytes += taken_bytes
+        if taken_bytes or input_bytes != self._requests.input_bytes:
+            self._memory.set_held(self._named(self._requests), input_bytes, 0, taken_bytes)
         if unread_bytes != self._responses.unread_bytes:
             self._memory.set_held(self._named(self._responses), 0, unread_bytes)
 

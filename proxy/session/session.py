@@ -185,6 +185,8 @@ class Session:
         machine, entry = self.machine, self.machine.waits_for
         if not isinstance(entry, Awaited) or entry.correlation_id != correlation_id:
             return None
+        if machine.is_awaited_after_end:
+            machine.memory.leave()
         outcome = forwarding.outcome(entry, response)
         event = forwarding.record(outcome, now_ms)
         return machine.completed(event, machine.client, entry.call), partial(self._recorded, outcome)
@@ -293,7 +295,8 @@ class Session:
 
     def count_held(self, unsent_bytes: int) -> None:
         """Account for the memory that is held; `unsent_bytes` of it the client does not take."""
-        machine, unread_bytes = self.machine, unsent_bytes
+        machine, unread_bytes, taken_bytes = self.machine, unsent_bytes, 0
         if machine.pipeline.queue:  # Without a request in flight there is no response.
             unread_bytes += machine.pipeline.held_bytes + machine.responses.held_bytes
-        machine.memory.count(machine.intake.held_bytes, unread_bytes)
+            taken_bytes = machine.pipeline.taken_bytes
+        machine.memory.count(machine.intake.held_bytes, unread_bytes, taken_bytes)

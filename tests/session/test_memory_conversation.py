@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.session.authentication import Authentication
 from proxy.session.gate import Gate
 from proxy.session.in_flight import ENTRY_BYTES
@@ -11,8 +12,9 @@ from proxy.session.memory import FREE_BYTES, Account, RequestMemory, SessionMemo
 from proxy.session.state import State
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import image_with
-from tests.session.conversation import Conversation, gate_with, sasl
+from tests.session.conversation import Conversation, fetch, fetched, gate_with, sasl
 
 pytestmark = pytest.mark.spec("O6")
 
@@ -255,3 +257,82 @@ def test_strangers_of_one_ipv6_network_are_one_owner() -> None:
 
     assert owners[0] == owners[1]
     assert len(set(owners)) == 3
+
+
+def token_request(talk: Conversation, size_bytes: int) -> bytes:
+    """No right is needed for it, and many of them wait for their turn at the controller."""
+    request = t.CreateDelegationTokenRequest
+    renewers = [request.CreatableRenewers(principal_type="User", principal_name="n" * 44)] * (
+        size_bytes // 50
+    )
+    return talk.request(
+        ApiKey.CREATE_DELEGATION_TOKEN, 3, request(renewers=renewers, max_lifetime_ms=-1), trailing=b""
+    )
+
+
+def with_tokens(limit_bytes: int) -> Gate:
+    gate = gate_with(image_with("DESCRIBE TOPIC orders"))
+    gate.token_secret, gate.memory = TokenSecret(b"k"), RequestMemory(limit_bytes)
+    return gate
+
+
+def talks_with(gate: Gate, *names: str) -> list[Conversation]:
+    talks = [Conversation(gate=gate, principal=name) for name in names]
+    for talk in talks:
+        talk.listener.security_protocol = "SASL_SSL"
+        talk.session.authentication.mechanism = "PLAIN"
+    return talks
+
+
+def sends_and_counts(talk: Conversation, data: bytes) -> None:
+    talk.sends(data)
+    talk.session.count_held(0)
+
+
+@pytest.mark.spec("O6", "O8")
+@pytest.mark.parametrize("leaves", [False, True])
+def test_requests_that_wait_for_the_controller_are_counted_until_it_responds(leaves: bool) -> None:
+    gate = with_tokens(1_000_000)
+    first, second, other = talks = talks_with(gate, "alice", "alice", "carol")
+    asked = token_request(first, 40_000)
+    sends_and_counts(first, asked)
+    assert len(first.controller) == 1
+    assert gate.memory.used_bytes >= 10 * len(asked)
+
+    if leaves:  # The controller has its request all the same.
+        first.session.closed()
+    for talk in (second, other):
+        sends_and_counts(talk, token_request(talk, 1_000))
+
+    # One owner has half of the memory; what others have is theirs.
+    assert [len(talk.controller) for talk in talks] == [1, 0, 1]
+    assert is_starved(second)
+    response = t.CreateDelegationTokenResponse(error_code=ErrorCode.POLICY_VIOLATION)
+    first.controller_answers(response)
+    if not leaves:
+        first.session.count_held(0)
+    assert second.session.turn_due
+    second.carry_out(second.session.take_turn(second.now_ms))
+    assert len(second.controller) == 1
+    for talk in (second, other):
+        talk.controller_answers(response)
+        talk.session.count_held(0)
+    assert gate.memory.used_bytes == 0
+
+
+@pytest.mark.spec("O6", "O8")
+def test_a_held_fetch_with_denied_topics_is_counted_and_its_own_response_comes_all_the_same() -> None:
+    gate = gate_with(image_with("READ TOPIC orders"))
+    gate.memory = RequestMemory(300_000)
+    first, second = talks_with(gate, "alice", "alice")
+    names = ["orders", *(f"denied-{number:04}" for number in range(700))]
+    sends_and_counts(first, first.request(ApiKey.FETCH, 12, fetch(*names, max_wait_ms=2**31 - 1)))
+    assert len(first.forwarded()) == 1
+    second.asks(METADATA, VERSION, t.MetadataRequest(topics=None))
+    assert is_starved(second)
+
+    receives(first, first.response(ApiKey.FETCH, 12, fetched("orders", records=bytes(60_000))))
+
+    (response,) = (message for _, message in first.heard_all((ApiKey.FETCH, 12)))
+    assert len(response.responses) == 701
+    assert second.session.turn_due

@@ -30,13 +30,18 @@ _NONE: frozenset[bytes] = frozenset()
 
 
 def broker_query(
-    api_key: int, version: int, request: Any, then: Callable[[Any], Plan], raw: tuple[str, ...] = ()
+    api_key: int,
+    version: int,
+    request: Any,
+    then: Callable[[Any], Plan],
+    raw: tuple[str, ...] = (),
+    size_bytes: int = 0,
 ) -> Plan:
     """Send a request behind those in flight; `then` gets the decoded response, and returns what happens
-    next."""
+    next. `size_bytes`: of the request that waits for it."""
     body = codecs.request(api_key, version).encode(request)
     return [
-        BrokerQuery(api_key, version, CORRELATION_ID, then=then, raw=raw),
+        BrokerQuery(api_key, version, CORRELATION_ID, then=then, raw=raw, size_bytes=size_bytes),
         ToBroker(encode_request(api_key, version, CORRELATION_ID, CLIENT_ID, body)),
     ]
 

@@ -83,7 +83,8 @@ def plan(call: Call, request: Any, verdict: Verdict, frame: memoryview | None = 
         return plan(call, request, verdict.then(*found))
 
     if isinstance(verdict, QueryBroker):
-        return steps + broker_query(verdict.api_key, verdict.version, verdict.message, later, verdict.raw)
+        query = verdict.api_key, verdict.version, verdict.message
+        return steps + broker_query(*query, later, verdict.raw, call.size_bytes)
     if isinstance(verdict, QueryController):
         return steps + forwarding.query(call, verdict, later)
     return [*steps, LookUp(verdict.topic_ids, later)]
