@@ -35,6 +35,9 @@ MAX_TOPICS = 1_000_000
 MAX_MISSING = 10_000
 """Ids that the broker does not know; beyond this the oldest are forgotten."""
 
+MAX_SHARE_PARTITIONS = 1_000_000
+"""Of the share sessions of all connections: half a gigabyte."""
+
 MISSING_MS = 500
 """The time until an unknown id is looked up again: the topic may just have been created."""
 
@@ -105,6 +108,46 @@ class TopicNames:
         return self._ids.get(name)
 
 
+class SharedRoom:
+    """Room for the partitions of share sessions of all connections: each takes half a kilobyte of memory, and
+    is there as long as its connection, although the broker may know nothing of it.
+
+    One principal gets at most half of it.
+    """
+
+    def __init__(self, limit: int = MAX_SHARE_PARTITIONS) -> None:
+        self._limit = limit
+        self._total = 0
+        self._by_owner: dict[Hashable, int] = {}
+        self.taken: dict[object, tuple[Hashable, int]] = {}
+        """What has room -> its owner, and the number of its partitions."""
+
+    def take(self, holder: object, owner: Hashable, count: int) -> bool:
+        """Give so much to a holder, in place of what it had; False if that is more and there is none."""
+        _, had = self.taken.get(holder, (owner, 0))
+        more = count - had
+        own = self._by_owner.get(owner, 0) + more
+        if more > 0 and (self._total + more > self._limit or own * 2 > self._limit):
+            return False
+        self.drop(holder)
+        if count:
+            self.taken[holder] = owner, count
+            self._by_owner[owner] = self._by_owner.get(owner, 0) + count
+            self._total += count
+        return True
+
+    def drop(self, holder: object) -> None:
+        """Take back what it has."""
+        owner, count = self.taken.pop(holder, (None, 0))
+        if count:
+            self._total -= count
+            left = self._by_owner[owner] - count
+            if left:
+                self._by_owner[owner] = left
+            else:
+                del self._by_owner[owner]
+
+
 @dataclass(slots=True, eq=False)
 class Basis:
     """What decisions depend on. If any of it changes, the gate gets another object; sessions notice it."""
@@ -134,6 +177,7 @@ class Gate:
     """API key -> (min, max), as in ApiVersions: what proxy, broker and controller all support (KIP-590)."""
     topic_names: TopicNames = field(default_factory=TopicNames)
     member_hosts: MemberHosts = field(default_factory=MemberHosts)
+    share_room: SharedRoom = field(default_factory=SharedRoom)
     unrecorded: frozenset[str] = frozenset()
     """Classes of audit records that must not be lost and for which there is no room (audit.policy)."""
     rejects_changes: bool = False

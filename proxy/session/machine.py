@@ -174,6 +174,8 @@ class Machine:
                 self.memory.count(0, 0, self.waits_for.taken_bytes)
                 self.is_awaited_after_end = True
         self.on_turn_due = _nothing
+        if self.gate.share_room.taken:
+            self.gate.share_room.drop(self.remembered.share_sessions)
         self.use.close()
 
     def move(self, transition: Transition) -> None:

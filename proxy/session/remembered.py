@@ -19,11 +19,11 @@ sends an assignment once; it is held until the member's next heartbeat, before w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxy.session.gate import Rights
+from proxy.session.gate import Rights, SharedRoom
 from proxy.wire import types
 
 _MAX_FETCH_SESSIONS = 100
@@ -194,11 +194,11 @@ class ShareSessions:
         """Return the session; None: the client has to open one."""
         return self._sessions.get((group_id, member_id))
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the sessions have too many partitions."""
+    def take_room(self, room: SharedRoom, owner: Hashable) -> bool:
+        """Whether there is room in the process for all partitions of the sessions; else nothing changes."""
         named = (indexes for session in self._sessions.values() for indexes in session.named.values())
-        return sum(map(len, named)) > MAX_PARTITIONS
+        count = sum(map(len, named))
+        return count <= MAX_PARTITIONS and room.take(self, owner, count)
 
     def close(self, group_id: str, member_id: str) -> None:
         """Close the session, ended by the broker or by the client."""

@@ -4,12 +4,13 @@ import pytest
 
 from proxy.metadata.image import MetadataImage
 from proxy.quota.keys import CONSUMER_BYTE_RATE
+from proxy.session.gate import SharedRoom
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from tests.session.apis.asking import KNOWN_TOPICS
+from tests.session.apis.asking import KNOWN_TOPICS, image_with
 from tests.session.apis.test_share_fetch_api import acknowledge, answer, fetch
-from tests.session.conversation import Conversation, Quotas
+from tests.session.conversation import Conversation, Quotas, gate_with
 
 SHARE_FETCH = ApiKey.SHARE_FETCH
 ORDERS, NEW = KNOWN_TOPICS["orders"], b"n" * 16
@@ -192,3 +193,33 @@ def test_acknowledgements_are_sent_whether_the_quota_has_room_or_not() -> None:
     talk.asks(SHARE_FETCH, 2, fetch(1, (ORDERS, [0]), acknowledged=True))
 
     assert [request.message.max_bytes for request in talk.forwarded()][1:] == [1]
+
+
+@pytest.mark.spec("O6", "O8")
+def test_the_partitions_of_all_share_sessions_of_a_principal_have_a_bound_until_its_connections_end() -> None:
+    """The broker knows nothing of those that the client may not read."""
+    gate = gate_with(image_with("READ GROUP team"))
+    gate.share_room = SharedRoom(limit=100)
+    talks = [Conversation(gate=gate, principal=name) for name in ("alice", "alice", "root")]
+
+    def opens(talk: Conversation, count: int) -> ErrorCode:
+        talk.asks(SHARE_FETCH, 2, fetch(0, (ORDERS, list(range(count)))))
+        if talk.forwarded():
+            talk.answers(SHARE_FETCH, 2, t.ShareFetchResponse())
+        return ErrorCode(talk.heard(SHARE_FETCH, 2).error_code)
+
+    none, limit = ErrorCode.NONE, ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    first, second, other = talks
+    # Half of the room is alice's, and a session that is opened again takes the place of the one before.
+    assert [opens(first, 40), opens(first, 30), opens(second, 21), opens(other, 50)] == [
+        none,
+        none,
+        limit,
+        none,
+    ]
+
+    first.session.closed()
+    assert opens(second, 50) == none
+    for talk in (second, other):
+        talk.session.closed()
+    assert gate.share_room.taken == {}
