@@ -170,7 +170,7 @@ class Machine:
         if self.flags:
             self.move(DISCONNECT)
             if isinstance(self.waits_for, Awaited):
-                # The controller may have it for as long as its timeout, whoever has left.
+                # The controller may have it for as long as its timeout, although the client has left.
                 self.memory.count(0, 0, self.waits_for.taken_bytes)
                 self.is_awaited_after_end = True
         self.on_turn_due = _nothing

@@ -22,7 +22,6 @@ from proxy.session.call import Api, Call, Forward, QueryBroker, Respond, Verdict
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import paced_sorted
 
 SHAPE = TopicShape(response="DescribeTopicPartitionsResponse", topic="DescribeTopicPartitionsResponseTopic")
 
@@ -119,9 +118,8 @@ def _query_shown(
 ) -> Verdict:
     """Request a page of those of all topics that the client may describe, by their names."""
     begin = "" if cursor is None else cursor.topic_name
-    names = paced_sorted(name for name in all_names if name >= begin)
-    shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, names)
-    found = [name for name in names if name in shown]
+    names = [name for name in all_names if name >= begin]
+    found = call.shown_in_order(Operation.DESCRIBE, ResourceType.TOPIC, names)
     if not found:
         return Respond(types.DescribeTopicPartitionsResponse())
     # A topic has a partition at least, so one more than the limit shows where the next page begins.
@@ -129,7 +127,7 @@ def _query_shown(
     query = types.DescribeTopicPartitionsRequest(
         topics=[types.DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in requested],
         response_partition_limit=limit,
-        cursor=cursor if begin in shown else None,
+        cursor=cursor if found[0] == begin else None,
     )
 
     def responded(page: types.DescribeTopicPartitionsResponse) -> Verdict:
