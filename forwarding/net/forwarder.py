@@ -51,11 +51,6 @@ principal with thousands of connections must not be ahead of all others."""
 TOKEN_TURN_S = 1.0
 """The least time for which a request about a token is one of these eight. No right is needed for it, and the
 controller commits and records each, so one principal makes eight a second from a process."""
-_OF_TOKENS = (
-    ApiKey.CREATE_DELEGATION_TOKEN,
-    ApiKey.RENEW_DELEGATION_TOKEN,
-    ApiKey.EXPIRE_DELEGATION_TOKEN,
-)
 MAX_PAUSE_MS = 1_000
 """The longest pause between two attempts of one request."""
 
@@ -219,7 +214,7 @@ class Forwarder:
 
     async def _in_turn(self, forward: _Forward, deadline_ms: int) -> ControllerResponse:
         """Send it once fewer than MAX_OF_PRINCIPAL of its principal are on their way."""
-        is_of_token = forward.request.api_key in _OF_TOKENS
+        is_of_token = ApiKey.name_of(forward.request.api_key).endswith("DelegationToken")
         key = forward.request.principal, is_of_token
         turn = self._turns.setdefault(key, asyncio.Semaphore(MAX_OF_PRINCIPAL))
         try:
