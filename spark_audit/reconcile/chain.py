@@ -617,8 +617,12 @@ def _claim_faults() -> list[Column]:
 
 
 def _unseen(proxies: DataFrame, claims: DataFrame) -> DataFrame:
-    """Return proxies that no other process has seen, while others were seen."""
-    of_proxies = claims.join(proxies.select(*S.BOOT_KEY), list(S.BOOT_KEY), "left_semi")
+    """Return proxies that no other process has seen, while others were seen.
+
+    Who has the key of a process can let the process see a boot that it forges in its name.
+    """
+    by_others = claims.where(key_name(F.regexp_replace(BY, "/[^/]*$", "")) != key_name(S.PROXY_ID))
+    of_proxies = by_others.join(proxies.select(*S.BOOT_KEY), list(S.BOOT_KEY), "left_semi")
     # Releases before this check did not do it.
     since = of_proxies.agg(F.min(S.TIME_MS).alias("since_ms"))
     seen = of_proxies.select(*S.BOOT_KEY).distinct()

@@ -24,7 +24,7 @@ LINK = "ab" * 32
 
 
 def a_trail() -> tuple[Trail, dict[str, Process], dict[str, list[Line]]]:
-    """Proxies that run for four minutes, all but `forged` seen by a controller each minute.
+    """Proxies that run for four minutes, all but `forged` and `untouched.w7` seen by a controller.
 
     They see a controller of which the table has nothing. `proxy-1`, of an earlier release, is not seen.
     `rewritten` has changed its first records before it is seen for the last time.
@@ -42,15 +42,21 @@ def a_trail() -> tuple[Trail, dict[str, Process], dict[str, list[Line]]]:
         if minute == 0:
             proxies["forged"] = trail.process("forged")
             trail.process("short-lived").stop()
+            # Who has the key of a proxy lets that one see the boot of a worker that never was.
+            proxies["untouched.w7"] = trail.process("untouched.w7")
         proxies["forged"].high_water()
+        mark = proxies["untouched.w7"].high_water()
+        own = proxies["untouched"].write("witnessed", message="")
+        claims.append((own, "untouched.w7", mark["sequence"]))
     # While processes run, the last seconds are checked by the next run.
     trail.clock.now_ms += MINUTE_MS
     for process in (*proxies.values(), trail.proxy):
         process.stop()
     sealed = {each.proxy_id: seal(each) for each in trail.processes if each is not trail.controller}
     rewritten = written_again(proxies["rewritten"])
+    last = max(number for number, (_, name, _) in enumerate(claims) if name == "rewritten")
     for number, (claim, name, sequence) in enumerate(claims):
-        lines = rewritten if (name, number // len(SEEN)) == ("rewritten", 3) else sealed[name]
+        lines = rewritten if number == last else sealed[name]
         link = json.loads(lines[sequence].value)["chain"]
         claim["message"] = f"{name}/boot-1/{sequence}/{link}"
     trail.controller.stop()
@@ -94,10 +100,13 @@ def test_who_vanished_was_cut_rewritten_or_forged_is_named(spark: SparkSession) 
             "no other process has seen process backdated/boot-1, although proxies were seen before it got"
             " into the topic: it had no connection to them, or it is forged"
         ),
-        ("chain.unknown_process", "forged"): (
-            "no other process has seen process forged/boot-1, although proxies were seen while it ran:"
-            " it had no connection to them, or it is forged"
-        ),
+        **{
+            ("chain.unknown_process", name): (
+                f"no other process has seen process {name}/boot-1, although proxies were seen while it ran:"
+                " it had no connection to them, or it is forged"
+            )
+            for name in ("forged", "untouched.w7")
+        },
     }
 
 
