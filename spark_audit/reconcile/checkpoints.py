@@ -28,7 +28,7 @@ from spark_audit.reconcile.chain import (
     unshown,
 )
 from spark_audit.reconcile.finding import SAMPLE, findings, register, sentence
-from spark_audit.tables.delta import frame_of
+from spark_audit.tables.delta import empty_frame, frame_of
 from spark_audit.tables.expired import LAST, expired_sequences, unexpired
 from spark_audit.tables.keys import (
     CAME_LATE,
@@ -38,6 +38,7 @@ from spark_audit.tables.keys import (
     read_checkpoint,
     read_cosignatures,
     valid_from,
+    why_not_its_own,
 )
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import SILENCE_MS
@@ -99,7 +100,7 @@ def checkpoints(
     `complete_until_ms`, `processes` is `chain.algorithms`, `followed` is `chain.successions`.
     `logged` is `kraft_states.logged_states`, `expired` is table `expired`.
     """
-    states = different_states(few, logged)
+    states = different_states(few, logged, keys)
     if keys is None:
         return states
     judged = held(frame_of(records.sparkSession, _judged(few, keys), _JUDGED))
@@ -125,7 +126,7 @@ def checkpoints(
     parts = [
         _not_valid(judged.where(~is_signed)),
         _came_late(late),
-        _unsigned(without, processes, signed_later, keys),
+        _unsigned(without, processes, signed_later, keys, until_ms),
         _rewritten(records, valid),
         _after_the_last(ends.join(valid, list(S.BOOT_KEY)), signed_later, until_ms),
         *more,
@@ -133,8 +134,16 @@ def checkpoints(
     return reduce(DataFrame.unionByName, parts, states)
 
 
+_OF_STATES = "topic", "offset", "digest", "process", S.DATE
+
+
 def signed_states(few: DataFrame) -> DataFrame:
     """Return what processes have signed: topic, offset, digest (hex), process, date."""
+    return _signed_states(few).select(*_OF_STATES)
+
+
+def _signed_states(few: DataFrame) -> DataFrame:
+    """Return the same, with the note and the process that has recorded it (`by`)."""
     parts = [F.regexp_extract(S.MESSAGE, _STATE, number) for number in range(1, 4)]
     signs = F.col(S.EVENT).isin("checkpoint", "witnessed") & F.col(S.MESSAGE).rlike(_STATE)
     return few.where(signs).select(
@@ -142,23 +151,74 @@ def signed_states(few: DataFrame) -> DataFrame:
         hexadecimal(F.unbase64(parts[2])).alias("digest"),
         F.regexp_extract(S.MESSAGE, "^[^/]+/(\\S+)\n", 1).alias("process"),
         S.DATE,
+        S.MESSAGE,
+        F.concat_ws("/", *S.BOOT_KEY).alias("by"),
     )
 
 
-def different_states(few: DataFrame, logged: DataFrame | None = None) -> DataFrame:
+def different_states(
+    few: DataFrame, logged: DataFrame | None = None, keys: PublicKeys | None = None
+) -> DataFrame:
     """Return one finding per offset of a log with several digests, as processes have signed or seen them.
 
-    `logged` has what the log itself says, as `signed_states`.
+    `logged` has what the log itself says, as `signed_states`. With `keys`, a state counts if its process has
+    signed it: nobody verifies what he records of others, and a false one would blame who has signed the true.
     """
-    signed = signed_states(few)
-    by_offset = (
-        (signed if logged is None else signed.unionByName(logged))
-        .groupBy("topic", "offset")
-        .agg(
-            F.sort_array(F.collect_set("digest")).alias("digests"),
-            F.sort_array(F.collect_set("process")).alias("processes"),
-            F.min(S.DATE).alias(S.DATE),
+    signed = _signed_states(few)
+    told = signed.select(*_OF_STATES) if logged is None else signed.select(*_OF_STATES).unionByName(logged)
+    if keys is None:
+        return _different(told)
+    several = told.groupBy("topic", "offset").agg(F.count_distinct("digest").alias("digests"))
+    disputed = held(several.where("digests > 1").select("topic", "offset"))
+    if disputed.isEmpty():
+        return empty_frame(few.sparkSession, S.FINDING)
+    at_these = signed.join(F.broadcast(disputed), ["topic", "offset"])
+    true, false = _told_states(at_these, keys)
+    of_log = true if logged is None else true.unionByName(logged)
+    return _different(of_log).unionByName(
+        findings(
+            false,
+            check="chain.false_claim",
+            explanation=sentence(
+                "process {by} recorded {notes} state(s) of process {process} at offset {offset} of {topic}"
+                " that differ from those of others, and each {why}: somebody else has claimed it"
+            ),
+            evidence=["by", "process", "topic", "offset", "digest", _WHY, "notes"],
         )
+    )
+
+
+def _told_states(signed: DataFrame, keys: PublicKeys) -> tuple[DataFrame, DataFrame]:
+    """Return the states that their processes have signed, and those that nobody has proven.
+
+    One true note proves what a process says at an offset, whatever is beside it.
+    """
+    true, false = set[tuple[object, ...]](), Counter[tuple[object, ...]]()
+    days = dict[tuple[object, ...], str]()
+    for row in signed.toLocalIterator():
+        said = tuple(row[name] for name in _OF_STATES[:-1])
+        days[said] = min(days.get(said, str(row[S.DATE])), str(row[S.DATE]))
+        if said not in true:
+            why = why_not_its_own(row[S.MESSAGE], row["process"].rpartition("/")[0], keys)
+            if why in ("", CAME_LATE):
+                true.add(said)
+            elif row["by"] != row["process"]:  # Its own is `checkpoints.not_valid`.
+                false[(row["by"], *said, why)] += 1
+    spark = signed.sparkSession
+    unproven = [(*each, number, days[each[1:-1]]) for each, number in false.items() if each[1:-1] not in true]
+    fields = [(name, _LONG if name == "offset" else _TEXT) for name in _OF_STATES[:-1]]
+    day = (S.DATE, _DATE)
+    return (
+        frame_of(spark, [(*each, days[each]) for each in true], S.struct(*fields, day)),
+        frame_of(spark, unproven, S.struct(("by", _TEXT), *fields, (_WHY, _TEXT), ("notes", _LONG), day)),
+    )
+
+
+def _different(states: DataFrame) -> DataFrame:
+    by_offset = states.groupBy("topic", "offset").agg(
+        F.sort_array(F.collect_set("digest")).alias("digests"),
+        F.sort_array(F.collect_set("process")).alias("processes"),
+        F.min(S.DATE).alias(S.DATE),
     )
     return findings(
         by_offset.where(F.size("digests") > 1),
@@ -253,7 +313,9 @@ def _signed_by_the_next(followed: DataFrame, valid: DataFrame) -> DataFrame:
     return ends.withColumnRenamed(NAMED_BY, "named")
 
 
-def _unsigned(ends: DataFrame, processes: DataFrame, signed_later: DataFrame, keys: PublicKeys) -> DataFrame:
+def _unsigned(
+    ends: DataFrame, processes: DataFrame, signed_later: DataFrame, keys: PublicKeys, until_ms: int
+) -> DataFrame:
     """Return boots without any checkpoint. A chain with the old key is judged by that key.
 
     But not of a process whose key was valid when the boot began: who has the old key could write a boot. Its
@@ -264,6 +326,8 @@ def _unsigned(ends: DataFrame, processes: DataFrame, signed_later: DataFrame, ke
     )
     had_key = F.col("first_time_ms") >= F.col("since_ms")
     has_key = F.coalesce(had_key | (F.col("has_key") & F.col("is_signed").isNull()), F.lit(False))
+    is_silent = F.col("last_time_ms") < F.lit(until_ms) - SILENCE_MS
+    has_ended = F.col("stopped_at").isNotNull() | is_silent
     return findings(
         named.where((F.col(ALGORITHM) != KEYED) | has_key),
         check="checkpoints.unsigned",
@@ -272,6 +336,8 @@ def _unsigned(ends: DataFrame, processes: DataFrame, signed_later: DataFrame, ke
             "process {proxy_id}/{boot_id} has signed nothing: it has no signing key, or it is forged"
         ),
         evidence=[*S.BOOT_KEY],
+        # A boot that goes on is no other finding; one to which somebody adds records after its end is.
+        identity=[*S.BOOT_KEY, F.when(has_ended, F.col("last_sequence")).alias("last_sequence")],
     )
 
 

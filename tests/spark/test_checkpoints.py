@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from proxy.audit.checkpoints import Checkpoint, Signer
+from proxy.audit.checkpoints import Checkpoint, Signer, StateInEffect
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import algorithms, successions
 from spark_audit.reconcile.checkpoints import (
@@ -311,6 +311,72 @@ def test_states_are_compared_with_the_log_too(spark: SparkSession) -> None:
         f"at offset 7 of {LOG} different states were in effect (the log, whole/whole-boot-1): the log was"
         " altered, or a process was given another one"
     )
+
+
+@pytest.mark.spec("D14", "D15")
+def test_a_state_that_its_process_has_not_signed_blames_nobody_and_hides_no_true_one(
+    spark: SparkSession,
+) -> None:
+    """Who has the key of a proxy records a state of another one, which that one never had."""
+    honest, other = seal(a_boot("whole").run()), a_boot("other-state")
+    other.digest = b"e" * 32
+    true_one = seal(other.run())
+
+    def of(name: str, digest: bytes, key: str) -> str:
+        said = Checkpoint(name, f"{name}-boot-1", 2, "ab" * 32, NOON_MS, StateInEffect(LOG, 7, digest))
+        return Signer(name, signing_key(key)).signed(said.text())
+
+    def found(*lines: Line, with_keys: bool = True) -> dict[str, dict[str, Any]]:
+        rows = different_states(table(spark, lines), keys=KEYS if with_keys else None).collect()
+        return {row["check"]: {**json.loads(row["evidence"]), "text": row["explanation"]} for row in rows}
+
+    liar = a_boot("cut")
+    liar.start()
+    for _ in range(2):
+        liar.write("witnessed", message=of("whole", b"f" * 32, "nobody's"))
+    false = seal(liar)
+    claimed = found(*honest, *false)
+    assert claimed.keys() == {"chain.false_claim"}
+    assert claimed["chain.false_claim"]["text"] == (
+        f"process cut/cut-boot-1 recorded 2 state(s) of process whole/whole-boot-1 at offset 7 of {LOG} that"
+        " differ from those of others, and each is signed with an unknown key, or was altered: somebody else"
+        " has claimed it"
+    )
+    assert found(*honest, *false, with_keys=False).keys() == {"checkpoints.different_states"}
+
+    # Beside false notes of a state, the true one counts.
+    liar.write("witnessed", message=of("other-state", b"e" * 32, "nobody's"))
+    told = found(*seal(liar), *true_one, *honest)
+    assert told["checkpoints.different_states"]["digests"] == [(each * 32).hex() for each in (b"d", b"e")]
+    assert (
+        "other-state/other-state-boot-1, whole/whole-boot-1" in told["checkpoints.different_states"]["text"]
+    )
+    assert told["chain.false_claim"]["digest"] == (b"f" * 32).hex()
+
+
+@pytest.mark.spec("D14", "D15")
+def test_records_that_are_added_to_an_unsigned_boot_are_another_finding(spark: SparkSession) -> None:
+    """One that goes on is the same: else each run would have another finding to acknowledge."""
+    process = Process("whole", Clock(), boot_id="whole-boot-1")
+    process.start()
+    process.high_water()
+
+    def found(lines: list[Line], until_ms: int) -> str:
+        audit = table(spark, lines)
+        rest = boots(sequence_index(audit)), algorithms(audit, None), successions(audit), until_ms
+        [row] = checkpoints(audit, audit, *rest, KEYS).collect()
+        assert row["check"] == "checkpoints.unsigned"
+        return str(row["id"])
+
+    killed = seal(process)
+    running = NOON_MS + MINUTE_MS
+    long_after = NOON_MS + 60 * MINUTE_MS
+    longer = appended(killed, "request_refused")
+
+    assert found(killed, running) == found(longer, running)
+    acknowledged = found(killed, long_after)
+    assert acknowledged not in {found(longer, long_after), found(longer, running)}
+    assert found(appended(killed, "stopped"), running) != acknowledged
 
 
 @pytest.mark.long
