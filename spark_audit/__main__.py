@@ -65,6 +65,7 @@ from spark_audit.prepare import prepare
 from spark_audit.progress import Steps, reported
 from spark_audit.proposal import ProposalError, parse_proposal
 from spark_audit.reconcile.chain import not_to_sign
+from spark_audit.report.formatting import escaped, one_line
 from spark_audit.report.history import history
 from spark_audit.report.history import lines as history_lines
 from spark_audit.service.exposition import Metrics, serving
@@ -340,7 +341,7 @@ def _report(spark: SparkSession, arguments: argparse.Namespace) -> int:
     with reported(Steps("report", REPORT_STEPS), _say, arguments.reporting_interval) as done:
         run, changed = write_page(spark, tables, arguments.findings, arguments.out, arguments.date, key, done)
     for explanation in changed:
-        print(f"penstock audit: {explanation}", file=sys.stderr)
+        _warn(explanation)
     _say(f"manifest: {run}")
     _say(f"report: {arguments.out}")
     return FINDINGS if changed else CLEAN
@@ -382,7 +383,7 @@ def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
         topic = TopicOfWitness(arguments.witness_bootstrap, arguments.witness_topic, options)
         faults += differences_from_witness(spark, tables, topic, key)
     for fault in faults:
-        print(f"penstock audit: {fault[S.EXPLANATION]}", file=sys.stderr)
+        _warn(fault[S.EXPLANATION])
     if arguments.accept:
         found = [fault[S.EXPLANATION] for fault in faults]
         acknowledged = entries(acknowledgements(runs.runs))
@@ -437,7 +438,7 @@ def _prepare(arguments: argparse.Namespace) -> int:
 
 def _print_sql(arguments: argparse.Namespace) -> int:
     for statement in statements(arguments.tables, arguments.findings, arguments.schema):
-        _say(f"{statement}\n")
+        print(f"{statement}\n")
     return CLEAN
 
 
@@ -519,11 +520,16 @@ def _topics(arguments: argparse.Namespace) -> IngestTopics:
 
 
 def _say(line: str) -> None:
-    print(line, flush=True)
+    # Names in it were chosen by clients, or by who can write to the topics or the tables.
+    print(escaped(line), flush=True)
+
+
+def _warn(why: str) -> None:
+    print(f"penstock audit: {one_line(why)}", file=sys.stderr)
 
 
 def _failed(why: str) -> int:
-    print(f"penstock audit: {why}", file=sys.stderr)
+    _warn(why)
     return FAILED
 
 

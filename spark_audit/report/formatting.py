@@ -4,6 +4,7 @@ import json
 import math
 import re
 from datetime import UTC, date, datetime
+from unicodedata import combining, normalize
 
 from markupsafe import Markup, escape
 from pyspark.sql import Row
@@ -11,8 +12,18 @@ from pyspark.sql import Row
 from spark_audit import schema as S
 
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
+    # Those that `str.isprintable` takes for visible: they have no width, or look like a space.
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
+_LIKE_LATIN = frozenset(
+    # Greek, then Cyrillic, then Armenian, and Latin without a dot or as in handwriting.
+    "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03bf\u03bd"
+    "\u0405\u0406\u0408\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425"
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u04ae\u04af\u04bb\u04c0\u04cf"
+    "\u0501\u051b\u051d\u0555\u0578\u057d\u0585\u0131\u0251\u0261"
+)
+"""Letters of other scripts that nobody can tell from Latin ones (Unicode's confusables.txt)."""
+_LAST_LATIN = "\u024f"
 
 _EXACT = 10**15
 _LONGEST, _LONGEST_TEXT = 400, 4_000
@@ -20,33 +31,67 @@ _LONGEST, _LONGEST_TEXT = 400, 4_000
 
 
 def visible(value: object) -> object:
-    """Return a client's text with invisible characters as escapes, so that no name looks like another.
-
-    Those are control characters, marks that change the direction of writing and characters without width.
-    """
+    """Return a client's text in one line, with escapes, so that no name looks like another."""
     if value is None:
         return ""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return _shortened(_escaped(value).replace("\n", "\\n").replace("\t", "\\t"))
+    return _shortened(one_line(value))
+
+
+def one_line(text: str) -> str:
+    """Return text as `visible` shows it, of any length."""
+    return escaped(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def _shortened(text: str, longest: int = _LONGEST) -> str:
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text):,} characters)"
 
 
-def _escaped(text: str) -> str:
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+def escaped(text: str) -> str:
+    """Return text in which no character misleads: each that does is an escape.
+
+    Those are control characters, marks that change the direction of writing, characters without width,
+    spaces other than the common one, characters that are another form of one (NFKC) or a part of one (NFC),
+    and letters that look like Latin ones, in a word without a letter that shows its script.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    is_composed = normalize("NFC", text) == text
+
+    def of_word(found: re.Match[str]) -> str:
+        others = [char for char in found[0] if char.isalpha() and char > _LAST_LATIN]
+        is_like_latin = all(char in _LIKE_LATIN for char in others)
+        return "".join(
+            _as_escape(char)
+            if _is_unseen(char)
+            or (combining(char) and not is_composed)
+            or (is_like_latin and char in _LIKE_LATIN)
+            else char
+            for char in found[0]
+        )
+
+    return re.sub(r"\w+|\W", of_word, text)
+
+
+def _is_unseen(char: str) -> bool:
+    if char.isascii():
+        return not char.isprintable() and char not in "\n\t"
+    return not char.isprintable() or _UNSEEN.match(char) is not None or normalize("NFKC", char) != char
+
+
+def _as_escape(char: str) -> str:
+    return f"\\u{ord(char):04x}" if char <= "\uffff" else f"\\U{ord(char):08x}"
 
 
 def lines(text: str) -> Markup:
     """Return text with its line breaks."""
-    return escape(_escaped(text))
+    return escape(escaped(text))
 
 
 def told(text: str) -> Markup:
     """Return what a finding says, with its line breaks."""
-    return escape(_shortened(_escaped(text), _LONGEST_TEXT))
+    return escape(_shortened(escaped(text), _LONGEST_TEXT))
 
 
 def pretty(value: object) -> Markup:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
+from spark_audit import __main__
 from spark_audit import schema as S
 from spark_audit.reconcile.reconciliation import ORDER
 from spark_audit.report import coverage, formatting, page, plots
@@ -171,11 +172,31 @@ def test_a_part_is_only_all_of_it_when_it_is(part: int, whole: int, shown: str) 
         ("User:ali\u200bce", "User:ali\\u200bce"),
         ("User:\u202eecila", "User:\\u202eecila"),
         ("User:a\nUser:b\x00", "User:a\\nUser:b\\u0000"),
+        # Cyrillic letters in a Latin word, and a word of such letters only.
+        ("b\u0456lling", "b\\u0456lling"),
+        ("\u0441\u043e\u0440\u0443", "\\u0441\\u043e\\u0440\\u0443"),
+        ("оплата-Ελλάδα-データ", "оплата-Ελλάδα-データ"),
+        # Another form of a letter, a letter in two parts, spaces, letters without a shape, a tag.
+        ("\uff21dmin", "\\uff21dmin"),
+        ("Zoe\u0308", "Zoe\\u0308"),
+        ("a\u00a0b\u2003c", "a\\u00a0b\\u2003c"),
+        ("a\u3164b\u115f", "a\\u3164b\\u115f"),
+        ("a\U000e0041", "a\\U000e0041"),
         (None, ""),
     ],
 )
 def test_no_name_looks_like_another(name: str | None, shown: str) -> None:
     assert formatting.visible(name) == shown
+
+
+def test_a_name_in_a_message_of_a_command_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who writes the topic or a witness chooses names in findings: they could erase the lines before."""
+    assert __main__._failed("process \x1b[2K\rpenstock audit: 0\nx") == 2
+    __main__._say("topic \x1b]0;\u202e\nx")
+
+    printed = capsys.readouterr()
+    assert printed.err == "penstock audit: process \\u001b[2K\\u000dpenstock audit: 0\\nx\n"
+    assert printed.out == "topic \\u001b]0;\\u202e\nx\n"
 
 
 def test_evidence_is_escaped_and_keeps_its_lines() -> None:
