@@ -1,6 +1,6 @@
 """Who created, changed and deleted a resource, as the records of administrative requests name it.
 
-Takes table `audit`. The names are read from the lines, which the hash chain protects. A request is one row
+Takes table `audit`. What is shown is read from the lines, which the hash chain protects. A request is one row
 for each of its objects: with the outcome where there is one, else as it was attempted. Used by
 `penstock audit history`.
 """
@@ -44,13 +44,10 @@ _SHOWN = ("type", "name", S.OPERATION, "key", "old_value", "new_value", "error",
 def history(audit: DataFrame, kind: str, name: str) -> list[Entry]:
     """Return what was done to the resource, in the order of time. `kind` is one of KINDS."""
     records = deduplicate(audit, later_copies(audit, sequence_index(audit)))
-    sealed = F.from_json(F.concat(S.LINE, F.lit("}")), S.ENVELOPE)["data"][S.OBJECTS]
     # Most lines have none, and to parse a line costs much more than to see that.
     without = F.coalesce(F.contains(S.LINE, F.lit(f'"{S.OBJECTS}":null')), F.lit(False))
-    named = records.where(F.col(S.EVENT).isin(*_NAMING) & ~without)
-    named = held(
-        named.withColumn(S.OBJECTS, F.coalesce(sealed, S.OBJECTS)).where(F.col(S.OBJECTS).isNotNull())
-    )
+    named = _as_sealed(records.where(F.col(S.EVENT).isin(*_NAMING) & ~without))
+    named = held(named.where(F.col(S.OBJECTS).isNotNull()))
     each = done(named).select(*S.RECORD_KEY, *_WHO, F.explode(S.OBJECTS).alias("object"))
     found = each.where(matches(F.col("object"), kind, name)).select(
         *S.RECORD_KEY, *_WHO, *(F.col(f"object.{column}") for column in _SHOWN)
@@ -60,6 +57,15 @@ def history(audit: DataFrame, kind: str, name: str) -> list[Entry]:
     found = found.unionByName(by_right, allowMissingColumns=True)
     order = [S.TIME_MS, *S.RECORD_KEY, "type", "name", S.OPERATION, "key"]
     return [_document(row.asDict(recursive=True)) for row in found.orderBy(*order).collect()]
+
+
+def _as_sealed(records: DataFrame) -> DataFrame:
+    """Return records as their lines say, whatever the columns of the table are. Version 1 has no line."""
+    sealed = F.from_json(F.concat(S.LINE, F.lit("}")), S.ENVELOPE)["data"]
+    told = {
+        name: F.when(F.col(S.LINE).isNull(), F.col(name)).otherwise(sealed[name]) for name in S.DATA.names
+    }
+    return records.withColumns(told)
 
 
 def done(records: DataFrame) -> DataFrame:
@@ -94,7 +100,7 @@ def _by_right(records: DataFrame, kind: str, name: str) -> DataFrame:
     denied = denied & F.col(S.OPERATION).isin(*ATTEMPTS)
     used = F.col(S.EVENT).isin("authorization", "authorization_summary") & F.lit(kind == "transactional-id")
     outcome = F.when(F.col(S.GRANTED), "NONE").otherwise("DENIED")
-    rows = records.where(about & (denied | used))
+    rows = _as_sealed(records.where(about & (denied | used)))
     return rows.select(
         *S.RECORD_KEY,
         *_REQUEST[2:],

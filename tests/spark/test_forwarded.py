@@ -14,6 +14,7 @@ from spark_audit.report.history import history, lines, matches
 from spark_audit.trail.audit_records import ALWAYS, TRAIL_LATE_MS, complete_until_ms, sequence_index
 from tests.spark.audit_trail import NOON_MS, Record, Trail, acl_id, an_acl
 from tests.spark.frames import audit_frame, frames, log_frame
+from tests.spark.sealed import seal, table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spec("D5", "D6")]
 
@@ -548,6 +549,23 @@ def test_the_history_of_a_resource_tells_who_when_from_where_and_with_what_outco
         "CREATE TOPIC payroll by User:admin from 10.0.0.5 with client app (CreateTopics): NONE; partitions=3"
     )
     assert history(frame, "topic", "unheard of") == []
+
+
+@pytest.mark.spec("D8", "D12")
+def test_the_history_tells_what_the_lines_say_whoever_has_edited_the_columns(spark: SparkSession) -> None:
+    trail = Trail()
+    told, _ = trail.forward("DeleteTopics", [])
+    told.update(client_id="app", objects=[an_object("TOPIC", "payroll", "DELETE")])
+    about = {"principal": "User:eve", "method": "DeleteTopics", "connection_id": "c1", "correlation_id": 1}
+    denied = {"resource_type": "TOPIC", "resource_name": "payroll", "operation": "DELETE", "granted": False}
+    trail.proxy.write("authorization", **about, **denied)
+    true = table(spark, [line for each in trail.processes for line in seal(each)])
+    edited = {name: F.lit("another") for name in ("principal", "host", "client_id", "method")}
+
+    found = history(true.withColumns(edited), "topic", "payroll")
+
+    assert found == history(true, "topic", "payroll")
+    assert [each["principal"] for each in found] == ["User:admin", "User:eve"]
 
 
 MATCHES = {
