@@ -52,7 +52,7 @@ gaps.dropped (high): A process had no room for records and dropped them.
 RETIRED_MS = 86_400_000
 """A process that has not come back for this long was probably retired."""
 OVERLAP_MS = 60_000
-"""If partitions say nothing of the order: two boots that both wrote for this long ran at the same time."""
+"""In several partitions: two boots whose records the topic got for this long at once ran at the same time."""
 _REPORTS = ("high_water", "stopped", "records_dropped")
 
 _NARROW = (*S.RECORD_KEY, S.DATE, S.TIME_MS, S.KAFKA_PARTITION, S.KAFKA_OFFSET, S.BODY_SHA256)
@@ -224,14 +224,15 @@ def with_twins(boots: DataFrame) -> DataFrame:
     """Add `twin`, another boot of the same id that ran at the same time, and `has_next`.
 
     `has_next` says whether a boot of the id began after this one had ended. Boots of one partition are
-    compared by offsets, which are in the order in which records were appended; others by their clocks.
+    compared by offsets, which are in the order in which records were appended; others by when the topic got
+    them: the clock of the process may have been set back between two boots.
     """
     of_id = Window.partitionBy(S.PROXY_ID)
     in_one = F.min("first_partition").over(of_id) == F.max("last_partition").over(of_id)
     placed = boots.withColumns(
         {
-            "begin": F.when(in_one, F.col("first_offset")).otherwise(F.col("first_time_ms")),
-            "end": F.when(in_one, F.col("last_offset")).otherwise(F.col("last_time_ms") - OVERLAP_MS),
+            "begin": F.when(in_one, F.col("first_offset")).otherwise(F.col("first_append_ms")),
+            "end": F.when(in_one, F.col("last_offset")).otherwise(F.col("last_append_ms") - OVERLAP_MS),
         }
     )
     in_order = of_id.orderBy("begin", S.BOOT_ID)

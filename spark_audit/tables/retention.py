@@ -250,10 +250,15 @@ def compact(
 
 
 def _newest(spark: SparkSession, tables: Tables, days: DataFrame) -> DataFrame:
-    """Add `then`, the newest reconciliation, to the days of `_days` that have unexpired or log records."""
+    """Add `then`, the newest reconciliation, to the days of `_days` that have unexpired or log records.
+
+    The version of table `audit` decides, not the time: the clock of a job's host may have been ahead once.
+    """
     reconciled = delta.read_state(spark, tables.reconciled, S.RECONCILED)
     newest = reconciled.groupBy(S.DATE).agg(
-        F.max_by(F.struct("records", "findings", "log_records"), "checked_at").alias("then")
+        F.max_by(
+            F.struct("records", "findings", "log_records"), F.struct("audit_version", "checked_at")
+        ).alias("then")
     )
     return days.where("unexpired > 0 OR log_records > 0").join(newest, S.DATE, "left")
 

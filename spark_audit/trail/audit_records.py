@@ -63,7 +63,8 @@ def span_of_sequence() -> Column:
 def boots(index: DataFrame) -> DataFrame:
     """Return one row per boot: last_sequence, last_date, times, stopped_at, offsets.
 
-    `first_offset` is that of its first record, `last_offset` that of the first copy of its last record.
+    `first_offset` is that of its first record, `last_offset` that of the first copy of its last record;
+    `first_append_ms` and `last_append_ms` are when the topic got them.
     """
     last_copy = F.struct(-F.col(LAST), F.col("last_offset"))
     return index.groupBy(*S.BOOT_KEY).agg(
@@ -75,6 +76,7 @@ def boots(index: DataFrame) -> DataFrame:
         F.min("stopped_at").alias("stopped_at"),
         F.min("first_offset").alias("first_offset"),
         F.min_by("last_offset", last_copy).alias("last_offset"),
+        F.min_by("last_append_ms", last_copy).alias("last_append_ms"),
         F.min(S.KAFKA_PARTITION).alias("first_partition"),
         F.max(S.KAFKA_PARTITION).alias("last_partition"),
     )

@@ -117,6 +117,32 @@ def test_a_record_that_came_twice_is_no_finding(found: Found) -> None:
     assert not [check for check, proxy_id in found if proxy_id in ("twice", "whole", "restarted", "running")]
 
 
+@pytest.mark.spec("D13", "D15")
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_clock_that_is_set_back_between_two_boots_of_two_partitions_is_no_second_process(
+    spark: SparkSession, at_once: bool
+) -> None:
+    """The topic has got more partitions, and the clock of the machine was ten minutes ahead."""
+    minutes = {"boot-1": range(10), "boot-2": range(5 if at_once else 10, 20)}
+    records = []
+    for boot_id, of_boot in minutes.items():
+        process = Process("proxy-1", Clock(), boot_id=boot_id)
+        process.start()
+        for _ in of_boot:
+            process.high_water()
+        process.stop()
+        for record, minute in zip(process.records, (of_boot[0], *of_boot, of_boot[-1]), strict=True):
+            appended_ms = NOON_MS + minute * 60_000
+            ahead_ms = 600_000 if boot_id == "boot-1" else 0
+            records.append(record | {"appended_ms": appended_ms, "time_ms": appended_ms + ahead_ms})
+    audit = audit_frame(spark, records)
+    partition = F.when(F.col("boot_id") == "boot-2", 1).otherwise(0)
+
+    found = gaps(audit.withColumn("kafka_partition", partition)).collect()
+
+    assert [row["check"] for row in found] == ["gaps.same_id_twice"] * at_once
+
+
 @pytest.mark.long
 @pytest.mark.spec("D13")
 def test_copies_in_another_partition_are_in_no_order_and_a_record_out_of_order_everywhere_is_named(

@@ -48,15 +48,22 @@ def run(*arguments: object) -> int:
     return command_line.main([str(argument) for argument in arguments])
 
 
-def reconciled(spark: SparkSession, tables: Tables, findings: int, only: str | None = None) -> None:
-    """As if every day had just been reconciled, with so many findings each, or on one day only."""
+def reconciled(
+    spark: SparkSession, tables: Tables, findings: int, only: str | None = None, ahead: str = "0 days"
+) -> None:
+    """As if every day had just been reconciled, with so many findings each, or on one day only.
+
+    The clock of the job's host is `ahead`.
+    """
     paths = tables.audit, tables.quarantine, tables.metadata_log
     audit, bad, log = (delta.read_table(spark, path) for path in paths)
     of_days = audit if only is None else audit.where(F.col(S.DATE) == only)
     found = of_days.select(S.DATE).distinct().collect() * findings
     version = delta.version(spark, tables.audit)
     runs = manifest.check(spark, tables, None)
-    delta.append_state(reconciled_days(audit, bad, log, found, version), tables.reconciled, S.RECONCILED)
+    days = reconciled_days(audit, bad, log, found, version)
+    days = days.withColumn("checked_at", F.col("checked_at") + F.expr(f"INTERVAL {ahead}"))
+    delta.append_state(days, tables.reconciled, S.RECONCILED)
     manifest.end(spark, tables, runs, "reconcile")
 
 
@@ -84,7 +91,7 @@ def test_days_expire_once_they_are_done_with_and_are_not_missed(
     assert "2026-11-23: never reconciled" in refused()
     reconciled(spark, tables, findings=3)
     assert "2026-11-23: 3 open finding(s)" in refused()
-    reconciled(spark, tables, findings=0)
+    reconciled(spark, tables, findings=0, ahead="365 days")
     delta.append_once(table(spark, lines[:1]), tables.audit, "test", 1)
     assert "2026-11-23: records arrived after it was reconciled" in refused()
     reconciled(spark, tables, findings=0)
