@@ -6,6 +6,7 @@ finding               the kinds of findings, and rows of table `findings` from a
 gaps                  (a) missing, repeated and reordered records
 clocks                clocks that are off
 decisions             (b) evaluates every decision again; topic owners
+behind                (b) processes that decided by an older log than others had
 forwarded             (c) proxy's and controller's records of forwarded requests
 quotas                (d) what each quota-id used, and the quotas that records name
 sessions              (e) traffic after the end of a session
