@@ -5,8 +5,8 @@ withholds the end of the log from a process, or gives it yesterday's, brings a r
 and each decision fits. What shows it is which offset each process had applied, and when.
 
 A record of the log is due when some process has applied it, by the clock of that one, and when the topic got
-it, by the broker's: so one false time makes nobody late. Takes the audit records and the topic's log. Kafka's
-own log is not judged: there the offset of an image stays the same until its content changes.
+it, by the broker's: so one false time makes no process late. Takes the audit records and the topic's log.
+Kafka's own log is not judged: there the offset of an image stays the same until its content changes.
 """
 
 from collections.abc import Sequence

@@ -162,7 +162,7 @@ def different_states(
     """Return one finding per offset of a log with several digests, as processes have signed or seen them.
 
     `logged` has what the log itself says, as `signed_states`. With `keys`, a state counts if its process has
-    signed it: nobody verifies what he records of others, and a false one would blame who has signed the true.
+    signed it: no process verifies what it records of others, and a false one would blame another.
     """
     signed = _signed_states(few)
     told = signed.select(*_OF_STATES) if logged is None else signed.select(*_OF_STATES).unionByName(logged)
@@ -189,7 +189,7 @@ def different_states(
 
 
 def _told_states(signed: DataFrame, keys: PublicKeys) -> tuple[DataFrame, DataFrame]:
-    """Return the states that their processes have signed, and those that nobody has proven.
+    """Return the states that their processes have signed, and those that are not proven.
 
     One true note proves what a process says at an offset, whatever is beside it.
     """

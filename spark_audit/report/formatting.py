@@ -22,7 +22,7 @@ _LIKE_LATIN = frozenset(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u04ae\u04af\u04bb\u04c0\u04cf"
     "\u0501\u051b\u051d\u0555\u0578\u057d\u0585\u0131\u0251\u0261"
 )
-"""Letters of other scripts that nobody can tell from Latin ones (Unicode's confusables.txt)."""
+"""Letters of other scripts that look the same as Latin ones (Unicode's confusables.txt)."""
 _LAST_LATIN = "\u024f"
 
 _EXACT = 10**15
