@@ -778,6 +778,26 @@ def connection_test(*arguments: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
+@pytest.mark.spec("O5", "O15")
+def test_large_numbers_are_written_with_all_their_digits(program: Path, tmp_path: Path) -> None:
+    """Helm reads the numbers of a file as floats, and writes a float of a million as 1e+06."""
+    properties = {"log.segment.bytes": 1073741824, "a.fraction": 0.5, "a.switch": True}
+    objects = rendered(program, tmp_path, BUNDLED | {"brokers": {"properties": properties}})
+    lines = named(objects, "ConfigMap", "kafka")["data"]["kafka-0.properties"].splitlines()
+    brokers = [{"id": 2000000, "address": "b:9096"}]
+    external = {"type": "LoadBalancer", "host": "b-{id}.example.org"}
+    objects = rendered(program, tmp_path, {"cluster": {"brokers": brokers}, "external": external})
+    data = named(objects, "ConfigMap", "penstock-proxy")["data"]
+
+    assert {"log.segment.bytes=1073741824", "a.fraction=0.5", "a.switch=true"} <= set(lines)
+    written = yaml.safe_load(data["penstock-proxy-0.yaml"])
+    assert (written["proxy.id"], written["upstream"]["node.id"]) == ("proxy-2000000", 2000000)
+    assert written["listeners"][1]["advertised"] == "b-2000000.example.org:9093"
+    assert list(written["upstream"]["advertised.brokers"]) == ["2000000"]
+    assert named(objects, "Service", "penstock-2000000")
+    assert "e+0" not in json.dumps(objects)
+
+
 def audit_jobs(*names: str) -> dict[str, Any]:
     return {"audit": {"enabled": True, "jobs": [{"name": name, "command": "verify"} for name in names]}}
 
@@ -805,6 +825,10 @@ def audit_jobs(*names: str) -> dict[str, Any]:
             "trafficPolicy is Local",
         ),
         (STANDALONE | {"external": {"type": "NodePort", "host": "[nodeIP]"}}, "external.host"),
+        (STANDALONE | {"external": {"type": "NodePort", "host": "b-{ID}.example.org"}}, "external/host"),
+        (STANDALONE | {"external": {"bootstrapHost": "{nodeIP}"}}, "bootstrapHost"),
+        ({"brokers": {"name": "k" * 53}}, "brokers/name"),
+        ({"brokers": {"name": "1kafka"}}, "brokers/name"),
         ({"certManager": {"ipAddresses": ["node-1"]}}, "ipAddresses"),
         ({"mode": "operator"}, "mode"),
         ({"cluster": {"brokers": [{"address": "kafka-0:9093"}]}}, "id"),

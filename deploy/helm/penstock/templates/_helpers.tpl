@@ -97,11 +97,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end -}}
 proxies:
 {{- range $index, $broker := $brokers }}
+{{- $id := toJson $broker.id }}
   - pod: {{ $set }}-{{ $index }}
-    id: {{ $broker.id }}
+    # As text: templates write numbers from a million on as 1e+06.
+    id: {{ $id | quote }}
     address: {{ $broker.address | quote }}
 {{- if $.Values.external.type }}
-{{- $host := required "external.host is empty: the name of each proxy, as in \"broker-{id}.kafka.example.org\"" $.Values.external.host | replace "{id}" (toString $broker.id) | replace "{nodeIP}" "${NODE_IP}" }}
+{{- $host := required "external.host is empty: the name of each proxy, as in \"broker-{id}.kafka.example.org\"" $.Values.external.host | replace "{id}" $id | replace "{nodeIP}" "${NODE_IP}" }}
     host: {{ contains "{nodeIP}" $.Values.external.host | ternary "" $host | quote }}
     external: "{{ $host }}:{{ include "penstock.external.port" (list $ $index) }}"
 {{- end }}
