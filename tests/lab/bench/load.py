@@ -1,4 +1,4 @@
-"""The load generator, compiled when first needed and run as a child process."""
+"""The load generator, run as a child process; programs in C are compiled when first needed."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from typing import IO
 
 from tests.lab.cluster.errors import SetupError
 
-_SOURCE = Path(__file__).with_name("loadgen.c")
+_HERE = Path(__file__).parent
 _TIMEOUT_S = 60
 
 PRODUCE, API_VERSIONS = "produce", "api_versions"
@@ -67,12 +67,12 @@ class Run:
         return Done(**json.loads(line))
 
 
-def compiled(build: Path) -> Path:
-    """The program in `build`; SetupError without a C compiler."""
+def compiled(build: Path, name: str = "loadgen") -> Path:
+    """The program in `build`, made of the file of that name here; SetupError without a C compiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
-        raise SetupError("`make bench` needs gcc for its load generator")
-    program = build / "loadgen"
+        raise SetupError(f"`make bench` needs gcc for {name}.c")
+    program = build / name
     build.mkdir(parents=True, exist_ok=True)
-    subprocess.run([compiler, "-O2", "-o", str(program), str(_SOURCE)], check=True)
+    subprocess.run([compiler, "-O2", "-o", str(program), str(_HERE / f"{name}.c")], check=True)
     return program

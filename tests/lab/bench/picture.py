@@ -2,8 +2,8 @@
 
 It writes build/bench.svg, and with `--publish` docs/pictures/bench.svg, which is a part of the page.
 
-Each figure of each workload has three bars: the broker alone (`direct`), the relay and the proxy. A bar is
-the median of the rounds, and the line across its end goes from the smallest to the largest of them.
+Each figure of each workload has three bars: the broker alone (`direct`), the relay and the proxy. Peers have
+none. A bar is the median of the rounds, and the line across its end goes from the smallest to the largest.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def _group(group: Sequence[Row], left: int, top: int) -> list[str]:
     first = group[0]
     title = escape(f"{first['workload']}, {_NAMES[first['figure']]}")
     parts = [f'<text class="t" x="{left + 10}" y="{top + 10}">{title}</text>']
-    measured = [row for row in group if row["median"] is not None]
+    measured = [row for row in group if row["median"] is not None and row["target"] in COLOURS]
     longest = max((row["max"] for row in measured), default=0) or 1
     scale = (_WIDTH - _LABELS - _NUMBERS) / longest
     for row in measured:

@@ -72,7 +72,7 @@ def table(measured: Sequence[Measured]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_LINE = "{:<19} {:<7} {:<24} {:>8} {:>8} {:>8} {:>8} {:>6}"
+_LINE = "{:<19} {:<17} {:<24} {:>8} {:>8} {:>8} {:>8} {:>6}"
 
 
 def _line(measured: Measured) -> str:

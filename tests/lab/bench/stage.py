@@ -1,4 +1,4 @@
-"""What is measured, set up on loopback: a broker, and before it the relay and the whole of Penstock.
+"""What is measured, set up on loopback: a broker, and before it the relay, the whole of Penstock, its peers.
 
 The proxy decides by ACLs on a PLAINTEXT listener, charges the buckets of quotas that nobody reaches, and
 writes its audit trail. It has a listener for each way to log in, and so have the broker and the relay, which
@@ -7,19 +7,21 @@ broker advertise the addresses of the target.
 """
 
 import importlib
+import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
 
+from tests.lab.bench.peers import PEERS, SPLICE, Place
+from tests.lab.bench.target import MTLS, PLAIN, SASL, SASL_TLS, TLS, Target, port
 from tests.lab.cluster import kafka
-from tests.lab.cluster.certificates import Certificates
-from tests.lab.cluster.ports import free_addresses
+from tests.lab.cluster.ports import LOOPBACK, free_addresses
 from tests.lab.cluster.process import ChildProcess
 from tests.lab.cluster.stack import Stack, StackSettings
 from tests.lab.cluster.users import User, librdkafka_settings
@@ -28,8 +30,8 @@ SMALL_TOPIC, BULK_TOPIC = "bench-small", "bench-bulk"
 PARTITIONS = 4
 USER = "bench"
 """Known by SCRAM, PLAIN (with the same password) and a certificate."""
-OTHER_ACLS = 1_000
-"""That say nothing of the client, so that there is something to look through."""
+OTHER_USERS = tuple(f"user-{number}" for number in range(1_000))
+"""Whose ACLs say nothing of the client, so that there is something to look through."""
 _OUT_OF_REACH = 1e12  # Bytes per second.
 _TIMEOUT_S = 30
 _ALL_COMPILERS = ("-XX:TieredStopAtLevel=4",)
@@ -38,38 +40,26 @@ _ALL_COMPILERS = ("-XX:TieredStopAtLevel=4",)
 _admin: Any = importlib.import_module("confluent_kafka.admin")  # Its names are not exported in mypy's sense.
 
 
-PLAIN, TLS, MTLS, SASL, SASL_TLS = "PLAINTEXT", "SSL", "MTLS", "SASL_PLAINTEXT", "SASL_SSL"
-"""The listeners of each target."""
 NULL = "NULL"
 """The place of null_broker.py, and the listener behind it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    name: str
-    addresses: Mapping[str, str]
-    """By listener."""
-    process: ChildProcess
-    """Whose CPU is counted: for `direct` the broker's own."""
-    user: User
-    """Who logs in by SCRAM-SHA-256."""
-    tls: Certificates
-
-    def port(self, listener: str = PLAIN) -> int:
-        return int(_port(self.addresses[listener]))
-
-
 @contextmanager
 def targets(
-    directory: Path, report: Callable[[str], None], workers: int = 1, *, before_null_broker: bool = False
+    directory: Path,
+    report: Callable[[str], None],
+    workers: int = 1,
+    *,
+    before_null_broker: bool = False,
+    beside: Mapping[str, Path | None] = MappingProxyType({}),
 ) -> Iterator[list[Target]]:
-    """`direct`, `relay` and `proxy`, up and ready; everything is stopped at the end.
+    """`direct`, `relay`, `proxy` and the peers `beside` them, up and ready; everything is stopped at the end.
 
     With `before_null_broker` the proxy's broker is null_broker.py.
     """
-    places = iter(free_addresses(14))
-    relayed = {name: next(places) for name in (PLAIN, TLS, MTLS, SASL, SASL_TLS, NULL)}
-    behind = {name: next(places) for name in (PLAIN, TLS, NULL)}
+    places = iter(free_addresses(16))
+    relayed = {name: next(places) for name in (PLAIN, TLS, MTLS, SASL, SASL_TLS, NULL, SPLICE)}
+    behind = {name: next(places) for name in (PLAIN, TLS, NULL, SPLICE)}
     own = {name: next(places) for name in (MTLS, SASL_TLS)}
     opened = {name: next(places) for name in (PLAIN, TLS, MTLS)}
     properties: dict[str, str] = {}
@@ -96,11 +86,29 @@ def targets(
         report("making topics and ACLs")
         user = User(USER, "SCRAM-SHA-256", stack.users["admin"].password)
         _make_topics_users_and_acls(stack, user)
-        yield [
-            Target("direct", own, broker.process, user, tls),
-            Target("relay", relayed, relay, user, tls),
-            Target("proxy", {**by_proxy, **opened}, stack.proxy, user, tls),
+        found = [
+            Target("direct", own, [broker.process], user, tls, java=True),
+            Target("relay", relayed, [relay], user, tls),
+            Target("proxy", {**by_proxy, **opened}, [stack.proxy], user, tls),
         ]
+        place = Place(
+            directory=directory / "peers",
+            broker=broker,
+            behind_splice=behind[SPLICE],
+            splice=relayed[SPLICE],
+            user=user,
+            tls=tls,
+            other_users=OTHER_USERS,
+        )
+        for name, where in beside.items():
+            peer = PEERS[name](place, where)
+            for process in peer.processes:
+                cleanup.callback(process.stop)
+                process.start()
+            for process in peer.processes:
+                process.wait_until(partial(_all_listen, peer), _TIMEOUT_S * 1000)
+            found.append(peer)
+        yield found
 
 
 def _relay(
@@ -114,23 +122,27 @@ def _relay(
         (SASL, own[SASL], []),
         (SASL_TLS, own[SASL], files[:1]),
     ]
-    words = [",".join([_port(relayed[name]), _port(to), *more]) for name, to, more in ways]
+    words = [",".join([port(relayed[name]), port(to), *more]) for name, to, more in ways]
     command = [sys.executable, str(Path(__file__).with_name("relay.py")), *words]
     return ChildProcess("the relay", command, stack.logs / "relay.log")
 
 
 def _null_broker(stack: Stack, address: str, broker: str) -> ChildProcess:
     program = str(Path(__file__).with_name("null_broker.py"))
-    command = [sys.executable, program, _port(address), _port(broker)]
+    command = [sys.executable, program, port(address), port(broker)]
     return ChildProcess("the null broker", command, stack.logs / "null_broker.log")
+
+
+def _all_listen(peer: Target) -> bool:
+    for address in peer.addresses.values():
+        with socket.socket() as client:
+            if client.connect_ex((LOOPBACK, int(port(address)))) != 0:
+                return False
+    return True
 
 
 def _listens(helper: ChildProcess) -> bool:
     return "listening" in helper.log_text()
-
-
-def _port(address: str) -> str:
-    return address.rpartition(":")[2]
 
 
 def _properties(
@@ -196,7 +208,7 @@ def _make_topics_users_and_acls(stack: Stack, user: User) -> None:
     topics = [_admin.NewTopic(name, PARTITIONS, 1) for name in (SMALL_TOPIC, BULK_TOPIC)]
     rules = [_rule(name, "TOPIC", "bench", "WRITE") for name in ("ANONYMOUS", USER)]
     rules += [_rule("ANONYMOUS", kind, "bench", "READ") for kind in ("TOPIC", "GROUP")]
-    rules += [_rule(f"user-{i}", "TOPIC", f"bench-small-{i}", "WRITE") for i in range(OTHER_ACLS)]
+    rules += [_rule(user, "TOPIC", f"bench-small-{i}", "WRITE") for i, user in enumerate(OTHER_USERS)]
     for futures in (admin.create_topics(topics), admin.create_acls(rules)):
         for future in futures.values():
             future.result(timeout=_TIMEOUT_S)

@@ -40,7 +40,8 @@ def test_the_picture_has_a_bar_for_each_target_that_has_the_cost() -> None:
     def row(target: str, *values: float) -> dict[str, object]:
         return Measured(workload="idle", target=target, figure="kib_per_connection", values=values).row()
 
-    text = picture.draw([row("direct"), row("relay", 3.0, 4.0, 2.0), row("proxy", 6.0)])
+    rows = [row("direct"), row("relay", 3.0, 4.0, 2.0), row("proxy", 6.0), row("splice", 1.0)]
+    text = picture.draw(rows)
 
     assert text.count("idle, a connection") == 1
     assert text.count("KiB") == 2
@@ -104,7 +105,16 @@ def test_the_picture_of_the_page_is_drawn_only_if_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("rounds", "files", "connections"), [(3, 20_000, 1_000), (7, 20_000, 880), (20, 1 << 20, 450)]
+    ("rounds", "files", "beside", "connections"),
+    [
+        (3, 20_000, [], 1_000),
+        (7, 20_000, [], 880),
+        (20, 1 << 20, [], 450),
+        (7, 20_000, ["splice"], 440),
+        (7, 20_000, ["splice", "kafka-proxy", "kroxylicious", "kroxylicious-acls"], 377),
+    ],
 )
-def test_idle_connections_of_all_rounds_fit(rounds: int, files: int, connections: int) -> None:
-    assert sizes_for(False, rounds, files).idle_connections == connections
+def test_idle_connections_of_all_rounds_fit(
+    rounds: int, files: int, beside: list[str], connections: int
+) -> None:
+    assert sizes_for(False, rounds, files, beside).idle_connections == connections

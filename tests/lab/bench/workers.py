@@ -15,7 +15,8 @@ from typing import Any
 from tests.lab.bench import load, templates
 from tests.lab.bench.__main__ import BUILD
 from tests.lab.bench.process_cost import cpu_s, tree
-from tests.lab.bench.stage import PARTITIONS, SMALL_TOPIC, Target, targets
+from tests.lab.bench.stage import PARTITIONS, SMALL_TOPIC, targets
+from tests.lab.bench.target import PLAIN, Target
 
 ROUNDS, CONNECTIONS = 3, 64
 WARM_S, SECONDS = 1.0, 3.0
@@ -43,8 +44,8 @@ def main() -> None:
 
 def _round(generator: load.LoadGenerator, proxy: Target) -> tuple[float, float]:
     """CPU µs of a request, and requests a second."""
-    pids = tree(proxy.process.pid)
-    with generator.running("requests", proxy.port(), CONNECTIONS, WARM_S, SECONDS) as running:
+    pids = tree(proxy.processes[0].pid)
+    with generator.running("requests", proxy.port(PLAIN), CONNECTIONS, WARM_S, SECONDS) as running:
         running.wait_for_start()
         used_s = sum(map(cpu_s, pids))
         done = running.wait_for_end()

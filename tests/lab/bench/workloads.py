@@ -18,7 +18,6 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.lab.bench.load import API_VERSIONS, PRODUCE, Done, LoadGenerator, Run
-from tests.lab.bench.process_cost import cpu_s, resident_kib
 from tests.lab.bench.results import (
     CPU_PER_CONNECTION,
     CPU_PER_GIB,
@@ -30,17 +29,8 @@ from tests.lab.bench.results import (
     P99,
     P999,
 )
-from tests.lab.bench.stage import (
-    BULK_TOPIC,
-    MTLS,
-    PARTITIONS,
-    PLAIN,
-    SASL,
-    SASL_TLS,
-    SMALL_TOPIC,
-    TLS,
-    Target,
-)
+from tests.lab.bench.stage import BULK_TOPIC, PARTITIONS, SMALL_TOPIC
+from tests.lab.bench.target import MTLS, PLAIN, SASL, SASL_TLS, TLS, Target
 from tests.lab.cluster.errors import SetupError
 
 RECORD = b"x" * 1024
@@ -50,7 +40,6 @@ _CONCURRENT = 32
 _PACED_CONNECTIONS = 16
 _PACED_PER_S = 1_000
 _LOGINS_TIMEOUT_S = 300
-_SETTLE_MS = 300
 _TIMEOUT_S = 30
 
 
@@ -97,109 +86,83 @@ class Workloads:
         self._sizes = sizes
         self._held = held
 
-    @property
-    def all(self) -> Mapping[str, Callable[[Target], Cost]]:
-        """Workload by name, in the order to run them in.
-
-        Memory first: what earlier connections left behind would be used again by later ones.
-        """
-        return {
-            "idle": self.idle,
-            "connect": self.connect,
-            "connect_and_produce": self.connect_and_produce,
-            "connect_plain": partial(self._log_in, SASL, "PLAIN"),
-            "connect_scram": partial(self._log_in, SASL, "SCRAM-SHA-256"),
-            "connect_tls_scram": partial(self._log_in, SASL_TLS, "SCRAM-SHA-256"),
-            "connect_mtls": partial(self._log_in, MTLS, None),
-            "storm": self.storm,
-            "small_requests": self.small_requests,
-            "group_members": self.group_members,
-            "latency": self.latency,
-            "latency_beside_bulk": self.latency_beside_bulk,
-            "produce": partial(self.produce, PLAIN),
-            "consume": partial(self.consume, PLAIN),
-            "produce_tls": partial(self.produce, TLS),
-            "consume_tls": partial(self.consume, TLS),
-        }
-
-    def small_requests(self, target: Target) -> Cost:
+    def small_requests(self, listener: str, target: Target) -> Cost:
         """One record of 100 bytes a request, acks=1; 64 connections with one in flight each."""
-        sizes, pid = self._sizes, target.process.pid
+        sizes = self._sizes
         before = end_offset(target, SMALL_TOPIC)
         with self._load.running(
-            "requests", target.port(), _CONNECTIONS, sizes.warm_s, sizes.seconds
+            "requests", target.port(listener), _CONNECTIONS, sizes.warm_s, sizes.seconds
         ) as running:
             running.wait_for_start()
-            used_s = cpu_s(pid)
+            used_s = target.cpu_s()
             done = running.wait_for_end()
-            used_s = cpu_s(pid) - used_s
+            used_s = target.cpu_s() - used_s
         _check("records written", end_offset(target, SMALL_TOPIC) - before, done.count)
         return Cost({CPU_PER_REQUEST: 1e6 * used_s / done.count}, done.count / done.seconds)
 
-    def group_members(self, target: Target) -> Cost:
+    def group_members(self, listener: str, target: Target) -> Cost:
         """Consumers that have nothing to read: each second a heartbeat, a commit and two fetches of each."""
-        sizes, pid = self._sizes, target.process.pid
+        sizes = self._sizes
         seconds = 2 * sizes.seconds
-        words = [target.addresses[PLAIN], BULK_TOPIC, sizes.members, PARTITIONS, seconds]
+        words = [target.addresses[listener], BULK_TOPIC, sizes.members, PARTITIONS, seconds]
         command = [sys.executable, "-m", "tests.lab.bench.members", *map(str, words)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             running = Run(process.stdout)
             running.wait_for_start()
-            used_s = cpu_s(pid)
+            used_s = target.cpu_s()
             done = running.wait_for_end()
-            used_s = cpu_s(pid) - used_s
+            used_s = target.cpu_s() - used_s
         _check("commits", done.count, int(sizes.members * seconds / 2))
         return Cost({CPU_PER_MEMBER: 1e6 * used_s / (sizes.members * seconds)}, done.count / seconds)
 
-    def latency(self, target: Target) -> Cost:
+    def latency(self, listener: str, target: Target) -> Cost:
         """The same requests at a fixed rate that no target is near to, on 16 connections."""
         before = end_offset(target, SMALL_TOPIC)
         with self._load.running(
-            "paced", target.port(), _PACED_CONNECTIONS, _PACED_PER_S, self._sizes.seconds
+            "paced", target.port(listener), _PACED_CONNECTIONS, _PACED_PER_S, self._sizes.seconds
         ) as running:
             done = running.wait_for_end()
         _check("records written", end_offset(target, SMALL_TOPIC) - before, done.count)
         return _latencies(done)
 
-    def latency_beside_bulk(self, target: Target) -> Cost:
+    def latency_beside_bulk(self, listener: str, target: Target) -> Cost:
         """The same, while another client consumes as much as it gets."""
         with self._bulk_reader(target):
-            return self.latency(target)
+            return self.latency(listener, target)
 
-    def storm(self, target: Target) -> Cost:
+    def storm(self, listener: str, target: Target) -> Cost:
         """Clients that all connect at the same moment, each with one produce request."""
         before, count = end_offset(target, SMALL_TOPIC), self._sizes.storm
-        with self._load.running("connect", target.port(), count, count) as running:
+        with self._load.running("connect", target.port(listener), count, count) as running:
             done = running.wait_for_end()
         _check("records written", end_offset(target, SMALL_TOPIC) - before, count)
         return Cost({P99: done.p99_ms, LAST: done.most_ms}, done.count / done.seconds)
 
-    def connect(self, target: Target) -> Cost:
+    def connect(self, listener: str, target: Target) -> Cost:
         """A connection that asks ApiVersions and closes: what a port check or a client's start costs."""
-        return self._connect(target, API_VERSIONS)
+        return self._connect(listener, target, API_VERSIONS)
 
-    def connect_and_produce(self, target: Target) -> Cost:
+    def connect_and_produce(self, listener: str, target: Target) -> Cost:
         """A connection for one small record: decided on, opened to the broker, and recorded for the audit."""
         before = end_offset(target, SMALL_TOPIC)
-        cost = self._connect(target, PRODUCE)
+        cost = self._connect(listener, target, PRODUCE)
         _check("records written", end_offset(target, SMALL_TOPIC) - before, self._sizes.connects)
         return cost
 
-    def _connect(self, target: Target, request: str) -> Cost:
-        pid = target.process.pid
-        used_s = cpu_s(pid)
+    def _connect(self, listener: str, target: Target, request: str) -> Cost:
+        used_s = target.cpu_s()
         with self._load.running(
-            "connect", target.port(), _CONCURRENT, self._sizes.connects, request=request
+            "connect", target.port(listener), _CONCURRENT, self._sizes.connects, request=request
         ) as running:
             done = running.wait_for_end()
-        target.process.wait(_SETTLE_MS)
-        used_s = cpu_s(pid) - used_s
+        target.settle()
+        used_s = target.cpu_s() - used_s
         return Cost({CPU_PER_CONNECTION: 1e6 * used_s / done.count}, done.count / done.seconds)
 
-    def _log_in(self, listener: str, mechanism: str | None, target: Target) -> Cost:
+    def log_in(self, listener: str, target: Target, mechanism: str | None = None) -> Cost:
         """A connection that logs in and sends one produce request."""
-        before, count, pid = end_offset(target, SMALL_TOPIC), self._sizes.logins, target.process.pid
+        before, count = end_offset(target, SMALL_TOPIC), self._sizes.logins
         user, tls = target.user, target.tls
         login = [mechanism, user.name, user.password] if mechanism else ["-"] * 3
         files = [tls.ca if listener in (SASL_TLS, MTLS) else "-"]
@@ -213,22 +176,23 @@ class Workloads:
             self._load.requests[PRODUCE][0],
         ]
         command = [sys.executable, "-m", "tests.lab.bench.logins", *map(str, words)]
-        used_s = cpu_s(pid)
+        used_s = target.cpu_s()
         output = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=_LOGINS_TIMEOUT_S).stdout
-        target.process.wait(_SETTLE_MS)
-        used_s = cpu_s(pid) - used_s
+        target.settle()
+        used_s = target.cpu_s() - used_s
         done = Done(**json.loads(output))
         _check("records written", end_offset(target, SMALL_TOPIC) - before, count)
         return Cost({CPU_PER_CONNECTION: 1e6 * used_s / done.count}, done.count / done.seconds)
 
-    def idle(self, target: Target) -> Cost:
-        """Connections that have had one request answered and stay; the JVM's memory tells nothing here."""
-        pid = target.process.pid
-        before_kib = resident_kib(pid)
+    def idle(self, listener: str, target: Target) -> Cost:
+        """Connections that have had one request answered and stay; a JVM's memory tells nothing here."""
+        before_kib = target.resident_kib()
         count = self._sizes.idle_connections
-        done = self._held.enter_context(self._load.running("idle", target.port(), count)).wait_for_end()
-        kib = (resident_kib(pid) - before_kib) / count
-        value = None if target.name == "direct" else kib
+        done = self._held.enter_context(
+            self._load.running("idle", target.port(listener), count)
+        ).wait_for_end()
+        kib = (target.resident_kib() - before_kib) / count
+        value = None if target.java else kib
         return Cost({KIB_PER_CONNECTION: value}, done.count / done.seconds)
 
     def produce(self, listener: str, target: Target) -> Cost:
@@ -283,17 +247,40 @@ class Workloads:
             reading.result()
 
 
+WORKLOADS: Mapping[str, tuple[str, Callable[[Workloads, str, Target], Cost]]] = {
+    "idle": (PLAIN, Workloads.idle),
+    "connect": (PLAIN, Workloads.connect),
+    "connect_and_produce": (PLAIN, Workloads.connect_and_produce),
+    "connect_plain": (SASL, partial(Workloads.log_in, mechanism="PLAIN")),
+    "connect_scram": (SASL, partial(Workloads.log_in, mechanism="SCRAM-SHA-256")),
+    "connect_tls_scram": (SASL_TLS, partial(Workloads.log_in, mechanism="SCRAM-SHA-256")),
+    "connect_mtls": (MTLS, Workloads.log_in),
+    "storm": (PLAIN, Workloads.storm),
+    "small_requests": (PLAIN, Workloads.small_requests),
+    "group_members": (PLAIN, Workloads.group_members),
+    "latency": (PLAIN, Workloads.latency),
+    "latency_beside_bulk": (PLAIN, Workloads.latency_beside_bulk),
+    "produce": (PLAIN, Workloads.produce),
+    "consume": (PLAIN, Workloads.consume),
+    "produce_tls": (TLS, Workloads.produce),
+    "consume_tls": (TLS, Workloads.consume),
+}
+"""The listener that each needs at its target, and what it does, in the order to run them in.
+
+Memory first: what earlier connections left behind would be used again by later ones.
+"""
+
+
 def _latencies(done: Done) -> Cost:
     values = {P50: done.p50_ms, P99: done.p99_ms, P999: done.p999_ms}
     return Cost(values, done.count / done.seconds)
 
 
 def _bulk(target: Target, work: Callable[[], object], done: Callable[[], int], count: int) -> Cost:
-    pid = target.process.pid
-    used_s, since_s = cpu_s(pid), perf_counter()
+    used_s, since_s = target.cpu_s(), perf_counter()
     work()
     seconds = perf_counter() - since_s
-    used_s = cpu_s(pid) - used_s
+    used_s = target.cpu_s() - used_s
     records = done()
     _check("records", records, count)
     gib = records * len(RECORD) / _GIB
