@@ -8,11 +8,10 @@ passes here; tests compare them with the codecs of the RequestHeader and Respons
 import struct
 from typing import NamedTuple
 
-from proxy.wire import work
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.codecs import is_flexible
 from proxy.wire.errors import Malformed, OtherProtocol, WireError
-from proxy.wire.primitives import Buffer, read_uvarint
+from proxy.wire.primitives import Buffer, read_unknown_tags
 from proxy.wire.protocols import in_place_of_a_response
 
 _LENGTH = struct.Struct(">i")
@@ -115,16 +114,7 @@ def _client_id(buffer: Buffer, position: int, size_bytes: int) -> tuple[str, int
 
 
 def _after_tags(buffer: Buffer, position: int) -> int:
-    if buffer[position] == 0:
-        return position + 1
-    count, position = read_uvarint(buffer, position)
-    for _ in work.counted(count):
-        _, position = read_uvarint(buffer, position)
-        size_bytes, position = read_uvarint(buffer, position)
-        position += size_bytes
-    if position > len(buffer):
-        raise Malformed(f"tagged fields end at byte {position} of {len(buffer)}")
-    return position
+    return position + 1 if buffer[position] == 0 else read_unknown_tags(buffer, position)[1]
 
 
 def encode_request(

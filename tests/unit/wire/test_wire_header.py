@@ -95,8 +95,9 @@ def test_an_unknown_api_is_still_told_by_its_header() -> None:
         ("0003000c0000004dfffe", "request header: a client id of -2 bytes, 0 left"),
         ("0003000c0000004d0001ff00", "request header: the client id is not UTF-8"),
         ("0003000c0000004dffff", "request header: the bytes end here, after 10"),
-        ("0003000c0000004dffff010009", "request header: tagged fields end at byte 22 of 13"),
+        ("0003000c0000004dffff010009", "request header: 9 bytes claimed, 0 left"),
         ("0003000c0000004dffffffffffff07", "request header: the bytes end here, after 15"),
+        ("0003000c0000004dffff0201000100", "request header: tagged field 1 is there twice"),
     ],
 )
 def test_a_malformed_request_header_is_refused(request_bytes: str, complaint: str) -> None:
