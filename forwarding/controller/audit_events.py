@@ -5,7 +5,7 @@ and the encoding of the fields.
 """
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import TypedDict
 
 from forwarding.controller.records import quota_entity
@@ -79,19 +79,17 @@ def assertion_broken(
     )
 
 
-def quotas_changed(records: Iterable[Message], last_offset: int | None) -> list[AuditEvent]:
-    """Return one event for each entity whose quotas changed, with the notification of KIP-55 (Q9)."""
-    paths = dict.fromkeys(
-        quota_entity(record.entity).path for record in records if isinstance(record, types.ClientQuotaRecord)
-    )
-    return [
-        events.quota_changed(
-            entity_path=path,
-            last_offset=last_offset,
-            message=json.dumps({"version": 2, "entity_path": path}, separators=(",", ":")),
-        )
-        for path in paths
-    ]
+def quotas_changed(records: Iterable[Message], last_offset: int | None) -> Iterator[AuditEvent]:
+    """Yield one event for each entity whose quotas changed, with the notification of KIP-55 (Q9)."""
+    seen: set[str] = set()
+    for record in records:
+        if not isinstance(record, types.ClientQuotaRecord):
+            continue
+        path = quota_entity(record.entity).path
+        if path not in seen:
+            seen.add(path)
+            message = json.dumps({"version": 2, "entity_path": path}, separators=(",", ":"))
+            yield events.quota_changed(entity_path=path, last_offset=last_offset, message=message)
 
 
 def mutations_throttled(

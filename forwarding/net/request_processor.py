@@ -11,7 +11,7 @@ call at a time. Images are immutable; state of this process changes on the event
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -73,7 +73,6 @@ from proxy.metadata.loader import Loader
 from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.feed import FeedTimeout
 from proxy.net.metadata.topic_feed import TopicFeed
-from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import set_within
 from proxy.net.runtime.threads import OneThread
 from proxy.quota.mutation import MutationQuotas
@@ -96,8 +95,6 @@ UNRECORDED_ERRORS = (ErrorCode.NOT_CONTROLLER, AUTHORIZER_NOT_READY)
 UNRECORDABLE = "The audit trail of the controller is full: no change can be recorded, so none is made."
 WRITTEN_AGAIN = 200
 """Records of one transaction when a part of the state, or all of it, is written again."""
-MANY_EVENTS = 50
-"""A request with more events records them in slices."""
 
 MaintenanceEvent = Callable[[Sequence[Message], LogPlace], AuditEvent]
 
@@ -149,6 +146,9 @@ class DecisionTrail(Protocol):
         """A recent record, for proxies to witness."""
 
     def append(self, event: AuditEvent) -> None: ...
+
+    async def append_all(self, events: Iterable[AuditEvent]) -> None:
+        """Append events of which there may be very many."""
 
     def allows_change(self) -> Awaitable[bool]:
         """Return whether the trail has room; without it changes are rejected (D3)."""
@@ -304,7 +304,7 @@ class RequestProcessor:
     async def _processed(self, envelope: types.EnvelopeRequest, sender: Sender) -> types.EnvelopeResponse:
         image = self._loader.image if self._loader.ready else None
         opened, events = await self._thread.run(partial(self._controller.open, envelope, sender, image))
-        await self._record_all(events)
+        await self._trail.append_all(events)
         if isinstance(opened, RejectedEnvelope):
             return self._reject(opened, sender)
         if image is None:
@@ -373,7 +373,7 @@ class RequestProcessor:
             image = self._loader.image
             forwarded = replace(forwarded, known=self._controller.known(image, existing))
             verdict = await self._thread.run(partial(self._decide, forwarded, sender, image, existing, tried))
-            await self._record_all(verdict.events)
+            await self._trail.append_all(verdict.events)
             decision = verdict.decision
             committed = self._committed_forwards.find(forwarded.forward_id)
             if committed is None:
@@ -433,7 +433,7 @@ class RequestProcessor:
         if committed is None:
             # The proxy retries with the same id, and by then the log was read.
             return self._reject(NOT_CONTROLLER, sender)
-        await self._record_all(list(quotas_changed(outcome.records, committed.last_offset)))
+        await self._trail.append_all(quotas_changed(outcome.records, committed.last_offset))
         return await self._respond(forwarded, sender, lambda: outcome.response, committed)
 
     async def _respond_to_duplicate(
@@ -637,15 +637,6 @@ class RequestProcessor:
         self.active = active
         (self.activated.set if active else self.activated.clear)()
         self._metrics.active.set(active)
-
-    async def _record_all(self, events: Sequence[AuditEvent]) -> None:
-        """Record events, in slices if there are many."""
-        if len(events) < MANY_EVENTS:
-            for event in events:
-                self._record(event)
-            return
-        async for event in iterate_in_slices(events):
-            self._record(event)
 
 
 async def _refuses_nothing(_image: MetadataImage, _records: Sequence[Message]) -> None:

@@ -10,7 +10,6 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
-from time import perf_counter_ns
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -20,12 +19,12 @@ from proxy.audit.record import AuditEvent
 from proxy.config import ProxyConfig
 from proxy.config.proxy_principals import principals_at_broker, proxy_principals
 from proxy.metadata.image import QuotasImage
+from proxy.net.audit.audit_log import AuditLog
 from proxy.net.kafka.channel import EndpointSettings
 from proxy.net.kafka.own_topic_watch import OwnTopicWatch
 from proxy.net.kafka.own_topics import audit_topic, live_topic
 from proxy.net.kafka.user_tokens import Identity, ProxyIdentity, UserTokens
 from proxy.net.pages.readiness import Note
-from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.quota.keys import OF_CLIENTS
 from proxy.quota.precedence import defaults_without_own
@@ -39,7 +38,6 @@ from proxy.security.shadow import Shadow
 from proxy.session.gate import Basis, Gate
 from proxy.session.member_hosts import MemberHosts, SharedHosts
 from proxy.session.memory import Limits, RequestMemory
-from proxy.wire.work import Pace
 
 log = structlog.get_logger(__name__)
 
@@ -63,7 +61,6 @@ def gate(
         describes_topic_configs=config.topics.topic_owner_described,
         creates_topics_at_controller=own_controller,
         memory=RequestMemory(config.limits.queued_max_request_bytes),
-        pace=Pace(perf_counter_ns),
         token_secret=config.delegation_token.secret(),
         proxy_principals=proxy_principals(config),
         member_hosts=MemberHosts(hosts),
@@ -117,8 +114,8 @@ class QuotaChanges:
     A reload of the log may bring thousands.
     """
 
-    def __init__(self, record: Callable[[AuditEvent], None]) -> None:
-        self._record = record
+    def __init__(self, audit: AuditLog) -> None:
+        self._audit = audit
         self._waiting: deque[tuple[int, str]] = deque()
         self._arrived = asyncio.Event()
 
@@ -128,17 +125,16 @@ class QuotaChanges:
         self._arrived.set()
 
     async def run(self) -> None:
-        """Record changes until cancelled, in slices."""
+        """Record changes until cancelled."""
         while True:
             await self._arrived.wait()
             self._arrived.clear()
-            async for event in iterate_in_slices(self._events()):
-                self._record(event)
+            await self._audit.append_all(self._events())
 
     def flush(self) -> None:
         """Record what is left, at once."""
         for event in self._events():
-            self._record(event)
+            self._audit.append(event)
 
     def _events(self) -> Iterator[AuditEvent]:
         while self._waiting:

@@ -10,7 +10,7 @@ them, and with its policy.
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -30,7 +30,6 @@ from proxy.net.files.tls import ServerTls
 from proxy.net.kafka.broker_watch import BrokerFacts
 from proxy.net.logins.credentials import Credentials, sasl_listener
 from proxy.net.runtime import descriptors
-from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.net.runtime.listening import listening_socket
 from proxy.quota.connections import AcceptRates, AddressQuota, ConnectionLimits, ConnectionQuotas
@@ -206,12 +205,11 @@ class Listeners:
             if self._entries.get(name) is not entry and entry.listener is not None:
                 self._retire(entry)
 
-    async def renew_logins(self) -> None:
-        """Apply the settings in effect to the next login of connected clients."""
-        async for connection in self.each_connection():
-            entry = self._entries.get(connection.session.listener.name)
-            if entry is not None and entry.policy.sasl is not None:
-                connection.session.authentication.follow(entry.policy.sasl)
+    def renew_login(self, connection: Connection) -> None:
+        """Apply the settings in effect to the next login of a connected client."""
+        entry = self._entries.get(connection.session.listener.name)
+        if entry is not None and entry.policy.sasl is not None:
+            connection.session.authentication.follow(entry.policy.sasl)
 
     async def drain(self, at_once: asyncio.Event) -> Drained:
         """Drain all connections within `drain.timeout.ms`; `at_once`: closes those that are left."""
@@ -222,12 +220,9 @@ class Listeners:
         await self._services.lookups.close()
         return drained
 
-    async def sweep(self, moment_ms: int, share: float) -> None:
-        """Record counts and close idle connections, in slices that take this share of the loop's time."""
+    def sweep(self, moment_ms: int) -> Iterator[None]:
+        """Record counts and close idle connections, one connection at a step."""
         self._former = [listener for listener in self._former if listener.connections]
-        await run_in_slices(self._swept(moment_ms), share=share)
-
-    def _swept(self, moment_ms: int) -> Iterator[None]:
         idle_ms = self._config.limits.connections_max_idle_ms
         idle_since_ms = moment_ms - idle_ms if idle_ms else 0
         incomplete_since_ms = moment_ms - self._config.limits.request_incomplete_max_ms
@@ -241,10 +236,6 @@ class Listeners:
         """Yield the connections of all listeners."""
         for listener in self._listeners():
             yield from listener.connections
-
-    def each_connection(self) -> AsyncIterator[Connection]:
-        """Yield the connections that are open now; the loop gets a turn between them."""
-        return iterate_in_slices(list(self.connections()))
 
     def update_addresses(self, facts: BrokerFacts) -> None:
         """Update the advertised addresses of the brokers, for clients of each listener."""

@@ -7,9 +7,10 @@ that know the data plane and the control plane: the listeners get the forwarder 
 import asyncio
 import json
 import secrets
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 import structlog
@@ -33,6 +34,7 @@ from proxy.config.reloading import ConfigFile
 from proxy.frame import AUDIT_CLOSE_MS, Frame, Recording
 from proxy.metadata.image import MetadataImage
 from proxy.net.audit.capacity import AuditPolicy
+from proxy.net.clients.connection import Connection
 from proxy.net.clients.services import Services
 from proxy.net.files.authorizer_reload import AuthorizerReload
 from proxy.net.files.tls import ServerTls, not_revoked
@@ -49,7 +51,7 @@ from proxy.net.pages.http_server import HttpServer, PreparedAccess
 from proxy.net.pages.quota_page import quota_page
 from proxy.net.pages.readiness import NOT_YET, Note, Readiness, degraded
 from proxy.net.runtime import descriptors, garbage_collector
-from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
+from proxy.net.runtime.chunked import iterate_in_slices, result_in_slices, run_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.net.runtime.merged_metrics import Gauge, Series
@@ -65,6 +67,7 @@ from proxy.security.shadow import Shadow
 from proxy.session.apis.table import HANDLED_HERE, supported_versions
 from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire.error_codes import ErrorCode
+from proxy.wire.work import Pace
 from proxy.workers.control import worker_pages
 from proxy.workers.group import Group, GroupOfOne, Pages
 from proxy.workers.spools import ship_left_over
@@ -123,9 +126,10 @@ class ProxyProcess:
         )
         self._candidate = CandidateTrial(config.authorizer, frame.reloads)
         self._gate = gate_setup.gate(config, rates_of, self._candidate.shadow, group.hosts)
+        self._gate.pace = Pace(perf_counter_ns)
         self._upkeep = ReplaceableTask(self._upkeep_of(self._gate.authorizer).run)
         self._quotas_at_broker = gate_setup.QuotasAtBroker(config)
-        self._quota_changes = gate_setup.QuotaChanges(self._audit.append)
+        self._quota_changes = gate_setup.QuotaChanges(self._audit)
         self._plane = ControlPlane(
             frame, self._recording, internal, group, self._on_image, self._on_controller
         )
@@ -143,7 +147,7 @@ class ProxyProcess:
         self._logins = Logins(
             frame,
             self._gate,
-            lambda: self._listeners.each_connection(),
+            self._each_connection,
             lambda: self._facts is None or self._facts.checks_scram_nonce,
         )
         self._identity = gate_setup.identity(config, lambda: self._watch.broker)
@@ -333,7 +337,8 @@ class ProxyProcess:
         log_lines.set_level(config.log.level)
         if config.limits.max_connections != before.limits.max_connections:
             report_files(config, descriptors.limit())
-        await self._listeners.renew_logins()
+        async for connection in self._each_connection():
+            self._listeners.renew_login(connection)
         async for each, files in iterate_in_slices(prepared.certificates.items()):
             frame.certificates.add(each, files)
         async for stale_tls in iterate_in_slices(stale.difference(self._listeners.tls)):
@@ -406,14 +411,19 @@ class ProxyProcess:
         """At an interval, record counts, close idle connections and drop idle buckets."""
         while True:
             await asyncio.sleep(self._frame.config.audit.summary_interval_ms / 1000)
-            moment_ms = now_ms()
-            await self._listeners.sweep(moment_ms, SWEEP_SHARE)
-            self._record_counts()
-            await run_in_slices(self._gate.quotas.drop_idle(moment_ms), share=SWEEP_SHARE)
-            shown = self._telemetry.shown_clients
-            await run_in_slices(shown.review(self._gate.quotas, moment_ms), share=SWEEP_SHARE)
-            await run_in_slices(self._telemetry.end_idle_quotas(moment_ms), share=SWEEP_SHARE)
+            await run_in_slices(self._swept(now_ms()), share=SWEEP_SHARE)
             garbage_collector.collect_if_few()
+
+    def _swept(self, moment_ms: int) -> Iterator[object]:
+        yield from self._listeners.sweep(moment_ms)
+        self._record_counts()
+        yield from self._gate.quotas.drop_idle(moment_ms)
+        yield from self._telemetry.shown_clients.review(self._gate.quotas, moment_ms)
+        yield from self._telemetry.end_idle_quotas(moment_ms)
+
+    def _each_connection(self) -> AsyncIterator[Connection]:
+        """Yield the connections that are open now; the loop gets turns between them."""
+        return iterate_in_slices(list(self._listeners.connections()))
 
     def _record_counts(self) -> None:
         for event in self._candidate.events(now_ms()):
@@ -494,19 +504,21 @@ class ProxyProcess:
 
     async def _disconnect(self, request: str) -> bytes:
         wanted = DisconnectRequest.decoded(request)
-        return await wanted.carry_out(self._listeners.each_connection(), self._audit.allows_change)
+        return await wanted.carry_out(self._each_connection(), self._audit.allows_change)
 
     async def _connection_page(self, query: str) -> bytes:
-        return await connection_page(ConnectionQuery.parsed(query), list(self._listeners.connections()))
+        connections = list(self._listeners.connections())
+        return await result_in_slices(connection_page(ConnectionQuery.parsed(query), connections))
 
     async def _audit_page(self) -> bytes:
         return await audit_page.audit_page(self._audit)
 
     async def _quota_page(self) -> bytes:
-        sessions = (connection.session for connection in self._listeners.connections())
+        sessions = [connection.session for connection in self._listeners.connections()]
         image, moment_ms = self._gate.image or MetadataImage.EMPTY, now_ms()
         addresses = self._listeners.limited_addresses(image.quotas, moment_ms)
-        return await quota_page(self._gate.quotas, sessions, moment_ms, addresses, self._shares)
+        page = quota_page(self._gate.quotas, sessions, moment_ms, addresses, self._shares)
+        return await result_in_slices(page)
 
 
 def _guard(frame: Frame[ProxyConfig]) -> "GuardedAcls | None":

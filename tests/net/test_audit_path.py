@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from proxy.audit.record import AuditEvent
-from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.audit_log import FEW_EVENTS, AuditLog
 from proxy.net.audit.capacity import AuditPolicy
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.writer import Fsync
+from proxy.net.runtime import chunked
 from tests.net.test_audit_log_and_http import AUTHOR, NOW_MS, Sink, running
 from tests.support.waiting import turns_until
 
@@ -67,6 +68,30 @@ class SlowDisk:
 @pytest.fixture
 def spool(tmp_path: Path) -> Spool:
     return Spool(tmp_path, ROOMY)
+
+
+@pytest.mark.spec("O8")
+async def test_very_many_events_are_recorded_in_order_while_others_are_served(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit, ticks, at_event = an_audit_log(spool), 0, list[int]()
+
+    def events() -> Iterator[AuditEvent]:
+        for _ in range(2 * FEW_EVENTS):
+            at_event.append(ticks)
+            yield AuditEvent(event="quota_changed")
+
+    monkeypatch.setattr(chunked, "SLICE_MS", 0)
+    async with asyncio.TaskGroup() as tasks:
+        recording = tasks.create_task(audit.append_all(events()))
+        while not recording.done():
+            await asyncio.sleep(0)
+            ticks += 1
+
+    assert audit.sequence == 2 * FEW_EVENTS
+    few, many = at_event[:FEW_EVENTS], at_event[FEW_EVENTS:]
+    # The first ones are recorded at once; each of the others waits for a turn.
+    assert (set(few), len(set(many)) > FEW_EVENTS // 2) == ({few[0]}, True)
 
 
 def fill(audit: AuditLog, event: AuditEvent, full: Callable[[], bool]) -> None:
@@ -194,7 +219,7 @@ KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from proxy.audit.record import AuditEvent, Author
-from proxy.net.audit.audit_log import AuditLog
+from proxy.net.audit.audit_log import FEW_EVENTS, AuditLog
 from proxy.net.audit.spool import Spool
 
 async def main():

@@ -6,7 +6,7 @@ async with a_controller(kafka_endpoint(kafka), topic) as controller:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -120,6 +120,10 @@ class FakeTrail:
     append: Callable[[AuditEvent], None]
     allows_change: Callable[[], Awaitable[bool]] = always
     end: str = ""
+
+    async def append_all(self, events: Iterable[AuditEvent]) -> None:
+        for event in events:
+            self.append(event)
 
     async def wait_until_durable(self, classes: Collection[str]) -> bool:
         return True

@@ -6,7 +6,7 @@ defines the format of a record, and proxy.net.audit.capacity what happens withou
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from socket import gethostname
 
 import structlog
@@ -25,10 +25,13 @@ from proxy.net.audit.shipper import AuditShipper
 from proxy.net.audit.spool import Spool
 from proxy.net.audit.spool_files import SpoolError, encode_line
 from proxy.net.audit.writer import AuditWriter
+from proxy.net.runtime.chunked import iterate_in_slices
 
 HIGH_WATER_INTERVAL_MS = 60_000
 COLLAPSED_BYTES = 64 * 1024
 """With less room than this for denials, collapsed events continue to be counted."""
+FEW_EVENTS = 50
+"""Of `append_all`, appended at once: some 2 ms."""
 WATCH_INTERVAL_MS = 1_000
 """Interval of the check that the spool's segments are still there."""
 DURABLE_TIMEOUT_MS = 5_000
@@ -201,6 +204,19 @@ class AuditLog:
             self._record_drops()
         for reader in self._readers:
             reader(event)
+
+    async def append_all(self, events: Iterable[AuditEvent]) -> None:
+        """Append events of which there may be very many: beyond a few, the event loop gets turns between
+        them."""
+        waiting = iter(events)
+        for number, event in enumerate(waiting, 1):
+            self.append(event)
+            if number == FEW_EVENTS:
+                break
+        else:
+            return
+        async for event in iterate_in_slices(waiting):
+            self.append(event)
 
     async def wait_until_durable(self, classes: Collection[str] = (ADMIN,)) -> bool:
         """Wait until all records are written, or synced if audit.fsync of a class says so. False: failed."""

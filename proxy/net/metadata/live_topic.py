@@ -14,7 +14,6 @@ from proxy.net.kafka.own_topics import live_topic
 from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
 from proxy.net.metadata.topic_feed import PartitionError, at_leader
 from proxy.net.metadata.transactions import BrokenBatch, TransactionReader
-from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import Reachability
 from proxy.wire import types
@@ -90,8 +89,8 @@ class LiveTopic:
         self, receive: Callable[[bytes], None], reader: TransactionReader, records: bytes
     ) -> None:
         self.received_bytes += len(records)
-        async for step in iterate_in_slices(reader.steps(records)):
-            for value in () if step is None else step.values:
+        async for step in reader.read(records):
+            for value in step.values:
                 receive(value)
 
     async def _produce(self, batches: Mapping[int, bytes]) -> None:

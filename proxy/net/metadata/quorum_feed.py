@@ -27,7 +27,6 @@ from proxy.net.metadata.quorum import (
     SnapshotId,
 )
 from proxy.net.metadata.transactions import BrokenBatch, QuorumLog, SnapshotReader
-from proxy.net.runtime.chunked import run_in_slices
 from proxy.net.runtime.garbage_collector import apply_image
 from proxy.net.runtime.merged_metrics import GaugeMetricFamily
 
@@ -173,7 +172,7 @@ class QuorumFeed(MetadataFeed):
         elif fetched.diverging:
             self._truncate()
         else:
-            await run_in_slices(self._log.steps(fetched.records))
+            await self._log.read(fetched.records)
             await self._advance(fetched.high_watermark)
 
     def _truncate(self) -> None:
@@ -217,7 +216,7 @@ class QuorumFeed(MetadataFeed):
         position, size = 0, 1
         while position < size:
             chunk, size = await node.snapshot_chunk(wanted, position, self.leader.epoch)
-            await run_in_slices(reader.steps(chunk))
+            await reader.read(chunk)
             position += len(chunk)
         await self._apply_snapshot(wanted, reader.values(), max(high_watermark, wanted.end_offset))
 

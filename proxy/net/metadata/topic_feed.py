@@ -9,7 +9,7 @@ no other process can write. proxy.net.metadata.transactions knows what the fetch
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -19,7 +19,6 @@ from proxy.metadata.signatures import Proof, Values
 from proxy.net.kafka.channel import Channel, ChannelError, EndpointSettings
 from proxy.net.metadata.feed import MetadataFeed
 from proxy.net.metadata.transactions import BrokenBatch, Committed, TransactionReader
-from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.net.runtime.garbage_collector import apply_image
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -181,8 +180,8 @@ class TopicFeed(MetadataFeed):
         self._on_read = on_read
         self._topic = topic
         self._reader = TransactionReader(loader.next_offset)
-        self._unapplied: list[Committed] = []
-        """Steps that were read while catching up; they survive a lost connection."""
+        self._unapplied = _Steps()
+        """What was read while catching up; it survives a lost connection."""
         self._topic_id: bytes | None = None
 
     async def run(self) -> None:
@@ -192,7 +191,9 @@ class TopicFeed(MetadataFeed):
                 async with at_leader(self._endpoint, self._topic) as (partition, leader):
                     await self._catch_up(partition, leader)
                     while True:
-                        for step in await self._read(partition):
+                        read = _Steps()
+                        await self._read(partition, read)
+                        for step in read.steps:
                             await self._apply(step.last_offset, step.values, step.record_offsets, step.proofs)
             except (ChannelError, BrokenBatch, PartitionError) as error:
                 self.reachability.failed(error, topic=self._topic)
@@ -213,39 +214,29 @@ class TopicFeed(MetadataFeed):
         start, end = await partition.start_offset(), await partition.stable_offset()
         self._begin(leader, start, end)
         while self._reader.position < end:
-            self._unapplied += await self._read(partition)
-        steps = self._unapplied
-        last_offset = max([self._reader.settled_offset, *(step.last_offset for step in steps)])
-        values: list[bytes] = []
-        offsets: list[int] = []
-        proofs: list[Proof] = []
-        async for step in iterate_in_slices(steps):
-            values += step.values
-            offsets += step.record_offsets
-            proofs += step.proofs
+            await self._read(partition, self._unapplied)
+        read = self._unapplied
+        last_offset = max([self._reader.settled_offset, *(step.last_offset for step in read.steps)])
         try:
-            await self._apply(last_offset, values, offsets, proofs)
+            await self._apply(last_offset, read.values, read.offsets, read.proofs)
         except MetadataError:
             if self.loader.verifier is None:
-                _find_fault(steps)
+                _find_fault(read.steps)
             raise
-        self._unapplied = []
+        self._unapplied = _Steps()
         self.connected = True
         self.reachability.reached(topic=self._topic, offset=self.loader.image.offset)
 
-    async def _read(self, partition: Partition) -> list[Committed]:
-        records = await partition.fetch(self._reader.position)
-        steps: list[Committed] = []
+    async def _read(self, partition: Partition, into: "_Steps") -> None:
+        before = len(into.steps)
         try:
-            async for step in iterate_in_slices(self._reader.steps(records)):
-                steps += [] if step is None else [step]
+            async for step in self._reader.read(await partition.fetch(self._reader.position)):
+                self._on_read(step)
+                into.add(step)
         except BrokenBatch:
             # The steps before the broken batch count. The batch is fetched again, and then is the first one.
-            if not steps:
+            if len(into.steps) == before:
                 raise
-        for step in steps:
-            self._on_read(step)
-        return steps
 
     def _begin(self, leader: PartitionLeader, start: int, end: int) -> None:
         recreated = self._topic_id not in (None, leader.topic_id)
@@ -262,7 +253,7 @@ class TopicFeed(MetadataFeed):
                 last_stable_offset=end,
                 recreated=recreated,
             )
-        self._reader, self._unapplied = TransactionReader(start), []
+        self._reader, self._unapplied = TransactionReader(start), _Steps()
         self.loader.reload_until(end)
 
     async def _apply(
@@ -270,6 +261,22 @@ class TopicFeed(MetadataFeed):
     ) -> None:
         await apply_image(self.loader.batch_steps(last_offset, values, offsets, proofs))
         self.applied()
+
+
+@dataclass(slots=True)
+class _Steps:
+    """Steps of the log, and what they contain together."""
+
+    steps: list[Committed] = field(default_factory=list)
+    values: list[bytes] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    proofs: list[Proof] = field(default_factory=list)
+
+    def add(self, step: Committed) -> None:
+        self.steps.append(step)
+        self.values += step.values
+        self.offsets += step.record_offsets
+        self.proofs += step.proofs
 
 
 def _find_fault(steps: list[Committed]) -> None:

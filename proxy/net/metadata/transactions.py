@@ -12,7 +12,7 @@ batches (leader changes, voters, a snapshot's header and footer) only move the o
 This module does not know what the values and signatures mean.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,6 +22,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from proxy.error_text import text_of
 from proxy.metadata.signatures import HEADER, Proof
+from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 
 SLICE_RECORDS = 500
 """Records that take about a millisecond."""
@@ -119,10 +120,16 @@ class TransactionReader:
 
     def feed(self, records: bytes) -> list[Committed]:
         """Read one or more batches, the last of which may be cut off; return the steps that they complete."""
-        return [step for step in self.steps(records) if step is not None]
+        return [step for step in self._steps(records) if step is not None]
 
-    def steps(self, records: bytes) -> Iterator[Committed | None]:
-        """Like `feed`, but yield the steps one by one, and None after each SLICE_RECORDS."""
+    async def read(self, records: bytes) -> AsyncIterator[Committed]:
+        """Like `feed`, but yield the steps one by one; the event loop gets turns in between."""
+        async for step in iterate_in_slices(self._steps(records)):
+            if step is not None:
+                yield step
+
+    def _steps(self, records: bytes) -> Iterator[Committed | None]:
+        """Yield the steps, and None after each SLICE_RECORDS."""
         batches = MemoryRecords(records)
         while batches.has_next():
             batch = _checked(batches)
@@ -208,13 +215,11 @@ class QuorumLog:
         """Drop what is not committed, because the leader's log differs from it."""
         self._uncommitted = []
 
-    def feed(self, records: bytes) -> None:
+    async def read(self, records: bytes) -> None:
         """Add whole batches, the last of which may be cut off. BrokenBatch if one cannot be read."""
-        for _ in self.steps(records):
-            pass
+        await run_in_slices(self._steps(records))
 
-    def steps(self, records: bytes) -> Iterator[None]:
-        """Like `feed`, in steps of SLICE_RECORDS."""
+    def _steps(self, records: bytes) -> Iterator[None]:
         whole, _ = split(records)
         for raw in whole:
             batch = checked(raw)
@@ -247,11 +252,14 @@ class SnapshotReader:
         self._control_types: list[int] = []
 
     def feed(self, chunk: bytes) -> None:
-        for _ in self.steps(chunk):
+        for _ in self._steps(chunk):
             pass
 
-    def steps(self, chunk: bytes) -> Iterator[None]:
-        """Like `feed`, in steps of SLICE_RECORDS."""
+    async def read(self, chunk: bytes) -> None:
+        """Like `feed`; the event loop gets turns in between."""
+        await run_in_slices(self._steps(chunk))
+
+    def _steps(self, chunk: bytes) -> Iterator[None]:
         whole, self._rest = split(self._rest + chunk)
         for raw in whole:
             batch = checked(raw)

@@ -1,6 +1,6 @@
 """The page /connections as JSON: who is connected, from where, since and until when, with what (O13).
 
-Made from the proxy's connections for each request, in slices, so that clients are served meanwhile. Pages
+Made from the proxy's connections for each request, in steps, so that clients are served meanwhile. Pages
 follow one another by connection id: `next` of one is `after` of the following. With workers the supervisor
 asks each of them for the same page, and merges them. `ConnectionQuery` raises BadRequest for a query that is
 not understood: nothing is shown that was not asked for.
@@ -8,7 +8,7 @@ not understood: nothing is shown that was not asked for.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappush, heappushpop
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
@@ -16,7 +16,6 @@ from typing import Any, Protocol, TypedDict
 from urllib.parse import parse_qsl
 
 from proxy.net.pages.http_server import BadRequest
-from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.security.principal import parse_principal
 from proxy.session.session import Session
 from proxy.wire.api_keys import ApiKey
@@ -169,13 +168,16 @@ _PARSERS: dict[str, Callable[[str], object]] = {
 }
 
 
-async def connection_page(query: ConnectionQuery, connections: Iterable[ConnectedClient]) -> bytes:
-    """Return the page of these connections that the query asks for."""
+def connection_page(
+    query: ConnectionQuery, connections: Iterable[ConnectedClient]
+) -> Generator[None, None, bytes]:
+    """Return the page of these connections that the query asks for, in steps."""
     first: list[
         tuple[int, int, ConnectedClient]
     ] = []  # The lowest ids behind `after`, negated: the heap's top is
     matching = 0  # the highest of them. The second number orders equal ids.
-    async for connection in iterate_in_slices(connections):
+    for connection in connections:
+        yield
         if not query.matches(connection.session):
             continue
         matching += 1
@@ -183,7 +185,10 @@ async def connection_page(query: ConnectionQuery, connections: Iterable[Connecte
         if number > query.after:
             put = heappush if len(first) <= query.limit else heappushpop
             put(first, (-number, matching, connection))
-    rows = [_row(connection) async for *_, connection in iterate_in_slices(sorted(first, reverse=True))]
+    rows = []
+    for *_, connection in sorted(first, reverse=True):
+        rows.append(_row(connection))
+        yield
     return _page(matching, rows, query.limit)
 
 

@@ -1,16 +1,15 @@
 """The page /quotas as JSON: limited users, client ids and addresses, their rates and throttle times.
 
-Made from the proxy's buckets and sessions for each request, in slices, so that clients are served meanwhile.
+Made from the proxy's buckets and sessions for each request, in steps, so that clients are served meanwhile.
 `penstock shell` shows quotas that are configured and not in use.
 """
 
 import heapq
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Protocol
 
-from proxy.net.runtime.chunked import iterate_in_slices
 from proxy.quota.connections import AddressQuota
 from proxy.quota.keys import KEYS
 from proxy.quota.throttle import Bucket, ClientQuotas
@@ -29,35 +28,42 @@ class Shares(Protocol):
     def row(self, bucket: Bucket) -> dict[str, str | float] | None: ...
 
 
-async def quota_page(
+def quota_page(
     quotas: ClientQuotas,
     sessions: Iterable[Session],
     now_ms: int,
     addresses: Iterable[AddressQuota] = (),
     shares: Shares | None = None,
-) -> bytes:
-    """Return the page of active quota-ids. `connections` counts those whose last request used the quota-id.
+) -> Generator[None, None, bytes]:
+    """Return the page of active quota-ids, in steps.
 
-    `addresses`: those with a limited connection rate that have connected recently. `shares`: None: no quota
-    has the scope `cluster`.
+    `connections` counts those whose last request used the quota-id. `addresses`: those with a limited
+    connection rate that have connected recently. `shares`: None: no quota has the scope `cluster`.
     """
     holders: Counter[int] = Counter()
     """Bucket's id() -> the sessions that hold it."""
-    async for session in iterate_in_slices(list(sessions)):
+    for session in sessions:
         holders.update(map(id, session.machine.client.buckets))
-    buckets = quotas.active(now_ms)
-    rates = [bucket.byte_rate(now_ms) async for bucket in iterate_in_slices(buckets)]
+        yield
+    buckets, rates = quotas.active(now_ms), []
+    for bucket in buckets:
+        rates.append(bucket.byte_rate(now_ms))
+        yield
     waits = [max(bucket.throttled_until_ms - now_ms, 0) for bucket in buckets]
     shown = heapq.nlargest(MAX_ROWS, range(len(buckets)), key=lambda at: (waits[at], rates[at]))
-    rows = [
-        _row(buckets[at], rates[at], holders[id(buckets[at])], now_ms, shares)
-        async for at in iterate_in_slices(shown)
-    ]
+    rows = []
+    for at in shown:
+        rows.append(_row(buckets[at], rates[at], holders[id(buckets[at])], now_ms, shares))
+        yield
+    limited = []
+    for address in addresses:
+        limited.append(address)
+        yield
     head: dict[str, object] = {
         "mode": "enforce" if quotas.enforced else "observe",
         "time_ms": now_ms,
         "active": len(buckets),
-        "addresses": await _addresses(addresses),
+        "addresses": _addresses(limited),
     }
     if shares is not None:
         head["cluster"] = shares.page()
@@ -65,10 +71,9 @@ async def quota_page(
     return f'{json.dumps(head)[:-1]}, "quotas": [\n{listed}\n]}}\n'.encode()
 
 
-async def _addresses(addresses: Iterable[AddressQuota]) -> list[Row]:
+def _addresses(limited: list[AddressQuota]) -> list[Row]:
     """Return the rows of the addresses with the highest rates."""
-    found = [address async for address in iterate_in_slices(addresses)]
-    shown = heapq.nlargest(MAX_ROWS, found, key=lambda each: each.rate)
+    shown = heapq.nlargest(MAX_ROWS, limited, key=lambda each: each.rate)
     return [
         {
             "address": each.address,

@@ -5,7 +5,7 @@ slice takes SLICE_MS of CPU time; then the loop gets a turn.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from time import thread_time_ns
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -42,6 +42,17 @@ async def run_in_slices(steps: Iterable[object], *, share: float = 1.0) -> None:
     """Run all steps, in slices like `iterate_in_slices`."""
     async for _ in iterate_in_slices(steps, share=share):
         pass
+
+
+async def result_in_slices(steps: Generator[object, None, T]) -> T:
+    """Run all steps like `run_in_slices`; return what the generator returns."""
+    results: list[T] = []
+
+    def each() -> Iterator[object]:
+        results.append((yield from steps))
+
+    await run_in_slices(each())
+    return results[0]
 
 
 async def call_in_slices(function: Callable[[], T]) -> T:

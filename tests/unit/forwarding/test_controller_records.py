@@ -105,7 +105,7 @@ def test_each_changed_entity_is_notified_once_in_the_words_of_kip_55() -> None:
         acl_record(1),
     ]
 
-    events = quotas_changed(records, 17)
+    events = list(quotas_changed(records, 17))
 
     assert [(e.event, e.entity_path, e.last_offset, json.loads(e.message or "")) for e in events] == [
         ("quota_changed", "users/alice", 17, {"version": 2, "entity_path": "users/alice"}),
