@@ -32,8 +32,8 @@ from proxy.config.parts import (
 from proxy.net.files.tls import KeyPair, ServerTls, ServerTlsSettings
 from proxy.net.logins.credentials import BUILT_IN
 from proxy.security.claims import ClaimPath, GroupsClaim, NameClaim
-from proxy.security.groups import group_names
 from proxy.security.kerberos_names import DEFAULT, LocalRules
+from proxy.security.principal import group_names
 from proxy.security.principal_builder import (
     ALTERNATIVE_NAME_RULES,
     FROM,

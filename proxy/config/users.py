@@ -17,8 +17,8 @@ from proxy.config.reading import parse
 from proxy.error_text import text_of
 from proxy.net.files.watched_file import INTERVAL_MS, FileReloads, WatchedFile
 from proxy.net.logins.credentials import PlainUsers, StoredUser, keyed_password
-from proxy.security.groups import group_names
 from proxy.security.passwords import check_hash
+from proxy.security.principal import group_names
 
 FILE_KIND = "users"
 

@@ -1,7 +1,6 @@
 """Authentication and authorization.
 
 principal            an authenticated identity, its text and its bytes (KIP-590)
-groups               the groups of a session: which names are valid, and how many
 principal_builder    makes the principal of a connection; a class may replace it (KIP-189)
 principal_serde      encodes principals in Envelopes; a class may replace it
 authorizer           the authorizer's interface (KIP-11), its guard, and how one is loaded; hosts as in ACLs

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from proxy.security.distinguished_name import rfc2253
-from proxy.security.groups import has_controls
+from proxy.security.principal import has_controls
 from proxy.security.sasl.exchange import shown
 
 MAX_BYTES = 16_384

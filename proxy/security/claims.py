@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from proxy.security.groups import group_names
+from proxy.security.principal import group_names
 
 Payload = Mapping[str, object]
 """The members of a token's payload."""

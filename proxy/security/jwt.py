@@ -17,8 +17,8 @@ from joserfc.errors import JoseError
 from joserfc.jws import JWSRegistry
 
 from proxy.security.claims import SUB, GroupsClaim, NameClaim
-from proxy.security.groups import has_controls
 from proxy.security.jwk_set import ALGORITHMS, JwkSet
+from proxy.security.principal import has_controls
 from proxy.security.sasl.exchange import shown
 
 Value = TypeVar("Value")

@@ -1,14 +1,15 @@
 """An authenticated identity: its text in ACLs and logs, its bytes in an Envelope (KIP-590).
 
-SASL exchanges, TLS and Envelopes make principals.
+SASL exchanges, TLS and Envelopes make principals. Tokens, certificates and the users file name groups of a
+session; `Principal.groups` has the result of `group_names` (SPEC A8).
 """
 
+import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, fields
 
-from proxy.security.groups import MAX_BYTES, MAX_GROUPS, group_names
 from proxy.wire import codecs, types
 from proxy.wire.errors import WireError
 
@@ -17,6 +18,14 @@ GROUP_TYPE = "Group"
 
 MAX_NAME_CHARACTERS = 1_024
 """Each record of a session has its name, and one request may cause a thousand."""
+
+MAX_GROUPS = 1_000
+MAX_GROUP_NAME_BYTES = 249
+"""As of a topic's name."""
+MAX_GROUPS_BYTES = 16_384
+"""All group names of a session together, in UTF-8."""
+_CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Unicode's categories Cc and Cs."""
 
 _VERSION = struct.Struct(">h")
 _DATA_VERSION = 0
@@ -137,6 +146,37 @@ def _groups_fault(groups: object) -> str | None:
     return None if valid == groups else "its groups are not sorted, or one is there twice"
 
 
+def has_controls(name: str) -> bool:
+    """Whether a name contains a control character, or half of a surrogate pair, which JSON can express."""
+    return _CONTROLS.search(name) is not None
+
+
+def group_names(names: Iterable[str], prefix: str = "") -> tuple[str, ...]:
+    """Return the groups, sorted, each once and with the prefix; ValueError: a wrong name, or too many.
+
+    What exceeds a limit is never truncated: a group that is left out might be one that an ACL denies.
+    """
+    named = set(names)
+    if not named:
+        return ()
+    if "" in named:
+        raise ValueError("the name of a group is empty")
+    groups = tuple(sorted(prefix + name for name in named))
+    if any(map(has_controls, groups)):
+        raise ValueError("the name of a group contains a control character or is not text")
+    if "*" in groups:
+        # In an ACL it would stand for all.
+        raise ValueError("a group is named *")
+    if len(groups) > MAX_GROUPS:
+        raise ValueError(f"{len(groups)} groups, limit {MAX_GROUPS}")
+    sizes = [len(group.encode()) for group in groups]
+    if max(sizes, default=0) > MAX_GROUP_NAME_BYTES:
+        raise ValueError(f"the name of a group has {max(sizes)} bytes, limit {MAX_GROUP_NAME_BYTES}")
+    if sum(sizes) > MAX_GROUPS_BYTES:
+        raise ValueError(f"the names of the groups have {sum(sizes)} bytes, limit {MAX_GROUPS_BYTES}")
+    return groups
+
+
 def by_token(principal: Principal) -> Principal:
     """Return the principal, of whatever class, as one that has logged in with a delegation token."""
     if principal.token_authenticated:
@@ -192,7 +232,7 @@ def deserialize(raw: bytes) -> Principal:
 
 
 def _read_groups(raw: bytes) -> tuple[str, ...]:
-    if len(raw) > MAX_BYTES + MAX_GROUPS:
+    if len(raw) > MAX_GROUPS_BYTES + MAX_GROUPS:
         raise ValueError(f"the groups of a principal have {len(raw)} bytes")
     try:
         groups = tuple(raw.decode().split("\n"))

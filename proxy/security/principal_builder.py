@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
 from proxy.error_text import text_of
-from proxy.security.groups import group_names
 from proxy.security.mapping_rules import DEFAULT, MappingRules, NoMatchingRule
 from proxy.security.plugin import plugin
-from proxy.security.principal import ANONYMOUS, USER_TYPE, Principal
+from proxy.security.principal import ANONYMOUS, USER_TYPE, Principal, group_names
 from proxy.security.sasl.exchange import shown
 
 MAPPING_RULES = "ssl.principal.mapping.rules"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.security.claims import ClaimPath, GroupsClaim
-from proxy.security.groups import MAX_BYTES, MAX_GROUPS, MAX_NAME_BYTES, group_names
+from proxy.security.principal import MAX_GROUP_NAME_BYTES, MAX_GROUPS, MAX_GROUPS_BYTES, group_names
 
 pytestmark = pytest.mark.spec("A8")
 
@@ -47,5 +47,5 @@ def test_any_payload_has_valid_groups_or_an_error(payload: dict[str, Any], path:
     assert found == tuple(sorted(set(found)))
     assert group_names(found) == found
     assert len(found) <= MAX_GROUPS
-    assert sum(len(name.encode()) for name in found) <= MAX_BYTES
-    assert all(0 < len(name.encode()) <= MAX_NAME_BYTES for name in found)
+    assert sum(len(name.encode()) for name in found) <= MAX_GROUPS_BYTES
+    assert all(0 < len(name.encode()) <= MAX_GROUP_NAME_BYTES for name in found)

@@ -7,10 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.security.claims import ClaimPath, GroupsClaim, NameClaim
-from proxy.security.groups import group_names
 from proxy.security.jwk_set import JwkSet, JwkSetError
 from proxy.security.jwt import Claims, Invalid, JwtPolicy, verify
-from proxy.security.principal import Principal
+from proxy.security.principal import Principal, group_names
 from proxy.security.sasl.exchange import Accepted, Challenge, Rejected
 from proxy.security.sasl.oauthbearer import OAuthBearerExchange, TrustedProvider
 from proxy.security.sasl.oauthbearer_message import ClientFirst

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.security.groups import MAX_BYTES, MAX_GROUPS, MAX_NAME_BYTES, group_names
+from proxy.security.principal import MAX_GROUP_NAME_BYTES, MAX_GROUPS, MAX_GROUPS_BYTES, group_names
 
 pytestmark = pytest.mark.spec("A8")
 
@@ -48,9 +48,9 @@ def test_the_limits_are_exact() -> None:
     with pytest.raises(ValueError, match="has 250 bytes, limit 249"):
         group_names(["ü" * 125])
     with pytest.raises(ValueError, match="has 250 bytes, limit 249"):
-        group_names(["x" * MAX_NAME_BYTES], "p")
+        group_names(["x" * MAX_GROUP_NAME_BYTES], "p")
 
-    full = [f"{number:0128}" for number in range(MAX_BYTES // 128)]
+    full = [f"{number:0128}" for number in range(MAX_GROUPS_BYTES // 128)]
     assert len(group_names(full)) == 128
     with pytest.raises(ValueError, match="have 16385 bytes, limit 16384"):
         group_names([*full, "x"])

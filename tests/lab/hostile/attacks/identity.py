@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.x509.name import _ASN1Type
 from joserfc.jwk import RSAKey
 
-from proxy.security.groups import MAX_GROUPS
+from proxy.security.principal import MAX_GROUPS
 from proxy.security.sasl.oauthbearer_message import ClientFirst
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
