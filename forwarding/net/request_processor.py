@@ -229,9 +229,9 @@ class RequestProcessor:
             self._claim_settled.set()
             log.info("controller is active", metadata_offset=self._loader.image.offset)
             if self._signer is not None and self._signer.has_to_begin:
-                await self._begin_signed_log(self._signer)
+                await self._begin_signed_log()
 
-    async def _begin_signed_log(self, signer: LogSigner) -> None:
+    async def _begin_signed_log(self) -> None:
         """Write what is in effect again, signed.
 
         If the claim is lost meanwhile, the rest remains without signatures of its own. The digest covers it.

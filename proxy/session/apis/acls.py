@@ -48,9 +48,6 @@ _DETAILS = (
     *("resource_type", "pattern_type", "name", "principal", "host", "operation_of_acl", "permission_type"),
 )
 
-_PART_UNITS = 4
-"""The cost of a part, in the units of proxy.wire.work."""
-
 NO_AUTHORIZER_TO_ALTER = "No Authorizer is configured."
 NO_AUTHORIZER_TO_DESCRIBE = "No Authorizer is configured on the broker"
 NO_ENDS = "The cluster's controller is Kafka's, which would make this ACL without its end."
@@ -79,7 +76,7 @@ def _create(request: types.CreateAclsRequest, call: Call) -> Verdict:
     result = types.CreateAclsResponse.AclCreationResult
     rejected = {
         index: result(error_code=fault[0], error_message=fault[1])
-        for index, creation in enumerate(paced(request.creations))
+        for index, creation in enumerate(request.creations)
         if (fault := _fault(creation, call)) is not None
     }
     if not rejected:
@@ -246,7 +243,7 @@ def _check(parts: Iterable[Message]) -> None:
     controller rejects the Envelope. A number that no release has defined is another matter: the controller
     rejects the creation or filter, and DescribeAcls finds nothing.
     """
-    for part in paced(list(parts), _PART_UNITS):
+    for part in parts:
         for attribute in _NUMBERS:
             if getattr(part, attribute, None) == 0:
                 raise WireError(f"{type(part).__qualname__}: {attribute} is UNKNOWN")
