@@ -7,7 +7,7 @@ that know the data plane and the control plane: the listeners get the forwarder 
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Generator, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from time import perf_counter_ns
@@ -51,7 +51,7 @@ from proxy.net.pages.http_server import HttpServer, PreparedAccess
 from proxy.net.pages.quota_page import quota_page
 from proxy.net.pages.readiness import NOT_YET, Note, Readiness, degraded
 from proxy.net.runtime import descriptors, garbage_collector
-from proxy.net.runtime.chunked import iterate_in_slices, result_in_slices, run_in_slices
+from proxy.net.runtime.chunked import iterate_in_slices, run_in_slices
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.inherited_sockets import InheritedSockets
 from proxy.net.runtime.merged_metrics import Gauge, Series
@@ -414,7 +414,7 @@ class ProxyProcess:
             await run_in_slices(self._swept(now_ms()), share=SWEEP_SHARE)
             garbage_collector.collect_if_few()
 
-    def _swept(self, moment_ms: int) -> Iterator[object]:
+    def _swept(self, moment_ms: int) -> Generator[object, None, None]:
         yield from self._listeners.sweep(moment_ms)
         self._record_counts()
         yield from self._gate.quotas.drop_idle(moment_ms)
@@ -508,7 +508,7 @@ class ProxyProcess:
 
     async def _connection_page(self, query: str) -> bytes:
         connections = list(self._listeners.connections())
-        return await result_in_slices(connection_page(ConnectionQuery.parsed(query), connections))
+        return await run_in_slices(connection_page(ConnectionQuery.parsed(query), connections))
 
     async def _audit_page(self) -> bytes:
         return await audit_page.audit_page(self._audit)
@@ -518,7 +518,7 @@ class ProxyProcess:
         image, moment_ms = self._gate.image or MetadataImage.EMPTY, now_ms()
         addresses = self._listeners.limited_addresses(image.quotas, moment_ms)
         page = quota_page(self._gate.quotas, sessions, moment_ms, addresses, self._shares)
-        return await result_in_slices(page)
+        return await run_in_slices(page)
 
 
 def _guard(frame: Frame[ProxyConfig]) -> "GuardedAcls | None":

@@ -170,7 +170,7 @@ class AclsImage:
 
     def of_networks(self) -> Iterator[Acl]:
         """Yield the ACLs whose host may be a network."""
-        return (acl for acl in paced(list(self.by_id.each_value())) if "/" in acl.host)
+        return (acl for acl in self.by_id.each_value() if "/" in acl.host)
 
     def existing(self, acl: Acl) -> Acl | None:
         """Return the ACL in effect with the binding of `acl`, or None: CreateAcls creates each only once."""

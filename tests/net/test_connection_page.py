@@ -20,7 +20,7 @@ from proxy.net.pages.connection_page import MAX_ROWS, ConnectionQuery, connectio
 from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import BadRequest, HttpServer
 from proxy.net.pages.readiness import Readiness
-from proxy.net.runtime.chunked import result_in_slices
+from proxy.net.runtime.chunked import run_in_slices
 from proxy.security.principal import Principal
 from proxy.session.session import Session
 from proxy.wire import types as t
@@ -56,12 +56,12 @@ def connected(
 
 
 async def ids(query: str, connections: Iterable[Connected]) -> list[int]:
-    page = json.loads(await result_in_slices(connection_page(ConnectionQuery.parsed(query), connections)))
+    page = json.loads(await run_in_slices(connection_page(ConnectionQuery.parsed(query), connections)))
     return [int(row["connection_id"], 16) for row in page["connections"]]
 
 
 async def test_a_row_says_who_is_connected_from_where_since_when_and_with_what() -> None:
-    page = json.loads(await result_in_slices(connection_page(ConnectionQuery(), [connected(7)])))
+    page = json.loads(await run_in_slices(connection_page(ConnectionQuery(), [connected(7)])))
 
     assert page == {
         "matching": 1,
@@ -91,7 +91,7 @@ async def test_a_client_without_a_login_has_no_principal() -> None:
     talk = Conversation(sasl_listener=sasl())
     talk.asks(ApiKey.FETCH, 12, fetch("orders"))
 
-    page = json.loads(await result_in_slices(connection_page(ConnectionQuery(), [Connected(talk.session)])))
+    page = json.loads(await run_in_slices(connection_page(ConnectionQuery(), [Connected(talk.session)])))
     assert page["connections"][0]["principal"] is None
     assert await ids("principal=User:ANONYMOUS", [Connected(talk.session)]) == []
 
@@ -164,7 +164,7 @@ async def serving(connections: list[Connected]) -> AsyncIterator[str]:
     """The address of one process."""
 
     async def page(query: str) -> bytes:
-        return await result_in_slices(connection_page(ConnectionQuery.parsed(query), connections))
+        return await run_in_slices(connection_page(ConnectionQuery.parsed(query), connections))
 
     access = HttpAccess(host="127.0.0.1", port=0)
     server = HttpServer(access, CollectorRegistry(), Readiness, queries={"/connections": page})
@@ -188,7 +188,7 @@ async def two_workers(
             ours, theirs = socket.socketpair()
 
             async def page(query: str, own: list[Connected] = own) -> bytes:
-                return await result_in_slices(connection_page(ConnectionQuery.parsed(query), own))
+                return await run_in_slices(connection_page(ConnectionQuery.parsed(query), own))
 
             running.append(tasks.create_task(control.answer(theirs.detach(), {control.CONNECTIONS: page})))
             ours.setblocking(False)

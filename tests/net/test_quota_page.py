@@ -17,7 +17,7 @@ from proxy.metadata.quota_entity import DEFAULT, QuotaEntity
 from proxy.net.pages.http_server import exposition, metrics_page
 from proxy.net.pages.quota_page import MAX_ROWS, quota_page
 from proxy.net.runtime import chunked
-from proxy.net.runtime.chunked import result_in_slices
+from proxy.net.runtime.chunked import run_in_slices
 from proxy.net.telemetry.event_metrics import StateCollector, Telemetry
 from proxy.quota.bucket_table import IDLE_MS
 from proxy.quota.connections import ConnectionLimits, ConnectionQuotas
@@ -41,9 +41,7 @@ async def test_the_page_tells_who_is_throttled_by_which_rule_and_how_many_share_
         talk.asks(ApiKey.PRODUCE, 9, produce("orders", records=bytes(8_000)))
         talk.answers(ApiKey.PRODUCE, 9, produced("orders"))
 
-    page = json.loads(
-        await result_in_slices(quota_page(gate.quotas, [one.session, two.session], NOW_MS + 10))
-    )
+    page = json.loads(await run_in_slices(quota_page(gate.quotas, [one.session, two.session], NOW_MS + 10)))
 
     (row,) = page.pop("quotas")
     assert page == {"mode": "enforce", "time_ms": NOW_MS + 10, "active": 1, "addresses": []}
@@ -72,11 +70,11 @@ async def test_the_page_is_bounded_and_begins_with_those_that_wait() -> None:
         size = 20_000 if number == 4_321 else number
         quotas.bucket(PRODUCER_BYTE_RATE, image, "u", f"c{number}").record(size, NOW_MS)
 
-    page = json.loads(await result_in_slices(quota_page(quotas, [], NOW_MS)))
+    page = json.loads(await run_in_slices(quota_page(quotas, [], NOW_MS)))
 
     assert (page["active"], len(page["quotas"])) == (ENTITIES, MAX_ROWS)
     assert [row["client_id"] for row in page["quotas"][:3]] == ["c4321", "c4999", "c4998"]
-    assert json.loads(await result_in_slices(quota_page(quotas, [], NOW_MS + IDLE_MS)))["quotas"] == []
+    assert json.loads(await run_in_slices(quota_page(quotas, [], NOW_MS + IDLE_MS)))["quotas"] == []
 
 
 @pytest.mark.spec("Q10")
@@ -143,7 +141,7 @@ async def test_clients_are_served_while_thousands_of_quota_ids_are_told(
         telemetry.read(AuditEvent(event="throttled", quota_key=bucket.key, quota_id=bucket.quota_id, count=2))
 
     monkeypatch.setattr(chunked, "SLICE_MS", 0)
-    page, turns_of_page = await turns_during(result_in_slices(quota_page(gate.quotas, [], NOW_MS)))
+    page, turns_of_page = await turns_during(run_in_slices(quota_page(gate.quotas, [], NOW_MS)))
     text, turns_of_metrics = await turns_during(exposition(registry))
 
     assert json.loads(page)["active"] == ENTITIES
@@ -191,7 +189,7 @@ async def test_the_page_tells_which_addresses_are_limited_and_how_fast_they_come
     connections.open("SASL", "10.0.0.3", quotas_image({}), NOW_MS)
 
     page = json.loads(
-        await result_in_slices(
+        await run_in_slices(
             quota_page(ClientQuotas(Quotas()), [], NOW_MS, connections.limited(quotas, NOW_MS))
         )
     )

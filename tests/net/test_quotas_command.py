@@ -13,7 +13,7 @@ from proxy.net.pages.http_access import HttpAccess
 from proxy.net.pages.http_server import HttpServer
 from proxy.net.pages.quota_page import quota_page
 from proxy.net.pages.readiness import Readiness
-from proxy.net.runtime.chunked import result_in_slices
+from proxy.net.runtime.chunked import run_in_slices
 from proxy.quota.keys import PRODUCER_BYTE_RATE
 from proxy.quota.throttle import ClientQuotas
 from tests.lab.cluster.ports import free_addresses
@@ -33,7 +33,7 @@ async def test_it_prints_a_table_or_the_page(tmp_path: Path, capsys: pytest.Capt
     host, _, port = bind.rpartition(":")
 
     async def page() -> bytes:
-        return await result_in_slices(quota_page(quotas, [], NOW_MS))
+        return await run_in_slices(quota_page(quotas, [], NOW_MS))
 
     server = HttpServer(
         HttpAccess(host=host, port=int(port)),

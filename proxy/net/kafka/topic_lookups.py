@@ -9,7 +9,7 @@ than there.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -152,7 +152,7 @@ class TopicLookups:
                 del self._waiting[wanted.waiter]
                 wanted.waiter.topics_looked_up()
 
-    def _gathered(self, question: dict[bytes, None], complete: list[_Request]) -> Iterator[None]:
+    def _gathered(self, question: dict[bytes, None], complete: list[_Request]) -> Generator[None, None, None]:
         """Fill a question, and list the requests that end with it; one step for each id."""
         while self._lines and len(question) < MAX_IDS:
             owner = next(iter(self._lines))

@@ -219,7 +219,7 @@ class QuorumLog:
         """Add whole batches, the last of which may be cut off. BrokenBatch if one cannot be read."""
         await run_in_slices(self._steps(records))
 
-    def _steps(self, records: bytes) -> Iterator[None]:
+    def _steps(self, records: bytes) -> Generator[None, None, None]:
         whole, _ = split(records)
         for raw in whole:
             batch = checked(raw)
@@ -259,7 +259,7 @@ class SnapshotReader:
         """Like `feed`; the event loop gets turns in between."""
         await run_in_slices(self._steps(chunk))
 
-    def _steps(self, chunk: bytes) -> Iterator[None]:
+    def _steps(self, chunk: bytes) -> Generator[None, None, None]:
         whole, self._rest = split(self._rest + chunk)
         for raw in whole:
             batch = checked(raw)

@@ -38,20 +38,15 @@ async def iterate_in_slices(items: Iterable[T], *, share: float = 1.0) -> AsyncI
             since_ns = thread_time_ns()
 
 
-async def run_in_slices(steps: Iterable[object], *, share: float = 1.0) -> None:
-    """Run all steps, in slices like `iterate_in_slices`."""
-    async for _ in iterate_in_slices(steps, share=share):
-        pass
-
-
-async def result_in_slices(steps: Generator[object, None, T]) -> T:
-    """Run all steps like `run_in_slices`; return what the generator returns."""
+async def run_in_slices(steps: Generator[object, None, T], *, share: float = 1.0) -> T:
+    """Run all steps, in slices like `iterate_in_slices`; return what the generator returns."""
     results: list[T] = []
 
     def each() -> Iterator[object]:
         results.append((yield from steps))
 
-    await run_in_slices(each())
+    async for _ in iterate_in_slices(each(), share=share):
+        pass
     return results[0]
 
 

@@ -27,7 +27,7 @@ from proxy.metadata.image import QuotasImage
 from proxy.metadata.quota_entity import QuotaEntity
 from proxy.net.pages.http_server import exposition
 from proxy.net.pages.quota_page import quota_page
-from proxy.net.runtime.chunked import result_in_slices
+from proxy.net.runtime.chunked import run_in_slices
 from proxy.net.telemetry.event_metrics import Telemetry
 from proxy.net.telemetry.quota_metrics import ShownClients, quota_series
 from proxy.quota.keys import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
@@ -204,9 +204,7 @@ def asked_by_operators(image: QuotasImage) -> list[Row]:
         event = AuditEvent(event="throttled", quota_key=bucket.key, quota_id=bucket.quota_id, count=1)
         telemetry.read(event)
     cases = {
-        "/quotas": lambda: asyncio.run(
-            longest_turn_ms(result_in_slices(quota_page(gate.quotas, [], NOW_MS)))
-        ),
+        "/quotas": lambda: asyncio.run(longest_turn_ms(run_in_slices(quota_page(gate.quotas, [], NOW_MS)))),
         "/metrics": lambda: asyncio.run(longest_turn_ms(exposition(registry))),
     }
     return [row for what, case in cases.items() for row in in_turns({"others": case}, what, "ms")]

@@ -1,7 +1,7 @@
 """Long work in pieces: how long one holds the loop, in CPU time of this thread."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Generator
 from time import thread_time_ns
 from typing import Any
 
@@ -12,7 +12,7 @@ from proxy.net.runtime.chunked import SLICE_MS, iterate_in_slices, run_in_slices
 pytestmark = pytest.mark.spec("O8")
 
 
-def busy(count: int, item_ms: float) -> Iterator[int]:
+def busy(count: int, item_ms: float) -> Generator[int, None, None]:
     """Items that take CPU time to make."""
     for number in range(count):
         until = thread_time_ns() + item_ms * 1_000_000
