@@ -1,9 +1,11 @@
 """What a forwarded request changed in Kafka's own log, as the audit record of the proxy tells it."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from proxy.session.apis.table import TABLE
 from proxy.session.requests.forwarding import MAX_BYTES, expected_records
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -197,3 +199,24 @@ def test_of_configs_those_are_told_that_were_accepted_and_are_in_the_log() -> No
 
     # Levels of loggers (8) are not in the log.
     assert told == (("ConfigRecord", "TOPIC", "orders"), ("ConfigRecord", "BROKER", "1"))
+
+
+@pytest.mark.spec("O8")
+def test_the_acls_that_were_deleted_are_read_one_after_the_other() -> None:
+    """Whoever takes the changes can pause between any two of them."""
+    read: list[object] = []
+
+    class Read(list[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            for each in super().__iter__():
+                read.append(each)
+                yield each
+
+    response = acls_deleted("alice", "bob", "carol")
+    response.filter_results[0].matching_acls = Read(response.filter_results[0].matching_acls)
+    changes = TABLE[ApiKey.DELETE_ACLS].changes
+    assert changes is not None
+
+    first = next(iter(changes(types.DeleteAclsRequest(), response)))
+
+    assert (first, len(read)) == (("RemoveAccessControlEntryRecord", *ACL), 1)

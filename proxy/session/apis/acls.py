@@ -168,9 +168,12 @@ def _deleted(request: types.DeleteAclsRequest, response: types.DeleteAclsRespons
         yield ("RemoveAccessControlEntryRecord",)
         return
     # Two filters may match the same ACL, which is removed once.
-    matching = [acl for result in response.filter_results for acl in result.matching_acls if succeeded(acl)]
-    for fields in dict.fromkeys(_acl(acl, acl.pattern_type) for acl in matching):
-        yield "RemoveAccessControlEntryRecord", *fields
+    seen: set[Change] = set()
+    for acl in (acl for result in response.filter_results for acl in result.matching_acls if succeeded(acl)):
+        fields = _acl(acl, acl.pattern_type)
+        if fields not in seen:
+            seen.add(fields)
+            yield "RemoveAccessControlEntryRecord", *fields
 
 
 def _acl(
