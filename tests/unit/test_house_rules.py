@@ -28,7 +28,7 @@ MAX_PARAMETERS = 7
 CONSTRUCTORS_WITH_MORE = 1
 """Only falls: spark_audit.service.service.Service."""
 KNOWN_TO_WORK_IN_SLICES = 32
-"""Only falls (decision 0148): modules that pause work, or count what is done in it."""
+"""Only falls (decisions 0148, 0185): modules that pause work, or count what is done in it."""
 THE_SLICES = {"proxy.wire.work", "proxy.net.runtime.chunked"}
 PLACEHOLDER_DOCSTRING = "To be mapped."
 MAP_LINE = re.compile(r"^(?P<name>\w+)/? {2,}\S", re.MULTILINE)

@@ -118,6 +118,15 @@ def test_each_changed_entity_is_notified_once_in_the_words_of_kip_55() -> None:
     ]
 
 
+@pytest.mark.spec("O8")
+def test_notifications_of_very_many_entities_are_made_one_at_a_time() -> None:
+    records = (quota_record("producer_byte_rate", 1, user=f"user-{number}") for number in range(3))
+
+    first = next(iter(quotas_changed(records, 17)))
+
+    assert (first.entity_path, len(list(records))) == ("users/user-0", 2)
+
+
 @pytest.mark.spec("D1")
 def test_the_audit_is_told_of_tokens_that_expired_and_where_the_log_says_so() -> None:
     event = tokens_expired(
