@@ -195,7 +195,7 @@ async def test_a_reload_tries_another_file_and_a_broken_one_changes_nothing(tmp_
         assert shadow_of(process) is not first
         # What the first one has found, and that the file was read.
         assert process._audit.sequence - sequence == 3
-        assert process._gate.basis.authorizer_changes > basis.authorizer_changes
+        assert process._gate.basis.rights is not basis.rights
         assert not decided(process, "alice").allowed
         text = generate_latest(process._frame.registry).decode()
         assert 'penstock_candidate_decisions_total{outcome="newly_allowed"} 1.0' in text

@@ -61,8 +61,8 @@ class Inheritance:
             return cls(held, handed_over, found["report"], http, found["release"], has_read_log)
         except (KeyError, TypeError) as error:
             raise ValueError(
-                f"{VARIABLE}: {error!r}; a proxy sets it for its successor, as of release 0.9.0: stop an earlier"
-                " one, and start this one without penstock restart"
+                f"{VARIABLE}: {error!r}; a proxy sets it for its successor, as of release 0.9.0: stop an"
+                " earlier one, and start this one without penstock restart"
             ) from error
 
 
