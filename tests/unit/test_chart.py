@@ -827,6 +827,7 @@ def audit_jobs(*names: str) -> dict[str, Any]:
         (STANDALONE | {"external": {"type": "NodePort", "host": "[nodeIP]"}}, "external.host"),
         (STANDALONE | {"external": {"type": "NodePort", "host": "b-{ID}.example.org"}}, "external/host"),
         (STANDALONE | {"external": {"bootstrapHost": "{nodeIP}"}}, "bootstrapHost"),
+        (STANDALONE | {"fullnameOverride": "0rel"}, 'no Service can be called "0rel"'),
         ({"brokers": {"name": "k" * 53}}, "brokers/name"),
         ({"brokers": {"name": "1kafka"}}, "brokers/name"),
         ({"certManager": {"ipAddresses": ["node-1"]}}, "ipAddresses"),
@@ -849,6 +850,23 @@ def test_a_wrong_value_is_an_error_that_names_it(
 ) -> None:
     with pytest.raises(SetupError, match=named_in_the_error):
         rendered(program, tmp_path, values)
+
+
+@pytest.mark.spec("O5", "O15")
+@pytest.mark.parametrize("release", ["my.rel", "0rel"])
+def test_a_release_whose_name_no_service_can_have_needs_another_name(
+    program: Path, tmp_path: Path, release: str
+) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(json.dumps(STANDALONE), encoding="utf-8")
+    words = ("template", release, str(chart.CHART), "--kube-version", "1.29.0", "--values", str(file))
+
+    refused = chart.run(program, *words)
+    named_otherwise = chart.run(program, *words, "--set", "fullnameOverride=gate")
+
+    assert f'no Service can be called "{release}-penstock": set fullnameOverride' in refused.stderr
+    assert (refused.returncode, named_otherwise.returncode) == (1, 0), named_otherwise.stderr
+    assert "name: gate-proxy" in named_otherwise.stdout
 
 
 def keys_with_defaults(values: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

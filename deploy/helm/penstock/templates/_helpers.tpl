@@ -12,7 +12,9 @@
 
 {{- define "penstock.fullname" -}}
 {{- $name := include "penstock.name" . -}}
-{{- .Values.fullnameOverride | default (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) | trunc 40 | trimSuffix "-" }}
+{{- $full := .Values.fullnameOverride | default (contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name)) | trunc 40 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $full) }}{{ fail (printf "no Service can be called %q: set fullnameOverride to a name of small letters, digits and dashes that begins with a letter" $full) }}{{ end }}
+{{- $full }}
 {{- end }}
 
 {{/* What selectors select by; they cannot be changed later. Arguments: the root context and a component: proxy, broker (with its
