@@ -201,12 +201,9 @@ def _is_of_one_broker(kind: int, name: str) -> bool:
 
 
 def _at_broker(call: Call, request: Any, on_response: ResponseHandler | None) -> Verdict:
-    # While the controller had its part: a client can make its own requests wait there.
-    have_changed = call.basis.rights is not call.gate.basis.rights
-    if not (have_changed or call.gate.rejects_changes):
-        return Forward(request, on_response)
-    message = RIGHTS_CHANGED if have_changed else UNRECORDED
-    if have_changed:
+    if call.basis.rights is not call.gate.basis.rights:
+        # While the controller had its part: a client can make its own requests wait there.
+        message = RIGHTS_CHANGED
         refused = events.request_refused(
             method=ApiKey.name_of(call.api_key),
             api_version=call.version,
@@ -215,6 +212,10 @@ def _at_broker(call: Call, request: Any, on_response: ResponseHandler | None) ->
             message=message,
         )
         call.events.append(refused)
+    elif call.gate.rejects_changes:
+        message = UNRECORDED
+    else:
+        return Forward(request, on_response)
     rejected = reject(call, request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
     if on_response is not None:
         on_response(rejected.message)
