@@ -96,9 +96,10 @@ SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_INTERVAL_MS = 1_500
 JOIN_TIMEOUT_MS = SESSION_TIMEOUT_MS + 2_500
 """After it, a member is removed that does not join the next generation."""
-STANDBY_JOIN_TIMEOUT_MS = JOIN_TIMEOUT_MS + HEARTBEAT_INTERVAL_MS + 1_000
-"""Longer, because the active controller learns of the next generation at its next heartbeat. It is to remove
-the others first: if a controller that stands by removed it, that one would be elected."""
+STANDBY_JOIN_TIMEOUT_MS = 2 * JOIN_TIMEOUT_MS
+"""Longer, because the active controller learns of the next generation at its next heartbeat, later if it is
+busy. It has to remove the others first: if a controller that stands by removed it, that one would be
+elected."""
 CONFIRM_TIMEOUT_MS = 1_000
 MEMBER_PAUSE_MS = 1_000
 """The longest pause after which a controller is still a member of the group."""
