@@ -684,6 +684,21 @@ def test_only_the_monitoring_namespace_reaches_the_metrics(program: Path, tmp_pa
     assert to_metrics == [[{"namespaceSelector": namespace}]] * 2
 
 
+@pytest.mark.spec("O5", "O15")
+def test_secrets_and_classes_may_have_dots_in_their_names(program: Path, tmp_path: Path) -> None:
+    name = "kafka.example.org-tls"
+    values = {
+        "secretName": name,
+        "serviceAccount": {"create": False, "name": name},
+        "proxy": {"usersSecret": name, "priorityClassName": name},
+    }
+
+    pod = pod_templates(program, tmp_path, STANDALONE | values)["proxy"]["spec"]
+
+    assert (pod["serviceAccountName"], pod["priorityClassName"]) == (name, name)
+    assert [each for each in values_of(pod["volumes"], "secretName") if each == name]
+
+
 @pytest.mark.spec("O1")
 def test_audit_jobs_are_deployments_cron_jobs_or_jobs(program: Path, tmp_path: Path) -> None:
     jobs = {
@@ -807,10 +822,11 @@ def audit_jobs(*names: str) -> dict[str, Any]:
     ("values", "named_in_the_error"),
     [
         ({"imag": {}}, "imag"),
+        (STANDALONE | {"secretName": "a..b"}, "secretName"),
         ({"image": {"digest": "latest"}}, "digest"),
         ({"brokers": {"replicas": 0}}, "replicas"),
         ({"http": {"authentication": "none"}}, "authentication"),
-        ({"monitoring": {"podMonitor": True, "serviceMonitor": True}}, "monitoring"),
+        (STANDALONE | {"monitoring": {"podMonitor": True, "serviceMonitor": True}}, "both true"),
         ({"audit": {"jobs": [{"name": "a", "command": "drop"}]}}, "command"),
         ({"audit": {"jobs": [{"name": "a", "command": "ingest", "continuous": True}]}}, "command"),
         (BUNDLED | {"controller": {"enabled": False}}, "proxy.config.controller"),
