@@ -181,16 +181,26 @@ def _sent(call: Call, request: Any, on_response: ResponseHandler | None) -> Verd
     request.resources = of_broker
 
     def then(response: Any, error_code: int) -> Verdict:
-        assert call.api is not None
-        if response is None:
-            response = call.api.reject(call.version, rest, {"error_code": error_code, "error_message": None})
+        parts = [] if response is None else response.responses
+        codes = {error_code} if response is None else {part.error_code for part in parts}
+        if response is None or codes == {ErrorCode.UNKNOWN_SERVER_ERROR}:
+            # The whole of it failed, as on an unknown operation. A broker forwards its own configs with the
+            # rest, and they fail with it; levels of its loggers it has set before.
+            request.resources = [each for each in of_broker if each.resource_type == BROKER_LOGGER]
+            unsent = [each for each in resources if each not in request.resources]
+            parts = reject(call, type(request)(resources=unsent), ErrorCode(*codes)).message.responses
 
         def merge(of_brokers: Any) -> None:
-            parts = [*of_brokers.responses, *response.responses]
-            of_brokers.responses = in_request_order(map(resource_key, resources), parts, resource_key)
+            of_brokers.responses = in_request_order(
+                map(resource_key, resources), [*of_brokers.responses, *parts], resource_key
+            )
             if on_response is not None:
                 on_response(of_brokers)
 
+        if not request.resources:
+            failed = reject(call, request, ErrorCode.NONE)
+            merge(failed.message)
+            return failed
         return _at_broker(call, request, merge)
 
     return QueryController(call.api_key, call.version, rest, then, CONTROLLER_TIMEOUT_MS)

@@ -234,16 +234,53 @@ def test_what_one_broker_has_to_look_at_takes_nothing_else_past_the_controller(
     assert named == [{("TOPIC", "a"), ("BROKER", "")}, {("BROKER", "1")}]
 
 
-def test_a_controller_that_does_not_answer_leaves_the_broker_its_part() -> None:
+@pytest.mark.parametrize("key", ALTER_APIS)
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REQUEST_TIMED_OUT])
+@pytest.mark.parametrize("loggers", [(), ((LOGGER, "1"),)])
+def test_what_fails_as_a_whole_fails_for_the_broker_too(
+    key: ApiKey, code: ErrorCode, loggers: tuple[Resource, ...]
+) -> None:
+    """As on an operation that Kafka's controller does not know: a broker forwards its own configs with the
+    rest. Levels of its loggers it has set before."""
+    loggers = loggers if key == ApiKey.INCREMENTAL_ALTER_CONFIGS else ()
+    talk = Conversation(*CONFIGS_RIGHTS)
+    talk.asks(key, 1, alteration(key, *MIXED, *loggers))
+
+    response = None
+    if code == ErrorCode.UNKNOWN_SERVER_ERROR:
+        response = altered(key, (TOPIC, "a"), (BROKER, ""))
+        for part in response.responses:
+            part.error_code = code
+    talk.controller_answers(response, ErrorCode.NONE if response else code)
+
+    sent = [
+        (each.resource_type, each.resource_name)
+        for request in talk.forwarded()
+        for each in request.message.resources
+    ]
+    assert sent == [*loggers]
+    if loggers:
+        talk.answers(key, 1, altered(key, *loggers))
+    assert results(talk.heard(key, 1).responses) == [
+        (TOPIC, "a", code),
+        (BROKER, "1", code),
+        (TOPIC, "secrets", ERRORS[TOPIC]),
+        (BROKER, "", code),
+        *((*logger, 0) for logger in loggers),
+    ]
+
+
+def test_one_resource_that_the_controller_rejects_leaves_the_broker_its_part() -> None:
     key = ApiKey.INCREMENTAL_ALTER_CONFIGS
     talk = Conversation(*CONFIGS_RIGHTS)
-    talk.asks(key, 1, alteration(key, *MIXED[:2]))
+    talk.asks(key, 1, alteration(key, *MIXED))
 
-    talk.controller_answers(error_code=ErrorCode.REQUEST_TIMED_OUT)
-    talk.answers(key, 1, altered(key, (BROKER, "1")))
+    response = altered(key, (TOPIC, "a"), (BROKER, ""))
+    response.responses[0].error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+    talk.controller_answers(response)
 
-    timed_out = (TOPIC, "a", ErrorCode.REQUEST_TIMED_OUT)
-    assert results(talk.heard(key, 1).responses) == [timed_out, (BROKER, "1", 0)]
+    (request,) = talk.forwarded()
+    assert [each.resource_name for each in request.message.resources] == ["1"]
 
 
 @pytest.mark.spec("A4", "S2")
