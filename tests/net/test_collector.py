@@ -2,18 +2,24 @@
 
 import asyncio
 import gc
+import ssl
 import sys
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from proxy.metadata.loader import Loader
 from proxy.net.clients.connection import Connection, Upstream
+from proxy.net.files.tls import _ServerHandshake
 from proxy.net.runtime import garbage_collector
 from proxy.session.session import Session
 from proxy.wire.api_keys import ApiKey
+from tests.net.test_ends_of_certificates import Office, policy_of
 from tests.session.conversation import fetch, produce
 from tests.support.edges import an_edge_and_its_broker, on_uvloop
 from tests.support.metadata_log import acl, acl_record, removed_acl_record, values
@@ -26,7 +32,7 @@ CHANGES = 20_000
 
 @pytest.fixture
 def no_collector() -> Iterator[None]:
-    gc.collect()
+    """What earlier tests have left is frozen: collected here, a socket of theirs would fail this test."""
     gc.freeze()
     gc.disable()
     yield
@@ -35,7 +41,9 @@ def no_collector() -> Iterator[None]:
 
 
 def alive() -> list[object]:
-    return [each for each in gc.get_objects() if type(each) in (Connection, Upstream, Session)]
+    return [
+        each for each in gc.get_objects() if type(each) in (Connection, Upstream, Session, _ServerHandshake)
+    ]
 
 
 @pytest.mark.usefixtures("no_collector")
@@ -54,6 +62,33 @@ async def test_a_connection_that_has_ended_is_free_without_the_collector(in_flig
             client.leaves()
         await edge.all_gone()
         waiting.set_result(None)
+        await edge.until(lambda: not alive())
+
+
+class Rejecting:
+    def build(self, _context: object) -> Any:
+        raise ValueError("no one is welcome")
+
+
+@pytest.mark.spec("O6")
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize(("lasts", "builder"), [(1, None), (-1, None), (1, Rejecting())])
+@on_uvloop
+async def test_a_connection_under_tls_that_has_ended_or_was_rejected_is_free_without_the_collector(
+    tmp_path: Path, lasts: int, builder: Any
+) -> None:
+    office = Office(tmp_path)
+    trusting, _ = office.client("ANONYMOUS", timedelta(days=lasts))
+    policy = policy_of() if builder is None else policy_of(principal_builder=builder)
+    async with an_edge_and_its_broker(policy=policy, tls=office.tls()) as (edge, _):
+        for _ in range(3):
+            with suppress(ssl.SSLError, ConnectionError, asyncio.IncompleteReadError):
+                client = await edge.client(trusting)
+                client.asks(ApiKey.PRODUCE, 9, produce("orders"))
+                await client.hears(ApiKey.PRODUCE, 9)
+                client.leaves()
+        await edge.all_gone()
+        assert edge.opened_count == (3 if lasts > 0 and builder is None else 0)
         await edge.until(lambda: not alive())
 
 

@@ -32,7 +32,9 @@ LEAVES_A_SOCKET = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWa
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator["SparkSession"]:
+def spark(pytestconfig: pytest.Config) -> Iterator["SparkSession"]:
+    # Whichever test of this worker is running when the collector comes.
+    pytestconfig.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
     # Only here: every other run of pytest would pay for the import too.
     from spark_audit import session
 
