@@ -10,6 +10,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
+from time import perf_counter_ns
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -64,6 +65,7 @@ def gate(
         token_secret=config.delegation_token.secret(),
         proxy_principals=proxy_principals(config),
         member_hosts=MemberHosts(hosts),
+        clock_ns=perf_counter_ns,
     )
 
 

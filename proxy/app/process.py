@@ -10,7 +10,6 @@ import secrets
 from collections.abc import AsyncIterator, Coroutine, Generator, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 import structlog
@@ -67,7 +66,6 @@ from proxy.security.shadow import Shadow
 from proxy.session.apis.table import HANDLED_HERE, supported_versions
 from proxy.session.effects import ControllerResponse, ToController
 from proxy.wire.error_codes import ErrorCode
-from proxy.wire.work import Pace
 from proxy.workers.control import worker_pages
 from proxy.workers.group import Group, GroupOfOne, Pages
 from proxy.workers.spools import ship_left_over
@@ -126,7 +124,6 @@ class ProxyProcess:
         )
         self._candidate = CandidateTrial(config.authorizer, frame.reloads)
         self._gate = gate_setup.gate(config, rates_of, self._candidate.shadow, group.hosts)
-        self._gate.pace = Pace(perf_counter_ns)
         self._upkeep = ReplaceableTask(self._upkeep_of(self._gate.authorizer).run)
         self._quotas_at_broker = gate_setup.QuotasAtBroker(config)
         self._quota_changes = gate_setup.QuotaChanges(self._audit)

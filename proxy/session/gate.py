@@ -10,8 +10,8 @@ request names a topic by its id only. An id is never reused, so what one client'
 for all clients, also after the topic was deleted and created again.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import InitVar, dataclass, field, replace
 from ipaddress import IPv4Network, IPv6Network
 
 from proxy.metadata.image import MetadataImage
@@ -188,8 +188,6 @@ class Gate:
     """None: delegation tokens are disabled."""
     memory: RequestMemory = field(default_factory=lambda: RequestMemory(DEFAULT_QUEUED_BYTES))
     """The memory of incomplete requests and unread responses."""
-    pace: Pace = field(default_factory=Pace)
-    """How long one session may occupy the event loop at a time."""
     finalized_features: Mapping[str, VersionRange] = field(default_factory=dict)
     supported_features: Mapping[str, VersionRange] = field(default_factory=dict)
     finalized_features_epoch: int = -1
@@ -209,6 +207,13 @@ class Gate:
     """Whether such a topic is created by our controller, and not by the broker itself."""
     api_versions_bodies: dict[int, tuple[tuple[object, ...], bytes]] = field(default_factory=dict)
     """Encoded ApiVersions bodies by version, with what each was made from (requests.handshake)."""
+    clock_ns: InitVar[Callable[[], int] | None] = None
+    """Measures how long a session occupies the event loop; None: no session has to pause."""
+    pace: Pace = field(init=False)
+    """How long one session may occupy the event loop at a time."""
+
+    def __post_init__(self, clock_ns: Callable[[], int] | None) -> None:
+        self.pace = Pace(clock_ns)
 
     @property
     def image(self) -> MetadataImage | None:

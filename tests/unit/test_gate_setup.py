@@ -44,6 +44,15 @@ def test_clients_are_kept_from_the_writer_that_the_file_names_and_from_the_one_t
     assert kept_from("another") == [False, False]
 
 
+@pytest.mark.spec("O8")
+def test_the_gate_of_a_proxy_has_a_clock_so_that_no_session_occupies_the_loop(tmp_path: Path) -> None:
+    pace = gate_setup.gate(load(written(tmp_path, document()), ProxyConfig), never_shared).pace
+
+    pace.begin()
+
+    assert pace.now_ns is not None
+
+
 @pytest.mark.spec("A2")
 @pytest.mark.parametrize(
     "authorizer",
