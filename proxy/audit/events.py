@@ -56,6 +56,14 @@ class Origin(TypedDict, total=False):
     forward_id: str | None
 
 
+class Counted(TypedDict):
+    """What happened so often within an interval."""
+
+    count: int
+    interval_start_ms: int
+    interval_end_ms: int
+
+
 class QuotaUse(Origin):
     """What a quota has counted of one client."""
 
@@ -237,13 +245,7 @@ def reauthentication_failed(
 
 @_event(AUTHENTICATION)
 def authentication_incomplete(
-    *,
-    listener: str,
-    host: str | None,
-    count: int,
-    interval_start_ms: int,
-    interval_end_ms: int,
-    message: str,
+    *, listener: str, host: str | None, message: str, **counted: Unpack[Counted]
 ) -> None:
     """Logins that ended without an outcome, counted by address and reason."""
 
@@ -312,7 +314,7 @@ def authorization(
 
 
 @_event(SUMMARY)
-def candidate_compared(*, count: int, interval_start_ms: int, interval_end_ms: int, message: str) -> None:
+def candidate_compared(*, message: str, **counted: Unpack[Counted]) -> None:
     """Decisions that a candidate decided too (SPEC D19). `message`: the digest of its file, and errors."""
 
 
@@ -329,10 +331,8 @@ def candidate_differs(
     granted: bool | None = None,
     rule: str | None = None,
     acl_id: str | None = None,
-    count: int,
-    interval_start_ms: int,
-    interval_end_ms: int,
     message: str,
+    **counted: Unpack[Counted],
 ) -> None:
     """Decisions that a candidate would have made otherwise. The fields are those of the decision in effect,
     `message` is the candidate's. Without a principal: further differences of the interval."""
@@ -350,27 +350,17 @@ def authorization_summary(
     granted: bool,
     rule: str | None,
     acl_id: str | None,
-    count: int,
     request_bytes: int,
     response_bytes: int,
-    interval_start_ms: int,
-    interval_end_ms: int,
     resource_count: int | None = None,
+    **counted: Unpack[Counted],
 ) -> None:
     """Allowed data traffic of one connection, API and version, resource and operation; of many resources in
     one."""
 
 
 @_event(SUMMARY)
-def request_summary(
-    *,
-    method: str,
-    api_version: int,
-    count: int,
-    request_bytes: int,
-    interval_start_ms: int,
-    interval_end_ms: int,
-) -> None:
+def request_summary(*, method: str, api_version: int, request_bytes: int, **counted: Unpack[Counted]) -> None:
     """Traffic of one connection, API and version that needs no right."""
 
 
@@ -387,8 +377,7 @@ def request_refused(
     """A request was rejected before any decision: malformed, unknown API, or a sender that may send none."""
 
 
-@_event(ADMIN)  # For rejected requests, class_of returns another class.
-def admin_request(
+def _request(
     *,
     method: str,
     api_version: int,
@@ -402,16 +391,10 @@ def admin_request(
     """
 
 
-@_event(ADMIN)  # For requests of data traffic, class_of returns another class.
-def broker_responded(
-    *,
-    method: str,
-    api_version: int,
-    correlation_id: int,
-    error_code: int | None,
-    objects: Objects,
-) -> None:
-    """The broker has responded to an administrative request that it carries out, or creates topics."""
+admin_request = _event(ADMIN, "admin_request")(_request)  # For rejected requests, class_of returns another.
+broker_responded = _event(ADMIN, "broker_responded")(_request)
+"""The broker has responded to an administrative request that it carries out, or creates topics. For requests
+of data traffic, class_of returns another class."""
 
 
 @_event(ADMIN)
@@ -521,10 +504,8 @@ def quota_share(
     quota_id: str,
     quota_limit: float,
     quota_share: float,
-    count: int,
     rule: str | None,
-    interval_start_ms: int,
-    interval_end_ms: int,
+    **counted: Unpack[Counted],
 ) -> None:
     """What this process let through of a quota for the whole cluster, and its mean share of the limit.
 
