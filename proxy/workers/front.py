@@ -22,7 +22,7 @@ from proxy.net.pages.http_server import HttpServer
 from proxy.net.pages.quota_page import MAX_ROWS
 from proxy.net.pages.readiness import Note, Readiness, ReadinessSeries
 from proxy.net.runtime.clock import now_ms
-from proxy.net.runtime.merged_metrics import GaugeMetricFamily
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily, with_series
 from proxy.workers.child import Child
 from proxy.workers.control import AUDIT, CONNECTIONS, DISCONNECT, METRICS, QUOTAS, READY
 from proxy.workers.exposition import Exposition, snapshot
@@ -159,13 +159,8 @@ class Front(Collector):
             "penstock_workers", "Worker processes by state", labels=["state"], merge="sum"
         )
         ready, running = self._ready(), len(self.children)
-        for state, count in (
-            ("ready", ready),
-            ("not_ready", running - ready),
-            ("down", self._count - running),
-        ):
-            workers.add_metric([state], count)
-        yield workers
+        states = {"ready": ready, "not_ready": running - ready, "down": self._count - running}
+        yield with_series(workers, states)
         yield CounterMetricFamily(
             "penstock_worker_restarts_total", "Workers that ended and were replaced", self.restarts
         )

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from proxy.audit.classes import CLASSES
 from proxy.net.audit.audit_log import AuditLog
 from proxy.net.audit.spool_loss import FAULTS
-from proxy.net.runtime.merged_metrics import GaugeMetricFamily
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily, with_series
 
 DAMAGED = "damaged"
 """Reason for lines of the spool that could not be read. Their class is unknown."""
@@ -67,88 +67,70 @@ class AuditCollector(Collector):
             "Throttling of audit deliveries by a quota on Penstock's own login",
             audit.delivery.throttled_ms / 1000,
         )
-        yield from self._ship_failures()
-        yield self._faults()
-        yield self._collapsed()
-        yield from self._segment_faults()
-        yield self._rejecting()
-        yield self._dropped()
-
-    def _faults(self) -> Metric:
-        faults = CounterMetricFamily(
-            "penstock_audit_faults_total",
-            "Failed operations: write, sync, watch, read, checkpoint (disk), send (topic), witness",
-            labels=["at"],
+        yield with_series(
+            CounterMetricFamily(
+                "penstock_audit_ship_failures_total",
+                "Failed deliveries to the audit topic, by error",
+                labels=["reason"],
+            ),
+            failures := dict(sorted(audit.delivery.failures.items())),
         )
-        for at, count in self._audit.faults.items():
-            faults.add_metric([at], count)
-        return faults
-
-    def _collapsed(self) -> Metric:
-        collapsed = CounterMetricFamily(
-            "penstock_audit_collapsed_total",
-            "Events counted instead of recorded, because their principal or address caused too many",
-            labels=["class"],
+        failure = audit.delivery.failure
+        yield with_series(
+            GaugeMetricFamily(
+                "penstock_audit_ship_failing",
+                "Whether deliveries to the audit topic fail now, by error",
+                labels=["reason"],
+                merge="max",
+            ),
+            {reason: float(failure is not None and failure.reason == reason) for reason in failures},
         )
-        for name in CLASSES:
-            collapsed.add_metric([name], self._audit.noise.collapsed_counts.get(name, 0))
-        return collapsed
-
-    def _segment_faults(self) -> Iterable[Metric]:
-        losses = self._audit.spool.losses
-        faults = CounterMetricFamily(
-            "penstock_audit_segment_faults_total",
-            "Spool segments that another process removed, replaced or truncated",
-            labels=["fault"],
+        yield with_series(
+            CounterMetricFamily(
+                "penstock_audit_faults_total",
+                "Failed operations: write, sync, watch, read, checkpoint (disk), send (topic), witness",
+                labels=["at"],
+            ),
+            audit.faults,
         )
-        for fault in FAULTS:
-            faults.add_metric([fault], sum(loss.fault == fault for loss in losses))
-        yield faults
+        yield with_series(
+            CounterMetricFamily(
+                "penstock_audit_collapsed_total",
+                "Events counted instead of recorded, because their principal or address caused too many",
+                labels=["class"],
+            ),
+            {name: audit.noise.collapsed_counts.get(name, 0) for name in CLASSES},
+        )
+        losses = audit.spool.losses
+        yield with_series(
+            CounterMetricFamily(
+                "penstock_audit_segment_faults_total",
+                "Spool segments that another process removed, replaced or truncated",
+                labels=["fault"],
+            ),
+            {fault: sum(loss.fault == fault for loss in losses) for fault in FAULTS},
+        )
         yield CounterMetricFamily(
             "penstock_audit_lost_records_total",
             "Records of this boot that were lost with such segments",
             sum(loss.count for loss in losses),
         )
-
-    def _ship_failures(self) -> Iterable[Metric]:
-        delivery = self._audit.delivery
-        failures = CounterMetricFamily(
-            "penstock_audit_ship_failures_total",
-            "Failed deliveries to the audit topic, by error",
-            labels=["reason"],
+        rejected = audit.capacity.rejected_classes()
+        yield with_series(
+            GaugeMetricFamily(
+                "penstock_audit_refusing",
+                "Whether requests are rejected because their records cannot be written",
+                labels=["class"],
+                merge="max",
+            ),
+            {name: float(name in rejected) for name in CLASSES},
         )
-        failing = GaugeMetricFamily(
-            "penstock_audit_ship_failing",
-            "Whether deliveries to the audit topic fail now, by error",
-            labels=["reason"],
-            merge="max",
-        )
-        for reason, count in sorted(delivery.failures.items()):
-            failures.add_metric([reason], count)
-            now = delivery.failure is not None and delivery.failure.reason == reason
-            failing.add_metric([reason], float(now))
-        yield failures
-        yield failing
-
-    def _rejecting(self) -> Metric:
-        rejecting = GaugeMetricFamily(
-            "penstock_audit_refusing",
-            "Whether requests are rejected because their records cannot be written",
-            labels=["class"],
-            merge="max",
-        )
-        rejected = self._audit.capacity.rejected_classes()
-        for name in CLASSES:
-            rejecting.add_metric([name], float(name in rejected))
-        return rejecting
-
-    def _dropped(self) -> Metric:
         dropped = CounterMetricFamily(
             "penstock_audit_dropped_total",
             "Events without a record, by reason and class",
             labels=["reason", "class"],
         )
-        for reason_and_class, count in self._audit.drops.counts.items():
+        for reason_and_class, count in audit.drops.counts.items():
             dropped.add_metric(list(reason_and_class), count)
-        dropped.add_metric([DAMAGED, ""], self._audit.spool.damaged_count)
-        return dropped
+        dropped.add_metric([DAMAGED, ""], audit.spool.damaged_count)
+        yield dropped

@@ -25,7 +25,7 @@ from prometheus_client.metrics_core import Metric
 from proxy.error_text import text_of
 from proxy.net.files.watched_file import FileReloads, WatchedFile
 from proxy.net.runtime.clock import now_ms
-from proxy.net.runtime.merged_metrics import GaugeMetricFamily
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily, with_series
 from proxy.net.runtime.reachability import NOT_TLS
 
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -530,6 +530,4 @@ def certificate_series(expiries: Mapping[Path, float]) -> Iterable[Metric]:
         labels=["file"],
         merge="min",
     )
-    for path, expiry_s in sorted(expiries.items()):
-        family.add_metric([str(path)], expiry_s)
-    return (family,)
+    return (with_series(family, {str(path): expiry_s for path, expiry_s in sorted(expiries.items())}),)

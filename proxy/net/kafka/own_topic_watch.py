@@ -27,7 +27,7 @@ from proxy.net.kafka.own_topics import (
     Setting,
     missing_settings,
 )
-from proxy.net.runtime.merged_metrics import GaugeMetricFamily
+from proxy.net.runtime.merged_metrics import GaugeMetricFamily, with_series
 from proxy.net.runtime.reachability import Cause, Reachability
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
@@ -130,9 +130,7 @@ class OwnTopicWatch(Collector):
             labels=["topic"],
             merge="max",
         )
-        for each in self._watched:
-            family.add_metric([each.topic.name], len(each.faults))
-        yield family
+        yield with_series(family, {each.topic.name: len(each.faults) for each in self._watched})
 
     async def _faults(
         self, channel: Channel, watched: Watched, found: types.MetadataResponse.MetadataResponseTopic

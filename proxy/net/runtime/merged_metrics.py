@@ -4,7 +4,8 @@ proxy.workers.exposition merges them. All gauges of a proxy are of these classes
 test looks for others. Counters and histograms are summed, and an info is the same at each worker.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import prometheus_client
 from prometheus_client import core
@@ -53,6 +54,16 @@ class Series(Collector):
 
 class EndingCounterMetricFamily(core.CounterMetricFamily):
     """A counter whose series end when their quota-id is idle, so that their number is bounded."""
+
+
+Family = TypeVar("Family", core.CounterMetricFamily, GaugeMetricFamily)
+
+
+def with_series(family: Family, values: Mapping[str, float]) -> Family:
+    """Return a family of one label with a series for each of its values."""
+    for label, value in values.items():
+        family.add_metric([label], value)
+    return family
 
 
 def rule_of(metric: Metric) -> str:

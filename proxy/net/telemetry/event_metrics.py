@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from proxy.audit.record import AuditEvent
 from proxy.net.runtime.clock import now_ms
-from proxy.net.runtime.merged_metrics import Gauge, GaugeMetricFamily
+from proxy.net.runtime.merged_metrics import Gauge, GaugeMetricFamily, with_series
 from proxy.net.telemetry.event_lines import log_event
 from proxy.net.telemetry.quota_metrics import ShownClients, ThrottledSeries, quota_series
 from proxy.quota.connections import REJECTION_REASONS
@@ -397,6 +397,4 @@ class StateCollector(Collector):
                 "Decisions that the candidate (authorizer.candidate) made too; an error is one of its own",
                 labels=["outcome"],
             )
-            for outcome, count in shadow.counts.items():
-                compared.add_metric([outcome], count)
-            yield compared
+            yield with_series(compared, shadow.counts)

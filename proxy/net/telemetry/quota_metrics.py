@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proxy.audit.record import AuditEvent
-from proxy.net.runtime.merged_metrics import EndingCounterMetricFamily, GaugeMetricFamily
+from proxy.net.runtime.merged_metrics import EndingCounterMetricFamily, GaugeMetricFamily, with_series
 from proxy.quota.bucket_table import IDLE_MS
 from proxy.quota.keys import REQUEST_PERCENTAGE
 from proxy.quota.throttle import Bucket, ClientQuotas
@@ -178,9 +178,7 @@ def others_series(counts: Mapping[str, int]) -> Iterable[Metric]:
         "Clients and connections that shared the quota of `<others>`, for lack of room for one more",
         labels=["quota"],
     )
-    for key, count in counts.items():
-        others.add_metric([key], count)
-    return (others,)
+    return (with_series(others, counts),)
 
 
 def accept_series(waited_ms: Mapping[str, int]) -> Iterable[Metric]:
@@ -190,9 +188,7 @@ def accept_series(waited_ms: Mapping[str, int]) -> Iterable[Metric]:
         "Kafka: connection-accept-throttle-time of max.connection.creation.rate, summed",
         labels=["listener"],
     )
-    for listener, ms in waited_ms.items():
-        waited.add_metric([listener], ms / 1000)
-    return (waited,)
+    return (with_series(waited, {listener: ms / 1000 for listener, ms in waited_ms.items()}),)
 
 
 def _rows(
