@@ -3,6 +3,8 @@
 Each process makes them once, with its registry.
 """
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from proxy.metadata.quota_entity import short_name
@@ -16,54 +18,43 @@ class ControllerMetrics:
     """penstock_controller_*."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.requests = Counter(
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        self.requests = counter(
             "penstock_controller_requests_total",
             "Responses to forwarded requests, by API and error",
             ("method", "error"),
-            registry=registry,
         )
-        self.envelopes_refused = Counter(
+        self.envelopes_refused = counter(
             "penstock_controller_envelopes_refused_total",
             "Envelopes rejected with an envelope-level error",
             ("error",),
-            registry=registry,
         )
         self.commit_seconds = Histogram(
             "penstock_controller_commit_seconds",
             "Time from the decision until the change is in effect at this controller",
             registry=registry,
         )
-        self.commits_unknown = Counter(
+        self.commits_unknown = counter(
             "penstock_controller_commits_unknown_total",
             "Commits whose outcome was unknown and had to be read from the log",
-            registry=registry,
         )
-        self.disturbances = Counter(
+        self.disturbances = counter(
             "penstock_controller_disturbances_total",
             "Disturbances of the election or of the claim of the log by other clients",
             ("kind",),
-            registry=registry,
         )
-        self.active = Gauge(
+        self.active = gauge(
             "penstock_controller_active",
             "1 while this controller is active and may write the metadata log",
-            registry=registry,
         )
-        self.metadata_offset = Gauge(
-            "penstock_controller_metadata_offset", "Offset of the metadata image", registry=registry
-        )
-        self.broker_connected = Gauge(
-            "penstock_broker_connected", "Whether the broker is reached", registry=registry
-        )
-        self.acl_count = Gauge("penstock_controller_acls", "ACLs in effect", registry=registry)
-        self.connections = Gauge(
-            "penstock_controller_connections", "Connections of proxies", registry=registry
-        )
-        self.connections_closed = Counter(
+        self.metadata_offset = gauge("penstock_controller_metadata_offset", "Offset of the metadata image")
+        self.broker_connected = gauge("penstock_broker_connected", "Whether the broker is reached")
+        self.acl_count = gauge("penstock_controller_acls", "ACLs in effect")
+        self.connections = gauge("penstock_controller_connections", "Connections of proxies")
+        self.connections_closed = counter(
             "penstock_controller_connections_closed_total",
             "Connections closed by the controller",
             ("reason",),
-            registry=registry,
         )
 
     def closed(self, _listener: str, reason: str) -> None:

@@ -8,6 +8,7 @@ import socketserver
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from threading import Thread
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from wsgiref.types import StartResponse, WSGIEnvironment
@@ -28,56 +29,39 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        registry = self.registry
-        self._records = Counter(
-            "penstock_ingest_records_total",
-            "Records read from the topic of a table",
-            ["table"],
-            registry=registry,
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        self._records = counter(
+            "penstock_ingest_records_total", "Records read from the topic of a table", ["table"]
         )
-        self._batches = Counter(
-            "penstock_ingest_batches_total", "Batches written to a table", ["table"], registry=registry
-        )
-        self._behind = Gauge(
+        self._batches = counter("penstock_ingest_batches_total", "Batches written to a table", ["table"])
+        self._behind = gauge(
             "penstock_ingest_offsets_behind",
             "Offsets of the topic that the last batch has left unread",
             ["table"],
-            registry=registry,
         )
-        self._last_poll = Gauge(
+        self._last_poll = gauge(
             "penstock_ingest_last_poll_timestamp_seconds",
             "When the stream last looked for new records, in seconds since the epoch",
             ["table"],
-            registry=registry,
         )
-        self.interval = Gauge(
-            "penstock_reconciliation_interval_seconds",
-            "The configured time between reconciliations",
-            registry=registry,
+        self.interval = gauge(
+            "penstock_reconciliation_interval_seconds", "The configured time between reconciliations"
         )
-        self.last_success = Gauge(
+        self.last_success = gauge(
             "penstock_reconciliation_last_success_timestamp_seconds",
             "When all days with new records were last reconciled, in seconds since the epoch",
-            registry=registry,
         )
-        self.duration = Gauge(
-            "penstock_reconciliation_duration_seconds",
-            "How long the last reconciliation took",
-            registry=registry,
+        self.duration = gauge(
+            "penstock_reconciliation_duration_seconds", "How long the last reconciliation took"
         )
-        self.failures = Counter(
+        self.failures = counter(
             "penstock_reconciliation_failures_total",
             "Reconciliations, and compactions of the tables, that failed",
-            registry=registry,
         )
-        self.open_days = Gauge(
-            "penstock_reconciliation_open_days",
-            "Days with records that are not reconciled",
-            registry=registry,
+        self.open_days = gauge(
+            "penstock_reconciliation_open_days", "Days with records that are not reconciled"
         )
-        self._findings = Gauge(
-            "penstock_reconciliation_findings", "Findings of all days", ["severity"], registry=registry
-        )
+        self._findings = gauge("penstock_reconciliation_findings", "Findings of all days", ["severity"])
         self._counted: dict[tuple[str, str], int] = {}
 
     def update(self, progress: Sequence[Progress]) -> None:

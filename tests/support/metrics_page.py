@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "metrics.md"
 FOLDERS = {"Proxies": "proxy", "Forwarding": "forwarding", "The audit service": "spark_audit"}
 """Heading of each table -> the folder whose metrics it has."""
-MAKERS = re.compile(r"(?:Ending)?(?P<kind>counter|Counter|Gauge|Histogram|Info)(MetricFamily)?")
+MAKERS = re.compile(r"(?:Ending)?(?P<kind>counter|gauge|Counter|Gauge|Histogram|Info)(MetricFamily)?")
 NAMES = re.compile(r"(?:penstock|process)_\w+")
 SUFFIXES = {
     "counter": ("_total",),
