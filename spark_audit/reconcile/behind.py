@@ -5,8 +5,9 @@ withholds the end of the log from a process, or gives it yesterday's, brings a r
 and each decision fits. What shows it is which offset each process had applied, and when.
 
 A record of the log is due when some process has applied it, by the clock of that one, and when the topic got
-it, by the broker's: so one false time makes no process late. Takes the audit records and the topic's log.
-Kafka's own log is not judged: there the offset of an image stays the same until its content changes.
+it, by the broker's: so one false time makes no process late. Takes the audit records and one log.
+In Kafka's own log, the offset of an image stays the same until its content changes. So there only what always
+changes it is due: grants and what ends them.
 """
 
 from collections.abc import Sequence
@@ -16,10 +17,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.kraft.log_directory import TOPIC
 from spark_audit.reconcile.clocks import SKEW
 from spark_audit.reconcile.finding import findings, register, sentence
 from spark_audit.tables.plans import held
 from spark_audit.trail.claims import claiming
+from spark_audit.trail.metadata_log import of_topic, without_snapshots
 
 register(
     """
@@ -33,9 +36,29 @@ BEHIND_MS = 300_000
 """A process that reaches the brokers applies a change within a second, after a failover within minutes."""
 PERSISTS_MS = 60_000
 """A process that was suspended is behind when it goes on, and catches up at once."""
+_SIDES = "left_semi", "left_anti"
 _OF_IMAGES = ("checkpoint", "authentication", "reauthentication")
 """Their metadata offset is that of the image in effect at that moment."""
+_ALWAYS_A_CHANGE = (
+    *(S.ACCESS_CONTROL_ENTRY_RECORD, S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD),
+    *(S.REMOVE_USER_SCRAM_CREDENTIAL_RECORD, S.REMOVE_DELEGATION_TOKEN_RECORD),
+)
+"""Kafka's controller does not write them where nothing changes."""
 _APPLIED, _AT, _BY, _SEEN, _NEXT, _DUE = "applied", "at_ms", "by", "seen", "next_offset", "due_ms"
+
+
+def behind_either(few: DataFrame, log: DataFrame, skewed: DataFrame, days: Sequence[date] = ()) -> DataFrame:
+    """Return the findings of `behind` for both logs, if the tables have records of Kafka's own.
+
+    Only checkpoints name the log of their offsets. A process without any counts for the topic.
+    """
+    names = F.col(S.MESSAGE).contains(f"\nmetadata {TOPIC} ")
+    boots = few.where((F.col(S.EVENT) == "checkpoint") & names).select(*S.BOOT_KEY).distinct()
+    of_kafka, of_penstock = (few.join(F.broadcast(boots), list(S.BOOT_KEY), how) for how in _SIDES)
+    changes = without_snapshots(log).where(F.col(S.API_KEY).isin(*_ALWAYS_A_CHANGE))
+    return behind(of_kafka, changes, skewed, days).unionByName(
+        behind(of_penstock, of_topic(log), skewed, days)
+    )
 
 
 def behind(few: DataFrame, log: DataFrame, skewed: DataFrame, days: Sequence[date] = ()) -> DataFrame:
@@ -55,7 +78,10 @@ def behind(few: DataFrame, log: DataFrame, skewed: DataFrame, days: Sequence[dat
     known = here.select(_APPLIED, seen.alias(_SEEN)).unionByName(
         highest.where("highest IS NOT NULL").select("highest.*")
     )
-    logged = log.where(F.col(S.API_KEY) != S.NO_OP_RECORD).groupBy(F.col(S.LOG_OFFSET).alias(_APPLIED))
+    # No process of these days lacks what is before the lowest offset that one had: a long log costs nothing.
+    lowest = here.where("is_image").agg(F.min(_APPLIED).alias("lowest"))
+    later = log.crossJoin(F.broadcast(lowest)).where(F.col(S.LOG_OFFSET) > F.col("lowest"))
+    logged = later.where(F.col(S.API_KEY) != S.NO_OP_RECORD).groupBy(F.col(S.LOG_OFFSET).alias(_APPLIED))
     changes = logged.agg(
         F.min(F.unix_millis(S.LOG_TIMESTAMP)).alias("appended_ms"), F.first(S.RECORD).alias(S.RECORD)
     )

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
-from spark_audit.reconcile.behind import behind
+from spark_audit.reconcile.behind import behind, behind_either
 from spark_audit.reconcile.chain import algorithms, boots, chain, successions, witnesses
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.checkpoints import checkpoints
@@ -151,7 +151,7 @@ def reconcile(
             expired,
         ),
         "decisions": decision_findings(judged).unionByName(left_out(of_days, few, log, log_end)),
-        "behind": behind(few, of_topic(log), skewed, wanted),
+        "behind": (behind_either if is_kraft else behind)(few, log, skewed, wanted),
         "forwarded": forwarded(to_penstock_controllers(few), of_topic(log), until_ms),
         "quotas": quotas(near, log, few, until_ms),
         "sessions": sessions(records, few, of_days),

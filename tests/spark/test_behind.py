@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit import schema as S
-from spark_audit.reconcile.behind import behind
+from spark_audit.reconcile.behind import behind, behind_either
 from spark_audit.reconcile.clocks import skews
 from spark_audit.tables.delta import empty_frame
 from spark_audit.trail.audit_records import sequence_index
@@ -100,6 +100,32 @@ def test_a_log_that_all_processes_got_of_yesterday_is_found_on_each_day(spark: S
         ["alone-boot-2"],
         ["alone-boot-2"],
     ]
+
+
+def test_of_kafkas_own_log_only_what_always_changes_an_image_is_due(spark: SparkSession) -> None:
+    trail, before, removed = a_removal()
+    trail.clock.now_ms = NOON_MS + 2 * MINUTE_MS
+    trail.set_quota({"user": "alice"}, "producer_byte_rate", 1.0)
+    log = log_frame(spark, [record | {"from_snapshot": False} for record in trail.log])
+    lines = {name: started(name) for name in ("follows", "ahead", "withheld", "of-a-topic")}
+    note = "penstock.audit/x/y\n1\n=\n\nmetadata {} {} A=\n"
+    for minute in range(15):
+        had = {
+            "follows": before if minute < 1 else removed,
+            "ahead": trail.offset,
+            "withheld": before,
+            "of-a-topic": 0,
+        }
+        for name, process in lines.items():
+            at(process, minute + 0.01, had[name])
+            topic = "__penstock_metadata" if name == "of-a-topic" else "__cluster_metadata"
+            process.records[-1]["message"] = note.format(topic, had[name])
+    few = audit_frame(spark, [record for process in lines.values() for record in process.records])
+
+    rows = behind_either(few, log, skews(sequence_index(few))).collect()
+
+    late = [json.loads(row["evidence"]) for row in rows]
+    assert [(each["proxy_id"], each["next_offset"]) for each in late] == [("withheld", removed)]
 
 
 def test_one_false_time_makes_no_process_late(spark: SparkSession) -> None:
