@@ -34,7 +34,7 @@ from spark_audit.tables.delta import empty_frame, frame_of
 from spark_audit.tables.expired import IS_EXPIRED, expired_sequences, with_expired
 from spark_audit.tables.keys import KEYED, PLAIN, PublicKeys, why_not_its_own
 from spark_audit.tables.plans import held, is_held
-from spark_audit.trail.audit_records import ALWAYS
+from spark_audit.trail.audit_records import ALWAYS, SILENCE_MS
 from spark_audit.trail.processes import key_name, starts
 
 register(
@@ -115,7 +115,7 @@ TASK_RECORDS = 500_000
 STATE, FITS, ALTERED, UNLINKED, NO_KEY = "state", "fits", "altered", "unlinked", "no_key"
 
 ALGORITHM, _CHAINED = "algorithm", "chained"
-_COUNTED, _BEFORE = "counted", "link_before"
+_COUNTED, _BEFORE, _NEWEST_MS, _STOPPED = "counted", "link_before", "newest_ms", "has_stopped"
 _RUN = (*S.BOOT_KEY, STATE, S.DATE, "run")
 _SAID = {
     ALTERED: ("chain.altered", "do not match the hash chain: they were altered, or written with another key"),
@@ -159,7 +159,10 @@ def unkeyed(processes: DataFrame, key: bytes | None) -> DataFrame:
 
     No findings without a key. offsets.unchained finds processes without any chain.
     """
-    faulty = processes.where(F.lit(key is not None) & F.col(_CHAINED) & (F.col(ALGORITHM) != KEYED))
+    newest_ms = F.max(_NEWEST_MS).over(Window.partitionBy())
+    has_ended = F.col(_STOPPED) | (F.col(_NEWEST_MS) < newest_ms - SILENCE_MS)
+    ended = processes.withColumn("ended_with", F.when(has_ended, F.col(_COUNTED)))
+    faulty = ended.where(F.lit(key is not None) & F.col(_CHAINED) & (F.col(ALGORITHM) != KEYED))
     return findings(
         faulty,
         check="chain.unkeyed",
@@ -167,6 +170,8 @@ def unkeyed(processes: DataFrame, key: bytes | None) -> DataFrame:
             "process {proxy_id}/{boot_id} chains its records with {algorithm}, without the key"
         ),
         evidence=[*S.BOOT_KEY, ALGORITHM],
+        # A boot that goes on is no other finding; one to which somebody adds records after its end is.
+        identity=[*S.BOOT_KEY, ALGORITHM, "ended_with"],
     )
 
 
@@ -229,6 +234,8 @@ def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
         ),
         F.min(S.DATE).alias(S.DATE),
         F.count(F.lit(1)).alias(_COUNTED),
+        F.max(S.TIME_MS).alias(_NEWEST_MS),
+        F.max(F.col(S.EVENT) == "stopped").alias(_STOPPED),
     )
 
 

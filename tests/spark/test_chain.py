@@ -128,6 +128,25 @@ def test_a_keyed_chain_fits_its_key_only(spark: SparkSession) -> None:
     }
 
 
+def test_what_is_added_to_a_boot_without_the_key_after_its_end_is_another_finding(
+    spark: SparkSession,
+) -> None:
+    def found(process: Process) -> str:
+        [row] = chain(table(spark, seal(process)), KEY).collect()
+        assert row["check"] == "chain.unkeyed"
+        return str(row["id"])
+
+    runs_on = a_process("plain")
+    del runs_on.records[-1]
+    first = found(runs_on)
+    runs_on.high_water()
+    stopped = a_process("plain")
+    ended = found(stopped)
+    stopped.high_water()
+
+    assert first == found(runs_on) != ended != found(stopped)
+
+
 def test_a_key_longer_than_a_block_of_the_hash_fits_too(spark: SparkSession) -> None:
     assert runs(chain(table(spark, a_boot("keyed", LONG_KEY)), LONG_KEY)) == {}
 
