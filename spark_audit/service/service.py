@@ -26,7 +26,7 @@ from spark_audit.reconcile.chain import not_to_sign
 from spark_audit.report.page import overview
 from spark_audit.service.exposition import STREAM_TIMEOUT_S, Metrics
 from spark_audit.service.schedule import Schedule
-from spark_audit.tables import delta
+from spark_audit.tables import delta, manifest
 from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError, names_in, write_text
 from spark_audit.tables.findings import FindingsSummary, read_findings
@@ -196,14 +196,30 @@ class Service(Companion):
         self._metrics.show_findings(summary["findings"] for summary in self._summaries.values())
 
     def _written_summaries(self) -> dict[str, FindingsSummary]:
-        """Return day -> what was checked, as earlier runs have left it in `out`."""
+        """Return day -> what was checked, as earlier runs have left it in `out`.
+
+        Not what no run has written: the overview and the metrics would show it until the next reconciliation.
+        """
         days = [name for name in names_in(self._spark, self._out) if _is_day(name)]
         found: dict[str, FindingsSummary] = {}
+        if not days:
+            return found
+        known = manifest.runs_of(self._spark, self._tables, self._key)
+        runs = manifest.Manifest("", self._key, known, {}, {}, [], {})
         for day in days:
+            written = manifest.page_output(self._spark, f"{self._out}/{day}/findings.json")
+            if faults := manifest.output_faults(runs, written, unknown_too=True):
+                self._report(f"not shown: {faults[0].explanation}")
+                continue
             try:
-                found[day] = read_findings(self._spark, f"{self._out}/{day}")["summary"]
+                summary = read_findings(self._spark, f"{self._out}/{day}")["summary"]
             except AuditError as error:
                 self._report(f"the findings of {day} cannot be read: {error}")
+                continue
+            if day in summary["days"]:
+                found[day] = summary
+            else:
+                self._report(f"not shown: the findings in {day} are those of another day")
         return found
 
 

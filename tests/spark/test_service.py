@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_audit import __main__ as command_line
+from spark_audit.jobs import reconcile_tables, table_in
 from spark_audit.service.exposition import Metrics
 from spark_audit.service.schedule import DAY_S, Schedule
 from spark_audit.service.service import Service, now_s
@@ -308,3 +309,23 @@ def test_tables_are_compacted_although_a_finding_keeps_old_days_from_being_delet
     [refused, done] = told
     assert refused.startswith("no day was deleted: nothing was expired, because some days are not settled")
     assert done == "compacted"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.spec("D8", "D9")
+def test_findings_that_no_run_has_written_are_not_shown_again(spark: SparkSession, tmp_path: Path) -> None:
+    tables, out, told = Tables(str(tmp_path / "tables")), tmp_path / "out", list[str]()
+    delta.create_tables(spark, tables)
+    delta.append_once(audit_frame(spark, Trail().stop().audit), tables.audit, "test", 0)
+    reconcile_tables(spark, tables, str(out / DAY), [DAY], None, table=table_in(str(out)))
+    forged = out / "2026-11-24" / "findings.json"
+    forged.parent.mkdir()
+    forged.write_text((out / DAY / "findings.json").read_text().replace(DAY, "2026-11-24"))
+
+    Service(
+        *(spark, tables, str(out), None, None, Schedule(3600), Metrics()),
+        *(told.append, threading.Event(), lambda: None, str, {}),
+    ).close()
+
+    assert told == [f"not shown: {forged} was written by no run of the manifest"]
