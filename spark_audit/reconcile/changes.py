@@ -15,7 +15,12 @@ from spark_audit.policy.acl_history import orphan_removals
 from spark_audit.reconcile.finding import findings, register, sentence
 from spark_audit.reconcile.forwarded import named_forward
 from spark_audit.reconcile.kraft_records import field_of_body
-from spark_audit.reconcile.named_objects import named_differently, unnamed_in_the_log
+from spark_audit.reconcile.named_objects import (
+    WITHOUT_NAME,
+    named_differently,
+    unnamed_in_the_log,
+    with_requested,
+)
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.claims import (
@@ -25,8 +30,9 @@ from spark_audit.trail.claims import (
     claiming,
     claims_without_start,
     may_write,
-    possible_range,
+    of_role,
     received,
+    told,
 )
 
 register(
@@ -78,7 +84,7 @@ def changes(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS)
     alone = _unclaimed(records, described, until_ms)
     found = unexplained(alone)
     if not alone.isEmpty():
-        crashed = interrupted(alone, records)
+        crashed = interrupted(alone, records, metadata_log)
         found = unexplained(alone.join(crashed, S.LOG_OFFSET, "left_anti")).unionByName(_explained(crashed))
     found = found.unionByName(foreign_kind(records, metadata_log)).unionByName(incomplete(metadata_log))
     if described is not metadata_log:
@@ -94,14 +100,15 @@ def unexplained(alone: DataFrame) -> DataFrame:
     return unclaimed_findings(alone, why, S.ENTITY)
 
 
-def interrupted(alone: DataFrame, records: DataFrame) -> DataFrame:
+def interrupted(alone: DataFrame, records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Return those of the unclaimed records that a controller can have written before it was killed.
 
     It changes one thing at a time, and before that it has synced the decision, with the forward id and the
     offset of what it decided on. So there is one transaction for each forward without a response, after that
-    offset and before the first change of another controller.
+    offset and before the first change of another controller. If a proxy has recorded the forward, it has to
+    name the record; `is_told` says whether one has.
     """
-    of_controllers = records.where(F.col(S.ROLE) == "controller")
+    of_controllers = of_role(records.where(F.col(S.ROLE) == "controller"), records, "controller")
     boots = of_controllers.groupBy(*S.BOOT_KEY).agg(
         F.max(F.col(S.EVENT) == "stopped").alias("stopped"),
         F.min(S.TIME_MS).alias("since_ms"),
@@ -136,16 +143,27 @@ def interrupted(alone: DataFrame, records: DataFrame) -> DataFrame:
         F.col(S.FORWARD_ID).desc_nulls_last(), S.METHOD, *S.BOOT_KEY
     )
     one = first.where("run = first_run").withColumn("place", F.row_number().over(likely)).where("place = 1")
-    return held(one.drop("run", "first_run", "place"))
+    one = one.drop("run", "first_run", "place").withColumn(
+        S.OBJECTS, F.lit(None).cast(S.AUDIT[S.OBJECTS].dataType)
+    )
+    named = with_requested(one, records, metadata_log)
+    may_be = F.coalesce("is_named", F.lit(True)) | (F.col(WITHOUT_NAME) > 0)
+    sent = told(records).select(S.FORWARD_ID, F.lit(True).alias("is_told")).distinct()
+    return held(named.where(may_be).join(sent, S.FORWARD_ID, "left"))
 
 
 def _explained(crashed: DataFrame) -> DataFrame:
+    is_unknown = F.col(S.FORWARD_ID).isNotNull() & F.col("is_told").isNull()
+    severity = F.when(is_unknown, "high").otherwise("medium")
     return findings(
-        crashed,
-        check="changes.interrupted",
+        crashed.withColumns({S.CHECK: F.lit("changes.interrupted"), S.SEVERITY: severity}),
         explanation=sentence(
             "{record} at metadata offset {offset}: controller {proxy_id}/{boot_id} was killed before it"
-            " had recorded the change; {request} explains it",
+            " had recorded the change; {request} explains it{unknown}",
+            unknown=F.when(
+                is_unknown,
+                ", but no proxy has recorded that: one was killed, too, or somebody writes as the controller",
+            ).otherwise(""),
             request=F.coalesce(
                 F.concat(
                     F.lit("forward "), S.FORWARD_ID, F.lit(", a "), S.METHOD, F.lit(" of "), S.PRINCIPAL
@@ -162,8 +180,7 @@ def not_by_itself(claims: DataFrame, described: DataFrame) -> DataFrame:
 
     `claims` are records of UNREQUESTED events, `described` is the log of `_with_state_before`.
     """
-    offsets = F.explode(F.sequence(S.FIRST_OFFSET, S.LAST_OFFSET)).alias(S.LOG_OFFSET)
-    each = claims.where(possible_range()).select(*S.RECORD_KEY, S.DATE, S.EVENT, S.TIME_MS, offsets)
+    each = claimed_offsets(claims, described).drop(S.FORWARD_ID, S.METHOD, S.OBJECTS)
     wrong = each.join(_checked(described).drop(S.DATE), S.LOG_OFFSET).where(~_by_itself())
     return findings(
         wrong,
@@ -197,7 +214,7 @@ def _with_state_before(metadata_log: DataFrame, claims: DataFrame) -> DataFrame:
     sets = F.col(S.API_KEY).isin(*_SETS)
     sets = sets | ((F.col(S.API_KEY) == S.CLIENT_QUOTA_RECORD) & (field_of_body("remove") == "false"))
     sets = sets | ((F.col(S.API_KEY) == S.CONFIG_RECORD) & field_of_body("value").isNotNull())
-    again = claimed_offsets(claims.where(F.col(S.EVENT) == _AGAIN)).select(S.LOG_OFFSET)
+    again = claimed_offsets(claims.where(F.col(S.EVENT) == _AGAIN), metadata_log).select(S.LOG_OFFSET)
     first = (
         known.where(sets).join(again, S.LOG_OFFSET, "left_anti").agg(F.min(S.LOG_OFFSET).alias("first_known"))
     )
@@ -233,21 +250,29 @@ def _by_itself() -> Column:
 
 def _unclaimed(records: DataFrame, metadata_log: DataFrame, until_ms: int) -> DataFrame:
     """Return records of a checked kind at offsets that no request claims."""
-    claimed = claimed_offsets(records).select(S.LOG_OFFSET).distinct()
+    claimed = claimed_offsets(records, metadata_log).select(S.LOG_OFFSET).distinct()
     settled = (
         _checked(metadata_log)
         .crossJoin(F.broadcast(_passed(records, until_ms)))
         .where((F.unix_millis(S.LOG_TIMESTAMP) <= until_ms) | (F.col(S.LOG_OFFSET) <= F.col("passed")))
         .drop("passed")
     )
-    unclaimed = settled.join(claimed, S.LOG_OFFSET, "left_anti")
+    unclaimed = held(settled.join(claimed, S.LOG_OFFSET, "left_anti"))
+    late = held(claims_without_start(records))
+    if late.isEmpty():
+        return unclaimed
     age_ms = F.col(S.TIME_MS) - F.unix_millis(S.LOG_TIMESTAMP)
     somewhere = (F.col(S.LOG_OFFSET) > F.col("follows")) & (F.col(S.LOG_OFFSET) <= F.col(S.LAST_OFFSET))
     # The time narrows it down: who writes a record chooses its time, but not its offset.
     somewhere = somewhere & age_ms.between(0, OUTCOME_UNKNOWN_MS)
-    late = F.broadcast(claims_without_start(records))
     may = may_write() & _by_itself() if _BEFORE in unclaimed.columns else may_write()
-    return held(unclaimed.join(late, somewhere & may, "left_anti"))
+    possible = with_requested(unclaimed.join(F.broadcast(late), somewhere & may), records, metadata_log)
+    of_claim = Window.partitionBy(*S.RECORD_KEY).orderBy(S.LOG_OFFSET)
+    place = F.sum((~F.coalesce("is_named", F.lit(True))).cast("long")).over(of_claim)
+    explained = possible.withColumn("place", place).where(
+        F.coalesce("is_named", F.lit(True)) | (F.col("place") <= F.col(WITHOUT_NAME))
+    )
+    return held(unclaimed.join(explained.select(S.LOG_OFFSET).distinct(), S.LOG_OFFSET, "left_anti"))
 
 
 def _passed(records: DataFrame, until_ms: int) -> DataFrame:
@@ -273,7 +298,7 @@ def unclaimed_findings(alone: DataFrame, why: Column, *more_evidence: Column | s
 def foreign_kind(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Return records that a request claims but cannot have written, such as a quota change by CreateAcls."""
     log = _checked(metadata_log).drop(S.DATE)
-    foreign = claimed_offsets(records).join(log, S.LOG_OFFSET).where(~may_write())
+    foreign = claimed_offsets(records, metadata_log).join(log, S.LOG_OFFSET).where(~may_write())
     return findings(
         foreign,
         check="changes.foreign_kind",

@@ -19,7 +19,7 @@ from spark_audit.reconcile.finding import (
     with_every_fault,
 )
 from spark_audit.trail.audit_records import ALWAYS
-from spark_audit.trail.claims import claimed_offsets, claiming, possible_range, received
+from spark_audit.trail.claims import claimed_offsets, claiming, possible_range, received, told
 from spark_audit.trail.processes import key_name
 
 register(
@@ -81,7 +81,9 @@ _PAIR = (
 def forwarded(records: DataFrame, metadata_log: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     """Return the findings of all checks below. `until_ms` is `complete_until_ms` of the sequence index."""
     claims = (
-        impossible_offsets(records).unionByName(claimed_twice(records)).unionByName(not_a_controller(records))
+        impossible_offsets(records)
+        .unionByName(claimed_twice(records, metadata_log))
+        .unionByName(not_a_controller(records))
     )
     return pairs(records, until_ms).unionByName(claims).unionByName(not_in_the_log(records, metadata_log))
 
@@ -144,11 +146,11 @@ def impossible_offsets(records: DataFrame) -> DataFrame:
     )
 
 
-def claimed_twice(records: DataFrame) -> DataFrame:
+def claimed_twice(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Return offsets that two requests claim. One of the claims is false."""
     # A change that the controller makes by itself has no forward id, so its method identifies it.
     claim = F.coalesce(S.FORWARD_ID, S.METHOD)
-    by_offset = claimed_offsets(records).groupBy(S.LOG_OFFSET)
+    by_offset = claimed_offsets(records, metadata_log).groupBy(S.LOG_OFFSET)
     claimed = by_offset.agg(F.min(S.DATE).alias(S.DATE), sample(claim).alias("claims"))
     return findings(
         claimed.where(F.size("claims") > 1),
@@ -164,7 +166,8 @@ def claimed_twice(records: DataFrame) -> DataFrame:
 
 def not_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     """Return offsets that a controller claims but the log does not have: the change was lost or deleted."""
-    absent = claimed_offsets(records).join(metadata_log.select(S.LOG_OFFSET), S.LOG_OFFSET, "left_anti")
+    claimed = claimed_offsets(records, metadata_log)
+    absent = claimed.join(metadata_log.select(S.LOG_OFFSET), S.LOG_OFFSET, "left_anti")
     by_forward = absent.groupBy(S.FORWARD_ID, S.METHOD).agg(
         F.min(S.DATE).alias(S.DATE), sample(S.LOG_OFFSET).alias("missing_offsets")
     )
@@ -182,19 +185,22 @@ def not_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
 
 
 def _by_proxy(records: DataFrame) -> DataFrame:
-    forwards = records.where(F.col(S.EVENT) == "forwarded")
     # Version 1 has the Envelope's error only.
     is_new = F.col(S.RECORD_SCHEMA_VERSION) > 1
     envelope_error = F.when(is_new, F.col(S.ENVELOPE_ERROR_CODE)).otherwise(F.col(S.ERROR_CODE))
-    return forwards.groupBy(S.FORWARD_ID).agg(
-        sample(F.concat_ws("/", S.PROXY_ID, S.BOOT_ID, S.SEQUENCE)).alias("proxies"),
-        F.min(S.DATE).alias("date_told"),
-        F.max(S.TIME_MS).alias("told_ms"),
-        F.max_by(S.PRINCIPAL, _in_order()).alias("principal_told"),
-        F.max_by(S.METHOD, _in_order()).alias("method_told"),
-        F.max_by(F.when(is_new, F.col(S.ERROR_CODE)), _in_order()).alias("error_told"),
-        F.max_by(envelope_error, _in_order()).alias("envelope_error_told"),
-        F.max_by(S.LAST_OFFSET, _in_order()).alias("offset_told"),
+    return (
+        told(records)
+        .groupBy(S.FORWARD_ID)
+        .agg(
+            sample(F.concat_ws("/", S.PROXY_ID, S.BOOT_ID, S.SEQUENCE)).alias("proxies"),
+            F.min(S.DATE).alias("date_told"),
+            F.max(S.TIME_MS).alias("told_ms"),
+            F.max_by(S.PRINCIPAL, _in_order()).alias("principal_told"),
+            F.max_by(S.METHOD, _in_order()).alias("method_told"),
+            F.max_by(F.when(is_new, F.col(S.ERROR_CODE)), _in_order()).alias("error_told"),
+            F.max_by(envelope_error, _in_order()).alias("envelope_error_told"),
+            F.max_by(S.LAST_OFFSET, _in_order()).alias("offset_told"),
+        )
     )
 
 

@@ -1,9 +1,10 @@
 """(c) The objects that records of administrative requests name, against the metadata log and each other.
 
 A request may name more than it has changed, as what was in effect already; it may not leave anything out. So
-every record of the log at the offsets that a controller claims has to be one of the objects that it names.
-With Kafka's own controller the log is compared with the `changes` of a proxy's record (kraft_changes), and
-these with its objects here. A proxy and its controller name the same. Records of earlier versions have no
+every record of the log at the offsets that a controller claims has to be one of those that it names, and of
+those that the proxy names: who writes as a controller could name more than was requested. With Kafka's own
+controller the log is compared with the `changes` of a proxy's record (kraft_changes), and these with its
+objects here. A proxy and its controller name the same. Records of earlier versions have no
 objects and are not checked. Used by changes and kraft_changes.
 """
 
@@ -13,7 +14,8 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import fault, findings, or_else, register, sentence, with_every_fault
 from spark_audit.reconcile.kraft_records import CHANGE, TOPIC_NAME, described
-from spark_audit.trail.claims import claiming, possible_range
+from spark_audit.tables.plans import held
+from spark_audit.trail.claims import claimed_offsets, received, told
 
 register(
     """
@@ -26,7 +28,7 @@ changes.not_made (critical): A record names a change that the log does not have.
 """
 )
 
-NAMES, DONE, WRITTEN, UNNAMED = "names", "done", "written", "unnamed"
+NAMES, DONE, WRITTEN, UNNAMED, WITHOUT_NAME = "names", "done", "written", "unnamed", "without_name"
 OF_TOPICS = ("CreateTopics", "DeleteTopics", "AlterConfigs", "IncrementalAlterConfigs")
 """They write ACLs of a topic as a part of it."""
 _MOST_CHARACTERS = 1_000
@@ -36,18 +38,49 @@ _CLAIM = (*S.RECORD_KEY, S.DATE, S.FORWARD_ID, S.METHOD, S.OBJECTS)
 
 
 def unnamed_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Return claims of a controller that do not name each record of the log at their offsets."""
-    claims = claiming(records).where(F.col(S.OBJECTS).isNotNull() & possible_range())
-    offsets = F.explode(F.sequence(S.FIRST_OFFSET, S.LAST_OFFSET)).alias(S.LOG_OFFSET)
-    # A removal names its topic by an id, which an earlier record may have.
-    told = (F.col(S.API_KEY) != S.REMOVE_TOPIC_RECORD) | F.col(TOPIC_NAME).isNotNull()
-    written = described(metadata_log).where(told).select(S.LOG_OFFSET, CHANGE)
-    each = claims.select(*_CLAIM, offsets).join(written, S.LOG_OFFSET)
+    """Return records of a controller, and of a proxy, that do not name each record of the log at a claim."""
+    claims = claimed_offsets(records, metadata_log).select(S.LOG_OFFSET, *_CLAIM)
+    claimed = held(claims.join(_written(metadata_log), S.LOG_OFFSET))
     of_claim = [*S.RECORD_KEY, S.DATE, S.FORWARD_ID, S.METHOD]
-    whole = each.groupBy(*of_claim).agg(
-        F.first(S.OBJECTS).alias(S.OBJECTS), F.collect_set(_identity(S.METHOD)).alias(WRITTEN)
+    own = claimed.where(F.col(S.OBJECTS).isNotNull())
+    requested = claimed.select(CHANGE, S.FORWARD_ID, S.METHOD).join(_requested(records), S.FORWARD_ID)
+    whole = (
+        own.unionByName(requested, allowMissingColumns=True)
+        .groupBy(*of_claim)
+        .agg(F.first(S.OBJECTS).alias(S.OBJECTS), F.collect_set(_identity(S.METHOD)).alias(WRITTEN))
     )
     return _unnamed(whole, "the metadata log has", also_unwritten=False)
+
+
+def _written(metadata_log: DataFrame) -> DataFrame:
+    """Return offset and CHANGE of the records that say what they are about."""
+    # A removal names its topic by an id, which an earlier record may have.
+    says = (F.col(S.API_KEY) != S.REMOVE_TOPIC_RECORD) | F.col(TOPIC_NAME).isNotNull()
+    return described(metadata_log).where(says).select(S.LOG_OFFSET, CHANGE)
+
+
+def _requested(records: DataFrame) -> DataFrame:
+    """Return one record of a proxy for each forward: its place, date, forward id and objects.
+
+    Without those that name a filter only: the proxy has not read which ACLs were deleted.
+    """
+    first = F.min_by(F.struct(*S.RECORD_KEY, S.DATE, S.OBJECTS), F.struct(*S.RECORD_KEY)).alias("first")
+    known = F.col(S.OBJECTS).isNotNull() & ~_is_filter_only()
+    by_forward = told(records).where(F.col(S.FORWARD_ID).isNotNull()).groupBy(S.FORWARD_ID)
+    return by_forward.agg(first).select(S.FORWARD_ID, "first.*").where(known)
+
+
+def with_requested(rows: DataFrame, records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Add to records of the log, each with a request that may have written it, whether that names it.
+
+    By what its proxy has recorded, if that is known, else by the OBJECTS of the row: `is_named` is null if
+    neither is known, WITHOUT_NAME is the number of objects that have no name.
+    """
+    requested = _requested(records).select(S.FORWARD_ID, F.col(S.OBJECTS).alias("requested"))
+    known = rows.join(requested, S.FORWARD_ID, "left").join(_written(metadata_log), S.LOG_OFFSET, "left")
+    named = _with_names(known.withColumn(S.OBJECTS, F.coalesce("requested", S.OBJECTS)))
+    is_named = F.array_contains(NAMES, _identity(S.METHOD)).alias("is_named")
+    return named.select(*rows.columns, is_named, WITHOUT_NAME)
 
 
 def unnamed_changes(records: DataFrame) -> DataFrame:
@@ -67,19 +100,19 @@ def unnamed_changes(records: DataFrame) -> DataFrame:
 def named_differently(records: DataFrame) -> DataFrame:
     """Return forwards of which proxy and controller name other objects."""
 
-    def of(event: str, column: str) -> DataFrame:
-        named = records.where((F.col(S.EVENT) == event) & F.col(S.FORWARD_ID).isNotNull())
+    def of(forwards: DataFrame, column: str) -> DataFrame:
+        named = forwards.where(F.col(S.FORWARD_ID).isNotNull() & ~_is_filter_only())
         cut = F.exists(S.OBJECTS, lambda each: each[S.COUNT].isNotNull())
         names = F.transform(S.OBJECTS, lambda each: F.concat_ws(":", each["type"], each["name"]))
         return named.where(F.col(S.OBJECTS).isNotNull() & ~cut).select(
             S.FORWARD_ID, S.DATE, F.array_sort(F.array_distinct(names)).alias(column)
         )
 
-    told = of("forwarded", "told").join(of("forwarded_received", "received").drop(S.DATE), S.FORWARD_ID)
+    both = of(told(records), "told").join(of(received(records), "received").drop(S.DATE), S.FORWARD_ID)
     # A token is named by its HMAC, from which only who knows the token can derive its id.
     known = ~F.array_contains("told", "TOKEN") & ~F.array_contains("received", "TOKEN")
     return findings(
-        told.where(known & (F.col("told") != F.col("received"))).dropDuplicates([S.FORWARD_ID]),
+        both.where(known & (F.col("told") != F.col("received"))).dropDuplicates([S.FORWARD_ID]),
         check="forwarded.different_objects",
         explanation=sentence(
             "forward {forward_id}: the proxy names {by_proxy}, the controller {by_controller}",
@@ -92,22 +125,13 @@ def named_differently(records: DataFrame) -> DataFrame:
 
 def _unnamed(claims: DataFrame, has: str, *, also_unwritten: bool) -> DataFrame:
     done = F.array_compact(F.transform(F.filter(S.OBJECTS, _carried_out), _name))
-    names = F.array_compact(F.transform(S.OBJECTS, _name))
-    named = claims.withColumns({NAMES: names, DONE: done}).withColumn(
-        # What a record has no room for is counted, and a token may have no name.
-        "without_name",
-        F.aggregate(
-            S.OBJECTS,
-            F.lit(0).cast("long"),
-            lambda total, each: total + F.coalesce(each[S.COUNT], each["name"].isNull().cast("long")),
-        ),
-    )
+    named = _with_names(claims).withColumn(DONE, done)
     missing = named.withColumn(UNNAMED, F.array_sort(F.array_except(WRITTEN, NAMES))).withColumn(
         "unwritten", F.array_sort(F.array_except(DONE, WRITTEN))
     )
     faults = [
         fault(
-            F.size(UNNAMED) > F.col("without_name"),
+            F.size(UNNAMED) > F.col(WITHOUT_NAME),
             "changes.unnamed",
             sentence(f"{has} {{unnamed}}, which the record does not name", unnamed=_listed(UNNAMED)),
         ),
@@ -125,6 +149,25 @@ def _unnamed(claims: DataFrame, has: str, *, also_unwritten: bool) -> DataFrame:
         ),
         evidence=[*S.RECORD_KEY, S.FORWARD_ID, UNNAMED, "unwritten"],
     )
+
+
+def _with_names(rows: DataFrame) -> DataFrame:
+    """Add NAMES of the OBJECTS and WITHOUT_NAME, how many have none."""
+    # What a record has no room for is counted, and a token may have no name.
+    without = F.aggregate(
+        S.OBJECTS,
+        F.lit(0).cast("long"),
+        lambda total, each: total + F.coalesce(each[S.COUNT], each["name"].isNull().cast("long")),
+    )
+    return rows.withColumns({NAMES: F.array_compact(F.transform(S.OBJECTS, _name)), WITHOUT_NAME: without})
+
+
+def _is_filter_only() -> Column:
+    """Return whether the objects have filters of ACLs whose outcome is not known."""
+    is_filter = F.exists(
+        S.OBJECTS, lambda each: (each[S.OPERATION] == "DELETE_MATCHING") & each["error"].isNull()
+    )
+    return F.coalesce(is_filter, F.lit(False))
 
 
 def _listed(column: str) -> Column:

@@ -12,11 +12,16 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
+from spark_audit.trail.processes import key_name
 
 OUTCOME_UNKNOWN_MS = 600_000
 """A controller that did not learn the outcome of a commit takes less time than this to read the log again."""
 LARGEST_CLAIM = 100_000
 """No request writes more records in one transaction. A forged record must not blow up the join."""
+_LARGE_CLAIM = 64
+"""Larger claims are few. Each offset counts in one of them only: forged ones would be many rows each."""
+_BEYOND_THE_END = 32
+"""Offsets of a claim that count after the end of the log, where no record is."""
 
 OF_TOPICS = (S.TOPIC_RECORD, S.CONFIG_RECORD, S.REMOVE_TOPIC_RECORD)
 OF_ACLS = (S.ACCESS_CONTROL_ENTRY_RECORD, S.REMOVE_ACCESS_CONTROL_ENTRY_RECORD)
@@ -39,6 +44,26 @@ WRITTEN_BY["MetadataLog"] = tuple(sorted({api_key for kinds in WRITTEN_BY.values
 """The method of `log_written_again`."""
 
 
+def of_role(rows: DataFrame, records: DataFrame, role: str) -> DataFrame:
+    """Return the rows of processes that have started in this role only.
+
+    Each record names a role, and who has the key of a process can write any. But all boots of a process have
+    the name of its key.
+    """
+    named = key_name(S.PROXY_ID).alias("named")
+    others = records.where((F.col(S.EVENT) == "started") & (F.col(S.ROLE) != role)).select(named)
+    return (
+        rows.select("*", named)
+        .join(F.broadcast(others.distinct()), "named", "left_anti")
+        .select(*rows.columns)
+    )
+
+
+def told(records: DataFrame) -> DataFrame:
+    """Return what proxies have recorded of their forwards. What a controller records so, no proxy sent."""
+    return of_role(records.where(F.col(S.EVENT) == "forwarded"), records, "proxy")
+
+
 def received(records: DataFrame) -> DataFrame:
     """Return the controller's records of forwarded requests. Those of any other role do not count."""
     return records.where((F.col(S.EVENT) == "forwarded_received") & (F.col(S.ROLE) == "controller"))
@@ -57,7 +82,7 @@ def possible_range() -> Column:
 
 
 def claims_without_start(records: DataFrame) -> DataFrame:
-    """Return claims without a first offset: event, method, time_ms, last_offset, the offset that they follow.
+    """Return claims without a first offset: place, event, names, last_offset, the offset that they follow.
 
     A controller that did not learn the outcome of a commit reads the log up to last_offset. If it finds its
     change there, it knows that the change was committed, but not at which offset. It commits one change after
@@ -66,21 +91,29 @@ def claims_without_start(records: DataFrame) -> DataFrame:
     before = Window.partitionBy(*S.BOOT_KEY).orderBy(S.SEQUENCE).rowsBetween(Window.unboundedPreceding, -1)
     claims = claiming(records).withColumn("follows", F.coalesce(F.max(S.LAST_OFFSET).over(before), F.lit(-1)))
     found = claims.where(F.col(S.FIRST_OFFSET).isNull() & F.col(S.LAST_OFFSET).isNotNull())
-    return found.select(S.EVENT, S.METHOD, S.LAST_OFFSET, S.TIME_MS, "follows")
+    said = (S.EVENT, S.METHOD, S.FORWARD_ID, S.OBJECTS, S.LAST_OFFSET, S.TIME_MS, "follows")
+    return found.select(*S.RECORD_KEY, *said)
 
 
-def claimed_offsets(records: DataFrame) -> DataFrame:
-    """Return one row per claimed offset: offset, forward_id, method, date."""
-    return (
-        claiming(records)
-        .where(possible_range())
-        .select(
-            F.explode(F.sequence(S.FIRST_OFFSET, S.LAST_OFFSET)).alias(S.LOG_OFFSET),
-            S.FORWARD_ID,
-            S.METHOD,
-            S.DATE,
-        )
-    )
+def claimed_offsets(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
+    """Return one row per claimed offset: offset, and of the claim its place, date, event, time, names.
+
+    A large claim has the offsets up to the end of the log that no large claim before it has, and its first
+    one, which shows that both have that. So the rows are no more than the log has offsets, and some for each
+    record, whatever is claimed.
+    """
+    claims = claiming(records).where(possible_range())
+    end = metadata_log.agg(F.coalesce(F.max(S.LOG_OFFSET), F.lit(-1)).alias("log_end"))
+    first, last = F.col(S.FIRST_OFFSET), F.col(S.LAST_OFFSET)
+    is_large = last - first >= _LARGE_CLAIM
+    alone = Window.partitionBy(F.when(~is_large, F.struct(*S.RECORD_KEY)))
+    before = alone.orderBy(first, *S.RECORD_KEY).rowsBetween(Window.unboundedPreceding, -1)
+    left = claims.withColumn("left", F.greatest(first, F.try_add(F.max(last).over(before), F.lit(1))))
+    until = F.least(last, F.try_add(F.greatest(first, "log_end"), F.lit(_BEYOND_THE_END)))
+    rest = F.when(F.col("left") <= until, F.sequence("left", until)).otherwise(F.array(first))
+    offsets = F.when(is_large, F.array_union(F.array(first), rest)).otherwise(F.sequence(first, last))
+    claim = (*S.RECORD_KEY, S.DATE, S.EVENT, S.TIME_MS, S.FORWARD_ID, S.METHOD, S.OBJECTS)
+    return left.crossJoin(F.broadcast(end)).select(F.explode(offsets).alias(S.LOG_OFFSET), *claim)
 
 
 def may_write() -> Column:

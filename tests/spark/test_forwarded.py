@@ -12,6 +12,7 @@ from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.forwarded import forwarded
 from spark_audit.report.history import history, lines, matches
 from spark_audit.trail.audit_records import ALWAYS, TRAIL_LATE_MS, complete_until_ms, sequence_index
+from spark_audit.trail.claims import claimed_offsets
 from tests.spark.audit_trail import NOON_MS, Record, Trail, acl_id, an_acl
 from tests.spark.frames import audit_frame, frames, log_frame
 from tests.spark.sealed import seal, table
@@ -513,6 +514,130 @@ def test_a_record_of_the_log_that_its_request_does_not_name_is_found(spark: Spar
         'AlterUserScramCredentials one left out: the metadata log has ["USER","eve","SCRAM-SHA-256"],'
         " which the record does not name"
     )
+
+
+NAMELESS = an_object("TOKEN", None, "EXPIRE")
+BESIDE: dict[str, dict[str, Any]] = {
+    "without a first offset": {"first_offset": None},
+    "no objects": {"objects": None},
+    "a token without a name": {"objects": [named_acl(301), NAMELESS]},
+    "many without room": {"objects": [named_acl(301), NAMELESS | {"type": "ACL", "count": 100}]},
+}
+"""What the record of a controller says that made another change than was requested beside that."""
+
+
+def beside(trail: Trail, name: str, requested: str, *others: str) -> tuple[Record, Record]:
+    """A request for the first ACL, whose forward is called like `name`; the controller also makes others."""
+    acls = [(*ADD, an_acl(301 + n, text)) for n, text in enumerate((requested, *others))]
+    told, received = trail.forward("CreateAcls", acls)
+    for record in told, received:
+        record.update(forward_id=name, objects=[named_acl(301)])
+    return told, received
+
+
+@pytest.mark.spec("D12", "D13")
+def test_what_a_controller_changes_beside_what_a_proxy_requested_is_found(spark: SparkSession) -> None:
+    trail, wanted = Trail(), "ALLOW User:a * READ TOPIC LITERAL t"
+    hidden = []
+    for name, said in BESIDE.items():
+        beside(trail, name, wanted, "ALLOW User:mallory * ALL TOPIC LITERAL payroll")[1].update(said)
+        hidden.append(trail.offset)
+    # Both know no name of a token; the proxy has not read which ACLs a filter matched; a late claim fits.
+    for record in trail.forward(
+        "ExpireDelegationToken", [(26, "RemoveDelegationTokenRecord", {"token_id": "t"})]
+    ):
+        record["objects"] = [NAMELESS]
+    beside(trail, "late", wanted)[1].update(first_offset=None)
+    told, received = trail.forward("DeleteAcls", [(*REMOVE, {"id": acl_id(301)})])
+    told["objects"] = [named_acl(301, "DELETE_MATCHING") | {"name": None, "error": None}]
+    received["objects"] = [named_acl(301, "DELETE")]
+
+    found = findings(spark, trail, trail.audit)
+
+    names = [name for name in BESIDE if name != "without a first offset"]
+    assert sorted(
+        (check, evidence.get("forward_id", evidence.get("offset"))) for check, evidence in found
+    ) == [
+        ("changes.unexplained", hidden[0]),
+        *(("changes.unnamed", name) for name in sorted(names)),
+    ]
+
+
+@pytest.mark.spec("D13")
+@pytest.mark.parametrize("role", ["controller", "proxy"])
+def test_a_request_that_the_controller_has_recorded_for_a_proxy_is_unknown_to_proxies(
+    spark: SparkSession, role: str
+) -> None:
+    trail = Trail()
+    create(trail, 1)
+    acl = an_acl(2, "ALLOW User:mallory * ALL TOPIC LITERAL payroll")
+    told, _ = trail.forward("CreateAcls", [(*ADD, acl)], proxy=trail.controller)
+    told["role"] = role
+
+    found = findings(spark, trail, trail.audit)
+
+    assert [(check, evidence["forward_id"]) for check, evidence in found] == [
+        ("forwarded.unknown_to_proxy", told["forward_id"])
+    ]
+
+
+@pytest.mark.spec("D13", "D15")
+@pytest.mark.parametrize("told", ["nothing", "another", "the same", "decided by the proxy"])
+def test_a_crash_explains_no_other_change_than_the_proxy_requested(spark: SparkSession, told: str) -> None:
+    trail = Trail()
+    create(trail, 1)
+    decides = trail.proxy if told == "decided by the proxy" else trail.controller
+    decides.write(
+        "authorization",
+        **{
+            "role": "controller",
+            "forward_id": "lost",
+            "principal": "User:admin",
+            "method": "CreateAcls",
+            "granted": True,
+        },
+        metadata_offset=trail.offset,
+    )
+    forwarded_, received_ = beside(trail, "lost", "ALLOW User:a * READ TOPIC LITERAL t")
+    if told == "another":
+        forwarded_["objects"] = [named_acl(1, name="other")]
+    trail.controller = trail.process("controller-1", role="controller", boot_id="boot-2")
+    create(trail, 2)
+    if decides is trail.proxy:
+        trail.process("proxy-1", boot_id="boot-2")
+    gone = [received_, *([forwarded_] if told == "nothing" else [])]
+    audit = audit_frame(spark, [record for record in trail.audit if record not in gone])
+
+    [row] = changes(audit, log_frame(spark, trail.log)).collect()
+
+    assert (row["check"], row["severity"], "no proxy has recorded that" in row["explanation"]) == {
+        "nothing": ("changes.interrupted", "high", True),
+        "another": ("changes.unexplained", "critical", False),
+        "the same": ("changes.interrupted", "medium", False),
+        "decided by the proxy": ("changes.unexplained", "critical", False),
+    }[told]
+
+
+@pytest.mark.spec("D13")
+def test_the_offsets_of_forged_claims_are_no_more_than_those_of_the_log(spark: SparkSession) -> None:
+    trail = Trail()
+    create(trail, 1)
+    trail.forward(
+        "CreateAcls",
+        [(*ADD, an_acl(number, "ALLOW User:a * READ TOPIC LITERAL t")) for number in range(2, 202)],
+    )
+    true, log_end = 201, trail.offset
+    for first in (*range(50), *range(10**6, 10**7, 10**5), 2**63 - 10**5):
+        received = trail.forward("CreateAcls", [])[1]
+        received.update(first_offset=first, last_offset=first + 99_999)
+    audit, log = frames(spark, trail)
+
+    claimed = claimed_offsets(audit, log)
+
+    assert true + log_end < claimed.count() < true + log_end + 141 * 40
+    checks = {row["check"] for row in forwarded(audit, log).collect()}
+    assert {"forwarded.claimed_twice", "forwarded.not_in_the_log"} <= checks
+    assert changes(audit, log).isEmpty()
 
 
 @pytest.mark.spec("D12")
