@@ -66,22 +66,24 @@ def _place(path: Path) -> int:
     return len(LONGEST) + (path.relative_to(HERE).parts[0] in ENDING)
 
 
-class FewSessions(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """Gives files of Spark to SPARK_WORKERS first, and to the other workers only when nothing else is left.
+class FewStacks(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """Gives files of OWN to their workers first, and to the others only when nothing else is left.
 
-    Each worker with such a file starts a JVM, which takes half a minute of CPU time until its plans are warm.
+    Each worker with a file of Spark starts a JVM, which takes half a minute of CPU time until its plans are
+    warm; each with a file of interop a broker, a controller and a proxy, which run until its end.
     """
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        of_spark = node.gateway.id in SPARK_WORKERS
-        files = (file for file in self.workqueue if file.startswith("tests/spark/") == of_spark)
-        self.workqueue.move_to_end(next(files, next(iter(self.workqueue))), last=False)
+        own = tuple(directory for directory, workers in OWN.items() if node.gateway.id in workers)
+        free = [file for file in self.workqueue if not file.startswith(tuple(OWN))]
+        best = [*(file for file in self.workqueue if file.startswith(own)), *free, *self.workqueue]
+        self.workqueue.move_to_end(best[0], last=False)
         super()._assign_work_unit(node)
 
 
-SPARK_WORKERS = ("gw0", "gw1")
+OWN = {"tests/spark/": ("gw0", "gw1"), "tests/interop/": ("gw2", "gw3")}
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FewSessions:
-    return FewSessions(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FewStacks:
+    return FewStacks(config, log)
