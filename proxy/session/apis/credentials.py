@@ -176,21 +176,16 @@ def decide_create(call: Call, request: types.CreateDelegationTokenRequest) -> Ve
     return forward_to_controller(request)
 
 
-def decide_renew(call: Call, request: types.RenewDelegationTokenRequest) -> Verdict:
-    """Decide a RenewDelegationToken request; the controller checks who may renew the token."""
+def _decide_change(
+    call: Call,
+    request: types.RenewDelegationTokenRequest | types.ExpireDelegationTokenRequest,
+    response: type[types.RenewDelegationTokenResponse | types.ExpireDelegationTokenResponse],
+) -> Verdict:
+    """Decide a request for another end of a token; the controller checks who may change it."""
     if not may_request_tokens(call):
-        return Respond(types.RenewDelegationTokenResponse(**NOT_ALLOWED))
+        return Respond(response(**NOT_ALLOWED))
     if call.gate.token_secret is None:
-        return Respond(types.RenewDelegationTokenResponse(error_code=_DISABLED))
-    return forward_to_controller(request)
-
-
-def decide_expire(call: Call, request: types.ExpireDelegationTokenRequest) -> Verdict:
-    """Decide an ExpireDelegationToken request; the controller checks who may expire the token."""
-    if not may_request_tokens(call):
-        return Respond(types.ExpireDelegationTokenResponse(**NOT_ALLOWED))
-    if call.gate.token_secret is None:
-        return Respond(types.ExpireDelegationTokenResponse(error_code=_DISABLED))
+        return Respond(response(error_code=_DISABLED))
     return forward_to_controller(request)
 
 
@@ -361,7 +356,7 @@ APIS = (
     ),
     Api(
         ApiKey.RENEW_DELEGATION_TOKEN,
-        decide_renew,
+        lambda call, request: _decide_change(call, request, types.RenewDelegationTokenResponse),
         code_only("RenewDelegationTokenResponse"),
         admin="controller",
         changes=_renewed,
@@ -369,7 +364,7 @@ APIS = (
     ),
     Api(
         ApiKey.EXPIRE_DELEGATION_TOKEN,
-        decide_expire,
+        lambda call, request: _decide_change(call, request, types.ExpireDelegationTokenResponse),
         code_only("ExpireDelegationTokenResponse"),
         admin="controller",
         changes=_expired,
