@@ -2,15 +2,18 @@
 
 The rows below name the operation, and whether the controller carries it out (KIP-590). DescribeQuorum has the
 addresses of controllers, which clients only print: no proxy stands in front of a controller.
+ListConfigResources (KIP-1142) omits Penstock's own topics and groups, which no right on the cluster covers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from proxy.admin.configs import GROUP, TOPIC
 from proxy.admin.objects import Known, Object, Objects, named
 from proxy.admin.rejection import code_and_message, code_only, rejected_parts, succeeded
-from proxy.metadata.acl import Operation, uuid_text
+from proxy.metadata.acl import Operation, ResourceType, uuid_text
+from proxy.security.protected import protected_names
 from proxy.session.call import Api, Call, Change, Forward, Verdict, deny, forward_with_cluster_right
 from proxy.wire import types
 from proxy.wire.api_keys import ApiKey
@@ -25,6 +28,26 @@ def _forward_with(operation: Operation) -> Callable[[Call, Message], Verdict]:
         return Forward()
 
     return decide
+
+
+def _list_config_resources(call: Call, request: types.ListConfigResourcesRequest) -> Verdict:
+    if not call.allows_cluster(Operation.DESCRIBE_CONFIGS):
+        return deny(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    hidden = {
+        (number, name)
+        for number, kind in ((TOPIC, ResourceType.TOPIC), (GROUP, ResourceType.GROUP))
+        for own in (protected_names(call.basis.authorizer, kind),)
+        for name in own - call.shows(Operation.DESCRIBE, kind, own)
+    }
+
+    def on_response(response: types.ListConfigResourcesResponse) -> None:
+        response.config_resources = [
+            each
+            for each in response.config_resources
+            if (each.resource_type, each.resource_name) not in hidden
+        ]
+
+    return Forward(None, on_response) if hidden else Forward()
 
 
 def _updated_features(
@@ -97,7 +120,7 @@ APIS = (
     ),
     Api(
         ApiKey.LIST_CONFIG_RESOURCES,
-        _forward_with(Operation.DESCRIBE_CONFIGS),
+        _list_config_resources,
         code_only("ListConfigResourcesResponse"),
     ),
     Api(

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from proxy.admin.configs import CLIENT_METRICS
+from proxy.admin.configs import GROUP as GROUP_CONFIGS
 from proxy.admin.configs import TOPIC as TOPIC_CONFIGS
 from proxy.metadata.acl import ResourceType
 from proxy.security.principal import Principal
@@ -283,3 +285,25 @@ def test_lists_of_replicas_show_our_own_topics_to_super_users_only(principal: st
 
     assert [topic.name for topic in of_dirs.results[0].topics] == shown
     assert [topic.name for topic in of_moves.topics] == shown
+
+
+@pytest.mark.parametrize("principal", ["alice", "root"])
+def test_lists_of_configured_resources_show_our_own_ones_to_super_users_only(principal: str) -> None:
+    response = t.ListConfigResourcesResponse
+    resources = [
+        response.ConfigResource(resource_type=number, resource_name=name)
+        for number, name in (
+            (TOPIC_CONFIGS, "orders"),
+            (TOPIC_CONFIGS, TRAIL),
+            (GROUP_CONFIGS, TRAIL),
+            (GROUP_CONFIGS, "penstock-controller-election"),
+            (CLIENT_METRICS, TRAIL),
+        )
+    ]
+    asking = Asking(ApiKey.LIST_CONFIG_RESOURCES, 1, *EVERYTHING)
+    asking.principal = Principal("User", principal)
+
+    told = asking.for_(t.ListConfigResourcesRequest()).told(response(config_resources=list(resources)))
+
+    shown = resources if principal == "root" else [resources[0], resources[2], resources[4]]
+    assert told.config_resources == shown
