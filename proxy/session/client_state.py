@@ -5,7 +5,7 @@ the per-request path a topic that has been decided on costs one dict lookup here
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from proxy.audit.record import AuditEvent
@@ -18,6 +18,7 @@ from proxy.session.accounting.summaries import OBSERVE, Summary, SummaryRoom, Th
 from proxy.session.authentication import Authentication
 from proxy.session.gate import Basis
 from proxy.wire.api_keys import ApiKey
+from proxy.wire.work import spend
 
 MAX_TOPICS = 10_000
 """Decisions that are remembered per connection; beyond it the memory starts over, and the counts are
@@ -26,6 +27,9 @@ recorded."""
 MAX_NAME_CHARACTERS = MAX_TOPICS * 256
 """All remembered names together; beyond it the memory starts over too. Brokers reject topic names of more
 than 249 characters, but only after their rights were decided on."""
+
+_CHARACTERS = 64
+"""Of names, that take as much memory as a decision."""
 
 MAX_SHARED = 10_000
 """Decisions that are remembered for all connections of all clients; beyond it that memory starts over."""
@@ -114,6 +118,7 @@ class ClientState:
         "context",
         "fetch_bytes",
         "fetch_version",
+        "has_grown",
         "image",
         "last_was_exempt",
         "producer",
@@ -167,6 +172,8 @@ class ClientState:
         self.reads: dict[str, Summary] = {}
         """Topics that the client may read, by name, with their Fetch traffic in `fetch_version`."""
         self.fetch_version = -1
+        self.has_grown = False
+        """Whether more is remembered than when this was set to False."""
         self._allowed: dict[Action, Decision] = {}
         self._by_action: dict[tuple[int, int, Action], Summary] = {}
         self._throttled: dict[str, Throttled] = {}
@@ -215,6 +222,7 @@ class ClientState:
         for action, made in list(decided.items())[:room]:
             if made.allowed:
                 allowed[action] = made
+                self.has_grown = True
                 self._name_characters += len(action.resource_name)
         return decisions
 
@@ -259,6 +267,7 @@ class ClientState:
             if self.use is not None:
                 self.use.note(api_key, api_version)
             self._name_characters += len(action.resource_name)
+            self.has_grown = True
         return found
 
     def count(
@@ -320,6 +329,23 @@ class ClientState:
     def size(self) -> int:
         """The number of remembered decisions."""
         return max(len(self._by_action), 0, *map(len, self.writes.values()))
+
+    @property
+    def weight(self) -> int:
+        """The memory of decisions, in pieces of a third of a kilobyte."""
+        return len(self._by_action) + len(self._allowed) + self._name_characters // _CHARACTERS
+
+    def forget(self, in_use: Container[int]) -> None:
+        """Forget all decisions. Their counts were drained; `in_use`: ids of summaries that still count."""
+        self._allowed, self.reads = {}, {}
+        self.writes.clear()
+        before, self._by_action, self._name_characters = self._by_action, {}, 0
+        while before:  # To free very many at once takes longer than a slice.
+            key, each = before.popitem()
+            spend(1)
+            if id(each) in in_use:
+                self._by_action[key] = each
+                self._name_characters += len(each.action.resource_name)
 
     def absorb(self, other: "ClientState", now_ms: int) -> None:
         """Take over the counts of another state of the same image, which starts at zero again."""

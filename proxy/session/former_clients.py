@@ -7,7 +7,7 @@ its bytes belong to the state of the first. proxy.session.machine adds a state w
 and gets summaries.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 
 from proxy.audit.record import AuditEvent
@@ -84,6 +84,22 @@ class FormerClients:
     def has_any(self) -> bool:
         """Whether a state is stored, or has requests that may still be in flight."""
         return bool(self._stored or self._pending or self._many)
+
+    @property
+    def weight(self) -> int:
+        """See ClientState."""
+        return sum(client.weight for client in self._clients()) if self.has_any else 0
+
+    def forget(self, in_use: Container[int]) -> None:
+        """Forget all decisions, after `drain`."""
+        for client in self._clients():
+            client.forget(in_use)
+
+    def _clients(self) -> Iterator[ClientState]:
+        for former in (*self._pending, *self._stored.values()):
+            yield former.client
+        if self._many is not None:
+            yield self._many
 
     def drain(self, now_ms: int, complete: Complete, room: SummaryRoom) -> list[AuditEvent]:
         """Return summaries of what was counted since the last time; forget states with nothing in flight."""

@@ -38,6 +38,9 @@ MAX_MISSING = 10_000
 MAX_SHARE_PARTITIONS = 1_000_000
 """Of the share sessions of all connections: half a gigabyte."""
 
+MAX_REMEMBERED = 1_000_000
+"""Decisions, and partitions of fetch sessions, that are remembered for all connections: 330 MB."""
+
 MISSING_MS = 500
 """The time until an unknown id is looked up again: the topic may just have been created."""
 
@@ -109,18 +112,18 @@ class TopicNames:
 
 
 class SharedRoom:
-    """Room for the partitions of share sessions of all connections: each takes half a kilobyte of memory, and
-    is there as long as its connection, although the broker may know nothing of it.
+    """Room for what all connections remember from one request to the next: each piece takes up to half a
+    kilobyte of memory, and is there as long as its connection, although the broker may know nothing of it.
 
     One principal gets at most half of it.
     """
 
-    def __init__(self, limit: int = MAX_SHARE_PARTITIONS) -> None:
+    def __init__(self, limit: int) -> None:
         self._limit = limit
         self._total = 0
         self._by_owner: dict[Hashable, int] = {}
         self.taken: dict[object, tuple[Hashable, int]] = {}
-        """What has room -> its owner, and the number of its partitions."""
+        """What has room -> its owner, and the number of pieces."""
 
     def take(self, holder: object, owner: Hashable, count: int) -> bool:
         """Give so much to a holder, in place of what it had; False if that is more and there is none."""
@@ -177,7 +180,10 @@ class Gate:
     """API key -> (min, max), as in ApiVersions: what proxy, broker and controller all support (KIP-590)."""
     topic_names: TopicNames = field(default_factory=TopicNames)
     member_hosts: MemberHosts = field(default_factory=MemberHosts)
-    share_room: SharedRoom = field(default_factory=SharedRoom)
+    share_room: SharedRoom = field(default_factory=lambda: SharedRoom(MAX_SHARE_PARTITIONS))
+    """For the partitions of share sessions."""
+    memory_of_decisions: SharedRoom = field(default_factory=lambda: SharedRoom(MAX_REMEMBERED))
+    """For what sessions have decided."""
     unrecorded: frozenset[str] = frozenset()
     """Classes of audit records that must not be lost and for which there is no room (audit.policy)."""
     rejects_changes: bool = False

@@ -46,6 +46,8 @@ class Intake:
     """Still to come of a request whose beginning has been sent on, or dropped."""
     streaming: Produced | None = None
     """The request in flight that they belong to; None: it gets no response of the broker."""
+    streams_to: Summary | None = None
+    """Where they are counted."""
     incomplete_since_ms: int | None = None
     """Since when the rest of a frame is missing."""
     has_begun = False
@@ -58,7 +60,6 @@ class Intake:
     _needed_bytes = 0  # Of `_input`, before it is looked at again.
     _streaming_length = 0  # The size of the whole request.
     _streaming_tag_bytes = 0  # So many of its last bytes have to be zero.
-    _streams_to: Summary | None = None  # Where its bytes are counted.
     _dropped: Dropped | None = None  # Its bytes are dropped; then it gets a response.
 
     def __init__(
@@ -69,10 +70,12 @@ class Intake:
         lane: FastLane,
         memory: SessionMemory,
         granted: Callable[[], None],
+        may_remember: Callable[[], bool],
         renew_client: Callable[[bytes | None, str | None, int], Effects],
     ) -> None:
         """`granted` is called when there is memory for what had to wait for it.
 
+        `may_remember`: whether there is room for what has been decided.
         `renew_client`: client id (as in the header, and decoded) and time -> the requests that come now are
         those of another state of this client; what the former one has counted.
         """
@@ -82,6 +85,7 @@ class Intake:
         self._lane = lane
         self._memory = memory
         self._granted = granted
+        self._may_remember = may_remember
         self._renew_client = renew_client
 
     @property
@@ -98,10 +102,10 @@ class Intake:
         """Whether so many bytes belong to the request whose beginning has been sent on, and are not its
         last."""
         left_bytes = self.streaming_bytes - self._streaming_tag_bytes
-        if self._streams_to is None or self._input or size_bytes >= left_bytes:
+        if self.streams_to is None or self._input or size_bytes >= left_bytes:
             return False
         self.streaming_bytes -= size_bytes
-        self._streams_to.request_bytes += size_bytes
+        self.streams_to.request_bytes += size_bytes
         return True
 
     def hold(self, frame: memoryview) -> None:
@@ -125,7 +129,7 @@ class Intake:
 
     def close(self) -> None:
         """The connection is over. Without the machine's methods there is no cycle to collect."""
-        self._granted, self._renew_client = _nothing, _renew_nothing
+        self._granted, self._may_remember, self._renew_client = _nothing, _may_not, _renew_nothing
         if self.has_begun:
             self.data, self._input, self._held = _NOTHING, _NOTHING, None
 
@@ -259,7 +263,7 @@ class Intake:
         if name is None:
             return None, []  # The decoded request gets the error.
         plan: Plan = []
-        if client.is_full():
+        if client.has_grown and (client.is_full() or not self._may_remember()):
             plan += self._renew_client(client.raw_id, client.context.client_id, now_ms)
         return self._lane.decide(head, name, now_ms), plan
 
@@ -272,7 +276,7 @@ class Intake:
 
     def _begin_stream(self, summary: Summary, position: int, stop: int, now_ms: int) -> int:
         """A request passes whose last bytes are still to come, and to be counted and charged when they do."""
-        self.streaming_bytes, self._streams_to = stop - len(self.data), summary
+        self.streaming_bytes, self.streams_to = stop - len(self.data), summary
         self.streaming, self._streaming_length = self._lane.streaming, stop - position - 4
         self._streaming_tag_bytes = skim.tag_bytes(_INT16(self.data, position + 6)[0])
         self.incomplete_since_ms, self.has_begun = now_ms, True
@@ -286,7 +290,7 @@ class Intake:
         if header is None:
             return dispatch.impossible_length(fault, frame)
         self._dropped = Dropped(header, bytes(frame[: header.body_offset]), size_bytes, now_ms)
-        self._streams_to = self.streaming = None
+        self.streams_to = self.streaming = None
         self.streaming_bytes, self._streaming_tag_bytes = size_bytes, 0
         self.incomplete_since_ms, self.has_begun = now_ms, True
         return self._stream(now_ms)
@@ -298,7 +302,7 @@ class Intake:
         now is not sent on: the broker never gets a complete request, and both connections end. The client
         gets no response, since its request's place in the order of responses is the broker's.
         """
-        left_bytes, summary = self.streaming_bytes, self._streams_to
+        left_bytes, summary = self.streaming_bytes, self.streams_to
         data = self.data[:left_bytes]
         if any(data[max(0, left_bytes - self._streaming_tag_bytes) :]):
             return termination.malformed_midway()
@@ -306,7 +310,7 @@ class Intake:
             if self._authentication.is_expired(now_ms):
                 return termination.expired_midway(self._authentication)
             if summary is not None and self._lane.client.basis is not self._gate.basis:
-                return [DecideAgain(summary.action)]
+                return [DecideAgain()]
         self.data, self.streaming_bytes = self.data[left_bytes:], left_bytes - len(data)
         if summary is not None:
             summary.request_bytes += len(data)
@@ -346,6 +350,10 @@ class Intake:
 
 def _nothing() -> None:
     """The machine is gone."""
+
+
+def _may_not() -> bool:
+    return False
 
 
 def _renew_nothing(_raw_id: bytes | None, _client_id: str | None, _now_ms: int) -> Effects:

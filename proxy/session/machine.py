@@ -103,6 +103,8 @@ LOOKUP_NS, LOOKED_UP_ID_NS = 300_000, 3_000
 """What a lookup takes of the event loop, and each id in it. A question has the ids of many clients, so its
 time is not measured for each of them."""
 _HEAD = Struct(">ihhih").unpack_from  # length, API key, version, correlation id, client id length
+_FREE_WEIGHT = 200
+"""Sessions that remember no more take no room: there are many."""
 _LOOK_AGAIN_MS = 250  # As often as shares of a cluster's quota change.
 _FEW_COUNTS = 8
 _SUMMARY_UNITS = 2  # What counting a decision costs, in the units of proxy.wire.work.
@@ -124,6 +126,8 @@ class Machine:
     login_due: UpstreamLogin | None = None
     """The proxy's own login at the broker, which waits until no request is under way."""
     is_draining = False
+    is_over = False
+    """The connection is closed, and its memory is free."""
     is_awaited_after_end = False
     """The client has left, and the controller has its last request: its memory is still counted."""
     parting: Close | None = None
@@ -151,8 +155,8 @@ class Machine:
         self.later: list[Callable[[], Effects]] = []
         """Work behind what is unfinished."""
         self.memory = SessionMemory(gate.memory, authentication, peer.host)
-        waits = self.memory, self.memory_granted
-        self.intake = Intake(gate, authentication, self.pipeline, self.lane, *waits, self.renew_client)
+        waits, remembers = (self.memory, self.memory_granted), (self.may_remember, self.renew_client)
+        self.intake = Intake(gate, authentication, self.pipeline, self.lane, *waits, *remembers)
         self.responses = Responses(self.pipeline, listener, self.lane, self._may_hold_response, gate.pace)
         self.pass_response = self.lane.response
         self.on_turn_due: Callable[[], None] = _nothing
@@ -163,6 +167,7 @@ class Machine:
 
     def close(self) -> None:
         """The connection is over."""
+        self.is_over = True
         self.intake.close()
         self._abandon_work()
         self.responses.close()
@@ -176,6 +181,8 @@ class Machine:
         self.on_turn_due = _nothing
         if self.gate.share_room.taken:
             self.gate.share_room.drop(self.remembered.share_sessions)
+        if self.gate.memory_of_decisions.taken:
+            self.gate.memory_of_decisions.drop(self)
         self.use.close()
 
     def move(self, transition: Transition) -> None:
@@ -274,6 +281,29 @@ class Machine:
             intake.defer()
         return effects
 
+    def may_remember(self) -> bool:
+        """Whether there is room in the process for what has been decided in this session."""
+        self.client.has_grown = False
+        weight = self.client.weight + self._former.weight + self.remembered.fetch_sessions.weight
+        room = self.gate.memory_of_decisions
+        if weight > _FREE_WEIGHT and not self.is_over:
+            return room.take(self, self.memory.owner, weight)
+        if room.taken:
+            room.drop(self)
+        return True
+
+    def _forget(self) -> Effects:
+        """Record what was counted, and decide all of it again when it is requested again."""
+        effects = self.summaries(self.now_ms)
+        in_use = {id(getattr(entry, "summary", None)) for entry in self.pipeline.queue}
+        in_use.add(id(self.intake.streams_to))
+        self.client.forget(in_use)
+        self._former.forget(in_use)
+        self.remembered.fetch_sessions.clear()
+        self.lane.use(self.client)
+        self.may_remember()
+        return effects
+
     def between_requests(self) -> Effects:
         """Do what waits until no request is on its way to the broker in pieces: end a draining session, or
         begin the proxy's own login at the broker."""
@@ -319,7 +349,10 @@ class Machine:
                     plan = dispatch.not_served(self.listener, header)
         except WireError as error:
             plan = too_large.refused(call, frame, error)
-        return effects + self.apply(plan)
+        effects += self.apply(plan)
+        if self.client.has_grown and not self.may_remember():
+            effects += self._forget()
+        return effects
 
     def _call(self, header: RequestHeader, size_bytes: int, now_ms: int) -> Call:
         api_key, version, correlation_id, _, _ = header
@@ -344,12 +377,18 @@ class Machine:
         call = self._call(step.header, step.size_bytes, step.since_ms)
         return effects + self.apply(too_large.dropped(call))
 
-    def _decide_again(self, step: DecideAgain) -> Effects:
+    def _decide_again(self, _step: DecideAgain) -> Effects:
+        summary = self.intake.streams_to
+        assert summary is not None
         effects = self.renew_client(self.client.raw_id, self.client.context.client_id, self.now_ms)
-        decision = self.client.decide([step.action])[0]
-        if decision.allowed:
-            return effects
-        return effects + self.apply(termination.denied_midway(self.authentication, step.action, decision))
+        action = summary.action
+        decision = self.client.decide([action])[0]
+        if not decision.allowed:
+            return effects + self.apply(termination.denied_midway(self.authentication, action, decision))
+        # What the former state has counted is recorded, and no response of the broker may be due to it.
+        api = summary.api_key, summary.api_version
+        self.intake.streams_to = self.client.summary(*api, action, decision, self.now_ms)
+        return effects
 
     def verified(self, outcome: Settled, now_ms: int) -> Effects:
         self.move(VERIFIED)
@@ -508,8 +547,10 @@ class Machine:
             name = ApiKey.name_of(entry.api_key)
             message = f"the broker's response to {name} is malformed: {text_of(error)}"
             return self.apply([CutOff(Close("upstream_protocol", message))])
-        effects = self.apply(plan)
-        return effects + self._finish(entry, responded_ms)
+        effects = self.apply(plan) + self._finish(entry, responded_ms)
+        if self.client.has_grown and not self.may_remember():
+            effects += self._forget()
+        return effects
 
     def _finish(self, entry: InFlight, responded_ms: int) -> Effects:
         """Finish `entry`: its rewritten response leaves."""
@@ -637,7 +678,9 @@ class Machine:
         client = call.client
         if step.by_handler and call.is_undecided:
             call.count_unchecked()  # The handler of the response might have decided, and did not.
-        effects: Effects = [Recorded(self.completed(each, client, call)) for each in call.events]
+        effects = Effects()
+        if call.events:
+            effects = [Recorded(self.completed(each, client, call)) for each in call.events]
         counted = call.counted
         if counted:
             decided = counted if len(counted) == 1 else paced(counted, _SUMMARY_UNITS)

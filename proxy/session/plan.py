@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from proxy.audit.record import AuditEvent
 from proxy.quota.throttle import Bucket
-from proxy.security.authorizer import Action
 from proxy.session.call import Call
 from proxy.session.effects import Close, Effect
 from proxy.session.in_flight import Awaited, InFlight
@@ -88,8 +87,6 @@ class FollowBasis:
 class DecideAgain:
     """The last bytes of a Produce request are here: the last step of a plan, which cuts off a client that is
     not allowed to send it any more."""
-
-    action: Action
 
 
 @dataclass(slots=True)

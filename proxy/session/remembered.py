@@ -69,6 +69,13 @@ class FetchSession:
     """The number of requests that the client has sent and the broker has not got."""
     held: dict[tuple[str, bytes], dict[int, FetchPartition | None]] = field(default_factory=dict)
     """The changes in them: topic -> partition -> as it was named last, None if it was forgotten."""
+    held_weight: int = 0
+    """Their memory, in pieces of a third of a kilobyte."""
+
+    @property
+    def weight(self) -> int:
+        """The memory of all of it, in the same pieces."""
+        return 1 + len(self.first_topic) // _USUAL_CHARACTERS + self.held_weight
 
     def broker_epoch(self, epoch: int) -> int:
         """Return the epoch that the broker expects where the client sends this one."""
@@ -78,13 +85,14 @@ class FetchSession:
         """Hold the changes of a request that is not sent; nothing of it may borrow the receive buffer."""
         self.behind += 1
         self._change(request)
+        self.held_weight = _weight((name, len(partitions)) for (name, _), partitions in self.held.items())
 
     def may_hold(self, request: types.FetchRequest) -> bool:
         """Whether its changes are few enough to be held."""
         counts = [(name, len(partitions)) for (name, _), partitions in self.held.items()]
         counts += [(topic.topic, len(topic.partitions)) for topic in request.topics]
         counts += [(topic.topic, len(topic.partitions)) for topic in request.forgotten_topics_data]
-        return sum(1 + len(name) // _USUAL_CHARACTERS + count for name, count in counts) <= MAX_HELD
+        return _weight(counts) <= MAX_HELD
 
     def catch_up(self, request: types.FetchRequest) -> None:
         """Add the held changes to a request that is sent, and the epoch that the broker expects."""
@@ -92,7 +100,7 @@ class FetchSession:
         if not self.held:
             return
         self._change(request)
-        held, self.held = self.held, {}
+        held, self.held, self.held_weight = self.held, {}, 0
         request.topics, request.forgotten_topics_data = [], []
         for (name, topic_id), partitions in held.items():
             named = [partition for partition in partitions.values() if partition is not None]
@@ -112,6 +120,11 @@ class FetchSession:
             self.held.setdefault((gone.topic, bytes(gone.topic_id)), {}).update(
                 dict.fromkeys(gone.partitions)
             )
+
+
+def _weight(topics: Iterable[tuple[str, int]]) -> int:
+    """Return the memory of topics, each with the number of its partitions."""
+    return sum(1 + len(name) // _USUAL_CHARACTERS + count for name, count in topics)
 
 
 class FetchSessions:
@@ -134,8 +147,13 @@ class FetchSessions:
         session = self._sessions.get(session_id)
         return None if session is None or session.rights is not rights else session
 
+    @property
+    def weight(self) -> int:
+        """The memory of all of them, in pieces of a third of a kilobyte."""
+        return sum(session.weight for session in self._sessions.values()) if self._sessions else 0
+
     def clear(self) -> None:
-        """The client is another principal now."""
+        """The client has to open other ones."""
         self._sessions.clear()
 
 

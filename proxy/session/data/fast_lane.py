@@ -479,14 +479,18 @@ class FastLane:
 
     def fetched(self, data: memoryview, offset: int, size_bytes: int, entry: Fetched) -> None:
         """Count a response, and learn of the session that it opens; its throttle time is at `offset`."""
-        if entry.summary is not None:
-            entry.summary.response_bytes += size_bytes
+        if entry.summary is None:
+            return
+        entry.summary.response_bytes += size_bytes
         if entry.opens_at is not None and entry.version >= fetch.FIRST_WITH_SESSION:
             client = entry.client
             if client is not None and client.image is not None:
-                session_id = _SESSION_ID(data, offset + 6)[0]
                 self.remembered.fetch_sessions.opened(
-                    session_id, client.basis.rights, entry.opens_at, client.until_ms
+                    _SESSION_ID(data, offset + 6)[0],
+                    client.basis.rights,
+                    # The name that is remembered already: a client may open many sessions.
+                    entry.summary.action.resource_name,
+                    client.until_ms,
                 )
 
 

@@ -87,6 +87,7 @@ def _adjusted(
                 body_offset = decode_request_header(frame, 4).body_offset
                 copy, _ = codecs.request(_FETCH, call.version).decode(memoryview(bytes(frame)), body_offset)
                 session.hold(copy)
+                call.client.has_grown = True
             return _refused(call, entry, 0 if session is None else request.session_id)
         _limit(request, room_bytes)
     if session is not None and session.behind:
