@@ -67,14 +67,14 @@ def _apply(spark: SparkSession, size_bytes: int, *, hold: bool) -> None:
 
 
 def plan_settings(size_bytes: int, of_session: Mapping[str, str]) -> dict[str, str | None]:
-    """Return setting -> value, without the settings of the user. None stands for that of the session.
+    """Return setting -> value, without the settings of the user. None stands for Spark's default.
 
     `of_session` are the settings with which the session was opened. LOCAL_PARTITIONS among them are not the
-    user's.
+    user's. They come back with a larger trail: Spark forgets them when a setting is unset.
     """
     limits = ((SMALL_TRAIL_BYTES, _FOR_SMALL_TRAILS), (HELD_TRAIL_BYTES, _FOR_HELD_TRAILS))
     return {
-        name: value if size_bytes <= most_bytes else None
+        name: value if size_bytes <= most_bytes else of_session.get(name)
         for most_bytes, settings in limits
         for name, value in settings.items()
         if of_session.get(name) in (None, LOCAL_PARTITIONS.get(name))

@@ -105,9 +105,9 @@ def test_tables_may_lie_in_any_storage() -> None:
     ("size_bytes", "said", "are_set"),
     [
         (plans.HELD_TRAIL_BYTES, {}, 7),
-        (plans.HELD_TRAIL_BYTES + 1, {}, 3),
-        (plans.SMALL_TRAIL_BYTES, {}, 3),
-        (plans.SMALL_TRAIL_BYTES + 1, {}, 0),
+        (plans.HELD_TRAIL_BYTES + 1, {}, 5),
+        (plans.SMALL_TRAIL_BYTES, {}, 5),
+        (plans.SMALL_TRAIL_BYTES + 1, {}, 2),
         (0, {"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": "9"}, 5),
     ],
 )
@@ -119,3 +119,5 @@ def test_a_small_trail_is_held_and_its_plans_are_interpreted_unless_the_user_say
     assert sum(value is not None for value in told.values()) == are_set
     assert told.keys().isdisjoint(said)
     assert len(told) + len(said) == 7
+    if size_bytes > plans.HELD_TRAIL_BYTES:
+        assert told.items() >= plans.LOCAL_PARTITIONS.items()
