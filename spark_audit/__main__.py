@@ -369,7 +369,7 @@ def _verify(spark: SparkSession, arguments: argparse.Namespace) -> int:
             f"{tables.root} has no tables and no runs: pass the directory that `ingest` was given"
         )
     faults = manifest.findings(runs, manifest.output_faults(runs, manifest.outputs_now(spark, runs)))
-    new = manifest.of_table_not_checked(spark, tables, runs)
+    new = manifest.not_checked(spark, tables, runs)
     expired, known = manifest.expired_before(spark, tables, runs), manifest.columns_signed(runs)
     faults += not_to_sign(new, expired, known).collect()
     if arguments.bootstrap:

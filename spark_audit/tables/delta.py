@@ -11,7 +11,7 @@ import json
 import re
 import string
 from base64 import b85decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -342,7 +342,6 @@ def with_columns(table: DataFrame, schema: StructType) -> DataFrame:
 
 def _loaded(spark: SparkSession, path: str, version: int | None) -> DataFrame:
     snapshot = _snapshot(spark, path)
-    jvm: Java = spark.sparkContext._jvm
     features = snapshot.protocol().readerFeatureNames()
     if not features.contains("deletionVectors"):
         reader = spark.read.format("delta")
@@ -351,9 +350,27 @@ def _loaded(spark: SparkSession, path: str, version: int | None) -> DataFrame:
     # which anybody may have edited (session.py).
     if version is not None:
         snapshot = _at(spark, snapshot, version)
-    files = jvm.scala.jdk.javaapi.CollectionConverters.asScala(snapshot.allFiles().collectAsList()).toSeq()
+    return _of_files(spark, snapshot, snapshot.allFiles())
+
+
+def read_files(
+    spark: SparkSession, path: str, schema: StructType, names: Collection[str], version: int | None = None
+) -> DataFrame:
+    """Read the files that the log of a table has under these names, and no others."""
+    if not names:
+        return empty_frame(spark, schema)
+    snapshot = _snapshot(spark, path)
+    if version is not None:
+        snapshot = _at(spark, snapshot, version)
+    named: Java = F.col("path").isin(*names)
+    return with_columns(_of_files(spark, snapshot, snapshot.allFiles().where(named._jc)), schema)
+
+
+def _of_files(spark: SparkSession, snapshot: Java, files: Java) -> DataFrame:
+    jvm: Java = spark.sparkContext._jvm
+    listed = jvm.scala.jdk.javaapi.CollectionConverters.asScala(files.collectAsList()).toSeq()
     return DataFrame(
-        snapshot.deltaLog().createDataFrame(snapshot, files, False, jvm.scala.Option.empty()), spark
+        snapshot.deltaLog().createDataFrame(snapshot, listed, False, jvm.scala.Option.empty()), spark
     )
 
 

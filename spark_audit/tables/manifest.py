@@ -47,9 +47,8 @@ from spark_audit.tables.delta import (
     empty_frame,
     files_of,
     newest_batches,
+    read_files,
     read_state,
-    read_table,
-    root_uri,
     stream_state,
     table_properties,
     vector_uri,
@@ -82,12 +81,8 @@ In one of COMPACT: table -> the digest of the rows of each of CLOSED, which it m
 In one of EXPIRE: the same of EXPIRED, with the rows that it may have added.
 """
 _GONE = ""
-FILE = "_file"
-"""The column that `with_files` adds."""
 MEDIUM = "medium"
 """Severity of what stops no job."""
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9_=.-]*(/[A-Za-z0-9_=-][A-Za-z0-9_=.-]*)*")
-"""A path as Delta writes it, which names a file in one way only."""
 _NAMED = 3
 """An explanation names at most this many files."""
 NO_FILE, EVERY_FILE = "false", "true"
@@ -411,9 +406,7 @@ def _with_intended(spark: SparkSession, tables: Tables, rows_intended: object, t
     added = after.keys() - before.keys() - now.get(RECONCILED, _absent())["known"].keys()
     if not added:
         return {}
-    table = read_table(spark, tables.reconciled)
-    rows = with_files(spark, tables.reconciled, table).where(F.col(FILE).isin(*added))
-    if plain_rows(rows) != rows_intended:
+    if plain_rows(read_files(spark, tables.reconciled, S.RECONCILED, added)) != rows_intended:
         return {}
     files = {path: after[path] for path in added} | before
     closed = then[RECONCILED].get("closed") if RECONCILED in then else None
@@ -448,32 +441,19 @@ def plain_rows(days: DataFrame) -> list[list[object]]:
     return sorted([list(row) for row in rows.collect()])
 
 
-def with_files(spark: SparkSession, path: str, rows: DataFrame) -> DataFrame:
-    """Add the file that each row of a table is in, as its log names it: its path below that of the table."""
-    place = F.regexp_replace(rows.metadataColumn("_metadata")["file_path"], "^file:/+", "file:/")
-    root = re.sub("^file:/+", "file:/", root_uri(spark, path)) + "/"
-    return rows.withColumn(
-        FILE,
-        F.when(F.startswith(place, F.lit(root)), F.substring(place, len(root) + 1, 1 << 20)).otherwise(place),
-    )
+def not_checked(
+    spark: SparkSession, tables: Tables, manifest: Manifest, version: int | None = None
+) -> DataFrame:
+    """Return the records in files that no run has signed: they were not reconciled yet. Read no other file.
 
-
-def not_checked(audit: DataFrame, manifest: Manifest) -> DataFrame:
-    """Return the records of `with_files` in files that no run has signed: they were not reconciled yet."""
+    `version` is that of table `audit`, by default the newest. No records if the table does not exist.
+    """
     now = manifest.now.get("audit", _absent())
+    if not now["columns"]:
+        return empty_frame(spark, S.AUDIT)
     signed = _files(manifest.checked, "audit") | now["known"]
     new = [path for path, text in now["files"].items() if signed.get(path) != text]
-    if not all(map(_PLAIN_PATH.fullmatch, new)):
-        # Delta's log may name a file in many ways, and the rows have one: no record is left out.
-        return audit
-    return audit.where(F.col(FILE).isin(*new) if new else F.expr("false"))
-
-
-def of_table_not_checked(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
-    """Return the same of the table as it is. No records if it does not exist."""
-    if not manifest.now.get("audit", _absent())["columns"]:
-        return empty_frame(spark, S.AUDIT)
-    return not_checked(with_files(spark, tables.audit, read_table(spark, tables.audit, S.AUDIT)), manifest)
+    return read_files(spark, tables.audit, S.AUDIT, new, version)
 
 
 def expired_before(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame | None:
@@ -543,7 +523,7 @@ def begin(
     manifest = check(spark, tables, key, rewritten)
     found = [fault.explanation for fault in manifest.faults if fault.severity != MEDIUM]
     if not found:
-        new = of_table_not_checked(spark, tables, manifest), expired_before(spark, tables, manifest)
+        new = not_checked(spark, tables, manifest), expired_before(spark, tables, manifest)
         found = [row[S.EXPLANATION] for row in compare(*new, columns_signed(manifest)).collect()]
     if found:
         raise AuditError(f"nothing was changed, because {found[0]}")

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.tables import delta, manifest
 from spark_audit.tables.acknowledgements import acknowledged_by_day
-from spark_audit.tables.delta import Tables, frame_of, sole_writer
+from spark_audit.tables.delta import Tables, empty_frame, frame_of, sole_writer
 from spark_audit.tables.expired import FIRST, IS_EXPIRED, LAST, expired_sequences, with_expired
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.keys import Key
@@ -68,8 +68,9 @@ def expire(
     manifest.
     """
     with sole_writer(spark, tables):
-        audit, days = _until(spark, tables, before)
-        days = days.persist()
+        audit, quarantine, log = _trail(spark, tables, F.col(S.DATE) <= F.lit(before))
+        expired = delta.read_state(spark, tables.expired, S.EXPIRED)
+        days = _days(audit, quarantine, log, expired).persist()
         unsettled = {} if force else _unsettled(spark, tables, days, key)
         named = "; ".join(f"{day}: {why}" for day, why in list(unsettled.items())[:DAYS_NAMED])
         goes = _goes(before, unsettled)
@@ -93,11 +94,19 @@ def days_to_reconcile(spark: SparkSession, tables: Tables) -> list[str]:
     The days are those that the writers of the records have chosen. So a record of a day long ago, or of the
     future, is judged when it comes.
     """
-    _, days = _until(spark, tables)
-    then = _newest(spark, tables, days)
-    same = F.col("then.records").eqNullSafe(F.col("records")) | (F.col("unexpired") == 0)
-    open_days = then.where(~(same & _same_log()))
-    return [str(row[S.DATE]) for row in open_days.select(S.DATE).orderBy(S.DATE).collect()]
+
+    def open_days(which: Column, expired: DataFrame) -> list[date]:
+        days = _newest(spark, tables, _days(*_trail(spark, tables, which), expired))
+        same = F.col("then.records").eqNullSafe(F.col("records")) | (F.col("unexpired") == 0)
+        changed = days.where(~(same & _same_log())).select(S.DATE).orderBy(S.DATE)
+        return [row[S.DATE] for row in changed.collect()]
+
+    # To count the records of a day takes no column of them. Only those of other numbers are looked at.
+    found = open_days(F.col(S.DATE).isNotNull(), empty_frame(spark, S.EXPIRED))
+    if found and DeltaTable.isDeltaTable(spark, tables.expired):
+        of_these = F.col(S.DATE).isin(*found)
+        found = open_days(of_these, delta.read_state(spark, tables.expired, S.EXPIRED))
+    return [str(day) for day in found]
 
 
 def _same_log() -> Column:
@@ -106,17 +115,13 @@ def _same_log() -> Column:
     return known.eqNullSafe(F.col("log_records")) | (F.col("log_records") == 0)
 
 
-def _until(spark: SparkSession, tables: Tables, last: date = date.max) -> tuple[DataFrame, DataFrame]:
-    """Return the records of table `audit` up to a day, and what `_days` says of them."""
-    audit, quarantine, log = (
-        delta.read_table(spark, path, schema).where(F.col(S.DATE) <= F.lit(last))
-        for path, schema in (
-            (tables.audit, S.AUDIT),
-            (tables.quarantine, S.QUARANTINE),
-            (tables.metadata_log, S.METADATA_LOG),
-        )
+def _trail(spark: SparkSession, tables: Tables, which: Column) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """Return the records of table `audit`, the quarantine and the metadata log for which `which` is true."""
+    return (
+        delta.read_table(spark, tables.audit, S.AUDIT).where(which),
+        delta.read_table(spark, tables.quarantine, S.QUARANTINE).where(which),
+        delta.read_table(spark, tables.metadata_log, S.METADATA_LOG).where(which),
     )
-    return audit, _days(audit, quarantine, log, delta.read_state(spark, tables.expired, S.EXPIRED))
 
 
 def _goes(before: date, unsettled: Iterable[date]) -> Column:

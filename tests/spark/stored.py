@@ -74,7 +74,7 @@ class Stored:
         monkeypatch.setattr(manifest, "stream_state", lambda *_: ("", None))
         monkeypatch.setattr(manifest, "files_of", lambda _, path, since="": (path[3:], since))
         monkeypatch.setattr(manifest, "entries_of", self._entries_of)
-        monkeypatch.setattr(manifest, "of_table_not_checked", lambda *_: self)
+        monkeypatch.setattr(manifest, "not_checked", lambda *_: self)
         monkeypatch.setattr(manifest, "read_state", lambda *_: NONE)
         monkeypatch.setattr(manifest, "_digest_of_rows", lambda *_: "")
         return self

@@ -287,7 +287,7 @@ def test_records_are_compared_with_their_lines_whatever_the_log_calls_their_file
 
     runs = manifest.check(spark, tables, SECRET)
 
-    found = columns(manifest.of_table_not_checked(spark, tables, runs)).collect()
+    found = columns(manifest.not_checked(spark, tables, runs)).collect()
     assert (runs.faults, [row[S.CHECK] for row in found]) == ([], ["chain.other_columns"])
 
 

@@ -423,7 +423,7 @@ def _new_file(place: Place) -> Iterator[tuple[Cell, set[str]]]:
     }
     for item, edit in edits.items():
         edit()
-        rows = manifest.of_table_not_checked(
+        rows = manifest.not_checked(
             place.spark, place.tables, manifest.check(place.spark, place.tables, SECRET)
         )
         found = {row[S.CHECK] for row in not_to_sign(rows, None).collect()}
