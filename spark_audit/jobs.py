@@ -53,7 +53,7 @@ from spark_audit.tables.delta import Tables
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.findings import FindingsSummary
 from spark_audit.tables.keys import Key, Keys, secret_of
-from spark_audit.tables.plans import adapt_plans, held_if_small
+from spark_audit.tables.plans import adapt_plans, held, held_if_small
 from spark_audit.tables.retention import reconciled_days
 from spark_audit.tables.runs import RECONCILE
 from spark_audit.trail.audit_records import boots, deduplicate, later_copies, sequence_index
@@ -97,15 +97,15 @@ def reconcile_tables(
     expired_then, known = manifest.expired_before(spark, tables, runs), manifest.columns_signed(runs)
     edited = collected(not_to_sign(new, expired_then, known))
     on_step("columns")
-    expired = delta.read_state(spark, tables.expired, S.EXPIRED)
+    expired, index = delta.read_state(spark, tables.expired, S.EXPIRED), held(sequence_index(audit))
     streams = delta.AUDIT_STREAM, delta.METADATA_STREAM
     reads = [delta.offsets_read(spark, tables, stream) for stream in streams]
     faults += manifest.withheld_faults(spark, tables, streams)
     of_tables = [
         *manifest.findings(runs, faults),
         *edited,
-        *collected(offsets(audit, quarantine, log, expired, *reads)),
-        *collected(unchained(audit, key is not None, unchained_until or {})),
+        *collected(offsets(audit, quarantine, log, expired, reads[0], reads[1], index)),
+        *collected(unchained(audit, key is not None, unchained_until or {}, index, days)),
     ]
     on_step("offsets")
     try:
@@ -118,6 +118,7 @@ def reconcile_tables(
             verified=verified(spark, tables, log, public_keys, log_end),
             expired=expired,
             of_tables=of_tables,
+            index=index,
             on_check=on_step,
         )
     finally:

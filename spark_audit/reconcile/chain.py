@@ -34,7 +34,17 @@ from spark_audit.tables.delta import empty_frame, frame_of
 from spark_audit.tables.expired import IS_EXPIRED, expired_sequences, with_expired
 from spark_audit.tables.keys import KEYED, PLAIN, PublicKeys, why_not_its_own
 from spark_audit.tables.plans import held, is_held
-from spark_audit.trail.audit_records import ALWAYS, SILENCE_MS
+from spark_audit.trail.audit_records import (
+    ALWAYS,
+    FIRST_DATE,
+    FIRST_LINKED,
+    LAST_DATE,
+    RECORDS,
+    SILENCE_MS,
+    near_places,
+    sequence_index,
+)
+from spark_audit.trail.audit_records import LAST as LAST_OF_SPAN
 from spark_audit.trail.processes import key_name, starts
 
 register(
@@ -125,14 +135,22 @@ _SAID = {
 
 
 def chain(
-    records: DataFrame, key: bytes | None = None, days: Sequence[date] = (), *, signed: bool = False
+    records: DataFrame,
+    key: bytes | None = None,
+    days: Sequence[date] = (),
+    few: DataFrame | None = None,
+    index: DataFrame | None = None,
+    *,
+    signed: bool = False,
 ) -> DataFrame:
     """Return the findings of both checks below. With `days`, only the lines of these days are hashed.
 
-    `signed`: there are public keys: what is chained without the key has to be signed (checkpoints.py).
+    `few` has all records but traffic, `index` is the sequence index, if they are known. `signed`: there are
+    public keys: what is chained without the key has to be signed (checkpoints.py).
     """
-    processes = held(algorithms(records, key))
-    found = broken(states(records, processes, key, days))
+    index = sequence_index(records) if index is None else index
+    processes = held(_processes(algorithms(records if few is None else few, key), index, key))
+    found = broken(states(records, processes, index, key, days))
     return found if signed else found.unionByName(unkeyed(processes, key))
 
 
@@ -176,19 +194,23 @@ def unkeyed(processes: DataFrame, key: bytes | None) -> DataFrame:
 
 
 def states(
-    records: DataFrame, processes: DataFrame, key: bytes | None = None, days: Sequence[date] = ()
+    records: DataFrame,
+    processes: DataFrame,
+    index: DataFrame,
+    key: bytes | None = None,
+    days: Sequence[date] = (),
 ) -> DataFrame:
     """Return each checked record of a chained boot with its `state`: fits, altered, unlinked, no_key.
 
-    `processes` is `algorithms(records, key)`. Lines and links are joined once, by their sequence. A line is
-    hashed as it is read, and neither sorted nor stored.
+    `processes` is `_processes`, `index` is the sequence index. Lines and links are joined once, by their
+    sequence. A line is hashed as it is read, and neither sorted nor stored.
     """
     chained = F.broadcast(processes.where(_CHAINED).select(*S.BOOT_KEY, ALGORITHM))
     near = records.where(F.col(S.DATE).isin(*days)) if days else records
     lines = near.select(*S.RECORD_KEY, S.DATE, S.KAFKA_OFFSET, S.CHAIN, S.LINE).join(
         chained, list(S.BOOT_KEY)
     )
-    links = _links(near).unionByName(_of_other_days(records, near)) if days else _links(records)
+    links = _links(near).unionByName(_of_other_days(records, near, index)) if days else _links(records)
     if not is_held(records):
         tasks = _tasks(processes)
         lines = lines.repartition(tasks, *S.RECORD_KEY)
@@ -204,13 +226,12 @@ def _links(records: DataFrame) -> DataFrame:
     return records.where(F.col(S.CHAIN).isNotNull()).select(*S.BOOT_KEY, after, F.col(S.CHAIN).alias(_BEFORE))
 
 
-def _of_other_days(records: DataFrame, near: DataFrame) -> DataFrame:
+def _of_other_days(records: DataFrame, near: DataFrame, index: DataFrame) -> DataFrame:
     """Return the links before records in `near` whose predecessor is of another day."""
     keys = near.select(*S.RECORD_KEY)
     alone = held(keys.where(F.col(S.SEQUENCE) != 0).join(_links(near), list(S.RECORD_KEY), "left_anti"))
-    if not alone.count():
-        return _links(records).limit(0)
-    return _links(records).join(alone, list(S.RECORD_KEY), "left_semi")
+    before = alone.select(S.BOOT_ID, F.try_subtract(S.SEQUENCE, F.lit(1)).alias(S.SEQUENCE))
+    return _links(near_places(records, index, before)).join(alone, list(S.RECORD_KEY), "left_semi")
 
 
 def _tasks(processes: DataFrame) -> int:
@@ -237,6 +258,18 @@ def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
         F.max(S.TIME_MS).alias(_NEWEST_MS),
         F.max(F.col(S.EVENT) == "stopped").alias(_STOPPED),
     )
+
+
+def _processes(kinds: DataFrame, index: DataFrame, key: bytes | None) -> DataFrame:
+    """Return `algorithms` of all records. `kinds` are those of some, such as all but traffic."""
+    is_chained = F.max(F.col(FIRST_LINKED).isNotNull())
+    of_boots = index.groupBy(*S.BOOT_KEY).agg(
+        (is_chained | (F.max(S.RECORD_SCHEMA_VERSION) >= S.CHAINED_SINCE)).alias(_CHAINED),
+        F.min(FIRST_DATE).alias(S.DATE),
+        F.sum(RECORDS).alias(_COUNTED),
+    )
+    joined = of_boots.join(kinds.select(*S.BOOT_KEY, ALGORITHM), list(S.BOOT_KEY), "left")
+    return joined.withColumn(ALGORITHM, F.coalesce(ALGORITHM, F.lit(PLAIN if key is None else KEYED)))
 
 
 def _state(key: bytes | None) -> Column:
@@ -345,22 +378,36 @@ def boots(followed: DataFrame) -> DataFrame:
     return findings(faulty, evidence=[*S.BOOT_KEY, *named, LAST, LINK_THERE, "followers", "before"])
 
 
-def successions(records: DataFrame, few: DataFrame | None = None) -> DataFrame:
+def successions(
+    records: DataFrame,
+    few: DataFrame | None = None,
+    index: DataFrame | None = None,
+    days: Sequence[date] = (),
+) -> DataFrame:
     """Return one row per boot: the predecessor that it names, and the records of that predecessor.
 
-    `few` has all records but traffic, if it is known.
+    `few` has all records but traffic, `index` is the sequence index, if they are known. With `days`, the
+    links of boots that ended before are not looked up, unless a boot that started on these names them.
     `last_sequence` is the predecessor's last record, null if it has none; `link_there` is the link of the
     named record, in hex. `followers` are all boots that name the same predecessor, `before` is the boot of
     the same process that started before this one.
     """
     starts = _starts(records if few is None else few)
     key = [NAMED_BOOT, NAMED_SEQUENCE]
-    present = records.select(F.col(S.BOOT_ID).alias(NAMED_BOOT), S.SEQUENCE, S.CHAIN)
-    wanted = F.broadcast(starts.where(F.col(NAMED_BOOT).isNotNull()).select(*key).distinct())
-    at_the_end = F.when(F.col(S.SEQUENCE) == F.col(NAMED_SEQUENCE), hexadecimal(F.col(S.CHAIN)))
-    by_name = present.join(wanted, NAMED_BOOT).groupBy(*key)
-    ends = by_name.agg(F.max(S.SEQUENCE).alias(LAST), F.max(at_the_end).alias(LINK_THERE))
-    return starts.join(F.broadcast(ends), key, "left")
+    index = sequence_index(records) if index is None else index
+    of_boots = index.groupBy(F.col(S.BOOT_ID).alias(NAMED_BOOT)).agg(
+        F.max(LAST_OF_SPAN).alias(LAST), F.max(LAST_DATE).alias(LAST_DATE)
+    )
+    by_name = starts.where(F.col(NAMED_BOOT).isNotNull()).join(of_boots, NAMED_BOOT).groupBy(*key)
+    ends = by_name.agg(F.max(LAST).alias(LAST), F.max(F.greatest(S.DATE, LAST_DATE)).alias(LAST_DATE))
+    recent = ends.where(F.col(LAST_DATE) >= min(days)) if days else ends
+    wanted = recent.select(F.col(NAMED_BOOT).alias(S.BOOT_ID), F.col(NAMED_SEQUENCE).alias(S.SEQUENCE))
+    named = near_places(records, index, wanted).join(F.broadcast(wanted), [S.BOOT_ID, S.SEQUENCE])
+    links = named.groupBy(F.col(S.BOOT_ID).alias(NAMED_BOOT), F.col(S.SEQUENCE).alias(NAMED_SEQUENCE)).agg(
+        F.max(hexadecimal(F.col(S.CHAIN))).alias(LINK_THERE)
+    )
+    known = ends.drop(LAST_DATE).join(F.broadcast(links), key, "left")
+    return starts.join(F.broadcast(known), key, "left")
 
 
 def proven_ends(followed: DataFrame) -> DataFrame:
@@ -476,13 +523,15 @@ def witnesses(
     until_ms: int = ALWAYS,
     days: Sequence[date] = (),
     keys: PublicKeys | None = None,
+    index: DataFrame | None = None,
 ) -> DataFrame:
     """Return what processes have witnessed of each other but the table does not show, and who was not seen.
 
     A controller records the end of the trail of each proxy that is connected, and the proxy that of the
     controller (docs/decisions/0075). With Kafka's own controller, proxies record the ends of other proxies
     (docs/decisions/0097). `few` has all records but traffic, `ends` is `boots` of the sequence
-    index, `until_ms` its `complete_until_ms`. With `days`, only links that were seen on these are compared.
+    index, `until_ms` its `complete_until_ms`. With `days`, only links that were seen on these are compared,
+    and what was seen before is not looked up.
     With `keys`, a claim that the table does not show counts if the process itself has signed it: a witness
     does not verify what it hears (docs/decisions/0181).
     """
@@ -495,7 +544,10 @@ def witnesses(
         return empty_frame(records.sparkSession, S.FINDING)
     proxies = few.where(F.col(S.ROLE) == "proxy").select(*S.BOOT_KEY).distinct()
     found = _unseen(ends.join(proxies, list(S.BOOT_KEY)), claims)
-    not_shown = held(unshown(claims, records))
+    recent = claims.where(F.col(S.DATE) >= min(days)) if days else claims
+    index = sequence_index(records) if index is None else index
+    records = near_places(records, index, recent.select(S.BOOT_ID, F.col(SEEN).alias(S.SEQUENCE)))
+    not_shown = held(unshown(recent, records))
     if not_shown.isEmpty():
         return found
     if keys is not None:

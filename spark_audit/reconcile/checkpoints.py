@@ -7,7 +7,8 @@ the private key. Without public keys only the states are compared.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Row
@@ -41,7 +42,7 @@ from spark_audit.tables.keys import (
     why_not_its_own,
 )
 from spark_audit.tables.plans import held
-from spark_audit.trail.audit_records import SILENCE_MS
+from spark_audit.trail.audit_records import SILENCE_MS, near_places, sequence_index
 from spark_audit.trail.processes import key_name
 
 register(
@@ -93,11 +94,14 @@ def checkpoints(
     keys: PublicKeys | None,
     logged: DataFrame | None = None,
     expired: DataFrame | None = None,
+    index: DataFrame | None = None,
+    days: Sequence[date] = (),
 ) -> DataFrame:
     """Return what is not signed as it should be, and different states.
 
-    `few` has all records but traffic, `ends` is `boots` of the sequence index and `until_ms` its
-    `complete_until_ms`, `processes` is `chain.algorithms`, `followed` is `chain.successions`.
+    `few` has all records but traffic, `ends` is `boots` of the sequence `index` and `until_ms` its
+    `complete_until_ms`. With `days`, the records that checkpoints of other days have signed are not read.
+    `processes` is `chain.algorithms`, `followed` is `chain.successions`.
     `logged` is `kraft_states.logged_states`, `expired` is table `expired`.
     """
     states = different_states(few, logged, keys)
@@ -127,7 +131,7 @@ def checkpoints(
         _not_valid(judged.where(~is_signed)),
         _came_late(late),
         _unsigned(without, processes, signed_later, keys, until_ms),
-        _rewritten(records, valid),
+        _rewritten(records, valid.where(F.col(S.DATE).isin(*days)) if days else valid, index),
         _after_the_last(ends.join(valid, list(S.BOOT_KEY)), signed_later, until_ms),
         *more,
     ]
@@ -353,10 +357,11 @@ def _with_key(ends: DataFrame, processes: DataFrame, keys: PublicKeys) -> DataFr
     )
 
 
-def _rewritten(records: DataFrame, valid: DataFrame) -> DataFrame:
+def _rewritten(records: DataFrame, valid: DataFrame, index: DataFrame | None) -> DataFrame:
     """Return boots with other records than those that the newest valid checkpoint has signed."""
     places = valid.select(*S.BOOT_KEY, (F.col(_SIZE) - 1).alias(S.SEQUENCE), _SIZE, _LINK, S.DATE)
-    there = records.select(*S.RECORD_KEY, hexadecimal(F.col(S.CHAIN)).alias(LINK_THERE))
+    near = near_places(records, sequence_index(records) if index is None else index, places)
+    there = near.select(*S.RECORD_KEY, hexadecimal(F.col(S.CHAIN)).alias(LINK_THERE))
     joined = there.join(F.broadcast(places), list(S.RECORD_KEY))
     return findings(
         joined.where(~F.col(LINK_THERE).eqNullSafe(F.col(_LINK))),

@@ -23,6 +23,7 @@ from spark_audit.trail.audit_records import (
     repeated_spans,
     rows_of,
     sequence_index,
+    spans_of,
 )
 from spark_audit.trail.processes import key_name
 
@@ -77,7 +78,7 @@ def gaps(
     """
     index = held(sequence_index(audit)) if index is None else index
     few = audit if few is None else few
-    followed = held(successions(audit)) if followed is None else followed
+    followed = held(successions(audit, few, index)) if followed is None else followed
     skewed = held(skews(index)) if skewed is None else skewed
     ends = held(boots(index))
     reports = few.where(F.col(S.EVENT).isin(*_REPORTS)).select(*_REPORTED)
@@ -139,8 +140,8 @@ def reordered(audit: DataFrame, index: DataFrame) -> DataFrame:
     boots that look disordered in the index are checked again by the first copies in each partition, and a
     record that is in order in another one does not count.
     """
-    suspicious = held(disordered_boots(index))
-    near = audit.join(suspicious, list(S.BOOT_KEY)) if suspicious.count() else audit.limit(0)
+    disordered = F.broadcast(disordered_boots(index))
+    near = rows_of(audit, spans_of(index.join(disordered, list(S.BOOT_KEY), "left_semi")))
     first = near.groupBy(*S.RECORD_KEY, S.KAFKA_PARTITION).agg(
         F.min(S.KAFKA_OFFSET).alias(S.KAFKA_OFFSET), F.min(S.DATE).alias(S.DATE)
     )

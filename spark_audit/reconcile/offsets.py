@@ -9,7 +9,8 @@ metadata topic has such markers, and is compacted.
 The offsets of a partition are counted in spans of 64, one bit each: records are neither moved nor sorted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -19,7 +20,22 @@ from spark_audit.reconcile.finding import fault, findings, register, sample, sen
 from spark_audit.tables.delta import OffsetsRead, frame_of
 from spark_audit.tables.expired import expired_offsets, unexpired
 from spark_audit.tables.plans import held
-from spark_audit.trail.audit_records import disordered_times, of_partition
+from spark_audit.trail.audit_records import (
+    FIRST_DATE,
+    FIRST_LINKED,
+    LAST_UNLINKED,
+    MOST_AHEAD_MS,
+    PRESENT,
+    RECORDS,
+    SHIFT,
+    SPAN,
+    SPAN_BITS,
+    disordered_times,
+    of_partition,
+    rows_of,
+    sequence_index,
+    spans_of,
+)
 from spark_audit.trail.metadata_log import of_topic, placed
 
 register(
@@ -69,21 +85,29 @@ def offsets(
     expired: DataFrame,
     of_audit: OffsetsRead | None,
     of_log: OffsetsRead | None,
+    index: DataFrame | None = None,
 ) -> DataFrame:
     """Return one finding per partition, day and kind of fault. `of_audit` and `of_log` are what was read.
 
     If that is not known of a topic, as of tables that were copied, the end of its partitions is not compared.
+    `index` is the sequence index of `audit`, if it is known.
     """
+    index = held(sequence_index(audit)) if index is None else index
     of_topics = placed(of_topic(metadata_log), of_log.topic if of_log else "the metadata topic")
     content = F.unhex(F.sha2(F.to_json(F.struct(S.API_KEY, S.BODY, S.ENTITY)), 256))
-    known = (
-        _places(audit, F.col(S.BODY_SHA256), of_audit)
-        .unionByName(_places(quarantine, F.unhex(F.sha2(S.RAW_VALUE, 256)), of_audit, of_log))
-        .unionByName(_places(of_topics, content, of_log))
-        .withColumn(_SPAN, F.shiftright(S.KAFKA_OFFSET, 6))
+    others = _places(quarantine, F.unhex(F.sha2(S.RAW_VALUE, 256)), of_audit, of_log).unionByName(
+        _places(of_topics, content, of_log)
     )
-    spans = held(_spans(known))
-    impossible = known.where(~F.col(_POSSIBLE)).withColumn(_KIND, F.lit(IMPOSSIBLE))
+    known = _places(audit, F.col(S.BODY_SHA256), of_audit).unionByName(others)
+    first, last = (_is_possible(F.col(each), of_audit) for each in ("first_offset", "last_offset"))
+    # Offsets are sequences that are shifted, so the index has them. A row with a place that cannot be, or
+    # whose sequence is far from its offset, is looked for in the records.
+    if index.where(~F.coalesce(first & last & F.col(SHIFT).isNotNull(), F.lit(False))).isEmpty():
+        parts, doubtful = _of_rows(others).unionByName(_of_index(index)), others
+    else:
+        parts, doubtful = _of_rows(known), known
+    spans = held(_spans(parts))
+    impossible = doubtful.where(~F.col(_POSSIBLE)).withColumn(_KIND, F.lit(IMPOSSIBLE))
     at_one = [_ranges(rows, S.KAFKA_OFFSET, S.KAFKA_OFFSET) for rows in (impossible, _repeated(known, spans))]
     found = at_one[0].unionByName(at_one[1]).unionByName(_missing(spans.where(_POSSIBLE), of_audit, expired))
     grouped = found.groupBy(*S.PARTITION, S.DATE, _KIND).agg(
@@ -109,7 +133,16 @@ def _ranges(rows: DataFrame, first: str, last: str) -> DataFrame:
 
 def _places(rows: DataFrame, content: Column, *reads: OffsetsRead | None) -> DataFrame:
     """Return PLACE, date, content, whether it is a record of the trail, and whether the place can be."""
-    topic, offset = F.col(S.KAFKA_TOPIC), F.col(S.KAFKA_OFFSET)
+    return rows.select(
+        *(*S.PLACE, S.DATE, content.alias(_CONTENT), F.lit(S.BODY_SHA256 in rows.columns).alias(_IS_AUDIT)),
+        F.coalesce(_is_possible(F.col(S.KAFKA_OFFSET), *reads), F.lit(False)).alias(_POSSIBLE),
+        F.shiftright(S.KAFKA_OFFSET, 6).alias(_SPAN),
+    )
+
+
+def _is_possible(offset: Column, *reads: OffsetsRead | None) -> Column:
+    """Return whether a row's topic and partition can have this offset."""
+    topic = F.col(S.KAFKA_TOPIC)
     # Unreadable records may be of a third topic: Kafka's own log.
     elsewhere = 0, 0 if len(reads) == 1 and reads[0] else 2**63 - 1
 
@@ -118,22 +151,59 @@ def _places(rows: DataFrame, content: Column, *reads: OffsetsRead | None) -> Dat
         in_topic = (F.when(topic == name, of_partition(places, 0)) for name, places in each)
         return F.coalesce(*in_topic, F.lit(elsewhere[number]))
 
-    possible = topic.isNotNull() & (F.col(S.KAFKA_PARTITION) >= 0) & (offset >= edge(0)) & (offset < edge(1))
-    return rows.select(
-        *(*S.PLACE, S.DATE, content.alias(_CONTENT), F.lit(S.BODY_SHA256 in rows.columns).alias(_IS_AUDIT)),
-        F.coalesce(possible, F.lit(False)).alias(_POSSIBLE),
+    return topic.isNotNull() & (F.col(S.KAFKA_PARTITION) >= 0) & (offset >= edge(0)) & (offset < edge(1))
+
+
+def _spans(parts: DataFrame) -> DataFrame:
+    """Return one row per span, with the offsets that are `present` as bits."""
+    return parts.groupBy(*S.PARTITION, _SPAN, _POSSIBLE).agg(
+        F.bit_or(_PRESENT).alias(_PRESENT),
+        F.sum(_ROWS).alias(_ROWS),
+        F.min(_FIRST).alias(_FIRST),
+        F.max(_LAST).alias(_LAST),
+        F.min(S.DATE).alias(S.DATE),
+        F.max(_IS_AUDIT).alias(_IS_AUDIT),
     )
 
 
-def _spans(known: DataFrame) -> DataFrame:
+def _of_rows(known: DataFrame) -> DataFrame:
+    """Return the parts of spans, one for each row."""
+    offset = F.col(S.KAFKA_OFFSET)
     bit = F.expr(f"shiftleft(1L, cast({S.KAFKA_OFFSET} & 63 as int))")
-    return known.groupBy(*S.PARTITION, _SPAN, _POSSIBLE).agg(
-        F.bit_or(bit).alias(_PRESENT),
-        F.count(F.lit(1)).alias(_ROWS),
-        F.min(S.KAFKA_OFFSET).alias(_FIRST),
-        F.max(S.KAFKA_OFFSET).alias(_LAST),
-        F.min(S.DATE).alias(S.DATE),
-        F.max(_IS_AUDIT).alias(_IS_AUDIT),
+    return known.select(
+        *(*S.PARTITION, _SPAN, S.DATE, _POSSIBLE, _IS_AUDIT, bit.alias(_PRESENT)),
+        *(F.lit(1).alias(_ROWS), offset.alias(_FIRST), offset.alias(_LAST)),
+    )
+
+
+def _of_index(index: DataFrame) -> DataFrame:
+    """Return the same of the records of the sequence index, all of them at places that can be.
+
+    64 sequences have offsets in one span or in two. If a stretch has one offset twice, both may have it.
+    """
+    begin = f"(shiftleft({SPAN}, {SPAN_BITS}) + {SHIFT})"
+    bits = (
+        f"shiftleft({PRESENT}, cast({begin} & 63 as int))",
+        # By one bit and by the others, because a shift by 64 is none.
+        f"shiftrightunsigned(shiftrightunsigned({PRESENT}, 1), cast(63 - ({begin} & 63) as int))",
+    )
+    halves = index.select(
+        *(*S.PARTITION, F.col(FIRST_DATE).alias(S.DATE)),
+        (F.col(RECORDS) - F.bit_count(PRESENT)).alias("more"),
+        F.expr(f"shiftright({begin}, 6)").alias("low"),
+        F.posexplode(F.array(*map(F.expr, bits))).alias("half", "bits"),
+    )
+    text, begin_of_span = F.bin("bits"), F.shiftleft(_SPAN, 6)
+    return (
+        halves.where("bits != 0")
+        .withColumn(_SPAN, F.col("low") + F.col("half"))
+        .select(
+            *(*S.PARTITION, _SPAN, S.DATE, F.lit(True).alias(_POSSIBLE), F.lit(True).alias(_IS_AUDIT)),
+            F.col("bits").alias(_PRESENT),
+            (F.bit_count("bits") + F.col("more")).alias(_ROWS),
+            (begin_of_span + F.length(text) - F.length(F.rtrim(text, F.lit("0")))).alias(_FIRST),
+            (begin_of_span + F.length(text) - 1).alias(_LAST),
+        )
     )
 
 
@@ -177,17 +247,20 @@ def _missing(spans: DataFrame, read: OffsetsRead | None, expired: DataFrame) -> 
 
 def times(audit: DataFrame, index: DataFrame, log: DataFrame) -> DataFrame:
     """Return records whose time cannot be. `index` is the sequence index, `log` is of the metadata topic."""
-    return _of_processes(audit, index).unionByName(_of_log(audit, log))
+    return _of_processes(audit, index).unionByName(_of_log(index, log))
 
 
 def _of_processes(audit: DataFrame, index: DataFrame) -> DataFrame:
     """Return one finding per boot and day with records after their arrival, or long before the last one."""
     few = audit.select(*S.RECORD_KEY, S.DATE, S.TIME_MS, S.KAFKA_TIMESTAMP)
-    suspicious = held(disordered_times(index, BACK_MS))
-    near = few.join(suspicious, list(S.BOOT_KEY)) if suspicious.count() else few.limit(0)
+    disordered = F.broadcast(disordered_times(index, BACK_MS))
+    stretches = index.join(disordered, list(S.BOOT_KEY), "left_semi").unionByName(
+        index.where(F.col(MOST_AHEAD_MS) > AHEAD_MS)
+    )
+    near = rows_of(few, spans_of(stretches))
     before_ms = F.lag(S.TIME_MS).over(Window.partitionBy(*S.BOOT_KEY).orderBy(S.SEQUENCE, S.TIME_MS))
     back = near.withColumn("before_ms", before_ms).where(F.col(S.TIME_MS) < F.col("before_ms") - BACK_MS)
-    ahead = few.where(F.col(S.TIME_MS) > F.unix_millis(S.KAFKA_TIMESTAMP) + AHEAD_MS)
+    ahead = near.where(F.col(S.TIME_MS) > F.unix_millis(S.KAFKA_TIMESTAMP) + AHEAD_MS)
     faults = ahead.withColumn(
         "said", F.lit("after the broker received them: the clock is ahead")
     ).unionByName(
@@ -208,10 +281,10 @@ def _of_processes(audit: DataFrame, index: DataFrame) -> DataFrame:
     )
 
 
-def _of_log(audit: DataFrame, log: DataFrame) -> DataFrame:
+def _of_log(index: DataFrame, log: DataFrame) -> DataFrame:
     """Return records of the metadata topic that are before the one before them, or after the trail's end."""
     time_ms = F.unix_millis(S.LOG_TIMESTAMP)
-    end = audit.agg(F.max(F.unix_millis(S.KAFKA_TIMESTAMP)).alias("end_ms"))
+    end = index.agg(F.max("last_append_ms").alias("end_ms"))
     before_ms = F.lag(time_ms).over(Window.orderBy(S.LOG_OFFSET))
     placed = log.withColumns({S.TIME_MS: time_ms, "before_ms": before_ms}).crossJoin(F.broadcast(end))
     said = F.when(
@@ -227,28 +300,44 @@ def _of_log(audit: DataFrame, log: DataFrame) -> DataFrame:
     )
 
 
-def unchained(audit: DataFrame, has_key: bool, until: Mapping[int, int]) -> DataFrame:
+def unchained(
+    audit: DataFrame,
+    has_key: bool,
+    until: Mapping[int, int],
+    index: DataFrame | None = None,
+    days: Sequence[str] = (),
+) -> DataFrame:
     """Return one finding per boot with records without a link that follow chained ones in their partition.
 
     Older releases wrote such records, and say of themselves that they are old. Those up to `until` (partition
     -> offset) are accepted. With a key, and where any record is chained, a partition without chained records
-    has none that were written before.
+    has none that were written before. `index` is the sequence index of `audit`, if it is known. Records with
+    a link and without a line, which no release has written, are looked for on `days`, by default on all.
     """
-    chained = F.col(S.CHAIN).isNotNull() & F.col(S.LINE).isNotNull()
-    begins = audit.groupBy(*S.PARTITION).agg(
-        F.min(F.when(chained, F.col(S.KAFKA_OFFSET))).alias("chained_since"),
-        F.max(chained).alias("any_chained"),
+    index = held(sequence_index(audit)) if index is None else index
+    begins = index.groupBy(*S.PARTITION).agg(
+        F.min(FIRST_LINKED).alias("chained_since"),
+        F.max(F.col(FIRST_LINKED).isNotNull()).alias("any_chained"),
     )
     anywhere = F.max("any_chained").over(Window.partitionBy()) | F.lit(has_key)
-    begins = begins.withColumn("since", F.when(anywhere, F.coalesce("chained_since", F.lit(-1))))
-    rows = audit.where(~chained).join(F.broadcast(begins.select(*S.PARTITION, "since")), list(S.PARTITION))
-    late = rows.where(
-        (F.col(S.KAFKA_OFFSET) > F.col("since")) & (F.col(S.KAFKA_OFFSET) > of_partition(until, -1))
-    )
-    by_boot = late.groupBy(*S.BOOT_KEY).agg(
-        F.min(S.DATE).alias(S.DATE),
-        F.count(F.lit(1)).alias("records"),
-        sample(F.struct(*S.PLACE[1:])).alias("places"),
+    since = F.when(anywhere, F.coalesce("chained_since", F.lit(-1))).alias("since")
+    begins = F.broadcast(held(begins.select(*S.PARTITION, since)))
+
+    def late(rows: DataFrame, offset: str) -> DataFrame:
+        after = (F.col(offset) > F.col("since")) & (F.col(offset) > of_partition(until, -1))
+        return rows.join(begins, list(S.PARTITION)).where(after)
+
+    near = rows_of(audit, spans_of(late(index, LAST_UNLINKED))).where(F.col(S.CHAIN).isNull())
+    judged = audit.where(F.col(S.DATE).isin(*map(date.fromisoformat, days))) if days else audit
+    rows = near.unionByName(judged.where(F.col(S.CHAIN).isNotNull() & F.col(S.LINE).isNull()))
+    by_boot = (
+        late(rows, S.KAFKA_OFFSET)
+        .groupBy(*S.BOOT_KEY)
+        .agg(
+            F.min(S.DATE).alias(S.DATE),
+            F.count(F.lit(1)).alias("records"),
+            sample(F.struct(*S.PLACE[1:])).alias("places"),
+        )
     )
     return findings(
         by_boot,

@@ -104,6 +104,7 @@ def reconcile(
     verified: VerifiedSignatures | None = None,
     expired: DataFrame | None = None,
     of_tables: Sequence[Row] = (),
+    index: DataFrame | None = None,
     on_check: Callable[[str], None] = lambda name: None,
 ) -> Result:
     """Return the findings; with `days` (YYYY-MM-DD), only those that show on these days.
@@ -113,11 +114,11 @@ def reconcile(
     administration. `log_end` is the offset after the last one that was read of the metadata topic, None if
     not known. `chain_key` is the key of the hash chains, `public_keys` are those that checkpoints are
     verified with, `verified` is what the signatures of the log say, None without public keys; `expired` is
-    table `expired`, `of_tables` are the findings about the tables themselves. `on_check` is called with the
-    name of each check that is done.
+    table `expired`, `of_tables` are the findings about the tables themselves, `index` is the sequence index
+    of `audit`, if it is known. `on_check` is called with the name of each check that is done.
     """
     audit = held_if_small(audit)
-    index = held(sequence_index(audit))
+    index = held(sequence_index(audit)) if index is None else index
     copies = held(later_copies(audit, index))
     with_lines = deduplicate(audit, copies)
     # Not persisted: reading a few columns of millions of records again is faster than caching them.
@@ -131,7 +132,7 @@ def reconcile(
     if verified is not None:
         log = in_effect(log, verified)
     judged = held(verdicts(of_days, log, log_end, few))
-    followed = held(successions(records, few))
+    followed = held(successions(records, few, index, wanted))
     skewed, ends = held(skews(index)), held(ends_of_boots(index))
     until_ms, logged = complete_until_ms(index), None
     is_kraft = not of_kafka(log).isEmpty()
@@ -143,12 +144,12 @@ def reconcile(
     checks = {
         "gaps": gaps(audit, index, expired, few, followed, skewed, signed=public_keys is not None),
         "clocks": clocks(skewed),
-        "chain": chain(with_lines, chain_key, days=wanted, signed=public_keys is not None),
+        "chain": chain(with_lines, chain_key, wanted, few, index, signed=public_keys is not None),
         "boots": boots(_of_lone_boots(followed, ends)),
-        "witnesses": witnesses(few, records, ends, until_ms, wanted, public_keys),
+        "witnesses": witnesses(few, records, ends, until_ms, wanted, public_keys, index),
         "checkpoints": checkpoints(
             *(few, records, ends, algorithms(few, chain_key), followed, until_ms, public_keys, logged),
-            expired,
+            *(expired, index, wanted),
         ),
         "decisions": decision_findings(judged).unionByName(left_out(of_days, few, log, log_end)),
         "behind": (behind_either if is_kraft else behind)(few, log, skewed, wanted),

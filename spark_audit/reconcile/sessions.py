@@ -44,7 +44,7 @@ def sessions(records: DataFrame, few: DataFrame | None = None, of_days: DataFram
     `few` has all records but traffic, `of_days` those of the days in question, if they are known.
     """
     rest, decided = records if few is None else few, records if of_days is None else of_days
-    return overruns(records, rest).unionByName(other_groups(decided, rest))
+    return overruns(records, rest, decided).unionByName(other_groups(decided, rest))
 
 
 def of_logins(decided: DataFrame, few: DataFrame) -> DataFrame:
@@ -96,9 +96,9 @@ def other_groups(records: DataFrame, few: DataFrame) -> DataFrame:
     )
 
 
-def overruns(records: DataFrame, few: DataFrame) -> DataFrame:
-    """Return one finding per connection and deadline that was exceeded."""
-    suspicious = _suspicious(records, few)
+def overruns(records: DataFrame, few: DataFrame, of_days: DataFrame) -> DataFrame:
+    """Return one finding per connection and deadline that was exceeded, of those in `of_days`."""
+    suspicious = _suspicious(records, few, of_days)
     overrun = _with_deadline(suspicious).where(F.col("moment_ms") > F.col("deadline_ms") + GRACE_MS)
     by_session = overrun.groupBy(*S.BOOT_KEY, S.CONNECTION_ID, S.PRINCIPAL, "deadline_ms").agg(
         F.min(S.DATE).alias(S.DATE),
@@ -125,12 +125,12 @@ def overruns(records: DataFrame, few: DataFrame) -> DataFrame:
     )
 
 
-def _suspicious(records: DataFrame, few: DataFrame) -> DataFrame:
+def _suspicious(records: DataFrame, few: DataFrame, of_days: DataFrame) -> DataFrame:
     """Return the records of connections with a deadline before the next login or before the last traffic.
 
-    No other connection can have exceeded a deadline, and sorting is needed only for these few.
+    Of connections with traffic in `of_days`. No other connection can have exceeded a deadline, and sorting is
+    needed only for these few.
     """
-    concerned = records.where(F.col(S.CONNECTION_ID).isNotNull())
     of_connection = (*S.BOOT_KEY, S.CONNECTION_ID)
     in_time = Window.partitionBy(*of_connection).orderBy("moment_ms", S.SEQUENCE)
     logins = few.where(F.col(S.CONNECTION_ID).isNotNull() & _is(*LOGINS, *ENDS)).select(
@@ -141,14 +141,15 @@ def _suspicious(records: DataFrame, few: DataFrame) -> DataFrame:
         (F.col("set_here.ms") + GRACE_MS).alias("until_ms"),
         F.lead("moment_ms").over(in_time).alias("moved_ms"),
     ).where(F.col("until_ms").isNotNull())
-    served = concerned.where(_is_served()).groupBy(*of_connection).agg(F.max(_moment()).alias("last_ms"))
+    there = of_days.where(F.col(S.CONNECTION_ID).isNotNull() & _is_served())
+    served = there.groupBy(*of_connection).agg(F.max(_moment()).alias("last_ms"))
     passed = deadlines.join(served, list(of_connection)).where(
         F.coalesce("moved_ms", "last_ms") > F.col("until_ms")
     )
     named = held(passed.select(*of_connection).distinct())
     if not named.count():
-        return concerned.limit(0)
-    return concerned.join(named, list(of_connection), "left_semi")
+        return records.limit(0)
+    return records.join(named, list(of_connection), "left_semi")
 
 
 def _with_deadline(records: DataFrame) -> DataFrame:

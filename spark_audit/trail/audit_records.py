@@ -12,15 +12,20 @@ module cannot know which one is true; that they differ is a finding (reconcile/g
 
 import json
 from collections.abc import Mapping
+from datetime import date
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.tables.expired import expired_sequences, unexpired
-from spark_audit.tables.plans import held, held_if_small
+from spark_audit.tables.plans import held, held_if_small, is_held
 
 SPAN, PRESENT, RECORDS, FIRST, LAST, BEFORE = "span", "present", "records", "first", "last", "before"
+FIRST_DATE, LAST_DATE = "first_date", "last_date"
+FIRST_LINKED, LAST_UNLINKED = "first_linked", "last_unlinked"
 SPAN_BITS = 6
 """Sequences 0 to 63 are span 0, the next 64 are span 1: as many as a long has bits."""
 
@@ -30,27 +35,37 @@ TRAIL_LATE_MS = 10_000
 """The time that a record may take to arrive in the trail."""
 ALWAYS = 2**62
 """A moment later than all others."""
-_SHIFT = "shift"
+SHIFT, MOST_AHEAD_MS = "shift", "most_ahead_ms"
 _SPAN = (*S.BOOT_KEY, SPAN)
 
 
 def sequence_index(audit: DataFrame) -> DataFrame:
-    """Return one row per stretch: proxy_id, boot_id, kafka_partition, shift, span; bits, bounds, times."""
+    """Return one row per stretch: BOOT_KEY, PARTITION, shift, span; bits, bounds, times, days.
+
+    `first_linked` and `last_unlinked` are offsets of records with, and without, a link of the hash chain.
+    """
     bit = F.expr(f"shiftleft(1L, cast({S.SEQUENCE} & {(1 << SPAN_BITS) - 1} as int))")
     # A forged record may have any offset and sequence: the difference is null if it overflows a long.
-    shift = F.try_subtract(S.KAFKA_OFFSET, S.SEQUENCE).alias(_SHIFT)
-    return audit.groupBy(*S.BOOT_KEY, S.KAFKA_PARTITION, shift, span_of_sequence().alias(SPAN)).agg(
+    shift = F.try_subtract(S.KAFKA_OFFSET, S.SEQUENCE).alias(SHIFT)
+    is_linked = F.col(S.CHAIN).isNotNull()
+    append_ms = F.unix_millis(S.KAFKA_TIMESTAMP)
+    return audit.groupBy(*S.BOOT_KEY, *S.PARTITION, shift, span_of_sequence().alias(SPAN)).agg(
         F.bit_or(bit).alias(PRESENT),
         F.count(F.lit(1)).alias(RECORDS),
         F.min(S.SEQUENCE).alias(FIRST),
         F.max(S.SEQUENCE).alias(LAST),
         F.min(S.KAFKA_OFFSET).alias("first_offset"),
         F.max(S.KAFKA_OFFSET).alias("last_offset"),
-        F.max(S.DATE).alias("last_date"),
+        F.min(S.DATE).alias(FIRST_DATE),
+        F.max(S.DATE).alias(LAST_DATE),
         F.min(S.TIME_MS).alias("first_time_ms"),
         F.max(S.TIME_MS).alias("last_time_ms"),
-        F.min(F.unix_millis(S.KAFKA_TIMESTAMP)).alias("first_append_ms"),
-        F.max(F.unix_millis(S.KAFKA_TIMESTAMP)).alias("last_append_ms"),
+        F.min(append_ms).alias("first_append_ms"),
+        F.max(append_ms).alias("last_append_ms"),
+        F.max(F.try_subtract(S.TIME_MS, append_ms)).alias(MOST_AHEAD_MS),
+        F.min(F.when(is_linked, F.col(S.KAFKA_OFFSET))).alias(FIRST_LINKED),
+        F.max(F.when(~is_linked, F.col(S.KAFKA_OFFSET))).alias(LAST_UNLINKED),
+        F.max(S.RECORD_SCHEMA_VERSION).alias(S.RECORD_SCHEMA_VERSION),
         F.min(F.when(F.col(S.EVENT) == "stopped", F.col(S.SEQUENCE))).alias("stopped_at"),
         F.max(S.SETTINGS_GENERATION).alias("last_generation"),
     )
@@ -69,7 +84,7 @@ def boots(index: DataFrame) -> DataFrame:
     last_copy = F.struct(-F.col(LAST), F.col("last_offset"))
     return index.groupBy(*S.BOOT_KEY).agg(
         F.max(LAST).alias("last_sequence"),
-        F.max("last_date").alias("last_date"),
+        F.max(LAST_DATE).alias(LAST_DATE),
         F.min("first_time_ms").alias("first_time_ms"),
         F.max("last_time_ms").alias("last_time_ms"),
         F.min("first_append_ms").alias("first_append_ms"),
@@ -98,23 +113,31 @@ def complete_until_ms(index: DataFrame) -> int:
 
 
 def repeated_spans(index: DataFrame) -> DataFrame:
-    """Return (proxy_id, boot_id, span) of spans with more records than different sequences."""
-    spans = index.groupBy(*_SPAN).agg(F.bit_or(PRESENT).alias(PRESENT), F.sum(RECORDS).alias(RECORDS))
-    return spans.where(F.col(RECORDS) > F.bit_count(PRESENT)).select(*_SPAN)
+    """Return (proxy_id, boot_id, span, dates) of spans with more records than different sequences."""
+    spans = index.groupBy(*_SPAN).agg(
+        F.bit_or(PRESENT).alias(PRESENT), F.sum(RECORDS).alias(RECORDS), *_dates()
+    )
+    return spans.where(F.col(RECORDS) > F.bit_count(PRESENT)).select(*_SPAN, FIRST_DATE, LAST_DATE)
+
+
+def _dates() -> tuple[Column, Column]:
+    return F.min(FIRST_DATE).alias(FIRST_DATE), F.max(LAST_DATE).alias(LAST_DATE)
 
 
 def spans_with_holes(index: DataFrame) -> DataFrame:
-    """Return (proxy_id, boot_id, span, before) where a sequence is missing, in the span or before it.
+    """Return (proxy_id, boot_id, span, dates, before) where a sequence is missing, in the span or before it.
 
     `before` is the last sequence of the same boot before the span, -1 for its first span.
     """
     spans = index.groupBy(*_SPAN).agg(
-        F.bit_or(PRESENT).alias(PRESENT), F.min(FIRST).alias(FIRST), F.max(LAST).alias(LAST)
+        F.bit_or(PRESENT).alias(PRESENT), F.min(FIRST).alias(FIRST), F.max(LAST).alias(LAST), *_dates()
     )
     of_boot = Window.partitionBy(*S.BOOT_KEY).orderBy(SPAN)
     placed = spans.withColumn(BEFORE, F.coalesce(F.lag(LAST).over(of_boot), F.lit(-1)))
     inside = F.col(LAST) - F.col(FIRST) + 1 > F.bit_count(PRESENT)
-    return placed.where(inside | (F.col(FIRST) > F.col(BEFORE) + 1)).select(*_SPAN, BEFORE)
+    return placed.where(inside | (F.col(FIRST) > F.col(BEFORE) + 1)).select(
+        *_SPAN, FIRST_DATE, LAST_DATE, BEFORE
+    )
 
 
 def missing_sequences(audit: DataFrame, index: DataFrame, expired: DataFrame | None) -> DataFrame:
@@ -140,7 +163,7 @@ def disordered_boots(index: DataFrame) -> DataFrame:
     later = (F.col(FIRST) > F.lag(LAST).over(in_order)) & (
         F.col("first_offset") > F.lag("last_offset").over(in_order)
     )
-    unsure = F.col(_SHIFT).isNull() & (F.col(RECORDS) > 1)
+    unsure = F.col(SHIFT).isNull() & (F.col(RECORDS) > 1)
     placed = index.withColumn("disordered", ~F.coalesce(later, F.lit(True)) | unsure)
     return placed.where("disordered").select(*S.BOOT_KEY).distinct()
 
@@ -199,10 +222,39 @@ def later_copies(audit: DataFrame, index: DataFrame) -> DataFrame:
 
 
 def rows_of(audit: DataFrame, spans: DataFrame) -> DataFrame:
-    """Return the rows of some spans, with the other columns of `spans`. Does not read `audit` if empty."""
+    """Return the rows of some spans, with the other columns of `spans`. Read only the days that have them."""
     wanted = held(spans)
-    # Counted so that it is computed and Spark sees how small it is: then it does not shuffle the table.
-    if not wanted.count():
-        return audit.limit(0).join(wanted, list(S.BOOT_KEY)).drop(SPAN)
-    named = audit.withColumn(SPAN, span_of_sequence())
-    return named.join(wanted, [*S.BOOT_KEY, SPAN]).drop(SPAN)
+    # It is computed here, and Spark sees how small it is: then it does not shuffle the table.
+    named = _of_dates(audit, wanted).withColumn(SPAN, span_of_sequence())
+    return named.join(wanted.drop(FIRST_DATE, LAST_DATE), [*S.BOOT_KEY, SPAN]).drop(SPAN)
+
+
+def spans_of(stretches: DataFrame) -> DataFrame:
+    """Return (proxy_id, boot_id, span, dates) of some stretches of the index."""
+    return stretches.groupBy(*_SPAN).agg(*_dates())
+
+
+def near_places(records: DataFrame, index: DataFrame, places: DataFrame) -> DataFrame:
+    """Return the records of the days that have `places` (boot_id, sequence), and maybe others.
+
+    All records of a small trail: to find the days would cost more.
+    """
+    if is_held(records):
+        return records
+    spans = F.broadcast(places.select(S.BOOT_ID, span_of_sequence().alias(SPAN)).distinct())
+    return _of_dates(records, index.join(spans, [S.BOOT_ID, SPAN], "left_semi"))
+
+
+def _of_dates(records: DataFrame, spans: DataFrame) -> DataFrame:
+    """Return the records of the days of these spans: Spark reads no file of another day."""
+    merged = list[tuple[date, date]]()
+    dates = spans.select(FIRST_DATE, LAST_DATE).distinct().collect()
+    for first, last in sorted(tuple(row) for row in dates if row[FIRST_DATE] is not None):
+        if merged and (first - merged[-1][1]).days <= 1:
+            first, last = merged[-1][0], max(last, merged.pop()[1])
+        merged.append((first, last))
+    if not dates:
+        return records.limit(0)
+    # Delta's log may be edited so that rows have no day.
+    no_day = F.col(S.DATE).isNull()
+    return records.where(reduce(or_, (F.col(S.DATE).between(*each) for each in merged), no_day))
