@@ -22,7 +22,7 @@ from proxy.error_text import text_of
 from proxy.net.clients.proxy_protocol import ProxyProtocolError, header_in_time, is_in, readable
 from proxy.net.clients.turns import Turns
 from proxy.net.files.tls import HANDSHAKE_FAILED, ServerTls, reason_of_failure
-from proxy.net.runtime.keepalive import Keepalive, set_keepalive
+from proxy.net.runtime.keepalive import SYSTEM, Keepalive, set_keepalive
 from proxy.quota.connections import Slot
 from proxy.session.gate import Networks
 from proxy.wire.protocols import in_place_of_tls
@@ -114,6 +114,7 @@ class Acceptor:
     def listen(self, listening: socket.socket) -> int:
         """Accept connections at this socket; return its port."""
         self._socket = listening
+        set_keepalive(listening)  # Accepted sockets inherit it.
         self._resume()
         return int(listening.getsockname()[1])
 
@@ -230,7 +231,8 @@ class Acceptor:
         slot = self._host.enter(host, client.close)
         if slot is not None:
             slot.balancer = balancer
-            set_keepalive(client, self._host.keepalive)
+            if self._host.keepalive != SYSTEM:
+                set_keepalive(client, self._host.keepalive)
             self._track(self._beginning, self._begin(client, host, slot))
 
     def _track(self, tasks: _Tasks, work: Coroutine[None, None, None]) -> None:

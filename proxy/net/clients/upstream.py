@@ -4,6 +4,8 @@ proxy.net.clients.listener opens one when a session first has bytes for the brok
 logs in; then the transport gets another protocol, the relay's.
 """
 
+import asyncio
+
 from proxy.net.clients.connection import Connection, Upstream
 from proxy.net.kafka.channel import (
     OWN_SOFTWARE,
@@ -12,7 +14,7 @@ from proxy.net.kafka.channel import (
     EndpointSettings,
     SaslLogin,
     connect_to,
-    in_time,
+    not_in_time,
     sasl_client,
 )
 from proxy.session.requests.upstream_login import UpstreamLogin
@@ -40,8 +42,12 @@ async def connect(
         upstream.connection_made(transport)
         transport.resume_reading()
     else:
-        async with in_time(endpoint, endpoint.request_timeout_ms):
-            await connect_to(endpoint, lambda: upstream)
+        limit_ms = endpoint.request_timeout_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                await connect_to(endpoint, lambda: upstream)
+        except TimeoutError:
+            raise not_in_time(endpoint, limit_ms) from None
     connection.upstream_ready(upstream)
 
 

@@ -8,8 +8,7 @@ its end. `ResponseProtocol` pairs response frames with requests by correlation i
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from ssl import SSLContext, SSLObject
@@ -288,19 +287,22 @@ class Channel:
 
     @classmethod
     async def _open_one(cls, endpoint: EndpointSettings, limit_ms: int, software: tuple[str, str]) -> Self:
-        async with in_time(endpoint, limit_ms):
-            protocol = await connect_to(endpoint, lambda: ResponseProtocol(endpoint.max_response_bytes))
-            channel = cls(endpoint, protocol)
-            try:
-                await channel._negotiate(software)
-                await channel._log_in()
-            except WireError as error:
-                await channel.close()
-                raise ChannelError(f"{endpoint.address}: {error}") from error
-            except BaseException:
-                await channel.close()
-                raise
-            return channel
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                protocol = await connect_to(endpoint, lambda: ResponseProtocol(endpoint.max_response_bytes))
+                channel = cls(endpoint, protocol)
+                try:
+                    await channel._negotiate(software)
+                    await channel._log_in()
+                except WireError as error:
+                    await channel.close()
+                    raise ChannelError(f"{endpoint.address}: {error}") from error
+                except BaseException:
+                    await channel.close()
+                    raise
+                return channel
+        except TimeoutError:
+            raise not_in_time(endpoint, limit_ms) from None
 
     async def __aenter__(self) -> Self:
         return self
@@ -518,14 +520,9 @@ def _offered(version: int, body: bytes) -> tuple[int, Mapping[int, tuple[int, in
     return response.error_code, versions, response.unknown_tags or {}
 
 
-@asynccontextmanager
-async def in_time(endpoint: EndpointSettings, limit_ms: int) -> AsyncIterator[None]:
-    """Raise ChannelTimeout if the block, which connects to the endpoint, takes longer."""
-    try:
-        async with asyncio.timeout(limit_ms / 1000):
-            yield
-    except TimeoutError:
-        raise ChannelTimeout(f"{endpoint.address}: no connection within {limit_ms} ms") from None
+def not_in_time(endpoint: EndpointSettings, limit_ms: int) -> ChannelTimeout:
+    """Return the error of a connection that took longer than this to be made."""
+    return ChannelTimeout(f"{endpoint.address}: no connection within {limit_ms} ms")
 
 
 async def connect_to(endpoint: EndpointSettings, protocol: Callable[[], Protocol]) -> Protocol:
