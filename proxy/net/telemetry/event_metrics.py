@@ -10,8 +10,8 @@ responses, from the listeners' counts (proxy.session.accounting.request_counts).
 bounded by Kafka's APIs and error codes and by the listeners.
 """
 
+from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
 from importlib.metadata import version
 from platform import python_version
 
@@ -199,7 +199,7 @@ def _buckets(durations: Durations) -> list[tuple[str, float]]:
     return [*counted, ("+Inf", float(sum(durations[:-1])))]
 
 
-class Telemetry:
+class Telemetry(Collector):
     """The metrics of audit events."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -209,19 +209,17 @@ class Telemetry:
         Info("penstock_build", "Versions of Penstock and Python", registry=registry).info(
             {"version": version("penstock"), "python": python_version()}
         )
-        self.opened_count: dict[str, int] = {}
-        self.closed_count: dict[str, int] = {}
-        self._connections = cache(
-            counter("penstock_connections_accepted_total", "Connections accepted", "listener").labels
-        )
+        # Each connection counts in these three. They are plain numbers, since one of prometheus_client takes
+        # a microsecond to count in.
+        self._accepted: Counts[str] = Counts()
+        self._closed: Counts[tuple[str, str]] = Counts()
+        """By listener and reason."""
+        self._audit_records: Counts[str] = Counts()
         self._accept_errors = counter(
             "penstock_accept_errors_total",
             "Failures to accept a connection, for lack of descriptors or memory",
             "listener",
             "error",
-        )
-        self._closed = cache(
-            counter("penstock_connections_closed_total", "Connections closed", "listener", "reason").labels
         )
         self._logins = LoginMetrics(registry)
         self._denied = counter(
@@ -237,9 +235,7 @@ class Telemetry:
         self.shown_clients = ShownClients()
         self._throttled = ThrottledSeries(self.shown_clients)
         registry.register(self._throttled)
-        # Each connection counts in these three. Their labels are bounded, and looking them up costs more
-        # than counting.
-        self._audit_records = cache(counter("penstock_audit_records_total", "Audit records", "event").labels)
+        registry.register(self)
         self._protocol_errors = counter(
             "penstock_protocol_errors_total",
             "Requests rejected as malformed or unsupported",
@@ -256,9 +252,34 @@ class Telemetry:
             "request_refused": self._read_refused,
         }
 
+    def collect(self) -> Iterable[Metric]:
+        accepted = CounterMetricFamily(
+            "penstock_connections_accepted_total", "Connections accepted", labels=["listener"]
+        )
+        closed = CounterMetricFamily(
+            "penstock_connections_closed_total", "Connections closed", labels=["listener", "reason"]
+        )
+        records = CounterMetricFamily("penstock_audit_records_total", "Audit records", labels=["event"])
+        for listener, count in self._accepted.items():
+            accepted.add_metric([listener], count)
+        for listener_and_reason, count in self._closed.items():
+            closed.add_metric(list(listener_and_reason), count)
+        for event, count in self._audit_records.items():
+            records.add_metric([event], count)
+        return (accepted, closed, records)
+
+    def open_count(self, listener: str) -> int:
+        """Return the number of open connections."""
+        ended = sum(
+            count
+            for (name, reason), count in self._closed.items()
+            if name == listener and reason not in REJECTION_REASONS
+        )
+        return self._accepted[listener] - ended
+
     def read(self, event: AuditEvent) -> None:
         """Count an event and log it."""
-        self._audit_records(event.event).inc()
+        self._audit_records[event.event] += 1
         self._logins.read(event)
         reader = self._readers.get(event.event)
         if reader is not None:
@@ -266,13 +287,10 @@ class Telemetry:
         log_event(event)
 
     def opened(self, listener: str) -> None:
-        self._connections(listener).inc()
-        self.opened_count[listener] = self.opened_count.get(listener, 0) + 1
+        self._accepted[listener] += 1
 
     def closed(self, listener: str, reason: str) -> None:
-        self._closed(listener, reason).inc()
-        if reason not in REJECTION_REASONS:
-            self.closed_count[listener] = self.closed_count.get(listener, 0) + 1
+        self._closed[listener, reason] += 1
 
     def accept_failed(self, listener: str, error: str) -> None:
         self._accept_errors.labels(listener, error).inc()
@@ -363,8 +381,7 @@ class StateCollector(Collector):
                 requests.add_metric([policy.name, name_of_api(api_key)], count)
             received.add_metric([policy.name], policy.counts.request_bytes)
             sent.add_metric([policy.name], policy.counts.response_bytes)
-            opened = self._telemetry.opened_count.get(policy.name, 0)
-            connections.add_metric([policy.name], opened - self._telemetry.closed_count.get(policy.name, 0))
+            connections.add_metric([policy.name], self._telemetry.open_count(policy.name))
             unknown.add_metric([policy.name], len(policy.unreachable))
         return (requests, received, sent, connections, unknown)
 
