@@ -7,7 +7,7 @@ its bytes belong to the state of the first. proxy.session.machine adds a state w
 and gets summaries.
 """
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from proxy.audit.record import AuditEvent
@@ -46,7 +46,7 @@ class FormerClients:
         self._stored: dict[
             bytes | None, _Former
         ] = {}  # Of the present image and principal, by raw id; oldest first.
-        self._pending: list[_Former] = []
+        self._pending: Sequence[_Former] = ()
         self._many: ClientState | None = None
         self._last: InFlight | None = None  # The newest request when the state in use came into use.
 
@@ -54,7 +54,7 @@ class FormerClients:
         """Add a state that was just drained, with all others: another image or principal is in use."""
         in_flight = self._in_flight()
         former = [*self._stored.values(), self._former(client)]
-        self._pending += [each for each in former if id(each.last) in in_flight]
+        self._pending = [*self._pending, *(each for each in former if id(each.last) in in_flight)]
         self._stored.clear()
         self._many = None
         self._last = self._pipeline.last()
@@ -129,7 +129,7 @@ class FormerClients:
         self._many.absorb(former.client, now_ms)
         if former.last is not None:
             former.many = self._many
-            self._pending.append(former)
+            self._pending = [*self._pending, former]
             if len(self._pending) > 2 * len(self._pipeline) + MAX_REMEMBERED:
                 self._added_up(now_ms)
                 self._forget_completed()

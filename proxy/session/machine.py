@@ -9,7 +9,7 @@ nothing else of the session happens: it takes neither requests nor responses. pr
 continues it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from struct import Struct
 from typing import Any
@@ -130,6 +130,10 @@ class Machine:
     """The connection is closed, and its memory is free."""
     is_awaited_after_end = False
     """The client has left, and the controller has its last request: its memory is still counted."""
+    work: Work | None = None
+    """What is unfinished: a piece of work at a time."""
+    later: Sequence[Callable[[], Effects]] = ()
+    """Work behind what is unfinished."""
     parting: Close | None = None
     """Carried out once the responses before it have left."""
 
@@ -150,10 +154,6 @@ class Machine:
         self.client = self._new_client(None, None)
         """The state that requests use now."""
         self.lane = FastLane(gate, listener, authentication, self.pipeline, self.remembered, self.client)
-        self.work: Work | None = None
-        """What is unfinished: a piece of work at a time."""
-        self.later: list[Callable[[], Effects]] = []
-        """Work behind what is unfinished."""
         self.memory = SessionMemory(gate.memory, authentication, peer.host)
         waits, remembers = (self.memory, self.memory_granted), (self.may_remember, self.renew_client)
         self.intake = Intake(gate, authentication, self.pipeline, self.lane, *waits, *remembers)
@@ -202,7 +202,7 @@ class Machine:
         """
         if self.work is not None:
             # A sweep, which may come at any time: this is next.
-            self.later.append(function)
+            self.later = [*self.later, function]
             return []
         work = Work.on(function, self.gate.pace, max_elements)
         if work.go_on():
@@ -571,7 +571,7 @@ class Machine:
         if type(lookup) is LookUp:
             self.waits_for = None
             self.move(TOPICS_LOOKED_UP)
-            self.later.append(partial(self.looked_up, lookup))
+            self.later = [*self.later, partial(self.looked_up, lookup)]
             self.on_turn_due()
 
     def _may_hold_response(self, size_bytes: int) -> bool:
@@ -739,7 +739,7 @@ class Machine:
         work, self.work = self.work, None
         if work is not None:
             work.abandon()
-        self.later.clear()
+        self.later = ()
 
 
 def _nothing() -> None:

@@ -19,7 +19,7 @@ sends an assignment once; it is held until the member's next heartbeat, before w
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -281,12 +281,28 @@ class DeferredAssignments:
         self._members.pop((group_id, member_id), None)
 
 
-@dataclass(slots=True)
 class Remembered:
-    """State of one connection from one request to the next."""
+    """State of one connection from one request to the next. Each part is made when it is first used."""
 
-    fetch_sessions: FetchSessions = field(default_factory=FetchSessions)
-    share_sessions: ShareSessions = field(default_factory=ShareSessions)
-    deferred_assignments: DeferredAssignments = field(default_factory=DeferredAssignments)
-    looked_up: frozenset[bytes] = frozenset()
+    __slots__ = ("deferred_assignments", "fetch_sessions", "looked_up", "share_sessions")
+
+    fetch_sessions: FetchSessions
+    share_sessions: ShareSessions
+    deferred_assignments: DeferredAssignments
+    looked_up: frozenset[bytes]
     """Topic ids without a name, although they were looked up for the next request."""
+
+    def __getattr__(self, name: str) -> object:
+        if name not in _PARTS:
+            raise AttributeError(name)
+        made = _PARTS[name]()
+        setattr(self, name, made)
+        return made
+
+
+_PARTS: dict[str, Callable[[], object]] = {
+    "fetch_sessions": FetchSessions,
+    "share_sessions": ShareSessions,
+    "deferred_assignments": DeferredAssignments,
+    "looked_up": frozenset,
+}

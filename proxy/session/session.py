@@ -237,7 +237,8 @@ class Session:
         machine.move(TAKE_TURN)
         effects = machine.resume()
         while machine.later and machine.work is None:
-            effects += machine.run(machine.later.pop(0))
+            first, *machine.later = machine.later
+            effects += machine.run(first)
         if machine.work is None and machine.responses.turn_due:
             machine.responses.turn_due = False
             effects += machine.respond(now_ms)

@@ -52,7 +52,7 @@ INSTRUCTIONS = {
 """Case -> the most instructions of one round trip that is like the ones before, but not equal to them."""
 
 
-CONNECTION = 4_310
+CONNECTION = 4_250
 """The most instructions of a session with one produce request, from its beginning to its summary."""
 
 

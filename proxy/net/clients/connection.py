@@ -6,7 +6,7 @@ and while the broker is slower than the client; the broker is not read while the
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fcntl import ioctl
 from functools import partial
@@ -146,7 +146,7 @@ class Connection(RelayProtocol):
         self._host = host
         self.upstream: Upstream | None = None
         self._connecting = False
-        self._early: list[bytes] = []  # For the broker, until the connection to it is open.
+        self._early: Sequence[bytes] = ()  # For the broker, until the connection to it is open.
         self._close_reason: str | None = None
         self.since_ms = self.last_activity_ms = host.now_ms()
         self._linger: asyncio.TimerHandle | None = None
@@ -154,7 +154,7 @@ class Connection(RelayProtocol):
         self._renewal: asyncio.TimerHandle | None = None
         self._renewal_late: asyncio.TimerHandle | None = None
         self._deferred: DeferredEffects | None = None
-        self._rest: list[Effect] = []  # Not carried out in the last slice.
+        self._rest: Sequence[Effect] = ()  # Not carried out in the last slice.
         self._in_turns = False
         # Limit of one read; 0: as much as the buffer has room for.
         self.read_limit_bytes = STRANGERS_FREE_BYTES
@@ -208,7 +208,7 @@ class Connection(RelayProtocol):
         try:
             if self._rest:
                 self.session.gate.pace.begin(own_turn=True)
-                effects, self._rest = self._rest, []
+                effects, self._rest = self._rest, ()
                 self.carry_out(effects)
             elif self.session.turn_due and not self._has_to_wait:
                 now_ms = self._host.now_ms()
@@ -300,7 +300,7 @@ class Connection(RelayProtocol):
         self._connecting = False
         self.upstream = upstream
         upstream.on_drained = self._update_reading
-        early, self._early = self._early, []
+        early, self._early = self._early, ()
         for data in early:
             upstream.write(data)
         if self._close_reason is not None:
@@ -317,13 +317,13 @@ class Connection(RelayProtocol):
         if self._close_reason is None:
             self.carry_out(self.session.log_in_upstream(login))
 
-    def carry_out(self, effects: list[Effect]) -> None:
+    def carry_out(self, effects: Sequence[Effect]) -> None:
         """Carry out the session's effects, in order."""
         if self._deferred is not None:
             self._defer(effects)
             return
         if self._rest:
-            self._rest += map(owned, effects)
+            self._rest = [*self._rest, *map(owned, effects)]
             return
         to_client: list[Data] = []
         to_broker: list[Data] = []
@@ -355,7 +355,7 @@ class Connection(RelayProtocol):
             if self.upstream is not None:
                 self.upstream.write(data)
             elif self._close_reason is None:
-                self._early.append(bytes(data))
+                self._early = [*self._early, bytes(data)]
                 if not self._connecting:
                     self._connecting = True
                     self._host.connect_upstream(self)
@@ -516,7 +516,7 @@ class Connection(RelayProtocol):
 
     def _end(self) -> None:
         records = [effect for effect in self._rest if type(effect) is Recorded]
-        self._rest = []
+        self._rest = ()
         self.carry_out([*records, *self.session.sweep(self._host.now_ms())])
         self._host.connection_closed(self, self._close_reason or "client_closed")
 
@@ -575,7 +575,7 @@ class Connection(RelayProtocol):
                 self._deferred = DeferredEffects()
             self._deferred.classes.add(event_class)
 
-    def _defer(self, effects: list[Effect]) -> None:
+    def _defer(self, effects: Sequence[Effect]) -> None:
         held = self._deferred
         assert held is not None
         for effect in effects:

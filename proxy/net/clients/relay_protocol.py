@@ -7,7 +7,7 @@ shared one.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from proxy.session.effects import Data
@@ -55,7 +55,8 @@ class RelayProtocol(asyncio.BufferedProtocol):
 
     def __init__(self, buffers: ReceiveBuffers) -> None:
         self._buffers = buffers
-        self._unsent: list[memoryview] = []
+        # Tuples where there is nothing, here and in a session: an empty list takes 72 bytes.
+        self._unsent: Sequence[memoryview] = ()
         self._reading = True
         self.read_limit_bytes = 0
         """Bytes to read at a time; 0: as many as the receive buffer has room for."""
@@ -84,7 +85,7 @@ class RelayProtocol(asyncio.BufferedProtocol):
         self.transport = None
         for buffer in self._unsent:
             self._buffers.reuse(buffer)
-        self._unsent.clear()
+        self._unsent = ()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         current, limit_bytes = self._buffers.current, self.read_limit_bytes
@@ -99,7 +100,7 @@ class RelayProtocol(asyncio.BufferedProtocol):
         # Only the shared buffer is overwritten by the next read. Bytes from one side go only to the other, so
         # a buffer never has two owners.
         if self.full and isinstance(data, memoryview) and data.obj is self._buffers.current.obj:
-            self._unsent.append(self._buffers.hand_over())
+            self._unsent = [*self._unsent, self._buffers.hand_over()]
 
     def read(self, wanted: bool) -> None:
         """Resume or pause reading; meanwhile data stays in the kernel's buffers."""
@@ -117,7 +118,7 @@ class RelayProtocol(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self.full = False
-        unsent, self._unsent = self._unsent, []
+        unsent, self._unsent = self._unsent, ()
         for buffer in unsent:
             self._buffers.reuse(buffer)
         if self.on_drained is not None:
