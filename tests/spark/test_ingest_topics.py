@@ -146,7 +146,7 @@ def test_an_open_transaction_hides_no_audit_record_and_is_reported_for_the_log(
     audit, bad = (delta.read_table(spark, path) for path in (tables.audit, tables.quarantine))
     reads = [delta.offsets_read(spark, tables, stream) for stream in STREAMS]
     log, expired = delta.read_table(spark, tables.metadata_log), empty_frame(spark, S.EXPIRED)
-    found = offsets(audit, bad, log, expired, *reads).collect()
+    found = offsets(audit, bad, log, expired, reads[0], reads[1]).collect()
     marker = 1 + len(source.records)
     assert [json.loads(row[S.EVIDENCE])["ranges"] for row in found] == [[{"first": marker, "last": marker}]]
 
