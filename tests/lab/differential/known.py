@@ -174,6 +174,13 @@ def _coordinators_topics(difference: Difference, step: Any) -> bool:
     return named and any(_codes(difference, code, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for code in codes)
 
 
+def _all_partitions(difference: Difference, step: Any) -> bool:
+    """In an Envelope; a proxy names the topics."""
+    unelected = difference.proxy == ABSENT and not difference.broker["partition_result"]
+    rejected = _codes(difference, ErrorCode.NONE, ErrorCode.INVALID_REQUEST)
+    return step.message.topic_partitions is None and (rejected or unelected)
+
+
 def _codes(difference: Difference, broker: ErrorCode, proxy: ErrorCode) -> bool:
     at_a_code = difference.path.endswith("error_code")
     return at_a_code and (difference.broker, difference.proxy) == (broker, proxy)
@@ -226,6 +233,7 @@ KNOWN = (
         "StreamsGroupHeartbeat",
         _internal_topics,
     ),
+    Known("ElectLeaders for all partitions", "ElectLeaders", _all_partitions),
     Known("AlterShareGroupOffsets of a denied topic", "AlterShareGroupOffsets", _id_of_a_denied_topic),
     *(
         Known("The leader of a denied partition of a share group", api, _no_leader)
