@@ -5,7 +5,7 @@ the per-request path a topic that has been decided on costs one dict lookup here
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from proxy.audit.record import AuditEvent
@@ -18,7 +18,6 @@ from proxy.session.accounting.summaries import OBSERVE, Summary, SummaryRoom, Th
 from proxy.session.authentication import Authentication
 from proxy.session.gate import Basis
 from proxy.wire.api_keys import ApiKey
-from proxy.wire.work import spend
 
 MAX_TOPICS = 10_000
 """Decisions that are remembered per connection; beyond it the memory starts over, and the counts are
@@ -335,14 +334,15 @@ class ClientState:
         """The memory of decisions, in pieces of a third of a kilobyte."""
         return len(self._by_action) + len(self._allowed) + self._name_characters // _CHARACTERS
 
-    def forget(self, in_use: Container[int]) -> None:
-        """Forget all decisions. Their counts were drained; `in_use`: ids of summaries that still count."""
+    def forget(self, in_use: Container[int]) -> Iterator[None]:
+        """Forget all decisions, a step for each. Their counts were drained; `in_use`: ids of summaries that
+        still count."""
         self._allowed, self.reads = {}, {}
         self.writes.clear()
         before, self._by_action, self._name_characters = self._by_action, {}, 0
-        while before:  # To free very many at once takes longer than a slice.
+        while before:
             key, each = before.popitem()
-            spend(1)
+            yield
             if id(each) in in_use:
                 self._by_action[key] = each
                 self._name_characters += len(each.action.resource_name)

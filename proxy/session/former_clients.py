@@ -7,7 +7,7 @@ its bytes belong to the state of the first. proxy.session.machine adds a state w
 and gets summaries.
 """
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from proxy.audit.record import AuditEvent
@@ -88,14 +88,9 @@ class FormerClients:
     @property
     def weight(self) -> int:
         """See ClientState."""
-        return sum(client.weight for client in self._clients()) if self.has_any else 0
+        return sum(client.weight for client in self.clients()) if self.has_any else 0
 
-    def forget(self, in_use: Container[int]) -> None:
-        """Forget all decisions, after `drain`."""
-        for client in self._clients():
-            client.forget(in_use)
-
-    def _clients(self) -> Iterator[ClientState]:
+    def clients(self) -> Iterator[ClientState]:
         for former in (*self._pending, *self._stored.values()):
             yield former.client
         if self._many is not None:

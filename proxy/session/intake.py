@@ -13,7 +13,7 @@ from struct import Struct
 
 from proxy.session import memory
 from proxy.session.accounting.summaries import Summary
-from proxy.session.authentication import Authentication, Phase
+from proxy.session.authentication import Phase
 from proxy.session.client_state import FIRST_PRODUCE_WITH_TOPIC_ID
 from proxy.session.data.fast_lane import HEAD_BYTES, FastLane, ProduceHead, decoded_name
 from proxy.session.effects import ToBroker
@@ -65,7 +65,6 @@ class Intake:
     def __init__(
         self,
         gate: Gate,
-        authentication: Authentication,
         pipeline: Pipeline,
         lane: FastLane,
         memory: SessionMemory,
@@ -80,7 +79,7 @@ class Intake:
         those of another state of this client; what the former one has counted.
         """
         self._gate = gate
-        self._authentication = authentication
+        self._authentication = lane.authentication
         self._pipeline = pipeline
         self._lane = lane
         self._memory = memory

@@ -97,7 +97,7 @@ from proxy.session.state import (
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
 from proxy.wire.header import RequestHeader, decode_request_header
-from proxy.wire.work import Work, paced
+from proxy.wire.work import Work, paced, spend
 
 LOOKUP_NS, LOOKED_UP_ID_NS = 300_000, 3_000
 """What a lookup takes of the event loop, and each id in it. A question has the ids of many clients, so its
@@ -155,8 +155,15 @@ class Machine:
         """The state that requests use now."""
         self.lane = FastLane(gate, listener, authentication, self.pipeline, self.remembered, self.client)
         self.memory = SessionMemory(gate.memory, authentication, peer.host)
-        waits, remembers = (self.memory, self.memory_granted), (self.may_remember, self.renew_client)
-        self.intake = Intake(gate, authentication, self.pipeline, self.lane, *waits, *remembers)
+        self.intake = Intake(
+            gate,
+            self.pipeline,
+            self.lane,
+            self.memory,
+            self.memory_granted,
+            self.may_remember,
+            self.renew_client,
+        )
         self.responses = Responses(self.pipeline, listener, self.lane, self._may_hold_response, gate.pace)
         self.pass_response = self.lane.response
         self.on_turn_due: Callable[[], None] = _nothing
@@ -297,8 +304,9 @@ class Machine:
         effects = self.summaries(self.now_ms)
         in_use = {id(getattr(entry, "summary", None)) for entry in self.pipeline.queue}
         in_use.add(id(self.intake.streams_to))
-        self.client.forget(in_use)
-        self._former.forget(in_use)
+        for client in (self.client, *self._former.clients()):
+            for _ in client.forget(in_use):  # To free very many at once takes longer than a slice.
+                spend(1)
         self.remembered.fetch_sessions.clear()
         self.lane.use(self.client)
         self.may_remember()

@@ -44,20 +44,16 @@ def sequence_index(audit: DataFrame) -> DataFrame:
 
     `first_linked` and `last_unlinked` are offsets of records with, and without, a link of the hash chain.
     """
-    bit = F.expr(f"shiftleft(1L, cast({S.SEQUENCE} & {(1 << SPAN_BITS) - 1} as int))")
     # A forged record may have any offset and sequence: the difference is null if it overflows a long.
     shift = F.try_subtract(S.KAFKA_OFFSET, S.SEQUENCE).alias(SHIFT)
     is_linked = F.col(S.CHAIN).isNotNull()
     append_ms = F.unix_millis(S.KAFKA_TIMESTAMP)
     return audit.groupBy(*S.BOOT_KEY, *S.PARTITION, shift, span_of_sequence().alias(SPAN)).agg(
-        F.bit_or(bit).alias(PRESENT),
-        F.count(F.lit(1)).alias(RECORDS),
+        *_present(),
         F.min(S.SEQUENCE).alias(FIRST),
         F.max(S.SEQUENCE).alias(LAST),
         F.min(S.KAFKA_OFFSET).alias("first_offset"),
         F.max(S.KAFKA_OFFSET).alias("last_offset"),
-        F.min(S.DATE).alias(FIRST_DATE),
-        F.max(S.DATE).alias(LAST_DATE),
         F.min(S.TIME_MS).alias("first_time_ms"),
         F.max(S.TIME_MS).alias("last_time_ms"),
         F.min(append_ms).alias("first_append_ms"),
@@ -69,6 +65,12 @@ def sequence_index(audit: DataFrame) -> DataFrame:
         F.min(F.when(F.col(S.EVENT) == "stopped", F.col(S.SEQUENCE))).alias("stopped_at"),
         F.max(S.SETTINGS_GENERATION).alias("last_generation"),
     )
+
+
+def _present() -> tuple[Column, ...]:
+    bit = F.expr(f"shiftleft(1L, cast({S.SEQUENCE} & {(1 << SPAN_BITS) - 1} as int))")
+    bounds = F.min(S.DATE).alias(FIRST_DATE), F.max(S.DATE).alias(LAST_DATE)
+    return (F.bit_or(bit).alias(PRESENT), F.count(F.lit(1)).alias(RECORDS), *bounds)
 
 
 def span_of_sequence() -> Column:
@@ -188,9 +190,11 @@ def deduplicate(audit: DataFrame, copies: DataFrame | None = None) -> DataFrame:
     """Return the first copy in Kafka of each record.
 
     Run a job to find the later copies, which are few. A trail without any, which is the rule, is returned
-    as it is. Pass `copies` if `later_copies(audit, sequence_index(audit))` is already known.
+    as it is. Pass `copies` if `later_copies(audit, sequence_index(audit))` is already known. Without it, the
+    columns of the index that no copy needs may be absent.
     """
-    later = held(later_copies(audit, sequence_index(audit))) if copies is None else copies
+    spans = audit.groupBy(*S.BOOT_KEY, span_of_sequence().alias(SPAN)).agg(*_present())
+    later = held(later_copies(audit, spans)) if copies is None else copies
     if later.isEmpty():
         return audit
     renamed = later.select(*(F.col(name).alias(copy) for name, copy in _OF_COPY.items()))

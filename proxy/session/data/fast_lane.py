@@ -141,12 +141,12 @@ class FastLane:
     """The paths of one connection for requests and responses that need not be decoded."""
 
     __slots__ = (
-        "_authentication",
         "_counts",
         "_gate",
         "_last_write",
         "_queue",
         "_template",
+        "authentication",
         "client",
         "remembered",
         "streaming",
@@ -163,7 +163,7 @@ class FastLane:
     ) -> None:
         self._gate = gate
         self._counts = listener.counts
-        self._authentication = authentication
+        self.authentication = authentication
         self._queue = pipeline.queue
         self.remembered = remembered
         self.client = client
@@ -192,7 +192,7 @@ class FastLane:
         if len(data) < records_at + 8:
             return None
         length, start, correlation_id, head = known.fields(data, position)
-        authentication = self._authentication
+        authentication = self.authentication
         expires_at_ms = authentication.expires_at_ms
         if (
             head != known.head
@@ -332,7 +332,7 @@ class FastLane:
         return summaries
 
     def _may_stream(self, version: int, length: int, now_ms: int) -> bool:
-        authentication, gate = self._authentication, self._gate
+        authentication, gate = self.authentication, self._gate
         if authentication.under_way or authentication.is_expired(now_ms):
             return False
         if length > gate.limits.socket_request_max_bytes:
@@ -397,7 +397,7 @@ class FastLane:
         return True
 
     def _may_fetch(self, version: int, length: int, now_ms: int) -> bool:
-        gate, authentication = self._gate, self._authentication
+        gate, authentication = self._gate, self.authentication
         offered = gate.versions.get(_FETCH)
         expires_at_ms = authentication.expires_at_ms
         return (
