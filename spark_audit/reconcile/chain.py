@@ -255,7 +255,6 @@ def algorithms(records: DataFrame, key: bytes | None) -> DataFrame:
         ),
         F.min(S.DATE).alias(S.DATE),
         F.count(F.lit(1)).alias(_COUNTED),
-        F.max(S.TIME_MS).alias(_NEWEST_MS),
         F.max(F.col(S.EVENT) == "stopped").alias(_STOPPED),
     )
 
@@ -267,9 +266,15 @@ def _processes(kinds: DataFrame, index: DataFrame, key: bytes | None) -> DataFra
         (is_chained | (F.max(S.RECORD_SCHEMA_VERSION) >= S.CHAINED_SINCE)).alias(_CHAINED),
         F.min(FIRST_DATE).alias(S.DATE),
         F.sum(RECORDS).alias(_COUNTED),
+        F.max("last_time_ms").alias(_NEWEST_MS),
     )
-    joined = of_boots.join(kinds.select(*S.BOOT_KEY, ALGORITHM), list(S.BOOT_KEY), "left")
-    return joined.withColumn(ALGORITHM, F.coalesce(ALGORITHM, F.lit(PLAIN if key is None else KEYED)))
+    joined = of_boots.join(kinds.select(*S.BOOT_KEY, ALGORITHM, _STOPPED), list(S.BOOT_KEY), "left")
+    return joined.withColumns(
+        {
+            ALGORITHM: F.coalesce(ALGORITHM, F.lit(PLAIN if key is None else KEYED)),
+            _STOPPED: F.coalesce(_STOPPED, F.lit(False)),
+        }
+    )
 
 
 def _state(key: bytes | None) -> Column:
