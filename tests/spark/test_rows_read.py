@@ -11,6 +11,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_audit import jobs
 from spark_audit import schema as S
 from spark_audit.jobs import reconcile_tables
 from spark_audit.tables import delta, manifest, plans
@@ -75,8 +76,13 @@ def trail(spark: SparkSession) -> DataFrame:
 
 
 @pytest.fixture
-def _not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "HELD_TRAIL_BYTES", -1)
+def _not_held(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As a large trail: a small one is read once, whole, and then in memory."""
+    monkeypatch.setattr(jobs, "adapt_plans", lambda *_: None)
+    before = spark.conf.get(plans.HELD, "false")
+    spark.conf.set(plans.HELD, "false")
+    yield
+    spark.conf.set(plans.HELD, before)
 
 
 @pytest.mark.usefixtures("_not_held")
