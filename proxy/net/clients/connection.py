@@ -146,7 +146,7 @@ class Connection(RelayProtocol):
         self._host = host
         self.upstream: Upstream | None = None
         self._connecting = False
-        self._early: Sequence[bytes] = ()  # For the broker, until the connection to it is open.
+        self._early: list[bytes] | tuple[()] = ()  # For the broker, until the connection to it is open.
         self._close_reason: str | None = None
         self.since_ms = self.last_activity_ms = host.now_ms()
         self._linger: asyncio.TimerHandle | None = None
@@ -154,7 +154,7 @@ class Connection(RelayProtocol):
         self._renewal: asyncio.TimerHandle | None = None
         self._renewal_late: asyncio.TimerHandle | None = None
         self._deferred: DeferredEffects | None = None
-        self._rest: Sequence[Effect] = ()  # Not carried out in the last slice.
+        self._rest: list[Effect] | tuple[()] = ()  # Not carried out in the last slice.
         self._in_turns = False
         # Limit of one read; 0: as much as the buffer has room for.
         self.read_limit_bytes = STRANGERS_FREE_BYTES
@@ -323,7 +323,7 @@ class Connection(RelayProtocol):
             self._defer(effects)
             return
         if self._rest:
-            self._rest = [*self._rest, *map(owned, effects)]
+            self._rest += map(owned, effects)
             return
         to_client: list[Data] = []
         to_broker: list[Data] = []
@@ -355,7 +355,8 @@ class Connection(RelayProtocol):
             if self.upstream is not None:
                 self.upstream.write(data)
             elif self._close_reason is None:
-                self._early = [*self._early, bytes(data)]
+                self._early = self._early or []  # A tuple takes no memory while nothing is early.
+                self._early.append(bytes(data))
                 if not self._connecting:
                     self._connecting = True
                     self._host.connect_upstream(self)
