@@ -79,7 +79,7 @@ def trail(spark: SparkSession) -> DataFrame:
 def _not_held(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As a large trail: a small one is read once, whole, and then in memory."""
     monkeypatch.setattr(jobs, "adapt_plans", lambda *_: None)
-    before = spark.conf.get(plans.HELD, "false")
+    before = spark.conf.get(plans.HELD, "false") or "false"
     spark.conf.set(plans.HELD, "false")
     yield
     spark.conf.set(plans.HELD, before)
