@@ -116,10 +116,6 @@ REPAIR_INTERVAL_MS = 1_000
 """Between two looks for records that no controller has signed."""
 
 
-async def _collect_garbage() -> None:
-    garbage_collector.collect_if_few()
-
-
 class ControllerProcess:
     """One controller: `run` it in a TaskGroup, `drain` it to end."""
 
@@ -297,7 +293,7 @@ class ControllerProcess:
                 tasks.create_task(
                     self._sweep(owners_ms, lambda: self.processor.remove_deleted_topics(deleted))
                 ),
-                tasks.create_task(self._sweep(COLLECT_INTERVAL_MS, _collect_garbage)),
+                tasks.create_task(self._sweep(COLLECT_INTERVAL_MS, self._collect_garbage)),
                 tasks.create_task(self._sweep(REPAIR_INTERVAL_MS, self.processor.repair_log)),
             ]
             try:
@@ -349,6 +345,9 @@ class ControllerProcess:
             await set_within(self._drained, interval_ms)
             while not self._drained.is_set() and await remove():
                 pass
+
+    async def _collect_garbage(self) -> None:
+        garbage_collector.collect_if_few(len(self.server.connections))
 
     def _on_image(self, image: MetadataImage, _changed: tuple[str, ...]) -> None:
         self.metrics.metadata_offset.set(image.offset)

@@ -226,16 +226,25 @@ class Listeners:
         idle_ms = self._config.limits.connections_max_idle_ms
         idle_since_ms = moment_ms - idle_ms if idle_ms else 0
         incomplete_since_ms = moment_ms - self._config.limits.request_incomplete_max_ms
-        for connection in list(self.connections()):
+        for connection in self.connections():
             connection.sweep(moment_ms, idle_since_ms, incomplete_since_ms)
             if self._config.connections_expired_close_idle:
                 connection.end_if_expired(moment_ms)
             yield
 
     def connections(self) -> Iterator[Connection]:
-        """Yield the connections of all listeners."""
-        for listener in self._listeners():
-            yield from listener.connections
+        """Yield the connections of all listeners that are open now; the loop may have turns in between.
+
+        Those that it has yielded are not held: if thousands end meanwhile, each is freed when it ends.
+        """
+        left = [connection for listener in self._listeners() for connection in listener.connections]
+        while left:
+            yield left.pop()
+
+    @property
+    def open_count(self) -> int:
+        """The number of connections of all listeners."""
+        return sum(len(listener.connections) for listener in self._listeners())
 
     def update_addresses(self, facts: BrokerFacts) -> None:
         """Update the advertised addresses of the brokers, for clients of each listener."""

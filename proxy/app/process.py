@@ -296,7 +296,7 @@ class ProxyProcess:
         yield self._sweep()
 
     async def _drain(self) -> None:
-        log.info("draining", connections=sum(1 for _ in self._listeners.connections()))
+        log.info("draining", connections=self._listeners.open_count)
         drained = await self._listeners.drain(self._frame.stop.at_once)
         log.info("drained", **asdict(drained))
 
@@ -409,7 +409,7 @@ class ProxyProcess:
         while True:
             await asyncio.sleep(self._frame.config.audit.summary_interval_ms / 1000)
             await run_in_slices(self._swept(now_ms()), share=SWEEP_SHARE)
-            garbage_collector.collect_if_few()
+            garbage_collector.collect_if_few(self._listeners.open_count)
 
     def _swept(self, moment_ms: int) -> Generator[object, None, None]:
         yield from self._listeners.sweep(moment_ms)
@@ -420,7 +420,7 @@ class ProxyProcess:
 
     def _each_connection(self) -> AsyncIterator[Connection]:
         """Yield the connections that are open now; the loop gets turns between them."""
-        return iterate_in_slices(list(self._listeners.connections()))
+        return iterate_in_slices(self._listeners.connections())
 
     def _record_counts(self) -> None:
         for event in self._candidate.events(now_ms()):
@@ -504,14 +504,14 @@ class ProxyProcess:
         return await wanted.carry_out(self._each_connection(), self._audit.allows_change)
 
     async def _connection_page(self, query: str) -> bytes:
-        connections = list(self._listeners.connections())
+        connections = self._listeners.connections()
         return await run_in_slices(connection_page(ConnectionQuery.parsed(query), connections))
 
     async def _audit_page(self) -> bytes:
         return await audit_page.audit_page(self._audit)
 
     async def _quota_page(self) -> bytes:
-        sessions = [connection.session for connection in self._listeners.connections()]
+        sessions = (connection.session for connection in self._listeners.connections())
         image, moment_ms = self._gate.image or MetadataImage.EMPTY, now_ms()
         addresses = self._listeners.limited_addresses(image.quotas, moment_ms)
         page = quota_page(self._gate.quotas, sessions, moment_ms, addresses, self._shares)

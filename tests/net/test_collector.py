@@ -65,6 +65,11 @@ async def test_a_connection_that_has_ended_is_free_without_the_collector(in_flig
         await edge.until(lambda: not alive())
 
 
+class Cyclic:
+    def __init__(self) -> None:
+        self.own = self
+
+
 class Rejecting:
     def build(self, _context: object) -> Any:
         raise ValueError("no one is welcome")
@@ -112,10 +117,6 @@ async def test_what_is_made_of_many_records_is_not_looked_at_by_the_collector() 
 async def test_changes_leave_nothing_behind_of_what_was_under_way_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Cyclic:
-        def __init__(self) -> None:
-            self.own = self
-
     loader = Loader(lambda _image, _changed: None)
     loader.load_until(0)
     added = acl("orders")
@@ -132,7 +133,7 @@ async def test_changes_leave_nothing_behind_of_what_was_under_way_meanwhile(
         under_way.append(weakref.ref(request))
         del request
         if offset % 1_000 == 999:
-            garbage_collector.collect_if_few()
+            garbage_collector.collect_if_few(connections=0)
             assert [each for each in under_way if each() is not None] == []
             under_way.clear()
 
@@ -142,16 +143,54 @@ async def test_changes_leave_nothing_behind_of_what_was_under_way_meanwhile(
 
 @pytest.mark.usefixtures("no_collector")
 def test_older_objects_are_looked_at_while_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Cyclic:
-        def __init__(self) -> None:
-            self.own = self
-
     monkeypatch.setattr(garbage_collector, "_settled_blocks", sys.getallocatedblocks())
     many: list[object] = [[] for _ in range(2 * garbage_collector.FEW_BLOCKS)]
     cyclic = weakref.ref(Cyclic())
-    garbage_collector.collect_if_few()
+    garbage_collector.collect_if_few(connections=0)
     assert cyclic() is not None
 
     many.clear()
-    garbage_collector.collect_if_few()
+    garbage_collector.collect_if_few(connections=garbage_collector.FEW_CONNECTIONS + 1)
+    assert cyclic() is not None
+
+    garbage_collector.collect_if_few(connections=garbage_collector.FEW_CONNECTIONS)
     assert cyclic() is None
+
+
+@pytest.mark.spec("O8")
+@pytest.mark.usefixtures("no_collector")
+def test_objects_are_many_although_as_many_frozen_ones_were_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by the blocks at the freeze: those that were there are gone, and these have come."""
+    frozen: list[object] = [[] for _ in range(4 * garbage_collector.FEW_BLOCKS)]
+    monkeypatch.setattr(garbage_collector, "_settled_blocks", sys.getallocatedblocks())
+    frozen.clear()
+    garbage_collector.collect_if_few(connections=0)
+    many: list[object] = [[] for _ in range(2 * garbage_collector.FEW_BLOCKS)]
+    cyclic = weakref.ref(Cyclic())
+
+    garbage_collector.collect_if_few(connections=0)
+
+    assert many
+    assert cyclic() is not None
+
+
+@pytest.mark.spec("O8")
+@pytest.mark.usefixtures("no_collector")
+@on_uvloop
+async def test_as_many_connections_that_come_as_go_are_looked_at_a_hundred_at_a_time() -> None:
+    looked_at: list[int] = []
+
+    def collected(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            looked_at.append(info["generation"])
+
+    async with an_edge_and_its_broker() as (edge, _):
+        gc.callbacks.append(collected)
+        try:
+            for _ in range(2 * garbage_collector.ACCEPTED):
+                client = await edge.client()
+                client.leaves()
+        finally:
+            gc.callbacks.remove(collected)
+
+    assert looked_at == [1, 1]

@@ -22,6 +22,7 @@ from proxy.error_text import text_of
 from proxy.net.clients.proxy_protocol import ProxyProtocolError, header_in_time, is_in, readable
 from proxy.net.clients.turns import Turns
 from proxy.net.files.tls import HANDSHAKE_FAILED, ServerTls, reason_of_failure
+from proxy.net.runtime import garbage_collector
 from proxy.net.runtime.keepalive import SYSTEM, Keepalive, set_keepalive
 from proxy.quota.connections import Slot
 from proxy.session.gate import Networks
@@ -230,6 +231,7 @@ class Acceptor:
     def _enter(self, client: socket.socket, host: str, balancer: str | None) -> None:
         slot = self._host.enter(host, client.close)
         if slot is not None:
+            garbage_collector.count_accepted()
             slot.balancer = balancer
             if self._host.keepalive != SYSTEM:
                 set_keepalive(client, self._host.keepalive)

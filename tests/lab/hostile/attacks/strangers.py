@@ -130,6 +130,18 @@ async def strangers_that_come_and_go(target: Target, size: Size, found: Found) -
     found.facts["connections"] = count
 
 
+@attack(only_long=True)
+async def strangers_that_replace_each_other(target: Target, size: Size, found: Found) -> None:
+    """Thousands stay, and then one comes for each that goes: as many objects are freed as are made."""
+    async with _Crowd(target, size.of(300, 6_000), found) as crowd:
+        await crowd.all_do(_ask_api_versions)
+        await asyncio.sleep(size.of(1, 12))
+        for turn in range(2):
+            await crowd.replace_all()
+            found.facts[f"connections after turn {turn + 1}"] = len(crowd.clients)
+        await asyncio.sleep(size.of(1, 12))
+
+
 @attack(FEW_CONNECTIONS, only_long=True)
 async def strangers_that_take_every_connection(target: Target, _size: Size, found: Found) -> None:
     """As many as max.connections, silent or with a byte now and then: login.timeout.ms ends them (M5).
@@ -264,6 +276,17 @@ class _Crowd:
             for client in self.clients:
                 tasks.create_task(_done(act, client))
 
+    async def replace_all(self) -> None:
+        """Cut each connection, a few at a time, and open another one."""
+        left, self.clients = self.clients, []
+        hosts = list(addresses(HOSTS))
+        for first in range(0, len(left), 10):
+            for client in left[first : first + 10]:
+                client.cut()
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(first, min(first + 10, len(left))):
+                    tasks.create_task(self._open(hosts[number % HOSTS]))
+
     async def _open(self, source: str) -> None:
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(10):
@@ -379,6 +402,11 @@ async def _send_most_of_a_frame(client: Client) -> None:
 
 async def _send_a_length(client: Client) -> None:
     await client.send(struct.pack(">ihhih", LARGEST_BYTES, ApiKey.SASL_HANDSHAKE, 1, 1, -1) + bytes(20))
+
+
+async def _ask_api_versions(client: Client) -> None:
+    await client.send(_api_versions())
+    await client.answers(1)
 
 
 async def _pipeline_api_versions(client: Client) -> None:
