@@ -187,7 +187,7 @@ class Machine:
                 self.is_awaited_after_end = True
         self.on_turn_due = _nothing
         if self.gate.share_room.taken:
-            self.gate.share_room.drop(self.remembered.share_sessions)
+            self.gate.share_room.drop(self.remembered)
         if self.gate.memory_of_decisions.taken:
             self.gate.memory_of_decisions.drop(self)
         self.use.close()
@@ -291,7 +291,7 @@ class Machine:
     def may_remember(self) -> bool:
         """Whether there is room in the process for what has been decided in this session."""
         self.client.has_grown = False
-        weight = self.client.weight + self._former.weight + self.remembered.fetch_sessions.weight
+        weight = self.client.weight + self._former.weight + self.remembered.weight
         room = self.gate.memory_of_decisions
         if weight > _FREE_WEIGHT and not self.is_over:
             return room.take(self, self.memory.owner, weight)
@@ -307,7 +307,7 @@ class Machine:
         for client in (self.client, *self._former.clients()):
             for _ in client.forget(in_use):  # To free very many at once takes longer than a slice.
                 spend(1)
-        self.remembered.fetch_sessions.clear()
+        self.remembered.forget_fetch_sessions()
         self.lane.use(self.client)
         self.may_remember()
         return effects
@@ -703,7 +703,7 @@ class Machine:
         # what a principal of a plug-in carries may be something else now.
         if not before.decides_as(principal):
             effects = self.renew_client(None, None, self.now_ms)
-            self.remembered.fetch_sessions.clear()
+            self.remembered.forget_fetch_sessions()
             for entry in self.pipeline.queue:
                 if isinstance(entry, Fetched):
                     entry.opens_at = None  # Its topics were decided for the former principal.

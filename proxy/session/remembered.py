@@ -20,6 +20,7 @@ sends an assignment once; it is held until the member's next heartbeat, before w
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,11 +151,7 @@ class FetchSessions:
     @property
     def weight(self) -> int:
         """The memory of all of them, in pieces of a third of a kilobyte."""
-        return sum(session.weight for session in self._sessions.values()) if self._sessions else 0
-
-    def clear(self) -> None:
-        """The client has to open other ones."""
-        self._sessions.clear()
+        return sum(session.weight for session in self._sessions.values())
 
 
 @dataclass(slots=True)
@@ -212,11 +209,11 @@ class ShareSessions:
         """Return the session; None: the client has to open one."""
         return self._sessions.get((group_id, member_id))
 
-    def take_room(self, room: SharedRoom, owner: Hashable) -> bool:
+    def take_room(self, room: SharedRoom, holder: object, owner: Hashable) -> bool:
         """Whether there is room in the process for all partitions of the sessions; else nothing changes."""
         named = (indexes for session in self._sessions.values() for indexes in session.named.values())
         count = sum(map(len, named))
-        return count <= MAX_PARTITIONS and room.take(self, owner, count)
+        return count <= MAX_PARTITIONS and room.take(holder, owner, count)
 
     def close(self, group_id: str, member_id: str) -> None:
         """Close the session, ended by the broker or by the client."""
@@ -298,6 +295,20 @@ class Remembered:
         made = _PARTS[name]()
         setattr(self, name, made)
         return made
+
+    @property
+    def weight(self) -> int:
+        """The memory of the fetch sessions, in pieces of a third of a kilobyte."""
+        try:
+            sessions: FetchSessions = object.__getattribute__(self, "fetch_sessions")
+        except AttributeError:
+            return 0
+        return sessions.weight
+
+    def forget_fetch_sessions(self) -> None:
+        """The client has to open other ones."""
+        with suppress(AttributeError):
+            del self.fetch_sessions
 
 
 _PARTS: dict[str, Callable[[], object]] = {

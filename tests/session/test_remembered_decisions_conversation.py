@@ -34,7 +34,7 @@ def lists(talk: Conversation, count: int) -> None:
 
 def weight(talk: Conversation) -> int:
     machine = talk.session.machine
-    return machine.client.weight + machine.remembered.fetch_sessions.weight
+    return machine.client.weight + machine.remembered.weight
 
 
 def counted(talk: Conversation, method: str) -> int:
@@ -97,6 +97,24 @@ def test_topics_that_pass_without_being_decoded_take_room() -> None:
         assert weight(talk) <= 510
 
     assert counted(talk, "Produce") == 600
+
+
+@pytest.mark.spec("O6")
+def test_a_producer_never_has_the_parts_that_remember_the_sessions_of_consumers() -> None:
+    gate = gate_of(limit=1_000)
+    gate.share_room.take("another connection", "bob", 1)
+    talk = Conversation(gate=gate)
+    remembered = talk.session.machine.remembered
+    talk.asks(PRODUCE, 9, produce("team-1"))
+    talk.answers(PRODUCE, 9, produced("team-1"))
+    talk.heard(PRODUCE, 9)
+    lists(talk, 600)  # More than there is room for: its decisions are forgotten.
+    talk.session.closed()
+
+    with pytest.raises(AttributeError):
+        object.__getattribute__(remembered, "fetch_sessions")
+    with pytest.raises(AttributeError):
+        object.__getattribute__(remembered, "share_sessions")
 
 
 @pytest.mark.spec("O6", "D1")

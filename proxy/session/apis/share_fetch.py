@@ -64,7 +64,7 @@ def _decide(call: Call, request: types.ShareFetchRequest) -> Verdict:
         for topic in request.topics
     )
     session.add(requested)
-    if not sessions.take_room(call.gate.share_room, call.context.principal):
+    if not sessions.take_room(call.gate.share_room, call.remembered, call.context.principal):
         sessions.close(request.group_id or "", request.member_id or "")
         return reject(call, request, ErrorCode.SHARE_SESSION_LIMIT_REACHED)
     max_bytes, reserved_bytes = call.max_held_bytes, 0
