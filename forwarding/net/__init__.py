@@ -6,6 +6,7 @@ process             connects the parts of a controller
 server              the controller's listener: accepts connections, reads frames, drains
 connection          one connection of a proxy: SASL, ApiVersions, Envelope
 request_processor   decides a forwarded request, commits its records, waits for the replay, responds
+one_thread          a thread for what only computes, so that the event loop serves others meanwhile
 policy_guard        proves assertions about the policy before a change of ACLs is made
 duplicate_forwards  the last forwards: what the log has of them, and this controller's responses
 mutations           sends requests about topics within the client's controller_mutation_rate, and its page

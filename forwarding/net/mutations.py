@@ -16,9 +16,9 @@ from forwarding.controller.controller import CONTROLLER_APIS
 from forwarding.controller.mutations import Charge, ChargedMutations
 from forwarding.envelope import ForwardedRequest, Sender
 from forwarding.net.broker import Broker
+from forwarding.net.one_thread import OneThread
 from proxy.audit.record import AuditEvent
 from proxy.metadata.image import MetadataImage
-from proxy.net.runtime.threads import OneThread
 from proxy.quota.keys import CONTROLLER_MUTATION_RATE
 from proxy.quota.mutation import MutationQuota, MutationQuotas, TokenBucket
 from proxy.quota.precedence import Governing

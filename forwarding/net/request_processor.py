@@ -65,6 +65,7 @@ from forwarding.net.log import (
 )
 from forwarding.net.metrics import ControllerMetrics
 from forwarding.net.mutations import Mutations
+from forwarding.net.one_thread import OneThread
 from proxy.audit.classes import CLASSES
 from proxy.audit.record import AuditEvent
 from proxy.metadata.acl import Acl
@@ -74,7 +75,6 @@ from proxy.net.kafka.channel import ChannelError
 from proxy.net.metadata.feed import FeedTimeout
 from proxy.net.metadata.topic_feed import TopicFeed
 from proxy.net.runtime.clock import set_within
-from proxy.net.runtime.threads import OneThread
 from proxy.quota.mutation import MutationQuotas
 from proxy.session.accounting.response_errors import error_of
 from proxy.session.apis.table import rejection

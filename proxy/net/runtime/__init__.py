@@ -2,7 +2,6 @@
 
 clock              the one reader of time
 chunked            long work in slices, so that the event loop serves clients in between
-threads            a thread for work that only computes
 garbage_collector  keeps Python's garbage collector from holding the event loop
 replaceable        a background task that a reload can replace
 merged_metrics     metrics with the rule by which the values of several workers become one
