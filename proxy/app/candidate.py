@@ -5,11 +5,12 @@ proxy.security.shadow compares; sessions know nothing of it. A file is read at t
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import TypedDict
+from functools import partial
 
 import structlog
 
 from proxy.audit import events
+from proxy.audit.events import Counted
 from proxy.audit.record import AuditEvent
 from proxy.config import AuthorizerConfig
 from proxy.config.candidate import DIGEST_CHARACTERS, read_candidate
@@ -23,11 +24,6 @@ FILE_KIND = "candidate"
 INTERVAL_S = 1.0
 
 log = structlog.get_logger(__name__)
-
-
-class _Interval(TypedDict):
-    interval_start_ms: int
-    interval_end_ms: int
 
 
 class CandidateTrial:
@@ -89,7 +85,7 @@ class CandidateTrial:
         since_ms, self._since_ms = self._since_ms, moment_ms
         if self.shadow is None:
             return
-        interval: _Interval = {"interval_start_ms": since_ms, "interval_end_ms": moment_ms}
+        counted = partial(Counted, interval_start_ms=since_ms, interval_end_ms=moment_ms)
         candidate = f"candidate {self.shadow.digest[:DIGEST_CHARACTERS]}"
         failed = self.shadow.counts[ERROR]
         total = sum(self.shadow.counts.values()) - failed
@@ -97,16 +93,16 @@ class CandidateTrial:
         errors, self._errors = failed - self._errors, failed
         if compared or errors:
             text = f"{candidate}: errors: {errors}" if errors else candidate
-            yield events.candidate_compared(count=compared, message=text, **interval)
+            yield events.candidate_compared(message=text, **counted(count=compared))
         differences, more = self.shadow.drain()
         for found, count in differences.items():
-            yield _event(found, count, candidate, interval)
+            yield _event(found, candidate, counted(count=count))
         if more:
             text = f"{candidate}: differences beyond the first {MAX_DIFFERENCES} of the interval"
-            yield events.candidate_differs(count=more, message=text, **interval)
+            yield events.candidate_differs(message=text, **counted(count=more))
 
 
-def _event(found: Difference, count: int, candidate: str, interval: _Interval) -> AuditEvent:
+def _event(found: Difference, candidate: str, counted: Counted) -> AuditEvent:
     decided, would = found.decision, found.candidates
     effect = "allowed" if would.allowed else "denied"
     return events.candidate_differs(
@@ -120,7 +116,6 @@ def _event(found: Difference, count: int, candidate: str, interval: _Interval) -
         granted=decided.allowed,
         rule=decided.rule,
         acl_id=decided.acl_id,
-        count=count,
         message=f"{candidate}: {effect} ({would.acl_id or would.rule})",
-        **interval,
+        **counted,
     )
