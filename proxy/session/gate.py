@@ -36,10 +36,12 @@ MAX_MISSING = 10_000
 """Ids that the broker does not know; beyond this the oldest are forgotten."""
 
 MAX_SHARE_PARTITIONS = 1_000_000
-"""Of the share sessions of all connections: half a gigabyte."""
+"""Of the share sessions of all connections."""
+SHARE_PARTITION_BYTES = 500
 
 MAX_REMEMBERED = 1_000_000
-"""Decisions, and partitions of fetch sessions, that are remembered for all connections: 330 MB."""
+"""Decisions, and partitions of fetch sessions, that are remembered for all connections."""
+REMEMBERED_BYTES = 330
 
 MISSING_MS = 500
 """The time until an unknown id is looked up again: the topic may just have been created."""
@@ -120,7 +122,8 @@ class SharedRoom:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._total = 0
+        self.total = 0
+        """The number of pieces that have room."""
         self._by_owner: dict[Hashable, int] = {}
         self.taken: dict[object, tuple[Hashable, int]] = {}
         """What has room -> its owner, and the number of pieces."""
@@ -130,20 +133,20 @@ class SharedRoom:
         _, had = self.taken.get(holder, (owner, 0))
         more = count - had
         own = self._by_owner.get(owner, 0) + more
-        if more > 0 and (self._total + more > self._limit or own * 2 > self._limit):
+        if more > 0 and (self.total + more > self._limit or own * 2 > self._limit):
             return False
         self.drop(holder)
         if count:
             self.taken[holder] = owner, count
             self._by_owner[owner] = self._by_owner.get(owner, 0) + count
-            self._total += count
+            self.total += count
         return True
 
     def drop(self, holder: object) -> None:
         """Take back what it has."""
         owner, count = self.taken.pop(holder, (None, 0))
         if count:
-            self._total -= count
+            self.total -= count
             left = self._by_owner[owner] - count
             if left:
                 self._by_owner[owner] = left

@@ -287,6 +287,7 @@ def with_state(audit: AuditLog, connected: bool = True) -> CollectorRegistry:
     telemetry.closed("SASL", "client_closed")
     telemetry.closed("SASL", "too_many_connections")
     gate = gate_with(image_with("READ TOPIC orders"))
+    gate.share_room.take("a connection", "alice", 1)
     registry.register(AuditCollector(audit))
     registry.register(StateCollector(gate, [policy], telemetry, lambda: NOW_MS, lambda: connected))
     return registry
@@ -301,6 +302,8 @@ async def test_the_state_is_read_at_each_scrape(tmp_path: Path, connected: bool)
     assert found["penstock_connections SASL"] == 2
     assert found["penstock_connections_closed_total SASL client_closed"] == 1
     assert found["penstock_requests_total SASL Produce"] == 3
+    assert found["penstock_session_memory_bytes decisions"] == 0
+    assert found["penstock_session_memory_bytes share_sessions"] == 500
     assert found["penstock_acls"] == 1
     assert found["penstock_metadata_ready"] == 1
     assert found["penstock_controller_connected"] == int(connected)

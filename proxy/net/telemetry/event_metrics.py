@@ -29,7 +29,7 @@ from proxy.quota.connections import REJECTION_REASONS
 from proxy.security.authorizer import NOT_READY, Authorizer, GuardedAuthorizer
 from proxy.security.protected import ProtectedResources, unprotected
 from proxy.session.accounting.request_counts import Durations, name_of_api, name_of_error
-from proxy.session.gate import Gate, ListenerPolicy
+from proxy.session.gate import REMEMBERED_BYTES, SHARE_PARTITION_BYTES, Gate, ListenerPolicy
 
 EXPORTED_BUCKETS = 17
 """From 1 ms to 65.536 s, each twice the one before; longer requests count in +Inf only."""
@@ -353,6 +353,19 @@ class StateCollector(Collector):
             "Clients that wait for request memory",
             memory.waiting,
             merge="sum",
+        )
+        remembered = {
+            "decisions": self._gate.memory_of_decisions.total * REMEMBERED_BYTES,
+            "share_sessions": self._gate.share_room.total * SHARE_PARTITION_BYTES,
+        }
+        yield with_series(
+            GaugeMetricFamily(
+                "penstock_session_memory_bytes",
+                "Memory of what sessions remember: at most 330 MB of decisions, 500 MB of share sessions",
+                labels=["kind"],
+                merge="sum",
+            ),
+            remembered,
         )
         yield from self._metadata()
         yield from quota_series(self._gate.quotas, self._telemetry.shown_clients, self._now_ms())
