@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from proxy.admin.configs import (
@@ -44,6 +45,7 @@ from proxy.session.call import (
     Call,
     Change,
     Forward,
+    QueryBroker,
     QueryController,
     Respond,
     ResponseHandler,
@@ -180,30 +182,42 @@ def _sent(call: Call, request: Any, on_response: ResponseHandler | None) -> Verd
     )
     request.resources = of_broker
 
+    def at_broker(parts: list[Any]) -> Verdict:
+        return _at_broker(call, request, partial(_merge, resources, parts, on_response))
+
     def then(response: Any, error_code: int) -> Verdict:
         parts = [] if response is None else response.responses
         codes = {error_code} if response is None else {part.error_code for part in parts}
-        if response is None or codes == {ErrorCode.UNKNOWN_SERVER_ERROR}:
-            # The whole of it failed, as on an unknown operation. A broker forwards its own configs with the
-            # rest, and they fail with it; levels of its loggers it has set before.
-            request.resources = [each for each in of_broker if each.resource_type == BROKER_LOGGER]
-            unsent = [each for each in resources if each not in request.resources]
-            parts = reject(call, type(request)(resources=unsent), ErrorCode(*codes)).message.responses
+        if response is not None and codes != {ErrorCode.UNKNOWN_SERVER_ERROR}:
+            return at_broker(parts)
+        # The whole of it failed, as on an unknown operation. A broker forwards its own configs with the
+        # rest, and they fail with it, except those that it rejects before; levels of its loggers it has set
+        # before.
+        configs = [each for each in of_broker if each.resource_type == BROKER]
+        request.resources = [each for each in of_broker if each.resource_type == BROKER_LOGGER]
+        failed = type(request)(resources=[*rest.resources, *configs])
+        parts = reject(call, failed, ErrorCode(*codes)).message.responses
+        if response is None or not configs:
+            return at_broker(parts)
 
-        def merge(of_brokers: Any) -> None:
-            of_brokers.responses = in_request_order(
-                map(resource_key, resources), [*of_brokers.responses, *parts], resource_key
-            )
-            if on_response is not None:
-                on_response(of_brokers)
+        def checked(response: Any) -> Verdict:
+            rejected = {resource_key(part): part for part in response.responses if part.error_code}
+            return at_broker([rejected.get(resource_key(part), part) for part in parts])
 
-        if not request.resources:
-            failed = reject(call, request, ErrorCode.NONE)
-            merge(failed.message)
-            return failed
-        return _at_broker(call, request, merge)
+        dry_run = type(request)(resources=configs, validate_only=True)
+        return QueryBroker(call.api_key, call.version, dry_run, checked)
 
     return QueryController(call.api_key, call.version, rest, then, CONTROLLER_TIMEOUT_MS)
+
+
+def _merge(
+    resources: list[Alterable], parts: list[Any], on_response: ResponseHandler | None, response: Any
+) -> None:
+    """Merge `parts` into the broker's response, in the order of the request."""
+    merged = [*response.responses, *parts]
+    response.responses = in_request_order(map(resource_key, resources), merged, resource_key)
+    if on_response is not None:
+        on_response(response)
 
 
 def _is_of_one_broker(kind: int, name: str) -> bool:
@@ -211,7 +225,9 @@ def _is_of_one_broker(kind: int, name: str) -> bool:
 
 
 def _at_broker(call: Call, request: Any, on_response: ResponseHandler | None) -> Verdict:
-    if call.basis.rights is not call.gate.basis.rights:
+    if not request.resources:
+        message = None  # The other parts say what failed.
+    elif call.basis.rights is not call.gate.basis.rights:
         # While the controller had its part: a client can make its own requests wait there.
         message = RIGHTS_CHANGED
         refused = events.request_refused(

@@ -6,6 +6,7 @@ import pytest
 
 from proxy.session.apis.configs import RIGHTS_CHANGED
 from proxy.session.call import Forward, ForwardToController
+from proxy.session.requests.queries import CORRELATION_ID
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -237,21 +238,30 @@ def test_what_one_broker_has_to_look_at_takes_nothing_else_past_the_controller(
 @pytest.mark.parametrize("key", ALTER_APIS)
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REQUEST_TIMED_OUT])
 @pytest.mark.parametrize("loggers", [(), ((LOGGER, "1"),)])
+@pytest.mark.parametrize("fault", [ErrorCode.NONE, INVALID])
 def test_what_fails_as_a_whole_fails_for_the_broker_too(
-    key: ApiKey, code: ErrorCode, loggers: tuple[Resource, ...]
+    key: ApiKey, code: ErrorCode, loggers: tuple[Resource, ...], fault: ErrorCode
 ) -> None:
     """As on an operation that Kafka's controller does not know: a broker forwards its own configs with the
-    rest. Levels of its loggers it has set before."""
+    rest. Levels of its loggers it has set before, and has rejected what is invalid for it."""
     loggers = loggers if key == ApiKey.INCREMENTAL_ALTER_CONFIGS else ()
     talk = Conversation(*CONFIGS_RIGHTS)
     talk.asks(key, 1, alteration(key, *MIXED, *loggers))
-
-    response = None
+    of_broker = code
     if code == ErrorCode.UNKNOWN_SERVER_ERROR:
         response = altered(key, (TOPIC, "a"), (BROKER, ""))
         for part in response.responses:
             part.error_code = code
-    talk.controller_answers(response, ErrorCode.NONE if response else code)
+        talk.controller_answers(response)
+        (query,) = talk.forwarded()
+        assert query.message == alteration(key, MIXED[1])  # validate_only
+        response = altered(key, MIXED[1])
+        response.responses[0].error_code = fault
+        talk.answers(key, 1, response, CORRELATION_ID)
+        of_broker = fault or code
+    else:
+        # The broker would wait for the controller as long again.
+        talk.controller_answers(error_code=code)
 
     sent = [
         (each.resource_type, each.resource_name)
@@ -263,7 +273,7 @@ def test_what_fails_as_a_whole_fails_for_the_broker_too(
         talk.answers(key, 1, altered(key, *loggers))
     assert results(talk.heard(key, 1).responses) == [
         (TOPIC, "a", code),
-        (BROKER, "1", code),
+        (BROKER, "1", of_broker),
         (TOPIC, "secrets", ERRORS[TOPIC]),
         (BROKER, "", code),
         *((*logger, 0) for logger in loggers),
