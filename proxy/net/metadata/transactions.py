@@ -145,7 +145,7 @@ class TransactionReader:
         if batch.is_control_batch:
             waiting = self._open.pop(batch.producer_id, _Values())
             self._open_since.pop(batch.producer_id, None)
-            markers = [ControlRecord.parse(record.key) for record in batch]
+            markers = [ControlRecord.parse(record.key) for record in _records(batch)]
             committed = COMMIT_MARKER in markers
             return waiting.committed(last_offset) if committed else Committed(last_offset, ())
         if not batch.is_transactional:
@@ -158,7 +158,7 @@ class TransactionReader:
 
     def _read(self, batch: LogBatch, into: _Values) -> Iterator[None]:
         # A null value is a tombstone. Penstock writes none to this log, and ignores those of others.
-        for number, record in enumerate(batch, 1):
+        for number, record in enumerate(_records(batch), 1):
             if record.offset >= self.position and record.value is not None:
                 into.add(record, record.value)
             if number % SLICE_RECORDS == 0:
@@ -166,6 +166,7 @@ class TransactionReader:
 
 
 def _checked(batches: MemoryRecords) -> LogBatch:
+    """Return the next batch. BrokenBatch when it does not match its checksum or its header."""
     try:
         batch: LogBatch = batches.next_batch()
     except CorruptRecordException as error:
@@ -222,7 +223,7 @@ class QuorumLog:
     def _steps(self, records: bytes) -> Generator[None, None, None]:
         whole, _ = split(records)
         for raw in whole:
-            batch = checked(raw)
+            batch = _checked(MemoryRecords(raw))
             if batch.next_offset <= self.position:
                 continue
             if batch.base_offset > self.position:
@@ -262,9 +263,9 @@ class SnapshotReader:
     def _steps(self, chunk: bytes) -> Generator[None, None, None]:
         whole, self._rest = split(self._rest + chunk)
         for raw in whole:
-            batch = checked(raw)
+            batch = _checked(MemoryRecords(raw))
             if batch.is_control_batch:
-                self._control_types += [int.from_bytes(record.key[2:4], "big") for record in batch]
+                self._control_types += [int.from_bytes(each.key[2:4], "big") for each in _records(batch)]
             else:
                 yield from _values(batch, batch.base_offset, self._values)
             yield
@@ -292,19 +293,6 @@ def split(records: bytes) -> tuple[list[bytes], bytes]:
         batches.append(records[start:end])
         start = end
     return batches, records[start:]
-
-
-def checked(raw: bytes) -> LogBatch:
-    """Return a batch, decoded. BrokenBatch when it does not match its checksum or its header."""
-    try:
-        batch: LogBatch | None = MemoryRecords(raw).next_batch()
-    except CorruptRecordException as error:
-        raise BrokenBatch(text_of(error)) from error
-    if batch is None or not hasattr(batch, "is_control_batch"):
-        raise BrokenBatch("a batch of message format 0 or 1, which no KRaft writes")
-    if not batch.validate_crc():
-        raise BrokenBatch(f"the batch at offset {batch.base_offset} does not match its CRC")
-    return batch
 
 
 def _values(batch: LogBatch, position: int, into: list[bytes]) -> Iterator[None]:

@@ -7,6 +7,7 @@ from aiokafka.record.util import calc_crc32c
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from proxy.commands.shell.source import Found, LogError, UsageError, find
+from tests.support.fake_quorum import CRC_AT, CRC_END
 from tests.support.images import acl_record
 from tests.support.log_files import (
     ABORT,
@@ -138,12 +139,18 @@ def test_several_segments_are_read_one_after_another(tmp_path: Path) -> None:
     assert names(read(tmp_path)) == ["topic-1", "topic-2"]
 
 
-def test_a_batch_that_was_changed_is_named_by_file_and_offset(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("is_valid", "fault"), [(False, ".*CRC"), (True, ".*Invalid record size")])
+def test_a_batch_that_was_changed_is_named_by_file_and_offset(
+    tmp_path: Path, is_valid: bool, fault: str
+) -> None:
     broken = bytearray(committed(2, B))
-    broken[70] ^= 1
+    broken[61] ^= 1  # The length of its first record.
+    if is_valid:
+        length = int.from_bytes(broken[8:12], "big") + 12
+        broken[CRC_AT:CRC_END] = calc_crc32c(bytes(broken[CRC_END:length])).to_bytes(4, "big")
     path = segment(tmp_path, committed(0, A), bytes(broken))
 
-    with pytest.raises(LogError, match=rf"{path}: the batch at offset 2: .*CRC"):
+    with pytest.raises(LogError, match=rf"{path}: the batch at offset 2: {fault}"):
         read(path)
 
 
