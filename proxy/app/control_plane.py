@@ -71,7 +71,7 @@ class ControlPlane:
         verifier, seen = self.loader.verifier, None
         if verifier is not None:
             seen = SeenNumber(config.audit.spool_dir, config.metadata.topic)
-        self.feed.on_applied(group.publish)
+        self.feed.on_applied = group.publish
         self._report = LogReport(audit.append, registry, verifier, seen)
         self.same_id = SameIdReport(audit.append, registry)
         self.forwarder = Forwarder(

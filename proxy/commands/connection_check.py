@@ -25,7 +25,7 @@ from proxy.config import PeerConfig, ProxyConfig, endpoint
 from proxy.config.certificates import SOON_S
 from proxy.config.listener import ListenerConfig, OAuthBearer
 from proxy.metadata.acl import Operation
-from proxy.net.audit.delivery import INIT_PRODUCER_ID_VERSIONS, PRODUCE_VERSIONS
+from proxy.net.audit.delivery import INIT_PRODUCER_ID_VERSIONS
 from proxy.net.kafka import own_topic_watch, user_tokens
 from proxy.net.kafka.channel import (
     API_VERSIONS_VERSION,
@@ -35,7 +35,7 @@ from proxy.net.kafka.channel import (
     UnsupportedVersionError,
 )
 from proxy.net.kafka.own_topics import OwnTopic, audit_topic, live_topic, metadata_topic
-from proxy.net.kafka.topic_leaders import CREATE_TOPICS_VERSIONS, METADATA_VERSIONS
+from proxy.net.kafka.topic_leaders import CREATE_TOPICS_VERSIONS, METADATA_VERSIONS, PRODUCE_VERSIONS
 from proxy.net.logins.bearer_token import TokenError
 from proxy.net.metadata import topic_feed
 from proxy.net.metadata.quorum import ControllerNode, FetchPosition, NotQuorumLeader, QuorumError

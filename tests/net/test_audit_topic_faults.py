@@ -215,9 +215,9 @@ async def test_a_topic_that_takes_only_small_batches_gets_small_ones(broker: Bro
     sent = records(0, 1_000)  # 50 kB, in one batch at first.
     async with a_sink(broker, "small") as sink, asyncio.timeout(TIMEOUT_S):
         await sink.send(sent)
-        failed = sink.failed_count
+        failed = sink.failures.total()
         await sink.send(records(50, 1_000))
-        assert (failed, sink.failed_count) == (0, 0)
+        assert (failed, sink.failures.total()) == (0, 0)
     found = await asyncio.to_thread(lines, broker.plaintext, "small")
     assert list(dict.fromkeys(found)) == [value for _, value in sent + records(50, 1_000)]
 
@@ -230,7 +230,7 @@ async def test_a_topic_that_is_deleted_is_made_again(broker: Broker) -> None:
 
         async with asyncio.timeout(TIMEOUT_S):
             await sink.send(records(50))
-        assert sink.failed_count > 0
+        assert sink.failures.total() > 0
     found = await asyncio.to_thread(lines, broker.plaintext, "deleted")
     assert list(dict.fromkeys(found)) == [value for _, value in records(50)]
 

@@ -33,15 +33,13 @@ from proxy.net.kafka.channel import (
 )
 from proxy.net.kafka.channel import UnsupportedVersionError as NoCommonVersion
 from proxy.net.kafka.own_topics import audit_topic
-from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
+from proxy.net.kafka.topic_leaders import PRODUCE_VERSIONS, TopicError, TopicLeaders
 from proxy.net.runtime.clock import now_ms
 from proxy.net.runtime.reachability import Backoff
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 
 INIT_PRODUCER_ID_VERSIONS = (0, 4)
-PRODUCE_VERSIONS = (3, 12)
-"""Up to version 12, Produce has topic names instead of ids."""
 ACKS_ALL = -1
 MAX_SEQUENCE = 0x7FFFFFFF
 
@@ -247,10 +245,6 @@ class AuditDelivery:
         self._batch_bytes = BATCH_BYTES
         self._max_count = 1 << 30
         self._not_before_s = 0.0
-
-    @property
-    def failed_count(self) -> int:
-        return self.failures.total()
 
     async def send(self, records: Records) -> None:
         """Deliver (key, value) pairs in order; retry until they are delivered or this is cancelled."""

@@ -30,8 +30,6 @@ RETRY_READ_S = 1.0
 READ, CHECKPOINT, SEND = "read", "checkpoint", "send"
 _TIME_MS = re.compile(rb'"time_ms":(\d+)')
 
-Read = TypeVar("Read")
-
 log = structlog.get_logger(__name__)
 
 
@@ -101,7 +99,7 @@ class AuditShipper:
     @property
     def faults(self) -> dict[str, int]:
         """Failed operations, by operation."""
-        return self._faults | {SEND: self._delivery.failed_count}
+        return self._faults | {SEND: self._delivery.failures.total()}
 
     @property
     def oldest_age_ms(self) -> int:
@@ -140,7 +138,7 @@ class AuditShipper:
             log.error("Failed to write audit checkpoint", error=str(error))
         return len(lines)
 
-    async def _read(self, read: Callable[..., Read], *arguments: int) -> Read:
+    async def _read(self, read: Callable[..., Result], *arguments: int) -> Result:
         """Return what `read` returns, with retries after any error: the process must not end for it."""
         while True:
             try:

@@ -82,17 +82,13 @@ class Spool:
         self.losses: list[Loss] = []
         """Segments that another process removed, replaced or truncated. The list only grows."""
         self._foreign: set[int] = set()  # Segments that replaced those of this process.
-        self._moved: dict[
-            int, tuple[int, int]
-        ] = {}  # Segment -> where its bytes from this offset on are now.
+        self._moved: dict[int, tuple[int, int]] = {}
+        """Segment -> where its bytes from this offset on are now."""
         self._identities: dict[int, tuple[int, int]] = {}
-        self._sequences: dict[
-            int, tuple[int, int]
-        ] = {}  # First and last that this process wrote, by segment.
-        self._handed_out: tuple[tuple[int, int], int] = (
-            (0, 0),
-            -1,
-        )  # End and sequence of the line read last.
+        self._sequences: dict[int, tuple[int, int]] = {}
+        """The first and last that this process wrote, by segment."""
+        self._handed_out: tuple[tuple[int, int], int] = (0, 0), -1
+        """End and sequence of the line read last."""
         self._shipped_sequence = -1
         self._reading = threading.Lock()
         self._unsynced: list[bytes] = []

@@ -232,7 +232,8 @@ class AuditWriter:
         if count == self._synced_count or not (wanted or due):
             return
         self._flush = False
-        if self._attempt(SYNC, self._synced) is None:
+        self._attempt(SYNC, self._spool.sync)
+        if SYNC in self._errors:
             self._stop.wait(RETRY_S)
             return
         self._synced_count, self._synced_at_ms = count, now_ms()
@@ -240,15 +241,7 @@ class AuditWriter:
     def _watch(self) -> None:
         if self._watch_due:
             self._watch_due = False
-            self._attempt(WATCH, self._watched)
-
-    def _watched(self) -> bool:
-        self._spool.watch()
-        return True
-
-    def _synced(self) -> bool:
-        self._spool.sync()
-        return True
+            self._attempt(WATCH, self._spool.watch)
 
     def _attempt(self, what: str, work: Callable[..., Done], *arguments: object) -> Done | None:
         """Return the result of a disk operation; None, with a log line, when it failed."""

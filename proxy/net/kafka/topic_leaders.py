@@ -10,6 +10,8 @@ from proxy.net.kafka.own_topics import OwnTopic
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 
+PRODUCE_VERSIONS = (3, 12)
+"""Up to version 12, Produce has topic names instead of ids."""
 CREATE_TOPICS_VERSIONS = (4, 7)
 """From version 4 on, a topic can have the broker's default replication factor."""
 METADATA_VERSIONS = (5, 12)

@@ -24,7 +24,8 @@ class MetadataFeed:
     def __init__(self, loader: Loader, addresses: int = 1) -> None:
         """`addresses`: how many the log can be read from."""
         self.loader = loader
-        self._listeners: list[Callable[[int], None]] = []
+        self.on_applied: Callable[[int], None] = lambda _offset: None
+        """Called with each offset that is applied."""
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self.reachability = Reachability(
             "metadata feed caught up", "metadata feed interrupted", addresses=addresses
@@ -53,18 +54,13 @@ class MetadataFeed:
             finally:
                 self._waiting.remove(waiter)
 
-    def on_applied(self, listener: Callable[[int], None]) -> None:
-        """Call `listener` with each offset that is applied from now on."""
-        self._listeners.append(listener)
-
     def applied(self) -> None:
         """Wake the requests whose offset is applied; the feeds call it after each step."""
         applied = self.loader.applied_offset
         if not self.loader.ready or applied is None:
             return
         self.loaded.set()
-        for listener in self._listeners:
-            listener(applied)
+        self.on_applied(applied)
         for wanted, done in self._waiting:
             if wanted <= applied and not done.done():
                 done.set_result(None)

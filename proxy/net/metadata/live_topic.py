@@ -11,7 +11,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from proxy.net.kafka.channel import ChannelError, EndpointSettings
 from proxy.net.kafka.own_topics import live_topic
-from proxy.net.kafka.topic_leaders import TopicError, TopicLeaders
+from proxy.net.kafka.topic_leaders import PRODUCE_VERSIONS, TopicError, TopicLeaders
 from proxy.net.metadata.topic_feed import PartitionError, at_leader
 from proxy.net.metadata.transactions import BrokenBatch, TransactionReader
 from proxy.net.runtime.clock import now_ms
@@ -19,8 +19,6 @@ from proxy.net.runtime.reachability import Reachability
 from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 
-PRODUCE_VERSIONS = (3, 12)
-"""Up to version 12, Produce has topic names instead of ids."""
 ACKS_LEADER = 1
 SEND_TIMEOUT_S = 2.0
 PAUSE_MS = 1_000
