@@ -20,7 +20,7 @@ from forwarding.controller.api import (
     SendToBroker,
 )
 from forwarding.controller.authorization import ForwardedAuthorization
-from forwarding.controller.policy import Alterable, new_value
+from forwarding.controller.policy import new_value
 from forwarding.controller.topic_owner import (
     TOPIC_CONFIGS,
     OwnerAndAcls,
@@ -30,7 +30,16 @@ from forwarding.controller.topic_owner import (
     parse_configs,
 )
 from forwarding.controller.topic_records import OF_TOPICS, Alteration, Altered
-from proxy.admin.configs import BROKER_LOGGER, DELETE, SET, TOPIC, denial, is_config_resource, resource_key
+from proxy.admin.configs import (
+    BROKER_LOGGER,
+    DELETE,
+    SET,
+    TOPIC,
+    Alterable,
+    denial,
+    is_config_resource,
+    resource_key,
+)
 from proxy.admin.rejection import in_request_order
 from proxy.admin.topics import NO_TOPIC_ID, NOT_HOSTED, TopicKey
 from proxy.metadata.acl import Operation

@@ -12,6 +12,8 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from forwarding.controller.authorization import ForwardedAuthorization
 from forwarding.controller.topic_owner import TOPIC_CONFIGS, Fault, broker_configs
+from proxy.admin.configs import DELETE, SET, Alterable, AlterableConfig
+from proxy.admin.objects import TYPES
 from proxy.audit import events
 from proxy.error_text import text_of
 from proxy.security.plugin import plugin
@@ -19,8 +21,6 @@ from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 
 CREATE_KEY, ALTER_KEY = "create.topic.policy.class.name", "alter.config.policy.class.name"
-RESOURCE_TYPES = {2: "TOPIC", 4: "BROKER", 16: "CLIENT_METRICS", 32: "GROUP"}
-DELETE = 1
 
 
 class PolicyViolation(Exception):
@@ -83,13 +83,6 @@ class AlterConfigPolicy(Protocol):
 
 Policy = TypeVar("Policy", CreateTopicPolicy, AlterConfigPolicy)
 DryRunResult: TypeAlias = "types.CreateTopicsResponse.CreatableTopicResult"
-Alterable: TypeAlias = (
-    "types.AlterConfigsRequest.AlterConfigsResource"
-    " | types.IncrementalAlterConfigsRequest.AlterConfigsResource"
-)
-AlterableConfig: TypeAlias = (
-    "types.AlterConfigsRequest.AlterableConfig | types.IncrementalAlterConfigsRequest.AlterableConfig"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +129,7 @@ class Policies:
         if self.alter is None:
             return None
         alteration = ConfigAlteration(
-            RESOURCE_TYPES.get(resource.resource_type, "UNKNOWN"),
+            TYPES[resource.resource_type],
             resource.resource_name,
             str(authorization.context.principal),
             {
@@ -229,5 +222,5 @@ def _validate(
 
 def new_value(config: AlterableConfig) -> str | None:
     """Return what a config is set to; None if it is deleted."""
-    deleted = getattr(config, "config_operation", 0) == DELETE
+    deleted = getattr(config, "config_operation", SET) == DELETE
     return None if deleted else config.value

@@ -19,6 +19,7 @@ from forwarding.controller.topic_owner import (
     owner_records,
     removal_records,
 )
+from proxy.admin.configs import DYNAMIC_TOPIC_CONFIG, AlteredResource
 from proxy.metadata.acl import uuid_text
 from proxy.metadata.image import ACLS, OWNER, TOPIC_CONFIG, MetadataImage, Topic
 from proxy.metadata.topic_acls import topic_acls_text
@@ -26,17 +27,11 @@ from proxy.wire import types
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.message import Message
 
-DYNAMIC_TOPIC_CONFIG = 1
-"""Kafka's number for the source of a config that was set for this topic."""
 OF_TOPICS = ("TopicRecord", "ConfigRecord", "RemoveTopicRecord")
 """The records of topics, their owners and ACLs."""
 
 
 Altered: TypeAlias = "types.AlterConfigsResponse | types.IncrementalAlterConfigsResponse"
-AlteredResource: TypeAlias = (
-    "types.AlterConfigsResponse.AlterConfigsResourceResponse"
-    " | types.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse"
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 Topics and groups need a right on themselves; brokers, their loggers and client metrics on the cluster.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from proxy.admin.authorization import Authorization
 from proxy.admin.rejection import MESSAGES, Error, Reject
@@ -16,6 +18,22 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 SET, DELETE = 0, 1
 """The operations of IncrementalAlterConfigs on a config that is no list."""
+
+
+DYNAMIC_TOPIC_CONFIG = 1
+"""Kafka's number for the source (ConfigSource) of a config that was set for this topic."""
+
+Alterable: TypeAlias = (
+    "types.AlterConfigsRequest.AlterConfigsResource"
+    " | types.IncrementalAlterConfigsRequest.AlterConfigsResource"
+)
+AlterableConfig: TypeAlias = (
+    "types.AlterConfigsRequest.AlterableConfig | types.IncrementalAlterConfigsRequest.AlterableConfig"
+)
+AlteredResource: TypeAlias = (
+    "types.AlterConfigsResponse.AlterConfigsResourceResponse"
+    " | types.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse"
+)
 
 
 @dataclass(frozen=True, slots=True)

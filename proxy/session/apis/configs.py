@@ -18,14 +18,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from proxy.admin.configs import (
     BROKER,
     BROKER_LOGGER,
     DELETE,
+    DYNAMIC_TOPIC_CONFIG,
     SET,
     TOPIC,
+    Alterable,
+    AlterableConfig,
+    AlteredResource,
     denial,
     each_resource,
     is_config_resource,
@@ -70,8 +74,6 @@ NOT_READ = (
 
 RIGHTS_CHANGED = "Rights have changed since the request was decided; nothing of the broker was altered."
 
-DYNAMIC_TOPIC_CONFIG = 1
-"""DescribeConfigsResponse.ConfigSource, by Kafka's number."""
 STRING = 2
 """DescribeConfigsResponse.ConfigType."""
 MAX_SHOWN_BYTES = 32_000
@@ -82,17 +84,6 @@ _DOCUMENTATION = {
     ACLS: "The ACLs on exactly this topic, as type:name:operations:permission:host, separated by semicolons.",
 }
 
-Alterable: TypeAlias = (
-    "types.AlterConfigsRequest.AlterConfigsResource"
-    " | types.IncrementalAlterConfigsRequest.AlterConfigsResource"
-)
-AlterableConfig: TypeAlias = (
-    "types.AlterConfigsRequest.AlterableConfig | types.IncrementalAlterConfigsRequest.AlterableConfig"
-)
-AlteredResource: TypeAlias = (
-    "types.AlterConfigsResponse.AlterConfigsResourceResponse"
-    " | types.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse"
-)
 _TOPIC_TYPE = "TOPIC"
 _TYPES_IN_LOG = {kind: name for kind, name in TYPES.items() if kind != BROKER_LOGGER}
 """The resources whose configs Kafka's controller stores in its log; levels of loggers are not there."""
