@@ -2,7 +2,7 @@
 
 `run` belongs in the proxy's TaskGroup. It maintains one channel to a controller, so that the controller's API
 versions are known before a client requests them. The proxy calls `forward` for each ToController effect.
-forwarding.envelope decides what is retried, forwarding.envelope which errors clients see.
+forwarding.envelope decides what is retried and which errors clients see.
 """
 
 from __future__ import annotations

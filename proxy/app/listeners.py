@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import structlog
 
 from proxy.app import advertised_addresses
-from proxy.config import ConfigError, ProxyConfig, split_host_port
-from proxy.config import ListenerConfig as ListenerConfig
+from proxy.config import ConfigError, ListenerConfig, ProxyConfig, split_host_port
 from proxy.error_text import text_of
 from proxy.metadata.image import QuotasImage
 from proxy.net.clients.acceptor import BACKLOG

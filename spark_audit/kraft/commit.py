@@ -65,7 +65,7 @@ class Batches:
         self._numbers.extend((place, batch.start_byte, batch.end_byte, batch.begin, batch.end))
 
     def take_until(self, end: int) -> Iterator[QuorumBatch]:
-        """Remove and yields the batches that end at `end` or before."""
+        """Remove and yield the batches that end at `end` or before."""
         while self._taken < len(self._numbers) and self._numbers[self._taken + 4] <= end:
             place, *rest = self._numbers[self._taken : self._taken + self.COLUMNS]
             self._taken += self.COLUMNS

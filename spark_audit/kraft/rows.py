@@ -66,7 +66,7 @@ def frame(spark: SparkSession, slices: Sequence[Slice]) -> DataFrame:
 def import_slices(
     spark: SparkSession, slices: Sequence[Slice], log: DataFrame, tables: Tables, *, several: bool
 ) -> int:
-    """Add the records that `log` lacks, and returns their number. AuditError if sources disagree."""
+    """Add the records that `log` lacks, and return their number. AuditError if sources disagree."""
     first, end = min(each.first for each in slices), max(each.end for each in slices)
     read = frame(spark, slices)
     try:

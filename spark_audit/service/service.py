@@ -100,7 +100,7 @@ class Service(Companion):
         return now_s() >= self._maintenance_s
 
     def while_stopped(self) -> None:
-        """Compact the tables, and deletes old days if that is configured. Neither waits for the other."""
+        """Compact the tables, and delete old days if that is configured. Neither waits for the other."""
         self._maintenance_s = self._schedule.maintenance_after(now_s())
         retain_days = self._schedule.retain_days
         if retain_days is not None:
