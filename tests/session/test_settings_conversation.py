@@ -1,5 +1,7 @@
 """Other settings while clients are connected: who may do what, under which quota, and what records name."""
 
+from collections.abc import Callable
+
 import pytest
 
 from proxy.quota.throttle import ClientQuotas
@@ -125,16 +127,26 @@ def test_a_request_that_has_begun_is_decided_by_the_settings_it_began_under() ->
     assert talk.heard(ApiKey.METADATA, 9).topics == []
 
 
-@pytest.mark.spec("A7")
-def test_a_fetch_session_of_a_former_super_user_is_over_at_any_later_image_too() -> None:
-    talk = Conversation("READ TOPIC payments", principal="root")
+@pytest.mark.spec("A4", "A7")
+@pytest.mark.parametrize(
+    ("principal", "change"),
+    [
+        ("root", lambda talk: super_users_are(talk, 1, "User:admin")),
+        ("alice", lambda talk: talk.gate.forget_decisions()),
+    ],
+    ids=["no super user any more", "decisions forgotten"],
+)
+def test_a_fetch_session_is_over_at_any_later_image_too(
+    principal: str, change: Callable[[Conversation], None]
+) -> None:
+    talk = Conversation("READ TOPIC orders", principal=principal)
     talk.asks(FETCH, 12, fetch("orders", session_epoch=0))
     talk.answers(FETCH, 12, fetched("orders", session_id=77))
     talk.forwarded_bytes()
     talk.heard_bytes()
     before = talk.gate.image
     assert before is not None
-    super_users_are(talk, 1, "User:admin")
+    change(talk)
     # A change that leaves the ACLs as they were.
     talk.gate.image = type(before)(before.offset + 1, before.acls, before.quotas, before.scram)
 
@@ -142,23 +154,6 @@ def test_a_fetch_session_of_a_former_super_user_is_over_at_any_later_image_too()
 
     assert talk.heard(FETCH, 12).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert talk.forwarded_bytes() == b""
-
-
-@pytest.mark.spec("A4")
-def test_so_it_is_once_the_authorizer_forgets_its_decisions() -> None:
-    talk = Conversation("READ TOPIC orders")
-    talk.asks(FETCH, 12, fetch("orders", session_epoch=0))
-    talk.answers(FETCH, 12, fetched("orders", session_id=77))
-    talk.forwarded_bytes()
-    talk.heard_bytes()
-    before = talk.gate.image
-    assert before is not None
-    talk.gate.forget_decisions()
-    talk.gate.image = type(before)(before.offset + 1, before.acls, before.quotas, before.scram)
-
-    talk.asks(FETCH, 12, fetch(session_id=77, session_epoch=1))
-
-    assert talk.heard(FETCH, 12).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 LIMIT = 1_000
