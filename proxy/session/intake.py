@@ -33,14 +33,14 @@ _INT16 = Struct(">h").unpack_from
 _SLICE_BYTES, _STRANGERS_SLICE_BYTES = 256 * 1024, 8 * 1024  # Of the proxy's own responses in one slice.
 _FRAMES_AT_A_TIME = 64  # That pass without being decoded, between two looks at the clock.
 _BORROWED_BYTES = 256 * 1024  # The largest frame that the receive buffer may hold.
-_NOTHING = memoryview(b"")
+NOTHING = memoryview(b"")
 
 
 class Intake:
     """What has come of the client's requests, and where it goes."""
 
     # The values of a connection that is idle are those of the class: there are very many of them.
-    data = _NOTHING
+    data = NOTHING
     """To be handled now."""
     streaming_bytes = 0
     """Still to come of a request whose beginning has been sent on, or dropped."""
@@ -55,7 +55,7 @@ class Intake:
     own_bytes = 0
     """Bytes of the proxy's own responses in this slice."""
     _is_own = False  # `data` is in memory of the session, not in the receive buffer.
-    _input: bytearray | memoryview = _NOTHING  # Stored, before `data`.
+    _input: bytearray | memoryview = NOTHING  # Stored, before `data`.
     _held: memoryview | None = None  # A frame that is handled again before anything else.
     _needed_bytes = 0  # Of `_input`, before it is looked at again.
     _streaming_length = 0  # The size of the whole request.
@@ -114,7 +114,7 @@ class Intake:
 
     def defer(self) -> None:
         """Store what is not handled yet: `data` of `receive` is not valid any longer."""
-        data, self.data = self.data, _NOTHING
+        data, self.data = self.data, NOTHING
         if self._input:
             if isinstance(self._input, memoryview):
                 self._input = bytearray(self._input)
@@ -130,7 +130,7 @@ class Intake:
         """The connection is over. Without the machine's methods there is no cycle to collect."""
         self._granted, self._may_remember, self._renew_client = _nothing, _may_not, _renew_nothing
         if self.has_begun:
-            self.data, self._input, self._held = _NOTHING, _NOTHING, None
+            self.data, self._input, self._held = NOTHING, NOTHING, None
 
     def plan(self, now_ms: int, may_take: bool) -> Plan:
         """Return the plan for what is here, up to the next step that changes what follows; [] if there is
@@ -146,7 +146,7 @@ class Intake:
             self.defer()
             if len(self._input) < self._needed_bytes:
                 return []  # A large request comes in many pieces: it is not looked at for each of them.
-            self.data, self._input, self._is_own = memoryview(self._input), _NOTHING, True
+            self.data, self._input, self._is_own = memoryview(self._input), NOTHING, True
             self.has_begun = False
         if self._lane.client.basis is not self._gate.basis:
             return [FollowBasis()]

@@ -43,7 +43,7 @@ from proxy.session.in_flight import (
     Rewritten,
     Timed,
 )
-from proxy.session.intake import Intake
+from proxy.session.intake import NOTHING, Intake
 from proxy.session.memory import SessionMemory
 from proxy.session.plan import (
     Complete,
@@ -284,6 +284,9 @@ class Machine:
                 effects += self.between_requests()
             if self.flags & CLOSING:
                 break
+        else:
+            intake.data = NOTHING  # An empty view would hold all of the last request.
+            return effects
         if intake.data:
             intake.defer()
         return effects
