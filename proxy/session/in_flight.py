@@ -191,8 +191,9 @@ class Rewritten(InFlight):
 
     @property
     def taken_bytes(self) -> int:
-        # The records of a Produce are not held.
-        return 0 if self.call is None or self.request_bytes else _taken(self.call.size_bytes, _HELD_FACTOR)
+        taken_bytes = 0 if self.call is None else _taken(self.call.size_bytes, _HELD_FACTOR)
+        # The records of a Produce are not held, but what its denied partitions get.
+        return min(taken_bytes, _MAX_DECODED_BYTES) if self.request_bytes else taken_bytes
 
 
 def charge_on_arrival(entry: Produced | Rewritten, now_ms: int) -> None:

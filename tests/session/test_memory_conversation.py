@@ -14,7 +14,7 @@ from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from tests.session.apis.asking import image_with
-from tests.session.conversation import Conversation, fetch, fetched, gate_with, sasl
+from tests.session.conversation import Conversation, fetch, fetched, gate_with, produce, produced, sasl
 
 pytestmark = pytest.mark.spec("O6")
 
@@ -336,3 +336,26 @@ def test_a_held_fetch_with_denied_topics_is_counted_and_its_own_response_comes_a
     (response,) = (message for _, message in first.heard_all((ApiKey.FETCH, 12)))
     assert len(response.responses) == 701
     assert second.session.turn_due
+
+
+def test_the_records_of_a_partly_denied_produce_are_not_held_until_its_response_and_its_errors_count() -> (
+    None
+):
+    gate = gate_with(image_with("WRITE TOPIC orders"))
+    talk = Conversation(gate=gate)
+    data = bytearray(talk.request(ApiKey.PRODUCE, 9, produce("orders", "denied", records=bytes(400_000))))
+    frame = memoryview(data)
+    talk.carry_out(talk.session.receive(frame, talk.now_ms))
+    talk.session.count_held(0)
+    talk.effects.clear()
+
+    assert len(talk.session.pipeline) == 1
+    frame.release()
+    data.clear()  # BufferError if anything has a view of the records.
+    assert 0 < gate.memory.used_bytes <= 10_000_000
+
+    talk.answers(ApiKey.PRODUCE, 9, produced("orders"))
+    talk.session.count_held(0)
+    (response,) = (message for _, message in talk.heard_all((ApiKey.PRODUCE, 9)))
+    assert [topic.name for topic in response.responses] == ["orders", "denied"]
+    assert gate.memory.used_bytes == 0

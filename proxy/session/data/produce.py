@@ -86,23 +86,23 @@ def _decide(call: Call, message: Any, names: Mapping[str | bytes, str | None]) -
     if message.transactional_id is None and _is_transactional(message):
         # A broker rejects all of it, and would not see what is taken out here.
         return _rejected(message, lambda _: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    requested = message.topic_data
-    message.topic_data = [topic for topic in requested if _key(call.version, topic) not in errors]
+    requested, version = message.topic_data, call.version
+    message.topic_data = [topic for topic in requested if _key(version, topic) not in errors]
     # A topic without a partition is in no response, and no error: with acks=0 it closes no connection.
-    denied = [topic for topic in requested if topic.partition_data and _key(call.version, topic) in errors]
+    denied = [topic for topic in requested if topic.partition_data and _key(version, topic) in errors]
     if not message.topic_data:
         message.topic_data = requested
-        rejected = _rejected(message, lambda topic: errors[_key(call.version, topic)])
+        rejected = _rejected(message, lambda topic: errors[_key(version, topic)])
         rejected.is_charged = True
         rejected.close = rejected.close if denied else None
         return rejected
+    # Until the broker responds these are held, and nothing that has a view of the records.
+    order = dict.fromkeys(_key(version, topic) for topic in requested)
+    rejections = _denied_topics(denied, lambda topic: errors[_key(version, topic)])
 
     def put_back(response: Any) -> None:
-        rejected = _denied_topics(denied, lambda topic: errors[_key(call.version, topic)])
-        parts = _merged([*response.responses, *rejected])
-        by_key = {_key(call.version, topic): topic for topic in parts}
-        keys = dict.fromkeys(_key(call.version, topic) for topic in requested)
-        response.responses = [by_key[key] for key in keys if key in by_key]
+        by_key = {_key(version, topic): topic for topic in _merged([*response.responses, *rejections])}
+        response.responses = [by_key[key] for key in order if key in by_key]
         response.node_endpoints = addresses.rewrite_endpoints(call.listener, response.node_endpoints)
 
     return Forward(message, put_back if denied else None)
