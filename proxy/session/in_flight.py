@@ -32,8 +32,11 @@ keep it busy, and no more are ahead of a login, a drain or a revocation."""
 _GOES_ON_AT = MAX_IN_FLIGHT // 2
 MAX_READY_BYTES = 1 << 20
 """Bytes of the proxy's own responses behind the broker's; beyond this no further request is taken."""
-HELD = frozenset((ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))
-"""Requests that a broker holds until there are records, or until the other members of the group have come."""
+HELD = frozenset(
+    (ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.DELETE_RECORDS)
+)
+"""Requests that a broker holds until there are records, the other members of the group have come, or all
+replicas have deleted theirs."""
 ENTRY_BYTES = 1024
 """Approximate memory of a request in flight; with its decoded request and its handler it may be twice
 that."""

@@ -352,6 +352,15 @@ SYNCS = t.SyncGroupRequest(
     group_id="team", member_id="m", generation_id=1, protocol_type="consumer", protocol_name="range"
 )
 SHARES = t.ShareFetchRequest(group_id="team", member_id="m", share_session_epoch=0)
+DELETES = t.DeleteRecordsRequest(
+    topics=[
+        t.DeleteRecordsRequest.DeleteRecordsTopic(
+            name="orders",
+            partitions=[t.DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=-1)],
+        )
+    ],
+    timeout_ms=2**31 - 1,
+)
 HELD_AT_THE_BROKER: dict[str, tuple[int, int, Any, Any]] = {
     "fetch": (FETCH, 12, fetch("orders"), fetched("orders")),
     "fetch beside a denied topic": (FETCH, 12, fetch("orders", "secrets"), fetched("orders")),
@@ -359,6 +368,7 @@ HELD_AT_THE_BROKER: dict[str, tuple[int, int, Any, Any]] = {
     "share fetch": (ApiKey.SHARE_FETCH, 1, SHARES, t.ShareFetchResponse()),
     "join": (ApiKey.JOIN_GROUP, 7, JOINS, t.JoinGroupResponse(member_id="m", leader="m")),
     "sync": (ApiKey.SYNC_GROUP, 5, SYNCS, t.SyncGroupResponse(assignment=b"")),
+    "delete records": (ApiKey.DELETE_RECORDS, 2, DELETES, t.DeleteRecordsResponse()),
 }
 
 
@@ -369,8 +379,9 @@ HELD_AT_THE_BROKER: dict[str, tuple[int, int, Any, Any]] = {
 def test_what_comes_behind_a_request_that_the_broker_may_hold_is_decided_when_its_turn_has_come(
     held: tuple[int, int, Any, Any], acks: int, is_known: bool
 ) -> None:
-    """The client chooses how long it is held: days, by `max_wait_ms` or by a member that does not come."""
-    rights = [*RIGHTS, "READ GROUP team", "CLUSTER_ACTION CLUSTER kafka-cluster"]
+    """The client chooses how long it is held: days, by `max_wait_ms`, by a member that does not come, or by
+    `timeout_ms` while a replica is behind."""
+    rights = [*RIGHTS, "READ GROUP team", "CLUSTER_ACTION CLUSTER kafka-cluster", "DELETE TOPIC orders"]
     talk = Conversation(*rights)
     api_key, version, request, response = held
     if is_known:
