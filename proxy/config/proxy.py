@@ -550,12 +550,12 @@ class LimitsConfig(Part):
     """Maximum size of a request before authentication."""
     queued_max_request_bytes: Annotated[int, Field(ge=1024), LIVE] = DEFAULT_QUEUED_BYTES
     """Memory for the incomplete requests of all clients, and the same amount again each for requests that
-    wait for the controller or for a response that Penstock changes, and for responses that Penstock makes and
-    clients have not read. One principal gets at most half of each. A client whose principal has more of
-    these gets no further request decided, and with more unread responses no further held response of the
-    broker. Clients without a login share a further quarter; one address gets at most half of it. The proxy
-    does not read from a client without room until memory is released, in order of arrival. In addition, each
-    connection may hold a frame of 16 KiB, or 4 KiB before its login."""
+    wait for the controller or for a response that Penstock changes, or that the broker has not read, and for
+    responses that Penstock makes and clients have not read. One principal gets at most half of each. A client
+    whose principal has more of these gets no further request decided, and with more unread responses no
+    further held response of the broker. Clients without a login share a further quarter; one address gets at
+    most half of it. The proxy does not read from a client without room until memory is released, in order of
+    arrival. In addition, each connection may hold a frame of 16 KiB, or 4 KiB before its login."""
     max_connections: Annotated[int, Field(ge=1), LIVE] = 10_000
     """Client connections of the process; further ones are closed. Each needs two open files: see [open
     files](#open-files)."""

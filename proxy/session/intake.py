@@ -32,7 +32,7 @@ _INT32 = Struct(">i").unpack_from
 _INT16 = Struct(">h").unpack_from
 _SLICE_BYTES, _STRANGERS_SLICE_BYTES = 256 * 1024, 8 * 1024  # Of the proxy's own responses in one slice.
 _FRAMES_AT_A_TIME = 64  # That pass without being decoded, between two looks at the clock.
-_BORROWED_BYTES = 256 * 1024  # The largest frame that the receive buffer may hold.
+BORROWED_BYTES = 256 * 1024  # The largest frame that the receive buffer may hold.
 NOTHING = memoryview(b"")
 
 
@@ -109,7 +109,7 @@ class Intake:
 
     def hold(self, frame: memoryview) -> None:
         """Handle this frame again, before anything else."""
-        self._held = frame if len(frame) > _BORROWED_BYTES else memoryview(bytearray(frame))
+        self._held = frame if len(frame) > BORROWED_BYTES else memoryview(bytearray(frame))
         self.has_begun = True
 
     def defer(self) -> None:

@@ -13,6 +13,7 @@ from proxy.session.authentication import Authentication
 from proxy.session.effects import ControllerResponse
 from proxy.session.gate import Gate, ListenerPolicy, Peer
 from proxy.session.in_flight import Awaited, Fetched, Pipeline, Rewritten
+from proxy.session.intake import BORROWED_BYTES
 from proxy.session.machine import Machine
 from proxy.session.memory import SessionMemory
 from proxy.session.requests import forwarding, termination
@@ -294,10 +295,14 @@ class Session:
         """The connection is over: what was held is free, and what was not handled yet will not be."""
         self.machine.close()
 
-    def count_held(self, unsent_bytes: int) -> None:
-        """Account for the memory that is held; `unsent_bytes` of it the client does not take."""
-        machine, unread_bytes, taken_bytes = self.machine, unsent_bytes, 0
+    def count_held(self, unsent_bytes: int, to_broker_bytes: int = 0) -> None:
+        """Account for the memory that is held; `unsent_bytes` of it the client does not take, and
+        `to_broker_bytes` the broker."""
+        machine, unread_bytes = self.machine, unsent_bytes
+        # More than one read brings is a large request: until the broker has it, its owner gets no other.
+        taken_bytes = to_broker_bytes if to_broker_bytes > BORROWED_BYTES else 0
+        input_bytes = machine.intake.held_bytes + to_broker_bytes - taken_bytes
         if machine.pipeline.queue:  # Without a request in flight there is no response.
             unread_bytes += machine.pipeline.held_bytes + machine.responses.held_bytes
-            taken_bytes = machine.pipeline.taken_bytes
-        machine.memory.count(machine.intake.held_bytes, unread_bytes, taken_bytes)
+            taken_bytes += machine.pipeline.taken_bytes
+        machine.memory.count(input_bytes, unread_bytes, taken_bytes)

@@ -9,6 +9,7 @@ from proxy.net.clients.connection import Upstream
 from proxy.net.clients.relay_protocol import SIZE_BYTES, RelayProtocol
 from proxy.session.effects import ControllerResponse, Data, ToController
 from proxy.session.in_flight import MAX_IN_FLIGHT
+from proxy.session.memory import RequestMemory
 from proxy.wire import codecs
 from proxy.wire import types as t
 from proxy.wire.api_keys import ApiKey
@@ -27,6 +28,7 @@ from tests.support.edges import (
 )
 from tests.support.fake_broker import FakeBroker
 from tests.support.two_sides import allow_request
+from tests.support.waiting import turns_until
 
 PRODUCE, FETCH, API_VERSIONS = ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS
 
@@ -122,6 +124,45 @@ async def test_a_broker_that_does_not_read_holds_its_client_back() -> None:
         await edge.until(lambda: len(arrived) >= len(sent))
         assert bytes(arrived) == sent
         client.leaves()
+    server.close()
+
+
+@pytest.mark.spec("O6")
+@on_uvloop
+async def test_a_request_that_the_broker_does_not_take_yet_is_counted_and_its_owner_gets_no_other() -> None:
+    released, serving = asyncio.Event(), set[asyncio.StreamWriter]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.add(writer)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await released.wait()
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        while await reader.read(1 << 20):
+            pass
+        writer.close()
+        serving.remove(writer)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    gate = a_gate()
+    gate.memory = RequestMemory(16 << 20)
+    async with an_edge(gate, f"{host}:{port}") as edge:
+        try:
+            first = await edge.client()
+            first.asks(PRODUCE, 9, produce("orders", "payments", acks=0, records=EIGHT_MIB))
+            await edge.until(lambda: bool(edge.listener.connections))
+            connection = edge.connection
+            await edge.until(lambda: connection.upstream is not None and connection.upstream.full)
+            # The kernel has some of it.
+            assert gate.memory.used_bytes > (8 << 20)
+
+            second = await edge.client()
+            second.asks(ApiKey.METADATA, 12, t.MetadataRequest(topics=None))
+            await edge.until(lambda: gate.memory.waiting == 1)
+        finally:
+            released.set()
+        await edge.until(lambda: gate.memory.used_bytes == gate.memory.waiting == 0)
+    await turns_until(lambda: not serving)
     server.close()
 
 

@@ -633,11 +633,13 @@ class Connection(RelayProtocol):
         self.read_limit_bytes = limit_bytes if session.authentication.known else STRANGERS_FREE_BYTES
         if upstream is None:
             self.read(not waits and not self._connecting)
+            to_broker_bytes = sum(map(len, self._early))
         else:
+            to_broker_bytes = upstream.unsent_bytes
             self.read(not waits and not upstream.full)
             upstream.read_limit_bytes = limit_bytes
             upstream.read(not stops and not session.turn_due and not session.response_waits)
-        session.count_held(self.transport.get_write_buffer_size() if self.full and self.transport else 0)
+        session.count_held(self.unsent_bytes, to_broker_bytes)
         self._join_turns()
 
     def _join_turns(self) -> None:

@@ -113,6 +113,11 @@ class RelayProtocol(asyncio.BufferedProtocol):
         else:
             transport.pause_reading()
 
+    @property
+    def unsent_bytes(self) -> int:
+        """The size of what its peer does not take yet; 0 if that is little."""
+        return self.transport.get_write_buffer_size() if self.full and self.transport is not None else 0
+
     def pause_writing(self) -> None:
         self.full = True
 
