@@ -371,6 +371,7 @@ def _comparable(field: T.StructField, value: Column) -> Column:
 NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK = "named_boot", "named_sequence", "named_link"
 NAMED_BY = "named_by"
 LAST, LINK_THERE = "last_sequence", "link_there"
+_OF = "of"
 
 _FORM = "^(.+)/([0-9]{1,18})/([0-9a-f]{64}|)$"
 """The link is empty if the last record was of version 1."""
@@ -394,24 +395,30 @@ def successions(
     `few` has all records but traffic, `index` is the sequence index, if they are known. With `days`, the
     links of boots that ended before are not looked up, unless a boot that started on these names them.
     `last_sequence` is the predecessor's last record, null if it has none; `link_there` is the link of the
-    named record, in hex. `followers` are all boots that name the same predecessor, `before` is the boot of
+    named record, in hex. A boot of the same process is meant, if one has this id: another process could use
+    it, too. `followers` are all boots that name the same predecessor, `before` is the boot of
     the same process that started before this one.
     """
     starts = _starts(records if few is None else few)
-    key = [NAMED_BOOT, NAMED_SEQUENCE]
+    starts = starts.withColumn(NAMED_BY, key_name(S.PROXY_ID))
+    key = [NAMED_BOOT, NAMED_SEQUENCE, NAMED_BY]
     index = sequence_index(records) if index is None else index
-    of_boots = index.groupBy(F.col(S.BOOT_ID).alias(NAMED_BOOT)).agg(
+    of_boots = index.groupBy(F.col(S.BOOT_ID).alias(NAMED_BOOT), key_name(S.PROXY_ID).alias(_OF)).agg(
         F.max(LAST_OF_SPAN).alias(LAST), F.max(LAST_DATE).alias(LAST_DATE)
     )
-    by_name = starts.where(F.col(NAMED_BOOT).isNotNull()).join(of_boots, NAMED_BOOT).groupBy(*key)
-    ends = by_name.agg(F.max(LAST).alias(LAST), F.max(F.greatest(S.DATE, LAST_DATE)).alias(LAST_DATE))
+    is_own = F.col(_OF) == F.col(NAMED_BY)
+    any_own = F.max(is_own).over(Window.partitionBy(NAMED_BOOT, NAMED_BY))
+    found = starts.where(F.col(NAMED_BOOT).isNotNull()).join(of_boots, NAMED_BOOT)
+    by_name = found.withColumn("any_own", any_own).where(is_own | ~F.col("any_own")).groupBy(*key)
+    last_date = F.max(F.greatest(S.DATE, LAST_DATE)).alias(LAST_DATE)
+    ends = by_name.agg(F.max(LAST).alias(LAST), last_date, F.collect_set(_OF).alias(_OF))
     recent = ends.where(F.col(LAST_DATE) >= min(days)) if days else ends
-    wanted = recent.select(F.col(NAMED_BOOT).alias(S.BOOT_ID), F.col(NAMED_SEQUENCE).alias(S.SEQUENCE))
+    place = F.col(NAMED_BOOT).alias(S.BOOT_ID), F.col(NAMED_SEQUENCE).alias(S.SEQUENCE)
+    wanted = recent.select(*place, *key, _OF)
     named = near_places(records, index, wanted).join(F.broadcast(wanted), [S.BOOT_ID, S.SEQUENCE])
-    links = named.groupBy(F.col(S.BOOT_ID).alias(NAMED_BOOT), F.col(S.SEQUENCE).alias(NAMED_SEQUENCE)).agg(
-        F.max(hexadecimal(F.col(S.CHAIN))).alias(LINK_THERE)
-    )
-    known = ends.drop(LAST_DATE).join(F.broadcast(links), key, "left")
+    named = named.where(F.array_contains(_OF, key_name(S.PROXY_ID)))
+    links = named.groupBy(*key).agg(F.max(hexadecimal(F.col(S.CHAIN))).alias(LINK_THERE))
+    known = ends.drop(_OF).join(F.broadcast(links), key, "left")
     return starts.join(F.broadcast(known), key, "left")
 
 

@@ -95,6 +95,28 @@ def test_a_crash_is_proven_to_have_lost_nothing(rows: DataFrame) -> None:
     }
 
 
+@pytest.mark.spec("D15")
+def test_a_boot_of_another_process_with_the_same_id_blames_nobody_and_hides_nothing(
+    spark: SparkSession,
+) -> None:
+    """Who has the key of a proxy chooses the ids of its boots."""
+    one = a_boot("whole", 1)
+    two = a_boot("whole", 2, end_of(one))
+    other = Process("other", Clock(), boot_id="whole-1")
+    other.start()
+    for _ in range(9):
+        other.high_water()
+    forged = seal(other)
+
+    def found(first: list[Line]) -> tuple[set[str], set[str]]:
+        followed = successions(table(spark, [*first, *two, *forged]))
+        checks = {row["check"] for row in boots(followed).collect()}
+        return checks, {row["boot_id"] for row in proven_ends(followed).collect()}
+
+    assert found(one) == (set(), {"whole-1"})
+    assert found(one[:-2]) == ({"chain.tail_missing"}, set())
+
+
 @pytest.mark.long
 @pytest.mark.spec("D15")
 def test_a_boot_beside_another_one_of_its_id_has_not_lost_its_spool(spark: SparkSession) -> None:
