@@ -25,6 +25,7 @@ from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import ALWAYS
 from spark_audit.trail.claims import (
     LARGEST_CLAIM,
+    OF_ACLS,
     OUTCOME_UNKNOWN_MS,
     claimed_offsets,
     claiming,
@@ -135,7 +136,15 @@ def interrupted(alone: DataFrame, records: DataFrame, metadata_log: DataFrame) -
     until = until.where(F.col("claimed").isNotNull() | F.col("came_back"))
     window = F.col(S.LOG_OFFSET).between(F.col("decided_at") + 1, F.col("decided_at") + LARGEST_CLAIM)
     within = window & (F.col(S.LOG_OFFSET) < F.coalesce("claimed", F.lit(ALWAYS))) & may_write()
-    found = alone.join(F.broadcast(until), within)
+    # By itself it removes an ACL only when that has ended.
+    ends = metadata_log.where(F.col(S.API_KEY) == S.ACCESS_CONTROL_ENTRY_RECORD).select(
+        field_of_body("id").alias("ended"), field_of_body(S.UNTIL_MS).try_cast("long").alias("end_ms")
+    )
+    has_ended = F.col("end_ms") <= F.unix_millis(S.LOG_TIMESTAMP)
+    ended = alone.join(ends, (field_of_body("id") == F.col("ended")) & has_ended).select(S.LOG_OFFSET)
+    marked = alone.join(ended.distinct().withColumn("has_ended", F.lit(True)), S.LOG_OFFSET, "left")
+    within &= F.col(S.FORWARD_ID).isNotNull() | ~F.col(S.API_KEY).isin(*OF_ACLS) | F.col("has_ended")
+    found = marked.join(F.broadcast(until), within).drop("has_ended")
     of_one = Window.partitionBy(*ways).orderBy(S.LOG_OFFSET)
     run = F.col(S.LOG_OFFSET) - F.row_number().over(of_one)
     first = found.withColumn("run", run).withColumn("first_run", F.min("run").over(Window.partitionBy(*ways)))

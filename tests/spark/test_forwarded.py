@@ -347,12 +347,31 @@ def test_a_change_of_a_controller_that_was_killed_is_explained_by_its_decision(
 
     told = sorted((json.loads(row["evidence"])["offset"], row["check"], row["severity"]) for row in found)
     unexplained = "changes.unexplained", "critical"
-    killed = unexplained if spoilt else ("changes.interrupted", "medium")
+    # No proxy has recorded the request.
+    killed = unexplained if spoilt else ("changes.interrupted", "high")
     assert told == [(trail.log[1]["offset"], *killed), (directly["offset"], *unexplained)]
     if not spoilt:
         assert "controller controller-1/boot-1 was killed before it had recorded the change; forward" in str(
             [row["explanation"] for row in found]
         )
+
+
+@pytest.mark.spec("D15")
+@pytest.mark.parametrize("until_ms", [NOON_MS, None])
+def test_a_controller_that_was_killed_has_removed_by_itself_only_what_had_ended(
+    spark: SparkSession, until_ms: int | None
+) -> None:
+    """Who has the key of a controller would say that it was about to delete a topic."""
+    trail = Trail()
+    acl = an_acl(1, "DENY User:mallory * READ TOPIC LITERAL t") | {"until_ms": until_ms}
+    trail.forward("CreateAcls", [(*ADD, acl)])
+    trail._commit([(*REMOVE, {"id": acl["id"]})])
+    trail.controller = trail.process("controller-1", role="controller", boot_id="boot-2")
+    create(trail, 3)
+
+    found = changes(audit_frame(spark, trail.audit), log_frame(spark, trail.log)).collect()
+
+    assert [row["check"] for row in found] == ["changes.interrupted" if until_ms else "changes.unexplained"]
 
 
 @pytest.mark.long
