@@ -56,7 +56,13 @@ from spark_audit.tables.keys import Key, Keys, secret_of
 from spark_audit.tables.plans import adapt_plans, held, held_if_small
 from spark_audit.tables.retention import reconciled_days
 from spark_audit.tables.runs import RECONCILE
-from spark_audit.trail.audit_records import boots, deduplicate, later_copies, sequence_index
+from spark_audit.trail.audit_records import (
+    boots,
+    deduplicate,
+    first_open_day,
+    later_copies,
+    sequence_index,
+)
 
 RECONCILE_STEPS = ("manifest", "columns", "offsets", *CHECKS)
 REPORT_STEPS = ("manifest", "page")
@@ -121,6 +127,7 @@ def reconcile_tables(
             index=index,
             on_check=on_step,
         )
+        open_since = first_open_day(index)
     finally:
         # Frees what the checks have persisted. An ingest in this session reads its batch from Kafka again.
         spark.catalog.clearCache()
@@ -140,7 +147,7 @@ def reconcile_tables(
         "versions": versions,
         "run": runs.newest.number + 2,
     }
-    closed = reconciled_days(audit, quarantine, log, still_open, versions["audit"], days)
+    closed = reconciled_days(audit, quarantine, log, still_open, versions["audit"], days, open_since)
     text = findings.as_text(
         result.findings, summary, {check: kind[1:] for check, kind in KINDS.items()}, acknowledged
     )

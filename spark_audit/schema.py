@@ -248,7 +248,8 @@ RECONCILED = struct(
 )
 """Table `reconciled`: the days that were checked, at which version of table `audit`, and their findings.
 
-`records` are those of tables `audit` and `quarantine`, `log_records` those of table `metadata_log`.
+`records` are those of tables `audit` and `quarantine`, null if the day was not over then, `log_records` those
+of table `metadata_log`.
 """
 
 FIRST_SEQUENCE, LAST_SEQUENCE = "first_sequence", "last_sequence"

@@ -213,11 +213,13 @@ def reconciled_days(
     found: Sequence[Row],
     version: int,
     wanted: Sequence[str] = (),
+    open_since: date | None = None,
 ) -> DataFrame:
     """Return rows of table `reconciled`, one per day of the trail or of the days `wanted`.
 
     A day may have records in one of the tables only. `found` are the findings, `version` is the checked
-    version of table `audit`.
+    version of table `audit`. Days from `open_since` on (`first_open_day`) have to be reconciled once more,
+    also if no record of theirs comes: they have no number of records.
     """
     of_trail = [rows.select(S.DATE, F.lit(False).alias("in_log")) for rows in (audit, quarantine)]
     each = of_trail[0].unionByName(of_trail[1]).unionByName(log.select(S.DATE, F.lit(True).alias("in_log")))
@@ -226,9 +228,11 @@ def reconciled_days(
     counts = F.count_if(~F.col("in_log")).alias("records"), F.count_if("in_log").alias("log_records")
     open_findings = Counter(row[S.DATE] for row in found)
     now = datetime.now(UTC).isoformat()
+    over = F.lit(True) if open_since is None else F.coalesce(F.col(S.DATE) < F.lit(open_since), F.lit(True))
+    counted = each.groupBy(S.DATE).agg(*counts).withColumn("records", F.when(over, F.col("records")))
     rows = [
         (row[S.DATE], row["records"], open_findings[row[S.DATE]], version, now, row["log_records"])
-        for row in each.groupBy(S.DATE).agg(*counts).orderBy(S.DATE).collect()
+        for row in counted.orderBy(S.DATE).collect()
     ]
     return frame_of(audit.sparkSession, rows, S.RECONCILED)
 
@@ -278,6 +282,7 @@ def _unsettled(spark: SparkSession, tables: Tables, days: DataFrame, key: Key) -
     why = F.coalesce(
         F.when(F.col("then").isNull(), "never reconciled"),
         F.when(still_open > 0, F.concat(still_open, F.lit(" open finding(s)"))),
+        F.when(F.col("then.records").isNull(), "reconciled before it was over"),
         F.when(
             (F.col("then.records") != F.col("records")) | ~_same_log(),
             "records arrived after it was reconciled",

@@ -12,7 +12,7 @@ module cannot know which one is true; that they differ is a finding (reconcile/g
 
 import json
 from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import reduce
 from operator import or_
 
@@ -112,6 +112,17 @@ def complete_until_ms(index: DataFrame) -> int:
     if row is None or row["running"] is None or row["end"] - row["running"] > SILENCE_MS:
         return ALWAYS
     return int(row["end"]) - TRAIL_LATE_MS
+
+
+def first_open_day(index: DataFrame) -> date | None:
+    """Return the first day of which the trail may not show yet how it ended, None if no process runs.
+
+    A process is known to be gone when others have written for SILENCE_MS after it.
+    """
+    until_ms = complete_until_ms(index)
+    if until_ms == ALWAYS:
+        return None
+    return datetime.fromtimestamp((until_ms + TRAIL_LATE_MS - SILENCE_MS) / 1000, UTC).date()
 
 
 def repeated_spans(index: DataFrame) -> DataFrame:
