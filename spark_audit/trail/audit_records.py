@@ -105,10 +105,12 @@ def complete_until_ms(index: DataFrame) -> int:
     The log is read after the trail, and each process ships its records by itself. So the log may hold a
     change that was made meanwhile, while the trail does not hold its audit record yet.
     """
-    last = F.struct("last_time_ms", F.col("stopped_at").isNull().alias("runs"))
+    # By the broker's clock where it has one of its own: one process may be ahead of all others.
+    seen = F.least("last_time_ms", "last_append_ms").alias("seen_ms")
+    last = F.struct(seen, F.col("stopped_at").isNull().alias("runs"))
     newest = boots(index).groupBy(S.PROXY_ID).agg(F.max(last).alias("last")).select("last.*")
-    running = F.max(F.when(F.col("runs"), F.col("last_time_ms"))).alias("running")
-    row = newest.agg(F.max("last_time_ms").alias("end"), running).first()
+    running = F.max(F.when(F.col("runs"), F.col("seen_ms"))).alias("running")
+    row = newest.agg(F.max("seen_ms").alias("end"), running).first()
     if row is None or row["running"] is None or row["end"] - row["running"] > SILENCE_MS:
         return ALWAYS
     return int(row["end"]) - TRAIL_LATE_MS
