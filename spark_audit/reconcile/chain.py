@@ -36,11 +36,12 @@ from spark_audit.tables.keys import KEYED, PLAIN, PublicKeys, why_not_its_own
 from spark_audit.tables.plans import held, is_held
 from spark_audit.trail.audit_records import (
     ALWAYS,
-    FIRST_DATE,
+    DAYS,
     FIRST_LINKED,
     LAST_DATE,
     RECORDS,
     SILENCE_MS,
+    days_of_stretches,
     near_places,
     sequence_index,
 )
@@ -264,7 +265,7 @@ def _processes(kinds: DataFrame, index: DataFrame, key: bytes | None) -> DataFra
     is_chained = F.max(F.col(FIRST_LINKED).isNotNull())
     of_boots = index.groupBy(*S.BOOT_KEY).agg(
         (is_chained | (F.max(S.RECORD_SCHEMA_VERSION) >= S.CHAINED_SINCE)).alias(_CHAINED),
-        F.min(FIRST_DATE).alias(S.DATE),
+        days_of_stretches().alias(S.DATE),
         F.sum(RECORDS).alias(_COUNTED),
         F.max("last_time_ms").alias(_NEWEST_MS),
     )
@@ -370,8 +371,8 @@ def _comparable(field: T.StructField, value: Column) -> Column:
 
 NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK = "named_boot", "named_sequence", "named_link"
 NAMED_BY = "named_by"
-LAST, LINK_THERE = "last_sequence", "link_there"
 _OF = "of"
+LAST, LINK_THERE = "last_sequence", "link_there"
 
 _FORM = "^(.+)/([0-9]{1,18})/([0-9a-f]{64}|)$"
 """The link is empty if the last record was of version 1."""
@@ -379,7 +380,9 @@ _FORM = "^(.+)/([0-9]{1,18})/([0-9a-f]{64}|)$"
 
 def boots(followed: DataFrame) -> DataFrame:
     """Return one finding per boot of `successions` and fault of the predecessor that it names."""
-    faulty = with_every_fault(followed, _faults())
+    # Records may have come to the one before after the next one had begun.
+    days = F.array_distinct(F.array(S.DATE, F.coalesce(LAST_DATE, S.DATE)))
+    faulty = with_every_fault(followed.withColumn(S.DATE, days), _faults())
     named = (NAMED_BOOT, NAMED_SEQUENCE, NAMED_LINK)
     return findings(faulty, evidence=[*S.BOOT_KEY, *named, LAST, LINK_THERE, "followers", "before"])
 
@@ -707,7 +710,7 @@ def _unseen(proxies: DataFrame, claims: DataFrame) -> DataFrame:
     return findings(
         unseen.join(F.broadcast(while_it_ran), meanwhile | before, "left_semi"),
         check="chain.unknown_process",
-        date="last_date",
+        date=DAYS,
         explanation=sentence(
             "no other process has seen process {proxy_id}/{boot_id}, although proxies were seen {when}: it"
             " had no connection to them, or it is forged",

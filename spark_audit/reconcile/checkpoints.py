@@ -28,7 +28,7 @@ from spark_audit.reconcile.chain import (
     proven_ends,
     unshown,
 )
-from spark_audit.reconcile.finding import SAMPLE, findings, register, sentence
+from spark_audit.reconcile.finding import SAMPLE, each_day, findings, register, sentence
 from spark_audit.tables.delta import empty_frame, frame_of
 from spark_audit.tables.expired import LAST, expired_sequences, unexpired
 from spark_audit.tables.keys import (
@@ -42,7 +42,7 @@ from spark_audit.tables.keys import (
     why_not_its_own,
 )
 from spark_audit.tables.plans import held
-from spark_audit.trail.audit_records import SILENCE_MS, near_places, sequence_index
+from spark_audit.trail.audit_records import DAYS, SILENCE_MS, near_places, sequence_index
 from spark_audit.trail.processes import key_name
 
 register(
@@ -198,10 +198,10 @@ def _told_states(signed: DataFrame, keys: PublicKeys) -> tuple[DataFrame, DataFr
     One true note proves what a process says at an offset, whatever is beside it.
     """
     true, false = set[tuple[object, ...]](), Counter[tuple[object, ...]]()
-    days = dict[tuple[object, ...], str]()
+    days = defaultdict[tuple[object, ...], set[str]](set)
     for row in signed.toLocalIterator():
         said = tuple(row[name] for name in _OF_STATES[:-1])
-        days[said] = min(days.get(said, str(row[S.DATE])), str(row[S.DATE]))
+        days[said].add(str(row[S.DATE]))
         if said not in true:
             why = why_not_its_own(row[S.MESSAGE], row["process"].rpartition("/")[0], keys)
             if why in ("", CAME_LATE):
@@ -209,11 +209,16 @@ def _told_states(signed: DataFrame, keys: PublicKeys) -> tuple[DataFrame, DataFr
             elif row["by"] != row["process"]:  # Its own is `checkpoints.not_valid`.
                 false[(row["by"], *said, why)] += 1
     spark = signed.sparkSession
-    unproven = [(*each, number, days[each[1:-1]]) for each, number in false.items() if each[1:-1] not in true]
+    unproven = [
+        (*each, number, day)
+        for each, number in false.items()
+        if each[1:-1] not in true
+        for day in days[each[1:-1]]
+    ]
     fields = [(name, _LONG if name == "offset" else _TEXT) for name in _OF_STATES[:-1]]
     day = (S.DATE, _DATE)
     return (
-        frame_of(spark, [(*each, days[each]) for each in true], S.struct(*fields, day)),
+        frame_of(spark, [(*each, day) for each in true for day in days[each]], S.struct(*fields, day)),
         frame_of(spark, unproven, S.struct(("by", _TEXT), *fields, (_WHY, _TEXT), ("notes", _LONG), day)),
     )
 
@@ -222,7 +227,7 @@ def _different(states: DataFrame) -> DataFrame:
     by_offset = states.groupBy("topic", "offset").agg(
         F.sort_array(F.collect_set("digest")).alias("digests"),
         F.sort_array(F.collect_set("process")).alias("processes"),
-        F.min(S.DATE).alias(S.DATE),
+        each_day(),
     )
     return findings(
         by_offset.where(F.size("digests") > 1),
@@ -272,7 +277,7 @@ def _not_valid(faulty: DataFrame) -> DataFrame:
     by_reason = faulty.groupBy(*S.BOOT_KEY, _WHY).agg(
         F.min(S.SEQUENCE).alias(S.SEQUENCE),
         F.count(F.lit(1)).alias("checkpoints"),
-        F.min(S.DATE).alias(S.DATE),
+        each_day(),
     )
     return findings(
         by_reason,
@@ -335,7 +340,7 @@ def _unsigned(
     return findings(
         named.where((F.col(ALGORITHM) != KEYED) | has_key),
         check="checkpoints.unsigned",
-        date="last_date",
+        date=DAYS,
         explanation=sentence(
             "process {proxy_id}/{boot_id} has signed nothing: it has no signing key, or it is forged"
         ),
@@ -388,7 +393,7 @@ def _after_the_last(boots: DataFrame, signed_later: DataFrame, until_ms: int) ->
             F.broadcast(signed_later), ["named", S.BOOT_ID], "left_anti"
         ),
         check="checkpoints.after_the_last",
-        date="last_date",
+        date=DAYS,
         explanation=sentence(
             "process {proxy_id}/{boot_id} has records up to sequence {last_sequence}, but its last"
             " checkpoint is {size}: it was killed, or they are forged"
@@ -411,7 +416,7 @@ def _after_expired(records: DataFrame, boots: DataFrame) -> DataFrame:
     return findings(
         boots.join(F.broadcast(long), list(S.BOOT_KEY), "left_semi"),
         check="checkpoints.after_the_last",
-        date="last_date",
+        date=DAYS,
         explanation=sentence(
             "process {proxy_id}/{boot_id} has records up to sequence {last_sequence}, long after sequence"
             " {expired_until}, up to which it has expired, and no checkpoint since then: they are"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from spark_audit import schema as S
 
@@ -89,6 +90,8 @@ def findings(
 ) -> DataFrame:
     """Return rows of table `findings`. `date` names the column with the day on which the fault shows.
 
+    Or with all days on which a part of it is, as an array: then there is one row for each, with one id.
+
     Without check or explanation, the columns of that name are used, and `severity`. With a check, `severity`
     is for findings that are not as bad, or worse, than others of their kind. `identity` are the columns that
     the id depends on, by default the evidence.
@@ -99,11 +102,13 @@ def findings(
         severity = severity or KINDS[check].severity
     what = proof if identity is None else F.to_json(F.struct(*identity))
     digest = F.substring(F.sha2(F.concat_ws("|", name, what), 256), 1, S.ID_DIGITS)
+    several = isinstance(faults.schema[date].dataType, T.ArrayType)
+    day = F.explode_outer(date) if several else F.col(date).cast("date")
     return faults.select(
         digest.alias(S.ID),
         name.alias(S.CHECK),
         (F.col(S.SEVERITY) if severity is None else F.lit(severity)).alias(S.SEVERITY),
-        F.col(date).cast("date").alias(S.DATE),
+        day.alias(S.DATE),
         (F.col(S.EXPLANATION) if explanation is None else explanation).alias(S.EXPLANATION),
         proof.alias(S.EVIDENCE),
     )
@@ -146,6 +151,15 @@ def grouped(found: DataFrame) -> DataFrame:
         .alias(S.EXPLANATION),
         F.when(is_alone, first[S.EVIDENCE]).otherwise(many).alias(S.EVIDENCE),
     )
+
+
+def each_day(column: str = S.DATE) -> Column:
+    """Aggregate to all days of a group, for `findings`.
+
+    A run that judges one day drops what shows on others. A new record makes its own day be judged, and who
+    writes it chooses whether it is the first one of its group, or the last.
+    """
+    return F.collect_set(column).alias(column)
 
 
 def sample(column: str | Column) -> Column:

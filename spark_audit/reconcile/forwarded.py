@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_audit import schema as S
 from spark_audit.reconcile.finding import (
+    each_day,
     fault,
     findings,
     or_else,
@@ -19,7 +20,14 @@ from spark_audit.reconcile.finding import (
     with_every_fault,
 )
 from spark_audit.trail.audit_records import ALWAYS
-from spark_audit.trail.claims import claimed_offsets, claiming, possible_range, received, told
+from spark_audit.trail.claims import (
+    OUTCOME_UNKNOWN_MS,
+    claimed_offsets,
+    claiming,
+    possible_range,
+    received,
+    told,
+)
 from spark_audit.trail.processes import key_name
 
 register(
@@ -99,7 +107,8 @@ def pairs(records: DataFrame, until_ms: int = ALWAYS) -> DataFrame:
     # One side of the newest forwards may not have arrived yet.
     both = F.col("proxies").isNotNull() & F.col("attempts").isNotNull()
     paired = paired.where(both | (F.coalesce("told_ms", "received_ms") <= until_ms))
-    paired = paired.withColumn(S.DATE, F.coalesce("date_told", "date_received"))
+    dates = (F.coalesce(name, F.array().cast("array<date>")) for name in ("dates_told", "dates_received"))
+    paired = paired.withColumn(S.DATE, F.array_union(*dates))
     return findings(
         with_every_fault(paired, _faults()),
         explanation=F.concat(named_forward(), F.lit(": "), F.col(S.EXPLANATION)),
@@ -117,7 +126,7 @@ def not_a_controller(records: DataFrame) -> DataFrame:
     proxies = records.where(is_proxy).select(named).distinct()
     claims = claiming(records).select("*", named).join(F.broadcast(proxies), "named")
     by_boot = claims.groupBy(*S.BOOT_KEY).agg(
-        F.count(F.lit(1)).alias("number"), sample(S.SEQUENCE).alias("sequences"), F.min(S.DATE).alias(S.DATE)
+        F.count(F.lit(1)).alias("number"), sample(S.SEQUENCE).alias("sequences"), each_day()
     )
     return findings(
         by_boot,
@@ -151,7 +160,7 @@ def claimed_twice(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     # A change that the controller makes by itself has no forward id, so its method identifies it.
     claim = F.coalesce(S.FORWARD_ID, S.METHOD)
     by_offset = claimed_offsets(records, metadata_log).groupBy(S.LOG_OFFSET)
-    claimed = by_offset.agg(F.min(S.DATE).alias(S.DATE), sample(claim).alias("claims"))
+    claimed = by_offset.agg(each_day(), sample(claim).alias("claims"))
     return findings(
         claimed.where(F.size("claims") > 1),
         check="forwarded.claimed_twice",
@@ -169,7 +178,7 @@ def not_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
     claimed = claimed_offsets(records, metadata_log)
     absent = claimed.join(metadata_log.select(S.LOG_OFFSET), S.LOG_OFFSET, "left_anti")
     by_forward = absent.groupBy(S.FORWARD_ID, S.METHOD).agg(
-        F.min(S.DATE).alias(S.DATE), sample(S.LOG_OFFSET).alias("missing_offsets")
+        each_day(), sample(S.LOG_OFFSET).alias("missing_offsets")
     )
     return findings(
         by_forward,
@@ -193,8 +202,8 @@ def _by_proxy(records: DataFrame) -> DataFrame:
         .groupBy(S.FORWARD_ID)
         .agg(
             sample(F.concat_ws("/", S.PROXY_ID, S.BOOT_ID, S.SEQUENCE)).alias("proxies"),
-            F.min(S.DATE).alias("date_told"),
-            F.max(S.TIME_MS).alias("told_ms"),
+            each_day().alias("dates_told"),
+            _until_ms().alias("told_ms"),
             F.max_by(S.PRINCIPAL, _in_order()).alias("principal_told"),
             F.max_by(S.METHOD, _in_order()).alias("method_told"),
             F.max_by(F.when(is_new, F.col(S.ERROR_CODE)), _in_order()).alias("error_told"),
@@ -202,6 +211,15 @@ def _by_proxy(records: DataFrame) -> DataFrame:
             F.max_by(S.LAST_OFFSET, _in_order()).alias("offset_told"),
         )
     )
+
+
+def _until_ms() -> Column:
+    """Return until when the other side may come.
+
+    Who records one side of a forward again and again, or with a time to come, does not move it for ever.
+    """
+    at = F.least(S.TIME_MS, F.unix_millis(S.KAFKA_TIMESTAMP))
+    return F.least(F.max(at), F.min(at) + OUTCOME_UNKNOWN_MS)
 
 
 def _in_order() -> Column:
@@ -216,8 +234,8 @@ def _by_controller(records: DataFrame) -> DataFrame:
         .agg(
             F.count(F.lit(1)).alias("attempts"),
             F.count_distinct(S.FIRST_OFFSET).alias("applied"),
-            F.min(S.DATE).alias("date_received"),
-            F.max(S.TIME_MS).alias("received_ms"),
+            each_day().alias("dates_received"),
+            _until_ms().alias("received_ms"),
             F.max_by(S.PRINCIPAL, _in_order()).alias("principal_received"),
             F.max_by(S.METHOD, _in_order()).alias("method_received"),
             F.sort_array(F.collect_set(S.ERROR_CODE)).alias("errors_received"),

@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 from spark_audit import schema as S
 from spark_audit.reconcile.chain import NAMED_BY, proven_ends, successions
 from spark_audit.reconcile.clocks import SKEW, skews
-from spark_audit.reconcile.finding import findings, or_else, register, sample, sentence
+from spark_audit.reconcile.finding import each_day, findings, or_else, register, sample, sentence
 from spark_audit.tables.plans import held
 from spark_audit.trail.audit_records import (
+    DAYS,
     SILENCE_MS,
     boots,
     disordered_boots,
@@ -117,7 +118,7 @@ def different_copies(audit: DataFrame, index: DataFrame) -> DataFrame:
         .groupBy(*S.RECORD_KEY)
         .agg(
             F.count_distinct(S.BODY_SHA256).alias("versions"),
-            F.min(S.DATE).alias(S.DATE),
+            each_day(),
             sample(S.KAFKA_OFFSET).alias("kafka_offsets"),
         )
     )
@@ -147,11 +148,12 @@ def reordered(audit: DataFrame, index: DataFrame) -> DataFrame:
     )
     in_order = Window.partitionBy(*S.BOOT_KEY, S.KAFKA_PARTITION).orderBy(S.SEQUENCE)
     placed = first.withColumn("offset_before", F.lag(S.KAFKA_OFFSET).over(in_order))
+    placed = placed.withColumn("date_before", F.lag(S.DATE).over(in_order))
     is_early = F.coalesce(F.col("offset_before") > F.col(S.KAFKA_OFFSET), F.lit(False))
     everywhere = F.min(is_early).over(Window.partitionBy(*S.RECORD_KEY))
     early = placed.withColumn("everywhere", everywhere).where("everywhere")
     by_boot = early.groupBy(*S.BOOT_KEY).agg(
-        F.min(S.DATE).alias(S.DATE),
+        F.array_union(F.collect_set(S.DATE), F.collect_set("date_before")).alias(S.DATE),
         F.count(F.lit(1)).alias("records"),
         sample(S.SEQUENCE).alias("sequences"),
         sample(S.KAFKA_OFFSET).alias("kafka_offsets"),
@@ -174,7 +176,7 @@ def records_after_stop(boots: DataFrame) -> DataFrame:
     return findings(
         ends,
         check="gaps.after_stop",
-        date="last_date",
+        date=DAYS,
         explanation=sentence(
             "process {proxy_id}/{boot_id} stopped at sequence {stopped_at}, but there are records up to"
             " sequence {last_sequence}"
@@ -212,7 +214,7 @@ def unfinished(
     return findings(
         gone,
         check="gaps.unfinished",
-        date="last_date",
+        date=DAYS,
         explanation=sentence(
             "process {proxy_id}/{boot_id} ends at sequence {last_sequence} without `stopped`: {why}", why=why
         ),
@@ -257,7 +259,7 @@ def same_id_twice(boots: DataFrame, few: DataFrame) -> DataFrame:
     twins = (
         with_twins(boots)
         .where(F.col("earlier_twin").isNotNull())
-        .select(S.PROXY_ID, S.BOOT_ID, "earlier_twin", "last_date")
+        .select(S.PROXY_ID, S.BOOT_ID, "earlier_twin", DAYS)
     )
     of_earlier = started.select(
         S.PROXY_ID, F.col(S.BOOT_ID).alias("earlier_twin"), F.col("host").alias("other_host")
@@ -268,7 +270,7 @@ def same_id_twice(boots: DataFrame, few: DataFrame) -> DataFrame:
     return findings(
         named,
         check="gaps.same_id_twice",
-        date="last_date",
+        date=DAYS,
         explanation=sentence(
             "two processes ran under the id {proxy_id} at the same time: boot {earlier_twin} (host"
             " {other_host}) and boot {boot_id} (host {host}); their records are mixed in the topic, or"

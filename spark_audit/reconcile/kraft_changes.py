@@ -20,7 +20,15 @@ from spark_audit.reconcile import kraft_claims as C
 from spark_audit.reconcile import kraft_matching
 from spark_audit.reconcile import kraft_records as K
 from spark_audit.reconcile.changes import unclaimed_findings
-from spark_audit.reconcile.finding import fault, findings, register, sample, sentence, with_first_fault
+from spark_audit.reconcile.finding import (
+    each_day,
+    fault,
+    findings,
+    register,
+    sample,
+    sentence,
+    with_first_fault,
+)
 from spark_audit.reconcile.named_objects import unnamed_changes
 from spark_audit.tables.delta import empty_frame
 from spark_audit.tables.plans import held
@@ -118,7 +126,7 @@ def not_in_the_log(
     short = F.col(C.UNTIL) > F.col("log_last")
     by_forward = absent.groupBy(
         S.FORWARD_ID, S.METHOD, S.PRINCIPAL, S.FIRST_OFFSET, C.UNTIL, short.alias("short")
-    ).agg(F.min(S.DATE).alias(S.DATE), sample(C.KEY).alias("missing_changes"))
+    ).agg(each_day(), sample(C.KEY).alias("missing_changes"))
     what = sentence(
         "forward {forward_id}: the controller acknowledged a {method} of {principal} between metadata offsets"
         " {first_offset} and {until_offset}, "

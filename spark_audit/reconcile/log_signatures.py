@@ -92,6 +92,7 @@ class _Replay:
 
     def read(self, row: Row) -> None:
         self._result.records += 1
+        self._result.last = row[S.LOG_OFFSET]
         if row[S.RECEIVED] is None and row[S.HIDDEN] is None:
             if self._signature is None:
                 self._result.unverified += 1

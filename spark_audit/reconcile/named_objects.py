@@ -41,13 +41,18 @@ def unnamed_in_the_log(records: DataFrame, metadata_log: DataFrame) -> DataFrame
     """Return records of a controller, and of a proxy, that do not name each record of the log at a claim."""
     claims = claimed_offsets(records, metadata_log).select(S.LOG_OFFSET, *_CLAIM)
     claimed = held(claims.join(_written(metadata_log), S.LOG_OFFSET))
-    of_claim = [*S.RECORD_KEY, S.DATE, S.FORWARD_ID, S.METHOD]
+    of_claim = [*S.RECORD_KEY, S.FORWARD_ID, S.METHOD]
     own = claimed.where(F.col(S.OBJECTS).isNotNull())
-    requested = claimed.select(CHANGE, S.FORWARD_ID, S.METHOD).join(_requested(records), S.FORWARD_ID)
+    by_proxy = _requested(records).withColumnRenamed(S.DATE, "told_on")
+    requested = claimed.select(CHANGE, S.FORWARD_ID, S.METHOD, S.DATE).join(by_proxy, S.FORWARD_ID)
     whole = (
         own.unionByName(requested, allowMissingColumns=True)
         .groupBy(*of_claim)
-        .agg(F.first(S.OBJECTS).alias(S.OBJECTS), F.collect_set(_identity(S.METHOD)).alias(WRITTEN))
+        .agg(
+            F.first(S.OBJECTS).alias(S.OBJECTS),
+            F.collect_set(_identity(S.METHOD)).alias(WRITTEN),
+            F.array_union(F.collect_set(S.DATE), F.collect_set("told_on")).alias(S.DATE),
+        )
     )
     return _unnamed(whole, "the metadata log has", also_unwritten=False)
 
@@ -108,11 +113,15 @@ def named_differently(records: DataFrame) -> DataFrame:
             S.FORWARD_ID, S.DATE, F.array_sort(F.array_distinct(names)).alias(column)
         )
 
-    both = of(told(records), "told").join(of(received(records), "received").drop(S.DATE), S.FORWARD_ID)
+    by_controller = of(received(records), "received").withColumnRenamed(S.DATE, "received_on")
+    both = of(told(records), "told").join(by_controller, S.FORWARD_ID)
     # A token is named by its HMAC, from which only who knows the token can derive its id.
     known = ~F.array_contains("told", "TOKEN") & ~F.array_contains("received", "TOKEN")
+    different = both.where(known & (F.col("told") != F.col("received")))
     return findings(
-        both.where(known & (F.col("told") != F.col("received"))).dropDuplicates([S.FORWARD_ID]),
+        different.groupBy(S.FORWARD_ID, "told", "received").agg(
+            F.array_union(F.collect_set(S.DATE), F.collect_set("received_on")).alias(S.DATE)
+        ),
         check="forwarded.different_objects",
         explanation=sentence(
             "forward {forward_id}: the proxy names {by_proxy}, the controller {by_controller}",

@@ -172,7 +172,8 @@ def reconcile(
     found = {row[S.ID]: row for row in of_tables}
     # One after the other: Spark would plan their union again after each of its stages.
     for name, check in checks.items():
-        found |= {row[S.ID]: row for row in collected(check.transform(_on, days))}
+        # One that shows on several days is of the newest of them.
+        found |= {row[S.ID]: row for row in sorted(collected(check.transform(_on, days)), key=_day)}
         on_check(name)
     rows = sorted(found.values(), key=_order)
     summary = _summary(rows, number_of(index, copies), log, judged)
@@ -206,6 +207,10 @@ def _with_neighbours(days: Sequence[date]) -> list[date]:
 
 def _on(found: DataFrame, days: Sequence[str]) -> DataFrame:
     return found.where(F.col(S.DATE).cast("string").isin(*days)) if days else found
+
+
+def _day(row: Row) -> str:
+    return str(row[S.DATE] or "")
 
 
 def _order(row: Row) -> tuple[int, str, str, str]:

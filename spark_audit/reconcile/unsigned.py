@@ -58,6 +58,8 @@ class VerifiedSignatures:
 
     keys: int
     records: int = 0
+    last: int = -1
+    """The offset of the last one."""
     unverified: int = 0
     """Records of an earlier release, which have no evidence. They are the first ones."""
     signed: int = 0
@@ -99,7 +101,7 @@ def in_effect(log: DataFrame, verified: VerifiedSignatures) -> DataFrame:
 
 def unsigned(verified: VerifiedSignatures, audit: DataFrame) -> DataFrame:
     """Return the findings. `audit` is table `audit`, for the days."""
-    day_of = _days(audit)
+    day_of = _days(audit, verified.last + 1)
     rows: list[tuple[object, ...]] = [
         (
             day_of(each.offset),
@@ -142,9 +144,14 @@ def status(metadata_log: DataFrame, verified: VerifiedSignatures | None) -> str 
     return f"{NOT_VERIFIED}: the log is signed, and --public-keys has no key of a controller"
 
 
-def _days(audit: DataFrame) -> Callable[[int], date | None]:
-    """Return a function offset -> the first day on which a process had applied it, else the last day."""
-    applied = F.max(F.greatest(S.METADATA_OFFSET, S.LAST_OFFSET))
+def _days(audit: DataFrame, end: int) -> Callable[[int], date | None]:
+    """Return a function offset -> the first day on which a process had applied it, else the last day.
+
+    `end` is the last offset that a process can have applied: that of the marker after the last record. Who
+    writes a record with a later one would move what comes to the log later to the day of that record.
+    """
+    named = F.greatest(S.METADATA_OFFSET, S.LAST_OFFSET)
+    applied = F.max(F.when(named <= end, named))
     by_day = audit.where(F.col(S.DATE).isNotNull()).groupBy(S.DATE).agg(applied.alias("applied"))
     rows = by_day.orderBy(S.DATE).collect()
     days = [row[S.DATE] for row in rows]

@@ -24,7 +24,7 @@ from spark_audit.tables.expired import expired_sequences, unexpired
 from spark_audit.tables.plans import held, held_if_small, is_held
 
 SPAN, PRESENT, RECORDS, FIRST, LAST, BEFORE = "span", "present", "records", "first", "last", "before"
-FIRST_DATE, LAST_DATE = "first_date", "last_date"
+FIRST_DATE, LAST_DATE, DAYS = "first_date", "last_date", "days"
 FIRST_LINKED, LAST_UNLINKED = "first_linked", "last_unlinked"
 SPAN_BITS = 6
 """Sequences 0 to 63 are span 0, the next 64 are span 1: as many as a long has bits."""
@@ -78,7 +78,7 @@ def span_of_sequence() -> Column:
 
 
 def boots(index: DataFrame) -> DataFrame:
-    """Return one row per boot: last_sequence, last_date, times, stopped_at, offsets.
+    """Return one row per boot: last_sequence, days, times, stopped_at, offsets.
 
     `first_offset` is that of its first record, `last_offset` that of the first copy of its last record;
     `first_append_ms` and `last_append_ms` are when the topic got them.
@@ -86,7 +86,7 @@ def boots(index: DataFrame) -> DataFrame:
     last_copy = F.struct(-F.col(LAST), F.col("last_offset"))
     return index.groupBy(*S.BOOT_KEY).agg(
         F.max(LAST).alias("last_sequence"),
-        F.max(LAST_DATE).alias(LAST_DATE),
+        days_of_stretches().alias(DAYS),
         F.min("first_time_ms").alias("first_time_ms"),
         F.max("last_time_ms").alias("last_time_ms"),
         F.min("first_append_ms").alias("first_append_ms"),
@@ -97,6 +97,11 @@ def boots(index: DataFrame) -> DataFrame:
         F.min(S.KAFKA_PARTITION).alias("first_partition"),
         F.max(S.KAFKA_PARTITION).alias("last_partition"),
     )
+
+
+def days_of_stretches() -> Column:
+    """Aggregate to the days on which the stretches of a boot begin and end."""
+    return F.array_distinct(F.flatten(F.collect_set(F.array(FIRST_DATE, LAST_DATE))))
 
 
 def complete_until_ms(index: DataFrame) -> int:
