@@ -20,9 +20,11 @@ from proxy.net.runtime import garbage_collector
 from proxy.session.session import Session
 from proxy.wire.api_keys import ApiKey
 from tests.net.test_ends_of_certificates import Office, policy_of
+from tests.net.test_reconfigured_proxy import Place
 from tests.session.conversation import fetch, produce
 from tests.support.edges import an_edge_and_its_broker, on_uvloop
 from tests.support.metadata_log import acl, acl_record, removed_acl_record, values
+from tests.support.waiting import turns_until
 
 pytestmark = pytest.mark.spec("O8")
 
@@ -194,3 +196,22 @@ async def test_as_many_connections_that_come_as_go_are_looked_at_a_hundred_at_a_
             gc.callbacks.remove(collected)
 
     assert looked_at == [1, 1]
+
+
+@pytest.mark.spec("O8")
+@on_uvloop
+async def test_a_pass_over_connections_holds_none_that_it_is_done_with(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    async with place.runs() as process:
+        for _ in range(3):
+            await place.client()
+        await turns_until(lambda: process._listeners.open_count == 3)
+        passing = process._listeners.connections()
+        next(passing)
+        for client in place.clients:
+            client.leaves()
+        await turns_until(lambda: process._listeners.open_count == 0)
+
+        (listener,) = process._listeners._listeners()
+        held = [each for each in gc.get_objects() if type(each) is Connection and each._host is listener]
+        assert len(held) == len([*passing]) == 2
