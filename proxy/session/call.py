@@ -151,6 +151,9 @@ class Api:
     """Of a forwarded API: raises WireError for a decoded request that is unreadable, before any right."""
     repeatable: bool = False
     """Clients repeat it on their next connection, so a proxy that stops need not wait for its response."""
+    held: bool = False
+    """A broker holds it until there are records, the other members of a group have come, or all replicas have
+    deleted theirs."""
     between_brokers: bool = False
     """Brokers send it to each other: no request quota applies, as at Kafka."""
 

@@ -17,7 +17,6 @@ from proxy.session.accounting.request_counts import Durations, RequestCounts, ad
 from proxy.session.accounting.summaries import Summary
 from proxy.session.call import Call, ResponseHandler
 from proxy.session.client_state import FIRST_PRODUCE_WITH_TOPIC_ID, ClientState
-from proxy.wire.api_keys import ApiKey
 
 FIRST_WITH_ENDPOINTS = 10
 """From here on a Produce response may name the address of the leader (KIP-951), which has to be a proxy's."""
@@ -32,11 +31,6 @@ keep it busy, and no more are ahead of a login, a drain or a revocation."""
 _GOES_ON_AT = MAX_IN_FLIGHT // 2
 MAX_READY_BYTES = 1 << 20
 """Bytes of the proxy's own responses behind the broker's; beyond this no further request is taken."""
-HELD = frozenset(
-    (ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.DELETE_RECORDS)
-)
-"""Requests that a broker holds until there are records, the other members of the group have come, or all
-replicas have deleted theirs."""
 ENTRY_BYTES = 1024
 """Approximate memory of a request in flight; with its decoded request and its handler it may be twice
 that."""
@@ -98,7 +92,7 @@ class InFlight:
     """The durations in which it is counted if its response is sent on at once; None: it is not counted."""
     holds_back: bool = field(default=False, kw_only=True)
     """No further request is taken before its response has left: it may mute the client, or wait at the broker
-    for as long as the client likes (HELD), and what comes behind it is decided when its turn has come."""
+    for as long as the client likes (`Api.held`). What comes behind it is decided when its turn has come."""
 
     is_whole: ClassVar[bool] = False
     """Whether its response is received whole before any of it is sent to the client."""

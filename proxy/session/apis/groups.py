@@ -262,8 +262,8 @@ def _removes_others(request: types.LeaveGroupRequest) -> bool:
 
 
 APIS = (
-    Api(ApiKey.JOIN_GROUP, decide_by_group, _reject_join, repeatable=True),
-    Api(ApiKey.SYNC_GROUP, decide_sync_group, code_only("SyncGroupResponse"), repeatable=True),
+    Api(ApiKey.JOIN_GROUP, decide_by_group, _reject_join, repeatable=True, held=True),
+    Api(ApiKey.SYNC_GROUP, decide_sync_group, code_only("SyncGroupResponse"), repeatable=True, held=True),
     Api(ApiKey.HEARTBEAT, decide_member, code_only("HeartbeatResponse"), repeatable=True),
     Api(
         ApiKey.LEAVE_GROUP,

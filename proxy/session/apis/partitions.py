@@ -93,6 +93,7 @@ APIS = (
         objects=of_topics(
             DELETE_RECORDS, "DELETE_RECORDS", lambda part: f"{part.partition_index}:{part.offset}"
         ),
+        held=True,
     ),
     Api(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,

@@ -211,4 +211,4 @@ def _rejected(topic_id: bytes, denied: _Denied) -> types.ShareFetchResponse.Shar
     )
 
 
-APIS = (Api(ApiKey.SHARE_FETCH, decide, code_only("ShareFetchResponse"), repeatable=True),)
+APIS = (Api(ApiKey.SHARE_FETCH, decide, code_only("ShareFetchResponse"), repeatable=True, held=True),)

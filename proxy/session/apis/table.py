@@ -65,6 +65,7 @@ FORWARDED = frozenset(api.key for api in _ROWS if api.admin == "controller")
 """APIs that change the metadata of the cluster, and so go to the controller (SPEC E2)."""
 FROM_IMAGE = frozenset(api.key for api in _ROWS if api.admin == "image")
 REPEATABLE = frozenset(api.key for api in _ROWS if api.repeatable)
+HELD = frozenset(api.key for api in _ROWS if api.held)
 BETWEEN_BROKERS = frozenset(api.key for api in _ROWS if api.between_brokers)
 
 

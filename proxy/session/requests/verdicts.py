@@ -22,6 +22,7 @@ from proxy.metadata.acl import Operation
 from proxy.session.accounting import response_errors
 from proxy.session.accounting.summaries import Summary
 from proxy.session.apis.table import BETWEEN_BROKERS
+from proxy.session.apis.table import HELD as HELD_APIS
 from proxy.session.call import (
     Call,
     Forward,
@@ -34,7 +35,7 @@ from proxy.session.call import (
 )
 from proxy.session.client_state import topic_action
 from proxy.session.effects import Close, ToBroker
-from proxy.session.in_flight import HELD, InFlight, Passing, Produced, Rewritten, Timed, charge_on_arrival
+from proxy.session.in_flight import InFlight, Passing, Produced, Rewritten, Timed, charge_on_arrival
 from proxy.session.plan import End, LookUp, Plan, RecordDecisions, SendResponse
 from proxy.session.requests import forwarding
 from proxy.session.requests.queries import broker_query
@@ -49,6 +50,7 @@ from proxy.wire.message import Message, release
 _QUERIES = (QueryBroker, QueryController, NameTopics)  # A union would be built for each request.
 
 _PRODUCE = int(ApiKey.PRODUCE)
+_HELD = HELD_APIS | {ApiKey.FETCH}
 _MANY_BYTES = 16 * 1024
 """A smaller response has so few elements that they are freed at once."""
 
@@ -205,7 +207,7 @@ def _in_flight(call: Call, verdict: Forward) -> InFlight:
     common = (call.api_key, call.version, call.correlation_id, client, call.now_ms)
     if verdict.on_response is None and not is_timed and verdict.consumes is None and call.api_key != _PRODUCE:
         durations = call.listener.counts.passed[call.api_key]
-        return Passing(*common, 0, durations, holds_back=call.api_key in HELD)
+        return Passing(*common, 0, durations, holds_back=call.api_key in _HELD)
     bucket, summary, request_bytes = None, None, 0
     if call.api_key == _PRODUCE:
         bucket, request_bytes = client.producer, call.size_bytes - 4
@@ -231,7 +233,7 @@ def _in_flight(call: Call, verdict: Forward) -> InFlight:
         entry = (Timed if is_timed else Passing)(*common)
     entry.durations = call.listener.counts.passed[call.api_key]
     # What a response costs, and the time spent on a request, is known when the response has left.
-    entry.holds_back = is_timed or call.api_key in HELD or (bucket is not None and not request_bytes)
+    entry.holds_back = is_timed or call.api_key in _HELD or (bucket is not None and not request_bytes)
     if request_bytes and isinstance(entry, Produced | Rewritten):
         charge_on_arrival(entry, call.now_ms)
     if is_timed and call.api_key in BETWEEN_BROKERS:  # As at Kafka, no quota of clients applies to it.
