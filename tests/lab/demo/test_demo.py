@@ -19,7 +19,7 @@ from tests.lab.cluster.tools import KafkaTools
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-STORY_TIMEOUT_MS = 600_000
+STORY_TIMEOUT_MS = 900_000
 
 
 def _exists(pid: int) -> bool:
