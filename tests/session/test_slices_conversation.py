@@ -6,11 +6,15 @@ session stops, what it holds meanwhile, and what ends it.
 
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import pytest
 
+from proxy.metadata.image import TokensImage
+from proxy.metadata.sharded_map import ShardedMap
+from proxy.security.delegation_tokens import TokenSecret
 from proxy.security.sasl.client import PlainClient
 from proxy.session.accounting.summaries import MAX_SUMMARIES
 from proxy.session.effects import Close, Effect, Recorded, ToBroker, ToClient
@@ -21,6 +25,9 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.work import Pace, Work
 from tests.session.apis.asking import image_with
 from tests.session.conversation import Conversation, fetch, frames_of, gate_with, produce, sasl
+from tests.support.images import image_of, scram_record
+from tests.support.instructions import Instructions
+from tests.support.metadata_log import token
 
 pytestmark = pytest.mark.spec("O8")
 
@@ -112,6 +119,43 @@ def test_a_large_response_of_the_broker_is_rewritten_in_several_turns() -> None:
 
     assert len(taken) > 10
     assert talk.heard_bytes() == at_once.heard_bytes()
+
+
+_DESCRIPTIONS: dict[ApiKey, tuple[int, Any]] = {
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: (3, t.DescribeDelegationTokenRequest(owners=None)),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, t.DescribeUserScramCredentialsRequest(users=None)),
+}
+
+
+@pytest.mark.parametrize("api_key", _DESCRIPTIONS)
+def test_what_is_made_from_the_whole_image_is_made_in_short_turns(api_key: ApiKey) -> None:
+    """Time is counted in instructions, so that a pass without a pause is seen, whatever the machine does."""
+    _longest_turn(100, api_key)  # What is made at its first use.
+
+    assert _longest_turn(3_000, api_key) < 20_000
+
+
+def _longest_turn(count: int, api_key: ApiKey) -> int:
+    """In instructions, of the description of so many credentials or tokens."""
+    tokens = {f"{n}": token(f"{n}", owner=f"User:{n}", requester=f"User:{n}") for n in range(count)}
+    image = image_of(
+        *(scram_record(f"{n}") for n in range(count)),
+        base=replace(image_with("DESCRIBE CLUSTER kafka-cluster"), tokens=TokensImage(ShardedMap(tokens))),
+    )
+    talk = Conversation(gate=gate_with(image))
+    talk.listener.security_protocol = "SSL"
+    talk.gate.token_secret = TokenSecret(b"secret")
+    request = memoryview(bytearray(talk.request(api_key, *_DESCRIPTIONS[api_key])))
+    with Instructions() as executed:
+        talk.gate.pace = Pace(lambda: executed.count, 1_000)
+        talk.carry_out(talk.session.receive(request, talk.now_ms))
+        longest = executed.count
+        while talk.session.turn_due:
+            since = executed.count
+            talk.carry_out(talk.session.take_turn(talk.now_ms))
+            longest = max(longest, executed.count - since)
+    assert len(frames_of(talk.heard_bytes())) == 1
+    return longest
 
 
 def test_work_waits_for_a_turn_where_others_wait_already() -> None:

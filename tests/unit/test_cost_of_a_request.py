@@ -8,8 +8,6 @@ made a path shorter. Raise one only with the figures of `make bench` in the comm
 import sys
 from collections.abc import Callable
 from functools import partialmethod
-from types import FrameType
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,9 +21,7 @@ from proxy.session.session import Session
 from tests.lab.bench.decoded import CASES, RIGHTS, produce, round_trip
 from tests.session.apis.asking import image_with
 from tests.session.conversation import Conversation, gate_with
-
-if TYPE_CHECKING:
-    from _typeshed import TraceFunction
+from tests.support.instructions import Instructions
 
 pytestmark = pytest.mark.skipif(
     sys.implementation.name != "cpython" or sys.version_info[:2] != (3, 11),
@@ -58,21 +54,9 @@ CONNECTION = 4_250
 
 def executed(call: Callable[[], None]) -> int:
     """Return how many instructions a call executes, in Python code only."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, argument: Any) -> "TraceFunction":
-        nonlocal count
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
+    with Instructions() as counted:
         call()
-    finally:
-        sys.settrace(before)
-    return count
+    return counted.count
 
 
 @pytest.mark.spec("O6")

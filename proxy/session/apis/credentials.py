@@ -16,7 +16,7 @@ requests, so they do not reach the controller then.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from proxy.admin.objects import Known, Object, Objects, named
 from proxy.admin.rejection import Error, code_only, rejected_parts, succeeded
@@ -68,9 +68,10 @@ def decide_alter_scram(call: Call, request: types.AlterUserScramCredentialsReque
 def decide_describe_scram(call: Call, request: types.DescribeUserScramCredentialsRequest) -> Verdict:
     if not call.allows_cluster(Operation.DESCRIBE):
         return reject(call, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    requested = Counter(user.name for user in request.users or ()) or Counter(
-        paced_sorted(call.image.scram.users())
-    )
+    requested = Counter(user.name for user in request.users or ())
+    if not requested:
+        users = {user for _, user in paced(list(call.image.scram.credentials))}
+        requested.update(paced(paced_sorted(users)))
     results = [_result(call, user, count) for user, count in requested.items()]
     # So that a client knows that the cluster ends credentials.
     tags = {UNTIL_TAG: b""} if call.gate.ends_acls else None
@@ -223,18 +224,12 @@ def _shown(
         token for token in paced(tokens, 2) if names is None or not names.isdisjoint(token.principals)
     ]
     others = [token for token in paced(requested) if not token.concerns(own_name)]
-    by_id = _granted(call, Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, (t.token_id for t in others))
-    by_owner = _granted(call, Operation.DESCRIBE_TOKENS, ResourceType.USER, (t.owner for t in others))
+    # A hidden token is not a denial. A shown one is recorded, because the client gets its secret.
+    ids, owners_of_others = (t.token_id for t in paced(others)), (t.owner for t in paced(others))
+    by_id = call.granted_names(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, ids)
+    by_owner = call.granted_names(Operation.DESCRIBE_TOKENS, ResourceType.USER, owners_of_others)
     hidden = {t.token_id for t in paced(others) if t.token_id not in by_id and t.owner not in by_owner}
     return [token for token in paced(requested) if token.token_id not in hidden]
-
-
-def _granted(call: Call, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> set[str]:
-    """Return the names on which the operation is allowed.
-
-    A hidden token is not a denial. A shown one is recorded, because the client gets its secret.
-    """
-    return call.allowed_names(operation, resource_type, call.shows(operation, resource_type, names))
 
 
 def _described(
