@@ -49,7 +49,6 @@ from proxy.session.call import (
     Call,
     Change,
     Forward,
-    QueryBroker,
     QueryController,
     Respond,
     ResponseHandler,
@@ -173,30 +172,20 @@ def _sent(call: Call, request: Any, on_response: ResponseHandler | None) -> Verd
     )
     request.resources = of_broker
 
-    def at_broker(parts: list[Any]) -> Verdict:
-        return _at_broker(call, request, partial(_merge, resources, parts, on_response))
-
     def then(response: Any, error_code: int) -> Verdict:
-        parts = [] if response is None else response.responses
-        codes = {error_code} if response is None else {part.error_code for part in parts}
-        if response is not None and codes != {ErrorCode.UNKNOWN_SERVER_ERROR}:
-            return at_broker(parts)
-        # The whole of it failed, as on an unknown operation. A broker forwards its own configs with the
-        # rest, and they fail with it, except those that it rejects before; levels of its loggers it has set
-        # before.
-        configs = [each for each in of_broker if each.resource_type == BROKER]
-        request.resources = [each for each in of_broker if each.resource_type == BROKER_LOGGER]
-        failed = type(request)(resources=[*rest.resources, *configs])
-        parts = reject(call, failed, ErrorCode(*codes)).message.responses
-        if response is None or not configs:
-            return at_broker(parts)
-
-        def checked(response: Any) -> Verdict:
-            rejected = {resource_key(part): part for part in response.responses if part.error_code}
-            return at_broker([rejected.get(resource_key(part), part) for part in parts])
-
-        dry_run = type(request)(resources=configs, validate_only=True)
-        return QueryBroker(call.api_key, call.version, dry_run, checked)
+        if response is None:
+            response = reject(call, rest, ErrorCode(error_code)).message
+        else:
+            error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        parts = response.responses
+        codes = {part.error_code for part in parts}
+        if error_code in codes and ErrorCode.NONE not in codes:
+            # All failed that was not rejected before, as on an unknown operation. A broker forwards its own
+            # configs with the rest, and they fail with it; levels of its loggers it has set before.
+            configs = type(request)(resources=[each for each in of_broker if each.resource_type == BROKER])
+            request.resources = [each for each in of_broker if each.resource_type == BROKER_LOGGER]
+            parts = [*parts, *reject(call, configs, ErrorCode(error_code)).message.responses]
+        return _at_broker(call, request, partial(_merge, resources, parts, on_response))
 
     return QueryController(call.api_key, call.version, rest, then, CONTROLLER_TIMEOUT_MS)
 
