@@ -12,6 +12,7 @@ from forwarding.config import ControllerConfig
 from proxy.audit.events import EVENTS
 from proxy.audit.record import DATA_FIELDS
 from proxy.config import ProxyConfig, UsersFile
+from proxy.session.gate import MAX_REMEMBERED, MAX_SHARE_PARTITIONS, REMEMBERED_BYTES, SHARE_PARTITION_BYTES
 from tests.support import configuration_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,3 +89,12 @@ def test_every_event_is_explained() -> None:
     named = {name for source in sources for name in re.findall(r'AuditEvent\(\s*event="(\w+)"', source)}
 
     assert {*EVENTS, *named} - explained == set()
+
+
+@pytest.mark.spec("O8")
+def test_the_memory_of_sessions_is_documented_as_it_is_limited() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8").replace("\n  ", " ")
+
+    decisions, sessions = MAX_REMEMBERED * REMEMBERED_BYTES, MAX_SHARE_PARTITIONS * SHARE_PARTITION_BYTES
+    assert f"decisions, {decisions // 1_000_000} MB at most" in page
+    assert f"share sessions, {sessions // 1_000_000} MB at most" in page

@@ -361,7 +361,7 @@ class StateCollector(Collector):
         yield with_series(
             GaugeMetricFamily(
                 "penstock_session_memory_bytes",
-                "Memory of what sessions remember: at most 330 MB of decisions, 500 MB of share sessions",
+                "Memory of decisions that sessions remember, and of share sessions; each has a limit",
                 labels=["kind"],
                 merge="sum",
             ),
