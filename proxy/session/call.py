@@ -152,8 +152,8 @@ class Api:
     repeatable: bool = False
     """Clients repeat it on their next connection, so a proxy that stops need not wait for its response."""
     held: bool = False
-    """A broker holds it until there are records, the other members of a group have come, or all replicas have
-    deleted theirs."""
+    """A broker holds it until there are records, the other members of a group have come, all replicas have
+    deleted theirs, or remote storage has found an offset (KIP-1075)."""
     between_brokers: bool = False
     """Brokers send it to each other: no request quota applies, as at Kafka."""
 

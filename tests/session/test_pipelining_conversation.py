@@ -361,6 +361,15 @@ DELETES = t.DeleteRecordsRequest(
     ],
     timeout_ms=2**31 - 1,
 )
+OFFSETS = t.ListOffsetsRequest(
+    topics=[
+        t.ListOffsetsRequest.ListOffsetsTopic(
+            name="orders",
+            partitions=[t.ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=1)],
+        )
+    ],
+    timeout_ms=2**31 - 1,
+)
 HELD_AT_THE_BROKER: dict[str, tuple[int, int, Any, Any]] = {
     "fetch": (FETCH, 12, fetch("orders"), fetched("orders")),
     "fetch beside a denied topic": (FETCH, 12, fetch("orders", "secrets"), fetched("orders")),
@@ -368,6 +377,7 @@ HELD_AT_THE_BROKER: dict[str, tuple[int, int, Any, Any]] = {
     "share fetch": (ApiKey.SHARE_FETCH, 1, SHARES, t.ShareFetchResponse()),
     "join": (ApiKey.JOIN_GROUP, 7, JOINS, t.JoinGroupResponse(member_id="m", leader="m")),
     "sync": (ApiKey.SYNC_GROUP, 5, SYNCS, t.SyncGroupResponse(assignment=b"")),
+    "list offsets": (ApiKey.LIST_OFFSETS, 10, OFFSETS, t.ListOffsetsResponse()),
     "delete records": (ApiKey.DELETE_RECORDS, 2, DELETES, t.DeleteRecordsResponse()),
 }
 
@@ -380,7 +390,7 @@ def test_what_comes_behind_a_request_that_the_broker_may_hold_is_decided_when_it
     held: tuple[int, int, Any, Any], acks: int, is_known: bool
 ) -> None:
     """The client chooses how long it is held: days, by `max_wait_ms`, by a member that does not come, or by
-    `timeout_ms` while a replica is behind."""
+    `timeout_ms` while a replica is behind or remote storage is slow."""
     rights = [*RIGHTS, "READ GROUP team", "CLUSTER_ACTION CLUSTER kafka-cluster", "DELETE TOPIC orders"]
     talk = Conversation(*rights)
     api_key, version, request, response = held

@@ -84,6 +84,7 @@ APIS = (
         lambda call, request: filter_topics(call, request, LIST_OFFSETS, Operation.DESCRIBE),
         LIST_OFFSETS.reject,
         repeatable=True,
+        held=True,
     ),
     Api(
         ApiKey.DELETE_RECORDS,
