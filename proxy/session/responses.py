@@ -44,6 +44,7 @@ from proxy.wire import codecs
 from proxy.wire.api_keys import ApiKey
 from proxy.wire.errors import WireError
 from proxy.wire.header import encode_response, response_body_offset
+from proxy.wire.message import MANY_BYTES, release
 from proxy.wire.work import Pace
 
 FAULTS = (WireError, IndexError, struct_error)
@@ -139,7 +140,10 @@ def _changed(entry: Rewritten, frame: memoryview, charged: Charged, listener: Li
         response.responses = []
     if charged.throttle_time_ms:
         response.throttle_time_ms = max(response.throttle_time_ms, charged.throttle_time_ms)
-    return encode_response(entry.api_key, entry.version, entry.correlation_id, codec.encode(response))
+    data = encode_response(entry.api_key, entry.version, entry.correlation_id, codec.encode(response))
+    if len(frame) > MANY_BYTES:
+        release(response)
+    return data
 
 
 def response_to(query: BrokerQuery, frame: memoryview) -> Any:

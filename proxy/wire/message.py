@@ -60,6 +60,8 @@ def release(message: Message) -> None:
                 work.spend(_PIECE)
 
 
+MANY_BYTES = 16 * 1024
+"""A smaller message has so few elements that they are freed at once."""
 _UUID_BYTES = 16
 _PIECE = 64
 

@@ -146,9 +146,14 @@ def _longest_turn(count: int, api_key: ApiKey) -> int:
     talk.listener.security_protocol = "SSL"
     talk.gate.token_secret = TokenSecret(b"secret")
     request = memoryview(bytearray(talk.request(api_key, *_DESCRIPTIONS[api_key])))
+    return _longest(talk, lambda: talk.session.receive(request, talk.now_ms))
+
+
+def _longest(talk: Conversation, begin: Callable[[], list[Effect]]) -> int:
+    """Return the instructions of the longest turn until the client has its response."""
     with Instructions() as executed:
         talk.gate.pace = Pace(lambda: executed.count, 1_000)
-        talk.carry_out(talk.session.receive(request, talk.now_ms))
+        talk.carry_out(begin())
         longest = executed.count
         while talk.session.turn_due:
             since = executed.count
@@ -156,6 +161,22 @@ def _longest_turn(count: int, api_key: ApiKey) -> int:
             longest = max(longest, executed.count - since)
     assert len(frames_of(talk.heard_bytes())) == 1
     return longest
+
+
+def test_all_topics_that_a_broker_lists_are_filtered_in_short_turns() -> None:
+    def longest(count: int) -> int:
+        talk = Conversation("DESCRIBE TOPIC *")
+        talk.asks(METADATA, 12, t.MetadataRequest(topics=None))
+        turns(talk)
+        topics = [
+            t.MetadataResponse.MetadataResponseTopic(name=f"{n}", topic_id=n.to_bytes(16, "big"))
+            for n in range(count)
+        ]
+        data = memoryview(bytearray(talk.response(METADATA, 12, t.MetadataResponse(topics=topics))))
+        return _longest(talk, lambda: talk.session.broker_responded(data, talk.now_ms))
+
+    longest(100)  # What is made at its first use.
+    assert longest(3_000) < 40_000
 
 
 def test_work_waits_for_a_turn_where_others_wait_already() -> None:

@@ -128,14 +128,20 @@ def _plan_of(struct: Struct) -> _Plan:
 
 
 def _collect(plan: _Plan, parts: list[Any], codes: set[int]) -> None:
-    """A response may have 100,000 partitions: this is the cheapest way through them, level by level."""
+    """A response may have 100,000 partitions: this is the cheapest way through them, level by level.
+
+    A long array at the top is iterated over as it was decoded, so that it counts by itself.
+    """
     for code in plan.codes:
         codes.update(map(code, parts))
     for values_of, below in plan.below:
         found: list[Any] = []
         for value in map(values_of, parts):
             if isinstance(value, list):
-                found += value
+                if len(parts) == 1:
+                    found = value
+                else:
+                    found += value
             elif isinstance(value, Message):  # Or null, or not decoded.
                 found.append(value)
         if found:

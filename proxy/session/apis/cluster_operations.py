@@ -41,7 +41,7 @@ def _list_config_resources(call: Call, request: types.ListConfigResourcesRequest
     }
 
     def on_response(response: types.ListConfigResourcesResponse) -> None:
-        response.config_resources = [
+        response.config_resources[:] = [
             each
             for each in response.config_resources
             if (each.resource_type, each.resource_name) not in hidden

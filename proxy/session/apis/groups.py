@@ -77,13 +77,13 @@ def decide_list(call: Call, request: types.ListGroupsRequest) -> Verdict:
         return _shown(lambda names: call.shows(Operation.DESCRIBE, ResourceType.GROUP, names))
     own = protected_names(call.basis.authorizer, ResourceType.GROUP)
     hidden = own - call.shows(Operation.DESCRIBE, ResourceType.GROUP, own)
-    return _shown(lambda names: set(names) - hidden) if hidden else Forward()
+    return _shown(lambda names: {name for name in names if name not in hidden}) if hidden else Forward()
 
 
-def _shown(visible: Callable[[list[str]], set[str]]) -> Forward:
+def _shown(visible: Callable[[Iterator[str]], set[str]]) -> Forward:
     def on_response(response: types.ListGroupsResponse) -> None:
-        shown = visible([group.group_id for group in response.groups])
-        response.groups = [group for group in response.groups if group.group_id in shown]
+        shown = visible(group.group_id for group in response.groups)
+        response.groups[:] = [group for group in response.groups if group.group_id in shown]
 
     return Forward(None, on_response)
 

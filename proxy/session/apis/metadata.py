@@ -113,9 +113,10 @@ def _in_place(call: Call, request: types.MetadataRequest, names: list[str], body
 
 
 def _shown(call: Call, response: types.MetadataResponse) -> list[Topic]:
-    names = [topic.name for topic in response.topics if topic.name]
+    names = (topic.name for topic in response.topics if topic.name)
     shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, names)
-    return [topic for topic in response.topics if topic.name in shown]
+    response.topics[:] = [topic for topic in response.topics if topic.name in shown]
+    return response.topics
 
 
 def _by_id(call: Call, response: types.MetadataResponse) -> list[Topic]:

@@ -206,10 +206,10 @@ def _show_allowed(
 ) -> None:
     """Remove topics that the client may not DESCRIBE, and ids that have no name at the broker either."""
     names = {id(topic): _name_of(call, topic) for topic in response.topics}
-    known = [name for name in names.values() if name is not None]
+    known = (name for topic in response.topics if (name := names[id(topic)]) is not None)
     allowed = call.allowed_names(Operation.DESCRIBE, ResourceType.TOPIC, known)
-    topics: list[Any] = [topic for topic in response.topics if names[id(topic)] in allowed]
-    response.topics = topics
+    topics: list[Any] = response.topics
+    topics[:] = [topic for topic in topics if names[id(topic)] in allowed]
 
 
 def _name_of(call: Call, topic: Any) -> str | None:

@@ -101,7 +101,7 @@ def decide_log_dirs(call: Call, request: types.DescribeLogDirsRequest) -> Verdic
     def on_response(response: types.DescribeLogDirsResponse) -> None:
         for directory in response.results:
             hidden = _hidden(call, (topic.name for topic in directory.topics))
-            directory.topics = [topic for topic in directory.topics if topic.name not in hidden]
+            directory.topics[:] = [topic for topic in directory.topics if topic.name not in hidden]
 
     return Forward(None, on_response, ("results.topics.partitions",))
 
@@ -112,7 +112,7 @@ def decide_list_of_reassignments(call: Call, request: types.ListPartitionReassig
 
     def on_response(response: types.ListPartitionReassignmentsResponse) -> None:
         hidden = _hidden(call, (topic.name for topic in response.topics))
-        response.topics = [topic for topic in response.topics if topic.name not in hidden]
+        response.topics[:] = [topic for topic in response.topics if topic.name not in hidden]
 
     return Forward(None, on_response, ("topics.partitions",))
 

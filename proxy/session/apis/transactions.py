@@ -221,10 +221,10 @@ def decide_describe(call: Call, request: types.DescribeTransactionsRequest) -> V
         return Respond(types.DescribeTransactionsResponse(transaction_states=rejected))
 
     def on_response(response: types.DescribeTransactionsResponse) -> None:
-        names = [topic.topic for state in response.transaction_states for topic in state.topics]
+        names = (topic.topic for state in response.transaction_states for topic in state.topics)
         shown = call.shows(Operation.DESCRIBE, ResourceType.TOPIC, names)
         for state in response.transaction_states:
-            state.topics = [topic for topic in state.topics if topic.topic in shown]
+            state.topics[:] = [topic for topic in state.topics if topic.topic in shown]
         parts = [*response.transaction_states, *rejected]
         response.transaction_states = in_request_order(requested, parts, lambda part: part.transactional_id)
 
@@ -238,9 +238,9 @@ def decide_list(call: Call, request: types.ListTransactionsRequest) -> Verdict:
 
     def on_response(response: types.ListTransactionsResponse) -> None:
         states = response.transaction_states
-        ids = [state.transactional_id for state in states]
+        ids = (state.transactional_id for state in states)
         shown = call.shows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
-        response.transaction_states = [state for state in states if state.transactional_id in shown]
+        states[:] = [state for state in states if state.transactional_id in shown]
 
     return Forward(None, on_response)
 

@@ -45,14 +45,12 @@ from proxy.wire.api_keys import ApiKey
 from proxy.wire.error_codes import ErrorCode
 from proxy.wire.errors import WireError
 from proxy.wire.header import encode_request, encode_response
-from proxy.wire.message import Message, release
+from proxy.wire.message import MANY_BYTES, Message, release
 
 _QUERIES = (QueryBroker, QueryController, NameTopics)  # A union would be built for each request.
 
 _PRODUCE = int(ApiKey.PRODUCE)
 _HELD = HELD_APIS | {ApiKey.FETCH}
-_MANY_BYTES = 16 * 1024
-"""A smaller response has so few elements that they are freed at once."""
 
 
 def _request_event(call: Call, error_code: int | None, objects: list[Object] | None = None) -> AuditEvent:
@@ -158,7 +156,7 @@ def respond(call: Call, verdict: Respond) -> Plan:
             return [*steps, End(Close("malformed_request", str(error)))]
         response = encode_response(call.api_key, call.version, call.correlation_id, body)
         steps.append(SendResponse(response, call.api_key, call.now_ms))
-        if len(body) > _MANY_BYTES:
+        if len(body) > MANY_BYTES:
             release(verdict.message)
     if verdict.close is not None:
         steps.append(End(Close(verdict.close)))
