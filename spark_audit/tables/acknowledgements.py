@@ -14,7 +14,10 @@ from spark_audit.tables.runs import RECONCILE, SUMMARIZE, Run
 
 ACKNOWLEDGE = "acknowledge"
 OPEN = "open"
-"""In a run of RECONCILE, below `judged`: id -> day of each finding that is not acknowledged."""
+"""In a run of RECONCILE, below `judged`: id -> day of each finding that is not acknowledged.
+
+In a summary, all days on which it was found, with commas between them.
+"""
 
 
 class Acknowledgement(NamedTuple):
@@ -48,10 +51,10 @@ def entries(acknowledged: Mapping[str, Acknowledgement]) -> list[dict[str, str]]
 
 
 def day_of(runs: Sequence[Run], id_: str) -> str:
-    """Return the day of a finding. AuditError if no reconciliation has found it."""
+    """Return the newest day of a finding. AuditError if no reconciliation has found it."""
     for run in reversed(runs):
         if id_ in (found := _open(run)):
-            return found[id_]
+            return found[id_][-1]
     raise AuditError(f"no reconciliation of these tables has found {id_!r}: findings.json has the ids")
 
 
@@ -66,7 +69,9 @@ def acknowledged_by_day(runs: Sequence[Run]) -> Mapping[date, int]:
 
 def what_counts(runs: Sequence[Run]) -> dict[str, object]:
     """Return the content of a summary: what these runs say of findings that still counts."""
-    found = {id_: day for day, ids in _open_by_day(runs).items() for id_ in sorted(ids)}
+    by_day = _open_by_day(runs)
+    each = sorted({id_ for ids in by_day.values() for id_ in ids})
+    found = {id_: ",".join(sorted(day for day, ids in by_day.items() if id_ in ids)) for id_ in each}
     return {"acknowledged": entries(acknowledgements(runs)), "judged": {"days": [], OPEN: found}}
 
 
@@ -76,11 +81,11 @@ def _open_by_day(runs: Sequence[Run]) -> dict[str, set[str]]:
     for run in runs:
         if run.fits and run.content.get("job") in (RECONCILE, SUMMARIZE) and "judged" in run.content:
             found = _open(run)
-            for day in run.content["judged"]["days"] or set(found.values()):
-                by_day[day] = {id_ for id_, its_day in found.items() if its_day == day}
+            for day in run.content["judged"]["days"] or {day for days in found.values() for day in days}:
+                by_day[day] = {id_ for id_, days in found.items() if day in days}
     return by_day
 
 
-def _open(run: Run) -> Mapping[str, str]:
+def _open(run: Run) -> Mapping[str, Sequence[str]]:
     found: Mapping[str, str] = run.content.get("judged", {}).get(OPEN, {}) if run.fits else {}
-    return found
+    return {id_: days.split(",") for id_, days in found.items()}

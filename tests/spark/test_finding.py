@@ -20,6 +20,7 @@ from spark_audit.tables.acknowledgements import (
     acknowledgements,
     day_of,
     of_findings,
+    what_counts,
 )
 from spark_audit.tables.files import AuditError
 from spark_audit.tables.runs import Run
@@ -92,6 +93,19 @@ def test_only_signed_runs_acknowledge_and_a_day_is_settled_by_those_after_its_re
         day_of(runs, "d")
     # The next reconciliation does not count what was acknowledged before it.
     assert acknowledged_by_day([*runs, a_run(8, **judged(["2026-11-02"]))])[date(2026, 11, 2)] == 0
+
+
+@pytest.mark.spec("D15")
+def test_an_acknowledgement_settles_each_day_of_a_finding_also_after_a_summary() -> None:
+    one, two = "2026-11-01", "2026-11-02"
+    judged = [{"job": "reconcile", "judged": {"days": [day], "open": {"a": day}}} for day in (one, two)]
+    runs = [Run(number, "", True, content) for number, content in enumerate(judged, 1)]
+    summary = Run(3, "", True, {"job": "summarize", **what_counts(runs)})
+    said = Run(4, "", True, {"acknowledged": [{"id": "a", "why": "known", "by": "erin"}]})
+
+    for read in ([*runs, said], [summary, said]):
+        assert acknowledged_by_day(read) == {date(2026, 11, 1): 1, date(2026, 11, 2): 1}
+        assert day_of(read, "a") == two
 
 
 @pytest.mark.spec("D8")
