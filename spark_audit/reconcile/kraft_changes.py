@@ -32,7 +32,7 @@ from spark_audit.reconcile.finding import (
 from spark_audit.reconcile.named_objects import unnamed_changes
 from spark_audit.tables.delta import empty_frame
 from spark_audit.tables.plans import held
-from spark_audit.trail.audit_records import ALWAYS, SILENCE_MS, TRAIL_LATE_MS
+from spark_audit.trail.audit_records import ALWAYS, complete_until_ms, sequence_index
 from spark_audit.trail.claims import OUTCOME_UNKNOWN_MS
 from spark_audit.trail.metadata_log import UNKNOWN_FIRST, UNKNOWN_LAST, holes, of_kafka, unknown_ranges
 
@@ -58,15 +58,19 @@ IDENTITY, STATE = "identity", "state"
 _MATCHED = S.struct(("taken", T.ArrayType(T.LongType())), ("unmatched", T.ArrayType(T.StringType())))
 
 
-def kraft_changes(records: DataFrame, metadata_log: DataFrame) -> DataFrame:
-    """Return the findings of all checks below. None if the log is that of a topic."""
+def kraft_changes(records: DataFrame, metadata_log: DataFrame, until_ms: int | None = None) -> DataFrame:
+    """Return the findings of all checks below. None if the log is that of a topic.
+
+    `until_ms` is `complete_until_ms` of the sequence index, if it is known.
+    """
+    until_ms = complete_until_ms(sequence_index(records)) if until_ms is None else until_ms
     log = of_kafka(metadata_log)
     claimed = held(C.claims(records))
     written = held(K.described(log))
     pairs = held(_pairs(claimed, written))
     unknown = F.broadcast(held(unknown_ranges(log)))
     parts = (
-        unexplained(records, log, claimed, written, pairs, unknown),
+        unexplained(records, log, claimed, written, pairs, unknown, until_ms),
         not_in_the_log(log, claimed, written, pairs, unknown),
         incomplete(records, log, holes(log)),
         unnamed_changes(records),
@@ -81,10 +85,11 @@ def unexplained(
     written: DataFrame,
     pairs: DataFrame,
     unknown: DataFrame,
+    until_ms: int = ALWAYS,
 ) -> DataFrame:
     """Return administrative records that neither a forward nor a broker's own work explains."""
     taken = pairs.select(F.explode("taken").alias(S.LOG_OFFSET))
-    left = _checked(written, records, log).join(taken, S.LOG_OFFSET, "left_anti")
+    left = _checked(written, records, log, until_ms).join(taken, S.LOG_OFFSET, "left_anti")
     left = held(left.join(unknown, _depends_on_hole(), "left_anti"))
     # Only few are left, so the whole trail can be searched for what explains them.
     left = held(left.join(_by_prefix(left, claimed), S.LOG_OFFSET, "left_anti"))
@@ -154,7 +159,7 @@ def incomplete(records: DataFrame, log: DataFrame, gaps: DataFrame) -> DataFrame
     if gaps.isEmpty():
         return _no_findings(gaps)
     first = log.where(~F.col(S.FROM_SNAPSHOT)).agg(F.min(S.LOG_OFFSET).alias("first"))
-    begin_ms, _ = _trail_reaches(records)
+    begin_ms = _begin_ms(records)
     counts = (F.col("hole_first") > F.col("first")) | (F.unix_millis(S.LOG_TIMESTAMP) > begin_ms)
     between = gaps.crossJoin(F.broadcast(first)).where(counts)
     return findings(
@@ -283,26 +288,26 @@ def _split(change: Column, of_acl: Column, removes: Column) -> list[Column]:
     return [identity.alias(IDENTITY), state.alias(STATE)]
 
 
-def _checked(written: DataFrame, records: DataFrame, log: DataFrame) -> DataFrame:
+def _checked(written: DataFrame, records: DataFrame, log: DataFrame, until_ms: int) -> DataFrame:
     """Return what was written since the first proxy started and while the trail is complete.
 
     By its time, or by its offset: who runs a controller chooses the time of a record.
     """
-    begin_ms, end_ms = _trail_reaches(records)
+    begin_ms = _begin_ms(records)
     time_ms, offset = F.unix_millis(S.LOG_TIMESTAMP), F.col(S.LOG_OFFSET)
-    since, passed = _applied(records, begin_ms, end_ms)
-    in_trail = time_ms.between(begin_ms, end_ms) | ((offset > since) & (offset <= passed))
+    since, passed = _applied(records, begin_ms, until_ms)
+    in_trail = time_ms.between(begin_ms, until_ms) | ((offset > since) & (offset <= passed))
     within = written.where(~F.col(S.FROM_SNAPSHOT) & in_trail)
     return within.where(offset > _formatted_until(log))
 
 
-def _applied(records: DataFrame, begin_ms: int, end_ms: int) -> tuple[int, int]:
+def _applied(records: DataFrame, begin_ms: int, until_ms: int) -> tuple[int, int]:
     """Return the offset of the first decision in this mode and the last one that a proxy had applied, or -1.
 
     A proxy decides when it has read the log as far as it went at its start.
     """
     boots = records.where(_starts_in_mode()).select(*S.BOOT_KEY).distinct()
-    there = records.where(F.col(S.TIME_MS).between(begin_ms, end_ms) & F.col(S.METADATA_OFFSET).isNotNull())
+    there = records.where(F.col(S.TIME_MS).between(begin_ms, until_ms) & F.col(S.METADATA_OFFSET).isNotNull())
     there = there.join(F.broadcast(boots), list(S.BOOT_KEY), "left_semi")
     first = F.min(F.when(F.col(S.GRANTED).isNotNull(), F.struct(S.TIME_MS, S.METADATA_OFFSET)))
     row = there.agg(first[S.METADATA_OFFSET].alias("since"), F.max(S.METADATA_OFFSET).alias("passed")).first()
@@ -313,26 +318,10 @@ def _starts_in_mode() -> Column:
     return (F.col(S.EVENT) == "started") & (F.col(S.SETTINGS).getItem("controller.mode") == "kraft")
 
 
-def _trail_reaches(records: DataFrame) -> tuple[int, int]:
-    """Return the first start of a proxy in this mode, and the moment up to which the trail is complete."""
-    processes = records.groupBy(*S.BOOT_KEY).agg(
-        F.min(F.when(_starts_in_mode(), F.col(S.TIME_MS))).alias("begin_ms"),
-        F.min(S.TIME_MS).alias("started_ms"),
-        F.max(S.TIME_MS).alias("last_ms"),
-        F.bool_or(F.col(S.EVENT) == "stopped").alias("stopped"),
-    )
-    newest = processes.groupBy(S.PROXY_ID).agg(
-        F.min("begin_ms").alias("begin_ms"),
-        F.max_by(F.struct("stopped", "last_ms"), "started_ms").alias("newest"),
-    )
-    running = F.max(F.when(~F.col("newest.stopped"), F.col("newest.last_ms")))
-    ends = running.alias("running"), F.max("newest.last_ms").alias("end")
-    row = newest.agg(F.min("begin_ms").alias("begin"), *ends).first()
-    if row is None or row["begin"] is None:
-        return ALWAYS, ALWAYS
-    # A process that crashed and never restarted does not count as running, or nothing would be checked.
-    over = row["running"] is None or row["end"] - row["running"] > SILENCE_MS
-    return int(row["begin"]), ALWAYS if over else int(row["running"]) - TRAIL_LATE_MS
+def _begin_ms(records: DataFrame) -> int:
+    """Return the first start of a proxy in this mode, ALWAYS if there is none."""
+    row = records.where(_starts_in_mode()).agg(F.min(S.TIME_MS).alias("begin")).first()
+    return ALWAYS if row is None or row["begin"] is None else int(row["begin"])
 
 
 def _formatted_until(log: DataFrame) -> int:

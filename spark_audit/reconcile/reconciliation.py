@@ -168,7 +168,7 @@ def reconcile(
     if verified is not None:
         checks["signatures"] = unsigned(verified, audit)
     if is_kraft:
-        checks["kraft"] = kraft_changes(records, log)
+        checks["kraft"] = kraft_changes(records, log, until_ms)
     found = {row[S.ID]: row for row in of_tables}
     # One after the other: Spark would plan their union again after each of its stages.
     for name, check in checks.items():

@@ -334,6 +334,24 @@ def test_the_end_of_a_trail_that_goes_on_is_judged_later(spark: SparkSession) ->
     assert [json.loads(row["evidence"])["offset"] for row in later] == [offset]
 
 
+@pytest.mark.spec("D13")
+def test_a_clock_that_is_ahead_makes_no_change_of_this_moment_unexplained(spark: SparkSession) -> None:
+    """The log is read after the trail, whose newest record is one of a process that has stopped."""
+    cluster = Cluster()
+    ahead = Process("proxy-2", cluster.clock, settings=dict(IN_MODE))
+    ahead.start()
+    cluster.clock.now_ms += 60_000
+    cluster.write((18, acl(1)[0]))
+    cluster.proxy.high_water()
+    ahead.stop()
+    for record in ahead.records:
+        record["appended_ms"] = record["time_ms"]
+        record["time_ms"] += SILENCE_MS + 60_000
+    audit = audit_frame(spark, [*cluster.proxy.records, *ahead.records])
+
+    assert kraft_changes(audit, log_frame(spark, cluster.log)).collect() == []
+
+
 @pytest.mark.long
 @pytest.mark.spec("D13")
 @pytest.mark.parametrize("shift_ms", [-86_400_000, 86_400_000 * 365])
