@@ -44,8 +44,14 @@ def forwards(records: DataFrame) -> DataFrame:
     return records.where(to_kafka)
 
 
-def to_penstock_controllers(records: DataFrame) -> DataFrame:
-    """Return all other records: forwarded.py compares them with the records of Penstock's controller."""
+def to_penstock_controllers(records: DataFrame, *, is_kraft: bool = True) -> DataFrame:
+    """Return all other records: forwarded.py compares them with the records of Penstock's controller.
+
+    A proxy could call any forward one to Kafka's controller. So where Kafka's own log is not read
+    (`is_kraft`) and controllers of Penstock's have written, all are returned.
+    """
+    if not is_kraft and not records.where(F.col(S.ROLE) == "controller").isEmpty():
+        return records
     return records.where((F.col(S.EVENT) != "forwarded") | F.col(S.FIRST_OFFSET).isNull())
 
 

@@ -153,7 +153,7 @@ def reconcile(
         ),
         "decisions": decision_findings(judged).unionByName(left_out(of_days, few, log, log_end)),
         "behind": (behind_either if is_kraft else behind)(few, log, skewed, wanted),
-        "forwarded": forwarded(to_penstock_controllers(few), of_topic(log), until_ms),
+        "forwarded": forwarded(to_penstock_controllers(few, is_kraft=is_kraft), of_topic(log), until_ms),
         "quotas": quotas(near, log, few, until_ms),
         "sessions": sessions(records, few, of_days),
         "settings": known_settings(index, few).unionByName(own_topics(few)),

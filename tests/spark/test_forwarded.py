@@ -8,9 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from spark_audit import schema as S
 from spark_audit.reconcile.changes import changes
 from spark_audit.reconcile.forwarded import forwarded
+from spark_audit.reconcile.reconciliation import reconcile
 from spark_audit.report.history import history, lines, matches
+from spark_audit.tables.delta import empty_frame
 from spark_audit.trail.audit_records import ALWAYS, TRAIL_LATE_MS, complete_until_ms, sequence_index
 from spark_audit.trail.claims import claimed_offsets
 from tests.spark.audit_trail import NOON_MS, Record, Trail, acl_id, an_acl
@@ -121,6 +124,25 @@ def test_a_proxy_that_claims_what_a_controller_does_is_named(spark: SparkSession
         "process proxy-1/boot-1 claims 1 change(s) of the metadata log as a controller does (sequences 3),"
         " and proxy-1 has started as a proxy"
     )
+
+
+@pytest.mark.spec("D8")
+def test_a_proxy_does_not_leave_a_forward_out_by_calling_it_one_to_kafkas_controller(
+    spark: SparkSession,
+) -> None:
+    """Its operator lets it drop a DENY that an administrator asks for, and report success."""
+    trail = Trail()
+    create(trail, 1)
+    dropped = {"forward_id": "dropped", "method": "CreateAcls", "principal": "User:admin", "error_code": 0}
+    dropped |= {"first_offset": 0, "last_offset": 0, "envelope_error_code": 0, "count": 1}
+    trail.proxy.write("forwarded", **dropped)
+    nothing = empty_frame(spark, S.QUARANTINE)
+
+    found = reconcile(audit_frame(spark, trail.stop().audit), nothing, log_frame(spark, trail.log)).findings
+
+    assert [(row["check"], json.loads(row["evidence"])["forward_id"]) for row in found] == [
+        ("forwarded.unknown_to_controller", "dropped")
+    ]
 
 
 @pytest.mark.parametrize(
