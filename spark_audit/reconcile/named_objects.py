@@ -92,9 +92,11 @@ def unnamed_changes(records: DataFrame) -> DataFrame:
     """Return forwards to Kafka's controller whose objects are not what their changes are about."""
     sure = F.col(S.FIRST_OFFSET).isNotNull() & (F.col(S.COUNT) == 1) & (F.col(S.ENVELOPE_ERROR_CODE) == 0)
     forwards = records.where((F.col(S.EVENT) == "forwarded") & sure & F.col(S.OBJECTS).isNotNull())
-    each = forwards.select(*_CLAIM, F.explode(S.CHANGES).alias(CHANGE))
+    each = forwards.where(F.col(S.CHANGES).isNotNull()).select(
+        *_CLAIM, F.explode_outer(S.CHANGES).alias(CHANGE)
+    )
     # A record that would be too large has only the kinds of its changes.
-    each = each.where(F.size(CHANGE) > 1)
+    each = each.where(F.col(CHANGE).isNull() | (F.size(CHANGE) > 1))
     of_claim = [*S.RECORD_KEY, S.DATE, S.FORWARD_ID, S.METHOD]
     whole = each.groupBy(*of_claim).agg(
         F.first(S.OBJECTS).alias(S.OBJECTS), F.collect_set(_identity(F.lit(None))).alias(WRITTEN)
@@ -186,7 +188,8 @@ def _listed(column: str) -> Column:
 def _carried_out(each: Column) -> Column:
     """Return whether the object is one that a record of the log has to be about."""
     # A request names a token by its HMAC, so its change has no id.
-    unsaid = (each["type"] == "TOKEN") | each[S.OPERATION].isin("DELETE_MATCHING", "ELECT_LEADERS")
+    unsaid = (each["type"] == "TOKEN") | F.coalesce(each["details"]["validate_only"] == "true", F.lit(False))
+    unsaid = unsaid | each[S.OPERATION].isin("DELETE_MATCHING", "ELECT_LEADERS")
     return (each["error"] == "NONE") & ~unsaid
 
 

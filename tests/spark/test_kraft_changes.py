@@ -435,12 +435,17 @@ def test_a_forward_that_names_other_objects_than_it_has_changed_is_found(spark: 
     cluster.done("honest renewal", [], ["DelegationTokenRecord", "9"], objects=[renewed], count=2)
     cluster.done("other user", [CREDENTIAL], told, objects=[an_object("USER", "carol", "UPSERT", **by_sha)])
     cluster.done("nothing", [CREDENTIAL], told, objects=[])
+    # The operator of the proxy lets it drop the request, and report success.
+    cluster.done("dropped", [], objects=[an_object("USER", "mallory", "DELETE", **by_sha)])
+    tried = an_object("TOPIC", "v", "CREATE", details={"validate_only": "true"})
+    cluster.done("honest try", [], objects=[tried])
 
     found = [
         (check, proof["forward_id"]) for check, proof in cluster.findings(spark) if "forward_id" in proof
     ]
 
     assert sorted(found) == [
+        ("changes.not_made", "dropped"),
         ("changes.not_made", "other user"),
         ("changes.unnamed", "nothing"),
         ("changes.unnamed", "other user"),
