@@ -194,10 +194,11 @@ def unfinished(
     that is present, it was a crash that lost nothing, and no finding. If it is `signed`, it has to be a boot
     of the same process: another one has another key, and could name any boot whose end was cut off. A boot
     that ran beside another one of its id is gone only if it is silent. Clocks that are off (`skews`) are put
-    right before they are compared.
+    right before they are compared, and no record is later than its arrival.
     """
+    right_ms = F.least(F.col("last_time_ms") - F.coalesce(SKEW, F.lit(0)), "last_append_ms")
     right = boots.join(F.broadcast(skewed.select(*S.BOOT_KEY, SKEW)), list(S.BOOT_KEY), "left").withColumn(
-        "right_ms", F.col("last_time_ms") - F.coalesce(SKEW, F.lit(0))
+        "right_ms", right_ms
     )
     placed = with_twins(right).crossJoin(F.broadcast(right.agg(F.max("right_ms").alias("newest_ms"))))
     silent_ms = F.col("newest_ms") - F.col("right_ms")

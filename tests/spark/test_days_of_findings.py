@@ -219,6 +219,22 @@ def test_a_record_with_an_offset_that_nobody_can_have_applied_moves_no_unsigned_
     }
 
 
+def test_a_time_to_come_makes_no_other_process_a_crashed_one(spark: SparkSession) -> None:
+    """Who has the key of a process writes one record of it a year ahead."""
+    ahead, running = Process("ahead", Clock()), Process("running", Clock())
+    for process in (ahead, running):
+        process.start()
+        for _ in range(3):
+            process.clock.now_ms += MINUTE_MS
+            process.high_water()
+    ahead.stop()
+    for record in (*ahead.records, *running.records):
+        record["appended_ms"] = record["time_ms"]
+    ahead.records[-1]["time_ms"] += 365 * DAY_MS
+
+    assert gaps(audit_frame(spark, ahead.records + running.records)).collect() == []
+
+
 def test_objects_that_differ_are_one_finding_for_each_difference(spark: SparkSession) -> None:
     """Of two records of one forward, it was left to chance which one was compared."""
 
