@@ -6,7 +6,7 @@ Takes the sequence index, for the highest number that any record of a process na
 hold settings. decisions.py reports decisions by settings that were not recorded.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_audit import schema as S
@@ -35,6 +35,8 @@ CHANGES = (
 """How the message of an `own_topic` record of such a change begins (proxy.net.kafka.own_topic_watch)."""
 UNFIT = r"^a setting has (?:been|to be) changed \((\S+ is \S+, and has to be \S+)\)$"
 """That of a setting as a process found it. If it was another one before, there is a record of that, too."""
+IN_ORDER = "in order again"
+"""That of a topic without a fault after one."""
 
 _NAMED, _RECORDED, _RECORDS, _HIGHEST = "named", "told", "records", "highest"
 
@@ -64,7 +66,10 @@ def known_settings(index: DataFrame, records: DataFrame) -> DataFrame:
 
 
 def own_topics(records: DataFrame) -> DataFrame:
-    """Return one finding per topic, day and change that processes have seen, and per unfit setting."""
+    """Return one finding per topic, day and change that processes have seen, and per unfit setting.
+
+    One that was set right, and is unfit again, is another finding.
+    """
     of_topics = records.where(F.col(S.EVENT) == "own_topic")
     is_unfit = F.col(S.MESSAGE).rlike(UNFIT)
     seen = of_topics.where(F.col(S.MESSAGE).rlike(f"^({'|'.join(CHANGES)})") & ~is_unfit)
@@ -82,8 +87,12 @@ def own_topics(records: DataFrame) -> DataFrame:
         # If it is changed once more, that is another finding, not yet acknowledged.
         evidence=[S.RESOURCE_NAME, S.MESSAGE, S.DATE, "times"],
     )
-    unfit = of_topics.where(is_unfit).withColumn("setting", F.regexp_extract(S.MESSAGE, UNFIT, 1))
-    by_setting = unfit.groupBy(S.RESOURCE_NAME, "setting").agg(
+    before = Window.partitionBy(S.RESOURCE_NAME).orderBy(S.TIME_MS, *S.RECORD_KEY)
+    # Null until it was set right once, so that it is not in the evidence.
+    again = F.nullif(F.count_if(F.col(S.MESSAGE) == IN_ORDER).over(before), F.lit(0))
+    unfit = of_topics.withColumn("again", again).where(is_unfit)
+    unfit = unfit.withColumn("setting", F.regexp_extract(S.MESSAGE, UNFIT, 1))
+    by_setting = unfit.groupBy(S.RESOURCE_NAME, "setting", "again").agg(
         F.min(S.DATE).alias(S.DATE), F.min_by(F.concat_ws("/", *S.BOOT_KEY), S.TIME_MS).alias("process")
     )
     return changed.unionByName(
@@ -91,7 +100,7 @@ def own_topics(records: DataFrame) -> DataFrame:
             by_setting,
             check="settings.unfit_topic",
             explanation=sentence("topic {resource_name}: {setting}, as process {process} saw it first"),
-            evidence=[S.RESOURCE_NAME, "setting", S.DATE],
+            evidence=[S.RESOURCE_NAME, "setting", S.DATE, "again"],
         )
     )
 

@@ -69,3 +69,19 @@ def test_a_change_that_is_made_again_is_another_finding(spark: SparkSession) -> 
         return str(row[S.ID])
 
     assert found() != found()
+
+
+def test_a_setting_that_is_unfit_again_is_another_finding_than_the_one_that_was_set_right(
+    spark: SparkSession,
+) -> None:
+    """Somebody sets it again while all processes are down, so that none has seen another value before."""
+    trail = Trail()
+    detail = "message.timestamp.type is CreateTime, and has to be LogAppendTime"
+    for _ in range(2):
+        for message in (Cause(watch.UNFIT, detail).text(detailed=True), "in order again"):
+            trail.proxy.write("own_topic", resource_name="__penstock_audit", message=message)
+
+    found = own_topics(audit_frame(spark, trail.audit)).collect()
+
+    assert [row[S.CHECK] for row in found] == ["settings.unfit_topic"] * 2
+    assert len({row[S.ID] for row in found}) == 2
