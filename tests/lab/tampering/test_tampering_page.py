@@ -38,6 +38,13 @@ def test_each_cell_is_found_or_has_a_reason_and_each_reason_is_used() -> None:
     assert {variant.cell for variant in variants()} <= known().keys()
 
 
+def test_the_page_is_what_it_would_be_written_as() -> None:
+    """What is added to it by hand is in words.toml, or the next run would remove it."""
+    text = page.PAGE.read_text(encoding="utf-8")
+
+    assert page.write(page.read(text)) == text
+
+
 @pytest.mark.long
 def test_random_edits_are_judged_as_the_page_says(spark: SparkSession) -> None:
     assert sampling.missed(spark, sampling.template(), 7, range(150), known()) == []
